@@ -1,0 +1,137 @@
+"""Opening a root: a directory, or a captured archive (.tar, .tar.gz, .tar.bz2, .tar.xz, .tar.zst)."""
+
+from __future__ import annotations
+
+import io
+import os
+import posixpath
+from typing import IO, TYPE_CHECKING
+
+from zonewise.machine.files import DirectoryFiles, Files, MemoryFiles, RootError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from tarfile import TarFile
+
+MAX_CAPTURE = 1 << 30
+"""Bytes of file content that a capture may unpack to. Discovery reads some 10 MiB of the largest machines; an archive
+that unpacks to more is not a capture, and must not exhaust the memory of whoever looks at a bug report."""
+
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_SEARCH_DEPTH = 3  # archives hold one top directory, some of them one more below it
+
+
+def open_root(path: str) -> Files:
+    """Open a machine's root: a directory or an archive. Raise RootError with one clear line.
+
+    The files may lie below one or two directories of their own, as in an archive with a top directory: the shallowest
+    folder that holds `sys` or `proc` is the root.
+    """
+    if os.path.isdir(path):
+        return DirectoryFiles(_directory_root(path))
+    if not os.path.exists(path):
+        raise RootError(f"root {path}: no such file or directory")
+    return MemoryFiles(_below_root(path, _unpack(path)))
+
+
+def _directory_root(path: str) -> str:
+    level = [path]
+    for _ in range(_SEARCH_DEPTH):
+        found = [place for place in level if _holds_machine(place)]
+        if found:
+            return found[0]
+        level = [entry.path for place in level for entry in _directories(place)]
+    raise RootError(f"root {path}: holds neither sys/ nor proc/")
+
+
+def _holds_machine(place: str) -> bool:
+    return any(os.path.isdir(os.path.join(place, name)) for name in ("sys", "proc"))
+
+
+def _directories(place: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(place) as entries:
+            found = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+    return sorted(found, key=lambda entry: entry.name)
+
+
+def _unpack(path: str) -> list[tuple[str, bytes | str | None]]:
+    import lzma
+    import tarfile
+    import zlib
+
+    try:
+        with open(path, "rb") as file, _tar(file, path) as tar:
+            contents = list(_members(tar, path))
+    except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError, ValueError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise RootError(f"root {path}: not a whole archive: {' '.join(reason.split())}") from error
+    return contents
+
+
+def _tar(file: IO[bytes], path: str) -> TarFile:
+    import tarfile
+
+    magic = file.read(len(_ZSTD_MAGIC))
+    file.seek(0)
+    return tarfile.open(fileobj=_unzstd(file, path) if magic == _ZSTD_MAGIC else file, mode="r:*")
+
+
+def _unzstd(file: IO[bytes], path: str) -> IO[bytes]:
+    try:
+        import zstandard
+    except ImportError:
+        raise RootError(f"root {path}: reading .tar.zst needs the Python package zstandard") from None
+    try:
+        content = zstandard.ZstdDecompressor().stream_reader(file).read(MAX_CAPTURE + 1)
+    except zstandard.ZstdError as error:
+        raise ValueError(str(error)) from error
+    return io.BytesIO(content)
+
+
+def _members(tar: TarFile, path: str) -> Iterator[tuple[str, bytes | str | None]]:
+    left = MAX_CAPTURE
+    while member := tar.next():
+        # tarfile keeps every header otherwise: 10 MiB for the 256-CPU machine
+        tar.members = []  # pyright: ignore[reportAttributeAccessIssue]  # public, and missing in typeshed
+        name = posixpath.normpath(member.name.lstrip("/"))
+        if name.startswith("..") or name == ".":
+            continue
+        if member.isdir():
+            yield name, None
+        elif member.issym():
+            yield name, member.linkname
+        elif member.islnk():
+            # a hard link's target is a path in the archive; as a link from its root it reads the same
+            yield name, "/" + posixpath.normpath(member.linkname.lstrip("/"))
+        elif member.isreg():
+            left -= member.size
+            if left < 0:
+                raise RootError(f"root {path}: unpacks to more than {MAX_CAPTURE >> 30} GiB; not a capture")
+            content = tar.extractfile(member)
+            yield name, content.read() if content else b""
+
+
+def _below_root(path: str, contents: list[tuple[str, bytes | str | None]]) -> Iterator[tuple[str, bytes | str | None]]:
+    root = _archive_root(path, contents)
+    prefix = f"{root}/" if root else ""
+    for name, content in contents:
+        if name.startswith(prefix):
+            hard = isinstance(content, str) and content.startswith(f"/{prefix}") and bool(prefix)
+            yield name.removeprefix(prefix), content[len(prefix) :] if hard and isinstance(content, str) else content
+
+
+def _archive_root(path: str, contents: list[tuple[str, bytes | str | None]]) -> str:
+    best: tuple[int, str] | None = None
+    for name, content in contents:
+        parts = name.split("/")
+        for depth in range(min(len(parts), _SEARCH_DEPTH)):
+            is_directory = depth < len(parts) - 1 or content is None
+            if is_directory and parts[depth] in ("sys", "proc"):
+                best = min(best or (depth, name), (depth, "/".join(parts[:depth])))
+                break
+    if best is None:
+        raise RootError(f"root {path}: holds neither sys/ nor proc/")
+    return best[1]

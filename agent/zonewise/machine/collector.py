@@ -1,0 +1,64 @@
+"""What a collector is. To add one, write a file with a COLLECTOR in `collectors/`, and name it in its `__init__`.
+
+A collector is a function from the files of a machine, and from what the collectors before it found, to a machine with
+a few more fields filled. It holds no state and has no side effect.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from zonewise.machine.files import Files
+    from zonewise.machine.model.machine import Machine
+    from zonewise.machine.reader import Reader
+
+
+class NoData(Exception):
+    """There is nothing of its kind here. Not an error: most machines have no InfiniBand. The message says what is not
+    there.
+    """
+
+
+class Collector(NamedTuple):
+    """A named part of discovery."""
+
+    name: str
+    gives: tuple[str, ...]
+    """The fields of Machine that it fills, or refines where a collector before it has filled them."""
+    needs: tuple[str, ...]
+    """The fields of Machine that it reads; collectors that fill them run before it."""
+    collect: Callable[[Reader, Machine], Machine]
+    """Return the machine with the fields `gives` filled. Raises NoData."""
+    volatile: Callable[[Peek], Hashable]
+    """Return what could differ at the next scan, by few and cheap reads: where it is equal, the facts are as before."""
+
+
+class Peek:
+    """Reads for `Collector.volatile`: raw, without a word on what is wrong, since only equality matters."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+
+    def content(self, path: str) -> bytes | int | None:
+        """Return a file's content, or the number of the error."""
+        try:
+            return self._files.read(path)
+        except OSError as error:
+            return error.errno
+
+    def names(self, path: str) -> tuple[str, ...]:
+        """Return the names in a directory, sorted; none where it cannot be listed."""
+        try:
+            return tuple(sorted(self._files.names(path)))
+        except OSError:
+            return ()
+
+    def link(self, path: str) -> str | None:
+        """Return the text of a symbolic link, None where it is none."""
+        try:
+            return self._files.link(path)
+        except OSError:
+            return None

@@ -1,0 +1,187 @@
+"""Where discovery reads: the files of a machine, live, in a directory, or in a captured archive.
+
+Paths are relative to the root and have no leading slash: "sys/devices/system/cpu/online". Every reading either gives
+what is there or raises the OSError that the kernel would, so that a collector cannot tell a snapshot from a machine.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import posixpath
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LIVE_ROOT = "/"
+READ_LIMIT = 8 << 20  # bytes; /proc/cpuinfo of 4,096 x86 CPUs is 6 MiB, everything else is far smaller
+_MAX_LINKS = 40  # include/linux/namei.h MAXSYMLINKS: where the kernel itself gives up with ELOOP
+
+
+class RootError(Exception):
+    """The root given to discovery cannot be used; the message says why, in one line."""
+
+
+class Files(Protocol):
+    """The files of one machine."""
+
+    @property
+    def live(self) -> bool:
+        """Whether this is the machine that we run on, so that its drivers and system calls may be asked as well."""
+        ...
+
+    def read(self, path: str) -> bytes:
+        """Return a file's content, at most READ_LIMIT bytes; raise OSError."""
+        ...
+
+    def names(self, path: str) -> list[str]:
+        """Return the names in a directory, in no certain order; raise OSError."""
+        ...
+
+    def link(self, path: str) -> str:
+        """Return the text of a symbolic link; raise OSError, EINVAL where the path is none."""
+        ...
+
+
+class DirectoryFiles:
+    """The files below a directory; of the running machine where that is "/"."""
+
+    def __init__(self, directory: str) -> None:
+        self.live = os.path.realpath(directory) == LIVE_ROOT
+        try:
+            # one open descriptor for the root makes every later path shorter to resolve
+            self._root = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise RootError(f"root {directory}: {error.strerror}") from error
+
+    def read(self, path: str) -> bytes:
+        """Return a file's content; see Files."""
+        # O_NONBLOCK: a damaged tree may hold a FIFO in a file's place, and opening that would wait for ever
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=self._root)
+        try:
+            content = os.read(descriptor, 65536)
+            if len(content) < 4096:  # a sysfs attribute is at most one page, and one read gives it whole
+                return content
+            return content + _rest(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def names(self, path: str) -> list[str]:
+        """Return the names in a directory; see Files."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._root)
+        try:
+            return os.listdir(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def link(self, path: str) -> str:
+        """Return the text of a symbolic link; see Files."""
+        return os.readlink(path, dir_fd=self._root)
+
+    def __del__(self) -> None:
+        if (root := getattr(self, "_root", None)) is not None:
+            os.close(root)
+
+
+def _rest(descriptor: int) -> bytes:
+    parts: list[bytes] = []
+    left = READ_LIMIT
+    while left > 0 and (part := os.read(descriptor, min(left, 1 << 20))):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+class MemoryFiles:
+    """The files of a captured machine, held in memory; links are resolved inside the capture and never leave it."""
+
+    live = False
+
+    def __init__(self, contents: Iterable[tuple[str, bytes | str | None]]) -> None:
+        """Take (path, content) pairs: bytes for a file, str for a link's text, None for an empty directory."""
+        self._entries: dict[str, bytes | str] = {}
+        self._directories: dict[str, list[str]] = {"": []}
+        for path, content in contents:
+            if content is None:
+                self._add_directory(path)
+            else:
+                self._add(path, content)
+
+    def _add(self, path: str, content: bytes | str) -> None:
+        if path in self._entries:
+            self._entries[path] = content
+        elif path not in self._directories:
+            self._entries[path] = content
+            self._add_name(path)
+
+    def _add_directory(self, path: str) -> None:
+        if path not in self._directories and path not in self._entries:
+            self._directories[path] = []
+            self._add_name(path)
+
+    def _add_name(self, path: str) -> None:
+        parent, _, name = path.rpartition("/")
+        self._add_directory(parent)
+        if parent in self._directories:
+            self._directories[parent].append(name)
+
+    def read(self, path: str) -> bytes:
+        """Return a file's content; see Files."""
+        found = self._entries.get(path)
+        if isinstance(found, bytes):
+            return found
+        place = self._resolve(path)
+        found = self._entries.get(place)
+        if isinstance(found, bytes):
+            return found
+        raise _os_error(errno.EISDIR if place in self._directories else errno.ENOENT, path)
+
+    def names(self, path: str) -> list[str]:
+        """Return the names in a directory; see Files."""
+        found = self._directories.get(path)
+        if found is None:
+            place = self._resolve(path)
+            found = self._directories.get(place)
+            if found is None:
+                raise _os_error(errno.ENOTDIR if place in self._entries else errno.ENOENT, path)
+        return list(found)
+
+    def link(self, path: str) -> str:
+        """Return the text of a symbolic link; see Files."""
+        parent, _, name = path.rpartition("/")
+        place = posixpath.join(self._resolve(parent), name)
+        found = self._entries.get(place)
+        if isinstance(found, str):
+            return found
+        known = found is not None or place in self._directories
+        raise _os_error(errno.EINVAL if known else errno.ENOENT, path)
+
+    def _resolve(self, path: str) -> str:
+        """Follow every link in a path, as the kernel would with the capture as its root directory."""
+        waiting = path.split("/")[::-1]
+        place = ""
+        links = 0
+        while waiting:
+            name = waiting.pop()
+            if name in ("", "."):
+                continue
+            if name == "..":
+                place = place.rpartition("/")[0]
+                continue
+            step = f"{place}/{name}" if place else name
+            target = self._entries.get(step)
+            if not isinstance(target, str):
+                place = step
+                continue
+            links += 1
+            if links > _MAX_LINKS:
+                raise _os_error(errno.ELOOP, path)
+            if target.startswith("/"):
+                place = ""
+            waiting.extend(target.split("/")[::-1])
+        return place
+
+
+def _os_error(number: int, path: str) -> OSError:
+    return OSError(number, os.strerror(number), path)

@@ -1,0 +1,56 @@
+"""The machine: everything that discovery knows, as one immutable value."""
+
+from typing import NamedTuple
+
+from zonewise.machine.model.cpu import Cache, Cluster, Core, CoreKind, Cpus, Die, Group, Model, Package
+from zonewise.machine.model.gpu import Gpu
+from zonewise.machine.model.host import (
+    Accelerator,
+    BlockDevice,
+    DaxDevice,
+    Firmware,
+    Kernel,
+    MemoryModule,
+    Virtualization,
+)
+from zonewise.machine.model.network import Nic, Rdma, RdmaDevice
+from zonewise.machine.model.pci import Link, PciFunction
+from zonewise.machine.model.problem import Problem
+from zonewise.machine.model.zone import Zone
+from zonewise.topology.cpuset import EMPTY
+
+
+class Machine(NamedTuple):
+    """A machine. Lists are in a canonical order, so that the same machine gives the same value."""
+
+    architecture: str | None = None
+    """As uname prints it: "x86_64", "aarch64", "ppc64le", "s390x"."""
+    hostname: str | None = None
+    product: str | None = None
+    """Vendor and product name of the firmware."""
+    kernel: Kernel = Kernel(None)
+    firmware: Firmware = Firmware()
+    virtualization: Virtualization = Virtualization(None)
+    cpus: Cpus = Cpus(EMPTY, EMPTY)
+    model: Model = Model()
+    packages: tuple[Package, ...] = ()
+    dies: tuple[Die, ...] = ()
+    clusters: tuple[Cluster, ...] = ()
+    groups: tuple[Group, ...] = ()
+    cores: tuple[Core, ...] = ()
+    core_kinds: tuple[CoreKind, ...] = ()
+    caches: tuple[Cache, ...] = ()
+    zones: tuple[Zone, ...] = ()
+    memory: int | None = None
+    """Bytes of RAM that the kernel manages, device memory left out."""
+    memory_modules: tuple[MemoryModule, ...] = ()
+    pci: tuple[PciFunction, ...] = ()
+    gpus: tuple[Gpu, ...] = ()
+    nics: tuple[Nic, ...] = ()
+    infiniband: tuple[RdmaDevice, ...] = ()
+    rdma: Rdma = Rdma(None, None, None)
+    block_devices: tuple[BlockDevice, ...] = ()
+    dax_devices: tuple[DaxDevice, ...] = ()
+    accelerators: tuple[Accelerator, ...] = ()
+    links: tuple[Link, ...] = ()
+    problems: tuple[Problem, ...] = ()

@@ -1,0 +1,70 @@
+"""PCI functions and the relation between any two endpoint devices."""
+
+from typing import NamedTuple
+
+from zonewise.topology.cpuset import CpuSet
+
+
+class PciLink(NamedTuple):
+    """A PCI Express link: what it runs at, and what both ends could."""
+
+    speed_gts: float | None
+    """GT/s per lane now; idle devices lower it to save power."""
+    width: int | None
+    """Lanes in use."""
+    max_speed_gts: float | None
+    max_width: int | None
+
+
+class Sriov(NamedTuple):
+    """Virtual functions of a physical function."""
+
+    total: int
+    """How many the hardware offers."""
+    enabled: int | None
+    """How many exist."""
+
+
+class PciFunction(NamedTuple):
+    """A PCI function. Ids are lower-case hexadecimal without 0x."""
+
+    address: str
+    """domain:bus:device.function, lower case, the domain with all its digits."""
+    pci_class: str | None
+    """Class and subclass, 4 digits."""
+    class_full: str | None
+    """Class, subclass and programming interface, 6 digits."""
+    vendor: str | None
+    device: str | None
+    subsystem_vendor: str | None
+    subsystem_device: str | None
+    driver: str | None
+    zone: int | None
+    """The CPU zone it is nearest to."""
+    zone_source: str | None
+    """Where `zone` is from: "numa_node", "local_cpus", "distance", "physfn", "parent", "nvml", "single" or None."""
+    cpus: CpuSet | None
+    """local_cpulist: the nearest CPUs as the kernel says."""
+    parent: str | None
+    """The bridge above it; None right below the host bridge."""
+    root: str | None
+    """The host bridge ("pci0000:3a"), by its whole path where its name is not unique."""
+    link: PciLink | None
+    iommu_group: int | None
+    sriov: Sriov | None
+    physical_function: str | None = None
+    """For a virtual function, the address of its physical one."""
+    bridges: tuple[str, ...] = ()
+    """The bridges above it, topmost first."""
+    memory_zone: int | None = None
+    """For a coherent GPU, the zone of its own memory."""
+
+
+class Link(NamedTuple):
+    """How close two endpoint devices are, a before b."""
+
+    a: str
+    """PCI address."""
+    b: str
+    relation: str
+    """"SAME", "PIX", "PXB", "PHB", "NODE", "SYS", "NV<n>", or "unknown"."""

@@ -1,0 +1,256 @@
+"""Tolerant, typed reading: what a file says, or None, and then a word on what is wrong with it.
+
+The kernel's attributes are text that a driver printed: numbers may be missing, negative, "(null)" or cut short, masks
+may be wide, and any read may fail with any error. The rules for all of that are here, once; collectors say only which
+file, which fact it gives, and by which rule.
+"""
+
+from __future__ import annotations
+
+import errno
+import posixpath
+import re
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from zonewise.machine.model.problem import Problem, Source
+from zonewise.topology.cpuset import CpuSet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zonewise.machine.files import Files
+
+_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR})
+_NO_VALUE = frozenset({errno.EINVAL, errno.ENODATA, errno.EOPNOTSUPP, errno.ENODEV, errno.ENXIO, errno.EAGAIN})
+"""How drivers say "this attribute has no value now": the speed of a link that is down, an unused GID, a counter that
+the hardware lacks. An answer, and not damage."""
+
+_EMPTY_TEXTS = frozenset({"", "(null)", "<unknown>", "N/A"})
+_SIZE_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_MAX_DIGITS = 20  # an unsigned 64-bit number has at most 20 decimal digits; longer is damage
+_KERNEL_ATTRIBUTES = "sys/devices/"  # below it every attribute ends in a newline (fs/sysfs, sysfs_emit)
+_WHOLE_LINE_SAMPLES = tuple(
+    f"sys/devices/system/{name}"
+    for name in ("cpu/possible", "cpu/online", "cpu/present", "node/online", "node/possible", "cpu/kernel_max")
+)
+_NATURAL = re.compile(r"([0-9]+)")
+
+T = TypeVar("T")
+
+
+class Reader:
+    """Reads the files of one machine for one scan, and gathers what is wrong and, if asked, where each fact is from.
+
+    Paths are relative to the root, without a leading slash. `fact` names the fact that a reading gives, as a path into
+    the machine ("zones.1.memory"), and `rule` says how it is derived; both serve `zonewise show --explain` only.
+    """
+
+    def __init__(self, files: Files, *, explain: bool = False) -> None:
+        self.files = files
+        self.problems: list[Problem] = []
+        self.sources: dict[str, Source] | None = {} if explain else None
+        self._whole_lines: bool | None = None
+
+    # --- what is there
+
+    def names(self, path: str) -> list[str]:
+        """Return the names in a directory in natural order (cpu2 before cpu10); none where it cannot be listed."""
+        try:
+            return natural(self.files.names(path))
+        except OSError as error:
+            if error.errno not in _ABSENT:
+                self.problem(path, f"cannot be listed: {error.strerror}")
+        return []
+
+    def has(self, path: str) -> bool:
+        """Tell whether a directory exists."""
+        try:
+            self.files.names(path)
+        except OSError:
+            return False
+        return True
+
+    def link(self, path: str) -> str | None:
+        """Return the path that a symbolic link leads to, by one step, relative to the root; None where it is none."""
+        try:
+            target = self.files.link(path)
+        except OSError as error:
+            if error.errno not in _ABSENT and error.errno != errno.EINVAL:
+                self.problem(path, f"cannot be followed: {error.strerror}")
+            return None
+        return posixpath.normpath(posixpath.join("/", posixpath.dirname(path), target)).lstrip("/")
+
+    # --- what is wrong, and where facts are from
+
+    def problem(self, path: str, problem: str, used: str | None = None) -> None:
+        """Record that something in the source is damaged or contradictory, and what is used instead."""
+        self.problems.append(Problem(f"/{path}", problem, used))
+
+    def source(self, fact: str, path: str, value: object, rule: str) -> None:
+        """Record where a fact is from: the file, the value read, the rule. Free where nobody asked for it."""
+        if self.sources is not None and fact:
+            self.sources[fact] = Source(f"/{path}", None if value is None else str(value), rule)
+
+    # --- what the files say
+
+    def raw(self, path: str, *, needed: str = "") -> bytes | None:
+        """Return a file's bytes, None where it is absent or cannot be read.
+
+        `needed` names the fact that is lost without the file, and makes its absence a problem.
+        """
+        try:
+            return self.files.read(path)
+        except OSError as error:
+            silent = _ABSENT | _NO_VALUE
+            if needed and error.errno in silent:
+                self.problem(path, f"{error.strerror}: {needed} is unknown")
+            elif error.errno not in silent:
+                self.problem(path, f"cannot be read: {error.strerror}", f"{needed} is unknown" if needed else None)
+        return None
+
+    def text(self, path: str, *, fact: str = "", rule: str = "as the kernel prints it", needed: str = "") -> str | None:
+        """Return a file's text without its line end; None where it is absent, unreadable or says nothing."""
+        content = self.raw(path, needed=needed)
+        if content is None:
+            return None
+        text = _decode(content)
+        if text in _EMPTY_TEXTS:
+            if needed:
+                self.problem(path, "is empty" if not text else f"says {text!r}", f"{needed} is unknown")
+            return None
+        if not text.isprintable() and "\n" not in text and "\t" not in text:
+            self.problem(path, f"is not text: {_shown(text)}")
+        self.source(fact, path, text, rule)
+        return text
+
+    def integer(
+        self,
+        path: str,
+        *,
+        fact: str = "",
+        rule: str = "the number in the file",
+        needed: str = "",
+        base: int = 10,
+    ) -> int | None:
+        """Return the integer in a file, in the given base (16 takes an 0x in front)."""
+        return self._parsed(path, lambda text: parse_integer(text, base), "a number", fact, rule, needed)
+
+    def size(self, path: str, *, fact: str = "", rule: str = "the size in the file", needed: str = "") -> int | None:
+        """Return a size in bytes from a text such as "32K"."""
+        return self._parsed(path, parse_size, "a size", fact, rule, needed)
+
+    def cpus(
+        self, path: str, *, fact: str = "", rule: str = "the CPU list in the file", needed: str = ""
+    ) -> CpuSet | None:
+        """Return the CPU set in a file of the kernel's list notation; an empty file is an empty set."""
+        return self._parsed(path, CpuSet.parse_list, "a CPU list", fact, rule, needed, empty=CpuSet())
+
+    def mask(
+        self, path: str, *, fact: str = "", rule: str = "the CPU mask in the file", needed: str = ""
+    ) -> CpuSet | None:
+        """Return the CPU set in a file of the kernel's mask notation."""
+        return self._parsed(path, CpuSet.parse_mask, "a CPU mask", fact, rule, needed)
+
+    def _parsed(
+        self,
+        path: str,
+        parse: Callable[[str], T],
+        what: str,
+        fact: str,
+        rule: str,
+        needed: str,
+        empty: T | None = None,
+    ) -> T | None:
+        content = self.raw(path, needed=needed)
+        if content is None:
+            return None
+        text = _decode(content)
+        lost = f"{needed} is unknown" if needed else None
+        if text in _EMPTY_TEXTS:
+            # a list is empty as "\n"; no byte at all is a file that lost its content
+            if empty is not None and content.rstrip(b"\0") == b"\n":
+                self.source(fact, path, text, rule)
+                return empty
+            if needed or not content:
+                self.problem(path, f"says {text!r}" if text else "is empty", lost)
+            return None
+        if path.startswith(_KERNEL_ATTRIBUTES) and not content.rstrip(b"\0").endswith(b"\n") and self._lines_end():
+            self.problem(path, f"is cut short: {_shown(text)} has no line end", lost)
+            return None
+        try:
+            value = parse(text)
+        except ValueError:
+            self.problem(path, f"is not {what}: {_shown(text)}", lost)
+            return None
+        self.source(fact, path, text, rule)
+        return value
+
+    def _lines_end(self) -> bool:
+        """Tell whether the attributes of this tree end in newlines, as the kernel's do and some copies' do not."""
+        if self._whole_lines is None:
+            self._whole_lines = any(self._ends_in_newline(path) for path in _WHOLE_LINE_SAMPLES)
+        return self._whole_lines
+
+    def _ends_in_newline(self, path: str) -> bool:
+        try:
+            return self.files.read(path).rstrip(b"\0").endswith(b"\n")
+        except OSError:
+            return False
+
+
+class Pair(NamedTuple):
+    """Two files that say the same CPU set, as a list and as a mask; old kernels have the mask only."""
+
+    list_name: str
+    mask_name: str
+
+
+def cpu_set(read: Reader, directory: str, pairs: tuple[Pair, ...], *, fact: str = "", rule: str) -> CpuSet | None:
+    """Return the first whole CPU set among files that say the same, list before mask, newer name before older."""
+    before = len(read.problems)
+    for pair in pairs:
+        found = read.cpus(f"{directory}/{pair.list_name}", fact=fact, rule=rule)
+        if found is not None:
+            return found
+        found = read.mask(f"{directory}/{pair.mask_name}", fact=fact, rule=rule)
+        if found is not None:
+            if len(read.problems) > before:
+                read.problems[-1] = read.problems[-1]._replace(used=f"/{directory}/{pair.mask_name}")
+            return found
+    return None
+
+
+def natural(names: list[str]) -> list[str]:
+    """Return names in natural order: numbers inside them count as numbers."""
+    # splitting by a captured group puts text at even places and digits at odd ones, so keys compare place by place
+    return sorted(names, key=lambda name: [int(p) if i % 2 else p for i, p in enumerate(_NATURAL.split(name))])
+
+
+def parse_integer(text: str, base: int = 10) -> int:
+    """Return the integer a kernel attribute says; raise ValueError for anything else or beyond 64 bits."""
+    if len(text) > _MAX_DIGITS or not text.isascii() or "_" in text:
+        raise ValueError(f"not a 64-bit number: {text[:80]!r}")
+    value = int(text, base)
+    if not -(1 << 63) <= value < 1 << 64:
+        raise ValueError(f"not a 64-bit number: {text!r}")
+    return value
+
+
+def parse_size(text: str) -> int:
+    """Return the bytes that a text such as "32K" or "1024 kB" says; raise ValueError."""
+    digits = text.rstrip("kKMGBib ")
+    unit = text[len(digits) :].strip().rstrip("B").rstrip("i").upper()
+    value = parse_integer(digits)
+    if value < 0 or unit not in _SIZE_UNITS:
+        raise ValueError(f"not a size: {text[:80]!r}")
+    return value * _SIZE_UNITS[unit]
+
+
+def _decode(content: bytes) -> str:
+    return content.decode("utf-8", "backslashreplace").rstrip("\0").strip("\n ")
+
+
+def _shown(text: str) -> str:
+    """Return a text fit for one line of a message, cut where it is long."""
+    short = text if len(text) <= 60 else text[:60] + "..."
+    return repr(short)

@@ -1,0 +1,1 @@
+"""The shared vocabulary of agent and scheduler: plain values that depend on nothing else in zonewise."""

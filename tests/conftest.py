@@ -1,0 +1,34 @@
+"""The closing table of the grading: how many facts of the captured machines were found right, fact by fact."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
+
+_CASE = re.compile(r"test_fact\[(?P<snapshot>[^\]]+?)::(?P<fact>\w+)\]")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the table where graded facts were among the tests."""
+    counts: dict[str, Counter[str]] = {}
+    for outcome in ("passed", "failed", "skipped"):
+        for report in terminalreporter.stats.get(outcome, []):
+            if match := _CASE.search(getattr(report, "nodeid", "")):
+                counts.setdefault(match["fact"], Counter())[outcome] += 1
+    if not counts:
+        return
+    terminalreporter.section("facts of captured machines: right / graded, not graded")
+    total: Counter[str] = Counter()
+    for fact, outcomes in sorted(counts.items()):
+        total += outcomes
+        terminalreporter.write_line(_row(fact, outcomes))
+    terminalreporter.write_line(_row("all", total))
+
+
+def _row(fact: str, outcomes: Counter[str]) -> str:
+    graded = outcomes["passed"] + outcomes["failed"]
+    return f"{fact:28} {outcomes['passed']:4} /{graded:4} {outcomes['skipped']:6}"
