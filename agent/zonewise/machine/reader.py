@@ -28,7 +28,8 @@ the hardware lacks. An answer, and not damage."""
 _EMPTY_TEXTS = frozenset({"", "(null)", "<unknown>", "N/A"})
 _SIZE_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _MAX_DIGITS = 20  # an unsigned 64-bit number has at most 20 decimal digits; longer is damage
-_KERNEL_ATTRIBUTES = "sys/devices/"  # below it every attribute ends in a newline (fs/sysfs, sysfs_emit)
+_ATTRIBUTES = "sys/"  # below it every attribute ends in a newline (fs/sysfs/file.c, sysfs_emit), ...
+_FIRMWARE = "sys/firmware/"  # ... but for what is the firmware's own binary
 _WHOLE_LINE_SAMPLES = tuple(
     f"sys/devices/system/{name}"
     for name in ("cpu/possible", "cpu/online", "cpu/present", "node/online", "node/possible", "cpu/kernel_max")
@@ -120,6 +121,8 @@ class Reader:
             return None
         if not text.isprintable() and "\n" not in text and "\t" not in text:
             self.problem(path, f"is not text: {_shown(text)}")
+        elif self._is_cut(path, content):
+            self.problem(path, f"is cut short: {_shown(text)} has no line end")
         self.source(fact, path, text, rule)
         return text
 
@@ -174,7 +177,7 @@ class Reader:
             if needed or not content:
                 self.problem(path, f"says {text!r}" if text else "is empty", lost)
             return None
-        if path.startswith(_KERNEL_ATTRIBUTES) and not content.rstrip(b"\0").endswith(b"\n") and self._lines_end():
+        if self._is_cut(path, content):
             self.problem(path, f"is cut short: {_shown(text)} has no line end", lost)
             return None
         try:
@@ -184,6 +187,11 @@ class Reader:
             return None
         self.source(fact, path, text, rule)
         return value
+
+    def _is_cut(self, path: str, content: bytes) -> bool:
+        if content.rstrip(b"\0").endswith(b"\n") or not path.startswith(_ATTRIBUTES) or path.startswith(_FIRMWARE):
+            return False
+        return self._lines_end()
 
     def _lines_end(self) -> bool:
         """Tell whether the attributes of this tree end in newlines, as the kernel's do and some copies' do not."""

@@ -1,0 +1,56 @@
+# Two commands on a fresh machine: `make show` and `make test`. Both set up what they need, in .bootstrap/ and .venv/.
+
+PYTHON ?= python3
+UV := .bootstrap/bin/uv
+BIN := .venv/bin
+PREFIX ?= /opt/zonewise
+SOURCES := agent scheduler tests benchmarks tools
+
+.DEFAULT_GOAL := help
+.PHONY: help show test test-long check format bench install clean
+
+help: ## Say what there is to make
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+show: .venv/.run ## Draw this machine
+	@$(BIN)/zonewise show
+
+test: .venv/.dev ## Pass every test but the long ones
+	$(BIN)/pytest
+
+test-long: .venv/.dev ## Pass the tests that take minutes: many more examples of damage
+	HYPOTHESIS_PROFILE=long $(BIN)/pytest -m long --timeout 1800
+
+check: .venv/.dev ## Lint, formatting, types, walls
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+format: .venv/.dev ## Format the code
+	$(BIN)/ruff check --fix $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+bench: .venv/.dev ## Measure speed and memory, as ratios in one run
+	$(BIN)/python -m benchmarks.discovery
+
+install: $(UV) ## Install for service into PREFIX, bytecode compiled
+	UV_PROJECT_ENVIRONMENT=$(PREFIX) $(UV) sync --quiet --locked --no-default-groups --extra agent --no-editable --compile-bytecode
+	@echo "installed: $(PREFIX)/bin/zonewise"
+
+clean: ## Remove what was set up
+	rm -rf .venv .bootstrap .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(UV): tools/bootstrap.py
+	@$(PYTHON) tools/bootstrap.py
+	@touch $@
+
+.venv/.run: $(UV) pyproject.toml uv.lock
+	@echo "setting up .venv/ ..." >&2
+	@$(UV) sync --quiet --locked --no-default-groups --extra agent --inexact
+	@touch $@
+
+.venv/.dev: $(UV) pyproject.toml uv.lock
+	@echo "setting up .venv/ with the tools for tests and checks ..." >&2
+	@$(UV) sync --quiet --locked --extra agent
+	@touch $@ .venv/.run

@@ -1,0 +1,39 @@
+"""What is installed for service: complete, runnable, and with its bytecode compiled."""
+
+from __future__ import annotations
+
+import subprocess
+from importlib.util import cache_from_source
+from pathlib import Path
+
+import pytest
+from support.snapshots import PROJECT
+
+import zonewise
+
+UV = PROJECT / ".bootstrap" / "bin" / "uv"
+
+
+@pytest.mark.skipif(not UV.exists(), reason="the tests were not started by `make test`, so uv is not set up")
+def test_service_install_is_compiled(tmp_path: Path) -> None:
+    """Every module has its bytecode beside it: on a read-only root file system nothing else would ever compile it."""
+    prefix = tmp_path / "zonewise"
+    command = ["make", "--no-print-directory", "install", f"PREFIX={prefix}"]
+    subprocess.run(command, cwd=PROJECT, check=True, capture_output=True, timeout=100)
+    answer = subprocess.run([prefix / "bin" / "zonewise", "--version"], check=True, capture_output=True, text=True)
+    assert answer.stdout.split()[-1] == zonewise.__version__
+    packages = next((prefix / "lib").glob("python3.*")) / "site-packages"
+    modules = [*(packages / "zonewise").rglob("*.py"), *(packages / "zonewise_scheduler").rglob("*.py")]
+    assert len(modules) >= len([*(PROJECT / "agent").rglob("*.py")])
+    tag = subprocess.run(
+        [prefix / "bin" / "python", "-c", "import sys; print(sys.implementation.cache_tag)"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+    missing = [
+        module
+        for module in modules
+        if not Path(cache_from_source(str(module))).with_name(f"{module.stem}.{tag}.pyc").exists()
+    ]
+    assert missing == []

@@ -1,0 +1,122 @@
+"""Whatever happens to the files, discovery goes on, says what it lost, and invents nothing."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from zonewise.report.machine_json import machine_to_json, render_json
+
+from support.damage import DAMAGES, DELETE, Damage, Damaged, Recording
+from support.snapshots import files_of, snapshots
+from support.trees import server_tree
+from zonewise.machine.discover import Scan, Scanner
+from zonewise.machine.files import Files, MemoryFiles
+
+if TYPE_CHECKING:
+    from zonewise.machine.model.machine import Machine
+
+SERVER = "generated server"
+MACHINES = [SERVER, *snapshots()]
+EXAMPLES = 400 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 12
+
+
+@functools.cache
+def intact(name: str) -> tuple[Files, Scan, tuple[str, ...], tuple[str, ...]]:
+    """A machine's files, its scan, and what that read and listed."""
+    files = MemoryFiles(server_tree().items()) if name == SERVER else files_of(name)
+    recording = Recording(files)
+    scan = Scanner(recording).scan()
+    return files, scan, tuple(sorted(set(recording.reads))), tuple(sorted(set(recording.listings)))
+
+
+def known_facts(machine: Machine) -> Counter[str]:
+    """How many facts are known, by their path without list positions."""
+    counts: Counter[str] = Counter()
+
+    def walk(value: Any, path: str) -> None:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                walk(inner, f"{path}.{key}")
+        elif isinstance(value, list):
+            for inner in value:
+                walk(inner, f"{path}[]")
+        elif value is not None:
+            counts[path] += 1
+
+    walk({key: value for key, value in machine_to_json(machine).items() if key != "problems"}, "")
+    return counts
+
+
+def check(name: str, damages: dict[str, Damage]) -> None:
+    """All that must hold, whatever the damage."""
+    files, before, _, _ = intact(name)
+    scan = Scanner(Damaged(files, damages)).scan()
+    machine = scan.machine
+    assert [run for run in scan.runs if run.outcome == "failed"] == []
+    render_json(machine).encode()
+    assert {zone.id for zone in machine.zones} <= {zone.id for zone in before.machine.zones} | single_zone(machine)
+    seen: Counter[int] = Counter(cpu for zone in machine.zones for cpu in zone.cpus)
+    assert [cpu for cpu, times in seen.items() if times > 1] == []
+    assert all(zone.cpus <= machine.cpus.online for zone in machine.zones)
+    if known_facts(before.machine) - known_facts(machine):
+        assert set(machine.problems) - set(before.machine.problems)
+
+
+def single_zone(machine: Machine) -> set[int]:
+    """Zone 0 stands for a machine of which no node directory is left: said so, and it holds every CPU."""
+    whole = [zone for zone in machine.zones if zone.id == 0 and zone.cpus == machine.cpus.online]
+    return {0} if whole and len(machine.zones) == 1 and machine.problems else set()
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_no_damage_stops_discovery_or_goes_unsaid(name: str) -> None:
+    """Files deleted, cut, emptied, garbled, looped or denied: no exception, every loss said, no zone invented."""
+    _, _, reads, listings = intact(name)
+
+    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=EXAMPLES == 12)
+    @given(st.dictionaries(st.sampled_from(reads + listings), DAMAGES, min_size=1, max_size=6))
+    def damaged(damages: dict[str, Damage]) -> None:
+        check(name, damages)
+
+    damaged()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", MACHINES)
+def test_much_damage(name: str) -> None:
+    """The same, with many more examples."""
+    test_no_damage_stops_discovery_or_goes_unsaid(name)
+
+
+def test_every_single_file_may_be_missing() -> None:
+    """Each file that discovery reads of a whole server can be missing by itself."""
+    for path in intact(SERVER)[2]:
+        check(SERVER, {path: Damage(DELETE)})
+
+
+def test_every_single_file_may_be_emptied_or_garbled() -> None:
+    """Each file that discovery reads of a whole server can lose its content or hold noise."""
+    for path in intact(SERVER)[2]:
+        for content in (b"", b"\xff\xfe\0\x80\n", b"9" * 60 + b"\n"):
+            check(SERVER, {path: Damage("content", 0, content)})
+
+
+def test_a_rescan_of_damage_is_like_a_first_scan() -> None:
+    """Damage that comes between two scans is seen by the second as by a first."""
+    files, _, reads, _ = intact(SERVER)
+    for path in [path for path in reads if "/node/" in path or path.endswith("/online")]:
+        damages: dict[str, Damage] = {}
+        scanner = Scanner(Damaged(files, damages))
+        scanner.scan()
+        damages[path] = Damage("content", 0, b"\xff\n")
+        fresh = Scanner(Damaged(files, damages)).scan().machine
+        again = scanner.scan().machine
+        if again is not fresh and again != fresh:
+            # only what may change on a running machine need be looked at again
+            assert not path.endswith(("online", "meminfo", "nr_hugepages")), path

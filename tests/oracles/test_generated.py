@@ -1,0 +1,88 @@
+"""Machines of any shape, made of files, beside what lstopo says of the same files."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.lstopo import lstopo
+from support.trees import Contents, Shape, machine_tree, server_tree
+from support.views import cache_tuples, core_sets, package_sets, zone_sizes
+from zonewise.machine.archive import open_root
+from zonewise.machine.discover import discover
+from zonewise.machine.files import MemoryFiles
+
+NEEDS_LSTOPO = pytest.mark.skipif(shutil.which("lstopo") is None, reason="lstopo is not installed")
+
+
+@st.composite
+def shapes(draw: st.DrawFn) -> Shape:
+    """Draw a machine of up to 128 CPUs, some of them offline, at least one CPU online in every core."""
+    l3_cores, l3_groups = draw(st.integers(1, 4)), draw(st.integers(1, 2))
+    shape = Shape(
+        packages=draw(st.integers(1, 2)),
+        zones=draw(st.integers(1, 2)),
+        cores=l3_cores * l3_groups,
+        threads=draw(st.sampled_from([1, 2, 4])),
+        l3_cores=l3_cores,
+        adjacent=draw(st.booleans()),
+    )
+    firsts = {shape.of_core(core).first() for core in range(shape.all_cores)}
+    others = [cpu for cpu in shape.all_cpus if cpu not in firsts]
+    offline = draw(st.lists(st.sampled_from(others), unique=True, max_size=4)) if others else []
+    return shape._replace(offline=tuple(sorted(offline)))
+
+
+def write(tree: Contents, directory: Path) -> None:
+    """Write a tree to a disk."""
+    for path, content in tree.items():
+        place = directory / path
+        (place if content is None else place.parent).mkdir(parents=True, exist_ok=True)
+        if isinstance(content, str):
+            place.symlink_to(content)
+        elif content is not None:
+            place.write_bytes(content)
+
+
+@NEEDS_LSTOPO
+@settings(max_examples=25, deadline=None)
+@given(shapes())
+def test_any_shape_is_what_lstopo_says(shape: Shape) -> None:
+    """Packages, cores, caches and zones of a machine of any shape are those of lstopo."""
+    with tempfile.TemporaryDirectory() as name:
+        write(machine_tree(shape), Path(name))
+        opinion, machine = lstopo(name), discover(open_root(name))
+    assert machine.problems == ()
+    assert package_sets(machine) == opinion.packages
+    assert core_sets(machine) == opinion.cores
+    assert cache_tuples(machine) == opinion.caches
+    assert zone_sizes(machine) == opinion.zones
+
+
+@NEEDS_LSTOPO
+def test_the_server_is_what_lstopo_says(tmp_path: Path) -> None:
+    """The generated server with its devices is what lstopo says, functions included."""
+    write(server_tree(), tmp_path)
+    opinion, machine = lstopo(str(tmp_path)), discover(open_root(str(tmp_path)))
+    assert zone_sizes(machine) == opinion.zones
+    assert {each.address for each in machine.pci if each.pci_class != "0604"} == opinion.functions
+
+
+@given(shapes())
+@settings(max_examples=40, deadline=None)
+def test_any_shape_is_what_it_was_made_of(shape: Shape) -> None:
+    """Without any tool: the machine found is the machine made."""
+    machine = discover(MemoryFiles(machine_tree(shape).items()))
+    assert machine.problems == ()
+    assert machine.cpus.online == shape.online
+    assert machine.cpus.offline == shape.all_cpus - shape.online
+    assert package_sets(machine) == {str(shape.of_package(package)) for package in range(shape.packages)}
+    assert core_sets(machine) == {str(shape.of_core(core)) for core in range(shape.all_cores)}
+    assert {zone.id: zone.cpus for zone in machine.zones} == {
+        zone: shape.of_zone(zone) for zone in range(shape.all_zones)
+    }

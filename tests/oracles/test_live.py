@@ -1,0 +1,116 @@
+"""The live machine, beside what lscpu, lstopo, numactl and lspci say of it, where they are installed."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.lstopo import lstopo
+from support.views import cache_tuples, core_sets, package_sets, zone_sizes
+from zonewise.machine.discover import discover
+from zonewise.machine.files import DirectoryFiles
+from zonewise.topology.cpuset import CpuSet
+
+if TYPE_CHECKING:
+    from zonewise.machine.model.machine import Machine
+
+MIB = 1 << 20
+_BRIDGES = ("0604", "0609")
+
+
+@functools.cache
+def live() -> Machine:
+    """Discover the machine that the tests run on, once."""
+    return discover(DirectoryFiles("/"))
+
+
+def output_of(*command: str) -> str:
+    """Run a tool; skip the test where it is not installed or knows no such option."""
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{command[0]} is not installed")
+    answer = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    if answer.returncode:
+        pytest.skip(f"{' '.join(command)} fails here: {answer.stderr.strip()[:100]}")
+    return answer.stdout
+
+
+def test_no_collector_fails_here() -> None:
+    """The machine that the tests run on is discovered without a defect."""
+    assert [problem for problem in live().problems if "collector" in problem.problem] == []
+
+
+def test_lscpu_counts() -> None:
+    """CPUs, sockets, cores and the vendor are those of lscpu."""
+    fields = {each["field"].rstrip(":"): each["data"] for each in json.loads(output_of("lscpu", "-J"))["lscpu"]}
+    machine = live()
+    assert machine.architecture == fields["Architecture"]
+    assert machine.cpus.online == CpuSet.parse_list(fields["On-line CPU(s) list"])
+    if "Socket(s)" in fields:
+        assert len(machine.packages) == int(fields["Socket(s)"])
+        assert len(machine.cores) == int(fields["Socket(s)"]) * int(fields["Core(s) per socket"])
+    if "Vendor ID" in fields:
+        assert machine.model.vendor == fields["Vendor ID"]
+    if "Flags" in fields:
+        assert list(machine.model.flags) == fields["Flags"].split()
+    assert machine.virtualization.hypervisor == fields.get("Hypervisor vendor", machine.virtualization.hypervisor)
+
+
+def test_lscpu_rows() -> None:
+    """Every CPU is in the zone that lscpu says."""
+    machine = live()
+    for row in json.loads(output_of("lscpu", "-e", "-J"))["cpus"]:
+        if row.get("node") is None or not row.get("online", True):
+            continue
+        zones = [zone.id for zone in machine.zones if int(row["cpu"]) in zone.cpus]
+        assert zones == [int(row["node"])]
+
+
+def test_lscpu_caches() -> None:
+    """Each kind of cache has the size and, summed up, the total that lscpu prints."""
+    caches = live().caches
+    for row in json.loads(output_of("lscpu", "-C", "-B", "-J"))["caches"]:
+        alike = [cache for cache in caches if (cache.level, cache.type) == (int(row["level"]), row["type"])]
+        assert {cache.size for cache in alike} == {int(row["one-size"])}
+        assert sum(cache.size or 0 for cache in alike) == int(row["all-size"])
+
+
+def test_lstopo() -> None:
+    """Packages, cores, caches and zones are those of lstopo."""
+    output_of("lstopo", "--version")
+    opinion, machine = lstopo(), live()
+    assert package_sets(machine) == opinion.packages
+    assert core_sets(machine) == opinion.cores
+    assert cache_tuples(machine) == opinion.caches
+    assert zone_sizes(machine) == opinion.zones
+    assert {function.address for function in machine.pci if function.pci_class not in _BRIDGES} == opinion.functions
+
+
+def test_numactl() -> None:
+    """Zones, their CPUs, sizes and distances are those of numactl."""
+    text = output_of("numactl", "-H")
+    machine = live()
+    cpus = {int(zone): CpuSet(map(int, ids.split())) for zone, ids in re.findall(r"node (\d+) cpus:(.*)", text)}
+    sizes = {int(zone): int(size) for zone, size in re.findall(r"node (\d+) size: (\d+) MB", text)}
+    assert {zone.id: zone.cpus for zone in machine.zones} == cpus
+    assert {zone.id: (zone.memory or 0) // MIB for zone in machine.zones} == sizes
+    rows = re.findall(r"^ *(\d+): +([\d ]+)$", text, re.MULTILINE)
+    assert {zone.id: list(zone.distances.values()) for zone in machine.zones} == {
+        int(zone): [int(distance) for distance in row.split()] for zone, row in rows
+    }
+
+
+def test_lspci() -> None:
+    """Every PCI function with its class, ids and driver is that of lspci, and there is no other."""
+    text = output_of("lspci", "-Dvmmnk")
+    wanted: dict[str, tuple[str | None, ...]] = {}
+    for block in text.strip().split("\n\n"):
+        fields = dict(line.split(":\t", 1) for line in block.split("\n") if ":\t" in line)
+        if "Slot" in fields:
+            wanted[fields["Slot"]] = tuple(fields.get(name) for name in ("Class", "Vendor", "Device", "Driver"))
+    assert {each.address: (each.pci_class, each.vendor, each.device, each.driver) for each in live().pci} == wanted

@@ -1,0 +1,141 @@
+"""Opening a root: which folder of an archive it is, every compression, every damage."""
+
+from __future__ import annotations
+
+import bz2
+import contextlib
+import gzip
+import io
+import lzma
+import tarfile
+from typing import TYPE_CHECKING
+
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from zonewise.machine import archive
+from zonewise.machine.archive import open_root
+from zonewise.machine.files import RootError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {
+    "tar": bytes,
+    "tar.gz": gzip.compress,
+    "tar.bz2": bz2.compress,
+    "tar.xz": lzma.compress,
+    "tar.zst": zstandard.ZstdCompressor().compress,
+}
+
+
+def tar_of(entries: dict[str, bytes | str | None]) -> bytes:
+    """Make a tar: bytes are files, a str is a symbolic link, None a directory, a str with "=" in front a hard link."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for name, content in entries.items():
+            member = tarfile.TarInfo(name)
+            if content is None:
+                member.type = tarfile.DIRTYPE
+            elif isinstance(content, str):
+                member.type = tarfile.LNKTYPE if content.startswith("=") else tarfile.SYMTYPE
+                member.linkname = content.removeprefix("=")
+            else:
+                member.size = len(content)
+            tar.addfile(member, io.BytesIO(content) if isinstance(content, bytes) else None)
+    return buffer.getvalue()
+
+
+MACHINE = tar_of({"m/sys/a": b"1\n", "m/sys/b": "a", "m/sys/hard": "=m/sys/a", "m/proc": None, "m/other": b""})
+
+
+@pytest.mark.parametrize("ending", COMPRESSIONS)
+def test_every_compression_reads_alike(tmp_path: Path, ending: str) -> None:
+    """The content decides how an archive is read, and the files below its top directory are the root."""
+    file = tmp_path / "any-name"
+    file.write_bytes(COMPRESSIONS[ending](MACHINE))
+    files = open_root(str(file))
+    assert [files.read(f"sys/{name}") for name in ("a", "b", "hard")] == [b"1\n"] * 3
+    assert sorted(files.names("")) == ["other", "proc", "sys"]
+
+
+@pytest.mark.parametrize(
+    ("entries", "path"),
+    [
+        ({"sys/a": b"1"}, "sys/a"),
+        ({"./sys/a": b"1"}, "sys/a"),
+        ({"/sys/a": b"1"}, "sys/a"),
+        ({"top/proc/a": b"1"}, "proc/a"),
+        ({"top/fsroot/sys/a": b"1"}, "sys/a"),
+        ({"sys/a": b"1", "sys/proc/b": b"2"}, "sys/proc/b"),
+    ],
+)
+def test_the_shallowest_folder_with_sys_or_proc_is_the_root(
+    tmp_path: Path, entries: dict[str, bytes | str | None], path: str
+) -> None:
+    """A root is found below folders of its own, in an archive and in a directory alike."""
+    file = tmp_path / "machine.tar"
+    file.write_bytes(tar_of(entries))
+    assert open_root(str(file)).read(path)
+    with tarfile.open(file) as tar:
+        for member in tar:
+            member.name = member.name.lstrip("/")
+            tar.extract(member, tmp_path / "unpacked", filter="fully_trusted")
+    assert open_root(str(tmp_path / "unpacked")).read(path)
+
+
+def message_of(path: Path) -> str:
+    with pytest.raises(RootError) as caught:
+        open_root(str(path))
+    return str(caught.value)
+
+
+def test_what_is_no_machine_is_refused_in_one_line(tmp_path: Path) -> None:
+    """Whatever cannot be a root gives one line that names it and says why."""
+    (tmp_path / "text").write_text("not a tar")
+    (tmp_path / "empty").touch()
+    (tmp_path / "bare.tar").write_bytes(tar_of({"etc/passwd": b""}))
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(MACHINE)[:60])
+    (tmp_path / "cut.zst").write_bytes(zstandard.ZstdCompressor().compress(MACHINE)[:-30])
+    (tmp_path / "noise.zst").write_bytes(b"\x28\xb5\x2f\xfd" + b"\xff" * 40)
+    reasons = {
+        "absent": "no such file",
+        "text": "not a whole archive",
+        "empty": "not a whole archive",
+        "bare.tar": "neither sys/ nor proc/",
+        "directory": "neither sys/ nor proc/",
+        "cut.gz": "not a whole archive",
+        "cut.zst": "not a whole archive",
+        "noise.zst": "not a whole archive",
+    }
+    for name, reason in reasons.items():
+        message = message_of(tmp_path / name)
+        assert reason in message, name
+        assert name in message
+        assert "\n" not in message
+
+
+def test_an_archive_that_unpacks_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bomb is refused before it fills the memory."""
+    monkeypatch.setattr(archive, "MAX_CAPTURE", 1 << 20)
+    (tmp_path / "bomb.tar").write_bytes(tar_of({"sys/a": bytes(2 << 20)}))
+    assert "unpacks to more than" in message_of(tmp_path / "bomb.tar")
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(sorted(COMPRESSIONS)), st.data())
+def test_no_damage_gives_anything_but_a_machine_or_a_line(
+    tmp_path_factory: pytest.TempPathFactory, ending: str, data: st.DataObject
+) -> None:
+    """Flipped and missing bytes anywhere in an archive end in a readable machine or in RootError."""
+    whole = bytearray(COMPRESSIONS[ending](MACHINE))
+    for _ in range(data.draw(st.integers(0, 3))):
+        whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    file = tmp_path_factory.mktemp("damaged") / "machine"
+    file.write_bytes(bytes(whole[: data.draw(st.integers(0, len(whole)))]))
+    with contextlib.suppress(RootError):
+        assert set(open_root(str(file)).names("")) & {"sys", "proc"}

@@ -1,0 +1,136 @@
+"""The three kinds of root read alike: a directory, an archive in memory, the live machine."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from zonewise.machine.files import READ_LIMIT, DirectoryFiles, Files, MemoryFiles, RootError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+CONTENTS: list[tuple[str, bytes | str | None]] = [
+    ("sys/devices/system/cpu/online", b"0-3\n"),
+    ("sys/devices/pci0000:00/0000:00:01.0/class", b"0x030200\n"),
+    ("sys/devices/pci0000:00/0000:00:01.0/empty", b""),
+    ("sys/bus/pci/devices/0000:00:01.0", "../../../devices/pci0000:00/0000:00:01.0"),
+    ("sys/class/none", None),
+    ("sys/loop", "loop"),
+    ("sys/dangling", "nowhere/at/all"),
+    ("sys/absolute", "/sys/devices/system"),
+    ("proc/big", b"x" * 200_000),
+]
+
+
+def in_memory(_: Path) -> Files:
+    return MemoryFiles(CONTENTS)
+
+
+def in_directory(directory: Path) -> Files:
+    for path, content in CONTENTS:
+        place = directory / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if content is None:
+            place.mkdir()
+        elif isinstance(content, str):
+            # the one thing that a directory cannot have: an absolute link would lead to the live machine
+            place.symlink_to(os.path.relpath("/sys/devices/system", "/sys") if content.startswith("/") else content)
+        else:
+            place.write_bytes(content)
+    return DirectoryFiles(str(directory))
+
+
+@pytest.fixture(params=[in_memory, in_directory], ids=["memory", "directory"])
+def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
+    make: Callable[[Path], Files] = request.param
+    return make(tmp_path)
+
+
+def error_of(call: Callable[[str], object], path: str) -> int | None:
+    with pytest.raises(OSError) as caught:  # noqa: PT011 -- its number is what the test looks at
+        call(path)
+    return caught.value.errno
+
+
+def test_reads_a_file(files: Files) -> None:
+    """A file's bytes come whole."""
+    assert files.read("sys/devices/system/cpu/online") == b"0-3\n"
+    assert files.read("sys/devices/pci0000:00/0000:00:01.0/empty") == b""
+    assert files.read("proc/big") == b"x" * 200_000
+
+
+def test_reads_through_links(files: Files) -> None:
+    """A link in the middle of a path is followed, as the kernel does."""
+    assert files.read("sys/bus/pci/devices/0000:00:01.0/class") == b"0x030200\n"
+    assert files.names("sys/absolute") == ["cpu"]
+
+
+def test_lists_names(files: Files) -> None:
+    """A directory's names come without order and without dot entries."""
+    assert sorted(files.names("sys/bus/pci/devices/0000:00:01.0")) == ["class", "empty"]
+    assert files.names("sys/class/none") == []
+
+
+def test_gives_a_link_as_it_is(files: Files) -> None:
+    """The text of a link is given, not where it leads."""
+    assert files.link("sys/bus/pci/devices/0000:00:01.0") == "../../../devices/pci0000:00/0000:00:01.0"
+    assert files.link("sys/dangling") == "nowhere/at/all"
+
+
+def test_fails_as_the_kernel_does(files: Files) -> None:
+    """Whatever is absent, looped or of another kind gives the kernel's own error number."""
+    assert error_of(files.read, "sys/absent") == errno.ENOENT
+    assert error_of(files.read, "sys/dangling") == errno.ENOENT
+    assert error_of(files.read, "sys/loop") == errno.ELOOP
+    assert error_of(files.read, "sys/class/none") == errno.EISDIR
+    assert error_of(files.names, "sys/absent") == errno.ENOENT
+    assert error_of(files.names, "sys/devices/system/cpu/online") == errno.ENOTDIR
+    assert error_of(files.link, "sys/absent") == errno.ENOENT
+    assert error_of(files.link, "sys/class/none") == errno.EINVAL
+    assert error_of(files.link, "sys/devices/system/cpu/online") == errno.EINVAL
+
+
+def test_a_capture_is_not_live(files: Files) -> None:
+    """Only the root directory is the machine that we run on."""
+    assert not files.live
+    assert DirectoryFiles("/").live
+
+
+def test_a_link_of_a_capture_never_leaves_it() -> None:
+    """Neither an absolute link nor too many ".." lead out of an archive."""
+    files = MemoryFiles([("sys/a", "/etc/passwd"), ("sys/b", "../../../../etc/passwd"), ("etc/passwd", b"captured")])
+    assert files.read("sys/a") == b"captured"
+    assert files.read("sys/b") == b"captured"
+
+
+def test_a_file_and_a_directory_of_one_name() -> None:
+    """A damaged archive that holds both keeps the first, and loses nothing else."""
+    files = MemoryFiles([("sys/a", b"1"), ("sys/a/b", b"2"), ("sys/c/d", b"3"), ("sys/c", b"4"), ("sys/e", b"5")])
+    assert files.read("sys/a") == b"1"
+    assert files.names("sys/c") == ["d"]
+    assert files.read("sys/e") == b"5"
+
+
+def test_a_fifo_does_not_hang(tmp_path: Path) -> None:
+    """A FIFO in a file's place reads as empty at once, instead of waiting for a writer."""
+    (tmp_path / "sys").mkdir()
+    os.mkfifo(tmp_path / "sys" / "fifo")
+    assert DirectoryFiles(str(tmp_path)).read("sys/fifo") == b""
+
+
+def test_a_huge_file_is_read_up_to_the_limit(tmp_path: Path) -> None:
+    """No file, however long, takes more memory than the limit."""
+    with (tmp_path / "huge").open("wb") as file:
+        file.truncate(READ_LIMIT * 3)
+    assert READ_LIMIT <= len(DirectoryFiles(str(tmp_path)).read("huge")) <= READ_LIMIT + 65536
+
+
+def test_a_directory_that_is_none_is_an_error(tmp_path: Path) -> None:
+    """A root that cannot be opened is named in one line."""
+    with pytest.raises(RootError, match="absent: No such file or directory"):
+        DirectoryFiles(str(tmp_path / "absent"))
