@@ -5,18 +5,18 @@ from __future__ import annotations
 import functools
 import os
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from zonewise.report.machine_json import machine_to_json, render_json
 
 from support.damage import DAMAGES, DELETE, Damage, Damaged, Recording
 from support.snapshots import files_of, snapshots
 from support.trees import server_tree
 from zonewise.machine.discover import Scan, Scanner
 from zonewise.machine.files import Files, MemoryFiles
+from zonewise.report.machine_json import machine_to_json, render_json
 
 if TYPE_CHECKING:
     from zonewise.machine.model.machine import Machine
@@ -35,22 +35,34 @@ def intact(name: str) -> tuple[Files, Scan, tuple[str, ...], tuple[str, ...]]:
     return files, scan, tuple(sorted(set(recording.reads))), tuple(sorted(set(recording.listings)))
 
 
+NO_VALUE = (b"-1\n", b"(null)\n", b"\n")
+"""What the kernel itself prints for "none" or "not known": an answer, which loses a fact without being damage."""
+
+
 def known_facts(machine: Machine) -> Counter[str]:
-    """How many facts are known, by their path without list positions."""
+    """How many facts are known, by their path without list positions.
+
+    Counters of RDMA ports are left out: hardware has them or not one by one, and nothing tells which.
+    """
     counts: Counter[str] = Counter()
 
-    def walk(value: Any, path: str) -> None:
+    def walk(value: object, path: str) -> None:
         if isinstance(value, dict):
-            for key, inner in value.items():
+            for key, inner in cast("dict[str, object]", value).items():
                 walk(inner, f"{path}.{key}")
         elif isinstance(value, list):
-            for inner in value:
+            for inner in cast("list[object]", value):
                 walk(inner, f"{path}[]")
-        elif value is not None:
+        elif value is not None and "counters" not in path:
             counts[path] += 1
 
     walk({key: value for key, value in machine_to_json(machine).items() if key != "problems"}, "")
     return counts
+
+
+def is_an_answer(damage: Damage) -> bool:
+    """Whether the kernel could have written what the damaged file holds."""
+    return damage.kind == "content" and damage.content in NO_VALUE
 
 
 def check(name: str, damages: dict[str, Damage]) -> None:
@@ -59,13 +71,14 @@ def check(name: str, damages: dict[str, Damage]) -> None:
     scan = Scanner(Damaged(files, damages)).scan()
     machine = scan.machine
     assert [run for run in scan.runs if run.outcome == "failed"] == []
-    render_json(machine).encode()
+    render_json(machine_to_json(machine)).encode()
     assert {zone.id for zone in machine.zones} <= {zone.id for zone in before.machine.zones} | single_zone(machine)
     seen: Counter[int] = Counter(cpu for zone in machine.zones for cpu in zone.cpus)
     assert [cpu for cpu, times in seen.items() if times > 1] == []
     assert all(zone.cpus <= machine.cpus.online for zone in machine.zones)
-    if known_facts(before.machine) - known_facts(machine):
-        assert set(machine.problems) - set(before.machine.problems)
+    lost = known_facts(before.machine) - known_facts(machine)
+    if lost and not all(is_an_answer(damage) for damage in damages.values()):
+        assert set(machine.problems) - set(before.machine.problems), lost
 
 
 def single_zone(machine: Machine) -> set[int]:
@@ -79,7 +92,12 @@ def test_no_damage_stops_discovery_or_goes_unsaid(name: str) -> None:
     """Files deleted, cut, emptied, garbled, looped or denied: no exception, every loss said, no zone invented."""
     _, _, reads, listings = intact(name)
 
-    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=EXAMPLES == 12)
+    @settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+        derandomize=EXAMPLES == 12,
+    )
     @given(st.dictionaries(st.sampled_from(reads + listings), DAMAGES, min_size=1, max_size=6))
     def damaged(damages: dict[str, Damage]) -> None:
         check(name, damages)

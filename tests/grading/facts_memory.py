@@ -1,11 +1,249 @@
-"""Graders of memory facts."""
+"""Graders of memory and host facts: NUMA nodes, their memory and speeds, memory modules, firmware, kernel, hypervisor.
+
+hwloc and lscpu differ in what they call a NUMA node. hwloc makes one of a machine whose kernel has none, lscpu makes
+none; hwloc leaves out the memory of GPUs on POWER, and gives other nodes without CPUs the CPUs nearest to them.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from zonewise.machine.zone_medium import bandwidth, latency
+from zonewise.machine.zone_reach import best_access
+from zonewise.topology.cpuset import CpuSet
 
 if TYPE_CHECKING:
-    from grading.types import Grader
+    from collections.abc import Callable
 
-GRADERS: dict[str, Grader] = {}
+    from grading.types import Grader
+    from support.snapshots import Snapshot
+    from zonewise.machine.model.host import MemoryModule
+    from zonewise.machine.model.machine import Machine
+    from zonewise.machine.model.zone import Zone
+
+_KIB = 1024
+_MEDIA = {"GPU": "GPUMemory", "CXL": "CXL-DRAM"}
+"""Our word -> hwloc's subtype, where they differ."""
+
+
+def _of_lscpu(snapshot: Snapshot) -> bool:
+    return snapshot.entry["tool"] == "lscpu"
+
+
+def visible_zones(machine: Machine) -> list[Zone]:
+    """The zones that hwloc shows by default."""
+    on_power = (machine.architecture or "").startswith("ppc")
+    return [zone for zone in machine.zones if not (on_power and zone.kind == "device")]
+
+
+def _is_one_zone_by_rule(machine: Machine) -> bool:
+    """Whether the machine is one zone because its kernel has no NUMA nodes: all CPUs, no distance."""
+    zones = machine.zones
+    return len(zones) == 1 and zones[0].id == 0 and zones[0].cpus == machine.cpus.online and not zones[0].distances
+
+
+# --- nodes
+
+
+def node_as_hwloc(zone: Zone, wanted: dict[str, Any] | None = None) -> dict[str, Any]:
+    """A zone as an object of hwloc; a size or CPUs that hwloc does not know are taken from its own object."""
+    found: dict[str, Any] = {"os_index": zone.id, "cpus": str(zone.local_cpus), "local_memory": zone.memory or 0}
+    if zone.medium is not None:
+        found["subtype"] = _MEDIA.get(zone.medium, zone.medium)
+    if zone.kind == "device":
+        found["infos"] = {"PCIBusID": zone.device}
+    elif zone.device is not None:
+        found["infos"] = {"DAXDevice": zone.device}
+    if wanted is not None and not wanted["cpus"] and not zone.cpus:
+        found["cpus"] = ""  # hwloc knows no CPUs near the memory of these GPUs; distances tell us
+    return found
+
+
+def _numa(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
+    wanted = snapshot.expected["numa"]
+    if _of_lscpu(snapshot):
+        if not wanted:
+            return _is_one_zone_by_rule(machine), True
+        # lscpu prints the mask as it is, with CPUs that the machine could have (s390) or that are offline
+        online = [{**node, "cpus": str(CpuSet.parse_list(node["cpus"]) & machine.cpus.online)} for node in wanted]
+        return [{"cpus": str(zone.cpus), "os_index": zone.id} for zone in machine.zones], online
+    return nodes_side_by_side(visible_zones(machine), wanted)
+
+
+def nodes_side_by_side(zones: list[Zone], wanted: list[dict[str, Any]]) -> tuple[Any, Any]:
+    """Zones as objects of hwloc beside those expected."""
+    by_id = {node["os_index"]: node for node in wanted}
+    found = [node_as_hwloc(zone, by_id.get(zone.id)) for zone in zones]
+    return found, [_comparable(node) for node in wanted]
+
+
+def _comparable(node: dict[str, Any]) -> dict[str, Any]:
+    """An object of hwloc without what is graded elsewhere: where a DAX device hangs, and of which type it is."""
+    infos = {key: value for key, value in node.get("infos", {}).items() if key in ("DAXDevice", "PCIBusID")}
+    return {**{key: value for key, value in node.items() if key != "infos"}, **({"infos": infos} if infos else {})}
+
+
+def _numa_count(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
+    wanted = snapshot.expected["numa_count"]
+    if wanted is None:
+        return _is_one_zone_by_rule(machine), True
+    return len(visible_zones(machine)), wanted
+
+
+def distances_side_by_side(zones: list[Zone], wanted: dict[str, Any]) -> tuple[Any, Any]:
+    """The matrix of the zones beside the one expected."""
+    nodes = [zone.id for zone in zones]
+    matrix = [[zone.distances.get(str(other)) for other in nodes] for zone in zones]
+    return {"nodes": nodes, "matrix": matrix}, wanted
+
+
+def _distances(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
+    return distances_side_by_side(visible_zones(machine), snapshot.expected["numa_distances"])
+
+
+def _total_memory(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
+    zones = visible_zones(machine)
+    of_devices = sum(zone.memory or 0 for zone in zones if zone.kind == "device")
+    found = [(machine.memory or 0) + of_devices, sum(zone.memory or 0 for zone in zones)]
+    return found, [snapshot.expected["total_memory"]] * 2
+
+
+# --- speeds
+
+
+_SPEEDS: dict[str, Callable[[Zone], int | None]] = {
+    "Bandwidth": bandwidth,
+    "Latency": latency,
+    "ReadBandwidth": lambda zone: (access := best_access(zone.accesses)) and access.read_bandwidth,
+    "WriteBandwidth": lambda zone: (access := best_access(zone.accesses)) and access.write_bandwidth,
+    "ReadLatency": lambda zone: (access := best_access(zone.accesses)) and access.read_latency,
+    "WriteLatency": lambda zone: (access := best_access(zone.accesses)) and access.write_latency,
+}
+
+
+def _memattrs(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
+    """Every attribute with a value; hwloc numbers its objects in the order of the nodes."""
+    zones = visible_zones(machine)
+    found = {
+        name: [(str(zone.local_cpus), value) for zone in zones if (value := speed(zone))]
+        for name, speed in _SPEEDS.items()
+    }
+    wanted = {attribute["name"]: _values(attribute["values"]) for attribute in snapshot.expected["memattrs"]}
+    return {name: values for name, values in found.items() if values}, wanted
+
+
+def _values(values: list[dict[str, str]]) -> list[tuple[str, int]]:
+    ordered = sorted(values, key=lambda value: int(value["target_obj_gp_index"]))
+    return [
+        (str(CpuSet.parse_mask(value["initiator_cpuset"].replace("0x", ""))), int(value["value"])) for value in ordered
+    ]
+
+
+def _side_caches(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
+    found = sorted((str(zone.id), cache.size) for zone in machine.zones for cache in zone.side_caches)
+    return found, sorted((cache["nodes"], cache["size"]) for cache in snapshot.expected["memory_side_caches"])
+
+
+# --- modules, firmware, kernel
+
+
+def _modules(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
+    """Memory modules; serial numbers and asset tags are deliberately not collected."""
+    wanted = [misc["infos"] for misc in snapshot.expected["misc"] if misc["subtype"] == "MemoryModule"]
+    without = [
+        {key: text.strip() for key, text in infos.items() if key not in ("SerialNumber", "AssetTag")}
+        for infos in wanted
+    ]
+    return [_module_as_hwloc(module) for module in machine.memory_modules], without
+
+
+def _module_as_hwloc(module: MemoryModule) -> dict[str, str]:
+    facts = {
+        "DeviceLocation": module.location,
+        "BankLocation": module.bank,
+        "FormFactor": module.form_factor,
+        "PartNumber": module.part,
+        "Rank": module.rank and str(module.rank),
+        "Size": module.size and f"{module.size // _KIB}KiB",
+        "Type": module.type,
+        "Vendor": module.vendor,
+    }
+    return {key: value for key, value in facts.items() if value}
+
+
+_FIRMWARE = {
+    "DMIProductName": "product",
+    "DMIProductVersion": "version",
+    "DMISysVendor": "vendor",
+    "DMIBoardVendor": "board_vendor",
+    "DMIBoardName": "board",
+    "DMIBoardVersion": "board_version",
+    "DMIChassisVendor": "chassis_vendor",
+    "DMIChassisType": "chassis_type",
+    "DMIChassisVersion": "chassis_version",
+    "DMIBIOSVendor": "bios_vendor",
+    "DMIBIOSVersion": "bios_version",
+    "DMIBIOSDate": "bios_date",
+    "PlatformName": "platform",
+    "PlatformModel": "product",
+}
+"""hwloc's name -> our field. Serial numbers, UUIDs and asset tags are deliberately not collected."""
+
+
+def _machine_infos(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
+    """What the firmware says, both without the blanks at the ends, and as long as hwloc's buffer."""
+    infos = snapshot.expected["machine_infos"]
+    keys = [key for key in infos if key in _FIRMWARE]
+    unknown = [key for key in infos if key not in _FIRMWARE and not key.endswith(("Serial", "UUID", "AssetTag"))]
+    found = {key: (getattr(machine.firmware, _FIRMWARE[key]) or "")[:63].strip() for key in keys}
+    return found | dict.fromkeys(unknown, "ungraded"), {key: infos[key].strip() for key in [*keys, *unknown]}
+
+
+_HOST: dict[str, Callable[[Machine], str | None]] = {
+    "Architecture": lambda machine: machine.architecture,
+    "HostName": lambda machine: machine.hostname,
+    "OSName": lambda machine: "Linux" if machine.kernel.release else None,
+    "OSRelease": lambda machine: machine.kernel.release,
+    "OSVersion": lambda machine: machine.kernel.version,
+}
+
+
+def _topology_infos(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
+    """Host and kernel, and the sizes of pages; the cgroup is another's fact, and the backend is hwloc's own."""
+    infos = snapshot.expected["topology_infos"]
+    wanted = {key: infos[key] for key in _HOST if key in infos}
+    found = {key: _HOST[key](machine) for key in wanted}
+    if "PageSizes" in infos:
+        wanted["PageSizes"], found["PageSizes"] = _page_sizes(machine, infos["PageSizes"])
+    return found, wanted
+
+
+def _page_sizes(machine: Machine, text: str) -> tuple[list[int], list[int]]:
+    """Bytes, ascending; hwloc takes its own machine's ordinary size where the tree does not tell it."""
+    wanted = sorted(int(size) for size in text.split(","))
+    return wanted, [machine.kernel.page_size or wanted[0], *machine.kernel.huge_page_sizes]
+
+
+# --- virtualisation
+
+
+def _same(fact: str, derive: Callable[[Machine], Any]) -> Grader:
+    return lambda machine, snapshot: (derive(machine), snapshot.expected[fact])
+
+
+GRADERS: dict[str, Grader] = {
+    "numa": _numa,
+    "numa_count": _numa_count,
+    "numa_distances": _distances,
+    "total_memory": _total_memory,
+    "memattrs": _memattrs,
+    "memory_side_caches": _side_caches,
+    "misc": _modules,
+    "machine_infos": _machine_infos,
+    "topology_infos": _topology_infos,
+    "hypervisor": _same("hypervisor", lambda machine: machine.virtualization.hypervisor),
+    "hypervisor_vendor": _same("hypervisor_vendor", lambda machine: machine.virtualization.vendor),
+    "virtualization": _same("virtualization", lambda machine: machine.virtualization.extensions),
+    "virtualization_type": _same("virtualization_type", lambda machine: machine.virtualization.type),
+}
 UNGRADED: dict[tuple[str, str], str] = {}

@@ -1,11 +1,208 @@
-"""Graders of pci facts."""
+"""Graders of PCI facts: functions, bridges, relations, and the devices that hwloc hangs below them.
+
+hwloc's own view is derived from ours by these rules. A function of class 0604 is a bridge to hwloc and no PCI device,
+and none of both where nobody has given it a bus or the bus does not list it; a host bridge holds the functions of one
+root and is named by the buses that they take; a locality is a set of CPUs, and one that is no single zone's says that
+hwloc knows nothing.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from zonewise.topology.cpuset import CpuSet
 
 if TYPE_CHECKING:
-    from grading.types import Grader
+    from collections.abc import Iterable
 
-GRADERS: dict[str, Grader] = {}
+    from grading.types import Grader
+    from support.snapshots import Snapshot
+    from zonewise.machine.model.machine import Machine
+    from zonewise.machine.model.pci import PciFunction, PciLink
+
+_PCI_BRIDGE = "0604"
+_RECONSTRUCTED = "reconstructed from real lstopo XML"
+"""Such a tree holds neither link speeds nor the capabilities that hwloc took them from."""
+
+# bytes of payload per bit on the wire: 8b/10b coding, 128b/130b from 8 GT/s, flits of 242 of 256 bytes at 64 GT/s
+_CODING = {2.5: 8 / 10, 5.0: 8 / 10, 8.0: 128 / 130, 16.0: 128 / 130, 32.0: 128 / 130, 64.0: 242 / 256}
+
+_KINDS = {
+    "1": "storage",
+    "2": "dax",  # specific-purpose memory
+    "3": "dax",  # persistent memory
+    "4": "gpu",
+    "8": "coprocessor",
+    "16": "network",
+    "48": "rdma",
+    "64": "dma",
+}
+"""hwloc's osdev types, bit by bit: storage 1, memory 2, GPU 4, coprocessor 8, network 16, RDMA 32, DMA 64."""
+
+
+class _Osdev(NamedTuple):
+    """A device of a driver."""
+
+    kind: str
+    name: str | None
+    address: str | None
+    zone: int | None
+    identity: Any
+    """MAC address, GUID, or size in KiB."""
+
+
+def _devices(machine: Machine) -> list[PciFunction]:
+    return [function for function in machine.pci if function.pci_class != _PCI_BRIDGE]
+
+
+def _gigabytes(link: PciLink | None) -> float:
+    """Bandwidth of a link in GB/s as hwloc computes it, 0 where the link is unknown."""
+    if link is None or link.speed_gts is None or link.width is None:
+        return 0.0
+    return round(link.speed_gts * _CODING[link.speed_gts] * link.width / 8, 4)
+
+
+def _zone_of(machine: Machine, locality: str) -> int | None:
+    """The zone that a locality names; None where it names several, or part of several."""
+    cpus = CpuSet.parse_list(locality)
+    holding = [zone.id for zone in machine.zones if zone.cpus and cpus <= zone.cpus]
+    return holding[0] if len(holding) == 1 else None
+
+
+def grade_pci(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
+    """Ids, chain of bridges, bandwidth and zone of every function."""
+    has_links = snapshot.entry.get("origin") != _RECONSTRUCTED
+    wanted: dict[str, tuple[Any, ...]] = {}
+    zones: dict[str, int | None] = {}
+    for device in snapshot.expected["pci"]:
+        address, locality = device["busid"], device["locality_cpus"]
+        zones[address] = _zone_of(machine, locality)
+        wanted[address] = (
+            device["cls"],
+            device["vendor"],
+            device["device"],
+            device["bridge_path"][1:],
+            round(device["link_gbps_bytes"], 4) if has_links else 0.0,
+            zones[address],
+        )
+    listed = {function.address for function in machine.pci}
+    found = {
+        function.address: (
+            function.pci_class,
+            function.vendor or "0000",  # hwloc fills in zeros for a file that is not there
+            function.device or "0000",
+            [address for address in function.bridges if address in listed],
+            _gigabytes(function.link),
+            function.zone if zones.get(function.address) is not None else None,
+        )
+        for function in _devices(machine)
+    }
+    return found, wanted
+
+
+def grade_pci_count(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
+    """How many functions are no bridges."""
+    return len(_devices(machine)), snapshot.expected["pci_count"]
+
+
+def grade_pci_bridges(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
+    """Bridges and host bridges, with the buses below them and the zone they are near to."""
+    wanted = {
+        (bridge["kind"], bridge["busid"], bridge["bridge_pci"], _zone_of(machine, bridge["locality_cpus"]))
+        for bridge in snapshot.expected["pci_bridges"]
+    }
+    unknown = {(kind, address, buses) for kind, address, buses, zone in wanted if zone is None}
+    found = {
+        (kind, address, buses, None if (kind, address, buses) in unknown else zone)
+        for kind, address, buses, zone in [*_pci_bridges(machine), *_host_bridges(machine)]
+    }
+    return found, wanted
+
+
+def _pci_bridges(machine: Machine) -> Iterable[tuple[str, str | None, str, int | None]]:
+    for function in machine.pci:
+        if function.pci_class == _PCI_BRIDGE and (buses := function.buses) and buses[0] > 0:
+            first, last = buses
+            domain = function.address.partition(":")[0]
+            yield "pci", function.address, f"{domain}:[{first:02x}-{last:02x}]", function.zone
+
+
+def _host_bridges(machine: Machine) -> Iterable[tuple[str, str | None, str, int | None]]:
+    roots: dict[str, list[PciFunction]] = {}
+    for function in machine.pci:
+        if not function.bridges:
+            roots.setdefault(str(function.root), []).append(function)
+    for functions in roots.values():
+        domain, bus = functions[0].address.split(":")[:2]
+        last = max([int(bus, 16), *(function.buses[1] for function in functions if function.buses)])
+        zones = {function.zone for function in functions}
+        yield (
+            "host",
+            None,
+            f"{domain}:[{bus}-{last:02x}]",
+            min((zone for zone in zones if zone is not None), default=None),
+        )
+
+
+def grade_pci_links(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
+    """Relations of every pair that hwloc's tree tells; where it does not, "unknown" or what else we know."""
+    wanted = {
+        (a, b): "unknown" if relation == "SYS?" else relation
+        for a, b, relation in snapshot.expected["pci_links"]
+        if relation != "UNGRADED"
+    }
+    ours = {frozenset((link.a, link.b)): link.relation for link in machine.links}
+    found = {pair: ours.get(frozenset(pair)) for pair in wanted}
+    return found, wanted
+
+
+def grade_osdevs(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
+    """The devices of drivers: the PCI function that carries each, what identifies it, and its zone."""
+    wanted = [entry for device in snapshot.expected["osdevs"] if (entry := _wanted_osdev(machine, device)) is not None]
+    placed = {(entry.kind, entry.name, entry.address) for entry in wanted if entry.zone is not None}
+    found = [
+        entry if (entry.kind, entry.name, entry.address) in placed else entry._replace(zone=None)
+        for entry in _osdevs(machine, {entry.address for entry in wanted if entry.kind == "gpu"})
+    ]
+    return sorted(found, key=str), sorted(wanted, key=str)
+
+
+def _osdevs(machine: Machine, shown_gpus: set[str | None]) -> list[_Osdev]:
+    return [
+        *(_Osdev("storage", d.name, d.address, d.zone, _kib(d.size)) for d in machine.block_devices),
+        # a NIC whose netdev is not here (unbound, or moved to a pod) is named by its address, and hwloc knows none
+        *(_Osdev("network", n.name, n.address, n.zone, n.mac) for n in machine.nics if n.address not in (None, n.name)),
+        *(_Osdev("rdma", d.name, d.address, d.zone, d.node_guid) for d in machine.infiniband if d.address is not None),
+        *(_Osdev("dax", d.name, None, None, _kib(d.size)) for d in machine.dax_devices if d.driver != "kmem"),
+        *(_Osdev("gpu", None, g.address, g.zone, None) for g in machine.gpus if g.address in shown_gpus),
+        *(_Osdev("coprocessor", a.name, a.address, a.zone, None) for a in machine.accelerators if a.kind == "vector"),
+        *(_Osdev("dma", a.name, a.address, a.zone, None) for a in machine.accelerators if a.kind == "dma"),
+    ]
+
+
+def _wanted_osdev(machine: Machine, device: dict[str, Any]) -> _Osdev | None:
+    """An entry of hwloc in our form; None for what cannot be compared."""
+    kind, infos, address = _KINDS[device["osdev_type"]], device["infos"], device["pci_busid"]
+    zone = _zone_of(machine, device["locality_cpus"])
+    if kind == "gpu":
+        # hwloc names the DRM card, we the function; a card whose function it could not place has nothing to compare
+        return None if address is None else _Osdev(kind, None, address, zone, None)
+    if kind == "dax":
+        zone = None  # hwloc says where the device hangs, we which zone its memory is or would be
+    size = int(infos["Size"].removesuffix("KiB")) if "Size" in infos else None
+    identity = {"storage": size, "dax": size, "network": infos.get("Address"), "rdma": infos.get("NodeGUID")}
+    return _Osdev(kind, device["name"], address, zone, identity.get(kind))
+
+
+def _kib(size: int | None) -> int | None:
+    return None if size is None else size >> 10
+
+
+GRADERS: dict[str, Grader] = {
+    "pci": grade_pci,
+    "pci_count": grade_pci_count,
+    "pci_bridges": grade_pci_bridges,
+    "pci_links": grade_pci_links,
+    "osdevs": grade_osdevs,
+}
 UNGRADED: dict[tuple[str, str], str] = {}

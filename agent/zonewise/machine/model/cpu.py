@@ -23,9 +23,24 @@ class Cpus(NamedTuple):
     allowed: CpuSet | None = None
     """What the cgroup of the reading process permits; the machine itself is never restricted to it."""
 
+    def known(self) -> CpuSet:
+        """Return all CPUs that there are or could be."""
+        return self.online | self.offline | (self.possible or self.online)
+
+
+class Variant(NamedTuple):
+    """CPUs of which /proc/cpuinfo tells the same: all, or on an ARM hybrid those of one core design."""
+
+    cpus: CpuSet
+    name: str | None
+
 
 class Model(NamedTuple):
-    """The model of processor, from /proc/cpuinfo; None what the architecture does not tell."""
+    """The model of processor, from /proc/cpuinfo; None what the architecture does not tell.
+
+    Of several designs, that of the first CPU. On ARM `family` is the architecture version, `model` the part number of
+    the implementer, `stepping` "r1p0" of variant and revision.
+    """
 
     vendor: str | None = None
     name: str | None = None
@@ -34,6 +49,34 @@ class Model(NamedTuple):
     stepping: str | None = None
     flags: tuple[str, ...] = ()
     """Instruction set features, in the kernel's order."""
+    isa: str | None = None
+    """The instruction set as RISC-V and LoongArch spell it out: "rv64imafdc_zba_zbb"."""
+    variants: tuple[Variant, ...] = ()
+    """The designs of core by what /proc/cpuinfo tells, ascending by first CPU."""
+
+
+class SharedCache(NamedTuple):
+    """A cache that s390 firmware tells of without saying which CPUs share it."""
+
+    level: int
+    type: str
+    """"Data", "Instruction" or "Unified"."""
+    size: int | None
+    """Bytes."""
+
+
+class Mainframe(NamedTuple):
+    """What an s390 machine tells beyond others; the counts are of the whole machine, not of this partition."""
+
+    machine_type: str | None = None
+    """IBM's number of the machine: "2964"."""
+    dispatching: str | None = None
+    """How the hypervisor spreads virtual CPUs: "horizontal" or "vertical"."""
+    drawers: int | None = None
+    books_per_drawer: int | None = None
+    sockets_per_book: int | None = None
+    cores_per_socket: int | None = None
+    shared_caches: tuple[SharedCache, ...] = ()
 
 
 class Package(NamedTuple):
@@ -46,7 +89,7 @@ class Package(NamedTuple):
 
 
 class Die(NamedTuple):
-    """A die of a package that has several, or one that the kernel reports apart."""
+    """A die as the kernel reports it; a package with one die has one that is equal to it."""
 
     id: int | None
     package: int | None
@@ -61,6 +104,8 @@ class Cluster(NamedTuple):
     package: int | None
     """The id of its package."""
     cpus: CpuSet
+    kind: str = "cluster"
+    """"cluster" as the kernel says, or "module": AMD's compute unit of two cores with one front end, FPU and L2."""
 
 
 class Group(NamedTuple):
@@ -97,6 +142,9 @@ class CoreKind(NamedTuple):
     capacity: int | None = None
     """cpu_capacity: compute power as 1024ths of the fastest core's."""
     max_mhz: float | None = None
+    """What the fastest of them reaches."""
+    common_max_mhz: float | None = None
+    """What every one of them reaches; a few favoured cores may turbo beyond it."""
     min_mhz: float | None = None
     base_mhz: float | None = None
 

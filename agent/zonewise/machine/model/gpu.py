@@ -6,7 +6,7 @@ from typing import NamedTuple
 class MigInstance(NamedTuple):
     """A MIG device: a compute instance in a GPU instance."""
 
-    uuid: str
+    uuid: str | None
     profile: str | None
     """"1g.10gb" and the like."""
     gpu_instance: int | None
@@ -44,10 +44,18 @@ class Fabric(NamedTuple):
     clique: int | None
     attached: bool = False
     """Completed, with success, in a cluster (the rule of go-nvlib's IsFabricAttached)."""
+    health: str | None = None
+    """"healthy", "unhealthy" or "limited capacity"; None where the driver does not judge it."""
+    faults: tuple[str, ...] | None = None
+    """What is wrong with it now: "degraded bandwidth", "route recovery", "route unhealthy", "access timeout recovery",
+    "incorrect configuration"; None where the driver does not say."""
 
 
 class Health(NamedTuple):
-    """Signs of failing hardware, as the driver counts them; None what it does not count."""
+    """Signs of failing hardware, as the driver told them when the GPUs were last asked; None what it does not tell.
+
+    These numbers change without anything else changing, so they are as old as the last scan that asked.
+    """
 
     ecc_enabled: bool | None = None
     ecc_corrected: int | None = None
@@ -62,8 +70,14 @@ class Health(NamedTuple):
     throttle_reasons: tuple[str, ...] | None = None
     """Why the clocks are held down now: "hw slowdown", "hw thermal", "hw power brake", "sw thermal", "sw power cap"."""
     recovery_action: str | None = None
-    """The driver's own remedy: "none", "reset gpu", "reboot node", "drain p2p" or "drain and reset"."""
+    """The driver's own remedy: "none", "reset gpu", "reboot node", "drain p2p", "drain and reset",
+    "recover imex domain", "reset bus" or "reboot system"."""
     pcie_replays: int | None = None
+    ecc_lifetime_corrected: int | None = None
+    """Over the GPU's life, as ecc_lifetime_uncorrected."""
+    ecc_lifetime_uncorrected: int | None = None
+    faults: tuple[str, ...] = ()
+    """Questions that the driver answered with the GPU's failure: "nvmlDeviceGetUUID: GPU is lost"."""
 
 
 class NvLinkPeer(NamedTuple):
@@ -75,6 +89,30 @@ class NvLinkPeer(NamedTuple):
     """"gpu", "switch", "npu" or "unknown"."""
     links: int
     version: int | None = None
+
+
+class XgmiPeer(NamedTuple):
+    """An AMD GPU that is reached over XGMI (Infinity Fabric)."""
+
+    address: str
+    """PCI address of the far end."""
+    links: int | None
+    """Links side by side; None where the driver does not tell bandwidths."""
+    bandwidth: int | None
+    """MB/s of all of them, one way."""
+    weight: int | None
+    """The driver's distance: 15 for each hop, 13 inside one package."""
+
+
+class Partition(NamedTuple):
+    """A compute partition of an AMD GPU, which programs see as a GPU of its own."""
+
+    id: int
+    minor: int | None
+    """/dev/dri/renderD<minor>."""
+    memory: int | None
+    """Bytes."""
+    compute_units: int | None
 
 
 class Gpu(NamedTuple):
@@ -105,12 +143,32 @@ class Gpu(NamedTuple):
     compute_capability: str | None = None
     """"9.0"; of AMD GPUs the gfx target ("gfx942")."""
     virtualization: str | None = None
-    """"passthrough", "vgpu": what is seen of PCIe is then the guest's view."""
+    """"none", "passthrough" or "vgpu" (in both of these what is seen of PCIe is the guest's view), "host vgpu",
+    "host vsga"; None where the driver does not say."""
     memory_zone: int | None = None
     """The zone that its own memory is, on coherent platforms."""
     persistence: bool | None = None
     addressing: str | None = None
-    """"hmm", "ats" or None."""
+    """How the GPU uses the addresses of processes: "none", "hmm" or "ats"; None where the driver does not say."""
     partition: str | None = None
     """AMD compute and memory partition ("cpx_nps4")."""
     nvlinks: tuple[NvLinkPeer, ...] = ()
+    state: str | None = None
+    """"lost" (on the bus, and the driver reaches it no more), "excluded" (left out by the driver's settings), "hidden"
+    (the driver does not show it to this container); None where nothing is known to be wrong."""
+    module_id: int | None = None
+    """Its place on the baseboard, counted from 1."""
+    vbios: str | None = None
+    firmware: str | None = None
+    """Version of the firmware that the driver has loaded (GSP)."""
+    board: str | None = None
+    """Part number of the board."""
+    compute_units: int | None = None
+    """AMD: of all partitions."""
+    partitions: tuple[Partition, ...] = ()
+    """Where it is partitioned."""
+    hive: str | None = None
+    """AMD GPUs with the same hive id, in hexadecimal, reach each other over XGMI."""
+    xgmi: tuple[XgmiPeer, ...] = ()
+    tiles: int | None = None
+    """Intel: GPUs on one package, which programs may use apart."""

@@ -9,13 +9,15 @@ class Kernel(NamedTuple):
     release: str | None
     version: str | None = None
     command_line: tuple[str, ...] = ()
-    """Its parameters; values that could be secrets are not among those the kernel knows."""
+    """Its parameters; the values of those that hold secrets are replaced by "(redacted)"."""
     modules: tuple[str, ...] | None = None
     """Names of loaded modules, sorted."""
     config: dict[str, str] | None = None
-    """The options that matter to zonewise, without CONFIG_: "NUMA": "y"."""
+    """The options that matter to zonewise, without CONFIG_: "NUMA": "y", "m", "n" or a value."""
     page_size: int | None = None
     """Bytes."""
+    huge_page_sizes: tuple[int, ...] = ()
+    """Bytes, ascending; none without hugetlbfs."""
 
 
 class Firmware(NamedTuple):
@@ -30,6 +32,14 @@ class Firmware(NamedTuple):
     bios_version: str | None = None
     bios_date: str | None = None
     chassis_type: str | None = None
+    """The number of SMBIOS: "23" is a rack mount chassis."""
+    board_version: str | None = None
+    chassis_vendor: str | None = None
+    chassis_version: str | None = None
+    platform: str | None = None
+    """The platform of the kernel's POWER port: "PowerNV", "pSeries"."""
+    compatible: tuple[str, ...] = ()
+    """The device tree's names for the machine, the most exact first."""
 
 
 class Virtualization(NamedTuple):
@@ -38,23 +48,26 @@ class Virtualization(NamedTuple):
     guest: bool | None
     """Whether it is a virtual machine."""
     hypervisor: str | None = None
-    """"KVM", "VMware", "Microsoft", "Xen", "PR/SM", "z/VM", ..."""
+    """"KVM", "VMware", "Microsoft", "Xen", "VirtualBox", "PowerVM", "PR/SM", "z/VM 6.4.0", ..."""
     type: str | None = None
     """"full" or "para" for a guest, as lscpu calls it."""
     extensions: str | None = None
     """"VT-x" or "AMD-V": it can host machines itself."""
     container: str | None = None
     """The container runtime that the reading process is in, where it can be told."""
+    vendor: str | None = None
+    """Who makes the hypervisor, in the words of lscpu: "KVM", "Oracle", "IBM", "pHyp", ..."""
 
 
 class BlockDevice(NamedTuple):
-    """An NVMe namespace or another block device with a PCI function."""
+    """A block device of the hardware, whole: an NVMe namespace, a disk, persistent memory as a disk."""
 
     name: str
     address: str | None
+    """PCI address; None for a device that hangs off none (persistent memory, a platform's own controller)."""
     zone: int | None
     size: int | None
-    """Bytes."""
+    """Bytes; 0 for a drive without a medium."""
     rotational: bool | None
     model: str | None
     transport: str | None
@@ -73,13 +86,19 @@ class DaxDevice(NamedTuple):
     """"kmem" where it has become ordinary memory, "device_dax" where a program may map it."""
     medium: str | None
     """"SPM" (specific-purpose memory) or "NVM"."""
+    numa_node: int | None = None
+    """The zone with CPUs that is nearest to it; None also where the kernel knows none (-1)."""
+    cxl: bool = False
+    """Whether it is memory behind CXL."""
 
 
 class Accelerator(NamedTuple):
     """A device that computes and is no GPU: FPGA, DSA, QAT, processing accelerator, vector engine."""
 
     name: str
+    """As its driver calls it ("dsa0", "accel0"), else its PCI address."""
     address: str | None
+    """PCI address; None for a part of the platform, such as the FPGA of a system-on-chip."""
     zone: int | None
     kind: str
     """"fpga", "dma", "crypto", "compression", "vector", "inference" or "accelerator"."""
@@ -100,4 +119,10 @@ class MemoryModule(NamedTuple):
     vendor: str | None = None
     part: str | None = None
     speed_mts: int | None = None
+    """MT/s that it is made for."""
     rank: int | None = None
+    bank: str | None = None
+    form_factor: str | None = None
+    """"DIMM", "SODIMM", ..."""
+    configured_mts: int | None = None
+    """MT/s that it is run at."""

@@ -2,7 +2,18 @@
 
 from typing import NamedTuple
 
-from zonewise.machine.model.cpu import Cache, Cluster, Core, CoreKind, Cpus, Die, Group, Model, Package
+from zonewise.machine.model.cpu import (
+    Cache,
+    Cluster,
+    Core,
+    CoreKind,
+    Cpus,
+    Die,
+    Group,
+    Mainframe,
+    Model,
+    Package,
+)
 from zonewise.machine.model.gpu import Gpu
 from zonewise.machine.model.host import (
     Accelerator,
@@ -33,6 +44,10 @@ class Machine(NamedTuple):
     virtualization: Virtualization = Virtualization(None)
     cpus: Cpus = Cpus(EMPTY, EMPTY)
     model: Model = Model()
+    byte_order: str | None = None
+    """"little" or "big"."""
+    mainframe: Mainframe | None = None
+    """Of an s390 machine only."""
     packages: tuple[Package, ...] = ()
     dies: tuple[Die, ...] = ()
     clusters: tuple[Cluster, ...] = ()

@@ -6,14 +6,17 @@ from zonewise.machine.model.pci import Sriov
 
 
 class Nic(NamedTuple):
-    """A network device (netdev)."""
+    """A network device (netdev), or a PCI function of the network class of which none is to be seen."""
 
     name: str
+    """The netdev's name; the PCI address where `presence` is not "netdev". The two cannot be confused: no netdev has a
+    colon in its name (net/core/dev.c dev_valid_name())."""
     address: str | None
     """PCI address; None for a virtual device."""
     zone: int | None
     driver: str | None
     speed_mbps: int | None
+    """None where the link is down or the driver does not know."""
     state: str | None
     """operstate: "up", "down", "unknown", ..."""
     mac: str | None
@@ -27,7 +30,7 @@ class Nic(NamedTuple):
     virtual: bool = False
     """Made by software: loopback, bridge, veth, VLAN, bond."""
     kind: str | None = None
-    """"vlan", "bond", "bridge", ... where the kernel says."""
+    """"vlan", "bond", "bridge", "loopback", "tun", "tap", "veth", "vxlan", ... where it can be told."""
     master: str | None = None
     """The bond or bridge that it is a port of."""
     lower: tuple[str, ...] = ()
@@ -36,6 +39,12 @@ class Nic(NamedTuple):
     """dev_port: which port of a PCI function with several."""
     physical_function: str | None = None
     """For a virtual function, the PCI address of its physical one."""
+    presence: str = "netdev"
+    """"netdev": it is in the network namespace that was read. For a PCI function without: "other namespace" (its netdev
+    was moved, to a pod as a rule), "user space" (its driver hands it to a program or a virtual machine), "no driver",
+    or "no netdev" (its driver shows none, as an InfiniBand one without IPoIB)."""
+    rdma_port: int | None = None
+    """Which port of the RDMA device `rdma` it shares."""
 
 
 class Gid(NamedTuple):
@@ -50,7 +59,7 @@ class Gid(NamedTuple):
 
 
 class Port(NamedTuple):
-    """A port of an RDMA device."""
+    """A port of an RDMA device. GIDs and counters are as of the last time that something else about it changed."""
 
     number: int
     state: str | None
@@ -64,8 +73,10 @@ class Port(NamedTuple):
     sm_lid: int | None
     gids: tuple[Gid, ...]
     counters: dict[str, int]
-    """Port counters; *_data in words of 4 bytes, as the hardware counts."""
+    """Port counters, without those that the hardware lacks; *_data in words of 4 bytes, as the hardware counts. Many
+    are of 8, 16 or 32 bits and stay at their highest value (InfiniBand Architecture Specification, PortCounters)."""
     hw_counters: dict[str, int]
+    """The driver's own counters."""
     rate: str | None = None
     """As the kernel prints it: "400 Gb/sec (4X NDR)"."""
 
@@ -86,6 +97,9 @@ class RdmaDevice(NamedTuple):
     node_type: str | None = None
     """"CA", "SWITCH", "RNIC", ..."""
     netdevs: tuple[str, ...] = ()
+    """The netdevs of its ports, and bonds and VLANs upon them, as far as they are in the namespace that was read."""
+    sys_image_guid: str | None = None
+    """The same for the functions of one adapter, even where each hangs off another package."""
 
 
 class Rdma(NamedTuple):

@@ -19,7 +19,7 @@ class PciLink(NamedTuple):
 class Sriov(NamedTuple):
     """Virtual functions of a physical function."""
 
-    total: int
+    total: int | None
     """How many the hardware offers."""
     enabled: int | None
     """How many exist."""
@@ -48,7 +48,8 @@ class PciFunction(NamedTuple):
     parent: str | None
     """The bridge above it; None right below the host bridge."""
     root: str | None
-    """The host bridge ("pci0000:3a"), by its whole path where its name is not unique."""
+    """The host bridge ("pci0000:3a"), by its whole path where its name is not unique; "0004:05" (domain and bus) where
+    nothing but the address tells."""
     link: PciLink | None
     iommu_group: int | None
     sriov: Sriov | None
@@ -58,6 +59,12 @@ class PciFunction(NamedTuple):
     """The bridges above it, topmost first."""
     memory_zone: int | None = None
     """For a coherent GPU, the zone of its own memory."""
+    numa_node: int | None = None
+    """The NUMA node that the firmware told the kernel; None also where that is "none" (-1)."""
+    host_function: str | None = None
+    """Below a host bridge that is itself inside a PCI function (Intel VMD), the address of that function."""
+    buses: tuple[int, int] | None = None
+    """For a bridge, the first and the last bus below it; (0, 0) where nobody has configured it."""
 
 
 class Link(NamedTuple):

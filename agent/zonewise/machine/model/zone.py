@@ -16,7 +16,7 @@ class Access(NamedTuple):
     initiators: tuple[int, ...]
     """Ids of zones."""
     read_bandwidth: int | None = None
-    """MB/s, as write_bandwidth."""
+    """MB/s, as write_bandwidth. None also where the firmware says 0, which the kernel prints for "not told"."""
     write_bandwidth: int | None = None
     read_latency: int | None = None
     """ns, as write_latency."""
@@ -39,7 +39,7 @@ class Zone(NamedTuple):
     id: int
     cpus: CpuSet
     local_cpus: CpuSet
-    """Its own CPUs, or for a zone without any the nearest ones."""
+    """Its own CPUs, or for a zone without any the nearest ones; none where nobody says which."""
     memory: int | None
     """Bytes of RAM that the kernel manages there."""
     hugepages: dict[str, int]
@@ -55,6 +55,6 @@ class Zone(NamedTuple):
     tier: int | None = None
     """The kernel's memory tier: the lower, the faster."""
     medium: str | None = None
-    """"DRAM", "HBM", "NVM", "SPM" or "GPU" where it can be told."""
+    """"DRAM", "HBM", "NVM", "CXL", "SPM" (set aside by the firmware, of unknown speed) or "GPU" where it can be told."""
     device: str | None = None
     """PCI address of the GPU that the memory belongs to, or the name of the DAX device that became memory."""

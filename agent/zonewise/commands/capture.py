@@ -1,0 +1,42 @@
+"""`zonewise capture`: a machine in a file, to look at elsewhere, and to report a bug with."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from zonewise.commands import Command, CommandError
+from zonewise.machine.archive import open_root
+from zonewise.machine.capture import CaptureError, capture
+from zonewise.machine.files import LIVE_ROOT, RootError
+from zonewise.machine.replay import with_recorded_errors
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments."""
+    add = parser.add_argument
+    add("file", metavar="FILE", help="the archive to write: .tar.zst or .tar.gz")
+    add("--root", default=LIVE_ROOT, metavar="PATH", help="capture from a directory or an archive instead")
+    add("--with-identifiers", action="store_true", help="keep MAC addresses, GUIDs, serial numbers, the hostname, the "
+        "kernel command line")  # fmt: skip
+    add("--force", action="store_true", help="replace the file if it exists")
+
+
+def run(arguments: Namespace) -> int:
+    """Write the capture, and say what it holds. Raises CommandError."""
+    try:
+        files = with_recorded_errors(open_root(arguments.root))
+        made = capture(files, arguments.file, with_identifiers=arguments.with_identifiers, replace=arguments.force)
+    except (RootError, CaptureError) as error:
+        raise CommandError(str(error)) from error
+    kept = "with identifiers: share it with care" if arguments.with_identifiers else "identifiers replaced"
+    sizes = f"{made.files} files and {made.links} links, {made.content >> 10} KiB in {made.archive >> 10} KiB"
+    sys.stdout.write(f"{arguments.file}: {sizes}; {kept}\n")
+    sys.stdout.write(f"`zonewise show --root {arguments.file}` shows the machine.\n")
+    return 0
+
+
+COMMAND = Command("write what discovery reads of this machine to an archive", add_arguments, run)

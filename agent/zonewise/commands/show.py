@@ -1,0 +1,220 @@
+"""`zonewise show`: what a machine is made of, for people and for programs."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from zonewise.commands import Command, CommandError, output
+from zonewise.machine.archive import open_root
+from zonewise.machine.discover import Scanner
+from zonewise.machine.files import LIVE_ROOT, RootError
+from zonewise.machine.replay import with_recorded_errors
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Callable
+
+    from zonewise.machine.discover import Run, Scan
+    from zonewise.machine.files import Files
+
+DEFAULT_FORMAT = "text"
+DEFAULT_WIDTH = 100
+MIN_WIDTH = 40
+MAX_NODE_NAME = 253
+
+_NODE_NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_EXPLAINED = ("text", "json", "yaml")
+
+
+class _Output(NamedTuple):
+    format: str
+    path: str
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments."""
+    add = parser.add_argument
+    add("--root", default=LIVE_ROOT, metavar="PATH", help="a captured machine: a directory or an archive")
+    add("-o", "--output", nargs="+", default=[DEFAULT_FORMAT], metavar=("FORMAT", "FILE"),
+        help=f"{', '.join(FORMATS)}; to a file, or to standard output")  # fmt: skip
+    add("--explain", metavar="PATH", help="where a fact is from: zones.1.memory, pci.0000:3b:00.0, all; with -o json "
+        "and yaml, added to the machine as its key `sources`")  # fmt: skip
+    add("--node-name", metavar="NAME", help="of the object that -o nrt makes (default: $NODE_NAME, or the hostname)")
+    add("--width", type=_width, metavar="COLUMNS", help="of the picture (default: the terminal's)")
+    add("--color", choices=("auto", "always", "never"), default="auto", help="in the picture (default: auto)")
+    add("--ascii", action="store_true", help="draw with ASCII characters only")
+    add("--timings", action="store_true", help="say on standard error how long each part of discovery took")
+
+
+def run(arguments: Namespace) -> int:
+    """Scan the machine once and write it in the format asked for. Raises CommandError."""
+    wanted = _output(arguments.output)
+    if arguments.explain is not None and wanted.format not in _EXPLAINED:
+        raise CommandError(f"--explain goes with -o {', '.join(_EXPLAINED)}, not with {wanted.format}")
+    scan = Scanner(_open(arguments.root), explain=arguments.explain is not None).scan()
+    output.write(FORMATS[wanted.format](scan, arguments), wanted.path)
+    if arguments.timings:
+        sys.stderr.write("".join(map(_timing, scan.runs)))
+    return 0
+
+
+COMMAND = Command("show what this machine, or a captured one, is made of", add_arguments, run)
+
+
+def _output(words: list[str]) -> _Output:
+    if words[0] not in FORMATS:
+        raise CommandError(f"unknown format {words[0]}: there is {', '.join(FORMATS)}")
+    if len(words) > 2:
+        raise CommandError(f"-o takes a format and a file, and not also {' '.join(words[2:])}")
+    return _Output(words[0], words[1] if len(words) == 2 else output.STANDARD_OUTPUT)
+
+
+def _open(root: str) -> Files:
+    try:
+        return with_recorded_errors(open_root(root))
+    except RootError as error:
+        raise CommandError(str(error)) from error
+
+
+# --- formats
+
+
+def _text(scan: Scan, arguments: Namespace) -> str:
+    if arguments.explain is not None:
+        return _explained(scan, arguments.explain)
+    from zonewise.picture.matrix import render_matrix
+    from zonewise.picture.problems import render_problems
+    from zonewise.picture.terminal import render_terminal
+
+    to_file = _output(arguments.output).path != output.STANDARD_OUTPUT
+    width = arguments.width or _terminal_width()
+    colour = _wants_colour(arguments.color, to_file=to_file)
+    unicode = not arguments.ascii and (to_file or output.takes_unicode())
+    parts = (
+        render_terminal(scan.machine, width, colour=colour, unicode=unicode),
+        render_matrix(scan.machine, width),
+        render_problems(scan.machine, width),
+    )
+    text = "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
+    return text if unicode else text.encode("ascii", "replace").decode("ascii")
+
+
+def _explained(scan: Scan, path: str) -> str:
+    from zonewise.report.explain import UnknownFact, explain
+    from zonewise.report.machine_json import machine_to_json
+
+    try:
+        return explain(machine_to_json(scan.machine), scan.sources, path)
+    except UnknownFact as error:
+        raise CommandError(str(error)) from error
+
+
+def _document(scan: Scan, arguments: Namespace) -> dict[str, Any]:
+    from zonewise.report.machine_json import machine_to_json
+
+    document = machine_to_json(scan.machine)
+    if arguments.explain is None:
+        return document
+    from zonewise.report.explain import UnknownFact, sources_of
+
+    try:
+        return machine_to_json(scan.machine, sources_of(document, scan.sources, arguments.explain))
+    except UnknownFact as error:
+        raise CommandError(str(error)) from error
+
+
+def _json(scan: Scan, arguments: Namespace) -> str:
+    from zonewise.report.machine_json import render_json
+
+    return render_json(_document(scan, arguments))
+
+
+def _yaml(scan: Scan, arguments: Namespace) -> str:
+    from zonewise.report.yaml import render_yaml
+
+    return render_yaml(_document(scan, arguments))
+
+
+def _nrt(scan: Scan, arguments: Namespace) -> str:
+    from zonewise.report.nrt import machine_to_nrt
+    from zonewise.report.yaml import render_yaml
+
+    return render_yaml(machine_to_nrt(scan.machine, _node_name(scan, arguments)))
+
+
+def _labels(scan: Scan, arguments: Namespace) -> str:  # noqa: ARG001 -- a format
+    from zonewise.report.labels import machine_to_labels, render_labels
+
+    return render_labels(machine_to_labels(scan.machine))
+
+
+def _nccl(scan: Scan, arguments: Namespace) -> str:  # noqa: ARG001 -- a format
+    from zonewise.report.nccl import machine_to_nccl
+
+    return machine_to_nccl(scan.machine)
+
+
+def _svg(scan: Scan, arguments: Namespace) -> str:  # noqa: ARG001 -- a format
+    from zonewise.picture.svg import render_svg
+
+    return render_svg(scan.machine)
+
+
+FORMATS: dict[str, Callable[[Scan, Namespace], str]] = {
+    DEFAULT_FORMAT: _text,
+    "svg": _svg,
+    "json": _json,
+    "yaml": _yaml,
+    "nrt": _nrt,
+    "labels": _labels,
+    "nccl": _nccl,
+}
+
+
+# --- what the formats need to know
+
+
+def _node_name(scan: Scan, arguments: Namespace) -> str:
+    live = os.path.realpath(arguments.root) == LIVE_ROOT
+    of_pod = os.environ.get("NODE_NAME") if live else None  # of another machine's capture it would be the wrong name
+    # the kubelet registers the hostname in lower case (pkg/util/node, GetHostname)
+    name: str | None = arguments.node_name or of_pod or (scan.machine.hostname or "").lower() or None
+    if name is None:
+        raise CommandError("the machine's hostname is unknown: name the node by --node-name")
+    if len(name) > MAX_NODE_NAME or not re.fullmatch(_NODE_NAME, name):
+        raise CommandError(f"{name!r} is no name of a node (DNS-1123): name the node by --node-name")
+    return name
+
+
+def _width(text: str) -> int:
+    from argparse import ArgumentTypeError
+
+    if not text.isdecimal() or int(text) < MIN_WIDTH:
+        raise ArgumentTypeError(f"{text} is no number of columns from {MIN_WIDTH}")
+    return int(text)
+
+
+def _terminal_width() -> int:
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns) > 0:
+        return max(int(columns), MIN_WIDTH)
+    try:
+        return max(os.get_terminal_size(sys.stdout.fileno()).columns, MIN_WIDTH)
+    except (OSError, ValueError):  # no terminal, or no file at all
+        return DEFAULT_WIDTH
+
+
+def _wants_colour(choice: str, *, to_file: bool) -> bool:
+    """Decide by the rules of no-color.org and of terminals."""
+    if choice != "auto":
+        return choice == "always"
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return not to_file and not plain and sys.stdout.isatty()
+
+
+def _timing(run: Run) -> str:
+    detail = f"  {run.detail}" if run.detail else ""
+    return f"{run.collector:16} {run.seconds * 1000:9.2f} ms  {run.outcome}{detail}\n"

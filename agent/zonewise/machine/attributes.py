@@ -1,0 +1,95 @@
+"""The attribute files of one device.
+
+A device's directory is listed once, and only what it lists is read: which attributes there are differs from kernel to
+kernel and from driver to driver, so that an absent file is an answer unless another device of the same kind has it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from zonewise.machine.reader import Reader
+
+_SHOWN = 8  # names in one message
+_AS_PRINTED = "as the kernel prints it"
+
+
+class Attributes:
+    """Reads the attributes of one device, or of one part of it.
+
+    `fact` is the device as a path into the machine ("nics.eth0"), and `what` is how messages name it ("eth0").
+    """
+
+    __slots__ = ("fact", "names", "path", "read", "what")
+
+    def __init__(self, read: Reader, path: str, fact: str, what: str) -> None:
+        self.read = read
+        self.path = path
+        self.fact = fact
+        self.what = what
+        self.names = frozenset(read.names(path))
+        """What the directory lists; nothing where there is none, or where it cannot be listed."""
+
+    def part(self, name: str, fact: str, what: str = "") -> Attributes:
+        """Return the attributes in a directory inside this one, which give the facts below `fact`."""
+        return Attributes(self.read, f"{self.path}/{name}", f"{self.fact}.{fact}", what or self.what)
+
+    def report_lacking(self, expected: Iterable[str]) -> None:
+        """Report, in one entry, what should be in the directory and is not."""
+        if lacking := sorted(name for name in expected if name not in self.names):
+            shown = ", ".join(lacking[:_SHOWN]) + (", ..." if len(lacking) > _SHOWN else "")
+            unknown = "it is unknown" if len(lacking) == 1 else "they are unknown"
+            self.read.problem(self.path, f"lacks {shown}", f"{unknown} of {self.what}")
+
+    def text(self, name: str, field: str, rule: str = _AS_PRINTED) -> str | None:
+        """Return an attribute's text; None where it is not listed, cannot be read or says nothing."""
+        if name not in self.names:
+            return None
+        needed = f"{field} of {self.what}"
+        return self.read.text(f"{self.path}/{name}", fact=f"{self.fact}.{field}", rule=rule, needed=needed)
+
+    def integer(
+        self,
+        name: str,
+        field: str,
+        *,
+        base: int = 10,
+        lowest: int = 0,
+        highest: int = (1 << 64) - 1,
+        rule: str = "the number in the file",
+        needed: bool = True,
+        no_number: Callable[[bytes], bool] | None = None,
+    ) -> int | None:
+        """Return an attribute's number in lowest..highest; None where it is not listed or says none.
+
+        `needed` makes it a problem where the driver fails to give one (EINVAL), as links that are down and counters
+        that the hardware lacks do. `no_number` tells which content means the same.
+        """
+        if name not in self.names:
+            return None
+        path, what = f"{self.path}/{name}", f"{field} of {self.what}"
+        before = len(self.read.problems)
+        lost = what if needed else ""
+        value = self.read.integer(path, base=base, fact=f"{self.fact}.{field}", rule=rule, needed=lost)
+        if value is None and not needed:
+            self._judge(path, what, before, no_number)
+        if value is None or lowest <= value <= highest:
+            return value
+        self.read.problem(path, f"says {value}, outside of {lowest}..{highest}", f"{what} is unknown")
+        return None
+
+    def _judge(self, path: str, what: str, before: int, no_number: Callable[[bytes], bool] | None) -> None:
+        """Tell a driver that has no number from content that is none, by a second look at what could not be read."""
+        problems = self.read.problems
+        after = len(problems)
+        content = self.read.raw(path)
+        del problems[after:]
+        if content is None:
+            return
+        if no_number is not None and no_number(content):
+            del problems[before:]
+        elif after == before:
+            self.read.problem(path, "says nothing", f"{what} is unknown")

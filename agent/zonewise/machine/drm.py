@@ -1,0 +1,36 @@
+"""What the kernel's display and render infrastructure says of a GPU of any driver."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from zonewise.machine.reader import Reader
+
+_NODE = re.compile(r"(card|renderD)(\d{1,4})")
+
+
+def drm_numbers(read: Reader, path: str, fact: str) -> tuple[int | None, int | None]:
+    """Return the numbers n of /dev/dri/renderD<n> and /dev/dri/card<n> of the PCI function in a directory."""
+    found: dict[str, int] = {}
+    for name in read.names(f"{path}/drm"):
+        if node := _NODE.fullmatch(name):
+            found.setdefault(node[1], int(node[2]))
+            field = "minor" if node[1] == "renderD" else "number"
+            read.source(f"{fact}.{field}", f"{path}/drm/{name}", name, "the number in the name of the device")
+    return found.get("renderD"), found.get("card")
+
+
+def natural_number(read: Reader, path: str, *, fact: str = "", rule: str = "the number in the file") -> int | None:
+    """Return a number that cannot be negative; None where the file is absent or says no such thing."""
+    number = read.integer(path, fact=fact, rule=rule)
+    if number is not None and number < 0:
+        read.problem(path, f"says {number}", "nothing of it")
+        return None
+    return number
+
+
+def module_version(read: Reader, driver: str) -> str | None:
+    """Return the version of a driver that has one of its own; those of the kernel itself have none."""
+    return read.text(f"sys/module/{driver}/version")

@@ -1,0 +1,74 @@
+"""The options that the kernel was built with, as far as they matter to the placement of jobs."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from zonewise.machine.reader import Reader
+
+EMBEDDED = "proc/config.gz"
+MAX_CONFIG = 4 << 20
+"""Bytes that a configuration may unpack to: those of distributions have 0.3 MiB."""
+
+OPTIONS = (
+    "ACPI_HMAT", "ARM64_PAGE_SHIFT", "CGROUPS", "CPUSETS", "CXL_BUS", "DEV_DAX_KMEM", "DMABUF_MOVE_NOTIFY", "HUGETLBFS",
+    "HZ", "INFINIBAND", "IOMMU_DEFAULT_PASSTHROUGH", "MEMORY_HOTPLUG", "NO_HZ", "NO_HZ_FULL", "NO_HZ_IDLE", "NUMA",
+    "NUMA_BALANCING", "NUMA_EMU", "PAGE_SHIFT", "PCI_P2PDMA", "PREEMPT", "PREEMPT_DYNAMIC", "PREEMPT_NONE",
+    "PREEMPT_RT", "PREEMPT_VOLUNTARY", "SCHED_CLUSTER", "SCHED_MC", "SCHED_SMT", "TRANSPARENT_HUGEPAGE", "VFIO",
+)  # fmt: skip
+"""What schedulers, GPU and network drivers and the features of NFD ask for."""
+
+_RELEASE = re.compile(r"[\w.+~-]{1,128}")
+_SET = re.compile(rb"^(?:CONFIG_(\w+)=(.*)|# CONFIG_(\w+) is not set)$", re.MULTILINE)
+
+
+def config_of(read: Reader, release: str | None) -> dict[str, str] | None:
+    """Return the options by name: "y", "m", "n" or a value; None where no configuration is to be found."""
+    for path in (EMBEDDED, *_places(release)):
+        content = read.raw(path)
+        if content is not None and path == EMBEDDED:
+            content = _unpacked(read, content)
+        if content is None:
+            continue
+        options = _options(content)
+        if options:
+            read.source("kernel.config", path, f"{len(options)} of {len(content)} bytes", "those of interest")
+            return options
+        read.problem(path, "has no option", "another copy, if there is one")
+    return None
+
+
+def _places(release: str | None) -> tuple[str, ...]:
+    """Return where distributions put the configuration of a kernel."""
+    if release is None or not _RELEASE.fullmatch(release):
+        return ()
+    return (
+        f"boot/config-{release}",
+        f"usr/lib/modules/{release}/config",
+        f"lib/modules/{release}/config",
+        f"usr/lib/kernel/config-{release}",
+        f"usr/lib/ostree-boot/config-{release}",
+    )
+
+
+def _unpacked(read: Reader, content: bytes) -> bytes | None:
+    import zlib  # what few machines need is loaded only there
+
+    unpacker = zlib.decompressobj(wbits=31)  # gzip, and nothing else
+    try:
+        return unpacker.decompress(content, MAX_CONFIG)
+    except zlib.error as error:
+        read.problem(EMBEDDED, f"cannot be unpacked: {error}", "another copy, if there is one")
+        return None
+
+
+def _options(content: bytes) -> dict[str, str]:
+    wanted = frozenset(OPTIONS)
+    found: dict[str, str] = {}
+    for name, value, unset in _SET.findall(content):
+        key = (name or unset).decode("ascii", "replace")
+        if key in wanted:
+            found[key] = value.decode("ascii", "replace").strip('"') if name else "n"
+    return found

@@ -1,0 +1,94 @@
+"""What NVML looks like to us: one call by its C name, plain values back, or an error with NVML's own number."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+# nvmlReturn_t of nvml.h
+INVALID_ARGUMENT = 2
+NOT_SUPPORTED = 3
+NO_PERMISSION = 4
+NOT_FOUND = 6
+DRIVER_NOT_LOADED = 9
+LIBRARY_NOT_FOUND = 12
+FUNCTION_NOT_FOUND = 13
+GPU_IS_LOST = 15
+LIB_RM_VERSION_MISMATCH = 18
+UNKNOWN = 999
+
+_TEXTS = {
+    1: "uninitialized",
+    INVALID_ARGUMENT: "invalid argument",
+    NOT_SUPPORTED: "not supported",
+    NO_PERMISSION: "no permission",
+    NOT_FOUND: "not found",
+    7: "insufficient size",
+    8: "insufficient external power",
+    DRIVER_NOT_LOADED: "driver not loaded",
+    10: "timeout",
+    11: "interrupt request issue",
+    LIBRARY_NOT_FOUND: "library not found",
+    FUNCTION_NOT_FOUND: "function not found",
+    14: "corrupted infoROM",
+    GPU_IS_LOST: "GPU is lost",
+    16: "GPU requires a reset",
+    17: "blocked by the operating system",
+    LIB_RM_VERSION_MISMATCH: "library and kernel module differ in version",
+    19: "in use",
+    20: "out of memory",
+    21: "no data",
+    22: "ECC not supported on a vGPU",
+    23: "insufficient resources",
+    24: "frequency not supported",
+    25: "argument version mismatch",
+    26: "deprecated",
+    27: "not ready",
+    28: "GPU not found",
+    29: "invalid state",
+    UNKNOWN: "unknown error",
+}
+
+_ABSENCES = frozenset({INVALID_ARGUMENT, NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND, FUNCTION_NOT_FOUND}).union(
+    {7, 21, 22, 24, 25, 26, 27, 28, 29}
+)
+"""Answers that mean: this GPU, driver, library or caller has no such fact. InvalidArgument is how older drivers refuse
+a field or a link that they do not know; 25 a struct of a version that they do not know. Every other error is a fault.
+"""
+
+
+class NvmlError(Exception):
+    """NVML, or what stands in for it, answered with an error."""
+
+    def __init__(self, code: int, text: str | None = None) -> None:
+        """Take an nvmlReturn_t, and a text where NVML's own does not say enough."""
+        super().__init__(text or _TEXTS.get(code, f"error {code}"))
+        self.code = code
+
+    @property
+    def is_absence(self) -> bool:
+        """Whether it means that there is no such fact, and not that something has failed."""
+        return self.code in _ABSENCES
+
+
+class NvmlBackend(Protocol):
+    """NVML, or a stand-in."""
+
+    def start(self) -> None:
+        """Load and initialise the library; raise NvmlError."""
+        ...
+
+    def call(self, name: str, *arguments: object) -> object:
+        """Call an NVML function by its name without a version suffix; raise NvmlError.
+
+        Arguments are those of the C function without its outputs. Handles are opaque. Outputs come back as a number,
+        a text, or a tuple of these where there are several, with no struct among them:
+
+        - nvmlDeviceGetPciInfo, nvmlDeviceGetNvLinkRemotePciInfo: the bus id;
+        - nvmlDeviceGetMemoryInfo: the bytes in all;
+        - nvmlDeviceGetAttributes: the nine fields in the order of the struct;
+        - nvmlDeviceGetMemoryAffinity(handle, words, scope): the words of 64 bits;
+        - nvmlDeviceGetFieldValues(handle, field): the value of that one field, or its own error;
+        - nvmlDeviceGetGpuFabricInfoV(handle, version) and nvmlDeviceGetGpuFabricInfo(handle): UUID as 32 hexadecimal
+          digits, status, clique, state, and from version 2 on the health mask, from 3 on the health summary.
+        """
+        ...

@@ -1,0 +1,125 @@
+"""What NVML tells of a machine, in its own numbers; what they mean is judged where GPUs are described.
+
+The same values serve every backend, travel from the child process as JSON, and are kept in captures as they are. Every
+fact may be None; then `absent` of the same object says why, by the name of the fact. These types know the world, so
+this module has no deferred annotations: the JSON is checked against them.
+"""
+
+from typing import NamedTuple
+
+
+class NvmlLink(NamedTuple):
+    """One NVLink of a GPU."""
+
+    link: int
+    """Its number on the GPU."""
+    active: bool
+    version: int | None = None
+    remote_type: int | None = None
+    """nvmlIntNvLinkDeviceType_t of the far end."""
+    remote_address: str | None = None
+    """As sysfs writes it; None where a guest is not told."""
+
+
+class NvmlFabric(NamedTuple):
+    """Membership in an NVLink fabric, nvmlGpuFabricInfoV_t."""
+
+    state: int
+    status: int
+    """An nvmlReturn_t, meant only where the state is "completed"."""
+    cluster_uuid: str
+    """"00000000-0000-0000-0000-000000000000" for none."""
+    clique: int
+    health_mask: int | None = None
+    """From version 2 of the struct on."""
+    health_summary: int | None = None
+    """From version 3 on."""
+
+
+class NvmlMigDevice(NamedTuple):
+    """A MIG device, nvmlDeviceAttributes_t and its identity."""
+
+    uuid: str | None = None
+    name: str | None = None
+    gpu_instance: int | None = None
+    compute_instance: int | None = None
+    multiprocessors: int | None = None
+    copy_engines: int | None = None
+    decoders: int | None = None
+    encoders: int | None = None
+    jpeg_engines: int | None = None
+    ofa_engines: int | None = None
+    gpu_slices: int | None = None
+    compute_slices: int | None = None
+    memory: int | None = None
+    """Bytes."""
+    absent: dict[str, str] = {}  # noqa: RUF012 -- never written to: a default of a NamedTuple must be a value
+    faults: tuple[str, ...] = ()
+
+
+class NvmlGpu(NamedTuple):
+    """A GPU as NVML lists it."""
+
+    place: int
+    """NVML's index, which may be another's after a GPU is lost; identity is UUID and address."""
+    address: str | None = None
+    """As sysfs writes it: "0000:3b:00.0"."""
+    uuid: str | None = None
+    name: str | None = None
+    architecture: int | None = None
+    """nvmlDeviceArchitecture_t."""
+    memory: int | None = None
+    """Bytes in all, what the driver keeps for itself included."""
+    compute_capability: tuple[int, ...] | None = None
+    """Major and minor."""
+    minor: int | None = None
+    module_id: int | None = None
+    vbios: str | None = None
+    firmware: str | None = None
+    board: str | None = None
+    persistence: bool | None = None
+    virtualization: int | None = None
+    """nvmlGpuVirtualizationMode_t."""
+    addressing: int | None = None
+    """nvmlDeviceAddressingModeType_t."""
+    numa_node: int | None = None
+    """The node that the GPU's own memory is, on coherent platforms; not the node it is near to."""
+    memory_affinity: tuple[int, ...] | None = None
+    """The NUMA nodes that it is nearest to."""
+    ecc_enabled: bool | None = None
+    ecc_corrected: int | None = None
+    ecc_uncorrected: int | None = None
+    ecc_lifetime_corrected: int | None = None
+    ecc_lifetime_uncorrected: int | None = None
+    remapped_rows: tuple[int, ...] | None = None
+    """Corrected, uncorrected, pending (0 or 1), failed (0 or 1)."""
+    retired_pages_pending: bool | None = None
+    clocks_event_reasons: int | None = None
+    """Bits, nvmlClocksEventReasons."""
+    recovery_action: int | None = None
+    """NVML_FI_DEV_GET_GPU_RECOVERY_ACTION."""
+    pcie_replays: int | None = None
+    mig_mode: tuple[int, ...] | None = None
+    """Current and pending, 0 or 1."""
+    mig_devices: tuple[NvmlMigDevice, ...] = ()
+    fabric: NvmlFabric | None = None
+    links: tuple[NvmlLink, ...] = ()
+    absent: dict[str, str] = {}  # noqa: RUF012 -- as above
+    faults: tuple[str, ...] = ()
+    """Questions that were answered with a failure of the GPU, and that failure."""
+    lost: bool = False
+    """NVML_ERROR_GPU_IS_LOST was the answer to any question; none was asked after it."""
+
+
+class NvmlFacts(NamedTuple):
+    """All that NVML tells, or the one reason why it tells nothing."""
+
+    problem: str | None = None
+    """Why nothing could be asked, and what to do about it, in one line."""
+    driver_version: str | None = None
+    library_version: str | None = None
+    cuda_version: int | None = None
+    """1000 * major + 10 * minor: 12040."""
+    gpus: tuple[NvmlGpu, ...] = ()
+    absent: dict[str, str] = {}  # noqa: RUF012 -- as above
+    faults: tuple[str, ...] = ()

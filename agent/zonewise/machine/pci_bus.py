@@ -1,0 +1,150 @@
+"""The PCI bus as sysfs lists it: which functions there are, where each lies, and what of the listing got lost.
+
+A function whose entry leads nowhere is kept, with its address and what the link itself tells of its place: the bus
+lists it, so it exists, and to drop it would turn "unknown" into "absent".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise.machine.reader import Pair
+from zonewise.machine.sysfs import PciPlace, is_host_bridge, is_pci_address, pci_order, pci_place
+
+if TYPE_CHECKING:
+    from zonewise.machine.reader import Reader
+
+DEVICES = "sys/bus/pci/devices"
+
+LOCAL_CPUS = Pair("local_cpulist", "local_cpus")  # the list is younger: kernel 2.6.29
+
+_ALWAYS = ("class", "vendor", "device", "subsystem_vendor", "subsystem_device")
+"""drivers/pci/pci-sysfs.c gives these to every function, and local CPUs in one notation at least."""
+
+_GROUPS = (
+    ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width"),
+    ("sriov_totalvfs", "sriov_numvfs"),
+)
+"""A function that has one of a group has all of it."""
+
+_SHOWN = 3  # addresses that a problem of many functions names
+
+
+class Entry(NamedTuple):
+    """A function as the bus lists it."""
+
+    address: str
+    path: str
+    place: PciPlace | None
+    """None where its link is broken."""
+    attributes: frozenset[str]
+    """The names in its directory; none where it leads nowhere."""
+
+
+def pci_entries(read: Reader) -> list[Entry]:
+    """Return the functions of the machine by address; none without a PCI bus.
+
+    Whatever the listing has lost, against what the kernel always gives and what the tree of devices still shows,
+    becomes a problem.
+    """
+    names = read.names(DEVICES)
+    if not names:
+        _report_lost_bus(read)
+    for name in names:
+        if not is_pci_address(name):
+            read.problem(f"{DEVICES}/{name}", "has no name of a PCI function", "left out")
+    addresses = sorted((name for name in names if is_pci_address(name)), key=pci_order)
+    entries = [_entry(read, address) for address in addresses]
+    _report_missing(read, [entry for entry in entries if entry.attributes])
+    if entries:
+        _report_unlisted(read, entries)
+    return entries
+
+
+def _report_lost_bus(read: Reader) -> None:
+    """Tell a machine without PCI from one whose list of functions got lost."""
+    roots = _plain_roots(read)
+    if roots or (read.has("sys/bus/pci") and not read.has(DEVICES)):
+        evidence = f"there is a host bridge /{roots[0]}" if roots else "the kernel knows the PCI bus"
+        read.problem(DEVICES, f"lists nothing, and {evidence}", "no PCI function is known")
+
+
+def _entry(read: Reader, address: str) -> Entry:
+    path = f"{DEVICES}/{address}"
+    link = read.link(path)
+    target = path if link is None else link
+    if target.rpartition("/")[2] != address:
+        read.problem(path, f"leads to another device, /{target}", f"nothing of {address} but its address")
+        return Entry(address, path, None, frozenset())
+    attributes: frozenset[str] = frozenset()
+    try:
+        attributes = frozenset(read.files.names(path))
+        reason = "" if attributes else "is empty"
+    except OSError as error:
+        reason = f"leads to no device: {error.strerror}"
+    if reason:
+        read.problem(path, reason, f"nothing of {address} but its address and place")
+    return Entry(address, path, pci_place(target) if attributes or target != path else None, attributes)
+
+
+def _report_missing(read: Reader, entries: list[Entry]) -> None:
+    """Report attributes that the kernel gives and this tree has lost."""
+    for name in _ALWAYS:
+        _report_lacking(read, name, [entry for entry in entries if name not in entry.attributes])
+    for group in _GROUPS:
+        having = [entry for entry in entries if not entry.attributes.isdisjoint(group)]
+        for name in group:
+            _report_lacking(read, name, [entry for entry in having if name not in entry.attributes])
+    _report_lacking(read, "local_cpulist", [entry for entry in entries if entry.attributes.isdisjoint(LOCAL_CPUS)])
+    nodeless = [entry for entry in entries if "numa_node" not in entry.attributes]
+    if len(nodeless) < len(entries) or read.has("sys/devices/system/node"):  # without CONFIG_NUMA there is neither
+        _report_lacking(read, "numa_node", nodeless)
+
+
+def _report_lacking(read: Reader, name: str, lacking: list[Entry]) -> None:
+    """Report one attribute that functions lack, in one entry."""
+    if len(lacking) == 1:
+        read.problem(f"{lacking[0].path}/{name}", "is absent", f"{name} of {lacking[0].address} is unknown")
+    elif lacking:
+        shown = ", ".join(entry.address for entry in lacking[:_SHOWN]) + (", ..." if len(lacking) > _SHOWN else "")
+        read.problem(DEVICES, f"{name} is absent from {len(lacking)} functions: {shown}", f"their {name} is unknown")
+
+
+def _report_unlisted(read: Reader, entries: list[Entry]) -> None:
+    """Report functions that are in the tree of devices, above or below others, and not on the bus."""
+    seen = {name for root in _roots(read, entries) for name in read.names(root)}
+    for entry in entries:
+        seen |= entry.attributes
+        seen.update(entry.place.bridges if entry.place is not None else ())
+    lost = seen.difference(entry.address for entry in entries)
+    for address in sorted((name for name in lost if is_pci_address(name)), key=pci_order):
+        read.problem(f"{DEVICES}/{address}", "is absent, and the tree of devices has it", "nothing of this function")
+
+
+def _roots(read: Reader, entries: list[Entry]) -> set[str]:
+    """Return the paths of all host bridges, those too of which the bus lists no function."""
+    roots = set(_plain_roots(read))
+    odd: set[str] = set()
+    for entry in entries:
+        roots |= {f"{entry.path}/{name}" for name in entry.attributes if is_host_bridge(name)}  # nested: Intel VMD
+        place = entry.place
+        if place is not None and place.host_function is None and "/" in place.root and place.root not in roots:
+            odd.add(place.root)
+    # Hyper-V gives each device a channel below VMBUS, and the channel a host bridge: so the channels beside tell
+    buses = {root.rpartition("/")[0].rpartition("/")[0] for root in odd}
+    for channel in [f"{bus}/{name}" for bus in buses for name in read.names(bus)]:
+        odd |= {f"{channel}/{name}" for name in _directory(read, channel) if is_host_bridge(name)}
+    return roots | odd
+
+
+def _plain_roots(read: Reader) -> list[str]:
+    """Return the paths of the host bridges that are no part of any other device."""
+    return [f"sys/devices/{name}" for name in read.names("sys/devices") if is_host_bridge(name)]
+
+
+def _directory(read: Reader, path: str) -> list[str]:
+    """Return the names in what may be a directory or a file."""
+    try:
+        return read.files.names(path)
+    except OSError:
+        return []

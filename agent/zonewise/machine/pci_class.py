@@ -1,0 +1,29 @@
+"""What the class code of a PCI function says: PCI Code and ID Assignment Specification, include/linux/pci_ids.h.
+
+Classes and subclasses are four hexadecimal digits, as in PciFunction.pci_class; a base class is the first two.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from zonewise.machine.model.pci import PciFunction
+
+NETWORK = "02"
+DISPLAY = "03"
+PROCESSING_ACCELERATOR = "12"
+NVME = "0108"
+COPROCESSOR = "0b40"
+INFINIBAND = "0c06"
+BRIDGES = ("0604", "0609")
+"""PCI-to-PCI bridges, the second semi-transparent: root ports and the ports of switches are among them."""
+
+_ENDPOINT_BASES = (NETWORK, DISPLAY, PROCESSING_ACCELERATOR)
+_ENDPOINT_CLASSES = (NVME, COPROCESSOR, INFINIBAND)
+
+
+def is_endpoint(function: PciFunction) -> bool:
+    """Tell whether a function is one that work is placed close to: network, GPU, accelerator, NVMe."""
+    pci_class = function.pci_class
+    return pci_class is not None and (pci_class[:2] in _ENDPOINT_BASES or pci_class in _ENDPOINT_CLASSES)

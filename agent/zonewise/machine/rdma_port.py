@@ -1,0 +1,195 @@
+"""A port of an RDMA device: its state, rate and addresses, its GID table and its counters.
+
+Sources: drivers/infiniband/core/sysfs.c of the kernel, and its Documentation/ABI/stable/sysfs-class-infiniband.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise.machine.model.network import Gid, Port
+from zonewise.machine.reader import natural
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
+    from zonewise.machine.attributes import Attributes
+    from zonewise.machine.reader import Reader
+
+VOLATILE = ("state", "phys_state", "rate", "lid")
+"""The attributes of a port that change with its link."""
+
+_ALWAYS = ("state", "phys_state", "rate", "lid", "sm_lid")
+_OF_HARDWARE = (*_ALWAYS, "link_layer", "gids")
+_TYPES = "gid_attrs"  # kernel 4.5
+# sysfs.c link_layer_show()
+_LINK_LAYERS = {"InfiniBand": "InfiniBand", "Ethernet": "Ethernet", "Unspecified": None, "Unknown": None}
+
+_NUMBER_AND_NAME = re.compile(r"[0-9]{1,3}: (\S.*)")
+_RATE = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?) Gb/sec(?: \(.*\))?")  # "200 Gb/sec (2X NDR)"; iWARP has no "NDR"
+_GID = re.compile(r"[0-9a-f]{4}(?::[0-9a-f]{4}){7}")
+_NO_INTERFACE = ":0000:0000:0000:0000"  # an unused entry: all zero, or the subnet prefix alone
+
+_MAX_UNUSED = 64
+"""A table has up to 256 entries, of software devices 1024, and reading an unused one costs as much as a used one. The
+kernel fills the lowest free entry (drivers/infiniband/core/cache.c find_gid()), so that after so many unused ones in a
+row the rest is taken to be unused as well."""
+
+_LIFESPAN = "lifespan"  # milliseconds that hw_counters are cached for, and no counter
+_NO_COUNTER = b"N/A"  # "N/A (no PMA)": the device has no performance management agent
+
+
+class Listed(NamedTuple):
+    """A port whose directories have been listed, and not yet read."""
+
+    number: int
+    attributes: Attributes
+    counters: Attributes
+    legacy_counters: Attributes
+    """64-bit counters in a directory of their own, before kernel 4.5."""
+    hw_counters: Attributes
+
+
+def listed(device: Attributes, index: int, number: int) -> Listed:
+    """List a port's directories; `index` is its place among the ports of the device."""
+    attributes = device.part(f"ports/{number}", f"ports.{index}", f"{device.what} port {number}")
+    rule = "the number of the port is the name of its directory"
+    device.read.source(attributes.fact, attributes.path, number, rule)
+    directories = (("counters", "counters"), ("counters_ext", "counters"), ("hw_counters", "hw_counters"))
+    return Listed(number, attributes, *(attributes.part(name, fact) for name, fact in directories))
+
+
+def report_lacking(ports: list[tuple[Listed, Hashable]]) -> None:
+    """Report what is absent from a port, and what is absent while another port of the same kind of device has it.
+
+    The kind is None where no PCI function is known: what software devices have is left to them.
+    """
+    types = [_TYPES] if any(_TYPES in port.attributes.names for port, _ in ports) else []
+    counters: dict[Hashable, set[str]] = {}
+    hw_counters: dict[Hashable, set[str]] = {}
+    for port, kind in ports:
+        counters.setdefault(kind, set()).update(port.counters.names)
+        hw_counters.setdefault(kind, set()).update(port.hw_counters.names)
+    for port, kind in ports:
+        port.attributes.report_lacking((*_OF_HARDWARE, *types) if kind is not None else _ALWAYS)
+        if kind is not None:
+            port.counters.report_lacking(counters[kind])
+            port.hw_counters.report_lacking(hw_counters[kind])
+
+
+def port(listed_port: Listed) -> Port:
+    """Read a port."""
+    attributes = listed_port.attributes
+    link_layer = _link_layer(attributes)
+    rate = _rate(attributes)
+    return Port(
+        number=listed_port.number,
+        state=name_of_number(attributes, "state", "state"),
+        physical_state=name_of_number(attributes, "phys_state", "physical_state"),
+        rate_gbps=rate and rate[1],
+        link_layer=link_layer,
+        lid=attributes.integer("lid", "lid", base=16, highest=(1 << 32) - 1, rule="hexadecimal"),
+        sm_lid=attributes.integer("sm_lid", "sm_lid", base=16, highest=(1 << 32) - 1, rule="hexadecimal"),
+        gids=tuple(_gids(attributes, link_layer)),
+        counters=_counters(listed_port.counters) | _counters(listed_port.legacy_counters),
+        hw_counters=_counters(listed_port.hw_counters),
+        rate=rate and rate[0],
+    )
+
+
+def name_of_number(attributes: Attributes, name: str, field: str) -> str | None:
+    """Return the name in an attribute such as "4: ACTIVE"."""
+    text = attributes.text(name, field, "the name behind the number")
+    if text is None:
+        return None
+    found = _NUMBER_AND_NAME.fullmatch(text)
+    if found is None:
+        path = f"{attributes.path}/{name}"
+        attributes.read.problem(path, f"is no number and name: {text[:60]!r}", f"{field} is unknown")
+        return None
+    return found[1]
+
+
+def _link_layer(attributes: Attributes) -> str | None:
+    text = attributes.text("link_layer", "link_layer")
+    if text is not None and text not in _LINK_LAYERS:
+        path = f"{attributes.path}/link_layer"
+        attributes.read.problem(path, f"is no link layer: {text[:60]!r}", "link_layer is unknown")
+    return _LINK_LAYERS.get(text or "")
+
+
+def _rate(attributes: Attributes) -> tuple[str, float | None] | None:
+    text = attributes.text("rate", "rate")
+    if text is None:
+        return None
+    found = _RATE.fullmatch(text)
+    if found is None:
+        attributes.read.problem(f"{attributes.path}/rate", f"is no rate: {text[:60]!r}", "rate_gbps is unknown")
+        return None
+    gbps = float(found[1])
+    rule = "the number in front of Gb/sec: what the link runs at now"
+    attributes.read.source(f"{attributes.fact}.rate_gbps", f"{attributes.path}/rate", text, rule)
+    return text, gbps or None
+
+
+def _gids(attributes: Attributes, link_layer: str | None) -> Iterator[Gid]:
+    """Yield the used entries of the GID table, up to where none is used any more (_MAX_UNUSED)."""
+    read, path = attributes.read, f"{attributes.path}/gids"
+    if "gids" not in attributes.names:
+        return
+    numbers = sorted({int(name) for name in read.names(path) if name.isascii() and name.isdecimal() and len(name) < 6})
+    if not numbers or numbers[-1] != len(numbers) - 1:
+        read.problem(path, f"lists {len(numbers)} entries, and not every one up to the last", "those that there are")
+    read.source(f"{attributes.fact}.gids", path, f"{len(numbers)} entries", "the entries that are neither unset nor 0")
+    more = f"{attributes.path}/{_TYPES}" if _TYPES in attributes.names else None
+    has_netdevs = link_layer == "Ethernet"  # an InfiniBand port's netdev is not in its table
+    unused = 0
+    for number in numbers:
+        gid = _gid(read, f"{path}/{number}", more and f"{more}/types/{number}")
+        if gid is not None:
+            unused = 0
+            kind = read.text(f"{more}/types/{number}", needed="type of a GID") if more else None
+            yield Gid(number, gid, kind, _netdev(read, f"{more}/ndevs", number) if more and has_netdevs else None)
+        elif (unused := unused + 1) == _MAX_UNUSED:
+            return
+
+
+def _gid(read: Reader, path: str, type_path: str | None) -> str | None:
+    """Return the GID of one entry, None for an unused one.
+
+    Reading an unused entry fails with EINVAL, and so does reading its type; copies of a machine's files hold an empty
+    file for both then. Kernels without types (before 4.5) printed unused entries too.
+    """
+    content = read.raw(path)
+    if content is None or (not content and type_path is not None and not read.raw(type_path)):
+        return None
+    text = content.decode("ascii", "backslashreplace").strip("\0\n ")
+    if _GID.fullmatch(text) is None:
+        read.problem(path, f"is no GID: {text[:60]!r}", "the entry is left out")
+        return None
+    return None if text.endswith(_NO_INTERFACE) else text
+
+
+def _netdev(read: Reader, directory: str, number: int) -> str | None:
+    """Return the netdev of a used entry, None for one that is down (ENODEV)."""
+    name = read.text(f"{directory}/{number}")
+    if name is None and str(number) not in read.names(directory):
+        read.problem(f"{directory}/{number}", "is absent", "the netdev of a GID is unknown")
+    return name
+
+
+def _counters(entries: Attributes) -> dict[str, int]:
+    """Return the counters in a directory, without those that the hardware lacks (EINVAL, "N/A (no PMA)")."""
+    found: dict[str, int] = {}
+    for name in natural([name for name in entries.names if name != _LIFESPAN]):
+        value = entries.integer(
+            name,
+            name,
+            rule="as the hardware counts",
+            needed=False,
+            no_number=lambda content: content.startswith(_NO_COUNTER),
+        )
+        if value is not None:
+            found[name] = value
+    return found

@@ -1,0 +1,143 @@
+"""Files that remember what was read from them, and the file tree in which the same reads give the same answers."""
+
+from __future__ import annotations
+
+import errno
+import posixpath
+from typing import TYPE_CHECKING, TypeVar
+
+from zonewise.machine.replay import LINK, NAMES, READ, Operation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from zonewise.machine.files import Files
+
+Answer = bytes | str | list[str] | int
+"""What an operation gave: a file's content, a link's text, the names in a directory, or the number of an error."""
+
+Entries = dict[str, bytes | str | None]
+"""A file tree, as MemoryFiles takes it: bytes for a file, str for a link's text, None for a directory."""
+
+NOT_CAPTURED = "/zonewise/not-captured"
+"""Where a name leads that a listing has and that nobody read: nowhere, so that a later reader finds nothing there."""
+
+A = TypeVar("A", bytes, str, list[str])
+
+_MAX_LINKS = 40  # include/linux/namei.h MAXSYMLINKS
+
+
+class RecordingFiles:
+    """Files that remember every answer; see Files.
+
+    They are no live machine, so that all that discovery does with it goes through them. `added` are files besides.
+    """
+
+    live = False
+
+    def __init__(self, files: Files, added: Mapping[str, bytes]) -> None:
+        self.answers: dict[Operation, Answer] = {}
+        self._files = files
+        self._added = added
+
+    def read(self, path: str) -> bytes:
+        """Return a file's content; see Files."""
+        return self._remember((READ, path), self._added.__getitem__ if path in self._added else self._files.read)
+
+    def names(self, path: str) -> list[str]:
+        """Return the names in a directory; see Files."""
+        return list(self._remember((NAMES, path), self._files.names))
+
+    def link(self, path: str) -> str:
+        """Return the text of a symbolic link; see Files."""
+        return self._remember((LINK, path), self._files.link)
+
+    def _remember(self, operation: Operation, ask: Callable[[str], A]) -> A:
+        try:
+            answer = ask(operation[1])
+        except OSError as error:
+            self.answers[operation] = error.errno or errno.EIO
+            raise
+        self.answers[operation] = answer
+        return answer
+
+
+class Tree:
+    """The file tree that answers as was recorded, made from the answers and the links on the way to each."""
+
+    def __init__(self, files: Files) -> None:
+        self.entries: Entries = {}
+        self._files = files
+
+    def add(self, operation: Operation, answer: Answer) -> None:
+        """Add what an operation gave; nothing for an error, which is told by the place being empty."""
+        done, path = operation
+        if isinstance(answer, int):
+            self._resolve(path)  # a file that cannot be read may still be behind links, which others follow
+        elif done == LINK:
+            self._resolve(posixpath.dirname(path))
+            self._resolve(path)
+        else:
+            place = self._resolve(path)
+            if isinstance(answer, list):
+                self._add_directory(place, answer)
+            elif place is not None and isinstance(answer, bytes):
+                self.entries[place] = answer
+
+    def _add_directory(self, place: str | None, names: list[str]) -> None:
+        if place is None:
+            return
+        if place:
+            self.entries.setdefault(place, None)
+        for name in names:
+            child = f"{place}/{name}" if place else name
+            if child not in self.entries:
+                self.entries[child] = self._kind(child)
+
+    def _kind(self, place: str) -> str | None:
+        """Return what stands for a name that nobody has read yet: the link that it is, or a directory, or nothing."""
+        try:
+            return self._files.link(place)
+        except OSError:
+            pass
+        try:
+            self._files.names(place)
+        except OSError:
+            return NOT_CAPTURED
+        return None
+
+    def _resolve(self, path: str) -> str | None:
+        """Return the path without links, adding those on the way; None where there are too many."""
+        waiting = path.split("/")[::-1]
+        place = ""
+        links = 0
+        while waiting:
+            name = waiting.pop()
+            if name in ("", "."):
+                continue
+            if name == "..":
+                place = posixpath.dirname(place)
+                continue
+            step = f"{place}/{name}" if place else name
+            text = self._link(step)
+            if text is None:
+                place = step
+                continue
+            links += 1
+            if links > _MAX_LINKS:
+                return None
+            if text.startswith("/"):
+                place = ""
+            waiting.extend(text.split("/")[::-1])
+        return place
+
+    def _link(self, place: str) -> str | None:
+        known = self.entries.get(place)
+        if place in self.entries and known != NOT_CAPTURED:
+            return known if isinstance(known, str) else None
+        try:
+            text = self._files.link(place)
+        except OSError:
+            return None
+        self.entries[place] = text
+        return text

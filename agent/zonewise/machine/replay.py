@@ -1,0 +1,78 @@
+"""Errors of a captured machine: what the kernel answered where there was nothing to copy.
+
+A file may exist and refuse to be read: the speed of a link that is down is EINVAL, an attribute for root alone is
+EACCES. An archive cannot hold that, so a capture lists it in a file of its own, and a replay answers as the kernel did.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from zonewise.machine.files import Files
+
+ERRORS = "zonewise/errors"
+"""Lines of an operation, the name of an error, and a path: "read EINVAL sys/class/net/eth0/speed"."""
+
+READ, NAMES, LINK = "read", "names", "link"
+
+Operation = tuple[str, str]
+"""What was done, and with which path."""
+
+
+def with_recorded_errors(files: Files) -> Files:
+    """Return the files of a capture with the errors it recorded; other files as they are."""
+    try:
+        errors = parse_errors(files.read(ERRORS))
+    except OSError:
+        return files
+    return _ReplayedFiles(files, errors)
+
+
+def render_errors(errors: dict[Operation, int]) -> bytes:
+    """Return the content of the file ERRORS."""
+    lines = [f"{done} {errno.errorcode[number]} {path}\n" for (done, path), number in sorted(errors.items())]
+    return "".join(lines).encode("utf-8", "surrogateescape")
+
+
+def parse_errors(content: bytes) -> dict[Operation, int]:
+    """Return what the file ERRORS says; a line that is damaged says nothing."""
+    found: dict[Operation, int] = {}
+    for line in content.decode("utf-8", "surrogateescape").split("\n"):
+        done, _, rest = line.partition(" ")
+        name, _, path = rest.partition(" ")
+        number = getattr(errno, name, None) if name.isupper() else None
+        if isinstance(number, int) and path:
+            found[done, path] = number
+    return found
+
+
+class _ReplayedFiles:
+    """Files that answer with a recorded error where there is one."""
+
+    def __init__(self, files: Files, errors: dict[Operation, int]) -> None:
+        self.live = files.live
+        self._files = files
+        self._errors = errors
+
+    def read(self, path: str) -> bytes:
+        """Return a file's content; see Files."""
+        self._raise_recorded(READ, path)
+        return self._files.read(path)
+
+    def names(self, path: str) -> list[str]:
+        """Return the names in a directory; see Files."""
+        self._raise_recorded(NAMES, path)
+        return self._files.names(path)
+
+    def link(self, path: str) -> str:
+        """Return the text of a symbolic link; see Files."""
+        self._raise_recorded(LINK, path)
+        return self._files.link(path)
+
+    def _raise_recorded(self, done: str, path: str) -> None:
+        number = self._errors.get((done, path))
+        if number is not None:
+            raise OSError(number, os.strerror(number), path)

@@ -1,0 +1,186 @@
+"""Which CPUs share something (a package, a core, a cache), from files that each CPU has of its own.
+
+Every CPU says which CPUs it shares with, so one file says it for all of them, and only one is read. Where the files
+contradict each other all are read, and a set counts only if none of its CPUs says otherwise: hwloc drops such objects
+too, and no vote could tell which of the files are the damaged ones.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise.topology.cpuset import EMPTY, CpuSet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zonewise.machine.reader import Reader
+
+_SHOWN = 60
+
+
+class Notations(NamedTuple):
+    """The files of a directory that say the same CPU set, newest name first.
+
+    Masks go first: every kernel has them, the oldest have no lists.
+    """
+
+    masks: tuple[str, ...]
+    lists: tuple[str, ...]
+
+    def among(self, names: frozenset[str]) -> Notations:
+        """Return those that a directory has."""
+        return Notations(
+            tuple(name for name in self.masks if name in names),
+            tuple(name for name in self.lists if name in names),
+        )
+
+    def first(self) -> str:
+        """Return the name to speak of; empty where there is none."""
+        return next(iter(self.masks + self.lists), "")
+
+
+class Shared(NamedTuple):
+    """CPUs that share something, and the file that says so."""
+
+    cpus: CpuSet
+    path: str
+
+
+def own_set(
+    read: Reader, directory: str, notations: Notations, cpu: int, known: CpuSet, *, empty_is_alone: bool = False
+) -> Shared | None:
+    """Return the CPUs that a CPU shares with, as its own files say; None where none of them says it.
+
+    A set without the CPU itself is damaged, since every sharing includes the one who shares; only an empty one may,
+    with `empty_is_alone`, mean that nobody else does. So is a set with others than the `known` CPUs.
+    """
+    before = len(read.problems)
+    for name in notations.masks + notations.lists:
+        path = f"{directory}/{name}"
+        found = read.mask(path) if name in notations.masks else read.cpus(path)
+        if found is None:
+            continue
+        if not found and empty_is_alone:
+            found = CpuSet((cpu,))
+        if cpu not in found or not found <= known:
+            wrong = f"without CPU {cpu} itself" if cpu not in found else "some of which do not exist"
+            read.problem(path, f"says CPUs {shown(found)!r}, {wrong}")
+            continue
+        note_used(read, before, f"/{path}")
+        return Shared(found, path)
+    return None
+
+
+def note_used(read: Reader, first: int, used: str) -> None:
+    """Say of the problems from the given one on what was used instead, where nothing is said yet."""
+    for number in range(first, len(read.problems)):
+        if read.problems[number].used is None:
+            read.problems[number] = read.problems[number]._replace(used=used)
+
+
+def shown(cpus: CpuSet) -> str:
+    """Return a CPU set fit for one line of a message."""
+    text = str(cpus)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+class _Lost(NamedTuple):
+    """A CPU that does not say with whom it shares, and the problems that were noted of it."""
+
+    cpu: int
+    first: int
+    end: int
+
+
+def partition(
+    read: Reader,
+    cpus: CpuSet,
+    own: Callable[[int], Shared | None],
+    place: Callable[[int], str],
+    what: str,
+    *,
+    within: CpuSet | None = None,
+) -> list[Shared]:
+    """Return the sets of CPUs that share something with the given ones, ascending by first CPU.
+
+    `own` gives what a CPU's files say, `place` one of these files, `what` names the thing shared, for messages. CPUs
+    outside of `within`, by default the given ones, are left out of the sets.
+    """
+    within = cpus if within is None else within
+    said: dict[int, Shared | None] = {}
+    lost: list[_Lost] = []
+    found: list[Shared] = []
+    settled = 0
+    clash = False
+    for cpu in cpus:
+        if settled >> cpu & 1:
+            continue
+        before = len(read.problems)
+        mine = said[cpu] = _within(own(cpu), within)
+        if mine is None:
+            lost.append(_Lost(cpu, before, len(read.problems)))
+            continue
+        clash = clash or bool(settled & mine.cpus.bits)
+        settled |= mine.cpus.bits
+        found.append(mine)
+    _ask(said, _members_of_odd(found) & cpus, own, within)
+    if clash or not _agree(said):
+        _ask(said, cpus, own, within)
+        found = _undisputed(read, said, what)
+    _explain_lost(read, lost, found, place, what)
+    return sorted(found, key=lambda shared: shared.cpus.first())
+
+
+def _ask(said: dict[int, Shared | None], cpus: CpuSet, own: Callable[[int], Shared | None], within: CpuSet) -> None:
+    """Add what further CPUs say."""
+    for cpu in cpus:
+        if cpu not in said:
+            said[cpu] = _within(own(cpu), within)
+
+
+def _members_of_odd(found: list[Shared]) -> CpuSet:
+    """Return the CPUs of the sets that are like no other in size; damage that can be read as a set makes such ones."""
+    times = Counter(len(shared.cpus) for shared in found)
+    odd = (shared.cpus for shared in found if len(shared.cpus) > 1 and times[len(shared.cpus)] == 1)
+    return CpuSet(cpu for cpus in odd for cpu in cpus) if len(found) > 1 else EMPTY
+
+
+def _agree(said: dict[int, Shared | None]) -> bool:
+    """Tell whether no CPU denies what another says of it."""
+    sets = {shared.cpus for shared in said.values() if shared is not None}
+    views = ((view, shared) for shared in sets for cpu in shared if (view := said.get(cpu)) is not None)
+    return all(view.cpus == shared for view, shared in views)
+
+
+def _within(shared: Shared | None, cpus: CpuSet) -> Shared | None:
+    return None if shared is None else shared._replace(cpus=shared.cpus & cpus)
+
+
+def _undisputed(read: Reader, said: dict[int, Shared | None], what: str) -> list[Shared]:
+    """Return the sets of which no CPU says otherwise, and report the others."""
+    found: list[Shared] = []
+    judged: set[CpuSet] = set()
+    for shared in said.values():
+        if shared is None or shared.cpus in judged:
+            continue
+        judged.add(shared.cpus)
+        views = (said.get(cpu) for cpu in shared.cpus)
+        if all(view is None or view.cpus == shared.cpus for view in views):
+            found.append(shared)
+        else:
+            problem = f"says that CPUs {shown(shared.cpus)} share a {what}, which not all of them say"
+            read.problem(shared.path, problem, f"no {what} of these CPUs")
+    return found
+
+
+def _explain_lost(read: Reader, lost: list[_Lost], found: list[Shared], place: Callable[[int], str], what: str) -> None:
+    """Say of CPUs without a word of their own whether another CPU told their set."""
+    for cpu, first, end in lost:
+        teller = next((shared for shared in found if cpu in shared.cpus), None)
+        used = f"/{teller.path}" if teller else f"the {what} of CPU {cpu} is unknown"
+        if first == end:
+            read.problem(place(cpu), "is missing", used)
+        for number in range(first, end):
+            read.problems[number] = read.problems[number]._replace(used=used)

@@ -1,0 +1,60 @@
+"""SMBIOS tables without serial numbers, asset tags and free text of vendors.
+
+DSP0134 (System Management BIOS Reference Specification): a structure is a header of 4 bytes (type, length, handle), a
+formatted area of which some bytes are numbers of strings, and the strings, each ended by a zero byte and all of them by
+one more.
+"""
+
+from __future__ import annotations
+
+_HEADER = 4
+_SYSTEM = 1
+_UUID = slice(0x08, 0x18)  # of the system structure, 7.2.1
+_END = b"\0\0"
+
+_SECRET_STRINGS = {
+    1: (0x07,),  # system: serial number
+    2: (0x07, 0x08),  # baseboard: serial number, asset tag
+    3: (0x07, 0x08),  # chassis: serial number, asset tag
+    4: (0x20, 0x21),  # processor: serial number, asset tag
+    17: (0x18, 0x19),  # memory device: serial number, asset tag
+    22: (0x07,),  # portable battery: serial number
+    39: (0x08, 0x09),  # power supply: serial number, asset tag
+}
+"""Type -> offsets of the bytes that number a string to be taken out."""
+
+_FREE_TEXT = (11, 12)  # OEM strings, system configuration options: vendors put service tags there
+_FIRST_OEM_TYPE = 128
+
+
+def without_serials(tables: bytes) -> bytes:
+    """Return tables of the same length with X for every secret string; what is behind damage is zeros."""
+    made = bytearray(tables)
+    place = 0
+    while place + _HEADER <= len(made):
+        length = made[place + 1]
+        end = tables.find(_END, place + length)
+        if length < _HEADER or end < 0:
+            break
+        _clean(made, place, place + length, end)
+        place = end + len(_END)
+    made[place:] = bytes(len(made) - place)
+    return bytes(made)
+
+
+def _clean(made: bytearray, start: int, strings: int, end: int) -> None:
+    kind = made[start]
+    if kind == _SYSTEM and strings - start >= _UUID.stop:
+        made[start + _UUID.start : start + _UUID.stop] = bytes(_UUID.stop - _UUID.start)
+    everything = kind in _FREE_TEXT or kind >= _FIRST_OEM_TYPE
+    if kind >= _FIRST_OEM_TYPE:
+        made[start + _HEADER : strings] = bytes(strings - start - _HEADER)
+    offsets = [offset for offset in _SECRET_STRINGS.get(kind, ()) if start + offset < strings]
+    secret = {made[start + offset] for offset in offsets}
+    number, place = 1, strings
+    while place < end:
+        stop = made.find(0, place, end)
+        stop = end if stop < 0 else stop
+        if everything or number in secret:
+            made[place:stop] = b"X" * (stop - place)
+        number, place = number + 1, stop + 1

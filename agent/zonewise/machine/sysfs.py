@@ -1,0 +1,92 @@
+"""How sysfs places a device: which PCI function, below which bridges, of which host bridge.
+
+The kernel keeps one directory per device, inside the directory of the device that it hangs off, and every other way to
+it (/sys/class, /sys/bus) is a symbolic link there. So one readlink gives the whole way from the root complex to a
+device: Documentation/admin-guide/sysfs-rules.rst of the kernel.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from zonewise.machine.reader import Reader
+
+# drivers/pci/probe.c pci_setup_device() names a function "%04x:%02x:%02x.%d": the domain has four digits, or more where
+# it is larger, up to the 32 bits of x86 VMD and Hyper-V domains
+_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
+
+# drivers/pci/probe.c pci_register_host_bridge() names a host bridge "pci%04x:%02x", by domain and first bus
+_HOST_BRIDGE = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}")
+
+_TREE = "sys/devices/"  # where every device has its one directory, so that no further link is left to follow
+_MAX_HOPS = 3  # an entry, or its `device`, leads there directly, or by way of the entry of a bus
+
+
+def is_pci_address(name: str) -> bool:
+    """Tell whether a name is the full, lower-case address of a PCI function: "0000:3b:00.0"."""
+    return _ADDRESS.fullmatch(name) is not None
+
+
+def is_host_bridge(name: str) -> bool:
+    """Tell whether a name is that of a host bridge: "pci0000:3a"."""
+    return _HOST_BRIDGE.fullmatch(name) is not None
+
+
+def pci_addresses(path: str) -> list[str]:
+    """Return the addresses of the PCI functions among the components of a path, topmost first."""
+    return [part for part in path.split("/") if is_pci_address(part)]
+
+
+class PciPlace(NamedTuple):
+    """Where in the tree a PCI function lies."""
+
+    root: str
+    """The host bridge, by its path; domain and bus ("0004:05") where the path names none."""
+    bridges: tuple[str, ...]
+    """The addresses of the bridges between the two, topmost first."""
+    host_function: str | None
+    """The function that the host bridge lies in, where it is nested (Intel VMD)."""
+
+
+def pci_order(address: str) -> tuple[int, str]:
+    """Return the key that sorts addresses by domain, bus, device and function as numbers."""
+    domain, _, rest = address.partition(":")
+    return int(domain, 16), rest  # the rest has a fixed width
+
+
+def pci_place(path: str) -> PciPlace:
+    """Return where the PCI function lies whose address ends the path.
+
+    The host bridge is the last one named, wherever it lies: below /sys/devices itself, a platform device, a Hyper-V
+    channel, or, with Intel VMD, below a PCI function of another host bridge. In a tree without any (made by hand, or
+    with directories below /sys/bus/pci/devices) domain and bus of the topmost function stand in for it.
+    """
+    parts = path.split("/")
+    last = max((at for at, part in enumerate(parts) if is_host_bridge(part)), default=None)
+    if last is None:
+        functions = [part for part in parts if is_pci_address(part)]
+        return PciPlace(functions[0].rpartition(":")[0], tuple(functions[:-1]), None)
+    above = [part for part in parts[:last] if is_pci_address(part)]
+    bridges = tuple(part for part in parts[last + 1 : -1] if is_pci_address(part))
+    return PciPlace("/".join(parts[: last + 1]), bridges, above[-1] if above else None)
+
+
+def pci_address_of(read: Reader, path: str) -> str | None:
+    """Return the address of the PCI function that carries a device of a class or bus; None for one without.
+
+    `path` is the entry as the class lists it ("sys/class/net/eth0"): a link into the tree of devices, whose last
+    address is that of the function, whatever lies in between (a virtio device, an NVMe or SCSI controller). Kernels
+    before 2.6.25, and trees made by hand, have a directory there, with a link `device` inside.
+    """
+    place = read.link(path)
+    if place is None:
+        place = read.link(f"{path}/device")
+    for _ in range(_MAX_HOPS):
+        if place is None:
+            return None
+        if place.startswith(_TREE) or pci_addresses(place):
+            return next(reversed(pci_addresses(place)), None)
+        place = read.link(place)
+    return None

@@ -1,0 +1,200 @@
+"""Which NUMA nodes there are, and which CPUs each holds, by three files that say the same and may contradict.
+
+A CPU is in one node (arch/*/mm/numa.c), so nodes that claim the CPUs of another contradict themselves. The one way to
+get such nodes without damage is the parameter numa=fake=, which cuts a node into several that show the same CPUs.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise.topology.cpuset import EMPTY, CpuSet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zonewise.machine.reader import Reader
+
+NODE = "sys/devices/system/node"
+CPU = "sys/devices/system/cpu"
+MAX_NODES = 1024
+"""Ids from here on are damage: CONFIG_NODES_SHIFT is at most 10 on every architecture."""
+
+_ONLINE = f"{NODE}/online"
+_COMMAND_LINE = "proc/cmdline"
+_MAX_DIGITS = len(str(MAX_NODES))
+
+
+class NodeCpus(NamedTuple):
+    """The online CPUs of a node."""
+
+    own: CpuSet
+    """Those that no node with a lower id has."""
+    told: CpuSet
+    """All that its files name."""
+    known: bool = True
+    """False where nothing tells them."""
+
+
+def node_number(name: str) -> int | None:
+    """Return the id in the name of a node's directory or link; None for any other name."""
+    digits = name.removeprefix("node")
+    if digits == name or not (digits.isascii() and digits.isdecimal()) or len(digits) > _MAX_DIGITS:
+        return None
+    number = int(digits)
+    return number if number < MAX_NODES and str(number) == digits else None
+
+
+def listed_ids(names: Iterable[str]) -> list[int]:
+    """Return the ids of the nodes among the names in a directory, ascending."""
+    return sorted(number for name in names if (number := node_number(name)) is not None)
+
+
+def node_ids(read: Reader, online_cpus: CpuSet) -> tuple[list[int], list[int]]:
+    """Return the ids of the nodes, and of those that the kernel lists as online, which the distances follow.
+
+    No id at all is a kernel without NUMA. A tree of nodes that was lost is told from that by what points at it.
+    """
+    names = _names(read)
+    ids = listed_ids(names or ())
+    listed = [number for number in read.cpus(_ONLINE) or () if number < MAX_NODES]
+    if ids:
+        _report_differing(read, ids, listed)
+        return ids, listed or ids
+    if names is None and (listed or read.has(f"{NODE}/node0")):
+        # a directory may be closed to listing and open to those who know a name in it
+        ids = [number for number in range(MAX_NODES) if read.has(f"{NODE}/node{number}")]
+    if ids:
+        read.problem(NODE, "cannot be listed", "the directories of nodes that can be entered")
+        return ids, listed or ids
+    ids = _pointed_at(read, online_cpus)
+    if ids:
+        read.problem(NODE, "holds no node, and CPUs point at nodes", f"nodes {CpuSet(ids)} by the links of the CPUs")
+    elif names:
+        read.problem(NODE, "holds no node", "one zone of all CPUs and all memory")
+    return ids, ids
+
+
+def _names(read: Reader) -> list[str] | None:
+    """Return the names in the directory of nodes; None where it cannot be listed."""
+    try:
+        return read.files.names(NODE)
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+            read.problem(NODE, f"cannot be listed: {error.strerror}")
+        return None
+
+
+def _report_differing(read: Reader, ids: list[int], listed: list[int]) -> None:
+    """Report nodes that are online and have no directory, or the other way about; old kernels list none as online."""
+    if not listed or listed == ids:
+        return
+    if homeless := CpuSet(listed) - CpuSet(ids):
+        read.problem(_ONLINE, f"lists nodes {str(homeless)[:60]}, which have no directory", "the nodes with one")
+    if unlisted := CpuSet(ids) - CpuSet(listed):
+        read.problem(_ONLINE, f"leaves out nodes {unlisted}, which have a directory", "the nodes with one")
+
+
+def _pointed_at(read: Reader, online_cpus: CpuSet) -> list[int]:
+    """Return the nodes that the directories of the CPUs have a link to; the first CPU speaks for all that none has."""
+    found: set[int] = set()
+    for cpu in online_cpus:
+        found.update(listed_ids(read.names(f"{CPU}/cpu{cpu}")))
+        if not found:
+            break
+    return sorted(found)
+
+
+# --- the CPUs
+
+
+def cpus_of_nodes(read: Reader, ids: list[int], online: CpuSet) -> dict[int, NodeCpus]:
+    """Return the online CPUs of each node that has CPUs of its own or none at all.
+
+    Left out is a node whose CPUs all belong to nodes before it, as hwloc does, unless the kernel was told to make such.
+    """
+    if not online:
+        return {node: NodeCpus(EMPTY, EMPTY, known=False) for node in ids}
+    candidates = {node: _told_by_files(read, node, online) for node in ids}
+    told = {node: found[0] if len(found) == 1 else None for node, found in candidates.items()}
+    open_nodes = [node for node in ids if told[node] is None]
+    left = online - _union(found for found in told.values() if found is not None)
+    for node in open_nodes:
+        told[node] = _settled(read, node, candidates[node], left, online, alone=len(open_nodes) == 1)
+    return _without_overlap(read, told)
+
+
+def _union(sets: Iterable[CpuSet]) -> CpuSet:
+    bits = 0
+    for one in sets:
+        bits |= one.bits
+    return CpuSet.from_bits(bits)
+
+
+def _told_by_files(read: Reader, node: int, online: CpuSet) -> list[CpuSet]:
+    """Return what the node's two files say: one set where they agree or only one speaks."""
+    place = f"{NODE}/node{node}"
+    before = len(read.problems)
+    by_list, by_mask = read.cpus(f"{place}/cpulist"), read.mask(f"{place}/cpumap")
+    found = [told & online for told in (by_list, by_mask) if told is not None]
+    if len(found) == 1 and len(read.problems) > before:
+        used = f"/{place}/{'cpumap' if by_list is None else 'cpulist'}"
+        read.problems[-1] = read.problems[-1]._replace(used=used)
+    if found:
+        path, value = (f"{place}/cpulist", by_list) if by_list is not None else (f"{place}/cpumap", by_mask)
+        read.source(f"zones.{node}.cpus", path, value, "those of the node's CPUs that are online")
+    return found[:1] if len(set(found)) == 1 else found
+
+
+def _settled(
+    read: Reader, node: int, candidates: list[CpuSet], left: CpuSet, online: CpuSet, *, alone: bool
+) -> CpuSet | None:
+    """Return the CPUs of a node whose files contradict each other or are lost."""
+    place = f"{NODE}/node{node}"
+    linked = _linked(read, node, online)
+    opinions = [(linked, "the links between node and CPUs")] if linked else []
+    opinions += [(left, "the CPUs that no other node has")] if alone else []
+    agreed = [each for each in opinions if not candidates or each[0] in candidates]
+    if not agreed and candidates:
+        agreed = [(candidates[0] & left, "the list, without the CPUs of other nodes")]
+    what = "contradicts cpumap" if candidates else "is lost, as is cpumap"
+    if not agreed:
+        read.problem(f"{place}/cpulist", what, f"the CPUs of zone {node} are unknown")
+        return None
+    cpus, used = agreed[0]
+    read.problem(f"{place}/cpulist", what, f"{used}: {cpus}")
+    read.source(f"zones.{node}.cpus", place, cpus, used)
+    return cpus
+
+
+def _linked(read: Reader, node: int, online: CpuSet) -> CpuSet:
+    """Return the CPUs that the node links to, or else that link to it (drivers/base/node.c)."""
+    names = frozenset(read.names(f"{NODE}/node{node}"))
+    found = CpuSet(cpu for cpu in online if f"cpu{cpu}" in names)
+    return found or CpuSet(cpu for cpu in online if read.link(f"{CPU}/cpu{cpu}/node{node}") is not None)
+
+
+def _without_overlap(read: Reader, told: dict[int, CpuSet | None]) -> dict[int, NodeCpus]:
+    claimed = EMPTY
+    found: dict[int, NodeCpus] = {}
+    for node, cpus in told.items():
+        if cpus is None:
+            found[node] = NodeCpus(EMPTY, EMPTY, known=False)
+            continue
+        own = cpus - claimed
+        if own != cpus and not _keeps_overlapping(read, node, cpus, own):
+            continue
+        found[node] = NodeCpus(own, cpus)
+        claimed = claimed | cpus
+    return found
+
+
+def _keeps_overlapping(read: Reader, node: int, cpus: CpuSet, own: CpuSet) -> bool:
+    command_line = read.raw(_COMMAND_LINE) or b""
+    if b"numa=fake=" in command_line:
+        return True
+    what = f"names CPUs {cpus - own} of nodes before it"
+    used = f"CPUs {own} for zone {node}" if own else f"node {node} is left out, having no CPUs of its own"
+    read.problem(f"{NODE}/node{node}/cpumap", what, used)
+    return bool(own)

@@ -1,0 +1,179 @@
+"""Blocks of styled text with known widths on a terminal: cut, wrapped, framed, and set side by side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+Span = tuple[str, str]
+"""(style, text); the styles are the keys of COLOURS."""
+
+Line = tuple[Span, ...]
+"""A line of spans, each in its style."""
+
+COLOURS = {
+    "": "",
+    "title": "1",
+    "frame": "2",
+    "package": "1",
+    "zone": "1;36",
+    "cache": "33",
+    "cpus": "32",
+    "gpu": "1;32",
+    "network": "34",
+    "storage": "35",
+    "accelerator": "36",
+    "memory": "36",
+    "bus": "2",
+    "dim": "2",
+    "bad": "1;31",
+}
+"""SGR parameters of each style: the 16 colours that every terminal lets its user choose, none for plain text."""
+
+_ASCII = str.maketrans("─│╭╮╰╯┌┐└┘├┤·×…\N{REPLACEMENT CHARACTER}", "-|++++++++++-x~?")
+ELLIPSIS = "…"
+
+
+class Frame(NamedTuple):
+    """The corners of a box."""
+
+    top_left: str
+    top_right: str
+    bottom_left: str
+    bottom_right: str
+
+
+ROUND = Frame("╭", "╮", "╰", "╯")
+SQUARE = Frame("┌", "┐", "└", "┘")
+
+
+def width_of(text: str) -> int:
+    """Return how many columns a text takes: two for wide East Asian characters, none for combining ones."""
+    if text.translate(_ASCII).isascii():
+        return len(text)
+    import unicodedata  # 1 MB, and only for names outside ASCII
+
+    return sum(
+        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        for character in text
+    )
+
+
+def line_width(line: Line) -> int:
+    """Return how many columns a line takes."""
+    return sum(width_of(text) for _, text in line)
+
+
+def clip(line: Line, width: int) -> Line:
+    """Return a line of at most so many columns, with an ellipsis where something is cut off."""
+    if line_width(line) <= width:
+        return line
+    left = width - 1
+    kept: list[Span] = []
+    for style, text in line:
+        part = text[: _fitting(text, left)]
+        kept.append((style, part))
+        left -= width_of(part)
+        if part != text:
+            return (*kept, (style, ELLIPSIS))
+    return tuple(kept)
+
+
+def _fitting(text: str, width: int) -> int:
+    """Return how many characters of a text fit into so many columns."""
+    end = min(len(text), max(width, 0))
+    while end < len(text) and width_of(text[: end + 1]) <= width:
+        end += 1
+    while end and width_of(text[:end]) > width:
+        end -= 1
+    return end
+
+
+def pad(line: Line, width: int) -> Line:
+    """Return a line of exactly so many columns."""
+    line = clip(line, width)
+    missing = width - line_width(line)
+    return (*line, ("", " " * missing)) if missing else line
+
+
+def joined(phrases: Iterable[Line], separator: str) -> Line:
+    """Return phrases as one line, with a dim separator between them."""
+    spans: list[Span] = []
+    for phrase in phrases:
+        spans += [("dim", separator), *phrase] if spans else phrase
+    return tuple(spans)
+
+
+def wrapped(phrases: Iterable[Span], width: int, *, separator: str = "  ", indent: int = 2) -> list[Line]:
+    """Return phrases in lines of at most so many columns, lines after the first indented.
+
+    A phrase is kept whole where it fits into a line; else it is broken behind a bar, a comma or a space.
+    """
+    lines: list[Line] = []
+    for style, text in phrases:
+        last = lines[-1] if lines else ()
+        if last and line_width(last) + len(separator) + width_of(text) <= width:
+            lines[-1] = (*last, ("dim", separator), (style, text))
+            continue
+        for part in _broken(text, width - indent):
+            lines.append((("", " " * indent), (style, part)) if lines else ((style, part),))
+    return lines
+
+
+def _broken(text: str, width: int) -> list[str]:
+    parts: list[str] = []
+    while width_of(text) > width:
+        end = max(_fitting(text, width), 1)
+        cut = next((place for mark in ("| ", ",", " ") if (place := text.rfind(mark, 0, end) + 1)), end)
+        parts.append(text[:cut].rstrip(" "))
+        text = text[cut:].lstrip(" ")
+    return [*parts, text]
+
+
+def framed(title: Line, body: Sequence[Line], width: int, frame: Frame, style: str = "frame") -> list[Line]:
+    """Return a block in a frame of so many columns, its title in the upper edge."""
+    title = clip(title, width - 6)
+    rest = width - 5 - line_width(title)
+    return [
+        ((style, f"{frame.top_left}─ "), *title, (style, f" {'─' * rest}{frame.top_right}")),
+        *(((style, "│ "), *pad(line, width - 4), (style, " │")) for line in body),
+        ((style, f"{frame.bottom_left}{'─' * (width - 2)}{frame.bottom_right}"),),
+    ]
+
+
+def beside(blocks: Sequence[Sequence[Line]], width: int, gap: int) -> list[Line]:
+    """Return blocks of one width and one height side by side."""
+    space: Line = (("", " " * gap),)
+    rows: list[Line] = []
+    for parts in zip(*blocks, strict=True):
+        row: Line = ()
+        for part in parts:
+            row = (*row, *(space if row else ()), *pad(part, width))
+        rows.append(row)
+    return rows
+
+
+def painted(lines: Iterable[Line], *, colour: bool, unicode: bool) -> str:
+    """Return the lines as text, without blanks at their ends; the colours change nothing but the colours."""
+    rows: list[str] = []
+    for line in lines:
+        spans = [(style, text if unicode else _in_ascii(text)) for style, text in line]
+        while spans and not spans[-1][1].strip(" "):
+            spans.pop()
+        if spans:
+            spans[-1] = (spans[-1][0], spans[-1][1].rstrip(" "))
+        rows.append("".join(_coloured(style, text) if colour else text for style, text in spans))
+    return "\n".join(rows)
+
+
+def _coloured(style: str, text: str) -> str:
+    code = COLOURS[style]
+    return f"\x1b[{code}m{text}\x1b[0m" if code and text.strip(" ") else text
+
+
+def _in_ascii(text: str) -> str:
+    """Return a text of the same width in ASCII."""
+    text = text.translate(_ASCII)
+    return text if text.isascii() else "".join(c if c.isascii() else "?" * width_of(c) for c in text)

@@ -1,0 +1,284 @@
+"""The devices that a picture shows, each with a line about it: GPUs, network and RDMA ports, drives, accelerators."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise.picture.boxes import Device
+from zonewise.picture.words import clean, counted, generation, size, span, speed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from zonewise.machine.model.gpu import Gpu, Health, Mig
+    from zonewise.machine.model.machine import Machine
+    from zonewise.machine.model.network import Nic, RdmaDevice
+    from zonewise.machine.model.pci import PciFunction, PciLink
+
+_DRIVERLESS = {"01": "storage", "02": "network", "03": "gpu", "12": "accelerator"}
+"""The PCI base classes that are shown even where no driver has made anything of the device, as when it is given to a
+virtual machine; of the storage class only NVMe, since a disk controller by itself tells nobody anything."""
+_NVME = "0108"
+_NAMED_KINDS = frozenset({"dma", "crypto", "compression"})
+"""Kinds of accelerators that come in dozens, with a PCI id for every place on the chip: the kind says it all."""
+_MEMORY_IN_NAME = re.compile(r"\d+ ?GB\b")
+
+
+class Found(NamedTuple):
+    """A device with where it stands."""
+
+    device: Device
+    zone: int | None
+    function: PciFunction | None
+
+
+class GpuNames:
+    """GPU0, GPU1, ...: by the driver's numbers where it numbers all of them, else in the order of their addresses."""
+
+    def __init__(self, machine: Machine) -> None:
+        numbers = [gpu.number for gpu in machine.gpus]
+        if None in numbers or len(set(numbers)) < len(numbers):
+            numbers = list(range(len(numbers)))
+        self._names = {gpu.address: f"GPU{number}" for gpu, number in zip(machine.gpus, numbers, strict=True)}
+        self.all = tuple(f"GPU{number}" for number in numbers)
+
+    def of(self, address: str | None) -> str:
+        """Return the name of the GPU at an address; the address itself where there is none."""
+        return self._names.get(address) or clean(address or "unknown")
+
+    def several(self, addresses: Sequence[str | None]) -> str:
+        """Return the names of several in a row: "GPU0..GPU3", "GPU0, GPU2"."""
+        found = sorted((self.of(address) for address in set(addresses)), key=self._place)
+        places = [self._place(name) for name in found]
+        if len(found) > 2 and places == list(range(places[0], places[0] + len(places))):
+            return span(found)
+        return ", ".join(found)
+
+    def _place(self, name: str) -> int:
+        return self.all.index(name) if name in self.all else len(self.all)
+
+
+class Inventory:
+    """Looks up what belongs to one PCI function."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.functions = {function.address: function for function in machine.pci}
+        self.virtual = Counter(function.physical_function for function in machine.pci if function.physical_function)
+        self._short = all(address.startswith("0000:") for address in self.functions)
+
+    def is_virtual(self, address: str | None, physical: str | None = None) -> bool:
+        """Tell whether a device is a virtual function whose physical one is there to be shown instead."""
+        function = self.functions.get(address or "")
+        above = physical or (function.physical_function if function else None)
+        return above in self.functions
+
+    def short(self, address: str) -> str:
+        """Return an address without its domain where the machine has but domain 0, as lspci does."""
+        return address.removeprefix("0000:") if self._short else address
+
+    def found(self, device: Device, address: str | None, zone: int | None) -> Found:
+        """Return a device with what its PCI function adds to it."""
+        function = self.functions.get(address or "")
+        if function is None:
+            return Found(device._replace(addresses=(clean(address),) if address else ()), zone, None)
+        count = max(self.virtual[function.address], (function.sriov.enabled or 0) if function.sriov else 0)
+        link = _link(function.link) if function.link else None
+        narrow = (f"link degraded to x{function.link.width}",) if function.link and _degraded(function.link) else ()
+        device = device._replace(
+            addresses=(self.short(function.address),),
+            link=link,
+            notes=(*device.notes, *((f"+ {counted(count, 'VF')}",) if count else ())),
+            warnings=(*device.warnings, *narrow),
+        )
+        return Found(device, function.zone if zone is None else zone, function)
+
+
+def found_devices(machine: Machine) -> list[Found]:
+    """Return the devices to be shown: virtual functions go with their physical one, software devices are left out."""
+    inventory = Inventory(machine)
+    found = [*_gpus(machine, inventory), *_network(machine, inventory), *_storage(machine, inventory)]
+    found += _accelerators(machine, inventory)
+    shown = {one.function.address for one in found if one.function}
+    found += _driverless(machine, inventory, shown)
+    return sorted(found, key=_order)
+
+
+def _order(found: Found) -> tuple[str, ...]:
+    if found.function is None:
+        return ("~",)
+    return (*(found.function.root or "~", *found.function.bridges), found.function.address)
+
+
+def _degraded(link: PciLink) -> bool:
+    return bool(link.width and link.max_width and link.width < link.max_width)
+
+
+def _link(link: PciLink) -> str | None:
+    """Write a link: "Gen5 x16"; where it could be faster or wider "Gen1/5 x8/16", as an idle device's is slower."""
+    if not link.width or not link.speed_gts:
+        return None
+    text = generation(link.speed_gts)
+    if link.max_speed_gts and link.speed_gts < link.max_speed_gts:
+        text += f"/{generation(link.max_speed_gts).removeprefix('Gen')}"
+    return f"{text} x{link.width}/{link.max_width}" if _degraded(link) else f"{text} x{link.width}"
+
+
+# --- GPUs
+
+
+def _gpus(machine: Machine, inventory: Inventory) -> Iterator[Found]:
+    names = GpuNames(machine)
+    for name, gpu in zip(names.all, machine.gpus, strict=True):
+        if inventory.is_virtual(gpu.address):
+            continue
+        device = Device("gpu", (name,), (), _gpu_what(gpu), notes=_gpu_notes(gpu), warnings=tuple(_warnings(gpu)))
+        yield inventory.found(device, gpu.address, gpu.zone)
+
+
+def _gpu_what(gpu: Gpu) -> str:
+    model = clean(gpu.model) if gpu.model else f"{gpu.vendor} GPU"
+    return f"{model}, {size(gpu.memory)}" if gpu.memory and not _MEMORY_IN_NAME.search(model) else model
+
+
+def _gpu_notes(gpu: Gpu) -> tuple[str, ...]:
+    mig = _mig(gpu.mig) if gpu.mig and gpu.mig.enabled else ""
+    partition = f"partition {clean(gpu.partition)}" if gpu.partition else ""
+    driver = f"driver {clean(gpu.driver)}" if gpu.driver and gpu.driver.startswith("vfio") else ""
+    return tuple(note for note in (mig, partition, gpu.virtualization or "", driver) if note)
+
+
+def _mig(mig: Mig) -> str:
+    profiles = Counter(clean(instance.profile or "unknown profile") for instance in mig.instances)
+    return "MIG " + (", ".join(f"{number} × {profile}" for profile, number in profiles.items()) or "without instances")
+
+
+def _warnings(gpu: Gpu) -> Iterator[str]:
+    """Yield what is wrong with a GPU now."""
+    if gpu.state:
+        yield clean(gpu.state)
+    if gpu.fabric:
+        yield from (f"NVLink fabric: {clean(fault)}" for fault in gpu.fabric.faults or ())
+    if gpu.health:
+        yield from _health_warnings(gpu.health)
+
+
+def _health_warnings(health: Health) -> Iterator[str]:
+    if health.ecc_uncorrected:
+        yield counted(health.ecc_uncorrected, "uncorrected ECC error")
+    flags = {
+        "row remapping failed": health.remapping_failed,
+        "row remapping pending": health.remapping_pending,
+        "page retirement pending": health.retired_pages_pending,
+    }
+    yield from (text for text, flag in flags.items() if flag)
+    if health.recovery_action not in (None, "none"):
+        yield f"needs: {clean(health.recovery_action or '')}"
+    yield from (clean(reason) for reason in health.throttle_reasons or () if reason.startswith("hw"))
+    yield from (clean(fault) for fault in health.faults)
+
+
+# --- network
+
+
+_PRESENCES = {"other namespace": "in another network namespace", "user space": "used from user space"}
+
+
+def _network(machine: Machine, inventory: Inventory) -> Iterator[Found]:
+    rdma = {device.name: device for device in machine.infiniband}
+    shown: set[str] = set()
+    for nic in machine.nics:
+        own = rdma.get(nic.rdma or "")
+        shown |= {own.name} if own else set()
+        if nic.virtual or inventory.is_virtual(nic.address, nic.physical_function):
+            continue
+        names = (clean(own.name) if own else "", clean(nic.name) if nic.presence == "netdev" else "")
+        name = "/".join(filter(None, names)) or "network"
+        notes = () if nic.presence == "netdev" or own else (_PRESENCES.get(nic.presence, clean(nic.presence)),)
+        function = inventory.functions.get(nic.address or "")
+        unseen = _ids(function.vendor, function.device) if function and notes else ""
+        what = unseen or _nic_what(nic, own)
+        device = Device("network", (name,), (), what, _nic_state(nic, own), notes=notes)
+        yield inventory.found(device, nic.address, nic.zone)
+    for name, own in rdma.items():
+        if name in shown or own.address is None or inventory.is_virtual(own.address):
+            continue
+        device = Device("network", (clean(name),), (), _rdma_what(own), _rdma_state(own))
+        yield inventory.found(device, own.address, own.zone)
+
+
+def _nic_what(nic: Nic, rdma: RdmaDevice | None) -> str:
+    if nic.speed_mbps and nic.speed_mbps > 0:
+        return f"{clean(nic.link_layer or 'network')} {speed(nic.speed_mbps)}"
+    if rdma and any(port.rate_gbps for port in rdma.ports):
+        return _rdma_what(rdma)
+    return clean(nic.link_layer or "network")
+
+
+def _nic_state(nic: Nic, rdma: RdmaDevice | None) -> str | None:
+    ports = [port for port in rdma.ports if nic.rdma_port in (None, port.number)] if rdma else []
+    bad = [port.state for port in ports if port.state not in (None, "ACTIVE")]
+    if bad and nic.state == "up":
+        return f"port {clean(bad[0] or '').lower()}"
+    return clean(nic.state) if nic.state and nic.state != "unknown" else None
+
+
+def _rdma_what(device: RdmaDevice) -> str:
+    layers = sorted({port.link_layer for port in device.ports if port.link_layer})
+    rates = sorted({port.rate_gbps for port in device.ports if port.rate_gbps})
+    layer = clean("/".join(layers)) or "RDMA"
+    return f"{layer} {'/'.join(f'{rate:g}' for rate in rates)} Gb/s" if rates else layer
+
+
+def _rdma_state(device: RdmaDevice) -> str | None:
+    states = sorted({clean(port.state).lower() for port in device.ports if port.state})
+    return "/".join(states) or None
+
+
+# --- drives, accelerators, and what no driver has claimed
+
+
+def _storage(machine: Machine, inventory: Inventory) -> Iterator[Found]:
+    for drive in machine.block_devices:
+        if inventory.is_virtual(drive.address):
+            continue
+        kind = {"nvme": "NVMe", "scsi": "SCSI", None: "disk"}.get(drive.transport, clean(drive.transport or ""))
+        amount = f" {size(drive.size)}" if drive.size else ""
+        device = Device("storage", (clean(drive.name),), (), f"{kind}{amount}")
+        yield inventory.found(device, drive.address, drive.zone)
+
+
+def _accelerators(machine: Machine, inventory: Inventory) -> Iterator[Found]:
+    for one in machine.accelerators:
+        if inventory.is_virtual(one.address):
+            continue
+        ids = "" if one.kind in _NAMED_KINDS else _ids(one.vendor, one.device)
+        device = Device("accelerator", (clean(one.name),), (), f"{clean(one.kind)} {ids}".strip())
+        yield inventory.found(device, one.address, one.zone)
+    zones_made = {zone.device for zone in machine.zones}
+    for dax in machine.dax_devices:
+        if dax.name in zones_made:
+            continue  # shown as the zone that it has become
+        medium = clean(dax.medium or "") or ("CXL" if dax.cxl else "memory")
+        what = " ".join(filter(None, (medium, size(dax.size) if dax.size else "", "DAX")))
+        zone = dax.zone if dax.numa_node is None else dax.numa_node
+        yield inventory.found(Device("memory", (clean(dax.name),), (), what), None, zone)
+
+
+def _driverless(machine: Machine, inventory: Inventory, shown: set[str]) -> Iterable[Found]:
+    for function in machine.pci:
+        pci_class = function.pci_class or ""
+        kind = _DRIVERLESS.get(pci_class[:2])
+        if kind is None or (kind == "storage" and pci_class != _NVME):
+            continue
+        if function.address in shown or inventory.is_virtual(function.address):
+            continue
+        driver = f"driver {clean(function.driver)}" if function.driver else "no driver"
+        what = _ids(function.vendor, function.device) or "unknown model"
+        yield inventory.found(Device(kind, (kind,), (), what, notes=(driver,)), function.address, function.zone)
+
+
+def _ids(vendor: str | None, device: str | None) -> str:
+    """Write the PCI ids of a device of which nobody tells a name."""
+    return clean(f"{vendor}:{device}") if vendor and device else ""

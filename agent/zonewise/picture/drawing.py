@@ -1,0 +1,177 @@
+"""The boxes of the vector picture: of all ways to set them beside one another the one that wastes least room."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise.picture.boxes import Box, Cores
+from zonewise.picture.cards import (
+    GAP,
+    NARROW,
+    SIZE,
+    SMALL,
+    TEXT_WIDTH,
+    cache_line,
+    core_block,
+    core_squares,
+    device_columns,
+    memory_card,
+)
+from zonewise.picture.phrases import core_count, label_text
+from zonewise.picture.shapes import Node, best_shaped, in_grid, in_row, padded, paragraph, stacked, written
+from zonewise.picture.words import cpu_list
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zonewise.picture.boxes import Layout, Memory
+
+_PAD, _CACHE_PAD, _MEMBER_PAD = 10.0, 7.0, 5.0
+_RATIO = 1.5  # of width to height that is aimed at: that of a page and of most screens
+_WIDEST = 1500.0  # beyond it the texts become too small where the picture is fitted to a page
+_MOST_MEMBERS = 32  # L3 groups or clusters drawn one by one
+_MOST_COLUMNS = 4
+
+
+class _Columns(NamedTuple):
+    """In how many columns things stand, alike on the whole machine, so that equal things are in equal places."""
+
+    devices: int
+    """In the devices beside a zone."""
+    caches: int
+    """Caches and clusters in a box."""
+    inner: int
+    """Other boxes in a box."""
+    outer: int
+    """The outermost boxes."""
+
+
+def best_drawing(picture: Layout, least: float) -> Node:
+    """Return the boxes of a picture, at least so wide, set so that little room is empty and the whole is neither wide
+    nor high.
+    """
+    outer = _boxes(picture.boxes)
+    devices = max([len(picture.devices), *(_most_devices(box) for box in outer)])
+    caches = max((_most_children(box, caches=True) for box in outer), default=1)
+    inner = max((_most_children(box, caches=False) for box in outer), default=1)
+    most = _Columns(devices, caches, inner, len(outer))
+    columns, best = _Columns(1, 1, 1, 1), _body(picture, _Columns(1, 1, 1, 1), least)
+    for place in (3, 2, 1, 0, 3, 2):  # one number after the other, the outermost first; trying all ways takes seconds
+        for number in range(1, min(most[place], _MOST_COLUMNS) + 1):
+            tried = columns._replace(**{columns._fields[place]: number})
+            body = best if tried == columns else _body(picture, tried, least)
+            if _cost(body) < _cost(best):
+                columns, best = tried, body
+    return best
+
+
+def _cost(node: Node) -> float:
+    """Return how bad a picture is: its area, times how far it is from the shape of a page, and from its width."""
+    shape = node.width / max(node.height, 1) / _RATIO
+    return node.width * node.height * max(shape, 1 / max(shape, 1e-6)) * max(node.width / _WIDEST, 1)
+
+
+def _boxes(children: Sequence[Box | Cores]) -> list[Box]:
+    return [child for child in children if isinstance(child, Box)]
+
+
+def _most_children(box: Box, *, caches: bool) -> int:
+    """Return how many caches, or how many other boxes, there are in a box at most."""
+    inner = _boxes(box.children)
+    own = sum((rect_kind(child) == "cache") == caches for child in inner)
+    return max([own, *(_most_children(child, caches=caches) for child in inner)])
+
+
+def _most_devices(box: Box) -> int:
+    return max([len(box.devices), *(_most_devices(child) for child in _boxes(box.children))])
+
+
+def _body(picture: Layout, columns: _Columns, least: float) -> Node:
+    parts = [_children(picture.boxes, 1, columns, columns.outer, TEXT_WIDTH, least)]
+    parts += _memory_cards(picture.memories)
+    if picture.devices:
+        title = written("Devices of unknown zone", SIZE, "bold")
+        devices = device_columns(picture.devices, columns.devices)
+        parts.append(padded(stacked([title, devices], 4), _PAD, "unknown"))
+    return stacked(parts, GAP)
+
+
+def rect_kind(box: Box) -> str:
+    """Return in which look a box is drawn."""
+    return {"zone": "zone", "cache": "cache", "cluster": "cache"}.get(box.kind, "package")
+
+
+def _box(box: Box, columns: _Columns, least: float = 0) -> Node:
+    """Return a box of at least some width: title and details above, then cores and inner boxes beside its devices."""
+    title = _title(box)
+    details = paragraph(box.details, max(title.width, TEXT_WIDTH), SMALL, "dim")
+    width = NARROW if box.devices else TEXT_WIDTH
+    padding = _CACHE_PAD if rect_kind(box) == "cache" else _PAD
+    inner = 0 if box.devices else max(least - 2 * padding, title.width)
+    caches = any(rect_kind(child) == "cache" for child in _boxes(box.children))
+    abreast = columns.caches if caches else columns.inner
+    boxes = _children(box.children, len(box.members), columns, abreast, width, inner)
+    content = stacked([boxes, *_memory_cards(box.memories)], GAP)
+    if box.devices:
+        content = in_row([content, device_columns(box.devices, columns.devices)], 2 * GAP)
+    node = padded(stacked([title, details, content], 4), padding, rect_kind(box))
+    return node._replace(width=max(node.width, least))
+
+
+def _memory_cards(memories: Sequence[Memory]) -> list[Node]:
+    cards = [memory_card(memory) for memory in memories]
+    width = max((card.width for card in cards), default=0)
+    return [card._replace(width=width) for card in cards]
+
+
+def _title(box: Box) -> Node:
+    folded = len(box.members)
+    names = [label_text(label) for label in box.labels]
+    headline = [f"{text} each" if folded > 1 and names else text for text in box.headline]
+    if not names:
+        names, headline = [f"{folded} × {headline[0]}" if folded > 1 else headline[0]], headline[1:]
+    bold = written(" · ".join(names), SIZE, "bold")
+    return in_row([bold, written(" · ".join(headline), SIZE)], GAP)
+
+
+def _children(
+    children: Sequence[Box | Cores], parents: int, columns: _Columns, abreast: int, width: float, least: float
+) -> Node:
+    """Return what is in a box: cores one below another, then boxes in a grid of at least some width."""
+    cores = [core_block(child, parents, width) for child in children if isinstance(child, Cores)]
+    boxes = _boxes(children)
+    if not boxes:
+        return stacked(cores, GAP)
+    abreast = min(abreast, len(boxes))
+    natural = max(_drawn(box, columns, width).width for box in boxes)
+    cell = max(natural, (least + GAP) / abreast - GAP)
+    return stacked([*cores, in_grid([_drawn(box, columns, width, cell) for box in boxes], abreast, GAP)], GAP)
+
+
+def _drawn(box: Box, columns: _Columns, width: float, least: float = 0) -> Node:
+    return _cache_group(box, width, least) or _box(box, columns, least)
+
+
+def _cache_group(box: Box, width: float, least: float) -> Node | None:
+    """Return equal caches or clusters of equal cores, each with its own squares; None for any other box."""
+    only = box.children[0] if len(box.children) == 1 else None
+    if rect_kind(box) != "cache" or not isinstance(only, Cores) or len(box.members) > _MOST_MEMBERS or box.devices:
+        return None
+    count = len(only.cores) // len(box.members)
+    starts = range(0, len(only.cores), count)
+    members = [
+        _member(only._replace(cores=only.cores[start : start + count]), width, several=len(box.members) > 1)
+        for start in starts
+    ]
+    grid = best_shaped((in_grid(members, columns, 5) for columns in range(1, len(members) + 1)), _RATIO)
+    each = " each" if len(box.members) > 1 else ""
+    head = paragraph([core_count(only, len(box.members)) + each, *only.state], TEXT_WIDTH, SIZE)
+    details = paragraph(box.details, TEXT_WIDTH, SMALL, "dim")
+    node = padded(stacked([_title(box), details, head, grid, cache_line(only, width)], 3), _CACHE_PAD, "cache")
+    return node._replace(width=max(node.width, least))
+
+
+def _member(cores: Cores, width: float, *, several: bool) -> Node:
+    name = written(f"CPUs {cpu_list(cores.cpus)}", SMALL, "dim")
+    body = stacked([name, core_squares(cores.cores, cores, width)], 2)
+    return padded(body, _MEMBER_PAD, "member") if several else body

@@ -1,0 +1,227 @@
+"""From a machine to the tree of boxes that both renderers draw."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise.machine.model.cpu import Cache, Cluster, Die, Package
+from zonewise.machine.model.zone import Zone
+from zonewise.picture.boxes import Box, Label, Layout, Memory, union
+from zonewise.picture.buses import arranged
+from zonewise.picture.cores import CoreSorter
+from zonewise.picture.devices import GpuNames, found_devices
+from zonewise.picture.fold import folded
+from zonewise.picture.nest import Grouped, Nested, left_over, nest
+from zonewise.picture.summary import distances, facts, notes, title
+from zonewise.picture.words import cache_name, clean, cpu_list, model_name, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from zonewise.machine.model.machine import Machine
+    from zonewise.picture.devices import Found
+    from zonewise.topology.cpuset import CpuSet
+
+_RANKS = ("drawer", "book", "package", "die", "zone", "cache", "cluster")
+_CLUSTER = _RANKS.index("cluster")
+_NOUNS = {"drawer": "Drawer", "book": "Book", "package": "Package", "die": "Die", "zone": "Zone", "cluster": "Cluster"}
+_EMPTY = "no memory"
+_INSIDE_ZONES = frozenset({"cache", "cluster"})
+
+
+class _Placed(NamedTuple):
+    """What stands beside the CPUs of a box, by the CPUs of that box; by None what has no place in the tree."""
+
+    memories: dict[CpuSet | None, list[Zone]]
+    devices: dict[CpuSet | None, list[Found]]
+
+
+def layout(machine: Machine) -> Layout:
+    """Return the picture of a machine as a tree of boxes; every CPU is in it once."""
+    everything = all_cpus(machine)
+    sorter = CoreSorter(machine)
+    tree = nest(everything, _groups(machine, sorter))
+    placed = _place(machine, tree)
+    boxes = [_box(machine, sorter, placed, node) for node in tree]
+    loose = sorter.cores(left_over(everything, tree))
+    devices = [found.device for held in placed.devices.values() for found in held]
+    return Layout(
+        title=title(machine),
+        facts=facts(machine),
+        boxes=(*folded(boxes), *loose),
+        memories=_memories(machine, placed.memories.get(None, ()), placed=False),
+        devices=arranged(placed.devices.get(None, ())),
+        distances=distances(machine),
+        notes=notes(machine, devices),
+    )
+
+
+def all_cpus(machine: Machine) -> CpuSet:
+    """Return every CPU that the machine has, online or not."""
+    holders = (machine.packages, machine.zones, machine.cores)
+    held = tuple(thing.cpus for things in holders for thing in things)
+    return union((machine.cpus.online, machine.cpus.offline, *held))
+
+
+def _groups(machine: Machine, sorter: CoreSorter) -> list[Grouped]:
+    things = {
+        "package": machine.packages,
+        "die": machine.dies,
+        "zone": machine.zones,
+        "cache": sorter.shared_caches,
+        "cluster": machine.clusters,
+    }
+    groups = [Grouped(_RANKS.index(kind), thing.cpus, thing) for kind, held in things.items() for thing in held]
+    groups += [Grouped(_RANKS.index(group.kind), group.cpus, group) for group in machine.groups if group.kind in _RANKS]
+    in_cores = sorter.within_core
+    return [group for group in groups if group.cpus and not (group.rank == _CLUSTER and in_cores(group.cpus))]
+
+
+# --- zones without CPUs, and devices, beside the CPUs that they are nearest to
+
+
+def _place(machine: Machine, tree: Sequence[Nested]) -> _Placed:
+    homes = dict(_zone_homes(tree))
+    placed = _Placed({}, {})
+    for zone in machine.zones:
+        if not zone.cpus:
+            homes[zone.id] = _home(tree, zone.local_cpus)
+            placed.memories.setdefault(homes[zone.id], []).append(zone)
+    for found in found_devices(machine):
+        home = homes.get(found.zone) if found.zone is not None else None
+        placed.devices.setdefault(home, []).append(found)
+    return placed
+
+
+def _zone_homes(tree: Sequence[Nested]) -> Iterable[tuple[int, CpuSet | None]]:
+    """Yield the id of every zone with the CPUs of its box; of a zone in parts the largest part comes last."""
+    for node in sorted(tree, key=lambda node: len(node.cpus)):
+        yield from _zone_homes(node.children)
+        for group in node.things:
+            if isinstance(group.thing, Zone):
+                yield group.thing.id, node.cpus
+
+
+def _home(tree: Sequence[Nested], cpus: CpuSet) -> CpuSet | None:
+    """Return the CPUs of the smallest package, die or zone that holds the given ones; None where none does."""
+    for node in tree:
+        if cpus and cpus <= node.cpus and _kind(node) not in _INSIDE_ZONES:
+            return _home(node.children, cpus) or node.cpus
+    return None
+
+
+def _memories(machine: Machine, zones: Iterable[Zone], *, placed: bool = True) -> tuple[Memory, ...]:
+    alike: dict[tuple[str, ...], list[int]] = {}
+    names = GpuNames(machine)
+    for zone in zones:
+        near = f"nearest to CPUs {cpu_list(zone.local_cpus)}" if zone.local_cpus else "nearest CPUs unknown"
+        alike.setdefault((*_memory_facts(zone, names), *(() if placed else (near,))), []).append(zone.id)
+    found = [Memory(tuple(ids), phrases) for phrases, ids in alike.items()]
+    return tuple(sorted(found, key=lambda memory: _EMPTY in memory.facts))
+
+
+def _memory_facts(zone: Zone, names: GpuNames) -> tuple[str, ...]:
+    kind = "kept for a GPU" if zone.kind == "device" else ""
+    if zone.device:
+        kind = f"memory of {names.of(zone.device)}" if zone.kind == "device" else clean(zone.device)
+    access = zone.accesses[0] if zone.accesses else None
+    return tuple(
+        phrase
+        for phrase in (
+            _amount(zone),
+            kind,
+            _bandwidth(access.read_bandwidth) if access else "",
+            f"{access.read_latency} ns" if access and access.read_latency else "",
+            *_zone_details(zone),
+        )
+        if phrase
+    )
+
+
+def _bandwidth(megabytes: int | None) -> str:
+    return f"{megabytes / 1000:g} GB/s" if megabytes else ""
+
+
+def _amount(zone: Zone) -> str:
+    if zone.memory is None:
+        return "memory unknown"
+    medium = "" if zone.medium in (None, "DRAM", "GPU") else f" {clean(zone.medium)}"
+    return f"{size(zone.memory)}{medium}" if zone.memory else _EMPTY
+
+
+def _zone_details(zone: Zone) -> tuple[str, ...]:
+    pages = [f"{count} × {clean(kind)}B" for kind, count in zone.hugepages.items() if count]
+    caches = [size(cache.size) for cache in zone.side_caches if cache.size]
+    return (
+        *((f"huge pages {', '.join(pages)}",) if pages else ()),
+        *((f"memory-side cache {', '.join(caches)}",) if caches else ()),
+    )
+
+
+# --- boxes
+
+
+def _kind(node: Nested) -> str:
+    kinds = [_RANKS[group.rank] for group in node.things]
+    return "zone" if "zone" in kinds else kinds[0]
+
+
+def _box(machine: Machine, sorter: CoreSorter, placed: _Placed, node: Nested) -> Box:
+    children = [_box(machine, sorter, placed, child) for child in node.children]
+    own = sorter.cores(left_over(node.cpus, node.children))
+    caches = tuple(_cache(group, node) for group in sorted(node.things, key=_level) if isinstance(group.thing, Cache))
+    labels = _labels(node, has_caches=bool(caches))
+    headline = tuple(phrase for group in reversed(node.things) for phrase in _headline(group))
+    return Box(
+        kind=_kind(node),
+        labels=labels,
+        headline=(*headline, *(caches[:1] if not labels else ())),
+        details=(*(caches if labels else caches[1:]), *(text for group in node.things for text in _details(group))),
+        members=(node.cpus,),
+        children=folded((*children, *own)),
+        memories=_memories(machine, placed.memories.get(node.cpus, ())),
+        devices=arranged(placed.devices.get(node.cpus, ())),
+    )
+
+
+def _labels(node: Nested, *, has_caches: bool) -> tuple[Label, ...]:
+    packages = any(isinstance(group.thing, Package) for group in node.things)
+    labels: list[Label] = []
+    for group in node.things:
+        kind = _RANKS[group.rank]
+        if isinstance(group.thing, Cache) or (isinstance(group.thing, Die) and packages):
+            continue  # a cache is told by its size; the only die of a package is the package
+        if kind == "cluster" and (has_caches or labels):
+            continue  # that it is a cluster says nothing beside what its cores share
+        noun = "Module" if isinstance(group.thing, Cluster) and group.thing.kind == "module" else _NOUNS[kind]
+        number = None if kind == "cluster" else _number(group.thing.id)
+        labels.append(Label(noun, (number,), part=group.cpus != node.cpus))
+    return tuple(labels)
+
+
+def _number(identity: int | None) -> int | None:
+    """Return an id worth showing: where the firmware tells none, the kernel prints -1."""
+    return identity if identity is not None and identity >= 0 else None
+
+
+def _headline(group: Grouped) -> tuple[str, ...]:
+    if isinstance(group.thing, Zone):
+        return (_amount(group.thing),)
+    if isinstance(group.thing, Package) and group.thing.model:
+        return (model_name(group.thing.model),)
+    return ()
+
+
+def _details(group: Grouped) -> tuple[str, ...]:
+    return _zone_details(group.thing) if isinstance(group.thing, Zone) else ()
+
+
+def _level(group: Grouped) -> int:
+    """Return what to sort by for the largest caches first."""
+    return -group.thing.level if isinstance(group.thing, Cache) else 0
+
+
+def _cache(group: Grouped, node: Nested) -> str:
+    assert isinstance(group.thing, Cache)  # noqa: S101 -- the caller has asked
+    name = cache_name(group.thing)
+    return name if group.cpus == node.cpus else f"{name}, shared beyond"

@@ -1,0 +1,60 @@
+"""What is said about cores, memories and numbered things, as phrases in the styles of the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise.picture.words import counted, cpu_list, number_list
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zonewise.picture.boxes import Cores, Label, Memory
+    from zonewise.picture.canvas import Span
+
+_MOST_SETS = 16  # CPU sets of folded boxes listed one by one; of more only the union is told
+_LONGEST_NUMBERS = 24  # characters; ids that firmware scatters so that they make a longer list tell nobody anything
+
+
+def label_text(label: Label) -> str:
+    """Write what a box is: "Zone 0", "64 zones 0-63", "Package" where the kernel gives no number."""
+    known = [number for number in label.ids if number is not None]
+    part = " (part)" if label.part else ""
+    if len(label.ids) == 1:
+        return f"{label.noun}{f' {known[0]}' if known else ''}{part}"
+    numbers = number_list(sorted(known)) if len(set(known)) == len(label.ids) else ""
+    shown = f" {numbers}" if numbers and len(numbers) <= _LONGEST_NUMBERS else ""
+    return f"{counted(len(label.ids), label.noun.lower())}{shown}{part}"
+
+
+def core_count(cores: Cores, parents: int = 1) -> str:
+    """Write how many cores of how many threads there are in each of the boxes that they are in."""
+    number, threads = len(cores.cores) // parents, len(cores.cores[0])
+    if not cores.known:
+        return counted(number, "CPU") + ("" if "offline" in cores.state else ", cores unknown")
+    kind = f"{cores.kind} " if cores.kind else ""
+    return counted(number, f"{kind}core") + (f" × {threads} threads" if threads > 1 else "")
+
+
+def core_phrases(cores: Cores, parents: int) -> Iterator[Span]:
+    """Yield what there is to say about equal cores in one box, or in each of several equal ones."""
+    yield "", core_count(cores, parents) + (" each" if parents > 1 else "")
+    if 1 < parents <= _MOST_SETS:
+        size = len(cores.cores) // parents
+        sets = [cores._replace(cores=cores.cores[start : start + size]) for start in range(0, len(cores.cores), size)]
+        yield "cpus", "CPUs " + " | ".join(cpu_list(one.cpus) for one in sets)
+    else:
+        yield "cpus", f"{'CPU' if len(cores.cpus) == 1 else 'CPUs'} {cpu_list(cores.cpus)}"
+    if cores.caches:
+        yield "dim", ", ".join(cores.caches) + (" each" if len(cores.cores) > 1 else "")
+    if cores.state:
+        yield "bad", ", ".join(cores.state)
+
+
+def memory_phrases(memory: Memory) -> Iterator[Span]:
+    """Yield what there is to say about zones without CPUs."""
+    noun = "Zone" if len(memory.zones) == 1 else "Zones"
+    yield "zone", f"{noun} {number_list(memory.zones)}"
+    yield "dim", "no CPUs"
+    for fact in memory.facts:
+        yield "", fact

@@ -1,0 +1,164 @@
+"""What is said about a machine as a whole: the header, the distances of its zones, and the notes below the picture."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from zonewise.picture.cores import cpus_in_state
+from zonewise.picture.devices import GpuNames
+from zonewise.picture.words import clean, counted, cpu_list, model_name, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from zonewise.machine.model.machine import Machine
+    from zonewise.picture.boxes import Device
+    from zonewise.topology.cpuset import CpuSet
+
+_NO_NVLINK = frozenset({"SAME", "PIX", "PXB", "PHB", "NODE", "SYS"})
+_MOST_DISTANCES = 16  # zones; a larger table fits no screen, and `-o json` has it
+
+
+def title(machine: Machine) -> tuple[str, ...]:
+    """Return the product, or what stands for it, and the host name if known."""
+    product = clean(machine.product or "") or (model_name(machine.model.name) if machine.model.name else "")
+    return tuple(text for text in (product or "unknown product", clean(machine.hostname or "")) if text)
+
+
+def facts(machine: Machine) -> tuple[tuple[str, ...], ...]:
+    """Return the lines of the header, each of several phrases."""
+    lines = (_system(machine), (*_processors(machine), *_graphics(machine)), _restrictions(machine))
+    return tuple(line for line in lines if line)
+
+
+def _system(machine: Machine) -> tuple[str, ...]:
+    virtual = machine.virtualization
+    guest = f"{clean(virtual.hypervisor or 'unknown')} guest" if virtual.guest else ""
+    container = f"in a container ({clean(virtual.container)})" if virtual.container else ""
+    kernel = f"Linux {clean(machine.kernel.release)}" if machine.kernel.release else ""
+    return tuple(text for text in (clean(machine.architecture or ""), kernel, guest, container) if text)
+
+
+def _processors(machine: Machine) -> tuple[str, ...]:
+    cpus = len(machine.cpus.online)
+    counts = (
+        counted(cpus, "CPU") if cpus else "",
+        counted(len(machine.cores), "core") if machine.cores else "",
+        counted(len(machine.packages), "package") if machine.packages else "",
+        _zones(machine),
+        f"{size(machine.memory)} memory" if machine.memory else "",
+    )
+    return tuple(text for text in counts if text)
+
+
+def _zones(machine: Machine) -> str:
+    bare = sum(not zone.cpus for zone in machine.zones)
+    if not machine.zones:
+        return "zones unknown"
+    return counted(len(machine.zones), "zone") + (f" ({bare} without CPUs)" if bare else "")
+
+
+def _graphics(machine: Machine) -> tuple[str, ...]:
+    models = Counter(clean(gpu.model) if gpu.model else f"{gpu.vendor} GPU" for gpu in machine.gpus)
+    return tuple(f"{number} × {model}" if number > 1 else model for model, number in models.items())
+
+
+def _restrictions(machine: Machine) -> tuple[str, ...]:
+    states: dict[CpuSet, list[str]] = {}
+    for name, cpus in cpus_in_state(machine):
+        states.setdefault(cpus, []).append("not allowed to this process" if name == "not allowed" else name)
+    return tuple(
+        f"{counted(len(cpus), 'CPU')} {' and '.join(names)}: {cpu_list(cpus)}" for cpus, names in states.items()
+    )
+
+
+def distances(machine: Machine) -> tuple[tuple[int, tuple[int | None, ...]], ...]:
+    """Return the SLIT rows of the zones; none where there is but one zone, or nothing is known, or too many."""
+    ids = [zone.id for zone in machine.zones]
+    if not 1 < len(ids) <= _MOST_DISTANCES or not any(zone.distances for zone in machine.zones):
+        return ()
+    return tuple((zone.id, tuple(zone.distances.get(str(other)) for other in ids)) for zone in machine.zones)
+
+
+# --- notes
+
+
+def notes(machine: Machine, devices: Sequence[Device]) -> tuple[str, ...]:
+    """Return the phrases below the picture, given the devices in it."""
+    slower = next((device.link for device in devices if device.link and "/" in device.link), None)
+    software = [nic for nic in machine.nics if nic.virtual and nic.name != "lo"]
+    left_out = len(software) + sum(not device.address for device in machine.infiniband)
+    problems = len(machine.problems)
+    return (
+        *_nvlinks(machine),
+        *_fabrics(machine),
+        *(
+            (f"{slower}: a link that runs slower (idle devices save power) or narrower than it could",)
+            if slower
+            else ()
+        ),
+        *((f"{counted(left_out, 'software network device')} not shown",) if left_out else ()),
+        *((f"{counted(problems, 'problem')} in what was read",) if problems else ()),
+    )
+
+
+def _nvlinks(machine: Machine) -> Iterator[str]:
+    """Yield who is linked with whom by NVLink, GPUs with equal partners together."""
+    names = GpuNames(machine)
+    pairs = {frozenset((link.a, link.b)): link.relation for link in machine.links if link.relation.startswith("NV")}
+    yield from _among("NVLink", pairs, names)
+    if not pairs:
+        yield from _switched(machine, names)
+    yield from _among("XGMI", dict(_xgmi_pairs(machine)), names)
+
+
+def _xgmi_pairs(machine: Machine) -> Iterator[tuple[frozenset[str], str]]:
+    for gpu in machine.gpus:
+        for peer in gpu.xgmi:
+            if gpu.address and gpu.address != peer.address:
+                yield frozenset((gpu.address, peer.address)), counted(peer.links, "link") if peer.links else ""
+
+
+def _among(what: str, pairs: dict[frozenset[str], str], names: GpuNames) -> Iterator[str]:
+    for group, relation in _cliques(pairs):
+        how = "each with every other" if len(group) > 2 else "with one another"
+        by = f" by {relation}" if relation else ""
+        yield f"{what}: {names.several(group)}, {how}{by}"
+
+
+def _cliques(pairs: dict[frozenset[str], str]) -> Iterator[tuple[Sequence[str], str]]:
+    """Yield sets of GPUs of which every two have the same relation; pairs where there is no larger set."""
+    left = {pair: relation for pair, relation in pairs.items() if len(pair) == 2}
+    everyone = sorted({address for pair in left for address in pair})
+    while left:
+        pair, relation = next(iter(left.items()))
+        group = sorted(pair)
+        for other in everyone:
+            if other not in group and all(left.get(frozenset((other, one))) == relation for one in group):
+                group.append(other)
+        for one in group:
+            for other in group:
+                left.pop(frozenset((one, other)), None)
+        yield sorted(group), relation
+
+
+def _switched(machine: Machine, names: GpuNames) -> Iterator[str]:
+    alike: dict[tuple[str, int], list[str | None]] = {}
+    for gpu in machine.gpus:
+        for peer in gpu.nvlinks:
+            alike.setdefault((peer.kind, peer.links), []).append(gpu.address)
+    for (kind, count), group in alike.items():
+        to = {"switch": "an NVLink switch", "npu": "a CPU"}.get(kind, "unknown devices")
+        each = " each" if len(group) > 1 else ""
+        yield f"NVLink: {names.several(group)}, {counted(count, 'link')}{each} to {to}"
+
+
+def _fabrics(machine: Machine) -> Iterator[str]:
+    alike: dict[tuple[str, int | None], int] = {}
+    for gpu in machine.gpus:
+        if gpu.fabric and gpu.fabric.attached and gpu.fabric.cluster_uuid:
+            key = (clean(gpu.fabric.cluster_uuid), gpu.fabric.clique)
+            alike[key] = alike.get(key, 0) + 1
+    for (uuid, clique), count in alike.items():
+        yield f"NVLink domain {uuid}, clique {clique}: {counted(count, 'GPU')} of this machine"

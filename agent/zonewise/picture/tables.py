@@ -1,0 +1,134 @@
+"""The devices of one box as lines of a terminal: a tree of what they share, with columns where these fit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise.picture.boxes import Bus, Device
+from zonewise.picture.canvas import clip, line_width, pad, width_of, wrapped
+from zonewise.picture.words import span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from zonewise.picture.canvas import Line, Span
+
+_GAP = 2
+
+
+class _Row(NamedTuple):
+    """A line of the tree: a bus has but a name."""
+
+    prefix: str
+    below: str
+    """What stands before further lines of the same device."""
+    name: Span
+    what: str = ""
+    link: str = ""
+    address: str = ""
+    remarks: tuple[Span, ...] = ()
+
+
+class DeviceTable:
+    """The devices beside a box, ready to be laid into any width."""
+
+    def __init__(self, items: Sequence[Bus | Device]) -> None:
+        self._rows = [row for item in items for row in _top_rows(item)]
+        devices = [row for row in self._rows if row.what]
+        self._name = max((len(row.prefix) + width_of(row.name[1]) for row in devices), default=0)
+        self._what = max((width_of(row.what) for row in devices), default=0)
+        self._link = max((len(row.link) for row in devices), default=0)
+        self._address = max((len(row.address) for row in devices), default=0)
+        self._buses = max((len(row.prefix) + width_of(row.name[1]) for row in self._rows if not row.what), default=0)
+
+    @property
+    def least(self) -> int:
+        """The columns that are needed for all but the addresses."""
+        return max(self._name + _GAP + self._what + (_GAP + self._link if self._link else 0), self._buses)
+
+    @property
+    def natural(self) -> int:
+        """The columns in which everything stands in one line."""
+        remarks = max((sum(width_of(text) + _GAP for _, text in row.remarks) for row in self._rows), default=0)
+        return max(self._with_address + remarks, self._buses)
+
+    @property
+    def _with_address(self) -> int:
+        link = _GAP + self._link if self._link else 0
+        return self._name + _GAP + self._what + link + (_GAP + self._address if self._address else 0)
+
+    def lines(self, width: int) -> list[Line]:
+        """Return the lines in so many columns."""
+        return [line for row in self._rows for line in self._laid(row, width)]
+
+    def _laid(self, row: _Row, width: int) -> Iterator[Line]:
+        if not row.what:
+            yield clip((("bus", row.prefix), row.name), width)
+            return
+        if width < self.least:
+            yield from _flowing(row, width)
+            return
+        cells: list[Line] = [
+            pad((("bus", row.prefix), row.name), self._name),
+            pad((("", row.what),), self._what),
+        ]
+        if self._link:
+            cells.append(pad((("", row.link),), self._link))
+        if self._address and width >= self._with_address:
+            cells.append(pad((("dim", row.address),), self._address))
+        line: Line = tuple(span for cell in cells for span in (*cell, ("", " " * _GAP)))[:-1]
+        yield from _with_remarks(line, row, width)
+
+
+def _with_remarks(line: Line, row: _Row, width: int) -> Iterator[Line]:
+    """Yield a line with the remarks behind it, or below it where they do not fit."""
+    needed = sum(width_of(text) + _GAP for _, text in row.remarks)
+    if not row.remarks or line_width(line) + needed <= width:
+        yield (*line, *(part for remark in row.remarks for part in (("", " " * _GAP), remark)))
+        return
+    yield line
+    for extra in wrapped(row.remarks, width - len(row.below), indent=0):
+        yield (("bus", row.below), *extra)
+
+
+def _flowing(row: _Row, width: int) -> Iterator[Line]:
+    """Yield a device in as many lines as it takes."""
+    phrases = (("", row.what), ("", row.link), ("dim", row.address), *row.remarks)
+    lines = wrapped([(row.name), *(phrase for phrase in phrases if phrase[1])], width - len(row.below), indent=0)
+    for place, line in enumerate(lines):
+        yield (("bus", row.below if place else row.prefix), *line)
+
+
+def _top_rows(item: Bus | Device) -> Iterator[_Row]:
+    if isinstance(item, Device):
+        yield _device_row(item, "─ ", "  ")
+        return
+    yield _Row("", "", ("bus", " · ".join(item.names)))
+    yield from _rows_below(item, "")
+
+
+def _rows_below(bus: Bus, prefix: str) -> Iterator[_Row]:
+    for place, item in enumerate(bus.items):
+        last = place == len(bus.items) - 1
+        branch, below = f"{prefix}{'└' if last else '├'} ", f"{prefix}{' ' if last else '│'} "
+        if isinstance(item, Device):
+            yield _device_row(item, branch, below)
+        else:
+            yield _Row(branch, below, ("bus", " · ".join(item.names)))
+            yield from _rows_below(item, below)
+
+
+def _device_row(device: Device, prefix: str, below: str) -> _Row:
+    count = len(device.names)
+    name = span(device.names)
+    remarks = (*(("dim", note) for note in device.notes), *(("bad", f"! {text}") for text in device.warnings))
+    what = f"{device.what}, {device.state}" if device.state not in (None, "up", "active") else device.what
+    return _Row(
+        prefix=prefix,
+        below=below,
+        name=(device.kind, name),
+        what=f"{count} × {what}" if count > 1 else what,
+        link=device.link or "",
+        address=span(device.addresses) if device.addresses else "",
+        remarks=remarks,
+    )

@@ -1,0 +1,41 @@
+"""Which NICs are nearest to each GPU, from the relations that discovery found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from zonewise.machine.model.machine import Machine
+
+CLOSEST_FIRST = ("SAME", "PIX", "PXB", "PHB", "NODE", "SYS")
+"""The relations of PCI devices, as `nvidia-smi topo -m` names them. GPUDirect RDMA is at its full rate up to PXB."""
+
+
+class NearestNics(NamedTuple):
+    """The NICs that are nearest to a GPU, all of them where several are equally near."""
+
+    relation: str
+    nics: tuple[str, ...]
+    """PCI addresses, ascending."""
+
+
+def nearest_nics(machine: Machine) -> dict[str, NearestNics]:
+    """Return the nearest physical NICs of each GPU by its PCI address; those of RDMA alone where there are any.
+
+    A GPU is left out where no relation to any NIC is known.
+    """
+    gpus = {gpu.address for gpu in machine.gpus}
+    nics = _candidates(machine)
+    found: dict[str, dict[str, set[str]]] = {}
+    for link in machine.links:
+        for gpu, nic in ((link.a, link.b), (link.b, link.a)):
+            if gpu in gpus and nic in nics and link.relation in CLOSEST_FIRST:
+                found.setdefault(gpu, {}).setdefault(link.relation, set()).add(nic)
+    best = {gpu: min(relations, key=CLOSEST_FIRST.index) for gpu, relations in found.items()}
+    return {gpu: NearestNics(relation, tuple(sorted(found[gpu][relation]))) for gpu, relation in best.items()}
+
+
+def _candidates(machine: Machine) -> set[str]:
+    virtual = {function.address for function in machine.pci if function.physical_function is not None}
+    rdma = {device.address for device in machine.infiniband if device.address is not None} - virtual
+    return rdma or {nic.address for nic in machine.nics if nic.address is not None} - virtual

@@ -1,0 +1,16 @@
+"""What several values have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+T = TypeVar("T")
+
+
+def common(values: Iterable[T | None]) -> T | None:
+    """Return the value that all have; None where they differ, where one is unknown, and where there are none."""
+    found = set(values)
+    return found.pop() if len(found) == 1 else None

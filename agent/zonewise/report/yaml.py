@@ -1,0 +1,17 @@
+"""YAML text of plain values, in the order in which they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def render_yaml(document: Mapping[str, Any]) -> str:
+    """Return the document as YAML that ends in a newline; ASCII, one scalar a line."""
+    import yaml
+
+    # the dumper in C is part of PyYAML's wheels, not of every distribution's package
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    return yaml.dump(dict(document), Dumper=dumper, sort_keys=False, width=1 << 16)

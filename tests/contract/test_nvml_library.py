@@ -1,0 +1,230 @@
+"""One contract for all that answers like NVML: the stand-in, the real package over a C library, a real GPU's library.
+
+The C library is compiled here from fixtures/nvml_stub.c; only a real compiler's layout of the structs can tell whether
+those of the package are read right. It answers just as `stub_twin` does, so that the stand-in is held to it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.fake_nvml import captures, from_capture, stub_twin
+from zonewise.machine.nvml.child import NvmlChild
+from zonewise.machine.nvml.collect import MAX_LINKS, collect_nvml
+from zonewise.machine.nvml.facts import NvmlFacts, NvmlGpu
+from zonewise.machine.nvml.wire import from_json, to_json
+from zonewise.machine.sysfs import is_pci_address
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SOURCE = Path(__file__).parents[1] / "fixtures" / "nvml_stub.c"
+COMPILER = shutil.which("cc")
+HAS_DRIVER = Path("/proc/driver/nvidia/version").exists()
+NEEDS_COMPILER = pytest.mark.skipif(COMPILER is None, reason="no C compiler (cc) to compile the stub with")
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of the compiled stub."""
+    assert COMPILER is not None
+    directory = tmp_path_factory.mktemp("nvml")
+    output = directory / "libnvidia-ml.so.1"
+    subprocess.run([COMPILER, "-Wall", "-Werror", "-shared", "-fPIC", "-o", output, SOURCE], check=True, timeout=60)
+    return directory
+
+
+def ask_stub(library: Path, wrong: str = "", deadline: float = 20) -> NvmlFacts:
+    """What the real package tells over the stub, from a child process."""
+    return NvmlChild(deadline=deadline, environment={"LD_LIBRARY_PATH": str(library), "NVML_STUB": wrong}).ask()
+
+
+BACKENDS: list[tuple[str, Callable[[pytest.FixtureRequest], NvmlFacts]]] = [
+    ("fake", lambda _: collect_nvml(stub_twin())),
+    *((name, lambda _, capture=capture: collect_nvml(from_capture(capture))) for name, capture in captures().items()),
+    ("stub", lambda request: ask_stub(request.getfixturevalue("library"))),
+    ("real", lambda _: NvmlChild().ask()),
+]
+MARKS = {
+    "stub": NEEDS_COMPILER,
+    "real": pytest.mark.skipif(not HAS_DRIVER, reason="no NVIDIA driver on this machine"),
+}
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(ask, id=name, marks=MARKS.get(name, ())) for name, ask in BACKENDS]
+)
+def facts(request: pytest.FixtureRequest) -> NvmlFacts:
+    """The facts from each backend, asked once."""
+    return request.param(request)
+
+
+def test_the_system_is_described(facts: NvmlFacts) -> None:
+    """A backend that works has no problem, and says which driver it speaks of."""
+    assert facts.problem is None
+    assert re.fullmatch(r"\d+\.\d+(\.\d+)?", facts.driver_version or "")
+    assert (facts.cuda_version or 0) >= 11000
+    assert facts.faults == ()
+    assert facts.gpus
+
+
+def test_each_gpu_has_an_identity_of_its_own(facts: NvmlFacts) -> None:
+    """Address and UUID are there, in the forms that sysfs and all other tools use, and tell the GPUs apart."""
+    assert all(is_pci_address(gpu.address or "") for gpu in facts.gpus)
+    assert all((gpu.uuid or "").startswith("GPU-") for gpu in facts.gpus)
+    assert all(gpu.name for gpu in facts.gpus)
+    for identity in ("address", "uuid", "place", "minor"):
+        assert len({getattr(gpu, identity) for gpu in facts.gpus}) == len(facts.gpus)
+
+
+def test_whatever_is_unknown_has_a_reason(facts: NvmlFacts) -> None:
+    """No fact is None without a word why; no fact that is known has a reason for being unknown."""
+    for gpu in facts.gpus:
+        unknown = {name for name, value in gpu._asdict().items() if value is None}
+        assert unknown == {reason for reason in gpu.absent if reason in NvmlGpu._fields and reason != "links"}
+        assert bool(gpu.links) != ("links" in gpu.absent)
+
+
+def test_healthy_gpus_have_no_faults(facts: NvmlFacts) -> None:
+    """What a GPU does not support is no fault."""
+    assert [gpu.faults for gpu in facts.gpus if gpu.faults or gpu.lost] == []
+
+
+def test_numbers_are_plausible(facts: NvmlFacts) -> None:
+    """A struct read at the wrong offset would show as a number that no GPU has."""
+    for gpu in facts.gpus:
+        assert gpu.memory is None or 1 << 30 < gpu.memory < 1 << 42
+        assert gpu.architecture is None or 2 <= gpu.architecture <= 20
+        assert gpu.compute_capability is None or 3 <= gpu.compute_capability[0] <= 20
+        assert gpu.minor is None or 0 <= gpu.minor < 256
+        assert all(0 <= node < 1024 for node in gpu.memory_affinity or ())
+        assert gpu.remapped_rows is None or (len(gpu.remapped_rows) == 4 and set(gpu.remapped_rows[2:]) <= {0, 1})
+        assert gpu.mig_mode is None or set(gpu.mig_mode) <= {0, 1}
+        assert gpu.fabric is None or gpu.fabric.state in range(4)
+        assert [link.link for link in gpu.links] == sorted({link.link for link in gpu.links})
+        assert len(gpu.links) <= MAX_LINKS
+
+
+def test_facts_survive_their_journey(facts: NvmlFacts) -> None:
+    """What the child writes the parent reads back the same, in one line."""
+    text = to_json(facts)
+    assert "\n" not in text
+    assert from_json(text) == facts
+
+
+# --- the C library alone: what the stand-in cannot show
+
+
+@NEEDS_COMPILER
+def test_the_package_reads_structs_as_c_lays_them_out(library: Path) -> None:
+    """Every answer of the C library arrives as the stand-in says it: offsets, widths, signs, bytes and text."""
+    assert ask_stub(library) == collect_nvml(stub_twin())
+
+
+@NEEDS_COMPILER
+def test_older_structs_are_asked_for_where_newer_ones_are_refused(library: Path) -> None:
+    """A driver that knows the first fabric struct only still tells state and clique."""
+    fabric = ask_stub(library, "old").gpus[0].fabric
+    assert fabric is not None
+    assert (fabric.state, fabric.clique, fabric.health_mask, fabric.health_summary) == (3, 32766, None, None)
+
+
+@NEEDS_COMPILER
+def test_a_lost_gpu_costs_nothing_of_the_other(library: Path) -> None:
+    """A GPU that is lost says so, is asked nothing more, and the other one is described in full."""
+    healthy, lost = ask_stub(library, "lost").gpus
+    assert healthy == collect_nvml(stub_twin()).gpus[0]
+    assert lost.lost
+    assert lost.faults == ("nvmlDeviceGetPciInfo: GPU is lost",)
+    assert lost.absent["uuid"] == "not asked, since the GPU is lost"
+
+
+@NEEDS_COMPILER
+def test_a_gpu_lost_before_it_has_a_handle_keeps_its_place(library: Path) -> None:
+    """The count still tells of a GPU of which nothing can be asked."""
+    gpus = ask_stub(library, "gone").gpus
+    assert [gpu.lost for gpu in gpus] == [False, True]
+    assert gpus[1].faults == ("nvmlDeviceGetHandleByIndex: GPU is lost",)
+
+
+@NEEDS_COMPILER
+@pytest.mark.parametrize(
+    ("wrong", "cause", "remedy"),
+    [
+        ("mismatch", "library and kernel module differ in version", "reload the module or reboot"),
+        ("driverless", "driver not loaded", "load the kernel module nvidia"),
+    ],
+)
+def test_a_library_that_cannot_start_is_one_problem_with_a_remedy(
+    library: Path, wrong: str, cause: str, remedy: str
+) -> None:
+    """Why nothing is known, and what to do about it, in one line."""
+    facts = ask_stub(library, wrong)
+    assert cause in (facts.problem or "")
+    assert remedy in (facts.problem or "")
+    assert facts.gpus == ()
+
+
+@NEEDS_COMPILER
+def test_a_library_that_hangs_is_left_after_the_deadline(library: Path) -> None:
+    """A call that never returns costs the deadline and no more."""
+    assert ask_stub(library, "hang", deadline=1.5).problem == "the nvidia driver did not answer in 1.5 s"
+
+
+@NEEDS_COMPILER
+def test_a_library_that_crashes_takes_only_the_child(library: Path) -> None:
+    """The end of the child is a problem with its signal and its last words."""
+    problem = ask_stub(library, "crash").problem or ""
+    assert problem == "asking NVML failed: the process ended by signal 6: stub: crash"
+
+
+@NEEDS_COMPILER
+def test_what_a_library_prints_is_no_answer(library: Path) -> None:
+    """Noise on both outputs does not hide the answer."""
+    assert ask_stub(library, "noisy") == collect_nvml(stub_twin())
+
+
+def test_no_library_at_all_is_one_problem(tmp_path: Path) -> None:
+    """Where there is no libnvidia-ml.so.1, or it is no library, the problem says how to get one."""
+    if HAS_DRIVER:
+        pytest.skip("the library is installed here")
+    (tmp_path / "libnvidia-ml.so.1").write_text("not a library")
+    problem = ask_stub(tmp_path).problem or ""
+    assert problem.startswith("NVML cannot be used: library not found; mount the driver's libraries")
+
+
+def test_the_child_imports_little() -> None:
+    """The child is started by agents on every node: of our packages it loads its own modules only."""
+    code = (
+        "import sys, zonewise.machine.nvml.__main__\n"
+        "print(*sorted(name for name in sys.modules if name.startswith('zonewise')), 'pynvml' in sys.modules)"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
+    own, pynvml = answer.stdout.split()[:-1], answer.stdout.split()[-1]
+    assert pynvml == "False"
+    assert {name for name in own if not name.startswith("zonewise.machine.nvml")} == {
+        "zonewise",
+        "zonewise.machine",
+        "zonewise.machine.sysfs",
+    }
+
+
+def test_the_environment_is_kept(tmp_path: Path) -> None:
+    """The child finds our packages though they are not installed, and nothing from the working directory."""
+    (tmp_path / "json.py").write_text("raise SystemExit('the wrong json')")
+    script = "import os; os.chdir(%r); from zonewise.machine.nvml.child import CHILD; print(CHILD.ask().problem)"
+    roots = os.pathsep.join(sys.path)
+    answer = subprocess.run(
+        [sys.executable, "-P", "-S", "-c", script % str(tmp_path)],
+        check=True, capture_output=True, text=True, timeout=60, env={"PYTHONPATH": roots},
+    )  # fmt: skip
+    assert "failed" not in answer.stdout
+    assert "wrong json" not in answer.stdout

@@ -1,0 +1,173 @@
+"""hwloc's view of a machine's CPUs, derived from ours by hwloc's rules.
+
+hwloc names a level only where it says something new: a die or cluster of one CPU, or equal to an object that is there
+already, is left out; so is an object of which it could not tell the CPUs. Around the CPUs of a NUMA node that are no
+object yet it puts a group, and another around the nodes that are nearest to each other.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from zonewise.machine.arm_parts import IMPLEMENTERS
+from zonewise.topology.cpuset import EMPTY, CpuSet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zonewise.machine.model.cpu import Cache
+    from zonewise.machine.model.machine import Machine
+    from zonewise.machine.model.zone import Zone
+
+_MEMORY, _DISTANCE = "1001", "900"  # HWLOC_GROUP_KIND_MEMORY, HWLOC_GROUP_KIND_DISTANCE
+_CLUSTER = "222"
+
+
+def by_cpus(objects: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return objects in an order that does not depend on who lists them."""
+    return sorted(objects, key=lambda one: sorted((key, str(value)) for key, value in one.items()))
+
+
+def number(kernel_id: int | None) -> int | None:
+    """Return an id as hwloc names it: the kernel's -1 is none."""
+    return None if kernel_id == -1 else kernel_id
+
+
+def caches(machine: Machine, level: int, *, instruction: bool = False) -> list[Cache]:
+    """Return the caches of a level: hwloc counts a pure data cache among the unified ones."""
+    return [cache for cache in machine.caches if cache.level == level and (cache.type == "Instruction") == instruction]
+
+
+def cache_list(machine: Machine, level: int, *, instruction: bool = False) -> list[dict[str, Any]]:
+    """Return the caches of a level as hwloc lists them, 0 for a size that is not known."""
+    found = caches(machine, level, instruction=instruction)
+    return by_cpus({"cpus": str(cache.cpus), "size": cache.size or 0} for cache in found)
+
+
+def dies(machine: Machine) -> list[dict[str, Any]]:
+    """Return the dies that are neither a single CPU nor their whole package."""
+    packages = {package.cpus for package in machine.packages}
+    found = (die for die in machine.dies if len(die.cpus) > 1 and die.cpus not in packages)
+    return by_cpus({"cpus": str(die.cpus), "os_index": number(die.id)} for die in found)
+
+
+def clusters(machine: Machine) -> list[dict[str, Any]]:
+    """Return the clusters that are no object of another kind."""
+    others = _objects(machine)
+    found = (one for one in machine.clusters if one.kind == "cluster" and len(one.cpus) > 1 and one.cpus not in others)
+    return by_cpus({"cpus": str(one.cpus), "kind": _CLUSTER, "subkind": "0", "subtype": "Cluster"} for one in found)
+
+
+def kinds(machine: Machine) -> list[dict[str, Any]]:
+    """Return the kinds of CPU; a frequency is what all of a kind reach, an efficiency the capacity."""
+    found: list[dict[str, Any]] = []
+    for kind in machine.core_kinds:
+        values = {
+            "FrequencyMaxMHz": kind.common_max_mhz,
+            "FrequencyBaseMHz": kind.base_mhz,
+            "LinuxCapacity": kind.capacity,
+        }
+        infos = {name: str(int(value)) for name, value in values.items() if value is not None}
+        found.append({"cpus": str(kind.cpus), "efficiency": infos.get("LinuxCapacity"), "infos": infos})
+    return by_cpus(found)
+
+
+def package_infos(machine: Machine, model: str | None) -> dict[str, str]:
+    """Return what hwloc could tell of a package from /proc/cpuinfo, by its names for it."""
+    whole = machine.model
+    found = {
+        "CPUModel": model,
+        "CPUVendor": whole.vendor,
+        "CPUFamilyNumber": whole.family,
+        "CPUModelNumber": whole.model,
+        "CPUStepping": whole.stepping,
+        "CPURevision": whole.stepping,
+        "CPUArchitecture": whole.family,
+        "CPUPart": whole.model,
+    }
+    if revision := re.fullmatch(r"r(\d+)p(\d+)", whole.stepping or ""):
+        found |= {"CPUVariant": f"{int(revision[1]):#x}", "CPURevision": revision[2]}
+    found["CPUImplementer"] = next(
+        (f"{code:#x}" for code, implementer in IMPLEMENTERS.items() if implementer.name == whole.vendor), None
+    )
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def groups(machine: Machine) -> list[dict[str, Any]]:
+    """Return the groups that hwloc puts around NUMA nodes."""
+    objects = _objects(machine) | {cluster.cpus for cluster in machine.clusters if len(cluster.cpus) > 1}
+    found: list[tuple[CpuSet, str, int]] = []
+    for zone in machine.zones:
+        cpus = _locality(zone, machine.zones)
+        if cpus not in objects:
+            found.append((cpus, _MEMORY, 0))
+            if cpus:
+                objects.add(cpus)
+    members = [
+        (_locality(zone, machine.zones), zone) for zone in machine.zones if zone.kind != "device" or not zone.memory
+    ]
+    matrix = [[float(a.distances.get(str(b.id), 0)) for _, b in members] for _, a in members]
+    for cpus, depth in _near([cpus for cpus, _ in members], matrix, 0):
+        if cpus and cpus not in objects:
+            found.append((cpus, _DISTANCE, depth))
+            objects.add(cpus)
+    return by_cpus(
+        {"cpus": str(cpus), "kind": kind, "subkind": str(depth), "subtype": None} for cpus, kind, depth in found
+    )
+
+
+def _locality(zone: Zone, zones: tuple[Zone, ...]) -> CpuSet:
+    """Return where hwloc attaches a node: at its CPUs, at its initiators', or at those of the nodes nearest to it."""
+    if zone.cpus or zone.initiators:
+        return zone.local_cpus
+    others = [other for other in zones if other.id != zone.id and str(other.id) in zone.distances]
+    least = min((zone.distances[str(other.id)] for other in others), default=0)
+    near = [other.cpus for other in others if zone.distances[str(other.id)] == least]
+    return CpuSet(cpu for cpus in near for cpu in cpus)
+
+
+def _objects(machine: Machine) -> set[CpuSet]:
+    """Return the CPU sets of all objects that a NUMA node can be attached to: a single CPU is none."""
+    levels = (machine.packages, machine.dies, machine.cores, machine.caches)
+    whole = machine.cpus.online | machine.cpus.offline
+    return {machine.cpus.online, whole} | {one.cpus for level in levels for one in level}
+
+
+def _near(members: list[CpuSet], matrix: list[list[float]], depth: int) -> list[tuple[CpuSet, int]]:
+    """Return groups of the members that are connected by the least distance, and groups of such groups."""
+    if len(members) <= 2:
+        return []
+    groups = _connected(matrix)
+    if not groups or (len(groups) == 1 and len(groups[0]) == len(members)):
+        return []
+    sets: list[CpuSet] = []
+    for group in groups:
+        union = EMPTY
+        for member in group:
+            union = union | members[member]
+        sets.append(union)
+    averages = [[sum(matrix[i][j] for i in a for j in b) / (len(a) * len(b)) for b in groups] for a in groups]
+    return [(cpus, depth) for cpus in sets] + _near(sets, averages, depth + 1)
+
+
+def _connected(matrix: list[list[float]]) -> list[list[int]]:
+    """Return the sets of two and more members that are connected by the least distance of all."""
+    places = range(len(matrix))
+    least = min(matrix[i][j] for i in places for j in places if i != j)
+    group_of: dict[int, int] = {}
+    found: list[list[int]] = []
+    for start in places:
+        if start in group_of:
+            continue
+        group, waiting = [start], [start]
+        while waiting:
+            member = waiting.pop()
+            for other in places:
+                if other not in group and other not in group_of and matrix[member][other] == least:
+                    group.append(other)
+                    waiting.append(other)
+        if len(group) > 1:
+            group_of |= dict.fromkeys(group, len(found))
+            found.append(sorted(group))
+    return found

@@ -1,0 +1,43 @@
+"""Memory of GPUs that is a NUMA node, which hwloc hides on POWER unless told to show it."""
+
+from __future__ import annotations
+
+import pytest
+
+from grading.facts_memory import distances_side_by_side, nodes_side_by_side
+from support.snapshots import ABSENT, scan_of, snapshots
+
+KEPT = {
+    name: snapshot.entry["expected_keep_gpu_numa"]
+    for name, snapshot in snapshots().items()
+    if "expected_keep_gpu_numa" in snapshot.entry
+}
+
+
+@pytest.mark.skipif(not KEPT, reason=ABSENT)
+@pytest.mark.parametrize("name", KEPT)
+def test_nodes_are_those_that_hwloc_keeps(name: str) -> None:
+    """Every node, those of the GPUs included, is what hwloc shows with HWLOC_KEEP_NVIDIA_GPU_NUMA_NODES=1."""
+    zones = list(scan_of(name).machine.zones)
+    found, wanted = nodes_side_by_side(zones, KEPT[name]["numa"])
+    assert found == wanted
+    assert len(zones) == KEPT[name]["numa_count"]
+
+
+@pytest.mark.skipif(not KEPT, reason=ABSENT)
+@pytest.mark.parametrize("name", KEPT)
+def test_distances_are_those_that_hwloc_keeps(name: str) -> None:
+    """So are the distances."""
+    found, wanted = distances_side_by_side(list(scan_of(name).machine.zones), KEPT[name]["numa_distances"])
+    assert found == wanted
+
+
+@pytest.mark.parametrize("name", snapshots())
+def test_device_zones_have_no_cpus_and_are_not_the_machine_s_memory(name: str) -> None:
+    """The memory of a GPU belongs to one that is there, has no CPUs, and is not counted as the machine's."""
+    machine = scan_of(name).machine
+    devices = [zone for zone in machine.zones if zone.kind == "device"]
+    assert all(not zone.cpus and zone.medium == "GPU" for zone in devices)
+    assert {zone.device for zone in devices} <= {function.address for function in machine.pci}
+    ordinary = [zone.memory or 0 for zone in machine.zones if zone.kind != "device"]
+    assert (machine.memory or 0) == sum(ordinary)

@@ -1,0 +1,212 @@
+"""Discovery graded against what node_exporter prints for the same files: every metric that maps to a fact of ours.
+
+Each function below puts facts into the form of metrics, for all devices that we found; a metric that we have and
+node_exporter has not, or the other way round, is a failure as much as another number.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.snapshots import ABSENT, SNAPSHOTS
+from zonewise.machine.archive import open_root
+from zonewise.machine.discover import discover
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zonewise.machine.model.machine import Machine
+    from zonewise.machine.model.network import Port
+
+FIXTURES = SNAPSHOTS / "prometheus"
+TREE = FIXTURES / "node_exporter-fixtures.tar.gz"
+OUTPUTS = ("node_exporter-e2e-output.txt", "pcidevice-names-output.txt")
+
+pytestmark = pytest.mark.skipif(not TREE.exists(), reason=ABSENT)
+
+Labels = frozenset[tuple[str, str]]
+Metrics = dict[tuple[str, Labels], float]
+
+_LINE = re.compile(r"(\w+)\{(.*)\} (\S+)")
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+
+
+def labels(**values: object) -> Labels:
+    return frozenset((name, str(value)) for name, value in values.items())
+
+
+@functools.cache
+def printed(output: str) -> Metrics:
+    """All metrics with labels that node_exporter printed."""
+    found: Metrics = {}
+    for line in (FIXTURES / output).read_text().splitlines():
+        if match := _LINE.fullmatch(line):
+            found[match[1], frozenset(_LABEL.findall(match[2]))] = float(match[3])
+    return found
+
+
+def wanted(names: set[str], output: str = OUTPUTS[0], keep: frozenset[str] | None = None) -> Metrics:
+    """The metrics of these names that node_exporter printed; `keep` leaves the other labels out."""
+    return {
+        (name, label if keep is None else frozenset(pair for pair in label if pair[0] in keep)): value
+        for (name, label), value in printed(output).items()
+        if name in names
+    }
+
+
+@functools.cache
+def machine() -> Machine:
+    return discover(open_root(str(TREE)))
+
+
+def only(metrics: Metrics) -> set[str]:
+    return {name for name, _ in metrics}
+
+
+# --- InfiniBand
+
+COUNTERS = {
+    "link_downed": "link_downed_total",
+    "link_error_recovery": "link_error_recovery_total",
+    "multicast_rcv_packets": "multicast_packets_received_total",
+    "multicast_xmit_packets": "multicast_packets_transmitted_total",
+    "port_rcv_constraint_errors": "port_constraint_errors_received_total",
+    "port_xmit_constraint_errors": "port_constraint_errors_transmitted_total",
+    "port_rcv_discards": "port_discards_received_total",
+    "port_xmit_discards": "port_discards_transmitted_total",
+    "port_rcv_errors": "port_errors_received_total",
+    "port_rcv_packets": "port_packets_received_total",
+    "port_xmit_packets": "port_packets_transmitted_total",
+    "port_xmit_wait": "port_transmit_wait_total",
+    "unicast_rcv_packets": "unicast_packets_received_total",
+    "unicast_xmit_packets": "unicast_packets_transmitted_total",
+    "port_multicast_rcv_packets": "legacy_multicast_packets_received_total",
+    "port_multicast_xmit_packets": "legacy_multicast_packets_transmitted_total",
+    "port_unicast_rcv_packets": "legacy_unicast_packets_received_total",
+    "port_unicast_xmit_packets": "legacy_unicast_packets_transmitted_total",
+    "port_rcv_packets_64": "legacy_packets_received_total",
+    "port_xmit_packets_64": "legacy_packets_transmitted_total",
+}
+DATA = {
+    "port_rcv_data": "port_data_received_bytes_total",
+    "port_xmit_data": "port_data_transmitted_bytes_total",
+    "port_rcv_data_64": "legacy_data_received_bytes_total",
+    "port_xmit_data_64": "legacy_data_transmitted_bytes_total",
+}
+WORD = 4  # bytes in each unit of a data counter
+STATES = {"DOWN": 1, "INIT": 2, "ARMED": 3, "ACTIVE": 4, "ACTIVE_DEFER": 5}
+PHYSICAL_STATES = {"Sleep": 1, "Polling": 2, "Disabled": 3, "Training": 4, "LinkUp": 5}
+
+
+def infiniband_port(device: str, port: Port) -> Iterator[tuple[tuple[str, Labels], float]]:
+    label = labels(device=device, port=port.number)
+    for name, count in port.counters.items():
+        title = DATA.get(name) or COUNTERS[name]
+        yield (f"node_infiniband_{title}", label), count * (WORD if name in DATA else 1)
+    if port.rate_gbps is not None:
+        yield ("node_infiniband_rate_bytes_per_second", label), port.rate_gbps * 1e9 / 8
+    yield ("node_infiniband_state_id", label), STATES[port.state or ""]
+    yield ("node_infiniband_physical_state_id", label), PHYSICAL_STATES[port.physical_state or ""]
+
+
+def test_infiniband_ports() -> None:
+    """States, rates and every counter of every port, old 64-bit ones among them; "N/A (no PMA)" gives none."""
+    found = {key: value for d in machine().infiniband for p in d.ports for key, value in infiniband_port(d.name, p)}
+    every = {name for name, _ in printed(OUTPUTS[0]) if name.startswith("node_infiniband_")}
+    assert found == wanted(every - {"node_infiniband_info"})
+
+
+def test_infiniband_devices() -> None:
+    """Board, firmware and type of every device."""
+    found = {
+        (
+            "node_infiniband_info",
+            labels(device=d.name, board_id=d.board, firmware_version=d.firmware, hca_type=d.hca_type),
+        ): 1.0
+        for d in machine().infiniband
+    }
+    assert found == wanted({"node_infiniband_info"})
+
+
+# --- netdevs
+
+LINK_TYPES = {"Ethernet": 1, "InfiniBand": 32}
+LEFT_OUT = {"dmz", "int"}  # by the options that node_exporter was run with
+NOT_IN_CLASS = {"ens10f0"}  # the fixture has it below its PCI function, and not in the class, and we look there too
+
+
+def test_netdevs() -> None:
+    """Address, state, MTU, link type and speed of every netdev; a speed of -1 gives none."""
+    found: Metrics = {}
+    for nic in machine().nics:
+        if nic.name in LEFT_OUT | NOT_IN_CLASS:
+            continue
+        label = labels(device=nic.name)
+        found["node_network_info", labels(device=nic.name, address=nic.mac, operstate=nic.state)] = 1.0
+        found["node_network_mtu_bytes", label] = float(nic.mtu or 0)
+        found["node_network_protocol_type", label] = float(LINK_TYPES[nic.link_layer or ""])
+        found["node_network_up", label] = float(nic.state == "up")
+        if nic.speed_mbps is not None:
+            found["node_network_speed_bytes", label] = nic.speed_mbps * 1e6 / 8
+    assert found == wanted(only(found), keep=frozenset({"device", "address", "operstate"}))
+
+
+def test_bonds() -> None:
+    """The ports of every bond."""
+    found = {
+        ("node_bonding_slaves", labels(master=nic.name)): float(len(nic.lower))
+        for nic in machine().nics
+        if nic.kind == "bond"
+    }
+    assert found == wanted({"node_bonding_slaves"})
+
+
+# --- PCI functions
+
+PLACES = ("segment", "bus", "device", "function")
+
+
+def place(address: str | None, prefix: str = "") -> dict[str, str]:
+    parts = re.split("[:.]", address) if address is not None else ["*"] * len(PLACES)
+    return {f"{prefix}{name}": part for name, part in zip(PLACES, parts, strict=True)}
+
+
+# the fixture has directories of bridges that it does not list on the bus
+LISTED = ("0000:00:02.1", "0000:01:00.0", "0000:45:00.0")
+
+
+def pci_metrics() -> Iterator[tuple[str, Labels, float | None]]:
+    for function in machine().pci:
+        if function.address not in LISTED:
+            continue
+        label = labels(**place(function.address))
+        ids = {
+            "class_id": function.class_full,
+            "vendor_id": function.vendor,
+            "device_id": function.device,
+            "subsystem_vendor_id": function.subsystem_vendor,
+            "subsystem_device_id": function.subsystem_device,
+        }
+        ids = {name: f"0x{value}" for name, value in ids.items()}
+        yield "info", labels(**place(function.address), **place(function.parent, "parent_"), **ids), 1.0
+        link, sriov = function.link, function.sriov
+        for name, speed in (("current", link and link.speed_gts), ("max", link and link.max_speed_gts)):
+            yield f"{name}_link_transfers_per_second", label, speed and speed * 1e9
+        yield "current_link_width", label, link and link.width
+        yield "max_link_width", label, link and link.max_width
+        yield "numa_node", label, function.numa_node
+        yield "sriov_numvfs", label, sriov and sriov.enabled
+        yield "sriov_totalvfs", label, sriov and sriov.total
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_pci_functions(output: str) -> None:
+    """Ids, parent, link, NUMA node and virtual functions of every PCI function."""
+    found = {(f"node_pcidevice_{name}", label): value for name, label, value in pci_metrics() if value is not None}
+    kept = frozenset(name for metric, label in found if metric == "node_pcidevice_info" for name, _ in label)
+    assert found == wanted(only(found), output, keep=kept)
+    assert len(found) == 3 * 7 + 1  # three functions, of which one has a NUMA node

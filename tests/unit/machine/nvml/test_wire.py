@@ -1,0 +1,103 @@
+"""NVML's answers as JSON: the same after the journey, and nothing believed that is not of its type."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.fake_nvml import stub_twin
+from zonewise.machine.nvml.collect import collect_nvml
+from zonewise.machine.nvml.facts import NvmlFabric, NvmlFacts, NvmlGpu, NvmlLink, NvmlMigDevice
+from zonewise.machine.nvml.wire import from_json, to_json
+
+TEXTS = st.none() | st.text(max_size=20)
+NUMBERS = st.none() | st.integers(-(1 << 63), (1 << 64) - 1)
+FLAGS = st.none() | st.booleans()
+PAIRS = st.none() | st.lists(st.integers(0, 9), min_size=1, max_size=4).map(tuple)
+REASONS = st.dictionaries(st.text(max_size=9), st.text(max_size=20), max_size=3)
+FAULTS = st.lists(st.text(max_size=20), max_size=2).map(tuple)
+
+FABRICS = st.builds(
+    NvmlFabric, st.integers(0, 9), st.integers(0, 999), st.text(max_size=36), st.integers(0, 1 << 32), NUMBERS, NUMBERS
+)
+LINKS = st.builds(NvmlLink, st.integers(0, 35), st.booleans(), NUMBERS, NUMBERS, TEXTS)
+MIGS = st.builds(NvmlMigDevice, uuid=TEXTS, gpu_instance=NUMBERS, memory=NUMBERS, absent=REASONS, faults=FAULTS)
+GPUS = st.builds(
+    NvmlGpu,
+    place=st.integers(0, 255), address=TEXTS, uuid=TEXTS, memory=NUMBERS, compute_capability=PAIRS, persistence=FLAGS,
+    remapped_rows=PAIRS, mig_devices=st.lists(MIGS, max_size=2).map(tuple), fabric=st.none() | FABRICS,
+    links=st.lists(LINKS, max_size=3).map(tuple), absent=REASONS, faults=FAULTS, lost=st.booleans(),
+)  # fmt: skip
+FACTS = st.builds(NvmlFacts, TEXTS, TEXTS, TEXTS, NUMBERS, st.lists(GPUS, max_size=3).map(tuple), REASONS, FAULTS)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+    lambda parts: st.lists(parts, max_size=3) | st.dictionaries(st.text(max_size=9), parts, max_size=3),
+    max_leaves=9,
+)
+
+
+@given(FACTS)
+def test_facts_come_back_the_same(facts: NvmlFacts) -> None:
+    """Whatever NVML tells survives the journey, but that "known to be empty" is "not told"."""
+    text = to_json(facts)
+    assert len(text.splitlines()) == 1
+    assert from_json(text) == facts
+
+
+@given(st.text() | JSON.map(json.dumps))
+def test_anything_else_is_a_value_error(text: str) -> None:
+    """No text makes another exception, and what is accepted are facts."""
+    try:
+        facts = from_json(text)
+    except ValueError:
+        return
+    assert isinstance(facts, NvmlFacts)
+
+
+@given(st.integers(0, 2000))
+def test_a_text_that_is_cut_is_refused(length: int) -> None:
+    """There is no half an answer."""
+    text = to_json(collect_nvml(stub_twin()))
+    with pytest.raises(ValueError, match=r".+"):
+        from_json(text[: min(length, len(text) - 1)])
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"driver_version": 570},
+        {"cuda_version": "12040"},
+        {"cuda_version": True},
+        {"cuda_version": 12.4},
+        {"cuda_version": 1 << 65},
+        {"gpus": {}},
+        {"gpus": [{}]},
+        {"gpus": [{"place": 0, "lost": 1}]},
+        {"gpus": [{"place": 0, "compute_capability": ["9", "0"]}]},
+        {"gpus": [{"place": 0, "links": [{"link": 0}]}]},
+        {"gpus": [{"place": 0, "fabric": {"state": 3}}]},
+        {"absent": ["gpus"]},
+        {"absent": {"gpus": 5}},
+    ],
+    ids=str,
+)
+def test_a_fact_of_the_wrong_type_is_refused(damage: dict[str, Any]) -> None:
+    """Every field is checked, at every depth."""
+    with pytest.raises(ValueError, match=r"is '|lacks"):
+        from_json(json.dumps(damage))
+
+
+def test_what_a_later_version_adds_is_passed_over() -> None:
+    """A capture of a newer zonewise is read as far as we know it."""
+    text = json.dumps({"driver_version": "1.2", "new": [1], "gpus": [{"place": 0, "newer": {}}]})
+    assert from_json(text) == NvmlFacts(driver_version="1.2", gpus=(NvmlGpu(0),))
+
+
+def test_deep_nesting_is_refused() -> None:
+    """A text made to exhaust the stack is a ValueError like any other."""
+    with pytest.raises(ValueError, match=r"deep|recursion|is '"):
+        from_json('{"gpus":' + "[" * 100_000 + "]" * 100_000 + "}")

@@ -1,0 +1,169 @@
+"""Accelerators: which functions are some, of which kind, and what they are called."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.pci_trees import NETWORK, ONE_ZONE, PciTree, run
+from zonewise.machine.collector import NoData, Peek
+from zonewise.machine.collectors.accelerators import COLLECTOR
+from zonewise.machine.files import MemoryFiles
+from zonewise.machine.model.gpu import Gpu
+from zonewise.machine.model.host import Accelerator
+from zonewise.machine.model.machine import Machine
+from zonewise.machine.reader import Reader
+
+WAY = "pci0000:6a/0000:6a:01.0"
+ADDRESS = "0000:6a:01.0"
+
+
+def tree_of(pci_class: str, ids: str, driver: str | None = None) -> PciTree:
+    """One function."""
+    tree = PciTree()
+    tree.add(WAY, pci_class, f"{ids}:{ids}")
+    if driver is not None:
+        tree.link(ADDRESS, "driver", f"../../../bus/pci/drivers/{driver}")
+    return tree
+
+
+@pytest.mark.parametrize(
+    ("pci_class", "ids", "kind"),
+    [
+        ("088000", "8086:0b25", "dma"),
+        ("088000", "8086:0cfe", "compression"),
+        ("0b4000", "8086:2710", "accelerator"),
+        ("0b4000", "8086:225c", "accelerator"),
+        ("0b4000", "8086:4940", "crypto"),
+        ("0b4000", "8086:37c9", "crypto"),
+        ("0b4000", "1bcf:001c", "vector"),
+        ("0b4000", "1e60:2864", "inference"),
+        ("120000", "8086:bcce", "fpga"),
+        ("120000", "8086:7d1d", "inference"),
+        ("120000", "10ee:5000", "fpga"),
+        ("120000", "17cb:a100", "inference"),
+        ("120000", "1da3:1020", "accelerator"),
+        ("120000", "ffff:0001", "accelerator"),
+        ("088000", "1d0f:7164", "accelerator"),
+        ("088000", "1d0f:7264", "inference"),
+        ("118000", "1022:17f0", "inference"),
+        ("088000", "1ac1:089a", "inference"),
+    ],
+)
+def test_without_a_driver(pci_class: str, ids: str, kind: str) -> None:
+    """Class and ids tell what a function is when nothing has claimed it; its name is then its address."""
+    found = tree_of(pci_class, ids).collect(ONE_ZONE)
+    vendor, device = ids.split(":")
+    assert found.machine.accelerators == (Accelerator(ADDRESS, ADDRESS, 0, kind, vendor, device, None),)
+    assert found.problems == []
+
+
+@pytest.mark.parametrize(
+    ("pci_class", "ids"),
+    [("088000", "8086:3c20"), ("020000", "8086:37d2"), ("060400", "10b5:9797"), ("108000", "1022:1498")],
+)
+def test_what_is_none(pci_class: str, ids: str) -> None:
+    """System peripherals nobody knows, NICs, bridges, the security processor."""
+    assert tree_of(pci_class, ids).collect(ONE_ZONE).machine.accelerators == ()
+
+
+@pytest.mark.parametrize(
+    ("pci_class", "ids", "driver", "entry", "below", "name", "kind"),
+    [
+        ("088000", "8086:0b25", "idxd", "sys/bus/dsa/devices/dsa0", "dsa0", "dsa0", "dma"),
+        ("088000", "8086:ffff", "idxd", "sys/bus/dsa/devices/iax1", "iax1", "iax1", "compression"),
+        ("120000", "1da3:1020", "habanalabs", "sys/class/accel/accel0", "accel/accel0", "accel0", "accelerator"),
+        ("ff0000", "abcd:0001", "novel", "sys/class/accel/accel3", "accel/accel3", "accel3", "accelerator"),
+        ("120000", "1da3:1000", "habanalabs", "sys/class/habanalabs/hl0", "habanalabs/hl0", "hl0", "accelerator"),
+        ("088000", "1d0f:7264", "neuron", "sys/class/neuron_device/neuron0", "neuron_device/neuron0", "neuron0",
+         "inference"),
+        ("0b4000", "1bcf:001c", "ve_drv", "sys/class/ve/ve5", "ve/ve5", "ve5", "vector"),
+        ("0b4000", "8086:225c", "mic", "sys/class/mic/mic0", "mic/mic0", "mic0", "accelerator"),
+        ("120000", "19e5:a250", "hisi_zip", "sys/class/uacce/hisi_zip-0", "uacce/hisi_zip-0", "hisi_zip-0",
+         "compression"),
+        ("100000", "19e5:a255", "hisi_sec2", "sys/class/uacce/hisi_sec2-1", "uacce/hisi_sec2-1", "hisi_sec2-1",
+         "crypto"),
+        ("120000", "8086:bcce", "dfl-pci", "sys/class/fpga_region/region0", "fpga_region/region0", "region0", "fpga"),
+        ("088000", "8086:3c20", "ioatdma", "sys/class/dma/dma0chan0", "dma/dma0chan0", "dma0chan0", "dma"),
+    ],
+)  # fmt: skip
+def test_with_a_driver(pci_class: str, ids: str, driver: str, entry: str, below: str, name: str, kind: str) -> None:
+    """The name is the driver's, whose class of devices may also tell the kind."""
+    tree = tree_of(pci_class, ids, driver)
+    tree.contents[entry] = f"{'../' * (entry.count('/') - 1)}devices/{WAY}/{below}"
+    found = tree.collect(ONE_ZONE)
+    vendor, device = ids.split(":")
+    assert found.machine.accelerators == (Accelerator(name, ADDRESS, 0, kind, vendor, device, driver),)
+    assert f"accelerators.{name}" in found.sources
+
+
+def test_channels_of_an_engine_are_one_accelerator() -> None:
+    """A DMA engine with several channels is called by the first, and its other names are ignored."""
+    tree = tree_of("088000", "8086:3c20", "ioatdma")
+    for name in ("dma4chan0", "dma4chan1", "dma4chan2"):
+        tree.contents[f"sys/class/dma/{name}"] = f"../../devices/{WAY}/dma/{name}"
+    assert [accelerator.name for accelerator in tree.collect(ONE_ZONE).machine.accelerators] == ["dma4chan0"]
+
+
+def test_work_queues_are_no_devices() -> None:
+    """The bus of the Data Streaming Accelerator lists engines, groups and queues besides."""
+    tree = tree_of("088000", "8086:0b25", "idxd")
+    for name in ("engine0.0", "group0.0", "wq0.0", "dsa0"):
+        tree.contents[f"sys/bus/dsa/devices/{name}"] = f"../../../devices/{WAY}/dsa0/{name}"
+    assert [accelerator.name for accelerator in tree.collect(ONE_ZONE).machine.accelerators] == ["dsa0"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "accelerators"),
+    [
+        ("sys/class/fpga_manager/fpga0", (Accelerator("fpga0", None, None, "fpga", None, None, None),)),
+        ("sys/class/accel/accel0", (Accelerator("accel0", None, None, "accelerator", None, None, None),)),
+        ("sys/class/dma/dma0chan0", ()),
+    ],
+)
+def test_parts_of_the_platform(entry: str, accelerators: tuple[Accelerator, ...]) -> None:
+    """An FPGA or an NPU of a system-on-chip counts; its DMA channels, of which there are legion, do not."""
+    name = entry.rpartition("/")[2]
+    files = MemoryFiles([(entry, f"../../devices/platform/soc/f8007000.device/{name}")])
+    assert run(files, Machine(), (COLLECTOR,)).machine.accelerators == accelerators
+
+
+def test_gpus_are_not_told_twice() -> None:
+    """A GPU that calls itself a processing accelerator, as MI300X does, is a GPU."""
+    tree = tree_of("120000", "1002:74a1", "amdgpu")
+    gpu = Gpu(ADDRESS, None, "amd", None, None, 0, None, None, None, None)
+    assert tree.collect(ONE_ZONE, (gpu,)).machine.accelerators == ()
+
+
+def test_order_is_by_address() -> None:
+    """As the functions are, with the platform's own devices behind."""
+    tree = PciTree()
+    for domain in (0x10000, 0, 1):
+        tree.add(f"pci{domain:04x}:00/{domain:04x}:00:00.0", "120000", "1da3:1020:1da3:0000")
+    tree.contents["sys/class/fpga_manager/fpga0"] = "../../devices/platform/fpga_manager/fpga0"
+    names = [accelerator.name for accelerator in tree.collect(ONE_ZONE).machine.accelerators]
+    assert names == ["0000:00:00.0", "0001:00:00.0", "10000:00:00.0", "fpga0"]
+
+
+def test_none_is_no_data() -> None:
+    """Most machines have none."""
+    machine = tree_of(NETWORK, "15b3:1021").collect(ONE_ZONE).machine
+    with pytest.raises(NoData, match="no accelerator"):
+        COLLECTOR.collect(Reader(MemoryFiles([])), machine)
+
+
+def test_a_driver_that_registers_makes_a_rescan() -> None:
+    """Configuring a device names it, without any change on the PCI bus."""
+    tree = tree_of("088000", "8086:0b25", "idxd")
+    before = COLLECTOR.volatile(Peek(tree.files()))
+    tree.contents["sys/bus/dsa/devices/dsa0"] = f"../../../devices/{WAY}/dsa0"
+    assert COLLECTOR.volatile(Peek(tree.files())) != before
+
+
+@given(st.text(alphabet="./abcdef0123456789:pci", max_size=40))
+def test_no_link_stops_it(target: str) -> None:
+    """Wherever an entry leads, there is no exception, and the function stays what it is."""
+    tree = tree_of("0b4000", "1bcf:001c")
+    tree.contents["sys/class/ve/ve0"] = target
+    assert [accelerator.kind for accelerator in tree.collect(ONE_ZONE).machine.accelerators] == ["vector"]

@@ -1,0 +1,85 @@
+"""What i915 and xe tell of Intel's GPUs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.gpus import DEVICES, Found, pci
+from support.trees import Contents, line
+
+ADDRESS = "0000:4d:00.0"
+PATH = f"{DEVICES}/{ADDRESS}"
+DRM: Contents = {f"{PATH}/drm/card1": None, f"{PATH}/drm/renderD129": None}
+
+
+def intel(driver: str | None, pci_class: str = "0380") -> list[Any]:
+    return [pci(ADDRESS, "8086", pci_class, device="0bd5", driver=driver)]
+
+
+def test_a_discrete_gpu_of_i915() -> None:
+    """Memory, tiles (a GT each), the numbers of its devices, and the version of a driver that has one."""
+    tree: Contents = {
+        **DRM,
+        f"{PATH}/drm/card1/lmem_total_bytes": line(137438953472),
+        f"{PATH}/drm/card1/gt/gt0/id": line(0),
+        f"{PATH}/drm/card1/gt/gt1/id": line(1),
+        "sys/module/i915/version": line("1.24.4"),
+    }
+    found = Found(intel("i915"), tree)
+    gpu = found.gpus[0]
+    assert (gpu.memory, gpu.tiles, gpu.minor, gpu.number) == (128 << 30, 2, 129, 1)
+    assert (gpu.driver_version, gpu.vendor) == ("1.24.4", "intel")
+    assert found.problems == []
+    assert found.sources[f"gpus.{ADDRESS}.memory"].file == f"/{PATH}/drm/card1/lmem_total_bytes"
+
+
+def test_a_gpu_on_a_processor_has_no_memory_of_its_own() -> None:
+    """Its memory is unknown, not 0; and a second GT, for media, is no second tile."""
+    tree: Contents = {**DRM, f"{PATH}/drm/card1/gt/gt0/id": line(0), f"{PATH}/drm/card1/gt/gt1/id": line(1)}
+    found = Found(intel("i915", "0300"), tree)
+    assert (found.gpus[0].memory, found.gpus[0].tiles, found.problems) == (None, None, [])
+
+
+def test_xe_tells_memory_by_tile() -> None:
+    """The memory of a GPU is that of all its tiles."""
+    tree: Contents = {
+        **DRM,
+        **{f"{PATH}/tile{tile}/physical_vram_size_bytes": line(64 << 30) for tile in range(2)},
+        f"{PATH}/tile0/gt0/id": line(0),
+        f"{PATH}/tile0/gt1/id": line(1),
+    }
+    gpu = Found(intel("xe"), tree).gpus[0]
+    assert (gpu.memory, gpu.tiles, gpu.minor) == (128 << 30, 2, 129)
+
+
+def test_a_tile_without_its_memory_makes_the_sum_unknown() -> None:
+    """Half of the memory is not the memory."""
+    tree: Contents = {
+        f"{PATH}/tile0/physical_vram_size_bytes": line(64 << 30),
+        f"{PATH}/tile1/physical_vram_size_bytes": b"garbage\n",
+    }
+    found = Found(intel("xe"), tree)
+    assert (found.gpus[0].memory, found.gpus[0].tiles) == (None, 2)
+    assert found.said("tile1/physical_vram_size_bytes")
+
+
+@pytest.mark.parametrize("content", [b"-1\n", b"", b"9" * 50 + b"\n", b"\xff\n"])
+def test_damage_is_said(content: bytes) -> None:
+    """A size that is none is a problem, and no size."""
+    found = Found(intel("i915"), {**DRM, f"{PATH}/drm/card1/lmem_total_bytes": content})
+    assert found.gpus[0].memory is None
+    assert found.said("lmem_total_bytes")
+
+
+def test_a_gpu_of_another_driver_is_left_as_pci_tells_it() -> None:
+    """For a GPU that is given to a virtual machine none of these files mean anything."""
+    found = Found(intel("vfio-pci"), {**DRM, f"{PATH}/drm/card1/lmem_total_bytes": line(1)})
+    assert (found.gpus[0].memory, found.gpus[0].minor) == (None, None)
+
+
+def test_old_kernels_tell_little() -> None:
+    """Without its numbers a GPU is still one, and nothing is wrong."""
+    found = Found(intel("i915"))
+    assert (found.gpus[0].driver, found.gpus[0].number, found.problems) == ("i915", None, [])

@@ -1,0 +1,445 @@
+"""How close endpoints are: the classes, hardware that needs a correction, NVLink, and what must hold of any tree."""
+
+from __future__ import annotations
+
+import time
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.pci_trees import BRIDGE, GPU, NETWORK, NVME, ONE_ZONE, SERIAL, TWO_ZONES, Found, PciTree, run, zone
+from zonewise.machine.collector import NoData
+from zonewise.machine.collectors.links import COLLECTOR, MAX_ENDPOINTS
+from zonewise.machine.files import MemoryFiles
+from zonewise.machine.model.gpu import Gpu, NvLinkPeer
+from zonewise.machine.model.machine import Machine
+from zonewise.machine.model.pci import PciFunction
+from zonewise.machine.reader import Reader
+from zonewise.machine.sysfs import pci_order
+
+RANKS = {"SAME": 0, "PIX": 1, "PXB": 2, "PHB": 3, "NODE": 4, "SYS": 5}
+ONE_ROOT = {"SAME", "PIX", "PXB", "PHB"}
+NVIDIA, NIC_IDS, AMD, PLX = "10de:2330:10de:0001", "15b3:1021:15b3:0001", "1002:740f:1002:0001", "10b5:9797:10b5:9797"
+
+
+def relation_of(*ways: tuple[str, str, str], bridges: dict[str, str] | None = None, zones: bool = True) -> Found:
+    """Collect endpoints given as (way, class, ids), with their bridges, whose ids may be given by address."""
+    tree = PciTree()
+    for way, pci_class, ids in ways:
+        parts = way.split("/")
+        for at in range(1, len(parts) - 1):
+            if "." in parts[at]:
+                tree.add("/".join(parts[: at + 1]), BRIDGE, (bridges or {}).get(parts[at], PLX))
+        tree.add(way, pci_class, ids)
+    return tree.collect(TWO_ZONES if zones else ())
+
+
+def between(a: str, b: str, ids: tuple[str, str] = (NVIDIA, NIC_IDS), bridges: dict[str, str] | None = None) -> str:
+    """The relation of a GPU and a NIC on two ways."""
+    found = relation_of((a, GPU, ids[0]), (b, NETWORK, ids[1]), bridges=bridges)
+    relation = found.relation(a.rpartition("/")[2], b.rpartition("/")[2])
+    assert relation is not None
+    return relation
+
+
+PORT = "pci0000:10/0000:10:01.0"
+SWITCH = f"{PORT}/0000:11:00.0"
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "relation"),
+    [
+        (f"{PORT}/0000:11:00.0", f"{PORT}/0000:11:00.1", "SAME"),
+        (f"{SWITCH}/0000:12:00.0/0000:13:00.0", f"{SWITCH}/0000:12:01.0/0000:14:00.0", "PIX"),
+        (f"{PORT}/0000:11:00.0", f"{PORT}/0000:11:01.0", "PIX"),
+        (f"{SWITCH}/0000:12:00.0/0000:13:00.0/0000:14:00.0/0000:15:00.0", f"{SWITCH}/0000:12:01.0/0000:16:00.0", "PXB"),
+        (f"{PORT}/0000:11:00.0", "pci0000:10/0000:10:02.0/0000:12:00.0", "PHB"),
+        ("pci0000:10/0000:10:00.0", "pci0000:10/0000:10:02.0", "PHB"),
+        (f"{PORT}/0000:11:00.0", "pci0000:20/0000:20:02.0/0000:21:00.0", "NODE"),
+    ],
+)
+def test_classes(a: str, b: str, relation: str) -> None:
+    """One device; one switch; several; one host bridge; one zone."""
+    assert between(a, b) == relation
+    assert between(b, a) == relation
+
+
+def test_across_host_bridges_zones_decide() -> None:
+    """The same zone, different zones, and unknown where either is."""
+    tree = PciTree()
+    near = tree.add("pci0000:10/0000:10:00.0", GPU, node=0)
+    also = tree.add("pci0000:20/0000:20:00.0", GPU, node=0)
+    far = tree.add("pci0000:80/0000:80:00.0", GPU, node=1, cpus="8-15")
+    lost = tree.add("pci0000:90/0000:90:00.0", GPU, node=-1, cpus="0-15")
+    lost_too = tree.add("pci0000:91/0000:91:00.0", GPU, node=-1, cpus="0-15")
+    found = tree.collect(TWO_ZONES)
+    assert found.relation(near, also) == "NODE"
+    assert found.relation(near, far) == "SYS"
+    assert {found.relation(other, lost) for other in (near, also, far, lost_too)} == {"unknown"}
+
+
+def test_one_zone_is_known_to_all() -> None:
+    """Where the machine has a single zone, nothing is across zones, whatever the firmware keeps back."""
+    tree = PciTree()
+    a = tree.add("pci0000:10/0000:10:00.0", GPU, node=-1, cpus="")
+    b = tree.add("pci0000:20/0000:20:00.0", GPU, node=-1, cpus="")
+    assert tree.collect(ONE_ZONE).relation(a, b) == "NODE"
+
+
+def test_coherent_gpus_are_placed_by_distance() -> None:
+    """GPUs whose zone is their own memory are NODE to the NIC of the nearer processor and SYS to the other's."""
+    tree = PciTree()
+    gpu = tree.add("pci0008:00/0008:00:00.0", GPU, node=2, cpus="")
+    near = tree.add("pci0000:00/0000:00:00.0", NETWORK, node=0)
+    far = tree.add("pci0010:00/0010:00:00.0", NETWORK, node=1, cpus="8-15")
+    found = tree.collect((*TWO_ZONES, zone(2, "", {"0": 80, "1": 120, "2": 10})))
+    assert (found.relation(gpu, near), found.relation(gpu, far)) == ("NODE", "SYS")
+
+
+def test_which_functions_are_endpoints() -> None:
+    """Network, GPU, accelerator, coprocessor, InfiniBand and NVMe are; bridges, SATA, serial and DMA engines not."""
+    tree = PciTree()
+    classes = [NETWORK, "020700", "028000", GPU, "038000", "120000", "0b4000", "0c0600", NVME]
+    others = [BRIDGE, "010601", "010400", SERIAL, "088000", "060000"]
+    chosen = {tree.add(f"pci0000:00/0000:00:{n:02x}.0", c) for n, c in enumerate(classes)}
+    for number, pci_class in enumerate(others):
+        tree.add(f"pci0000:00/0000:00:{16 + number:02x}.0", pci_class)
+    found = tree.collect(ONE_ZONE)
+    assert {address for link in found.machine.links for address in (link.a, link.b)} == chosen
+    assert len(found.machine.links) == len(chosen) * (len(chosen) - 1) // 2
+
+
+def test_known_accelerators_are_endpoints() -> None:
+    """A Neuron device calls itself a system peripheral, and is one to be close to; a DMA engine is not."""
+    tree = PciTree()
+    neuron = tree.add("pci0000:00/0000:00:1c.0", "088000", "1d0f:7164:1d0f:0001")
+    nic = tree.add("pci0000:00/0000:00:05.0", NETWORK)
+    tree.add("pci0000:00/0000:00:06.0", "088000", "8086:0b25:8086:0001")
+    found = tree.collect(ONE_ZONE)
+    assert [(link.a, link.b) for link in found.machine.links] == [(nic, neuron)]
+
+
+# --- hardware that brings its own switch
+
+
+def amd_way(port: str, bus: int) -> str:
+    """An AMD GPU below a port: upstream and downstream port of the switch on its package, then the GPU."""
+    return f"{port}/0000:{bus:02x}:00.0/0000:{bus + 1:02x}:00.0/0000:{bus + 2:02x}:00.0"
+
+
+def test_amd_gpus_bring_a_switch() -> None:
+    """A GPU and a NIC below one switch are PIX, although the GPU's own switch makes its way longer."""
+    gpu, nic = amd_way(f"{SWITCH}/0000:12:00.0", 0x13), f"{SWITCH}/0000:12:01.0/0000:20:00.0"
+    own = {"0000:13:00.0": "1002:14a0:1002:14a0", "0000:14:00.0": "1002:14a1:1002:14a1"}
+    assert between(gpu, nic, (AMD, NIC_IDS), own) == "PIX"
+    assert between(gpu, nic, (AMD, NIC_IDS)) == "PXB"
+    assert between(gpu, nic, (NVIDIA, NIC_IDS), own) == "PXB"
+
+
+def test_functions_of_one_amd_gpu() -> None:
+    """Inside its own switch, and across root ports, the correction changes nothing."""
+    own = {f"0000:{bus:02x}:00.0": f"1002:{device}:1002:0001" for bus, device in ((0x13, "1478"), (0x14, "1479"))}
+    way = amd_way(f"{SWITCH}/0000:12:00.0", 0x13)
+    assert between(way, way[:-1] + "1", (AMD, AMD), own) == "SAME"
+    assert between(way, "pci0000:10/0000:10:02.0/0000:20:00.0", (AMD, NIC_IDS), own) == "PHB"
+
+
+def test_nics_with_an_embedded_switch() -> None:
+    """A NIC behind its own 15b3 bridges is as near to the GPU at the same switch as one without."""
+    nic = f"{SWITCH}/0000:12:01.0/0000:20:00.0/0000:21:00.0/0000:22:00.0"
+    own = {"0000:20:00.0": "15b3:1979:15b3:1979", "0000:21:00.0": "15b3:1979:15b3:1979"}
+    gpu = f"{SWITCH}/0000:12:00.0/0000:13:00.0"
+    assert between(gpu, nic, bridges=own) == "PIX"
+    assert between(gpu, nic) == "PXB"
+
+
+def test_a_gpu_inside_the_switch_of_a_nic() -> None:
+    """With ConnectX-8 the GPU hangs off the NIC's switch: PIX, though these bridges are the NIC's own and no GPU's."""
+    switch = f"{PORT}/0000:11:00.0"
+    own = {f"0000:{part}": "15b3:197b:15b3:197b" for part in ("11:00.0", "12:00.0", "12:01.0")}
+    nic, gpu = f"{switch}/0000:12:00.0/0000:13:00.0", f"{switch}/0000:12:01.0/0000:14:00.0"
+    assert between(gpu, nic, bridges=own) == "PIX"
+
+
+@pytest.mark.parametrize(
+    ("top", "inner", "relation"),
+    [
+        ("1000:c010:1000:a024", "1000:c010:1000:a024", "PIX"),
+        ("1000:c030:1000:0001", "1000:c030:1000:1001", "PIX"),
+        ("1000:c030:1000:1001", "1000:c030:1000:1001", "PXB"),
+        ("1000:c030:1000:0001", "1000:c010:1000:a024", "PXB"),
+        ("1000:c010:1000:0024", "1000:c010:1000:a024", "PXB"),
+        ("1000:c010:15d9:a024", "1000:c010:15d9:a024", "PXB"),
+        (PLX, PLX, "PXB"),
+    ],
+)
+def test_broadcom_switches_in_base_mode(top: str, inner: str, relation: str) -> None:
+    """Sub-switches below the ports of the same switch are one level; by ids, as NCCL tells them."""
+    ways: list[str] = []
+    bridges = {"0000:11:00.0": top}
+    for number in range(2):
+        bus = 0x20 + 0x10 * number
+        bridges |= {f"0000:{bus:02x}:00.0": inner}
+        ways.append(
+            f"{SWITCH}/0000:12:{number:02x}.0/0000:{bus:02x}:00.0/0000:{bus + 1:02x}:00.0/0000:{bus + 2:02x}:00.0"
+        )
+    assert between(ways[0], ways[1], bridges=bridges) == relation
+
+
+def test_two_levels_of_one_broadcom_switch_and_a_direct_port() -> None:
+    """A device at a port of the top level and one below a sub-switch are at the same switch."""
+    deep = f"{SWITCH}/0000:12:00.0/0000:20:00.0/0000:21:00.0/0000:22:00.0"
+    bridges = {"0000:11:00.0": "1000:c010:1000:a024", "0000:20:00.0": "1000:c010:1000:a024"}
+    assert between(deep, f"{SWITCH}/0000:12:01.0/0000:30:00.0", bridges=bridges) == "PIX"
+
+
+# --- odd roots
+
+
+def test_below_vmd() -> None:
+    """Disks below one VMD are at one host bridge; to others, zones decide."""
+    tree = PciTree()
+    tree.add("pci0000:64/0000:64:00.5", "010400")
+    inner = "pci0000:64/0000:64:00.5/pci10000:00"
+    tree.add(f"{inner}/10000:00:02.0", BRIDGE)
+    tree.add(f"{inner}/10000:00:03.0", BRIDGE)
+    disks = [tree.add(f"{inner}/10000:00:{n:02x}.0/10000:{n:02x}:00.0", NVME, node=-1, cpus="0-15") for n in (2, 3)]
+    tree.add("pci0000:64/0000:64:02.0", BRIDGE)
+    gpu = tree.add("pci0000:64/0000:64:02.0/0000:65:00.0", GPU)
+    found = tree.collect(TWO_ZONES)
+    assert found.relation(disks[0], disks[1]) == "PHB"
+    assert found.relation(disks[0], gpu) == "NODE"
+
+
+def test_hyper_v_roots() -> None:
+    """Each device of an Azure machine has a root of its own, somewhere below VMBUS."""
+    tree = PciTree()
+    vmbus = "LNXSYSTM:00/LNXSYBUS:00/ACPI0004:00/VMBUS:00"
+    a = tree.add(f"{vmbus}/47505500-0001/pci0001:00/0001:00:00.0", GPU, node=0)
+    b = tree.add(f"{vmbus}/47505500-0101/pci0101:00/0101:00:00.0", NETWORK, node=0)
+    c = tree.add(f"{vmbus}/47505500-0103/pci0103:00/0103:00:00.0", NETWORK, node=1, cpus="8-15")
+    found = tree.collect(TWO_ZONES)
+    assert (found.relation(a, b), found.relation(a, c)) == ("NODE", "SYS")
+
+
+def test_a_socket_direct_adapter_keeps_its_two_ways() -> None:
+    """Each of its functions is near to its own socket, and the two are far from each other, as paths go."""
+    tree = PciTree()
+    ways = [tree.add(f"pci0000:{bus}0/0000:{bus}0:00.0", NETWORK, NIC_IDS, node=n, cpus=c)
+            for n, (bus, c) in enumerate((("1", "0-7"), ("8", "8-15")))]  # fmt: skip
+    gpu = tree.add("pci0000:20/0000:20:00.0", GPU, node=0)
+    found = tree.collect(TWO_ZONES)
+    assert [found.relation(gpu, way) for way in ways] == ["NODE", "SYS"]
+    assert found.relation(*ways) == "SYS"
+
+
+def test_an_endpoint_without_a_place() -> None:
+    """A function whose link is broken is related by nothing but its address."""
+    tree = PciTree()
+    a = tree.add("pci0000:10/0000:10:00.0", GPU, node=0)
+    b = tree.add("pci0000:10/0000:10:00.1", GPU, node=0)
+    c = tree.add("pci0000:10/0000:10:01.0", GPU, node=0)
+    machine = tree.collect(TWO_ZONES).machine
+    broken = tuple(f._replace(root=None, zone=None) if f.address == b else f for f in machine.pci)
+    found = run(MemoryFiles([]), machine._replace(pci=broken), (COLLECTOR,))
+    assert (found.relation(a, b), found.relation(b, c)) == ("SAME", "unknown")
+
+
+# --- virtual functions
+
+
+def sriov_tree(functions: int) -> tuple[PciTree, str, list[str]]:
+    """A NIC with virtual functions, some on the next bus, and a GPU at the same switch."""
+    tree = PciTree()
+    tree.add(PORT, BRIDGE)
+    physical = tree.add(f"{PORT}/0000:11:00.0", NETWORK)
+    virtual: list[str] = []
+    for number in range(1, functions + 1):
+        address = f"0000:{0x11 + number // 256:02x}:{number // 8 % 32:02x}.{number % 8}"
+        virtual.append(tree.add(f"{PORT}/{address}", NETWORK))
+        tree.link(address, "physfn", f"../{physical}")
+    return tree, physical, virtual
+
+
+def test_virtual_functions_are_of_the_same_device() -> None:
+    """With their physical function and with each other, on whatever device number or bus they are."""
+    tree, physical, virtual = sriov_tree(20)
+    found = tree.collect(ONE_ZONE)
+    assert {found.relation(a, b) for a, b in combinations([physical, *virtual], 2)} == {"SAME"}
+
+
+def test_many_virtual_functions_do_not_explode() -> None:
+    """Above the limit each is related to its physical function only, and other endpoints are as before."""
+    tree, physical, virtual = sriov_tree(600)
+    gpu = tree.add("pci0000:10/0000:10:02.0", GPU)
+    found = tree.collect(ONE_ZONE)
+    assert len(virtual) > MAX_ENDPOINTS
+    assert len(found.machine.links) == len(virtual) + 1
+    assert {found.relation(physical, address) for address in virtual[:50]} == {"SAME"}
+    assert found.relation(physical, gpu) == "PHB"
+    addresses = [(pci_order(link.a), pci_order(link.b)) for link in found.machine.links]
+    assert addresses == sorted(addresses)
+
+
+def test_virtual_functions_of_an_absent_physical_one() -> None:
+    """In a guest a virtual function stands alone, and is paired like any other however many there are."""
+    tree = PciTree()
+    for number in range(MAX_ENDPOINTS + 4):
+        address = tree.add(f"pci{number:04x}:00/{number:04x}:00:00.0", NETWORK)
+        tree.link(address, "physfn", "../ffff:00:00.0")
+    found = tree.collect(ONE_ZONE)
+    assert len(found.machine.links) == (MAX_ENDPOINTS + 4) * (MAX_ENDPOINTS + 3) // 2
+
+
+# --- NVLink
+
+
+def gpu(address: str | None, *peers: NvLinkPeer) -> Gpu:
+    """A GPU with these NVLinks."""
+    return Gpu(address, None, "nvidia", None, None, None, None, None, None, None, nvlinks=peers)
+
+
+def nvlink_relation(a: Gpu, b: Gpu) -> str | None:
+    """The relation of two GPUs on different host bridges of one zone."""
+    tree = PciTree()
+    for each in (a, b):
+        assert each.address is not None
+        tree.add(f"pci{each.address[:7]}/{each.address}", GPU, NVIDIA)
+    return tree.collect(ONE_ZONE, (a, b)).relation(str(a.address), str(b.address))
+
+
+A, B, SWITCHES = "0000:10:00.0", "0000:20:00.0", ("0000:f0:00.0", "0000:f1:00.0")
+
+
+def switched(links: int, *switches: str | None) -> list[NvLinkPeer]:
+    """So many links to each of the switches."""
+    return [NvLinkPeer(switch, "switch", links) for switch in switches]
+
+
+@pytest.mark.parametrize(
+    ("peers_a", "peers_b", "relation"),
+    [
+        ([NvLinkPeer(B, "gpu", 2)], [NvLinkPeer(A, "gpu", 2)], "NV2"),
+        ([NvLinkPeer(B, "gpu", 2)], [], "NV2"),
+        ([NvLinkPeer(B, "gpu", 2)], [NvLinkPeer("0000:77:00.0", "gpu", 1)], "NV2"),
+        (switched(9, *SWITCHES), switched(9, *SWITCHES), "NV18"),
+        (switched(9, *SWITCHES), [*switched(9, SWITCHES[0]), *switched(7, SWITCHES[1])], "NV16"),
+        (switched(9, SWITCHES[0]), switched(9, SWITCHES[1]), "NODE"),
+        (switched(18, None), switched(18, None), "NV18"),
+        ([NvLinkPeer(B, "npu", 3)], [NvLinkPeer(A, "npu", 3)], "NODE"),
+        ([NvLinkPeer(B, "gpu", 0)], [NvLinkPeer(A, "gpu", 0)], "NODE"),
+        ([], [], "NODE"),
+    ],
+)
+def test_nvlink(peers_a: list[NvLinkPeer], peers_b: list[NvLinkPeer], relation: str) -> None:
+    """Direct links, of which one end may know alone; links to switches that both reach; none to a processor."""
+    assert nvlink_relation(gpu(A, *peers_a), gpu(B, *peers_b)) == relation
+
+
+def test_nvlink_is_said_of_gpus_alone() -> None:
+    """A NIC beside two linked GPUs keeps its relation, and a GPU without an address is no reason to stop."""
+    tree = PciTree()
+    for address in (A, B):
+        tree.add(f"pci{address[:7]}/{address}", GPU, NVIDIA)
+    nic = tree.add("pci0000:20/0000:20:01.0", NETWORK)
+    gpus = (gpu(A, NvLinkPeer(B, "gpu", 4)), gpu(B, NvLinkPeer(A, "gpu", 4)), gpu(None, NvLinkPeer(A, "gpu", 4)))
+    found = tree.collect(ONE_ZONE, gpus)
+    assert [found.relation(A, B), found.relation(A, nic), found.relation(B, nic)] == ["NV4", "NODE", "PHB"]
+
+
+# --- what must hold of any tree
+
+
+@st.composite
+def switch_trees(draw: st.DrawFn) -> tuple[PciFunction, ...]:
+    """Endpoints below switches as hardware has them: a device at the end of a port, a port below a switch."""
+    functions: list[PciFunction] = []
+    bus = 0
+    for root in range(draw(st.integers(1, 3))):
+        place = draw(st.sampled_from([0, 1, None]))
+        for port in range(draw(st.integers(1, 2))):
+            open_ports = [(f"0000:{root:02x}:{port:02x}.0",)]
+            for _ in range(draw(st.integers(0, 3))):
+                below = open_ports.pop(draw(st.integers(0, len(open_ports) - 1)))
+                bus += 4
+                switch = f"0001:{bus:02x}:00.0"
+                downstream = [f"0001:{bus + 1:02x}:{n:02x}.0" for n in range(draw(st.integers(1, 3)))]
+                open_ports += [(*below, switch, each) for each in downstream]
+            for chain in open_ports:
+                bus += 1
+                addresses = [f"0002:{bus:02x}:00.{number}" for number in range(draw(st.integers(1, 2)))]
+                functions += [endpoint(address, f"pci0000:{root:02x}", chain, place) for address in addresses]
+    return tuple(functions)
+
+
+def endpoint(address: str, root: str, bridges: tuple[str, ...], place: int | None) -> PciFunction:
+    """An endpoint as the collectors before `links` leave it."""
+    return PciFunction(
+        address, "0200", "020000", "15b3", "1021", None, None, None, place, None, None,
+        bridges[-1] if bridges else None, root, None, None, None, None, bridges,
+    )  # fmt: skip
+
+
+@given(switch_trees())
+def test_consistency(functions: tuple[PciFunction, ...]) -> None:
+    """Every pair once, in order; what is below one root says so; and no detour is shorter than the way."""
+    ordered = tuple(sorted(functions, key=lambda function: pci_order(function.address)))
+    links = run(MemoryFiles([]), Machine(pci=ordered), (COLLECTOR,)).machine.links
+    relations = {frozenset((link.a, link.b)): link.relation for link in links}
+    assert len(relations) == len(links) == len(functions) * (len(functions) - 1) // 2
+    assert all(pci_order(link.a) < pci_order(link.b) for link in links)
+    by_address = {function.address: function for function in functions}
+    for pair, relation in relations.items():
+        a, b = (by_address[address] for address in pair)
+        assert (relation in ONE_ROOT) == (a.root == b.root)
+        assert (relation == "unknown") == (a.root != b.root and None in (a.zone, b.zone))
+    for trio in combinations(by_address, 3):
+        ranks = sorted(RANKS.get(relations[frozenset(pair)], 9) for pair in combinations(trio, 2))
+        # a tree of switches is an ultrametric space: of three distances the two largest are equal
+        assert ranks[1] == ranks[2] or 9 in ranks
+
+
+@given(switch_trees())
+def test_the_order_of_functions_does_not_matter(functions: tuple[PciFunction, ...]) -> None:
+    """The relation of two endpoints is the same from either side."""
+    one = run(MemoryFiles([]), Machine(pci=functions), (COLLECTOR,))
+    other = run(MemoryFiles([]), Machine(pci=functions[::-1]), (COLLECTOR,))
+    pairs = [(link.a, link.b) for link in one.machine.links]
+    assert [one.relation(a, b) for a, b in pairs] == [other.relation(b, a) for a, b in pairs]
+
+
+# --- the rest
+
+
+@pytest.mark.parametrize("functions", [(), (endpoint("0000:00:00.0", "pci0000:00", (), 0),)])
+def test_fewer_than_two_endpoints(functions: tuple[PciFunction, ...]) -> None:
+    """Nothing to relate is no data."""
+    with pytest.raises(NoData):
+        COLLECTOR.collect(Reader(MemoryFiles([])), Machine(pci=functions))
+
+
+def test_sources_name_the_rule() -> None:
+    """Each pair is explained by the meaning of its class."""
+    found = relation_of((f"{PORT}/0000:11:00.0", GPU, NVIDIA), (f"{PORT}/0000:11:00.1", NETWORK, NIC_IDS))
+    assert found.sources["links.0"].value == "0000:11:00.0 0000:11:00.1"
+    assert "one device" in found.sources["links.0"].rule
+
+
+def test_two_hundred_endpoints_are_quick() -> None:
+    """20,000 pairs take a moment (15 ms measured); the bound leaves room for a slow machine."""
+    functions = tuple(
+        endpoint(
+            f"0000:{root:02x}:{n:02x}.0",
+            f"pci0000:{root:02x}",
+            (f"0001:{root:02x}:00.0", f"0002:{root:02x}:{n:02x}.0"),
+            0,
+        )
+        for root in range(25)
+        for n in range(8)
+    )
+    started = time.process_time()
+    machine = COLLECTOR.collect(Reader(MemoryFiles([])), Machine(pci=functions))
+    assert time.process_time() - started < 0.5
+    assert len(machine.links) == 19900

@@ -1,0 +1,262 @@
+"""Which netdev goes with which RDMA device, and what holds for RDMA on the whole machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.network import (
+    LINK_LOCAL,
+    Found,
+    Tree,
+    find,
+    function_tree,
+    gid_tree,
+    lines,
+    loopback,
+    netdev,
+    pci_function,
+    place_of,
+    port_tree,
+    rdma_device,
+    with_pci,
+)
+from zonewise.machine.discover import Scanner
+from zonewise.machine.files import MemoryFiles
+from zonewise.machine.model.host import Kernel
+from zonewise.machine.model.network import Rdma
+
+if TYPE_CHECKING:
+    from zonewise.machine.model.machine import Machine
+
+FIRST, SECOND, VIRTUAL_FUNCTION = "0000:3b:00.0", "0000:3b:00.1", "0000:3b:00.2"
+MODE = "sys/module/ib_core/parameters/netns_mode"
+
+
+def roce(device: str, owner: str, names: tuple[str, ...] = (), number: int = 1) -> Tree:
+    """An RDMA device with a RoCE port whose GID table names these netdevs."""
+    directory = f"{owner}/infiniband/{device}/ports/{number}"
+    entries = {place: (f"{LINK_LOCAL[:-1]}{place}", "RoCE v2", name) for place, name in enumerate(names)}
+    port = port_tree(device, owner, number, link_layer="Ethernet", **({"gids/0": None} if names else {}))
+    return rdma_device(device, owner) | port | gid_tree(directory, entries)
+
+
+def functions(*addresses: str) -> Machine:
+    """These PCI functions, known."""
+    return with_pci(*(pci_function(address) for address in addresses))
+
+
+def pairs(found: Found) -> dict[str, tuple[str | None, int | None]]:
+    """The RDMA device and port of each netdev."""
+    return {name: (nic.rdma, nic.rdma_port) for name, nic in found.nics.items()}
+
+
+# --- netdev and RDMA device
+
+
+def test_ipoib_goes_with_the_device_of_its_function() -> None:
+    """InfiniBand tables name no netdev: the PCI function tells."""
+    owner = place_of(FIRST)
+    tree = function_tree(FIRST) | netdev("ib0", owner, type=32) | rdma_device("mlx5_0", owner)
+    found = find(tree | port_tree("mlx5_0", owner), functions(FIRST))
+    assert pairs(found) == {"ib0": ("mlx5_0", 1)}
+    assert found.rdma["mlx5_0"].netdevs == ("ib0",)
+    assert found.scan.sources["nics.ib0.rdma"].value == "mlx5_0"
+    assert found.problems == []
+
+
+def test_two_ports_of_one_device() -> None:
+    """Two netdevs of one function are two ports of one RDMA device, as mlx4 has it."""
+    owner = place_of(FIRST)
+    tree = function_tree(FIRST) | netdev("ib0", owner, type=32) | netdev("ib1", owner, type=32, dev_port=1)
+    tree |= rdma_device("mlx4_0", owner) | port_tree("mlx4_0", owner) | port_tree("mlx4_0", owner, 2)
+    found = find(tree, functions(FIRST))
+    assert pairs(found) == {"ib0": ("mlx4_0", 1), "ib1": ("mlx4_0", 2)}
+    assert found.rdma["mlx4_0"].netdevs == ("ib0", "ib1")
+
+
+def test_a_device_of_one_port_needs_no_port_number() -> None:
+    """The second function of a card may count its port as 1 while its RDMA device has port 1 alone."""
+    owner = place_of(SECOND)
+    tree = function_tree(SECOND) | netdev("eth1", owner, dev_port=1) | roce("mlx5_1", owner)
+    assert pairs(find(tree, functions(SECOND))) == {"eth1": ("mlx5_1", 1)}
+
+
+def test_a_roce_table_names_the_netdev_and_what_stands_on_it() -> None:
+    """The netdev and its VLAN, both named, go with the device; a VLAN nobody named does not."""
+    owner = place_of(FIRST)
+    tree = function_tree(FIRST) | netdev("eth0", owner) | roce("mlx5_0", owner, ("eth0", "eth0.5"))
+    for name in ("eth0.5", "eth0.6"):
+        tree |= netdev(name, uevent="DEVTYPE=vlan")
+        tree[f"sys/devices/virtual/net/{name}/lower_eth0"] = "../eth0"
+    found = find(tree, functions(FIRST))
+    assert pairs(found) == {"eth0": ("mlx5_0", 1), "eth0.5": ("mlx5_0", 1), "eth0.6": (None, None)}
+    assert found.rdma["mlx5_0"].netdevs == ("eth0", "eth0.5")
+
+
+def test_a_representor_has_no_rdma() -> None:
+    """Of several netdevs of a function, the table names the one that has RDMA; the others stand for VFs on a switch."""
+    owner = place_of(FIRST)
+    tree = function_tree(FIRST) | roce("mlx5_0", owner, ("eth0",))
+    tree |= netdev("eth0", owner) | netdev("eth0_0", owner) | netdev("eth0_1", owner)
+    assert pairs(find(tree, functions(FIRST))) == {
+        "eth0": ("mlx5_0", 1),
+        "eth0_0": (None, None),
+        "eth0_1": (None, None),
+    }
+
+
+def test_a_name_from_another_namespace_is_not_ours() -> None:
+    """In shared mode the table of a VF in a pod names the pod's eth0; ours, on another function, is not meant."""
+    tree = function_tree(FIRST) | netdev("eth0", place_of(FIRST))
+    tree |= function_tree(VIRTUAL_FUNCTION) | roce("mlx5_2", place_of(VIRTUAL_FUNCTION), ("eth0",))
+    tree[f"{place_of(VIRTUAL_FUNCTION)}/net"] = None
+    found = find(tree, functions(FIRST, VIRTUAL_FUNCTION))
+    assert pairs(found) == {"eth0": (None, None), VIRTUAL_FUNCTION: ("mlx5_2", 1)}
+    assert found.rdma["mlx5_2"].netdevs == ()
+    assert found.nics[VIRTUAL_FUNCTION].presence == "other namespace"
+    assert found.nics[VIRTUAL_FUNCTION].link_layer == "Ethernet"
+
+
+def test_a_bond_of_roce_ports_is_one_device() -> None:
+    """The RDMA device of a bond is on its first port's function, and names the bond; the second port goes with it."""
+    tree = function_tree(FIRST) | function_tree(SECOND) | netdev("bond0", **{"bonding/slaves": "eth0 eth1"})
+    for name, address in (("eth0", FIRST), ("eth1", SECOND)):
+        tree |= netdev(name, place_of(address))
+        tree[f"{place_of(address)}/net/{name}/master"] = "../bond0"
+        tree[f"sys/devices/virtual/net/bond0/lower_{name}"] = f"../{name}"
+    found = find(tree | roce("mlx5_bond_0", place_of(FIRST), ("bond0",)), functions(FIRST, SECOND))
+    assert set(pairs(found).values()) == {("mlx5_bond_0", 1)}
+    assert found.rdma["mlx5_bond_0"].netdevs == ("bond0", "eth0", "eth1")
+
+
+def test_subfunctions_are_told_apart_by_their_directories() -> None:
+    """A subfunction has an RDMA device of its own on the PCI function of its parent."""
+    owner = place_of(FIRST)
+    sub = f"{owner}/mlx5_core.sf.4"
+    tree = function_tree(FIRST) | netdev("eth0", owner) | netdev("eth0s4", sub) | lines(sub, {"sfnum": 4})
+    tree |= roce("mlx5_0", owner) | roce("mlx5_1", sub)
+    assert pairs(find(tree, functions(FIRST))) == {"eth0": ("mlx5_0", 1), "eth0s4": ("mlx5_1", 1)}
+
+
+def test_soft_roce_does_not_take_the_place_of_hardware() -> None:
+    """A soft RoCE device over a NIC with RDMA of its own leaves it to the hardware."""
+    owner = place_of(FIRST)
+    tree = function_tree(FIRST) | netdev("eth0", owner) | roce("mlx5_0", owner, ("eth0",))
+    tree |= rdma_device("rxe0", parent="eth0") | port_tree("rxe0", link_layer="Ethernet")
+    found = find(tree, functions(FIRST))
+    assert pairs(found) == {"eth0": ("mlx5_0", 1)}
+    assert found.rdma["rxe0"].netdevs == ()
+
+
+def test_a_loop_of_devices_ends() -> None:
+    """Devices that claim to stand on each other, as damage may have it, are followed once."""
+    owner = place_of(FIRST)
+    tree = function_tree(FIRST) | roce("mlx5_0", owner, ("a", "b")) | netdev("a") | netdev("b")
+    tree |= {"sys/devices/virtual/net/a/lower_b": "../b", "sys/devices/virtual/net/b/lower_a": "../a"}
+    assert set(pairs(find(tree, functions(FIRST))).values()) == {(None, None), ("mlx5_0", 1)}
+
+
+@given(st.lists(st.integers(0, 7), unique=True, min_size=1), st.integers(1, 4))
+def test_each_netdev_goes_with_its_own_function(numbers: list[int], ports: int) -> None:
+    """However many functions and ports there are, no netdev is paired across functions, and every one is paired."""
+    tree: Tree = {}
+    addresses = [f"0000:3b:00.{number}" for number in numbers]
+    for number, address in zip(numbers, addresses, strict=True):
+        owner = place_of(address)
+        tree |= function_tree(address) | rdma_device(f"mlx5_{number}", owner)
+        for port in range(ports):
+            tree |= netdev(f"ib{number}p{port}", owner, type=32, dev_port=port)
+            tree |= port_tree(f"mlx5_{number}", owner, port + 1)
+    wanted = {f"ib{number}p{port}": (f"mlx5_{number}", port + 1) for number in numbers for port in range(ports)}
+    assert pairs(find(tree, functions(*addresses))) == wanted
+
+
+# --- the whole machine
+
+
+def rdma_of(tree: Tree, release: str | None = None) -> tuple[Rdma, list[str]]:
+    """What holds for the whole machine, with an HCA in it."""
+    owner = place_of(FIRST)
+    hca = loopback() | function_tree(FIRST) | rdma_device("mlx5_0", owner) | port_tree("mlx5_0", owner)
+    found = find(hca | tree, functions(FIRST)._replace(kernel=Kernel(release)))
+    return found.machine.rdma, found.problems
+
+
+@pytest.mark.parametrize(("content", "mode"), [(b"Y\n", "shared"), (b"N\n", "exclusive")])
+def test_the_namespace_mode_is_a_parameter(content: bytes, mode: str) -> None:
+    """The parameter of ib_core is the variable that the mode is kept in."""
+    assert rdma_of({MODE: content})[0].namespace_mode == mode
+
+
+def test_a_namespace_mode_that_is_none() -> None:
+    """Anything but Y and N is damage; without the file the mode is unknown, but for kernels that had only one."""
+    rdma, problems = rdma_of({MODE: b"maybe\n"}, "6.8.0")
+    assert (rdma.namespace_mode, len(problems)) == (None, 1)
+    assert rdma_of({}, "6.8.0")[0].namespace_mode is None
+    assert rdma_of({}, "5.1.21")[0].namespace_mode == "shared"
+    assert rdma_of({})[0].namespace_mode is None
+
+
+@pytest.mark.parametrize(
+    ("tree", "module"),
+    [
+        ({"sys/module/nvidia_peermem/version": b"550.54.15\n"}, "nvidia_peermem"),
+        ({"sys/module/nv_peer_mem/version": b"1.3\n"}, "nv_peer_mem"),
+        ({"sys/kernel/mm/memory_peers/nv_mem/version": b"1.3\n"}, "nv_peer_mem"),
+        ({f"sys/kernel/mm/memory_peers/{n}/version": b"5\n" for n in ("nv_mem", "nv_mem_nc")}, "nvidia_peermem"),
+        ({"sys/kernel/mm/memory_peers/amdkfd/version": b"1\n"}, None),
+        ({}, None),
+    ],
+)
+def test_peer_memory(tree: Tree, module: str | None) -> None:
+    """The module is loaded, or has registered as a client of peer memory."""
+    assert rdma_of(tree)[0].peer_memory == module
+
+
+OPEN = {"proc/driver/nvidia/version": b"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release\n"}
+CLOSED = {"proc/driver/nvidia/version": b"NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5\n"}
+AMD: Tree = {"sys/module/amdgpu": None}
+
+
+@pytest.mark.parametrize(
+    ("tree", "release", "wanted"),
+    [
+        (OPEN, "6.8.0-45-generic", True),
+        (OPEN, "5.12.0", True),
+        (OPEN, "5.11.22", False),
+        (OPEN, "4.18.0-553.el8_10.x86_64", None),
+        (OPEN, None, None),
+        (OPEN, "garbage", None),
+        (CLOSED, "6.8.0", False),
+        (CLOSED, None, False),
+        (AMD, "6.8.0", True),
+        ({}, "6.8.0", None),
+    ],
+)
+def test_dma_buf(tree: Tree, release: str | None, wanted: bool | None) -> None:
+    """It takes kernel 5.12 and a GPU driver that exports; what is not known to hold is unknown, not false."""
+    assert rdma_of(tree, release)[0].dma_buf == wanted
+
+
+def test_a_machine_without_rdma_is_no_data() -> None:
+    """A NIC without RDMA is listed, and RDMA itself is not there."""
+    found = find(function_tree(FIRST) | netdev("eth0", place_of(FIRST)), functions(FIRST))
+    assert found.machine.rdma == Rdma(None, None, None)
+    assert found.scan.runs[-1].outcome == "no data"
+    assert list(found.nics) == ["eth0"]
+
+
+def test_an_unchanged_machine_is_the_same_object() -> None:
+    """The netdevs that this collector refines do not make the others run again."""
+    owner = place_of(FIRST)
+    tree = function_tree(FIRST) | netdev("ib0", owner, type=32) | rdma_device("mlx5_0", owner)
+    files = MemoryFiles((tree | port_tree("mlx5_0", owner) | {MODE: b"Y\n"}).items())
+    scanner = Scanner(files)
+    first = scanner.scan()
+    second = scanner.scan()
+    assert second.machine is first.machine
+    assert {run.outcome for run in second.runs} == {"unchanged"}

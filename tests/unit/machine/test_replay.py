@@ -1,0 +1,170 @@
+"""Recorded errors, and the tree in which the same questions get the same answers."""
+
+from __future__ import annotations
+
+import errno
+import os
+import posixpath
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from zonewise.machine.files import MemoryFiles
+from zonewise.machine.recording import NOT_CAPTURED, RecordingFiles, Tree
+from zonewise.machine.replay import (
+    ERRORS,
+    LINK,
+    NAMES,
+    READ,
+    Operation,
+    parse_errors,
+    render_errors,
+    with_recorded_errors,
+)
+
+if TYPE_CHECKING:
+    from zonewise.machine.files import Files
+    from zonewise.machine.recording import Answer, Entries
+
+
+class Refusing(MemoryFiles):
+    """Files of which some may not be read."""
+
+    def __init__(self, entries: Entries, refused: dict[str, int]) -> None:
+        super().__init__(entries.items())
+        self._refused = refused
+
+    def read(self, path: str) -> bytes:
+        if path in self._refused:
+            raise OSError(self._refused[path], os.strerror(self._refused[path]), path)
+        return super().read(path)
+
+
+def answer(files: Files, operation: Operation) -> Answer:
+    done, path = operation
+    try:
+        if done == NAMES:
+            # a capture's root has a folder of its own, which nobody lists
+            return sorted(set(files.names(path)) - {posixpath.dirname(ERRORS)})
+        return files.link(path) if done == LINK else files.read(path)
+    except OSError as error:
+        return error.errno or errno.EIO
+
+
+def replayed(files: Files, operations: list[Operation]) -> Files:
+    """Do the operations, and return the files in which they can be done again."""
+    recording = RecordingFiles(files, {})
+    for operation in operations:
+        answer(recording, operation)
+    tree = Tree(files)
+    for operation in sorted(recording.answers, key=lambda one: (one[0] != NAMES, one)):
+        tree.add(operation, recording.answers[operation])
+    plain = MemoryFiles(tree.entries.items())
+    errors = {
+        operation: number
+        for operation, number in recording.answers.items()
+        if isinstance(number, int) and answer(plain, operation) != number
+    }
+    return with_recorded_errors(MemoryFiles({**tree.entries, ERRORS: render_errors(errors)}.items()))
+
+
+def possible(entries: Entries) -> Entries:
+    """Return the tree without what is below a file or a link: no file system has that."""
+    solid = {path for path, entry in entries.items() if entry is not None}
+    return {path: entry for path, entry in entries.items() if not any(path.startswith(f"{other}/") for other in solid)}
+
+
+PATH = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=3).map("/".join)
+TARGET = st.builds("{}{}".format, st.sampled_from(["", "/", "../", "../../", "../../../"]), PATH)
+ENTRIES = st.dictionaries(PATH, st.one_of(st.none(), st.binary(max_size=3), TARGET), max_size=8).map(possible)
+ASKED = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=5).map("/".join)
+OPERATIONS = st.lists(st.tuples(st.sampled_from([READ, NAMES, LINK]), ASKED), max_size=10)
+
+
+@settings(max_examples=500)
+@given(ENTRIES, OPERATIONS, st.dictionaries(PATH, st.sampled_from([errno.EACCES, errno.EINVAL, errno.EIO]), max_size=3))
+def test_the_same_answers(entries: Entries, operations: list[Operation], refused: dict[str, int]) -> None:
+    """Whatever the tree, its links and loops and errors: what was asked once is answered the same in the replay."""
+    files = Refusing(entries, refused)
+    again = replayed(files, operations)
+    for operation in operations:
+        assert answer(again, operation) == answer(files, operation), operation
+
+
+def test_errors_come_back() -> None:
+    """The speed of a link that is down is EINVAL, and a replay says so."""
+    files = Refusing(
+        {"sys/class/net/eth0/speed": b"", "sys/class/net/eth0/mtu": b"1500\n"},
+        {"sys/class/net/eth0/speed": errno.EINVAL},
+    )
+    again = replayed(files, [(READ, "sys/class/net/eth0/speed"), (READ, "sys/class/net/eth0/mtu")])
+    assert answer(again, (READ, "sys/class/net/eth0/speed")) == errno.EINVAL
+    assert answer(again, (READ, "sys/class/net/eth0/mtu")) == b"1500\n"
+
+
+def test_what_is_listed_and_not_read() -> None:
+    """A listing is whole; the files that nobody read are not there for a reader, and have no content made up."""
+    files = MemoryFiles([("d/read", b"1"), ("d/unread", b"2"), ("d/below/file", b"3"), ("d/link", "read")])
+    again = replayed(files, [(NAMES, "d"), (READ, "d/read")])
+    assert sorted(again.names("d")) == ["below", "link", "read", "unread"]
+    assert answer(again, (READ, "d/unread")) == errno.ENOENT
+    assert again.link("d/unread") == NOT_CAPTURED
+    assert again.link("d/link") == "read"
+    assert again.names("d/below") == []
+
+
+def test_files_are_kept_where_they_are() -> None:
+    """A file that is reached by a link is kept in its place, and the link with it."""
+    files = MemoryFiles([("sys/devices/x/vendor", b"0x10de\n"), ("sys/bus/x", "../devices/x")])
+    recording = RecordingFiles(files, {})
+    recording.read("sys/bus/x/vendor")
+    tree = Tree(files)
+    tree.add((READ, "sys/bus/x/vendor"), b"0x10de\n")
+    assert tree.entries == {"sys/bus/x": "../devices/x", "sys/devices/x/vendor": b"0x10de\n"}
+
+
+def test_added_files_are_read_as_if_they_were_there() -> None:
+    """What was asked of a driver is a file of the capture."""
+    recording = RecordingFiles(MemoryFiles([]), {"zonewise/nvml.json": b"{}"})
+    assert recording.read("zonewise/nvml.json") == b"{}"
+    assert recording.answers == {(READ, "zonewise/nvml.json"): b"{}"}
+
+
+@given(
+    st.dictionaries(
+        st.tuples(st.sampled_from([READ, NAMES, LINK]), st.text(min_size=1).filter(lambda path: "\n" not in path)),
+        st.sampled_from(list(errno.errorcode)),
+    )
+)
+def test_errors_are_written_and_read(errors: dict[Operation, int]) -> None:
+    """The list of errors comes back as it was, whatever the paths."""
+    writable = {operation: number for operation, number in errors.items() if _encodes(operation[1])}
+    assert parse_errors(render_errors(writable)) == writable
+
+
+def _encodes(path: str) -> bool:
+    try:
+        path.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+@given(st.binary(max_size=100))
+def test_a_damaged_list_of_errors_says_less(content: bytes) -> None:
+    """Garbage in the list costs the list, and not the capture."""
+    assert all(isinstance(number, int) for number in parse_errors(content).values())
+
+
+@pytest.mark.parametrize("line", ["read EINVAL", "read NOTHING sys/x", "read environ sys/x", "", "read  sys/x"])
+def test_lines_that_say_nothing(line: str) -> None:
+    """A line without a path, or with a name that is no error's, is passed over."""
+    assert parse_errors(line.encode()) == {}
+
+
+def test_files_without_a_list_are_as_they_are() -> None:
+    """A directory that is no capture is not wrapped."""
+    files = MemoryFiles([("sys/x", b"1")])
+    assert with_recorded_errors(files) is files
