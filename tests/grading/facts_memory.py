@@ -163,8 +163,8 @@ def _module_as_hwloc(module: MemoryModule) -> dict[str, str]:
         "BankLocation": module.bank,
         "FormFactor": module.form_factor,
         "PartNumber": module.part,
-        "Rank": module.rank and str(module.rank),
-        "Size": module.size and f"{module.size // _KIB}KiB",
+        "Rank": str(module.rank) if module.rank else None,
+        "Size": f"{module.size // _KIB}KiB" if module.size else None,
         "Type": module.type,
         "Vendor": module.vendor,
     }
@@ -211,8 +211,8 @@ _HOST: dict[str, Callable[[Machine], str | None]] = {
 def _topology_infos(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
     """Host and kernel, and the sizes of pages; the cgroup is another's fact, and the backend is hwloc's own."""
     infos = snapshot.expected["topology_infos"]
-    wanted = {key: infos[key] for key in _HOST if key in infos}
-    found = {key: _HOST[key](machine) for key in wanted}
+    wanted: dict[str, Any] = {key: infos[key] for key in _HOST if key in infos}
+    found: dict[str, Any] = {key: _HOST[key](machine) for key in wanted}
     if "PageSizes" in infos:
         wanted["PageSizes"], found["PageSizes"] = _page_sizes(machine, infos["PageSizes"])
     return found, wanted

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 NO_FABRIC = Fabric("N/A", "N/A", None, None)
-NO_MIG = None
 NONE_UUID = "00000000-0000-0000-0000-000000000000"
 
 
@@ -110,10 +109,24 @@ FACTS: dict[str, tuple[Callable[[Gpu], Any], Callable[[dict[str, Any]], Any]]] =
         lambda smi: smi["fabric"]["health"].get("summary", "N/A"),
     ),
     "fabric_route_unhealthy": (
-        lambda gpu: (
-            "N/A" if not gpu.fabric or gpu.fabric.faults is None else str("route unhealthy" in gpu.fabric.faults)
-        ),
-        lambda smi: smi["fabric"]["health"]["route_unhealthy"],
+        lambda gpu: "route unhealthy" in (fabric(gpu).faults or ()),
+        lambda smi: smi["fabric"]["health"]["route_unhealthy"] == "True",
+    ),
+    "fabric_route_recovery": (
+        lambda gpu: "route recovery" in (fabric(gpu).faults or ()),
+        lambda smi: smi["fabric"]["health"]["route_recovery_in_progress"] == "True",
+    ),
+    "fabric_access_timeout": (
+        lambda gpu: "access timeout recovery" in (fabric(gpu).faults or ()),
+        lambda smi: smi["fabric"]["health"]["access_timeout_recovery"] == "True",
+    ),
+    "fabric_bandwidth": (
+        lambda gpu: "degraded bandwidth" in (fabric(gpu).faults or ()),
+        lambda smi: smi["fabric"]["health"]["bandwidth"] not in ("Full", "N/A"),
+    ),
+    "fabric_configuration": (
+        lambda gpu: any("configuration" in fault for fault in fabric(gpu).faults or ()),
+        lambda smi: smi["fabric"]["health"].get("incorrect_configuration", "N/A") not in ("None", "N/A"),
     ),
     "ecc_mode": (lambda gpu: enabled(health(gpu).ecc_enabled), lambda smi: smi["ecc_mode"]),
     "ecc_volatile": (

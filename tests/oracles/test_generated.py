@@ -50,7 +50,7 @@ def write(tree: Contents, directory: Path) -> None:
 
 
 @NEEDS_LSTOPO
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(shapes())
 def test_any_shape_is_what_lstopo_says(shape: Shape) -> None:
     """Packages, cores, caches and zones of a machine of any shape are those of lstopo."""

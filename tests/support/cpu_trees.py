@@ -123,7 +123,11 @@ def add_level(tree: Contents, stem: str, id_name: str, objects: Mapping[str, int
     for text, number in objects.items():
         for cpu in cpuset(text):
             place = f"{CPU}/cpu{cpu}/topology"
-            tree |= {f"{place}/{stem}": mask(text), f"{place}/{stem}_list": line(text), f"{place}/{id_name}": line(number)}
+            tree |= {
+                f"{place}/{stem}": mask(text),
+                f"{place}/{stem}_list": line(text),
+                f"{place}/{id_name}": line(number),
+            }
 
 
 def add_cache(tree: Contents, index: int, level: int, kind: str, size: str | None, shared: Iterable[str]) -> None:

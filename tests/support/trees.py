@@ -96,8 +96,8 @@ def server_tree() -> Contents:
 
 
 def mask(cpus: CpuSet) -> bytes:
-    """A CPU set as the kernel prints masks for 64 possible CPUs."""
-    return f"{cpus.bits >> 32:08x},{cpus.bits & 0xFFFFFFFF:08x}\n".encode()
+    """A CPU set as the kernel prints masks for 128 possible CPUs."""
+    return (",".join(f"{cpus.bits >> shift & 0xFFFFFFFF:08x}" for shift in (96, 64, 32, 0)) + "\n").encode()
 
 
 def line(value: object) -> bytes:
@@ -160,6 +160,7 @@ def _add_zones(tree: Contents, shape: Shape) -> None:
         tree[f"{place}/meminfo"] = f"\n{total}\nNode {zone} MemFree:  12345 kB\n".encode()
         for kib, pages in ((2048, 128), (1048576, 1)):
             tree[f"{place}/hugepages/hugepages-{kib}kB/nr_hugepages"] = line(pages)
+            tree[f"sys/kernel/mm/hugepages/hugepages-{kib}kB/nr_hugepages"] = line(pages * shape.all_zones)
         for cpu in shape.of_zone(zone):
             tree[f"{place}/cpu{cpu}"] = f"../../cpu/cpu{cpu}"
             tree[f"{SYSTEM}/cpu/cpu{cpu}/node{zone}"] = f"../../node/node{zone}"
@@ -186,19 +187,31 @@ def _add_function(
     tree[f"sys/bus/pci/devices/{address}"] = f"../../../{place.removeprefix('sys/')}"
 
 
+def _bridge_config(parent: int, first: int, last: int) -> bytes:
+    """The standard header of a PCI-to-PCI bridge: its ids, header type 1, the buses above and below."""
+    config = bytearray(64)
+    config[0:4] = (0x1000).to_bytes(2, "little") + (0xC030).to_bytes(2, "little")
+    config[0x0A:0x0C] = b"\x04\x06"
+    config[0x0E] = 1
+    config[0x18:0x1B] = bytes((parent, first, last))
+    return bytes(config)
+
+
 def _add_devices(tree: Contents, package: int) -> None:
     bus = "1" if package == 0 else "8"
     root = f"sys/devices/pci0000:{bus}0"
     port, up = f"{root}/0000:{bus}0:01.0", f"{root}/0000:{bus}0:01.0/0000:{bus}1:00.0"
     gpu_port, nic_port = f"{up}/0000:{bus}2:00.0", f"{up}/0000:{bus}2:01.0"
-    for bridge in (port, up, gpu_port, nic_port):
+    disk_port = f"{root}/0000:{bus}0:02.0"
+    for bridge, buses in ((port, "15"), (up, "24"), (gpu_port, "33"), (nic_port, "44"), (disk_port, "55")):
         _add_function(tree, bridge, package, "060400", "1000", "c030", "pcieport")
+        parent, first, last = bridge[-7:-5], bus + buses[0], bus + buses[1]
+        tree[f"{bridge}/config"] = _bridge_config(*(int(number, 16) for number in (parent, first, last)))
     _add_function(tree, f"{gpu_port}/0000:{bus}3:00.0", package, "030200", "10de", "2330", "nvidia")
     nic = f"{nic_port}/0000:{bus}4:00.0"
     _add_function(tree, nic, package, "020700", "15b3", "1021", "mlx5_core")
     tree[f"{nic}/sriov_totalvfs"], tree[f"{nic}/sriov_numvfs"] = line(16), line(0)
-    disk = f"{root}/0000:{bus}0:02.0/0000:{bus}5:00.0"
-    _add_function(tree, f"{root}/0000:{bus}0:02.0", package, "060400", "1000", "c030", "pcieport")
+    disk = f"{disk_port}/0000:{bus}5:00.0"
     _add_function(tree, disk, package, "010802", "144d", "a80a", "nvme")
     _add_network(tree, nic, package)
     block = f"{disk}/nvme/nvme{package}/nvme{package}n1"
@@ -246,6 +259,7 @@ def _add_proc(tree: Contents, shape: Shape) -> None:
     tree["proc/meminfo"] = f"MemTotal:       {shape.all_zones * 4 * GIB // 1024} kB\nMemFree:        1234 kB\n".encode()
     tree["proc/sys/kernel/hostname"] = line("node-7")
     tree["proc/sys/kernel/osrelease"] = line("6.8.0-45-generic")
+    tree["proc/sys/kernel/version"] = line("#45-Ubuntu SMP PREEMPT_DYNAMIC")
     tree["proc/cmdline"] = line("BOOT_IMAGE=/vmlinuz root=/dev/nvme0n1p2 ro quiet")
     tree["proc/cpuinfo"] = "".join(
         f"processor\t: {cpu}\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 143\n"
@@ -253,3 +267,4 @@ def _add_proc(tree: Contents, shape: Shape) -> None:
         for cpu in shape.online
     ).encode()
     tree["sys/class/dmi/id/sys_vendor"], tree["sys/class/dmi/id/product_name"] = line("Example"), line("HPC Node X2")
+    tree["sys/class/dmi/id/product_version"] = line("A01")

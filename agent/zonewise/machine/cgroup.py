@@ -77,7 +77,7 @@ def _of_cgroup(read: Reader) -> CpuSet | None:
         for directory in _directories(mount, group) if group else ():
             for name in _V2_FILES if mount.v2 else _V1_FILES:
                 rule = f"the cpuset of the cgroup {group}"
-                if found := read.cpus(f"{directory}/{name}", fact=FACT, rule=rule):
+                if found := read.cpus(posixpath.join(directory, name), fact=FACT, rule=rule):
                     return found
     return None
 
@@ -130,15 +130,14 @@ def _directories(mount: Mount, group: str) -> Iterator[str]:
     In cgroup v2 the nearest cgroup above counts where the controller is not enabled for the cgroup itself.
     """
     below = group.removeprefix(mount.root) if mount.root != "/" and group.startswith(mount.root) else group
-    # normalised as an absolute path, so that no number of ".." leaves the root
-    directory = posixpath.normpath(f"/{mount.point}/{below}").lstrip("/")
-    top = posixpath.normpath(f"/{mount.point}").lstrip("/")
-    yield directory
-    for _ in range(_MAX_DEPTH if mount.v2 else 0):
-        if directory == top or not directory.startswith(f"{top}/"):
+    # normalised as absolute paths, so that no number of ".." leaves the root
+    top = posixpath.normpath("/" + mount.point.lstrip("/"))
+    directory = posixpath.normpath(posixpath.join(top, below.lstrip("/")))
+    for _ in range(_MAX_DEPTH if directory.isprintable() else 0):
+        yield directory.lstrip("/")
+        if not mount.v2 or directory == top or not directory.startswith(top):
             return
         directory = posixpath.dirname(directory)
-        yield directory
 
 
 def _unescaped(path: str) -> str:

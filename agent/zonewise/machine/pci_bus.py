@@ -18,12 +18,15 @@ DEVICES = "sys/bus/pci/devices"
 
 LOCAL_CPUS = Pair("local_cpulist", "local_cpus")  # the list is younger: kernel 2.6.29
 
+BUSES = ("secondary_bus_number", "subordinate_bus_number")  # of a bridge, since kernel 4.13
+
 _ALWAYS = ("class", "vendor", "device", "subsystem_vendor", "subsystem_device")
 """drivers/pci/pci-sysfs.c gives these to every function, and local CPUs in one notation at least."""
 
 _GROUPS = (
     ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width"),
     ("sriov_totalvfs", "sriov_numvfs"),
+    BUSES,
 )
 """A function that has one of a group has all of it."""
 
@@ -90,18 +93,18 @@ def _entry(read: Reader, address: str) -> Entry:
 def _report_missing(read: Reader, entries: list[Entry]) -> None:
     """Report attributes that the kernel gives and this tree has lost."""
     for name in _ALWAYS:
-        _report_lacking(read, name, [entry for entry in entries if name not in entry.attributes])
+        report_lacking(read, name, [entry for entry in entries if name not in entry.attributes])
     for group in _GROUPS:
         having = [entry for entry in entries if not entry.attributes.isdisjoint(group)]
         for name in group:
-            _report_lacking(read, name, [entry for entry in having if name not in entry.attributes])
-    _report_lacking(read, "local_cpulist", [entry for entry in entries if entry.attributes.isdisjoint(LOCAL_CPUS)])
+            report_lacking(read, name, [entry for entry in having if name not in entry.attributes])
+    report_lacking(read, "local_cpulist", [entry for entry in entries if entry.attributes.isdisjoint(LOCAL_CPUS)])
     nodeless = [entry for entry in entries if "numa_node" not in entry.attributes]
     if len(nodeless) < len(entries) or read.has("sys/devices/system/node"):  # without CONFIG_NUMA there is neither
-        _report_lacking(read, "numa_node", nodeless)
+        report_lacking(read, "numa_node", nodeless)
 
 
-def _report_lacking(read: Reader, name: str, lacking: list[Entry]) -> None:
+def report_lacking(read: Reader, name: str, lacking: list[Entry]) -> None:
     """Report one attribute that functions lack, in one entry."""
     if len(lacking) == 1:
         read.problem(f"{lacking[0].path}/{name}", "is absent", f"{name} of {lacking[0].address} is unknown")

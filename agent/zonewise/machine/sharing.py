@@ -126,7 +126,7 @@ def partition(
         settled |= mine.cpus.bits
         found.append(mine)
     _ask(said, _members_of_odd(found) & cpus, own, within)
-    if clash or not _agree(said):
+    if clash or not all(_is_agreed(one, said) for one in found):
         _ask(said, cpus, own, within)
         found = _undisputed(read, said, what)
     _explain_lost(read, lost, found, place, what)
@@ -147,32 +147,30 @@ def _members_of_odd(found: list[Shared]) -> CpuSet:
     return CpuSet(cpu for cpus in odd for cpu in cpus) if len(found) > 1 else EMPTY
 
 
-def _agree(said: dict[int, Shared | None]) -> bool:
-    """Tell whether no CPU denies what another says of it."""
-    sets = {shared.cpus for shared in said.values() if shared is not None}
-    views = ((view, shared) for shared in sets for cpu in shared if (view := said.get(cpu)) is not None)
-    return all(view.cpus == shared for view, shared in views)
-
-
 def _within(shared: Shared | None, cpus: CpuSet) -> Shared | None:
     return None if shared is None else shared._replace(cpus=shared.cpus & cpus)
 
 
 def _undisputed(read: Reader, said: dict[int, Shared | None], what: str) -> list[Shared]:
-    """Return the sets of which no CPU says otherwise, and report the others."""
-    found: list[Shared] = []
-    judged: set[CpuSet] = set()
+    """Return the sets of which no CPU says otherwise and that overlap no other such set; report the others."""
+    distinct: dict[CpuSet, Shared] = {}
     for shared in said.values():
-        if shared is None or shared.cpus in judged:
-            continue
-        judged.add(shared.cpus)
-        views = (said.get(cpu) for cpu in shared.cpus)
-        if all(view is None or view.cpus == shared.cpus for view in views):
-            found.append(shared)
-        else:
-            problem = f"says that CPUs {shown(shared.cpus)} share a {what}, which not all of them say"
-            read.problem(shared.path, problem, f"no {what} of these CPUs")
+        if shared is not None:
+            distinct.setdefault(shared.cpus, shared)
+    agreed = [one for one in distinct.values() if _is_agreed(one, said)]
+    # a CPU that says nothing may be claimed by several sets
+    found = [one for one in agreed if all(one is other or one.cpus.isdisjoint(other.cpus) for other in agreed)]
+    for one in distinct.values():
+        if one not in found:
+            problem = f"says that CPUs {shown(one.cpus)} share a {what}, which other CPUs contradict"
+            read.problem(one.path, problem, f"no {what} of these CPUs")
     return found
+
+
+def _is_agreed(one: Shared, said: dict[int, Shared | None]) -> bool:
+    """Tell whether no CPU of a set says otherwise."""
+    views = (said.get(cpu) for cpu in one.cpus)
+    return all(view is None or view.cpus == one.cpus for view in views)
 
 
 def _explain_lost(read: Reader, lost: list[_Lost], found: list[Shared], place: Callable[[int], str], what: str) -> None:

@@ -10,10 +10,11 @@ import re
 from typing import TYPE_CHECKING
 
 from zonewise.machine.sysfs import is_pci_address
+from zonewise.machine.zone_cpus import NODE
 from zonewise.machine.zone_reach import best_access
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from zonewise.machine.model.host import DaxDevice
     from zonewise.machine.model.pci import PciFunction
@@ -25,6 +26,7 @@ GPUS = "proc/driver/nvidia/gpus"
 _NVIDIA = "10de"
 _DISPLAY = "03"
 _NODE = re.compile(rb"^Node:\s*(-?\d{1,9})\n(?:Status:\s*(\w+))?", re.MULTILINE)
+_CPU_LINK = re.compile(r"cpu\d+")
 _MIG_NODES = 7
 """Grace Hopper and Grace Blackwell: the firmware keeps 8 nodes for each GPU, one for all of its memory and seven for
 what MIG instances may be given of it; without MIG these have no memory (NVIDIA Grace Performance Tuning Guide)."""
@@ -35,17 +37,20 @@ _FASTER = 2
 """HBM has more than this many times the bandwidth of DRAM."""
 
 
-def gpu_nodes(read: Reader, pci: Sequence[PciFunction], bare: Container[int]) -> dict[int, str]:
+def gpu_nodes(read: Reader, pci: Sequence[PciFunction], bare: frozenset[int]) -> dict[int, str]:
     """Return the PCI address of the GPU by node, for nodes without CPUs that are the memory of an NVIDIA GPU.
 
     On POWER9 the driver says which (numa_status); on Grace the firmware, as the node of the GPU's PCI function.
     """
     found: dict[int, str] = {}
+    if not bare:
+        return found
     for function in pci:
+        node = function.numa_node
         is_gpu = function.vendor == _NVIDIA and (function.pci_class or "").startswith(_DISPLAY)
-        if is_gpu and function.numa_node is not None and function.numa_node in bare:
-            found.setdefault(function.numa_node, function.address)
-    found.update(_told_by_driver(read, bare))
+        if is_gpu and node is not None and node in bare and not _has_offline_cpus(read, node):
+            found.setdefault(node, function.address)
+    found.update(_told_by_driver(read, pci, bare))
     for node in sorted(found):
         for kept in range(node + 1, node + 1 + _MIG_NODES):
             if kept in found:
@@ -55,12 +60,22 @@ def gpu_nodes(read: Reader, pci: Sequence[PciFunction], bare: Container[int]) ->
     return found
 
 
-def _told_by_driver(read: Reader, bare: Container[int]) -> dict[int, str]:
+def _has_offline_cpus(read: Reader, node: int) -> bool:
+    """Tell whether a node without online CPUs has any: it keeps the links to those that were switched off."""
+    return any(_CPU_LINK.fullmatch(name) for name in read.names(f"{NODE}/node{node}"))
+
+
+def _told_by_driver(read: Reader, pci: Sequence[PciFunction], bare: frozenset[int]) -> dict[int, str]:
     found: dict[int, str] = {}
-    for name in read.names(GPUS):
-        path, address = f"{GPUS}/{name}/numa_status", name.lower()
-        if not is_pci_address(address) or (content := read.raw(path)) is None:
+    listed = [name for name in read.names(GPUS) if is_pci_address(name)]
+    # a directory may be closed to listing and open to those who know a name in it
+    for address in listed or [each.address for each in pci if (each.pci_class or "").startswith(_DISPLAY)]:
+        path = f"{GPUS}/{address}/numa_status"
+        content = read.raw(path)
+        if content is None:
             continue
+        if not listed:
+            read.problem(GPUS, "cannot be listed", f"/{path}")
         match = _NODE.search(content)
         if match is None:
             read.problem(path, "has no line Node", f"whether the memory of {address} is a zone is unknown")

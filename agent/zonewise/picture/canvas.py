@@ -132,24 +132,30 @@ def _broken(text: str, width: int) -> list[str]:
     return [*parts, text]
 
 
-def framed(title: Line, body: Sequence[Line], width: int, frame: Frame, style: str = "frame") -> list[Line]:
+def framed(title: Line, body: Sequence[Line], width: int, frame: Frame) -> list[Line]:
     """Return a block in a frame of so many columns, its title in the upper edge."""
     title = clip(title, width - 6)
     rest = width - 5 - line_width(title)
     return [
-        ((style, f"{frame.top_left}─ "), *title, (style, f" {'─' * rest}{frame.top_right}")),
-        *(((style, "│ "), *pad(line, width - 4), (style, " │")) for line in body),
-        ((style, f"{frame.bottom_left}{'─' * (width - 2)}{frame.bottom_right}"),),
+        (("frame", f"{frame.top_left}─ "), *title, ("frame", f" {'─' * rest}{frame.top_right}")),
+        *((("frame", "│ "), *pad(line, width - 4), ("frame", " │")) for line in body),
+        (("frame", f"{frame.bottom_left}{'─' * (width - 2)}{frame.bottom_right}"),),
     ]
 
 
-def beside(blocks: Sequence[Sequence[Line]], width: int, gap: int) -> list[Line]:
-    """Return blocks of one width and one height side by side."""
+def heightened(block: Sequence[Line], height: int) -> list[Line]:
+    """Return a framed block of at least so many lines, the added ones empty and above its lower edge."""
+    edge: Line = (("frame", "│"), ("", " " * (line_width(block[-1]) - 2)), ("frame", "│"))
+    return [*block[:-1], *[edge] * (height - len(block)), block[-1]]
+
+
+def beside(blocks: Sequence[Sequence[Line]], widths: Sequence[int], gap: int) -> list[Line]:
+    """Return blocks of one height side by side, each in so many columns."""
     space: Line = (("", " " * gap),)
     rows: list[Line] = []
     for parts in zip(*blocks, strict=True):
         row: Line = ()
-        for part in parts:
+        for part, width in zip(parts, widths, strict=False):
             row = (*row, *(space if row else ()), *pad(part, width))
         rows.append(row)
     return rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise.picture.boxes import Device
-from zonewise.picture.phrases import core_count
+from zonewise.picture.phrases import core_count, device_name, device_text
 from zonewise.picture.shapes import (
     At,
     Lines,
@@ -37,7 +37,8 @@ NARROW = 190.0
 _CORE, _CORE_GAP = 13.0, 3.0
 _MOST_COLUMNS = 16
 _MOST_CORES = 512  # squares in one picture of cores; more of them are grey noise
-_CARD_LEAST, _CARD_MOST = 170.0, 280.0
+_CARD_LEAST, _CARD_MOST = 170.0, 280.0  # width
+_CARD_TOP, _CARD_LINE = 4.0, 15.5
 _STEM, _BRANCH = 5.0, 16.0
 
 
@@ -175,35 +176,27 @@ def _card_width(items: Sequence[Bus | Device]) -> float:
 def _wanted(item: Bus | Device) -> float:
     if not isinstance(item, Device):
         return max(_wanted(inner) for inner in item.items)
-    first = text_width(_name(item), SIZE, "bold") + text_width(item.link or "", SMALL)
-    second = text_width(_what(item), SMALL) + text_width(span(item.addresses) if item.addresses else "", SMALL)
+    first = text_width(device_name(item), SIZE, "bold") + text_width(item.link or "", SMALL)
+    second = text_width(device_text(item), SMALL) + text_width(span(item.addresses) if item.addresses else "", SMALL)
     return max(first, second) + 34
 
 
-def _name(device: Device) -> str:
-    return span(device.names) if len(device.names) == 1 else f"{len(device.names)} × {span(device.names)}"
-
-
-def _what(device: Device) -> str:
-    return f"{device.what}, {device.state}" if device.state not in (None, "up", "active") else device.what
-
-
 def _card(device: Device, width: float) -> Node:
-    left, right, top = 12.0, width - 7, 4.0
-    parts: list[Text | Lines | At] = [Lines(((2.5, 3, 2.5, 35),), f"stripe-{device.kind}")]
+    """Return a card: name and link, what it is and where, then notes and warnings."""
+    name, what = device_name(device), device_text(device)
     rows = [
-        (_name(device), SIZE, "bold", device.link or "", ""),
-        (_what(device), SMALL, "", span(device.addresses) if device.addresses else "", "dim"),
+        (name, SIZE, "bold", device.link or "", ""),
+        (what, SMALL, "", span(device.addresses) if device.addresses else "", "dim"),
         *((note, SMALL, "dim", "", "") for note in ([", ".join(device.notes)] if device.notes else [])),
         *((f"! {warning}", SMALL, "bad", "", "") for warning in device.warnings),
     ]
-    for text, size, style, end, end_style in rows:
+    height = _CARD_TOP + _CARD_LINE * len(rows) + 5
+    parts: list[Text | Lines | At] = [Lines(((2.5, 3, 2.5, height - 3),), f"stripe-{device.kind}")]
+    for place, (text, size, style, end, end_style) in enumerate(rows):
+        left, right, base = 12.0, width - 7, _CARD_TOP + _CARD_LINE * place + 12
         beside = text_width(end, SMALL) + 8 if end and text_width(end, SMALL) + 40 <= right - left else 0
-        parts.append(Text(left, top + 12, shortened(text, right - left - beside, size, style), size, style))
+        parts.append(Text(left, base, shortened(text, right - left - beside, size, style), size, style))
         if beside:
-            parts.append(Text(right, top + 12, end, SMALL, end_style, right=True))
-        top += 15.5
-    height = top + 5
-    parts[0] = Lines(((2.5, 3, 2.5, height - 3),), f"stripe-{device.kind}")
-    title = " ".join((_name(device), _what(device), *device.addresses, *device.notes, *device.warnings))
+            parts.append(Text(right, base, end, SMALL, end_style, right=True))
+    title = " ".join((name, what, *device.addresses, *device.notes, *device.warnings))
     return Node(width, height, tuple(parts), f"device {device.kind}", title)

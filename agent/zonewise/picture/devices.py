@@ -10,17 +10,15 @@ from zonewise.picture.boxes import Device
 from zonewise.picture.words import clean, counted, generation, size, span, speed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from zonewise.machine.model.gpu import Gpu, Health, Mig
     from zonewise.machine.model.machine import Machine
     from zonewise.machine.model.network import Nic, RdmaDevice
     from zonewise.machine.model.pci import PciFunction, PciLink
 
-_DRIVERLESS = {"01": "storage", "02": "network", "03": "gpu", "12": "accelerator"}
-"""The PCI base classes that are shown even where no driver has made anything of the device, as when it is given to a
-virtual machine; of the storage class only NVMe, since a disk controller by itself tells nobody anything."""
-_NVME = "0108"
+_NVME = "0108"  # PCI class
+_VENDORS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
 _NAMED_KINDS = frozenset({"dma", "crypto", "compression"})
 """Kinds of accelerators that come in dozens, with a PCI id for every place on the chip: the kind says it all."""
 _MEMORY_IN_NAME = re.compile(r"\d+ ?GB\b")
@@ -133,12 +131,22 @@ def _gpus(machine: Machine, inventory: Inventory) -> Iterator[Found]:
     for name, gpu in zip(names.all, machine.gpus, strict=True):
         if inventory.is_virtual(gpu.address):
             continue
-        device = Device("gpu", (name,), (), _gpu_what(gpu), notes=_gpu_notes(gpu), warnings=tuple(_warnings(gpu)))
+        what = _gpu_what(gpu, inventory.functions.get(gpu.address or ""))
+        device = Device("gpu", (name,), (), what, notes=_gpu_notes(gpu), warnings=tuple(_warnings(gpu)))
         yield inventory.found(device, gpu.address, gpu.zone)
 
 
-def _gpu_what(gpu: Gpu) -> str:
-    model = clean(gpu.model) if gpu.model else f"{gpu.vendor} GPU"
+def gpu_model(gpu: Gpu) -> str:
+    """Return the model of a GPU, or but its vendor where the driver tells none."""
+    if gpu.model:
+        return clean(gpu.model)
+    return f"{_VENDORS.get(gpu.vendor, clean(gpu.vendor))} GPU"
+
+
+def _gpu_what(gpu: Gpu, function: PciFunction | None) -> str:
+    model = gpu_model(gpu)
+    if not gpu.model and function:
+        model = f"{model} {_ids(function.vendor, function.device)}".strip()
     return f"{model}, {size(gpu.memory)}" if gpu.memory and not _MEMORY_IN_NAME.search(model) else model
 
 
@@ -266,17 +274,14 @@ def _accelerators(machine: Machine, inventory: Inventory) -> Iterator[Found]:
         yield inventory.found(Device("memory", (clean(dax.name),), (), what), None, zone)
 
 
-def _driverless(machine: Machine, inventory: Inventory, shown: set[str]) -> Iterable[Found]:
+def _driverless(machine: Machine, inventory: Inventory, shown: set[str]) -> Iterator[Found]:
+    """Yield NVMe drives of which no driver has made a block device, as when they are given to a virtual machine."""
     for function in machine.pci:
-        pci_class = function.pci_class or ""
-        kind = _DRIVERLESS.get(pci_class[:2])
-        if kind is None or (kind == "storage" and pci_class != _NVME):
-            continue
-        if function.address in shown or inventory.is_virtual(function.address):
+        if function.pci_class != _NVME or function.address in shown or inventory.is_virtual(function.address):
             continue
         driver = f"driver {clean(function.driver)}" if function.driver else "no driver"
-        what = _ids(function.vendor, function.device) or "unknown model"
-        yield inventory.found(Device(kind, (kind,), (), what, notes=(driver,)), function.address, function.zone)
+        what = f"NVMe {_ids(function.vendor, function.device)}".strip()
+        yield inventory.found(Device("storage", ("nvme",), (), what, notes=(driver,)), function.address, function.zone)
 
 
 def _ids(vendor: str | None, device: str | None) -> str:

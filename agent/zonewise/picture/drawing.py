@@ -17,7 +17,7 @@ from zonewise.picture.cards import (
     device_columns,
     memory_card,
 )
-from zonewise.picture.phrases import core_count, label_text
+from zonewise.picture.phrases import box_title, core_count
 from zonewise.picture.shapes import Node, best_shaped, in_grid, in_row, padded, paragraph, stacked, written
 from zonewise.picture.words import cpu_list
 
@@ -55,11 +55,11 @@ def best_drawing(picture: Layout, least: float) -> Node:
     caches = max((_most_children(box, caches=True) for box in outer), default=1)
     inner = max((_most_children(box, caches=False) for box in outer), default=1)
     most = _Columns(devices, caches, inner, len(outer))
-    columns, best = _Columns(1, 1, 1, 1), _body(picture, _Columns(1, 1, 1, 1), least)
+    columns, best = _Columns(1, 1, 1, 1), _Drawer(_Columns(1, 1, 1, 1)).body(picture, least)
     for place in (3, 2, 1, 0, 3, 2):  # one number after the other, the outermost first; trying all ways takes seconds
         for number in range(1, min(most[place], _MOST_COLUMNS) + 1):
             tried = columns._replace(**{columns._fields[place]: number})
-            body = best if tried == columns else _body(picture, tried, least)
+            body = best if tried == columns else _Drawer(tried).body(picture, least)
             if _cost(body) < _cost(best):
                 columns, best = tried, body
     return best
@@ -86,36 +86,63 @@ def _most_devices(box: Box) -> int:
     return max([len(box.devices), *(_most_devices(child) for child in _boxes(box.children))])
 
 
-def _body(picture: Layout, columns: _Columns, least: float) -> Node:
-    parts = [_children(picture.boxes, 1, columns, columns.outer, TEXT_WIDTH, least)]
-    parts += _memory_cards(picture.memories)
-    if picture.devices:
-        title = written("Devices of unknown zone", SIZE, "bold")
-        devices = device_columns(picture.devices, columns.devices)
-        parts.append(padded(stacked([title, devices], 4), _PAD, "unknown"))
-    return stacked(parts, GAP)
-
-
 def rect_kind(box: Box) -> str:
     """Return in which look a box is drawn."""
     return {"zone": "zone", "cache": "cache", "cluster": "cache"}.get(box.kind, "package")
 
 
-def _box(box: Box, columns: _Columns, least: float = 0) -> Node:
-    """Return a box of at least some width: title and details above, then cores and inner boxes beside its devices."""
-    title = _title(box)
-    details = paragraph(box.details, max(title.width, TEXT_WIDTH), SMALL, "dim")
-    width = NARROW if box.devices else TEXT_WIDTH
-    padding = _CACHE_PAD if rect_kind(box) == "cache" else _PAD
-    inner = 0 if box.devices else max(least - 2 * padding, title.width)
-    caches = any(rect_kind(child) == "cache" for child in _boxes(box.children))
-    abreast = columns.caches if caches else columns.inner
-    boxes = _children(box.children, len(box.members), columns, abreast, width, inner)
-    content = stacked([boxes, *_memory_cards(box.memories)], GAP)
-    if box.devices:
-        content = in_row([content, device_columns(box.devices, columns.devices)], 2 * GAP)
-    node = padded(stacked([title, details, content], 4), padding, rect_kind(box))
-    return node._replace(width=max(node.width, least))
+class _Drawer:
+    """Draws boxes in one arrangement; remembers how wide each wants to be, since that is asked at every level."""
+
+    def __init__(self, columns: _Columns) -> None:
+        self._columns = columns
+        self._natural: dict[int, float] = {}
+
+    def body(self, picture: Layout, least: float) -> Node:
+        """Return all boxes of a picture."""
+        parts = [self._children(picture.boxes, 1, self._columns.outer, TEXT_WIDTH, least)]
+        parts += _memory_cards(picture.memories)
+        if picture.devices:
+            title = written("Devices of unknown zone", SIZE, "bold")
+            devices = device_columns(picture.devices, self._columns.devices)
+            parts.append(padded(stacked([title, devices], 4), _PAD, "unknown"))
+        return stacked(parts, GAP)
+
+    def _box(self, box: Box, least: float) -> Node:
+        """Return a box of at least some width: title and details above, then cores and inner boxes beside devices."""
+        title = _title(box)
+        details = paragraph(box.details, max(title.width, TEXT_WIDTH), SMALL, "dim")
+        width = NARROW if box.devices else TEXT_WIDTH
+        padding = _CACHE_PAD if rect_kind(box) == "cache" else _PAD
+        inner = 0 if box.devices else max(least - 2 * padding, title.width)
+        caches = any(rect_kind(child) == "cache" for child in _boxes(box.children))
+        abreast = self._columns.caches if caches else self._columns.inner
+        boxes = self._children(box.children, len(box.members), abreast, width, inner)
+        content = stacked([boxes, *_memory_cards(box.memories)], GAP)
+        if box.devices:
+            content = in_row([content, device_columns(box.devices, self._columns.devices)], 2 * GAP)
+        node = padded(stacked([title, details, content], 4), padding, rect_kind(box))
+        return node._replace(width=max(node.width, least))
+
+    def _children(
+        self, children: Sequence[Box | Cores], parents: int, abreast: int, width: float, least: float
+    ) -> Node:
+        """Return what is in a box: cores one below another, then boxes in a grid of at least some width."""
+        cores = [core_block(child, parents, width) for child in children if isinstance(child, Cores)]
+        boxes = _boxes(children)
+        if not boxes:
+            return stacked(cores, GAP)
+        abreast = min(abreast, len(boxes))
+        cell = max(*(self._width(box, width) for box in boxes), (least + GAP) / abreast - GAP)
+        return stacked([*cores, in_grid([self._drawn(box, width, cell) for box in boxes], abreast, GAP)], GAP)
+
+    def _width(self, box: Box, width: float) -> float:
+        if id(box) not in self._natural:
+            self._natural[id(box)] = self._drawn(box, width, 0).width
+        return self._natural[id(box)]
+
+    def _drawn(self, box: Box, width: float, least: float) -> Node:
+        return _cache_group(box, width, least) or self._box(box, least)
 
 
 def _memory_cards(memories: Sequence[Memory]) -> list[Node]:
@@ -125,31 +152,9 @@ def _memory_cards(memories: Sequence[Memory]) -> list[Node]:
 
 
 def _title(box: Box) -> Node:
-    folded = len(box.members)
-    names = [label_text(label) for label in box.labels]
-    headline = [f"{text} each" if folded > 1 and names else text for text in box.headline]
-    if not names:
-        names, headline = [f"{folded} × {headline[0]}" if folded > 1 else headline[0]], headline[1:]
+    names, headline = box_title(box)
     bold = written(" · ".join(names), SIZE, "bold")
     return in_row([bold, written(" · ".join(headline), SIZE)], GAP)
-
-
-def _children(
-    children: Sequence[Box | Cores], parents: int, columns: _Columns, abreast: int, width: float, least: float
-) -> Node:
-    """Return what is in a box: cores one below another, then boxes in a grid of at least some width."""
-    cores = [core_block(child, parents, width) for child in children if isinstance(child, Cores)]
-    boxes = _boxes(children)
-    if not boxes:
-        return stacked(cores, GAP)
-    abreast = min(abreast, len(boxes))
-    natural = max(_drawn(box, columns, width).width for box in boxes)
-    cell = max(natural, (least + GAP) / abreast - GAP)
-    return stacked([*cores, in_grid([_drawn(box, columns, width, cell) for box in boxes], abreast, GAP)], GAP)
-
-
-def _drawn(box: Box, columns: _Columns, width: float, least: float = 0) -> Node:
-    return _cache_group(box, width, least) or _box(box, columns, least)
 
 
 def _cache_group(box: Box, width: float, least: float) -> Node | None:

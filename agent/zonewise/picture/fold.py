@@ -9,8 +9,8 @@ from zonewise.picture.boxes import Box, Cores
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-_FOLDED_FROM = {"cache": 2, "cluster": 2}
-_FOLDED_FROM_ELSE = 9
+_FOLDED_FROM = 2
+_NUMBERED_FOLDED_FROM = 9
 """Packages, dies and zones are what a person looks for by number: folded only where a screen would overflow."""
 
 
@@ -35,7 +35,11 @@ def _place(one: Box | Cores) -> tuple[str, int]:
 
 
 def _least(one: Box | Cores) -> int:
-    return 1 if isinstance(one, Cores) else _FOLDED_FROM.get(one.kind, _FOLDED_FROM_ELSE)
+    """Return from how many equal ones on they are folded."""
+    if isinstance(one, Cores):
+        return 1
+    numbered = any(number is not None for label in one.labels for number in label.ids)
+    return _NUMBERED_FOLDED_FROM if numbered else _FOLDED_FROM
 
 
 def _foldable(one: Box | Cores) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise.picture.words import counted, cpu_list, number_list
+from zonewise.picture.words import counted, cpu_list, number_list, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from zonewise.picture.boxes import Cores, Label, Memory
+    from zonewise.picture.boxes import Box, Cores, Device, Label, Memory
     from zonewise.picture.canvas import Span
 
 _MOST_SETS = 16  # CPU sets of folded boxes listed one by one; of more only the union is told
@@ -25,6 +25,27 @@ def label_text(label: Label) -> str:
     numbers = number_list(sorted(known)) if len(set(known)) == len(label.ids) else ""
     shown = f" {numbers}" if numbers and len(numbers) <= _LONGEST_NUMBERS else ""
     return f"{counted(len(label.ids), label.noun.lower())}{shown}{part}"
+
+
+def box_title(box: Box) -> tuple[list[str], list[str]]:
+    """Return the names of a box, and what else is in its title; a box without names has its first headline as such."""
+    folded = len(box.members)
+    names = [label_text(label) for label in box.labels]
+    headline = [f"{text} each" if folded > 1 and names else text for text in box.headline]
+    if names:
+        return names, headline
+    return [f"{folded} × {headline[0]}" if folded > 1 else headline[0]], headline[1:]
+
+
+def device_name(device: Device) -> str:
+    """Write the name of a device, or how many devices and the span of their names."""
+    name = span(device.names)
+    return name if len(device.names) == 1 else f"{len(device.names)} × {name}"
+
+
+def device_text(device: Device) -> str:
+    """Write what a device is, with its state where that is not simply "up"."""
+    return f"{device.what}, {device.state}" if device.state not in (None, "up", "active") else device.what
 
 
 def core_count(cores: Cores, parents: int = 1) -> str:

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from zonewise.picture.cores import cpus_in_state
-from zonewise.picture.devices import GpuNames
+from zonewise.picture.devices import GpuNames, gpu_model
 from zonewise.picture.words import clean, counted, cpu_list, model_name, size
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _zones(machine: Machine) -> str:
 
 
 def _graphics(machine: Machine) -> tuple[str, ...]:
-    models = Counter(clean(gpu.model) if gpu.model else f"{gpu.vendor} GPU" for gpu in machine.gpus)
+    models = Counter(gpu_model(gpu) for gpu in machine.gpus)
     return tuple(f"{number} × {model}" if number > 1 else model for model, number in models.items())
 
 
@@ -74,11 +74,29 @@ def _restrictions(machine: Machine) -> tuple[str, ...]:
 
 
 def distances(machine: Machine) -> tuple[tuple[int, tuple[int | None, ...]], ...]:
-    """Return the SLIT rows of the zones; none where there is but one zone, or nothing is known, or too many."""
-    ids = [zone.id for zone in machine.zones]
-    if not 1 < len(ids) <= _MOST_DISTANCES or not any(zone.distances for zone in machine.zones):
+    """Return the SLIT rows of the zones; none where two numbers tell it all, where nothing is known, or of too many."""
+    if len(machine.zones) > _MOST_DISTANCES or not any(zone.distances for zone in machine.zones):
         return ()
-    return tuple((zone.id, tuple(zone.distances.get(str(other)) for other in ids)) for zone in machine.zones)
+    own, others = _distance_values(machine)
+    if len(own) == 1 and len(others) <= 1:
+        return ()
+    ids = [str(zone.id) for zone in machine.zones]
+    return tuple((zone.id, tuple(zone.distances.get(other) for other in ids)) for zone in machine.zones)
+
+
+def _distance_values(machine: Machine) -> tuple[set[int | None], set[int | None]]:
+    """Return the values on the diagonal of the SLIT, and all others."""
+    ids = [str(zone.id) for zone in machine.zones]
+    own = {zone.distances.get(str(zone.id)) for zone in machine.zones}
+    others = {zone.distances.get(other) for zone in machine.zones for other in ids if other != str(zone.id)}
+    return own, others
+
+
+def _even_distances(machine: Machine) -> Iterator[str]:
+    """Yield the two numbers that tell the distances of all zones, where two do."""
+    own, others = _distance_values(machine)
+    if len(own) == len(others) == 1 and None not in own | others:
+        yield f"Distances: {own.pop()} within a zone, {others.pop()} between zones"
 
 
 # --- notes
@@ -91,6 +109,7 @@ def notes(machine: Machine, devices: Sequence[Device]) -> tuple[str, ...]:
     left_out = len(software) + sum(not device.address for device in machine.infiniband)
     problems = len(machine.problems)
     return (
+        *_even_distances(machine),
         *_nvlinks(machine),
         *_fabrics(machine),
         *(

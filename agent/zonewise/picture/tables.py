@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.picture.boxes import Bus, Device
 from zonewise.picture.canvas import clip, line_width, pad, width_of, wrapped
+from zonewise.picture.phrases import device_text
 from zonewise.picture.words import span
 
 if TYPE_CHECKING:
@@ -120,15 +121,13 @@ def _rows_below(bus: Bus, prefix: str) -> Iterator[_Row]:
 
 def _device_row(device: Device, prefix: str, below: str) -> _Row:
     count = len(device.names)
-    name = span(device.names)
-    remarks = (*(("dim", note) for note in device.notes), *(("bad", f"! {text}") for text in device.warnings))
-    what = f"{device.what}, {device.state}" if device.state not in (None, "up", "active") else device.what
+    what = device_text(device)
     return _Row(
         prefix=prefix,
         below=below,
-        name=(device.kind, name),
+        name=(device.kind, span(device.names)),
         what=f"{count} × {what}" if count > 1 else what,
         link=device.link or "",
         address=span(device.addresses) if device.addresses else "",
-        remarks=remarks,
+        remarks=(*(("dim", note) for note in device.notes), *(("bad", f"! {text}") for text in device.warnings)),
     )

@@ -5,9 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise.picture.boxes import Box, Cores
-from zonewise.picture.canvas import ROUND, SQUARE, beside, framed, joined, line_width, painted, width_of, wrapped
+from zonewise.picture.canvas import (
+    ROUND,
+    SQUARE,
+    beside,
+    framed,
+    heightened,
+    joined,
+    line_width,
+    painted,
+    width_of,
+    wrapped,
+)
 from zonewise.picture.layout import layout
-from zonewise.picture.phrases import core_phrases, label_text, memory_phrases
+from zonewise.picture.phrases import box_title, core_phrases, memory_phrases
 from zonewise.picture.tables import DeviceTable
 
 if TYPE_CHECKING:
@@ -71,27 +82,22 @@ def _distance_lines(picture: Layout, width: int) -> list[Line]:
 # --- boxes
 
 
-def _box(box: Box, width: int, height: int = 0) -> list[Line]:
-    """Return a box of so many columns, and of at least so many lines."""
+def _box(box: Box, width: int) -> list[Line]:
+    """Return a box of so many columns."""
     inner = width - _EDGES
     body = wrapped([("cache" if "L" in text[:1] else "", text) for text in box.details], inner)
     body += _children(box.children, inner, len(box.members))
     body += _memory_lines(box.memories, inner)
     if box.devices:
         body += DeviceTable(box.devices).lines(inner)
-    body += [()] * (height - 2 - len(body))
     return framed(_title(box), body, width, SQUARE if box.kind in ("zone", "cache", "cluster") else ROUND)
 
 
 def _title(box: Box) -> Line:
-    folded = len(box.members)
-    names: list[Span] = [(_style(label.noun), label_text(label)) for label in box.labels]
-    headline = [f"{text} each" if folded > 1 and box.labels else text for text in box.headline]
-    if folded > 1 and not names:
-        headline[0] = f"{folded} × {headline[0]}"
-    return joined(
-        [(name,) for name in names] + [((_style(box.kind) if not names else "", text),) for text in headline], " · "
-    )
+    names, headline = box_title(box)
+    styles = [_style(label.noun) for label in box.labels] or [_style(box.kind)]
+    spans = [*zip(styles, names, strict=True), *(("", text) for text in headline)]
+    return joined([(span,) for span in spans], " · ")
 
 
 def _style(noun: str) -> str:
@@ -129,17 +135,19 @@ def _in_phrases(child: Box | Cores, parents: int) -> list[Span]:
 
 
 def _grid(boxes: Sequence[Box], width: int, widest: int) -> list[Line]:
-    """Return boxes side by side in as many columns as have room for their least widths, all of one width."""
+    """Return boxes side by side, in as many columns as have room for their least widths."""
     if not boxes:
         return []
     fitting = max(1, min(len(boxes), (width + _GAP) // (max(_least(box) for box in boxes) + _GAP)))
     columns = -(-len(boxes) // -(-len(boxes) // fitting))
-    one = min((width + _GAP) // columns - _GAP, widest or width)
+    whole = width if not widest else min(width, columns * (widest + _GAP) - _GAP)
+    each, rest = divmod(whole + _GAP, columns)
+    widths = [each - _GAP + (place < rest) for place in range(columns)]
     lines: list[Line] = []
     for start in range(0, len(boxes), columns):
-        chosen = boxes[start : start + columns]
-        height = max(len(_box(box, one)) for box in chosen)
-        lines += beside([_box(box, one, height) for box in chosen], one, _GAP)
+        row = [_box(box, wide) for box, wide in zip(boxes[start : start + columns], widths, strict=False)]
+        height = max(len(block) for block in row)
+        lines += beside([heightened(block, height) for block in row], widths, _GAP)
     return lines
 
 

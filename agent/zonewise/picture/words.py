@@ -18,7 +18,7 @@ _NUMBERS = re.compile(r"([0-9]+)")
 _LINK_GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 """GT/s per lane of each generation of PCI Express, as the kernel's pci_speed_string() names them."""
 _CACHE_LETTERS = {"Data": "d", "Instruction": "i"}
-_STRIDED_RUN = 5  # shorter progressions of single CPUs are about as short when written out
+_STRIDED_RUNS = 5  # shorter progressions are about as short when written out
 
 
 def size(count: int) -> str:
@@ -39,7 +39,7 @@ def counted(number: int, noun: str, many: str = "") -> str:
 
 
 def cpu_list(cpus: CpuSet) -> str:
-    """Write a CPU set as the kernel does, with evenly spaced single CPUs as "0,2,..,62"."""
+    """Write a CPU set as the kernel does, but evenly spaced runs of one length as "0,2,..,62" or "0-1,4-5,..,60-61"."""
     return _joined([(low, high) for low, high in cpus.ranges()])
 
 
@@ -59,24 +59,20 @@ def _joined(runs: list[tuple[int, int]]) -> str:
     place = 0
     while place < len(runs):
         length = _progression(runs, place)
-        low, high = runs[place]
-        if length >= _STRIDED_RUN:
-            parts.append(f"{low},{runs[place + 1][0]},..,{runs[place + length - 1][0]}")
-            place += length
-        else:
-            parts.append(str(low) if low == high else f"{low}-{high}")
-            place += 1
+        texts = [str(low) if low == high else f"{low}-{high}" for low, high in runs[place : place + length]]
+        parts += [*texts[:2], "..", texts[-1]] if length >= _STRIDED_RUNS else texts
+        place += length
     return ",".join(parts)
 
 
 def _progression(runs: list[tuple[int, int]], start: int) -> int:
-    """Tell how many runs from a place on are single numbers with one distance between them."""
-    end = start
-    while end < len(runs) and runs[end][0] == runs[end][1]:
-        if end - start >= 2 and runs[end][0] - runs[end - 1][0] != runs[start + 1][0] - runs[start][0]:
-            break
+    """Tell how many runs from a place on are of one length and at one distance; 1 where that is too few to matter."""
+    end = start + 1
+    while end < len(runs) and all(
+        runs[end][side] - runs[end - 1][side] == runs[start + 1][0] - runs[start][0] for side in (0, 1)
+    ):
         end += 1
-    return end - start
+    return end - start if end - start >= _STRIDED_RUNS else 1
 
 
 def clean(text: str) -> str:

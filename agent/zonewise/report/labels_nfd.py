@@ -53,7 +53,15 @@ _ARM_VENDORS = {
 _ARM_BY_ID_REGISTERS = 15
 """The architecture in MIDR_EL1 of every 64-bit core: ask the registers that name the features."""
 
-_HYPERVISORS = {"KVM": "kvm", "Microsoft": "msvm", "VMware": "vmware", "Xen": "xenhvm", "bhyve": "bhyve"}
+_HYPERVISORS = {
+    "Apple": "apple",
+    "KVM": "kvm",
+    "Microsoft": "msvm",
+    "QEMU": "qemu",
+    "VMware": "vmware",
+    "Xen": "xenhvm",
+    "bhyve": "bhyve",
+}
 _CONFIG_OPTIONS = ("NO_HZ", "NO_HZ_IDLE", "NO_HZ_FULL", "PREEMPT")
 _MELLANOX = "15b3"
 _X86 = ("x86_64", "i686", "i386")

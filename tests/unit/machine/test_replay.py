@@ -25,6 +25,8 @@ from zonewise.machine.replay import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from zonewise.machine.files import Files
     from zonewise.machine.recording import Answer, Entries
 
@@ -70,7 +72,7 @@ def replayed(files: Files, operations: list[Operation]) -> Files:
     return with_recorded_errors(MemoryFiles({**tree.entries, ERRORS: render_errors(errors)}.items()))
 
 
-def possible(entries: Entries) -> Entries:
+def possible(entries: Mapping[str, bytes | str | None]) -> Entries:
     """Return the tree without what is below a file or a link: no file system has that."""
     solid = {path for path, entry in entries.items() if entry is not None}
     return {path: entry for path, entry in entries.items() if not any(path.startswith(f"{other}/") for other in solid)}

@@ -14,6 +14,7 @@ from zonewise.picture.canvas import (
     beside,
     clip,
     framed,
+    heightened,
     joined,
     line_width,
     pad,
@@ -86,10 +87,20 @@ def test_a_frame_is_rectangular(title: Line, body: list[Line], width: int) -> No
     assert {line_width(line) for line in framed(title, body, width, SQUARE)} == {width}
 
 
+@given(LINES, st.integers(8, 60), st.integers(1, 9))
+def test_a_heightened_frame_is_a_frame(title: Line, width: int, height: int) -> None:
+    """It grows above its lower edge, never shrinks, and stays rectangular."""
+    block = framed(title, [()], width, SQUARE)
+    grown = heightened(block, height)
+    assert len(grown) == max(height, len(block))
+    assert {line_width(line) for line in grown} == {width}
+    assert (grown[0], grown[-1]) == (block[0], block[-1])
+
+
 def test_blocks_stand_beside_one_another() -> None:
-    """Each in a field of the given width, with a gap between."""
+    """Each in a field of its width, with a gap between."""
     blocks: list[list[Line]] = [[(("", "a"),), (("", "b"),)], [(("", "c"),), (("", "d"),)]]
-    assert [plain(line) for line in beside(blocks, 3, 1)] == ["a   c  ", "b   d  "]
+    assert [plain(line) for line in beside(blocks, [3, 2], 1)] == ["a   c ", "b   d "]
 
 
 def test_phrases_are_joined_by_a_separator() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.machine_parts import Slot, function
+from support.machine_parts import Slot, function, with_distances
 from support.machines import ALL, gpu_server, grace_blackwell, small_vm
 from support.pictures import boxes_in, device, devices_in, devices_of, named
 from zonewise.machine.model.gpu import Health, XgmiPeer
@@ -100,12 +100,20 @@ def test_equal_drives_are_one_line_and_gpus_are_not() -> None:
     assert names == [("GPU0",), ("GPU1",), ("GPU2",), ("GPU3",), ("nvme0n1", "nvme1n1", "nvme2n1", "nvme3n1")]
 
 
-def test_a_device_that_no_driver_has_claimed_is_shown_by_its_ids() -> None:
-    """A GPU or NIC given to a virtual machine is still hardware of this one."""
+def test_a_drive_that_no_driver_has_claimed_is_shown_by_its_ids() -> None:
+    """An NVMe drive given to a virtual machine is still hardware of this one."""
     machine = small_vm()
-    own = function("0000:00:09.0", "0302", ("10de", "2330"), Slot("pci0000:00", (), 0), driver="vfio-pci")
-    gpu = device(machine._replace(pci=(*machine.pci, own)), "gpu")
-    assert (gpu.what, gpu.notes, gpu.addresses) == ("10de:2330", ("driver vfio-pci",), ("00:09.0",))
+    own = function("0000:00:09.0", "0108", ("144d", "a80a"), Slot("pci0000:00", (), 0), driver="vfio-pci")
+    drive = device(machine._replace(pci=(*machine.pci, own)), "nvme")
+    assert (drive.what, drive.notes, drive.addresses) == ("NVMe 144d:a80a", ("driver vfio-pci",), ("00:09.0",))
+
+
+def test_a_gpu_without_a_model_is_shown_by_its_ids() -> None:
+    """Without a driver PCI tells the vendor, and its number of the model."""
+    machine = gpu_server()
+    machine = machine._replace(gpus=tuple(gpu._replace(model=None, memory=None) for gpu in machine.gpus))
+    assert device(machine, "GPU0").what == "NVIDIA GPU 10de:2330"
+    assert layout(machine).facts[1][-1] == "8 × NVIDIA GPU"
 
 
 def test_a_netdev_elsewhere_is_told() -> None:
@@ -180,7 +188,18 @@ def test_switched_nvlinks_and_xgmi_are_told() -> None:
     assert layout(machine._replace(gpus=(first, second))).notes == ("XGMI: GPU0, GPU1, with one another by 3 links",)
 
 
-def test_distances_are_there_where_zones_are_several() -> None:
-    """One row per zone; none for one zone."""
+def test_distances_are_a_table_only_where_they_differ() -> None:
+    """None for one zone, a note where two numbers tell it all, rows else."""
     assert layout(small_vm()).distances == ()
     assert next(row for _, row in layout(gpu_server()).distances) == (10, 12, 21, 21)
+    machine = with_distances(grace_blackwell()._replace(zones=grace_blackwell().zones[:2]), ((10, 40), (40, 10)))
+    assert layout(machine).distances == ()
+    assert layout(machine).notes[0] == "Distances: 10 within a zone, 40 between zones"
+
+
+def test_an_unknown_distance_keeps_the_table() -> None:
+    """What is unknown is shown as such, and is not taken for even."""
+    machine = with_distances(grace_blackwell()._replace(zones=grace_blackwell().zones[:2]), ((10, 40), (40, 10)))
+    first, second = machine.zones
+    machine = machine._replace(zones=(first, second._replace(distances={})))
+    assert layout(machine).distances == ((0, (10, 40)), (1, (None, None)))

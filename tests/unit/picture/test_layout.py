@@ -137,6 +137,14 @@ def test_packages_are_folded_where_there_are_many(packages: int, wanted: list[st
     assert found == wanted
 
 
+def test_packages_without_numbers_are_folded_at_once() -> None:
+    """Nobody can look for one by its number where the firmware tells none."""
+    machine = processors(Processors(2, 1, 1, 4, 1), CacheSizes(MIB, MIB, 0, 0), "cpu", GIB)
+    machine = machine._replace(packages=tuple(one._replace(id=-1) for one in machine.packages), zones=())
+    [box] = boxes_in(layout(machine).boxes)
+    assert label_text(box.labels[0]) == "2 packages"
+
+
 def test_unequal_packages_are_never_folded() -> None:
     """Of nine packages one has more memory: it stays apart, the others are too few to be folded."""
     machine = processors(Processors(9, 1, 1, 4, 1), CacheSizes(MIB, MIB, 0, 0), "cpu", GIB)

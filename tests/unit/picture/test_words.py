@@ -61,6 +61,7 @@ def test_a_written_size_is_near_the_number(count: int) -> None:
         ("0,2,4,6,8", "0,2,..,8"),
         ("0-1,4,8,12,16,20,22-23", "0-1,4,8,..,20,22-23"),
         ("0,2,4,6,8,11,14,17,20,23", "0,2,..,8,11,14,..,23"),
+        ("4-5,8-9,12-13,16-17,20-21,24", "4-5,8-9,..,20-21,24"),
     ],
 )
 def test_evenly_spaced_cpus_are_shortened(kernel: str, shown: str) -> None:
@@ -70,19 +71,21 @@ def test_evenly_spaced_cpus_are_shortened(kernel: str, shown: str) -> None:
 
 def _read(text: str) -> set[int]:
     """Read a shortened list back."""
-    parts = text.split(",") if text else []
-    numbers: set[int] = set()
-    for place, part in enumerate(parts):
-        if part == "..":
-            first, step = int(parts[place - 1]), int(parts[place - 1]) - int(parts[place - 2])
-            numbers |= set(range(first, int(parts[place + 1]), step))
-        else:
-            low, _, high = part.partition("-")
-            numbers |= set(range(int(low), int(high or low) + 1))
-    return numbers
+    runs: list[tuple[int, int]] = []
+    for part in text.split(",") if text else []:
+        low, _, high = part.partition("-")
+        if runs and runs[-1] == (-1, -1):
+            runs.pop()
+            step = runs[-1][0] - runs[-2][0]
+            while runs[-1][0] + step < int(low):
+                runs.append((runs[-1][0] + step, runs[-1][1] + step))
+        runs.append((-1, -1) if part == ".." else (int(low), int(high or low)))
+    return {number for low, high in runs for number in range(low, high + 1)}
 
 
-@given(st.sets(st.integers(0, 60)))
+@given(
+    st.sets(st.integers(0, 60)) | st.builds(range, st.integers(0, 9), st.integers(20, 60), st.integers(1, 5)).map(set)
+)
 def test_a_shortened_list_loses_no_cpu(cpus: set[int]) -> None:
     """Read back, the list is the set that was written; CPU sets and plain numbers are written alike."""
     assert _read(cpu_list(CpuSet(cpus))) == cpus

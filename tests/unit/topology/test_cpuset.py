@@ -150,7 +150,8 @@ def test_bad_masks_raise_value_error_only(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["3-1", "-1", "0-", "a", "0x3", "1_0", " 1", "1 ", "+1", "0,,1", "0,", "0:1/2,", "٣", str(MAX_CPUS), "0-65536"]
+    "text",
+    ["3-1", "-1", "0-", "a", "0x3", "1_0", " 1", "1 ", "+1", "0,,1", "0,", "0:1/2,", "٣", str(MAX_CPUS), "0-65536"],
 )
 def test_what_is_no_list(text: str) -> None:
     """Reversed, signed, spaced and foreign numbers are no CPU lists."""

@@ -47,7 +47,7 @@ _MODALIAS = {
     "chassis_type": "ct",
     "chassis_version": "cvr",
 }
-"""Attribute -> its mark in the attribute modalias, which repeats them all (drivers/firmware/dmi-id.c get_modalias())."""
+"""Attribute -> its mark in the attribute modalias, which repeats all (drivers/firmware/dmi-id.c get_modalias())."""
 
 _PLACEHOLDERS = re.compile(
     r"to be filled by o\.?e\.?m\.?|default string|not specified|not applicable|n/?a|none|unknown|undefined|"

@@ -10,6 +10,7 @@ from zonewise.machine.architecture import architecture_of, architecture_of_relea
 from zonewise.machine.collector import Collector, Peek
 from zonewise.machine.kernel_config import config_of
 from zonewise.machine.model.host import Kernel
+from zonewise.machine.zone_cpus import NODE
 from zonewise.machine.zone_memory import HUGEPAGES, huge_page_sizes
 
 if TYPE_CHECKING:
@@ -50,26 +51,53 @@ class _Sources(NamedTuple):
     read: Reader
     sysctl: bool
     """Whether the kernel's parameters are there at all, so that the absence of one is a loss."""
+    banner: tuple[str, str] | None
+    """Release and version of /proc/version."""
     uname: dict[str, str]
 
 
 def _collect(read: Reader, machine: Machine) -> Machine:
-    ask = _Sources(read, read.has(SYSCTL), _uname(read))
-    release, version = _release(ask)
-    ask = ask._replace(sysctl=release is not None)
+    ask = _Sources(read, read.has(SYSCTL), _banner(read), _uname(read))
+    release = _told(ask, "osrelease", "OSRelease", "kernel.release", ask.banner and ask.banner[0])
+    version = _told(ask, "version", "OSVersion", "kernel.version", ask.banner and ask.banner[1])
     config = config_of(read, release)
     architecture = _architecture(ask, release)
     page_size = _page_size(ask, architecture, config)
-    huge = tuple(size * 1024 for size in huge_page_sizes(read))
-    read.source("kernel.huge_page_sizes", HUGEPAGES, huge, "the sizes that have a pool")
-    kernel = Kernel(release, version, _command_line(ask), _modules(read), config, page_size, huge)
+    kernel = Kernel(release, version, _command_line(ask), _modules(read), config, page_size, _huge_page_sizes(read))
     return machine._replace(architecture=architecture, hostname=_hostname(ask), kernel=kernel)
 
 
+def _banner(read: Reader) -> tuple[str, str] | None:
+    text = read.text(VERSION)
+    found = _BANNER.fullmatch(text) if text else None
+    if text and not found:
+        read.problem(VERSION, f"is no version of Linux: {text[:60]!r}", "what else tells it")
+    return (found[1], found[2]) if found else None
+
+
 def _uname(read: Reader) -> dict[str, str]:
-    text = read.text(UNAME) or ""
-    pairs = (line.partition(": ") for line in text.split("\n"))
-    return {key: value.strip() for key, colon, value in pairs if colon and value.strip() and value.isprintable()}
+    content = read.raw(UNAME)
+    if content is None:
+        return {}
+    pairs = (line.partition(": ") for line in content.decode("utf-8", "replace").split("\n"))
+    found = {key: value.strip() for key, colon, value in pairs if colon and value.strip() and value.isprintable()}
+    if not found or not content.endswith(b"\n"):
+        read.problem(UNAME, "is cut short" if found else "tells nothing", "what else tells it")
+    return found
+
+
+def _told(ask: _Sources, parameter: str, key: str, fact: str, by_banner: str | None) -> str | None:
+    """Return what a parameter of the kernel says, else what /proc/version says, else what uname said."""
+    found = _parameter(ask, parameter, fact)
+    if found is None and by_banner is not None:
+        ask.read.source(fact, VERSION, by_banner, "behind Linux version, or from # on")
+        return by_banner
+    return found or _told_by_uname(ask, key, fact)
+
+
+def _parameter(ask: _Sources, name: str, fact: str) -> str | None:
+    needed = fact if ask.sysctl else ""
+    return ask.read.text(f"{SYSCTL}/{name}", fact=fact, rule="the kernel's own parameter", needed=needed)
 
 
 def _told_by_uname(ask: _Sources, key: str, fact: str) -> str | None:
@@ -79,32 +107,22 @@ def _told_by_uname(ask: _Sources, key: str, fact: str) -> str | None:
     return value
 
 
-def _parameter(ask: _Sources, name: str, fact: str) -> str | None:
-    needed = fact if ask.sysctl else ""
-    return ask.read.text(f"{SYSCTL}/{name}", fact=fact, rule="the kernel's own parameter", needed=needed)
-
-
-def _release(ask: _Sources) -> tuple[str | None, str | None]:
-    """Return release and version as uname prints them with -r and -v."""
-    release, version = _parameter(ask, "osrelease", "kernel.release"), _parameter(ask, "version", "kernel.version")
-    if release and version:
-        return release, version
-    text = ask.read.text(VERSION)
-    banner = _BANNER.fullmatch(text) if text else None
-    if banner is not None:
-        ask.read.source("kernel.release", VERSION, banner[1], "the word behind Linux version")
-        ask.read.source("kernel.version", VERSION, banner[2], "from # on")
-    elif text:
-        ask.read.problem(VERSION, f"is no version of Linux: {text[:60]!r}", "what else tells it")
-    return (
-        release or (banner and banner[1]) or _told_by_uname(ask, "OSRelease", "kernel.release"),
-        version or (banner and banner[2]) or _told_by_uname(ask, "OSVersion", "kernel.version"),
-    )
-
-
 def _hostname(ask: _Sources) -> str | None:
     name = _parameter(ask, "hostname", "hostname") or ask.read.text("etc/hostname", fact="hostname")
-    return name or _told_by_uname(ask, "HostName", "hostname")
+    name = name or _told_by_uname(ask, "HostName", "hostname")
+    if name is None and ask.banner is not None and not ask.sysctl:
+        ask.read.problem(f"{SYSCTL}/hostname", "is absent", "the host name is unknown")
+    return name
+
+
+def _huge_page_sizes(read: Reader) -> tuple[int, ...]:
+    place = HUGEPAGES
+    sizes = huge_page_sizes(read, place)
+    if not sizes and (sizes := huge_page_sizes(read, f"{NODE}/node0/hugepages")):
+        read.problem(place, "lists nothing, and node 0 has pools", f"/{NODE}/node0/hugepages")
+        place = f"{NODE}/node0/hugepages"
+    read.source("kernel.huge_page_sizes", place, sizes, "the sizes of pages in KiB that have a pool")
+    return tuple(size * 1024 for size in sizes)
 
 
 def _architecture(ask: _Sources, release: str | None) -> str | None:
@@ -146,11 +164,14 @@ def _page_size(ask: _Sources, architecture: str | None, config: dict[str, str] |
 
 
 def _command_line(ask: _Sources) -> tuple[str, ...]:
-    text = ask.read.text(COMMAND_LINE, needed="kernel.command_line" if ask.sysctl else "")
-    words: list[str] = _PARAMETER.findall(text or "")
+    content = ask.read.raw(COMMAND_LINE, needed="kernel.command_line" if ask.sysctl or ask.banner else "")
+    text = (content or b"").decode("utf-8", "backslashreplace").strip("\0\n ")
+    if content is not None and not content.endswith(b"\n"):
+        ask.read.problem(COMMAND_LINE, "is cut short", "the parameters in front of the cut")
+    words: list[str] = _PARAMETER.findall(text)
     own = words[: words.index("--")] if "--" in words else words  # what follows is for init
     parameters = tuple(redacted(parameter) for parameter in own)
-    if text is not None:
+    if content is not None:
         ask.read.source("kernel.command_line", COMMAND_LINE, " ".join(parameters), "parted at blanks, without secrets")
     return parameters
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from zonewise.machine.collector import Collector, NoData, Peek
 from zonewise.machine.model.pci import PciFunction, PciLink, Sriov
-from zonewise.machine.pci_bus import DEVICES, LOCAL_CPUS, Entry, pci_entries
+from zonewise.machine.pci_bus import BUSES, DEVICES, LOCAL_CPUS, Entry, pci_entries, report_lacking
 from zonewise.machine.pci_class import BRIDGES
-from zonewise.machine.reader import cpu_set
+from zonewise.machine.reader import cpu_set, parse_integer
 from zonewise.machine.sysfs import is_pci_address
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ _SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9])?) GT/s(?: PCIe)?")
 _NO_SPEED = ("Unknown", "Unknown speed")
 _WIDTHS = (0, 1, 2, 4, 8, 12, 16, 32)  # PCI Express Base Specification, Link Status register; 0: no link
 _NO_WIDTH = 255  # include/linux/pci.h PCIE_LNK_WIDTH_UNKNOWN
-_BUS_FILES = ("secondary_bus_number", "subordinate_bus_number")
 _MAX_BUS = 0xFF
 _MAX_FUNCTIONS = 0xFFFF  # TotalVFs and NumVFs are registers of 16 bits
 
@@ -40,7 +39,12 @@ def _collect(read: Reader, machine: Machine) -> Machine:
     if not entries:
         raise NoData("no PCI bus")
     titles = _root_titles(entries)
-    return machine._replace(pci=tuple(_function(read, entry, titles) for entry in entries))
+    functions = tuple(_function(read, entry, titles) for entry in entries)
+    bridges = [entry for entry, function in zip(entries, functions, strict=True) if function.pci_class in BRIDGES]
+    report_lacking(
+        read, BUSES[0], [entry for entry in bridges if not entry.attributes.intersection((*BUSES, "config"))]
+    )
+    return machine._replace(pci=functions)
 
 
 def _root_titles(entries: list[Entry]) -> dict[str, str]:
@@ -71,7 +75,7 @@ def _function(read: Reader, entry: Entry, titles: dict[str, str]) -> PciFunction
         parent=bridges[-1] if bridges else None,
         root=root,
         link=_link(read, entry),
-        iommu_group=_linked(read, entry, "iommu_group", int, "iommu_group"),
+        iommu_group=_linked(read, entry, "iommu_group", parse_integer, "iommu_group"),
         sriov=_sriov(read, entry),
         physical_function=_linked(read, entry, "physfn", _address, "physical_function"),
         bridges=bridges,
@@ -201,15 +205,14 @@ def _buses(read: Reader, entry: Entry) -> tuple[int, int] | None:
     """Return the buses below a bridge: from files of their own, or, with kernels before 4.13, which have none, from the
     header of type 1 of its configuration space.
     """
-    if entry.attributes.issuperset(_BUS_FILES):
-        first, last = (_bus(read, entry, name) for name in _BUS_FILES)
+    if entry.attributes.issuperset(BUSES):
+        first, last = (_bus(read, entry, name) for name in BUSES)
         return None if first is None or last is None else (first, last)
-    path, lost = f"{entry.path}/config", f"buses below {entry.address} are unknown"
-    config = read.raw(path, needed=f"range of buses below {entry.address}")
-    if config is None:
+    path, needed = f"{entry.path}/config", f"range of buses below {entry.address}"
+    if "config" not in entry.attributes or (config := read.raw(path, needed=needed)) is None:
         return None
     if len(config) <= 26 or config[14] & 0x7F != 1:  # include/uapi/linux/pci_regs.h PCI_HEADER_TYPE
-        read.problem(path, f"has no header of a bridge in its {len(config)} bytes", lost)
+        read.problem(path, f"has no header of a bridge in its {len(config)} bytes", f"{needed} is unknown")
         return None
     read.source(f"pci.{entry.address}.buses", path, config[25:27].hex(), "PCI_SECONDARY_BUS, PCI_SUBORDINATE_BUS")
     return config[25], config[26]

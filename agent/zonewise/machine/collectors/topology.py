@@ -86,8 +86,9 @@ def _cores(levels: Levels, machine: Machine) -> tuple[list[Found], list[Found]]:
 
 def _ids_differ(levels: Levels, shared: Shared) -> bool:
     """Tell whether the first two CPUs of a set are, by their ids, different cores."""
-    first, second = (levels.id(CpuSet((cpu,)), CORE) for cpu in list(shared.cpus)[:2])
-    return None not in (first, second) and first != second
+    second = CpuSet(list(shared.cpus)[1:2])
+    first_id, second_id = levels.id(shared.cpus, CORE), levels.id(second, CORE)
+    return None not in (first_id, second_id) and first_id != second_id
 
 
 def _model(machine: Machine, cpus: CpuSet) -> str | None:

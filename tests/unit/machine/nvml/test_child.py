@@ -111,9 +111,13 @@ def test_not_answering_is_a_reason_to_ask_again() -> None:
 def immortal(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[str]]]:
     """Makes processes deaf to being killed, as those are that sleep in the kernel; ends them after the test."""
     spared: list[subprocess.Popen[str]] = []
+
+    def spare(process: subprocess.Popen[str]) -> None:
+        spared.append(process)
+
     monkeypatch.setattr(child_module, "_GRACE", 0.2)
     with monkeypatch.context() as patch:
-        patch.setattr(subprocess.Popen, "kill", spared.append)
+        patch.setattr(subprocess.Popen, "kill", spare)
         yield spared
     for process in spared:
         process.kill()
@@ -123,13 +127,14 @@ def immortal(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[
 def test_a_child_that_cannot_be_ended_is_left_alone(immortal: list[subprocess.Popen[str]], tmp_path: Path) -> None:
     """It is neither waited for nor joined by a second one; once it is gone NVML is asked again."""
     go = tmp_path / "go"
-    code = f"import time, pathlib\nwhile not pathlib.Path({str(go)!r}).exists(): time.sleep(0.05)\nprint({to_json(FACTS)!r})"
+    wait = f"while not pathlib.Path({str(go)!r}).exists(): time.sleep(0.05)"
+    code = f"import time, pathlib\n{wait}\nprint({to_json(FACTS)!r})"
     child = running(code, deadline=1)
     first = child.ask().problem or ""
     assert "cannot be ended: it hangs in the kernel" in first
     (left,) = immortal
     began = time.monotonic()
-    assert child.ask().problem == f"the nvidia driver still does not answer process {left.pid}: not asked again"
+    assert child.ask().problem == f"the nvidia driver has not answered process {left.pid} yet: not asked again"
     assert time.monotonic() - began < 0.5
     assert child.attempt == (1, True)
     go.touch()

@@ -52,10 +52,26 @@ def started(monkeypatch: pytest.MonkeyPatch, **functions: Any) -> LibraryBackend
 
 
 def refused(code: int) -> Any:
+    """A function that ends with an error."""
+
     def function(*_: object) -> None:
         raise PackageError(code)
 
     return function
+
+
+def giving(answer: Any) -> Any:
+    """A function that gives an answer, whatever it is asked."""
+
+    def function(*_: object) -> Any:
+        return answer
+
+    return function
+
+
+def damaged_text(*_: object) -> str:
+    """A function that decodes what is not text, as the package does."""
+    return b"\xff\xfe".decode()
 
 
 def test_without_the_package_the_problem_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,10 +105,10 @@ def test_bytes_and_lists_become_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some functions give bytes, some text, some lists: here all are text and tuples."""
     backend = started(
         monkeypatch,
-        GspFirmwareVersion=lambda _: b"570.1\xff",
-        EccMode=lambda _: [1, 0],
-        PciInfo=lambda _: Value(busId=b"00000000:3B:00.0"),
-        Name=lambda _: "text",
+        GspFirmwareVersion=giving(b"570.1\xff"),
+        EccMode=giving([1, 0]),
+        PciInfo=giving(Value(busId=b"00000000:3B:00.0")),
+        Name=giving("text"),
     )
     assert backend.call("nvmlDeviceGetGspFirmwareVersion", 1) == "570.1\\xff"
     assert backend.call("nvmlDeviceGetEccMode", 1) == (1, 0)
@@ -102,7 +118,7 @@ def test_bytes_and_lists_become_plain(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_text_that_the_package_cannot_decode_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """The package decodes names itself, and raises where they are damaged."""
-    backend = started(monkeypatch, Name=lambda _: b"\xff\xfe".decode())
+    backend = started(monkeypatch, Name=damaged_text)
     with pytest.raises(NvmlError, match="not text") as error:
         backend.call("nvmlDeviceGetName", 1)
     assert error.value.code == UNKNOWN
@@ -110,7 +126,7 @@ def test_text_that_the_package_cannot_decode_is_an_error(monkeypatch: pytest.Mon
 
 def test_the_older_name_of_a_function_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Why clocks are held down had another name before driver 535; another error is not hidden by that."""
-    old = {"CurrentClocksThrottleReasons": lambda _: 8}
+    old = {"CurrentClocksThrottleReasons": giving(8)}
     call = "nvmlDeviceGetCurrentClocksEventReasons"
     backend = started(monkeypatch, CurrentClocksEventReasons=refused(FUNCTION_NOT_FOUND), **old)
     assert backend.call(call, 1) == 8
@@ -123,7 +139,7 @@ def test_the_older_name_of_a_function_is_tried(monkeypatch: pytest.MonkeyPatch) 
 def test_fields_are_read_by_their_type(monkeypatch: pytest.MonkeyPatch, kind: int, member: str) -> None:
     """The value is a union, of which only one member is meant."""
     field = Value(nvmlReturn=0, valueType=kind, value=Value(**{member: 4}))
-    assert started(monkeypatch, FieldValues=lambda _, __: [field]).call("nvmlDeviceGetFieldValues", 1, 230) == 4
+    assert started(monkeypatch, FieldValues=giving([field])).call("nvmlDeviceGetFieldValues", 1, 230) == 4
 
 
 def test_a_field_has_an_error_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +148,7 @@ def test_a_field_has_an_error_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Non
         (Value(nvmlReturn=2, valueType=1), "invalid argument"),
         (Value(nvmlReturn=0, valueType=9), "unknown type 9"),
     ):
-        backend = started(monkeypatch, FieldValues=lambda _, __, field=field: [field])
+        backend = started(monkeypatch, FieldValues=giving([field]))
         with pytest.raises(NvmlError, match=words):
             backend.call("nvmlDeviceGetFieldValues", 1, 230)
 

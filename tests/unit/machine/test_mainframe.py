@@ -1,0 +1,67 @@
+"""What only s390 tells."""
+
+from __future__ import annotations
+
+from support.cpu_trees import CPU, paths, reader
+from support.trees import Contents
+from zonewise.machine.cpuinfo import parse_cpuinfo
+from zonewise.machine.mainframe import mainframe_of
+from zonewise.machine.model.cpu import Mainframe, SharedCache
+
+INFO = parse_cpuinfo(
+    "vendor_id       : IBM/S390\n"
+    "cache4          : level=3 type=Unified scope=Shared size=64M line_size=256 associativity=16\n"
+    "processor 0: version = 00,  identification = 4729E7,  machine = 2964\n"
+)
+SYSINFO = (
+    b"Manufacturer:         IBM             \nType:                 2964\nModel:                703              N96\n\n"
+    b"CPU Topology HW:      0 0 9 9 9 9\nCPU Topology SW:      0 0 4 2 3 8   \nCPUs Total:           96\n"
+)
+TREE: Contents = {"proc/sysinfo": SYSINFO, f"{CPU}/dispatching": b"1\n"}
+SHARED = (SharedCache(3, "Unified", 64 << 20),)
+
+
+def test_a_whole_machine() -> None:
+    """Machine type, dispatching, the software's counts of containers, and the caches that nobody is said to share."""
+    read = reader(TREE)
+    assert mainframe_of(read, INFO) == Mainframe("2964", "vertical", 4, 2, 3, 8, SHARED)
+    assert read.problems == []
+    assert read.sources is not None
+    assert set(read.sources) >= {
+        "mainframe",
+        "mainframe.dispatching",
+        "mainframe.drawers",
+        "mainframe.cores_per_socket",
+    }
+
+
+def test_another_architecture() -> None:
+    """Other machines are no mainframes, and nothing of theirs is missing."""
+    read = reader({"proc/uptime": b""})
+    assert mainframe_of(read, parse_cpuinfo("processor\t: 0\n")) is None
+    assert read.problems == []
+
+
+def test_without_topology() -> None:
+    """A guest of KVM is not told of containers: they are unknown, and nothing is damaged."""
+    read = reader(TREE | {"proc/sysinfo": b"Manufacturer:         IBM\nType:                 2964\n"})
+    assert mainframe_of(read, INFO) == Mainframe("2964", "vertical", shared_caches=SHARED)
+    assert read.problems == []
+
+
+def test_losses_are_said() -> None:
+    """Files that every such machine has: their absence or noise in them is a problem, and no number is made up."""
+    for content in (None, b"-1\n", b"\xff\xfe\n"):
+        tree = {path: content for path in TREE} | {"proc/uptime": b""}
+        read = reader(tree)
+        assert mainframe_of(read, INFO) == Mainframe("2964", shared_caches=SHARED)
+        assert set(paths(read.problems)) == set(TREE)
+
+
+def test_a_mode_that_is_none() -> None:
+    """Dispatching is 0 or 1."""
+    read = reader(TREE | {f"{CPU}/dispatching": b"2\n"})
+    found = mainframe_of(read, INFO)
+    assert found is not None
+    assert found.dispatching is None
+    assert paths(read.problems) == [f"{CPU}/dispatching"]
