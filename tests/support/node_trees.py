@@ -31,6 +31,7 @@ def node_tree(nodes: dict[int, Node], online: str) -> Contents:
     """Make nodes, with the given CPUs online, as a kernel 6.x shows them."""
     tree: Contents = {f"{SYSTEM}/cpu/{name}": line(online) for name in ("online", "present", "possible")}
     tree |= {f"{SYSTEM}/cpu/cpu{cpu}/online": line(1) for cpu in CpuSet.parse_list(online)}
+    tree["proc/cpuinfo"] = b"\n".join(b"processor\t: %d\n" % cpu for cpu in CpuSet.parse_list(online))
     tree[f"{NODES}/online"] = line(CpuSet(nodes))
     for number, node in nodes.items():
         place, held = f"{NODES}/node{number}", CpuSet.parse_list(node.cpus)

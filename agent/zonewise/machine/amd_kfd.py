@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise.machine.drm import KFD
 from zonewise.machine.reader import parse_integer
 
 if TYPE_CHECKING:
@@ -15,9 +16,7 @@ if TYPE_CHECKING:
 
     from zonewise.machine.reader import Reader
 
-TOPOLOGY = "sys/class/kfd/kfd/topology"
-
-_NODES = f"{TOPOLOGY}/nodes"
+_NODES = f"{KFD}/nodes"
 _MAX_NODES = 4096  # far above what one machine has
 _LOCAL_HEAPS = (1, 2)  # kfd_crat.h HSA_MEM_HEAP_TYPE_FB_PUBLIC, _FB_PRIVATE: memory of the GPU itself
 _EVERY_NODE = ("simd_count", "location_id", "max_engine_clk_ccompute")

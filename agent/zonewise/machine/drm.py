@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from zonewise.machine.reader import Reader
 
-_NODE = re.compile(r"(card|renderD)(\d{1,4})")
+KFD = "sys/class/kfd/kfd/topology"
+"""Where AMD's driver for compute describes its GPUs."""
+
+_NODES = {"renderD": "minor", "card": "number"}
 
 
 def drm_numbers(read: Reader, path: str, fact: str) -> tuple[int | None, int | None]:
     """Return the numbers n of /dev/dri/renderD<n> and /dev/dri/card<n> of the PCI function in a directory."""
     found: dict[str, int] = {}
     for name in read.names(f"{path}/drm"):
-        if node := _NODE.fullmatch(name):
-            found.setdefault(node[1], int(node[2]))
-            field = "minor" if node[1] == "renderD" else "number"
-            read.source(f"{fact}.{field}", f"{path}/drm/{name}", name, "the number in the name of the device")
-    return found.get("renderD"), found.get("card")
+        for node, field in _NODES.items():
+            digits = name.removeprefix(node)
+            if digits != name and digits.isdecimal() and len(digits) <= 4:
+                found.setdefault(field, int(digits))
+                read.source(f"{fact}.{field}", f"{path}/drm/{name}", name, "the number in the name of the device")
+    return found.get("minor"), found.get("number")
 
 
 def natural_number(read: Reader, path: str, *, fact: str = "", rule: str = "the number in the file") -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise.machine.sharing import sampled
 from zonewise.topology.cpuset import CpuSet
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 CPU = "sys/devices/system/cpu"
 CAPACITY = "cpu_capacity"
 _MAX, _MIN, _BASE, _RELATED = "cpuinfo_max_freq", "cpuinfo_min_freq", "base_frequency", "related_cpus"
-_NOMINAL = "acpi_cppc/nominal_freq"
 _MAX_KHZ = 20_000_000
 _MAX_CAPACITY = 4096  # include/linux/sched/topology.h SCHED_CAPACITY_SCALE is 1024
 
@@ -36,11 +36,11 @@ UNKNOWN = Limits()
 
 def read_limits(read: Reader, cpus: CpuSet) -> dict[int, Limits]:
     """Return the limits of each CPU; nothing where the kernel does not scale frequencies."""
-    files = _sampled(read, cpus, "cpufreq")
+    files = sampled(read, cpus, lambda cpu: f"{CPU}/cpu{cpu}/cpufreq")
     found: dict[int, Limits] = {}
     if _MAX not in files:
         return found
-    has_nominal = _BASE not in files and "nominal_freq" in _sampled(read, cpus, "acpi_cppc")
+    has_nominal = _BASE not in files and "nominal_freq" in sampled(read, cpus, _cppc)
     for cpu in cpus:
         if cpu not in found:
             directory = f"{CPU}/cpu{cpu}/cpufreq"
@@ -56,7 +56,7 @@ def read_limits(read: Reader, cpus: CpuSet) -> dict[int, Limits]:
 def read_capacities(read: Reader, cpus: CpuSet) -> dict[int, int]:
     """Return the compute power of each CPU in 1024ths of the greatest; nothing where the kernel does not tell."""
     found: dict[int, int] = {}
-    if CAPACITY in _sampled(read, cpus, ""):
+    if CAPACITY in sampled(read, cpus, lambda cpu: f"{CPU}/cpu{cpu}"):
         for cpu in cpus:
             capacity = _bounded(read, f"{CPU}/cpu{cpu}/{CAPACITY}", _MAX_CAPACITY, f"the capacity of CPU {cpu}")
             if capacity is not None:
@@ -64,17 +64,15 @@ def read_capacities(read: Reader, cpus: CpuSet) -> dict[int, int]:
     return found
 
 
-def _sampled(read: Reader, cpus: CpuSet, directory: str) -> frozenset[str]:
-    """Return the names in a directory of the first or the last CPU, so that one lost file hides nothing."""
-    samples = {cpus.first(), max(cpus)}
-    return frozenset(name for cpu in samples for name in read.names(f"{CPU}/cpu{cpu}/{directory}".rstrip("/")))
+def _cppc(cpu: int) -> str:
+    return f"{CPU}/cpu{cpu}/acpi_cppc"
 
 
 def _base(read: Reader, cpu: int, files: frozenset[str], *, has_nominal: bool) -> float | None:
     if _BASE in files:
         return _mhz(read, f"{CPU}/cpu{cpu}/cpufreq/{_BASE}", f"the base frequency of CPU {cpu}")
     # in MHz, and 0 where the firmware does not say
-    nominal = read.integer(f"{CPU}/cpu{cpu}/{_NOMINAL}") if has_nominal else None
+    nominal = read.integer(f"{_cppc(cpu)}/nominal_freq") if has_nominal else None
     return float(nominal) if nominal is not None and nominal > 0 else None
 
 

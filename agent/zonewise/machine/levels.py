@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise.machine.sharing import Notations, Shared, note_used, own_set, partition, shown
+from zonewise.machine.sharing import Notations, Shared, note_used, own_set, partition, sampled, shown
 
 if TYPE_CHECKING:
     from zonewise.machine.reader import Reader
@@ -70,9 +70,7 @@ class Levels:
         self.known = known
         self._ids: dict[str, int | None] = {}
         self._nameless: list[Level] = []
-        # two directories, so that the loss of one file does not hide a level of the whole machine
-        samples = {cpus.first(), max(cpus)}
-        self.names = frozenset(name for cpu in samples for name in read.names(_directory(cpu)))
+        self.names = sampled(read, cpus, _directory)
 
     def objects(self, level: Level) -> list[Found]:
         """Return the objects of a level, ascending by first CPU; none where the kernel does not have the level."""

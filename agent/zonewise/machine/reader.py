@@ -116,8 +116,8 @@ class Reader:
             return None
         text = _decode(content)
         if text in _EMPTY_TEXTS:
-            if needed:
-                self.problem(path, "is empty" if not text else f"says {text!r}", f"{needed} is unknown")
+            if needed or (not content and path.startswith(_ATTRIBUTES)):
+                self.problem(path, f"says {text!r}" if text else "is empty", f"{needed} is unknown" if needed else None)
             return None
         if not text.isprintable() and "\n" not in text and "\t" not in text:
             self.problem(path, f"is not text: {_shown(text)}")
@@ -171,7 +171,7 @@ class Reader:
         lost = f"{needed} is unknown" if needed else None
         if text in _EMPTY_TEXTS:
             # a list is empty as "\n"; no byte at all is a file that lost its content
-            if empty is not None and content.rstrip(b"\0") == b"\n":
+            if empty is not None and content.strip(b"\0") == b"\n":
                 self.source(fact, path, text, rule)
                 return empty
             if needed or not content:
@@ -255,7 +255,7 @@ def parse_size(text: str) -> int:
 
 
 def _decode(content: bytes) -> str:
-    return content.decode("utf-8", "backslashreplace").rstrip("\0").strip("\n ")
+    return content.decode("utf-8", "backslashreplace").strip("\0\n ")
 
 
 def _shown(text: str) -> str:

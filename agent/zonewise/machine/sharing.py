@@ -86,6 +86,14 @@ def shown(cpus: CpuSet) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
+def sampled(read: Reader, cpus: CpuSet, directory: Callable[[int], str]) -> frozenset[str]:
+    """Return the names in a directory that each CPU has, as the first and the last CPU have them.
+
+    Two, so that the loss of one file does not pass for a kernel that has no such file.
+    """
+    return frozenset(name for cpu in {cpus.first(), max(cpus)} for name in read.names(directory(cpu)))
+
+
 class _Lost(NamedTuple):
     """A CPU that does not say with whom it shares, and the problems that were noted of it."""
 

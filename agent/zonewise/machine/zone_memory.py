@@ -194,14 +194,16 @@ def _bytes(read: Reader, path: str, needed: str) -> int | None:
     return None
 
 
-def tiers_of_nodes(read: Reader) -> dict[int, int]:
-    """Return the kernel's memory tier by node; none before Linux 6.1."""
+def tiers_of_nodes(read: Reader, memory: Mapping[int, int]) -> dict[int, int]:
+    """Return the kernel's memory tier by node; none before Linux 6.1, and none of a node without memory."""
     found: dict[int, int] = {}
     for name in read.names(TIERS):
         if match := _TIER.fullmatch(name):
             path = f"{TIERS}/{name}/nodelist"
-            for node in read.cpus(path, needed=f"who is in memory tier {match[1]}") or ():
+            for node in read.cpus(path) or ():
                 if node < MAX_NODES:
                     found[node] = int(match[1])
                     read.source(f"zones.{node}.tier", path, node, "the tier whose nodelist names it")
+    if found and (without := [node for node, size in memory.items() if size and node not in found]):
+        read.problem(TIERS, f"names no tier of nodes {without}", "their tier is unknown")
     return found

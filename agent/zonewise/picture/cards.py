@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise.picture.boxes import Device
-from zonewise.picture.phrases import core_count, device_name, device_text
+from zonewise.picture.phrases import caches_text, core_count, cpus_text, device_name, device_text
 from zonewise.picture.shapes import (
     At,
     Lines,
@@ -18,7 +18,7 @@ from zonewise.picture.shapes import (
     stacked,
     text_width,
 )
-from zonewise.picture.words import cpu_list, number_list, span
+from zonewise.picture.words import number_list, span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +53,7 @@ def core_block(cores: Cores, parents: int, width: float) -> Node:
     return stacked(
         [
             paragraph(head, width, SIZE, "bad" if cores.state else ""),
-            paragraph(_pieces(f"CPUs {cpu_list(cores.cpus)}"), width, SMALL, "dim", separator=""),
+            paragraph(_pieces(cpus_text(cores.cpus)), width, SMALL, "dim", separator=""),
             core_squares(cores.cores, cores, width),
             cache_line(cores, width),
         ],
@@ -63,9 +63,7 @@ def core_block(cores: Cores, parents: int, width: float) -> Node:
 
 def cache_line(cores: Cores, width: float) -> Node:
     """Return what caches each core has."""
-    if not cores.caches:
-        return Node(0, 0)
-    return paragraph([*cores.caches[:-1], cores.caches[-1] + " each"], width, SMALL, "dim", separator=", ")
+    return paragraph(caches_text(cores), width, SMALL, "dim", separator=", ")
 
 
 def core_squares(cores: Sequence[CpuSet], alike: Cores, width: float) -> Node:
@@ -96,8 +94,7 @@ def _square(cpus: CpuSet, alike: Cores) -> Node:
     kinds = ["core", *([alike.kind] if alike.kind else [])]
     kinds += [word for word in ("offline", "isolated") if word in alike.state]
     kinds += ["denied"] if "not allowed" in alike.state else []
-    title = f"{'CPU' if count == 1 else 'CPUs'} {cpu_list(cpus)}"
-    return Node(_CORE, _CORE, (Lines(marks, "thread"),) if count > 1 else (), " ".join(kinds), title)
+    return Node(_CORE, _CORE, (Lines(marks, "thread"),) if count > 1 else (), " ".join(kinds), cpus_text(cpus))
 
 
 def _pieces(text: str) -> list[str]:
@@ -127,7 +124,8 @@ def memory_card(memory: Memory) -> Node:
 
 def device_columns(items: Sequence[Bus | Device], columns: int) -> Node:
     """Return the devices of a zone below its stem, in so many columns of about one height."""
-    width = _card_width(items)
+    depth = max(_depth(item) for item in items)
+    width = min(max([_CARD_LEAST, *(_wanted(item) for item in items)]), _CARD_MOST) + depth * _BRANCH
     nodes = [_item(item, width) for item in items]
     total = sum(node.height + GAP for node, _ in nodes)
     split: list[list[tuple[Node, float]]] = [[]]
@@ -141,6 +139,11 @@ def device_columns(items: Sequence[Bus | Device], columns: int) -> Node:
     return in_row([_hung(part) for part in split], 2 * GAP)
 
 
+def _depth(item: Bus | Device) -> int:
+    """Return how many buses there are one in another."""
+    return 0 if isinstance(item, Device) else 1 + max(_depth(inner) for inner in item.items)
+
+
 def _hung(items: Sequence[tuple[Node, float]]) -> Node:
     """Return items below one another, joined by a stem at their left."""
     node = stacked([item for item, _ in items], GAP)
@@ -152,13 +155,13 @@ def _hung(items: Sequence[tuple[Node, float]]) -> Node:
 
 
 def _item(item: Bus | Device, width: float) -> tuple[Node, float]:
-    """Return a device or a bus with what is on it, and the height at which its branch meets it."""
+    """Return a device or a bus with what is on it, so wide, and the height at which its branch meets it."""
     if isinstance(item, Device):
         card = _card(item, width)
         return card, card.height / 2
-    label = paragraph(item.names, width + _BRANCH - 12, SMALL)
+    label = paragraph(item.names, width - 12, SMALL)
     head = Node(label.width + 12, label.height + 4, (At(6, 2, label),), "bus")
-    hung = _hung([_item(inner, width) for inner in item.items])
+    hung = _hung([_item(inner, width - _BRANCH) for inner in item.items])
     reach = Lines(((_STEM, head.height, _STEM, head.height + 5),), "stem")
     body = Node(hung.width, hung.height, hung.parts)
     node = Node(
@@ -167,10 +170,6 @@ def _item(item: Bus | Device, width: float) -> tuple[Node, float]:
         (At(0, 0, head), reach, At(0, head.height + 5, body)),
     )
     return node, head.height / 2
-
-
-def _card_width(items: Sequence[Bus | Device]) -> float:
-    return min(max([_CARD_LEAST, *(_wanted(item) for item in items)]), _CARD_MOST)
 
 
 def _wanted(item: Bus | Device) -> float:

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.picture.boxes import Device
-from zonewise.picture.words import clean, counted, generation, size, span, speed
+from zonewise.picture.words import counted, generation, size, span, speed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,7 +44,7 @@ class GpuNames:
 
     def of(self, address: str | None) -> str:
         """Return the name of the GPU at an address; the address itself where there is none."""
-        return self._names.get(address) or clean(address or "unknown")
+        return self._names.get(address) or (address or "unknown")
 
     def several(self, addresses: Sequence[str | None]) -> str:
         """Return the names of several in a row: "GPU0..GPU3", "GPU0, GPU2"."""
@@ -80,7 +80,7 @@ class Inventory:
         """Return a device with what its PCI function adds to it."""
         function = self.functions.get(address or "")
         if function is None:
-            return Found(device._replace(addresses=(clean(address),) if address else ()), zone, None)
+            return Found(device._replace(addresses=(address,) if address else ()), zone, None)
         count = max(self.virtual[function.address], (function.sriov.enabled or 0) if function.sriov else 0)
         link = _link(function.link) if function.link else None
         narrow = (f"link degraded to x{function.link.width}",) if function.link and _degraded(function.link) else ()
@@ -139,8 +139,8 @@ def _gpus(machine: Machine, inventory: Inventory) -> Iterator[Found]:
 def gpu_model(gpu: Gpu) -> str:
     """Return the model of a GPU, or but its vendor where the driver tells none."""
     if gpu.model:
-        return clean(gpu.model)
-    return f"{_VENDORS.get(gpu.vendor, clean(gpu.vendor))} GPU"
+        return gpu.model
+    return f"{_VENDORS.get(gpu.vendor, gpu.vendor)} GPU"
 
 
 def _gpu_what(gpu: Gpu, function: PciFunction | None) -> str:
@@ -152,22 +152,22 @@ def _gpu_what(gpu: Gpu, function: PciFunction | None) -> str:
 
 def _gpu_notes(gpu: Gpu) -> tuple[str, ...]:
     mig = _mig(gpu.mig) if gpu.mig and gpu.mig.enabled else ""
-    partition = f"partition {clean(gpu.partition)}" if gpu.partition else ""
-    driver = f"driver {clean(gpu.driver)}" if gpu.driver and gpu.driver.startswith("vfio") else ""
+    partition = f"partition {gpu.partition}" if gpu.partition else ""
+    driver = f"driver {gpu.driver}" if gpu.driver and gpu.driver.startswith("vfio") else ""
     return tuple(note for note in (mig, partition, gpu.virtualization or "", driver) if note)
 
 
 def _mig(mig: Mig) -> str:
-    profiles = Counter(clean(instance.profile or "unknown profile") for instance in mig.instances)
+    profiles = Counter(instance.profile or "unknown profile" for instance in mig.instances)
     return "MIG " + (", ".join(f"{number} × {profile}" for profile, number in profiles.items()) or "without instances")
 
 
 def _warnings(gpu: Gpu) -> Iterator[str]:
     """Yield what is wrong with a GPU now."""
     if gpu.state:
-        yield clean(gpu.state)
+        yield gpu.state
     if gpu.fabric:
-        yield from (f"NVLink fabric: {clean(fault)}" for fault in gpu.fabric.faults or ())
+        yield from (f"NVLink fabric: {fault}" for fault in gpu.fabric.faults or ())
     if gpu.health:
         yield from _health_warnings(gpu.health)
 
@@ -182,9 +182,9 @@ def _health_warnings(health: Health) -> Iterator[str]:
     }
     yield from (text for text, flag in flags.items() if flag)
     if health.recovery_action not in (None, "none"):
-        yield f"needs: {clean(health.recovery_action or '')}"
-    yield from (clean(reason) for reason in health.throttle_reasons or () if reason.startswith("hw"))
-    yield from (clean(fault) for fault in health.faults)
+        yield f"needs: {health.recovery_action}"
+    yield from (reason for reason in health.throttle_reasons or () if reason.startswith("hw"))
+    yield from health.faults
 
 
 # --- network
@@ -198,12 +198,12 @@ def _network(machine: Machine, inventory: Inventory) -> Iterator[Found]:
     shown: set[str] = set()
     for nic in machine.nics:
         own = rdma.get(nic.rdma or "")
-        shown |= {own.name} if own else set()
         if nic.virtual or inventory.is_virtual(nic.address, nic.physical_function):
             continue
-        names = (clean(own.name) if own else "", clean(nic.name) if nic.presence == "netdev" else "")
+        shown |= {own.name} if own else set()
+        names = (own.name if own else "", nic.name if nic.presence == "netdev" else "")
         name = "/".join(filter(None, names)) or "network"
-        notes = () if nic.presence == "netdev" or own else (_PRESENCES.get(nic.presence, clean(nic.presence)),)
+        notes = () if nic.presence == "netdev" or own else (_PRESENCES.get(nic.presence, nic.presence),)
         function = inventory.functions.get(nic.address or "")
         unseen = _ids(function.vendor, function.device) if function and notes else ""
         what = unseen or _nic_what(nic, own)
@@ -212,35 +212,35 @@ def _network(machine: Machine, inventory: Inventory) -> Iterator[Found]:
     for name, own in rdma.items():
         if name in shown or own.address is None or inventory.is_virtual(own.address):
             continue
-        device = Device("network", (clean(name),), (), _rdma_what(own), _rdma_state(own))
+        device = Device("network", (name,), (), _rdma_what(own), _rdma_state(own))
         yield inventory.found(device, own.address, own.zone)
 
 
 def _nic_what(nic: Nic, rdma: RdmaDevice | None) -> str:
     if nic.speed_mbps and nic.speed_mbps > 0:
-        return f"{clean(nic.link_layer or 'network')} {speed(nic.speed_mbps)}"
+        return f"{nic.link_layer or 'network'} {speed(nic.speed_mbps)}"
     if rdma and any(port.rate_gbps for port in rdma.ports):
         return _rdma_what(rdma)
-    return clean(nic.link_layer or "network")
+    return nic.link_layer or "network"
 
 
 def _nic_state(nic: Nic, rdma: RdmaDevice | None) -> str | None:
     ports = [port for port in rdma.ports if nic.rdma_port in (None, port.number)] if rdma else []
-    bad = [port.state for port in ports if port.state not in (None, "ACTIVE")]
+    bad = [port.state for port in ports if port.state and port.state != "ACTIVE"]
     if bad and nic.state == "up":
-        return f"port {clean(bad[0] or '').lower()}"
-    return clean(nic.state) if nic.state and nic.state != "unknown" else None
+        return f"port {bad[0].lower()}"
+    return nic.state if nic.state and nic.state != "unknown" else None
 
 
 def _rdma_what(device: RdmaDevice) -> str:
     layers = sorted({port.link_layer for port in device.ports if port.link_layer})
     rates = sorted({port.rate_gbps for port in device.ports if port.rate_gbps})
-    layer = clean("/".join(layers)) or "RDMA"
+    layer = "/".join(layers) or "RDMA"
     return f"{layer} {'/'.join(f'{rate:g}' for rate in rates)} Gb/s" if rates else layer
 
 
 def _rdma_state(device: RdmaDevice) -> str | None:
-    states = sorted({clean(port.state).lower() for port in device.ports if port.state})
+    states = sorted({port.state.lower() for port in device.ports if port.state})
     return "/".join(states) or None
 
 
@@ -251,9 +251,9 @@ def _storage(machine: Machine, inventory: Inventory) -> Iterator[Found]:
     for drive in machine.block_devices:
         if inventory.is_virtual(drive.address):
             continue
-        kind = {"nvme": "NVMe", "scsi": "SCSI", None: "disk"}.get(drive.transport, clean(drive.transport or ""))
+        kind = {"nvme": "NVMe", "scsi": "SCSI", None: "disk"}.get(drive.transport, drive.transport)
         amount = f" {size(drive.size)}" if drive.size else ""
-        device = Device("storage", (clean(drive.name),), (), f"{kind}{amount}")
+        device = Device("storage", (drive.name,), (), f"{kind}{amount}")
         yield inventory.found(device, drive.address, drive.zone)
 
 
@@ -262,16 +262,16 @@ def _accelerators(machine: Machine, inventory: Inventory) -> Iterator[Found]:
         if inventory.is_virtual(one.address):
             continue
         ids = "" if one.kind in _NAMED_KINDS else _ids(one.vendor, one.device)
-        device = Device("accelerator", (clean(one.name),), (), f"{clean(one.kind)} {ids}".strip())
+        device = Device("accelerator", (one.name,), (), f"{one.kind} {ids}".strip())
         yield inventory.found(device, one.address, one.zone)
     zones_made = {zone.device for zone in machine.zones}
     for dax in machine.dax_devices:
         if dax.name in zones_made:
             continue  # shown as the zone that it has become
-        medium = clean(dax.medium or "") or ("CXL" if dax.cxl else "memory")
+        medium = dax.medium or ("CXL" if dax.cxl else "memory")
         what = " ".join(filter(None, (medium, size(dax.size) if dax.size else "", "DAX")))
         zone = dax.zone if dax.numa_node is None else dax.numa_node
-        yield inventory.found(Device("memory", (clean(dax.name),), (), what), None, zone)
+        yield inventory.found(Device("memory", (dax.name,), (), what), None, zone)
 
 
 def _driverless(machine: Machine, inventory: Inventory, shown: set[str]) -> Iterator[Found]:
@@ -279,11 +279,11 @@ def _driverless(machine: Machine, inventory: Inventory, shown: set[str]) -> Iter
     for function in machine.pci:
         if function.pci_class != _NVME or function.address in shown or inventory.is_virtual(function.address):
             continue
-        driver = f"driver {clean(function.driver)}" if function.driver else "no driver"
+        driver = f"driver {function.driver}" if function.driver else "no driver"
         what = f"NVMe {_ids(function.vendor, function.device)}".strip()
         yield inventory.found(Device("storage", ("nvme",), (), what, notes=(driver,)), function.address, function.zone)
 
 
 def _ids(vendor: str | None, device: str | None) -> str:
     """Write the PCI ids of a device of which nobody tells a name."""
-    return clean(f"{vendor}:{device}") if vendor and device else ""
+    return f"{vendor}:{device}" if vendor and device else ""

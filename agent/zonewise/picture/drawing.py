@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.picture.boxes import Box, Cores
@@ -17,9 +18,8 @@ from zonewise.picture.cards import (
     device_columns,
     memory_card,
 )
-from zonewise.picture.phrases import box_title, core_count
+from zonewise.picture.phrases import box_title, core_count, cpus_text
 from zonewise.picture.shapes import Node, best_shaped, in_grid, in_row, padded, paragraph, stacked, written
-from zonewise.picture.words import cpu_list
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,11 +54,14 @@ def best_drawing(picture: Layout, least: float) -> Node:
     devices = max([len(picture.devices), *(_most_devices(box) for box in outer)])
     caches = max((_most_children(box, caches=True) for box in outer), default=1)
     inner = max((_most_children(box, caches=False) for box in outer), default=1)
-    most = _Columns(devices, caches, inner, len(outer))
-    columns, best = _Columns(1, 1, 1, 1), _Drawer(_Columns(1, 1, 1, 1)).body(picture, least)
-    for place in (3, 2, 1, 0, 3, 2):  # one number after the other, the outermost first; trying all ways takes seconds
-        for number in range(1, min(most[place], _MOST_COLUMNS) + 1):
-            tried = columns._replace(**{columns._fields[place]: number})
+    most = [max(min(count, _MOST_COLUMNS), 1) for count in (devices, caches, inner, len(outer))]
+    columns = _Columns(1, 1, 1, 1)
+    best = _Drawer(columns).body(picture, least)
+    # boxes and boxes in boxes together, then the others by themselves: trying all ways at once takes seconds
+    for fields in (("outer", "inner"), ("caches",), ("devices",), ("outer", "inner")):
+        ranges = [range(1, most[_Columns._fields.index(field)] + 1) for field in fields]
+        for numbers in product(*ranges):
+            tried = columns._replace(**dict(zip(fields, numbers, strict=True)))
             body = best if tried == columns else _Drawer(tried).body(picture, least)
             if _cost(body) < _cost(best):
                 columns, best = tried, body
@@ -117,8 +120,10 @@ class _Drawer:
         inner = 0 if box.devices else max(least - 2 * padding, title.width)
         caches = any(rect_kind(child) == "cache" for child in _boxes(box.children))
         abreast = self._columns.caches if caches else self._columns.inner
+        memories = _memory_cards(box.memories)
+        inner = max([inner, *(card.width for card in memories)])
         boxes = self._children(box.children, len(box.members), abreast, width, inner)
-        content = stacked([boxes, *_memory_cards(box.memories)], GAP)
+        content = stacked([boxes, *memories], GAP)
         if box.devices:
             content = in_row([content, device_columns(box.devices, self._columns.devices)], 2 * GAP)
         node = padded(stacked([title, details, content], 4), padding, rect_kind(box))
@@ -168,7 +173,9 @@ def _cache_group(box: Box, width: float, least: float) -> Node | None:
         _member(only._replace(cores=only.cores[start : start + count]), width, several=len(box.members) > 1)
         for start in starts
     ]
-    grid = best_shaped((in_grid(members, columns, 5) for columns in range(1, len(members) + 1)), _RATIO)
+    grids = [in_grid(members, columns, 5) for columns in range(1, len(members) + 1)]
+    fitting = [grid for grid in grids if grid.width <= least - 2 * _CACHE_PAD]
+    grid = min(fitting, key=lambda grid: grid.height) if fitting else best_shaped(grids, _RATIO)
     each = " each" if len(box.members) > 1 else ""
     head = paragraph([core_count(only, len(box.members)) + each, *only.state], TEXT_WIDTH, SIZE)
     details = paragraph(box.details, TEXT_WIDTH, SMALL, "dim")
@@ -177,6 +184,6 @@ def _cache_group(box: Box, width: float, least: float) -> Node | None:
 
 
 def _member(cores: Cores, width: float, *, several: bool) -> Node:
-    name = written(f"CPUs {cpu_list(cores.cpus)}", SMALL, "dim")
+    name = written(cpus_text(cores.cpus), SMALL, "dim")
     body = stacked([name, core_squares(cores.cores, cores, width)], 2)
     return padded(body, _MEMBER_PAD, "member") if several else body

@@ -13,7 +13,7 @@ from zonewise.picture.devices import GpuNames, found_devices
 from zonewise.picture.fold import folded
 from zonewise.picture.nest import Grouped, Nested, left_over, nest
 from zonewise.picture.summary import distances, facts, notes, title
-from zonewise.picture.words import cache_name, clean, cpu_list, model_name, size
+from zonewise.picture.words import cache_name, cleaned, cpu_list, model_name, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -45,14 +45,16 @@ def layout(machine: Machine) -> Layout:
     boxes = [_box(machine, sorter, placed, node) for node in tree]
     loose = sorter.cores(left_over(everything, tree))
     devices = [found.device for held in placed.devices.values() for found in held]
-    return Layout(
-        title=title(machine),
-        facts=facts(machine),
-        boxes=(*folded(boxes), *loose),
-        memories=_memories(machine, placed.memories.get(None, ()), placed=False),
-        devices=arranged(placed.devices.get(None, ())),
-        distances=distances(machine),
-        notes=notes(machine, devices),
+    return cleaned(
+        Layout(
+            title=title(machine),
+            facts=facts(machine),
+            boxes=(*folded(boxes), *loose),
+            memories=_memories(machine, placed.memories.get(None, ()), placed=False),
+            devices=arranged(placed.devices.get(None, ())),
+            distances=distances(machine),
+            notes=notes(machine, devices),
+        )
     )
 
 
@@ -123,7 +125,7 @@ def _memories(machine: Machine, zones: Iterable[Zone], *, placed: bool = True) -
 def _memory_facts(zone: Zone, names: GpuNames) -> tuple[str, ...]:
     kind = "kept for a GPU" if zone.kind == "device" else ""
     if zone.device:
-        kind = f"memory of {names.of(zone.device)}" if zone.kind == "device" else clean(zone.device)
+        kind = f"memory of {names.of(zone.device)}" if zone.kind == "device" else zone.device
     access = zone.accesses[0] if zone.accesses else None
     return tuple(
         phrase
@@ -145,12 +147,12 @@ def _bandwidth(megabytes: int | None) -> str:
 def _amount(zone: Zone) -> str:
     if zone.memory is None:
         return "memory unknown"
-    medium = "" if zone.medium in (None, "DRAM", "GPU") else f" {clean(zone.medium)}"
+    medium = "" if zone.medium in (None, "DRAM", "GPU") else f" {zone.medium}"
     return f"{size(zone.memory)}{medium}" if zone.memory else _EMPTY
 
 
 def _zone_details(zone: Zone) -> tuple[str, ...]:
-    pages = [f"{count} × {clean(kind)}B" for kind, count in zone.hugepages.items() if count]
+    pages = [f"{count} × {kind}B" for kind, count in zone.hugepages.items() if count]
     caches = [size(cache.size) for cache in zone.side_caches if cache.size]
     return (
         *((f"huge pages {', '.join(pages)}",) if pages else ()),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.picture.canvas import clip, pad, painted, width_of, wrapped
 from zonewise.picture.devices import found_devices
-from zonewise.picture.words import cpu_list, span
+from zonewise.picture.words import cleaned, cpu_list, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -74,7 +74,7 @@ def render_matrix(machine: Machine, width: int) -> str:
     The functions of one device are one row. What does not fit beside one another is below in further blocks; of more
     than 40 devices those that have the same relations to all others share a row.
     """
-    rows = _rows(machine)
+    rows = cleaned(_rows(machine))
     if not rows:
         return "No devices with a PCI address."
     relations = _Relations(machine)
@@ -89,14 +89,14 @@ def render_matrix(machine: Machine, width: int) -> str:
 # --- rows
 
 
-def _rows(machine: Machine) -> list[_Row]:
+def _rows(machine: Machine) -> tuple[_Row, ...]:
     slots: dict[str, list[Found]] = {}
     for found in found_devices(machine):
         if found.function and found.device.kind in _KINDS:
             slots.setdefault(found.function.address.rpartition(".")[0], []).append(found)
     zones = {zone.id: cpu_list(zone.cpus) for zone in machine.zones}
     rows = [_row(functions, zones) for functions in slots.values()]
-    return sorted(rows, key=lambda row: _KINDS.index(row.kind))
+    return tuple(sorted(rows, key=lambda row: _KINDS.index(row.kind)))
 
 
 def _row(functions: Sequence[Found], zones: dict[int, str]) -> _Row:
@@ -128,7 +128,7 @@ def _short(name: str) -> str:
     return match[1] if match else name
 
 
-def _folded(rows: Sequence[_Row], relations: _Relations) -> list[_Row]:
+def _folded(rows: Sequence[_Row], relations: _Relations) -> tuple[_Row, ...]:
     """Return the rows with those of equal relations as one: two devices are equal where every third sees no difference.
 
     That is an equivalence, and all members of a class have one relation among themselves.
@@ -141,7 +141,7 @@ def _folded(rows: Sequence[_Row], relations: _Relations) -> list[_Row]:
                 break
         else:
             classes.append([row])
-    return [_class_row(same, relations) for same in classes]
+    return tuple(_class_row(same, relations) for same in classes)
 
 
 def _equal(a: _Row, b: _Row, rows: Sequence[_Row], relations: _Relations) -> bool:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from zonewise.picture.boxes import Box, Cores, Device, Label, Memory
     from zonewise.picture.canvas import Span
+    from zonewise.topology.cpuset import CpuSet
 
 _MOST_SETS = 16  # CPU sets of folded boxes listed one by one; of more only the union is told
 _LONGEST_NUMBERS = 24  # characters; ids that firmware scatters so that they make a longer list tell nobody anything
@@ -57,6 +58,18 @@ def core_count(cores: Cores, parents: int = 1) -> str:
     return counted(number, f"{kind}core") + (f" × {threads} threads" if threads > 1 else "")
 
 
+def cpus_text(cpus: CpuSet) -> str:
+    """Write "CPU 0" or "CPUs 0-3"."""
+    return f"{'CPU' if len(cpus) == 1 else 'CPUs'} {cpu_list(cpus)}"
+
+
+def caches_text(cores: Cores) -> tuple[str, ...]:
+    """Return the caches that each core has for itself, the last one with "each" where there are several cores."""
+    if not cores.caches or len(cores.cores) == 1:
+        return cores.caches
+    return (*cores.caches[:-1], f"{cores.caches[-1]} each")
+
+
 def core_phrases(cores: Cores, parents: int) -> Iterator[Span]:
     """Yield what there is to say about equal cores in one box, or in each of several equal ones."""
     yield "", core_count(cores, parents) + (" each" if parents > 1 else "")
@@ -65,9 +78,9 @@ def core_phrases(cores: Cores, parents: int) -> Iterator[Span]:
         sets = [cores._replace(cores=cores.cores[start : start + size]) for start in range(0, len(cores.cores), size)]
         yield "cpus", "CPUs " + " | ".join(cpu_list(one.cpus) for one in sets)
     else:
-        yield "cpus", f"{'CPU' if len(cores.cpus) == 1 else 'CPUs'} {cpu_list(cores.cpus)}"
+        yield "cpus", cpus_text(cores.cpus)
     if cores.caches:
-        yield "dim", ", ".join(cores.caches) + (" each" if len(cores.cores) > 1 else "")
+        yield "dim", ", ".join(caches_text(cores))
     if cores.state:
         yield "bad", ", ".join(cores.state)
 

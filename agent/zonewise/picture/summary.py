@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zonewise.picture.cores import cpus_in_state
 from zonewise.picture.devices import GpuNames, gpu_model
-from zonewise.picture.words import clean, counted, cpu_list, model_name, size
+from zonewise.picture.words import counted, cpu_list, model_name, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,8 +22,8 @@ _MOST_DISTANCES = 16  # zones; a larger table fits no screen, and `-o json` has 
 
 def title(machine: Machine) -> tuple[str, ...]:
     """Return the product, or what stands for it, and the host name if known."""
-    product = clean(machine.product or "") or (model_name(machine.model.name) if machine.model.name else "")
-    return tuple(text for text in (product or "unknown product", clean(machine.hostname or "")) if text)
+    model = model_name(machine.model.name) if machine.model.name else "unknown product"
+    return tuple(text for text in (machine.product or model, machine.hostname) if text)
 
 
 def facts(machine: Machine) -> tuple[tuple[str, ...], ...]:
@@ -34,10 +34,10 @@ def facts(machine: Machine) -> tuple[tuple[str, ...], ...]:
 
 def _system(machine: Machine) -> tuple[str, ...]:
     virtual = machine.virtualization
-    guest = f"{clean(virtual.hypervisor or 'unknown')} guest" if virtual.guest else ""
-    container = f"in a container ({clean(virtual.container)})" if virtual.container else ""
-    kernel = f"Linux {clean(machine.kernel.release)}" if machine.kernel.release else ""
-    return tuple(text for text in (clean(machine.architecture or ""), kernel, guest, container) if text)
+    guest = f"{virtual.hypervisor or 'unknown'} guest" if virtual.guest else ""
+    container = f"in a container ({virtual.container})" if virtual.container else ""
+    kernel = f"Linux {machine.kernel.release}" if machine.kernel.release else ""
+    return tuple(text for text in (machine.architecture, kernel, guest, container) if text)
 
 
 def _processors(machine: Machine) -> tuple[str, ...]:
@@ -177,7 +177,7 @@ def _fabrics(machine: Machine) -> Iterator[str]:
     alike: dict[tuple[str, int | None], int] = {}
     for gpu in machine.gpus:
         if gpu.fabric and gpu.fabric.attached and gpu.fabric.cluster_uuid:
-            key = (clean(gpu.fabric.cluster_uuid), gpu.fabric.clique)
+            key = (gpu.fabric.cluster_uuid, gpu.fabric.clique)
             alike[key] = alike.get(key, 0) + 1
     for (uuid, clique), count in alike.items():
         yield f"NVLink domain {uuid}, clique {clique}: {counted(count, 'GPU')} of this machine"

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from zonewise.picture.canvas import Line, Span
 
 _GAP = 2
+_USUAL_NAME = 20  # columns; a device with a longer name has a line for the name alone where the width is short
+_LONGEST_NAME = 30
 
 
 class _Row(NamedTuple):
@@ -36,49 +38,54 @@ class DeviceTable:
     def __init__(self, items: Sequence[Bus | Device]) -> None:
         self._rows = [row for item in items for row in _top_rows(item)]
         devices = [row for row in self._rows if row.what]
-        self._name = max((len(row.prefix) + width_of(row.name[1]) for row in devices), default=0)
+        names = [_name_width(row) for row in devices]
+        self._name = max(names, default=0)
+        self._usual_name = max((width for width in names if width <= _USUAL_NAME), default=0)
         self._what = max((width_of(row.what) for row in devices), default=0)
         self._link = max((len(row.link) for row in devices), default=0)
         self._address = max((len(row.address) for row in devices), default=0)
-        self._buses = max((len(row.prefix) + width_of(row.name[1]) for row in self._rows if not row.what), default=0)
+        self._buses = max((_name_width(row) for row in self._rows if not row.what), default=0)
 
     @property
     def least(self) -> int:
-        """The columns that are needed for all but the addresses."""
-        return max(self._name + _GAP + self._what + (_GAP + self._link if self._link else 0), self._buses)
+        """The columns in which all but a device with a very long name stand in one line, without their addresses."""
+        return max(self._without_address(self._usual_name), self._buses, min(self._name, _LONGEST_NAME))
 
     @property
     def natural(self) -> int:
         """The columns in which everything stands in one line."""
         remarks = max((sum(width_of(text) + _GAP for _, text in row.remarks) for row in self._rows), default=0)
-        return max(self._with_address + remarks, self._buses)
+        return max(self._with_address(self._name) + remarks, self._buses)
 
-    @property
-    def _with_address(self) -> int:
-        link = _GAP + self._link if self._link else 0
-        return self._name + _GAP + self._what + link + (_GAP + self._address if self._address else 0)
+    def _without_address(self, name: int) -> int:
+        return name + _GAP + self._what + (_GAP + self._link if self._link else 0)
+
+    def _with_address(self, name: int) -> int:
+        return self._without_address(name) + (_GAP + self._address if self._address else 0)
 
     def lines(self, width: int) -> list[Line]:
         """Return the lines in so many columns."""
-        return [line for row in self._rows for line in self._laid(row, width)]
+        name = self._name if self._without_address(self._name) <= width else self._usual_name
+        return [line for row in self._rows for line in self._laid(row, width, name)]
 
-    def _laid(self, row: _Row, width: int) -> Iterator[Line]:
+    def _laid(self, row: _Row, width: int, name: int) -> Iterator[Line]:
         if not row.what:
             yield clip((("bus", row.prefix), row.name), width)
             return
-        if width < self.least:
+        if _name_width(row) > name or self._without_address(name) > width:
             yield from _flowing(row, width)
             return
-        cells: list[Line] = [
-            pad((("bus", row.prefix), row.name), self._name),
-            pad((("", row.what),), self._what),
-        ]
+        cells: list[Line] = [pad((("bus", row.prefix), row.name), name), pad((("", row.what),), self._what)]
         if self._link:
             cells.append(pad((("", row.link),), self._link))
-        if self._address and width >= self._with_address:
+        if self._address and width >= self._with_address(name):
             cells.append(pad((("dim", row.address),), self._address))
         line: Line = tuple(span for cell in cells for span in (*cell, ("", " " * _GAP)))[:-1]
         yield from _with_remarks(line, row, width)
+
+
+def _name_width(row: _Row) -> int:
+    return len(row.prefix) + width_of(row.name[1])
 
 
 def _with_remarks(line: Line, row: _Row, width: int) -> Iterator[Line]:

@@ -142,6 +142,8 @@ def _grid(boxes: Sequence[Box], width: int, widest: int) -> list[Line]:
     columns = -(-len(boxes) // -(-len(boxes) // fitting))
     whole = width if not widest else min(width, columns * (widest + _GAP) - _GAP)
     each, rest = divmod(whole + _GAP, columns)
+    if widest:
+        rest = 0  # the outermost boxes are of one width, inner ones fill theirs
     widths = [each - _GAP + (place < rest) for place in range(columns)]
     lines: list[Line] = []
     for start in range(0, len(boxes), columns):

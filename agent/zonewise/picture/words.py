@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from zonewise.machine.model.cpu import Cache
     from zonewise.topology.cpuset import CpuSet
+
+T = TypeVar("T")
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _TRADE_MARKS = re.compile(r"\((?:R|TM|C)\)|®|™|\bCPU\b|\bProcessor\b|\b\d+-Core\b|@.*$", re.IGNORECASE)
@@ -80,6 +82,17 @@ def clean(text: str) -> str:
     if not text.isprintable():
         text = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
     return " ".join(text.split())
+
+
+def cleaned(value: T) -> T:
+    """Return a text, or tuples of any depth with texts in them, with every text clean."""
+    if isinstance(value, str):
+        return cast("T", clean(value))
+    if not isinstance(value, tuple):
+        return value
+    held = cast("tuple[object, ...]", value)
+    make: Callable[[list[object]], object] = getattr(held, "_make", tuple)  # named tuples are made by _make
+    return cast("T", make([cleaned(part) for part in held]))
 
 
 def model_name(name: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,8 +25,10 @@ from support.cpu_trees import (
 from support.damage import DELETE, Damage
 from support.trees import SERVER, Contents, Shape, machine_tree
 from zonewise.machine.collectors import caches, cpus, topology
-from zonewise.machine.model.cpu import Cache
 from zonewise.topology.cpuset import CpuSet
+
+if TYPE_CHECKING:
+    from zonewise.machine.model.cpu import Cache
 
 ONLY = (cpus.COLLECTOR, caches.COLLECTOR)
 WITH_CORES = (cpus.COLLECTOR, topology.COLLECTOR, caches.COLLECTOR)
@@ -180,6 +184,15 @@ def test_level_and_type_are_told_by_fellows(name: str, damage: Damage) -> None:
     assert {(problem.path, problem.used) for problem in machine.problems} == {
         (f"/{index(0, 0, name)}", f"/{index(1, 0, name)}")
     }
+
+
+@pytest.mark.parametrize("name", ["level", "type"])
+def test_levels_or_types_that_no_cache_has(name: str) -> None:
+    """A cache of which nobody tells level or type cannot be listed; said once for each index, and not for each CPU."""
+    tree = {path: content for path, content in quad().items() if not path.endswith(f"index2/{name}")}
+    machine = found(tree, ONLY)
+    assert machine.caches == tuple(cache for cache in QUAD if cache.level != 2)
+    assert paths(machine.problems) == [index(0, 2, name)]
 
 
 def test_a_lost_size() -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from support.cpu_trees import cpuset, line, reader
-from support.trees import Contents
 from zonewise.machine.cgroup import FACT, allowed_cpus, cpus_allowed_line
 from zonewise.machine.files import MemoryFiles
 from zonewise.machine.reader import Reader
+
+if TYPE_CHECKING:
+    from support.trees import Contents
 
 ONLINE = cpuset("0-15")
 V2_MOUNT = b"sysfs /sys sysfs rw 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw,nsdelegate 0 0\n"

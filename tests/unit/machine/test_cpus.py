@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from support.cpu_trees import CPU, bare_tree, cpuinfo, cpuset, found, healthy, line, paths, scan
 from support.damage import DELETE, Damage
-from support.trees import Contents
 from zonewise.machine.collectors.cpus import COLLECTOR
 from zonewise.machine.discover import Scanner
 from zonewise.machine.files import MemoryFiles
 from zonewise.machine.model.cpu import Cpus
 from zonewise.topology.cpuset import EMPTY
+
+if TYPE_CHECKING:
+    from support.trees import Contents
 
 ONLY = (COLLECTOR,)
 
@@ -108,6 +112,22 @@ def test_old_kernels_damaged(content: bytes) -> None:
     machine = found(tree, ONLY, damages)
     assert (str(machine.cpus.online), str(machine.cpus.offline)) == ("0-1", "2")
     assert paths(machine.problems) == list(damages)
+
+
+def test_old_kernels_and_a_cpu_that_says_nothing() -> None:
+    """With neither a word nor a topology, unlike all others, a CPU does not count as online, and that is said."""
+    tree = {path: content for path, content in old_tree({0: None, 1: None}).items() if "cpu1/topology" not in path}
+    machine = found(tree, ONLY)
+    assert (str(machine.cpus.online), str(machine.cpus.offline)) == ("0", "1")
+    assert paths(machine.problems) == [f"{CPU}/cpu1/online"]
+
+
+def test_lists_without_directories() -> None:
+    """Lists alone tell the CPUs too; that no directory is left is said."""
+    tree = {path: content for path, content in bare_tree("0-3").items() if "/cpu/cpu" not in path}
+    machine = found(tree, ONLY)
+    assert machine.cpus.online == cpuset("0-3")
+    assert paths(machine.problems) == [CPU]
 
 
 def test_only_cpuinfo() -> None:
@@ -212,7 +232,7 @@ def test_what_makes_a_rescan(change: Contents, again: str) -> None:
     scanner = Scanner(files, collectors=ONLY)
     scanner.scan()
     for path, content in change.items():
-        files._add(path, content or b"")  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
+        files._add(path, content or b"")  # pyright: ignore[reportPrivateUsage]
     assert scanner.scan().runs[0].outcome == again
 
 
@@ -221,7 +241,7 @@ def test_a_rescan_of_an_old_kernel() -> None:
     files = MemoryFiles(old_tree({0: None, 1: "1"}).items())
     scanner = Scanner(files, collectors=ONLY)
     assert scanner.scan().machine.cpus.online == cpuset("0-1")
-    files._add(f"{CPU}/cpu1/online", b"0\n")  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
+    files._add(f"{CPU}/cpu1/online", b"0\n")  # pyright: ignore[reportPrivateUsage]
     assert scanner.scan().machine.cpus.online == cpuset("0")
 
 

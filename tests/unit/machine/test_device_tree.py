@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from support.cpu_trees import CPU, add_cache, bare_tree, cpuset, healthy, line, paths, reader
 from support.damage import DELETE, Damage, Damaged
-from support.trees import Contents
 from zonewise.machine.collectors import caches, cpus
 from zonewise.machine.device_tree import ROOTS, device_tree_caches
 from zonewise.machine.files import MemoryFiles
 from zonewise.machine.model.cpu import Cache
 from zonewise.machine.reader import Reader
+
+if TYPE_CHECKING:
+    from support.trees import Contents
 
 ONLINE = cpuset("0-7")
 
@@ -55,7 +59,7 @@ def test_levels_hang_off_each_other(root: str, handle: str) -> None:
 
 def test_numbers_of_the_hardware() -> None:
     """The device tree counts threads as the hardware does; sysfs says which CPU of the kernel each is."""
-    physical = {f"{CPU}/cpu{cpu}/physical_id": line((cpu + 4) % 8) for cpu in range(8)}
+    physical: Contents = {f"{CPU}/cpu{cpu}/physical_id": line((cpu + 4) % 8) for cpu in range(8)}
     tree = power_tree() | physical | {f"{ROOTS[0]}/cpus/l2-cache@2000/d-cache-size": cell(1 << 20)}
     assert (2, "Unified", 1 << 20, "4-7") in rows(reader(tree))
 
@@ -78,7 +82,8 @@ def test_other_device_trees() -> None:
         "proc/device-tree/cpus/cpu@0/reg": cell(0),
         "proc/device-tree/cpus/cpu@0/next-level-cache": cell(1),
     }
-    for tree in (arm, {"x": b""}):
+    nothing: Contents = {"x": b""}
+    for tree in (arm, nothing):
         read = reader(tree)
         assert rows(read) == set()
         assert read.problems == []

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from support.cpu_trees import CPU, cpuset, line, paths, reader
 from support.damage import DELETE, Damage, Damaged, Recording
-from support.trees import Contents
 from zonewise.machine.files import MemoryFiles
 from zonewise.machine.frequencies import UNKNOWN, Limits, read_capacities, read_limits
 from zonewise.machine.reader import Reader
+
+if TYPE_CHECKING:
+    from support.trees import Contents
 
 CPUS = cpuset("0-3")
 
@@ -103,4 +107,4 @@ def test_capacities() -> None:
 
 def test_unknown() -> None:
     """Nothing known is no number."""
-    assert UNKNOWN == Limits(None, None, None)
+    assert Limits(None, None, None) == UNKNOWN

@@ -7,13 +7,14 @@ import sys
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.damage import DAMAGES, DELETE, Damage, Damaged
 from support.fake_nvml import stub_twin
 from support.gpus import DEVICES, GPUS, VERSION, Found, LiveFiles, information, pci, proc_tree, zones
 from zonewise.machine.collector import NoData, Peek
-from zonewise.machine.collectors.gpus import COLLECTOR
+from zonewise.machine.collectors.gpus import COLLECTOR, find_gpus
 from zonewise.machine.discover import Scanner
 from zonewise.machine.files import MemoryFiles
 from zonewise.machine.model.host import Kernel
@@ -21,6 +22,7 @@ from zonewise.machine.model.machine import Machine
 from zonewise.machine.nvml.collect import collect_nvml
 from zonewise.machine.nvml.facts import NvmlFacts, NvmlGpu
 from zonewise.machine.nvml.wire import CAPTURED, to_json
+from zonewise.machine.reader import Reader
 
 FIRST, SECOND = "0000:3b:00.0", "10000:3b:00.0"
 
@@ -193,6 +195,41 @@ def test_information_lost_of_one_gpu_is_said() -> None:
     assert [gpu.uuid for gpu in found.gpus] == [None, "GPU-1"]
     assert found.said(FIRST)
     assert Found(driven(FIRST), {f"{GPUS}/{FIRST}/information": b"\xff\xfe\n"}).said("is not information")
+
+
+def test_a_file_that_is_cut_gives_its_whole_lines() -> None:
+    """Half a UUID is another UUID: the line that was cut is not believed, what it and the rest told is missed."""
+    tree = proc_tree(FIRST, SECOND)
+    whole = tree[f"{GPUS}/{FIRST}/information"]
+    assert isinstance(whole, bytes)
+    tree[f"{GPUS}/{FIRST}/information"] = whole[: whole.index(b"GPU-0") + 4]
+    found = Found(driven(FIRST, SECOND), tree)
+    assert (found.gpus[0].uuid, found.gpus[0].model) == (None, "Stub S1")
+    assert found.said("is cut short")
+    assert found.said("says nothing of Bus Type, Device Minor, GPU Excluded, GPU Firmware, GPU UUID, Video BIOS")
+    tree["proc/driver/nvidia/version"] = VERSION.encode()[: VERSION.index("570") + 5]
+    assert Found(driven(FIRST), tree).gpus[0].driver_version is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_damage_to_what_the_driver_says(data: st.DataObject) -> None:
+    """Whatever happens to its files: the same GPUs, no exception, nothing made up, and what is lost is said."""
+    facts = collect_nvml(stub_twin())
+    tree = {**proc_tree(FIRST, SECOND), CAPTURED: to_json(facts).encode()}
+    functions = tuple(driven(FIRST, SECOND))
+    damages = data.draw(st.dictionaries(st.sampled_from(sorted(tree)), DAMAGES, min_size=1, max_size=3))
+    read = Reader(Damaged(MemoryFiles(tree.items()), damages))
+    machine = find_gpus(read, Machine(pci=functions, zones=zones("0-3", "4-7")), lambda: pytest.fail("asked"))
+    whole = Found(functions, tree)
+    assert [gpu.address for gpu in machine.gpus] == [FIRST, SECOND]
+    for gpu, before in zip(machine.gpus, whole.gpus, strict=True):
+        for field in ("uuid", "model", "memory", "minor", "mig", "fabric", "health", "driver_version"):
+            value = getattr(gpu, field)
+            is_deleted = damages.get(CAPTURED, Damage("")).kind == DELETE  # as if NVML had never been captured
+            assert value is not None or getattr(before, field) is None or read.problems or is_deleted
+            if field in ("memory", "mig", "fabric", "health"):
+                assert value in (None, getattr(before, field))
 
 
 # --- when NVML is asked

@@ -76,6 +76,6 @@ def test_kinds_are_disjoint_and_true(traits: dict[int, Traits]) -> None:
     members = [cpu for kind in found for cpu in kind.cpus]
     assert len(members) == len(set(members))
     assert all(traits[cpu].agrees(kind.traits) for kind in found for cpu in kind.cpus)
-    everything = {place for one in traits.values() for place in one.known()}
+    everything = frozenset(place for one in traits.values() for place in one.known())
     whole = CpuSet(cpu for cpu, one in traits.items() if one.known() == everything)
     assert whole <= CpuSet(members)

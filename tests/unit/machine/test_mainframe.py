@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from support.cpu_trees import CPU, paths, reader
-from support.trees import Contents
 from zonewise.machine.cpuinfo import parse_cpuinfo
 from zonewise.machine.mainframe import mainframe_of
 from zonewise.machine.model.cpu import Mainframe, SharedCache
+
+if TYPE_CHECKING:
+    from support.trees import Contents
 
 INFO = parse_cpuinfo(
     "vendor_id       : IBM/S390\n"
@@ -14,7 +18,7 @@ INFO = parse_cpuinfo(
     "processor 0: version = 00,  identification = 4729E7,  machine = 2964\n"
 )
 SYSINFO = (
-    b"Manufacturer:         IBM             \nType:                 2964\nModel:                703              N96\n\n"
+    b"Manufacturer:         IBM             \nType:                 2964\nModel:                703         N96\n\n"
     b"CPU Topology HW:      0 0 9 9 9 9\nCPU Topology SW:      0 0 4 2 3 8   \nCPUs Total:           96\n"
 )
 TREE: Contents = {"proc/sysinfo": SYSINFO, f"{CPU}/dispatching": b"1\n"}
@@ -52,7 +56,8 @@ def test_without_topology() -> None:
 def test_losses_are_said() -> None:
     """Files that every such machine has: their absence or noise in them is a problem, and no number is made up."""
     for content in (None, b"-1\n", b"\xff\xfe\n"):
-        tree = {path: content for path in TREE} | {"proc/uptime": b""}
+        tree: Contents = {"proc/uptime": b""}
+        tree |= dict.fromkeys(TREE, content)
         read = reader(tree)
         assert mainframe_of(read, INFO) == Mainframe("2964", shared_caches=SHARED)
         assert set(paths(read.problems)) == set(TREE)

@@ -14,6 +14,7 @@ from zonewise.topology.cpuset import EMPTY, CpuSet
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from support.trees import Contents
     from zonewise.machine.reader import Reader
 
 BOTH = Notations(("new", "old"), ("new_list", "old_list"))
@@ -120,7 +121,7 @@ def test_sets_may_reach_beyond_the_cpus_asked() -> None:
 
 def test_the_first_notation_that_can_be_read() -> None:
     """Masks before lists, newer names before older; a damaged one is replaced by the next, and said so."""
-    tree = {"d/new": b"zz\n", "d/old": mask("0-1"), "d/new_list": line("0-7"), "d/old_list": line("0-7")}
+    tree: Contents = {"d/new": b"zz\n", "d/old": mask("0-1"), "d/new_list": line("0-7"), "d/old_list": line("0-7")}
     read = reader(tree)
     assert own_set(read, "d", BOTH, 0, KNOWN) == Shared(cpuset("0-1"), "d/old")
     assert [(problem.path, problem.used) for problem in read.problems] == [("/d/new", "/d/old")]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,9 +29,15 @@ from support.views import core_sets, package_sets
 from zonewise.machine.collector import Collector
 from zonewise.machine.collectors import cpus, topology
 from zonewise.machine.model.cpu import Cluster, Die, Group, Package
-from zonewise.machine.model.machine import Machine
 from zonewise.machine.model.zone import Zone
 from zonewise.topology.cpuset import EMPTY, CpuSet
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from zonewise.machine.collector import Peek
+    from zonewise.machine.model.machine import Machine
+    from zonewise.machine.reader import Reader
 
 ONLY = (cpus.COLLECTOR, topology.COLLECTOR)
 TWO_SOCKETS = topology_tree({"0,4": 0, "1,5": 1, "2,6": 0, "3,7": 1}, {"0-1,4-5": 0, "2-3,6-7": 1})
@@ -38,7 +46,14 @@ TWO_SOCKETS = topology_tree({"0,4": 0, "1,5": 1, "2,6": 0, "3,7": 1}, {"0-1,4-5"
 def zones_collector(*zones: str) -> Collector:
     """A collector that gives zones with these CPUs."""
     made = tuple(Zone(number, cpuset(text), cpuset(text), None, {}, {}, "cpu") for number, text in enumerate(zones))
-    return Collector("zones", ("zones",), (), lambda _, machine: machine._replace(zones=made), lambda _: None)
+
+    def collect(_read: Reader, machine: Machine) -> Machine:
+        return machine._replace(zones=made)
+
+    def volatile(_peek: Peek) -> Hashable:
+        return None
+
+    return Collector("zones", ("zones",), (), collect, volatile)
 
 
 def core_ids(machine: Machine) -> list[tuple[int | None, int | None, str]]:

@@ -75,6 +75,14 @@ def test_a_virtual_function_without_its_physical_one_is_shown() -> None:
     assert device(machine._replace(nics=nics), "ens3").what == "Ethernet 10 Gb/s"
 
 
+def test_an_rdma_device_behind_a_bond_is_shown() -> None:
+    """The bond is software and left out; the adapter that it stands for is not."""
+    machine = gpu_server()
+    nics = tuple(nic for nic in machine.nics if nic.rdma != "mlx5_0")
+    bond = machine.nics[0]._replace(name="bond0", address=None, virtual=True, kind="bond", rdma="mlx5_0")
+    assert device(machine._replace(nics=(*nics, bond)), "mlx5_0").what == "InfiniBand 400 Gb/s"
+
+
 def test_software_devices_are_but_counted() -> None:
     """Bridges and the like are a number below the picture; the loopback device is nothing to tell."""
     machine = small_vm()

@@ -172,6 +172,16 @@ def test_a_degraded_link_is_marked_at_every_width() -> None:
         assert any("! link degraded to x4" in line for line in lines(gpu_server(), width))
 
 
+def test_a_long_name_does_not_take_the_columns_of_the_others() -> None:
+    """One device with a very long name gets two lines; the rest keep their columns, and the packages their places."""
+    machine = gpu_server()
+    first = machine.nics[0]._replace(name="enp39s0f0np0v1234567890")
+    shown = lines(machine._replace(nics=(first, *machine.nics[1:])), 120)
+    assert any(line.count("╭─ Package") == 2 for line in shown)
+    assert any("├ enp39s0f0np0v1234567890  Ethernet 25 Gb/s" in line for line in shown)
+    assert any("├ GPU0        NVIDIA H100 80GB HBM3  Gen5 x16" in line for line in shown)
+
+
 def test_devices_of_unknown_zone_have_a_box() -> None:
     """It bears its name honestly."""
     machine = small_vm()

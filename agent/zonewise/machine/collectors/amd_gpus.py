@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise.machine.amd_kfd import TOPOLOGY, KfdGpu, kfd_gpus, xgmi_links
+from zonewise.machine.amd_kfd import KfdGpu, kfd_gpus, xgmi_links
 from zonewise.machine.collectors.pci import DEVICES
-from zonewise.machine.drm import drm_numbers, module_version, natural_number
+from zonewise.machine.drm import KFD, drm_numbers, module_version, natural_number
 from zonewise.machine.model.gpu import Gpu, Health, Partition, XgmiPeer
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def enrich_amd(read: Reader, gpus: tuple[Gpu, ...], *, pci_is_known: bool = True
 
 def _listed(read: Reader, address: str) -> Gpu:
     read.problem(DEVICES, f"lists nothing, and the driver has a GPU at {address}", "what the driver says of it")
-    read.source(f"gpus.{address}", TOPOLOGY, address, "domain and location_id of its node")
+    read.source(f"gpus.{address}", KFD, address, "domain and location_id of its node")
     return Gpu(address, None, "amd", None, None, None, _DRIVER, None, None, None)
 
 
@@ -181,7 +181,7 @@ def _architecture(target: str | None) -> str | None:
 def _partitions(read: Reader, compute: _Compute, fact: str) -> tuple[Partition, ...]:
     if len(compute.nodes) < 2:
         return ()
-    read.source(f"{fact}.partitions", TOPOLOGY, len(compute.nodes), "its nodes: the same place, the same unique_id")
+    read.source(f"{fact}.partitions", KFD, len(compute.nodes), "its nodes: the same place, the same unique_id")
     return tuple(
         Partition(number, node.minor, node.memory, node.compute_units) for number, node in enumerate(compute.nodes)
     )

@@ -8,13 +8,13 @@ device tree.
 
 from __future__ import annotations
 
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from zonewise.machine.collector import Collector, NoData
 from zonewise.machine.device_tree import device_tree_caches
 from zonewise.machine.model.cpu import Cache
-from zonewise.machine.sharing import Notations, Shared, note_used, own_set, partition, shown
+from zonewise.machine.sharing import Notations, Shared, note_used, own_set, partition, sampled, shown
 from zonewise.topology.cpuset import CpuSet
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ _NOTATIONS = Notations(("shared_cpu_map",), ("shared_cpu_list",))
 _TYPES = ("Data", "Instruction", "Unified")
 _MAX_LEVEL = 8
 _MAX_INDEX = 64
+_MAX_ASKED = 4
+"""How many CPUs are asked for what the first does not say: more than one file may be lost, but not many."""
+
 _SPARC = (  # arch/sparc/kernel/sysfs.c
     ("l1_dcache_size", 1, "Data"),
     ("l1_icache_size", 1, "Instruction"),
@@ -69,10 +72,10 @@ class _SysfsCaches:
         self.online = cpus.online
         self.known = cpus.known()
         self.lists = {cpu: self._indexes(cpu) for cpu in cpus.online}
-        if lacking := CpuSet(cpu for cpu, indexes in self.lists.items() if not indexes and any(self.lists.values())):
+        lacking = CpuSet(cpu for cpu, indexes in self.lists.items() if not indexes)
+        if lacking and lacking != cpus.online:
             path = f"{CPU}/cpu{lacking.first()}/cache"
             read.problem(path, "is empty or missing", f"no caches of CPUs {shown(lacking)} but those of other CPUs")
-        self.files = self._files()
 
     def all(self) -> list[_Found]:
         """Return all caches, the same one once."""
@@ -90,17 +93,16 @@ class _SysfsCaches:
             self.read.problem(path, f"has a gap: {', '.join(names)[:60]}", "the caches that are there")
         return names
 
-    def _files(self) -> dict[str, frozenset[str]]:
-        """Return the names of the files that caches have, by index: on some machines no cache has a size or an id."""
-        samples = {self.online.first(), max(self.online)}
-        found: dict[str, frozenset[str]] = {}
-        for cpu in samples:
-            for index in self.lists[cpu]:
-                found[index] = found.get(index, frozenset()).union(self.read.names(_directory(cpu, index)))
-        return found
-
     def _of(self, index: str, cpus: CpuSet) -> list[_Found]:
         """Return the caches that have one index at CPUs with the same list of caches."""
+        files = sampled(
+            self.read, cpus, lambda cpu: _directory(cpu, index)
+        )  # on some machines none has a size or an id
+        for name in ("level", "type"):
+            if name not in files:
+                path = f"{_directory(cpus.first(), index)}/{name}"
+                self.read.problem(path, "is missing", f"no caches with {index} of CPUs {shown(cpus)}")
+                return []
         sets = partition(
             self.read,
             cpus,
@@ -110,16 +112,15 @@ class _SysfsCaches:
             "cache",
             within=self.online,
         )
-        return [one for shared in sets if (one := self._cache(index, cpus, shared))]
+        return [one for shared in sets if (one := self._cache(index, cpus, shared, files))]
 
-    def _cache(self, index: str, fellows: CpuSet, shared: Shared) -> _Found | None:
+    def _cache(self, index: str, fellows: CpuSet, shared: Shared, files: frozenset[str]) -> _Found | None:
         """Return a cache; level and type, if lost, as the CPUs with the same list have them at the same index."""
         sharers = shared.cpus & fellows
         level = self._told(chain(sharers, fellows), index, "level", self._level)
         kind = self._told(chain(sharers, fellows), index, "type", self._type)
         if level is None or kind is None:
             return None
-        files = self.files.get(index, frozenset())
         size = self._told(sharers, index, "size", self.read.size) if "size" in files else None
         number = self._told(sharers, index, "id", self.read.integer) if "id" in files else None
         return _Found(Cache(level, kind, size, shared.cpus, number), shared.path)
@@ -127,7 +128,7 @@ class _SysfsCaches:
     def _told(self, cpus: Iterable[int], index: str, name: str, parse: Callable[[str], T | None]) -> T | None:
         """Return what the first of the CPUs says, or the next of them where it does not say."""
         before = len(self.read.problems)
-        for cpu in cpus:
+        for cpu in islice(cpus, _MAX_ASKED):
             path = f"{_directory(cpu, index)}/{name}"
             known = len(self.read.problems)
             found = parse(path)
@@ -173,7 +174,7 @@ def _undisputed(read: Reader, found: list[_Found]) -> list[_Found]:
 
 def _sparc(read: Reader, machine: Machine) -> list[_Found]:
     """Return the caches of a sparc machine: it tells their sizes for each CPU, and the threads of a core share them."""
-    names = read.names(f"{CPU}/cpu{machine.cpus.online.first()}")
+    names = sampled(read, machine.cpus.online, lambda cpu: f"{CPU}/cpu{cpu}")
     found: list[_Found] = []
     for name, level, kind in _SPARC:
         for core in machine.cores if name in names else ():

@@ -43,13 +43,10 @@ def _collect(read: Reader, machine: Machine) -> Machine:
     found = kinds(traits)
     labels = _labels(found, machine)
     label_of = {cpu: label for kind, label in zip(found, labels, strict=True) for cpu in kind.cpus}
-    _explain(read, found, limits, capacities)
-    return machine._replace(
-        core_kinds=tuple(
-            _core_kind(kind, label, limits, capacities) for kind, label in zip(found, labels, strict=True)
-        ),
-        cores=tuple(core._replace(kind=_label_of(core, label_of)) for core in machine.cores),
-    )
+    cores = tuple(core._replace(kind=_label_of(core, label_of)) for core in machine.cores)
+    _explain(read, found, limits, capacities, cores)
+    core_kinds = (_core_kind(kind, label, limits, capacities) for kind, label in zip(found, labels, strict=True))
+    return machine._replace(core_kinds=tuple(core_kinds), cores=cores)
 
 
 def _named(read: Reader, online: CpuSet) -> dict[int, str]:
@@ -132,12 +129,21 @@ def _label_of(core: Core, label_of: dict[int, str | None]) -> str | None:
     return labels.pop() if len(labels) == 1 else None
 
 
-def _explain(read: Reader, found: list[Kind], limits: dict[int, Limits], capacities: dict[int, int]) -> None:
+def _explain(
+    read: Reader,
+    found: list[Kind],
+    limits: dict[int, Limits],
+    capacities: dict[int, int],
+    cores: tuple[Core, ...],
+) -> None:
     rule = "CPUs alike in PMU, design, capacity, highest and base frequency; the weakest kind is for efficiency"
     for number, kind in enumerate(found):
         cpu = kind.cpus.first()
         file = CAPACITY if cpu in capacities else "cpufreq" if cpu in limits else "topology"
         read.source(f"core_kinds.{number}", f"{CPU}/cpu{cpu}/{file}", kind.cpus, rule)
+    for number, core in enumerate(cores if read.sources is not None else ()):
+        if core.kind is not None:
+            read.source(f"cores.{number}.kind", f"{CPU}/cpu{core.cpus.first()}", core.kind, rule)
 
 
 def _volatile(peek: Peek) -> Hashable:

@@ -90,6 +90,7 @@ def _online(read: Reader, directories: CpuSet, present: CpuSet | None, info: Cpu
             read.problems[number] = read.problems[number]._replace(used=f"CPUs {shown(online)}: {rule} (/{path})")
         return online
     if not directories:
+        read.problem(CPU, "has no directory of a CPU", f"CPUs {shown(listed)}, as listed")
         return listed
     return _confirmed(read, listed, directories, present) | _unlisted(read, directories - listed)
 
@@ -103,7 +104,10 @@ def _online_one_by_one(read: Reader, directories: CpuSet) -> CpuSet:
     found: list[int] = []
     for cpu in directories:
         before = len(read.problems)
-        says = _says(read, f"{CPU}/cpu{cpu}/online")
+        path = f"{CPU}/cpu{cpu}/online"
+        says = _says(read, path)
+        if says is None and cpu not in with_topology and len(read.problems) == before:
+            read.problem(path, "is missing, and so is the CPU's topology")
         note_used(read, before, f"{'online: it has' if cpu in with_topology else 'offline: it has no'} topology")
         if says or (says is None and cpu in with_topology):
             found.append(cpu)

@@ -6,19 +6,17 @@ management controller, of a virtual machine) only show a screen.
 
 from __future__ import annotations
 
+import posixpath
 from typing import TYPE_CHECKING
 
-from zonewise.machine.amd_kfd import TOPOLOGY
 from zonewise.machine.collector import Collector, NoData, Peek
-from zonewise.machine.collectors.amd_gpus import enrich_amd
-from zonewise.machine.collectors.intel_gpus import enrich_intel
-from zonewise.machine.collectors.nvidia_gpus import DRIVER, PROC, enrich_nvidia, listed_by_driver
 from zonewise.machine.collectors.pci import DEVICES
+from zonewise.machine.drm import KFD
 from zonewise.machine.model.gpu import Gpu
 from zonewise.machine.nvml.child import CHILD
 from zonewise.machine.nvml.wire import CAPTURED
 from zonewise.machine.pci_class import DISPLAY, PROCESSING_ACCELERATOR
-from zonewise.machine.sysfs import pci_order
+from zonewise.machine.sysfs import is_pci_address, pci_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -28,6 +26,8 @@ if TYPE_CHECKING:
     from zonewise.machine.model.zone import Zone
     from zonewise.machine.nvml.facts import NvmlFacts, NvmlGpu
     from zonewise.machine.reader import Reader
+
+_PROC = "proc/driver/nvidia"
 
 _VENDORS = {"10de": "nvidia", "1002": "amd", "8086": "intel"}
 """By PCI vendor id. Makers of display controllers that compute nothing are left out: ASPEED, Matrox, QEMU, Red Hat,
@@ -55,12 +55,24 @@ def find_gpus(read: Reader, machine: Machine, ask: Callable[[], NvmlFacts]) -> M
 
     Where nothing else told the zone of a GPU, and NVML does, its PCI function gets that zone as well.
     """
-    listed = listed_by_driver(read)
+    listed = frozenset(name for name in read.names(f"{_PROC}/gpus") if is_pci_address(name))
     gpus = _found(read, machine.pci, listed)
     _report_driverless(read, machine, gpus)
-    gpus = enrich_amd(read, gpus, pci_is_known=bool(machine.pci))
-    gpus = enrich_intel(read, gpus)
-    gpus, told = enrich_nvidia(read, gpus, listed, ask)
+    vendors = {gpu.vendor for gpu in gpus}
+    # what describes the GPUs of a vendor is loaded where there are any
+    if "amd" in vendors or (not machine.pci and read.has(KFD)):
+        from zonewise.machine.collectors.amd_gpus import enrich_amd
+
+        gpus = enrich_amd(read, gpus, pci_is_known=bool(machine.pci))
+    if "intel" in vendors:
+        from zonewise.machine.collectors.intel_gpus import enrich_intel
+
+        gpus = enrich_intel(read, gpus)
+    told: dict[str, NvmlGpu] = {}
+    if "nvidia" in vendors or read.names(posixpath.dirname(CAPTURED)):
+        from zonewise.machine.collectors.nvidia_gpus import enrich_nvidia
+
+        gpus, told = enrich_nvidia(read, gpus, listed, ask)
     if not gpus:
         raise NoData("no GPU")
     gpus = tuple(_placed(read, gpu, told.get(gpu.address or ""), machine.zones) for gpu in gpus)
@@ -102,8 +114,8 @@ def _gpu(read: Reader, function: PciFunction, vendor: str, is_listed: bool) -> G
         read.source(f"{fact}.memory_zone", path, function.memory_zone, "the zone that belongs to its PCI function")
     driver = function.driver
     if driver is None and is_listed:
-        driver = DRIVER
-        read.source(f"{fact}.driver", f"{PROC}/gpus/{address}", driver, "its driver lists it")
+        driver = "nvidia"
+        read.source(f"{fact}.driver", f"{_PROC}/gpus/{address}", driver, "its driver lists it")
     return Gpu(
         address, None, vendor, None, None, function.zone, driver, None, None, None, memory_zone=function.memory_zone
     )
@@ -167,11 +179,11 @@ def _volatile(peek: Peek) -> Hashable:
     Not the numbers of health, which are as old as the last scan that asked for another reason.
     """
     return (
-        peek.content(f"{PROC}/version"),
-        peek.names(f"{PROC}/gpus"),
+        peek.content(f"{_PROC}/version"),
+        peek.names(f"{_PROC}/gpus"),
         _mig_instances(peek),
         peek.content(CAPTURED),
-        peek.content(f"{TOPOLOGY}/generation_id"),
+        peek.content(f"{KFD}/generation_id"),
         peek.names("sys/class/drm"),
         CHILD.attempt,
     )
@@ -179,7 +191,7 @@ def _volatile(peek: Peek) -> Hashable:
 
 def _mig_instances(peek: Peek) -> Hashable:
     """Return the names of the MIG instances, for each of which the driver keeps a directory with its access rights."""
-    top = f"{PROC}/capabilities"
+    top = f"{_PROC}/capabilities"
     gpus = [f"{top}/{gpu}/mig" for gpu in peek.names(top) if gpu.startswith("gpu")]
     return tuple((gpu, tuple((one, peek.names(f"{gpu}/{one}")) for one in peek.names(gpu))) for gpu in gpus)
 

@@ -6,14 +6,13 @@ there only if the driver drives a GPU; a capture holds NVML's answers of its tim
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.machine.collectors.pci import DEVICES
 from zonewise.machine.model.gpu import Gpu
+from zonewise.machine.nvidia_proc import PROC, driver_version, information, information_path
 from zonewise.machine.nvml.meaning import described, record_sources
 from zonewise.machine.nvml.wire import CAPTURED, from_json
-from zonewise.machine.sysfs import is_pci_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,16 +20,11 @@ if TYPE_CHECKING:
     from zonewise.machine.nvml.facts import NvmlFacts, NvmlGpu
     from zonewise.machine.reader import Reader
 
-DRIVER = "nvidia"
-PROC = "proc/driver/nvidia"
+_DRIVER = "nvidia"
 
 _ASKED = "dev/nvidiactl"
 """The device by which NVML reaches the driver: named as the source of what it says."""
 _USED = "what /sys and /proc say"
-# NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 ...
-# NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.10  Release Build ...
-_VERSION = re.compile(r"Kernel Module\s.*?\b(\d{1,4}(?:\.\d{1,4}){1,2})\s")
-_MINOR = re.compile(r"\d{1,4}")
 
 
 class Nvidia(NamedTuple):
@@ -42,17 +36,15 @@ class Nvidia(NamedTuple):
     """What NVML told, by address."""
 
 
-def listed_by_driver(read: Reader) -> frozenset[str]:
-    """Return the addresses of the GPUs that the driver lists in /proc."""
-    return frozenset(name for name in read.names(f"{PROC}/gpus") if is_pci_address(name))
-
-
 def enrich_nvidia(read: Reader, gpus: tuple[Gpu, ...], listed: frozenset[str], ask: Callable[[], NvmlFacts]) -> Nvidia:
     """Return the GPUs with what the driver tells of NVIDIA's. `ask` asks NVML; it is called where it can answer."""
-    driven = {gpu.address for gpu in gpus if gpu.driver == DRIVER}
-    version = _driver_version(read) if driven else None
-    texts = _information(read, [gpu.address for gpu in gpus if gpu.address in listed])
-    gpus = tuple(_of_proc(read, gpu, texts.get(gpu.address), version) if gpu.address in driven else gpu for gpu in gpus)
+    driven = {gpu.address for gpu in gpus if gpu.driver == _DRIVER}
+    version = driver_version(read) if driven else None
+    printed = information(read, [gpu.address for gpu in gpus if gpu.address and gpu.address in listed])
+    gpus = tuple(
+        _of_proc(read, gpu, printed.get(gpu.address or "", {}), version) if gpu.address in driven else gpu
+        for gpu in gpus
+    )
     path, facts = _nvml(read, ask, wanted=bool(driven))
     if facts is None:
         return Nvidia(gpus, {})
@@ -82,43 +74,16 @@ def _by_address(facts: NvmlFacts, gpus: tuple[Gpu, ...]) -> dict[str, NvmlGpu]:
     return found
 
 
-# --- /proc/driver/nvidia
-
-
-def _driver_version(read: Reader) -> str | None:
-    path = f"{PROC}/version"
-    text = read.text(path)
-    if text is None:
-        return read.text(f"sys/module/{DRIVER}/version")
-    if found := _VERSION.search(f"{text} "):
-        return found[1]
-    read.problem(path, f"names no version: {text[:60]!r}", f"version of {DRIVER} is unknown")
-    return None
-
-
-def _information(read: Reader, addresses: list[str | None]) -> dict[str | None, str]:
-    """Return what the driver's files say, by address; a file that only some GPUs lack is lost."""
-    paths = {address: f"{PROC}/gpus/{address}/information" for address in addresses}
-    texts = {address: text for address, path in paths.items() if (text := read.text(path)) is not None}
-    for address in addresses if texts else ():
-        if address not in texts:
-            read.problem(paths[address], "says nothing", f"what it tells of {address} is unknown or from elsewhere")
-    return texts
-
-
-def _of_proc(read: Reader, gpu: Gpu, text: str | None, version: str | None) -> Gpu:
+def _of_proc(read: Reader, gpu: Gpu, told: dict[str, str], version: str | None) -> Gpu:
     """Return a GPU with what the driver's own files say of it."""
-    fact, path = f"gpus.{gpu.address}", f"{PROC}/gpus/{gpu.address}/information"
+    fact, path = f"gpus.{gpu.address}", information_path(gpu.address or "")
     if version is not None:
         read.source(f"{fact}.driver_version", f"{PROC}/version", version, "the version of the kernel module")
-    told = dict(_lines(text or ""))
-    if text is not None and not told:
-        read.problem(path, f"is not information: {text[:60]!r}", "nothing of it")
     minor = told.get("Device Minor", "")
     fields = {
         "model": told.get("Model"),
         "uuid": told.get("GPU UUID"),
-        "minor": int(minor) if _MINOR.fullmatch(minor) else None,
+        "minor": int(minor) if minor.isdecimal() and len(minor) <= 4 else None,
         "vbios": told.get("Video BIOS"),
         "firmware": told.get("GPU Firmware"),
     }
@@ -127,13 +92,6 @@ def _of_proc(read: Reader, gpu: Gpu, text: str | None, version: str | None) -> G
             read.source(f"{fact}.{name}", path, value, "as the driver prints it")
     state = "excluded" if told.get("GPU Excluded") == "Yes" else None
     return gpu._replace(**fields, driver_version=version, state=state)
-
-
-def _lines(text: str) -> list[tuple[str, str]]:
-    """Return names and values; of a GPU that nothing has used since boot the driver prints question marks."""
-    parts = [line.partition(":") for line in text.split("\n")]
-    pairs = [(name.strip(), value.strip()) for name, _, value in parts]
-    return [(name, value) for name, value in pairs if value and "?" not in value and value != "N/A"]
 
 
 # --- NVML
@@ -196,7 +154,7 @@ class _Answer:
         if self._is_hidden(gpu, listed):
             return gpu._replace(state="hidden")
         self._read.problem(
-            f"{DEVICES}/{gpu.address}", f"is bound to {DRIVER}, and NVML does not list it: the driver has lost it, or"
+            f"{DEVICES}/{gpu.address}", f"is bound to {_DRIVER}, and NVML does not list it: the driver has lost it, or"
             " could not start it", _USED,
         )  # fmt: skip
         return gpu._replace(state="lost")
@@ -212,7 +170,7 @@ class _Answer:
         """Return a GPU that NVML lists and PCI does not."""
         name = told.address or told.uuid
         self._read.problem(self._path, f"NVML lists GPU {name}, and PCI does not", "what NVML says of it")
-        gpu = Gpu(told.address, None, DRIVER, None, None, None, DRIVER, None, None, None)
+        gpu = Gpu(told.address, None, _DRIVER, None, None, None, _DRIVER, None, None, None)
         if told.address is not None:
             self._read.source(f"gpus.{told.address}", self._path, told.address, "NVML nvmlDeviceGetPciInfo")
         return self.of(gpu, told)

@@ -67,7 +67,7 @@ def _collect(read: Reader, machine: Machine) -> Machine:
         distances_of_nodes(read, ids, online),
         accesses_of_nodes(read, ids, bare),
         side_caches_of_nodes(read, ids, bare),
-        tiers_of_nodes(read),
+        tiers_of_nodes(read, memory),
         gpu_nodes(read, machine.pci, bare - kmem.keys()),
         kmem,
     )

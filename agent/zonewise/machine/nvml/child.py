@@ -11,12 +11,11 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from zonewise.machine.nvml.facts import NvmlFacts
-from zonewise.machine.nvml.wire import from_json
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from subprocess import Popen
+
+    from zonewise.machine.nvml.facts import NvmlFacts
 
 DEADLINE = 10.0
 """Seconds. The first question after boot initialises the GPUs where persistence mode is off: 1 to 2 s for each, several
@@ -53,18 +52,16 @@ class NvmlChild:
     def ask(self) -> NvmlFacts:
         """Return what NVML tells; where it does not answer, facts that hold nothing but the problem."""
         if self._left is not None and self._lives():
-            return NvmlFacts(
-                problem=f"the nvidia driver has not answered process {self._left.pid} yet: not asked again"
-            )
+            return _problem(f"the nvidia driver has not answered process {self._left.pid} yet: not asked again")
         from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 
         try:
             child = Popen(
-                self._command, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, text=True, errors="backslashreplace",
+                self._command, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, encoding="utf-8", errors="backslashreplace",
                 env=self._child_environment(),
             )  # fmt: skip
         except OSError as error:
-            return NvmlFacts(problem=f"NVML cannot be asked: {self._command[0]}: {error.strerror}")
+            return _problem(f"NVML cannot be asked: {self._command[0]}: {error.strerror}")
         try:
             output, errors = child.communicate(timeout=self._deadline)
         except TimeoutExpired:
@@ -87,12 +84,14 @@ class NvmlChild:
         try:
             child.communicate(timeout=_GRACE)
         except TimeoutExpired:
-            self._left = child
             for pipe in (child.stdout, child.stderr):
                 if pipe is not None:
                     pipe.close()
-            problem += f", and process {child.pid} which asks it cannot be ended: it hangs in the kernel"
-        return NvmlFacts(problem=problem)
+            # what it started may hold the pipes open after its own end
+            if child.poll() is None:
+                self._left = child
+                problem += f", and process {child.pid} which asks it cannot be ended: it hangs in the kernel"
+        return _problem(problem)
 
     def _child_environment(self) -> dict[str, str]:
         """Return our environment, by which the child finds the packages that we found, installed or not."""
@@ -101,6 +100,8 @@ class NvmlChild:
 
 
 def _answer(status: int, output: str, errors: str) -> NvmlFacts:
+    from zonewise.machine.nvml.wire import from_json
+
     lines = output.splitlines()
     try:
         # libraries have been seen to print: the answer is the last line
@@ -108,7 +109,13 @@ def _answer(status: int, output: str, errors: str) -> NvmlFacts:
     except ValueError:
         how = f"ended by signal {-status}" if status < 0 else f"ended with status {status}"
         words = " ".join((errors.strip() or output.strip()).splitlines()[-1:])[-_LAST_WORDS:]
-        return NvmlFacts(problem=f"asking NVML failed: the process {how}" + (f": {words}" if words else ""))
+        return _problem(f"asking NVML failed: the process {how}" + (f": {words}" if words else ""))
+
+
+def _problem(text: str) -> NvmlFacts:
+    from zonewise.machine.nvml.facts import NvmlFacts
+
+    return NvmlFacts(problem=text)
 
 
 CHILD = NvmlChild()

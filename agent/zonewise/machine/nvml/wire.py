@@ -5,9 +5,9 @@ from __future__ import annotations
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, TypeAlias, cast, get_args, get_origin
 
-from zonewise.machine.nvml.facts import NvmlFacts
-
 if TYPE_CHECKING:
+    from zonewise.machine.nvml.facts import NvmlFacts
+
     Kind: TypeAlias = Any  # a class, or what the typing module makes of classes
     Json: TypeAlias = Any
 
@@ -30,6 +30,8 @@ def from_json(text: str) -> NvmlFacts:
     Names that we do not know are passed over, as a later version may have written them.
     """
     import json
+
+    from zonewise.machine.nvml.facts import NvmlFacts
 
     try:
         return cast("NvmlFacts", _checked(NvmlFacts, json.loads(text), "the document"))

@@ -95,6 +95,16 @@ def test_no_child_is_left_behind(tmp_path: Path) -> None:
     assert not alive(int(mark.read_text()))
 
 
+def test_a_grandchild_that_holds_the_pipes_does_not_hold_us() -> None:
+    """The library may start a program of its own; that it hangs is no reason to wait for it, or to blame the child."""
+    code = "import subprocess; subprocess.run(['sleep', '5'])"
+    began = time.monotonic()
+    child = running(code, deadline=0.5)
+    assert child.ask().problem == "the nvidia driver did not answer in 0.5 s"
+    assert time.monotonic() - began < 4
+    assert child.attempt == (1, False)
+
+
 def test_not_answering_is_a_reason_to_ask_again() -> None:
     """The attempt differs after a question without an answer, and stays as it is after one with."""
     child = running("import time; time.sleep(600)", deadline=0.5)

@@ -1,0 +1,70 @@
+"""What NVIDIA's driver prints in /proc/driver/nvidia, without NVML: its version, and a few facts of each GPU.
+
+nv-procfs.c of the open kernel modules. Every line ends in a newline, so that what stands behind the last one was cut.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zonewise.machine.reader import Reader
+
+PROC = "proc/driver/nvidia"
+
+# NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 ...
+# NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.10  Release Build ...
+_VERSION = re.compile(r"Kernel Module\s.*?\b(\d{1,4}(?:\.\d{1,4}){1,2})\s")
+
+
+def driver_version(read: Reader) -> str | None:
+    """Return the version of the kernel module that is loaded; None where it is not told."""
+    path = f"{PROC}/version"
+    content = read.raw(path)
+    if content is None:
+        return read.text("sys/module/nvidia/version")
+    text = content.decode("utf-8", "backslashreplace")
+    if found := _VERSION.search(text):
+        return found[1]
+    read.problem(path, f"names no version: {text[:60]!r}", "the driver's version is unknown")
+    return None
+
+
+def information_path(address: str) -> str:
+    """Return the file in which the driver describes a GPU."""
+    return f"{PROC}/gpus/{address}/information"
+
+
+def information(read: Reader, addresses: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Return by address what the driver says of each GPU: "Model", "GPU UUID", "Device Minor" and others.
+
+    It says the same kinds of things of all of them, so that what it says of some only was lost of the others.
+    """
+    found = {address: _printed(read, information_path(address)) for address in addresses}
+    every = set[str]().union(*found.values())
+    for address, told in found.items():
+        if lacking := sorted(every - set(told)):
+            what = f"says nothing of {', '.join(lacking)}" if told else "says nothing"
+            read.problem(information_path(address), what, f"what it tells of {address} is unknown or from elsewhere")
+    return {address: {name: told[name] for name in told if _is_known(told[name])} for address, told in found.items()}
+
+
+def _is_known(value: str) -> bool:
+    """Tell whether a value is one: until a GPU is used for the first time the driver prints question marks."""
+    return bool(value) and "?" not in value and value != "N/A"
+
+
+def _printed(read: Reader, path: str) -> dict[str, str]:
+    content = read.raw(path)
+    if content is None:
+        return {}
+    *lines, rest = content.decode("utf-8", "backslashreplace").split("\n")
+    parts = [line.partition(":") for line in lines]
+    told = {name.strip(): value.strip() for name, colon, value in parts if colon}
+    if rest or not told:
+        wrong = "is cut short" if told else f"is not information: {rest[:60]!r}"
+        read.problem(path, wrong, "its whole lines" if told else "nothing of it")
+    return told
