@@ -41,13 +41,18 @@ class Peek:
 
     def __init__(self, files: Files) -> None:
         self._files = files
+        self.contents: dict[str, bytes] = {}
+        """What it has read, so that a collector which then runs reads no file twice."""
 
     def content(self, path: str) -> bytes | int | None:
         """Return a file's content, or the number of the error."""
-        try:
-            return self._files.read(path)
-        except OSError as error:
-            return error.errno
+        content = self.contents.get(path)
+        if content is None:
+            try:
+                content = self.contents[path] = self._files.read(path)
+            except OSError as error:
+                return error.errno
+        return content
 
     def names(self, path: str) -> tuple[str, ...]:
         """Return the names in a directory, sorted; none where it cannot be listed."""

@@ -69,8 +69,9 @@ class Scanner:
         """Return what the machine is now; the very same Machine object where nothing changed since the last scan."""
         machine = Machine()
         runs: list[Run] = []
+        peek = Peek(self._files)
         for collector in self._collectors:
-            part = self._scan_part(collector, machine)
+            part = self._scan_part(collector, machine, peek)
             self._parts[collector.name] = part
             machine = machine._replace(**dict(zip(collector.gives, part.given, strict=True)))
             runs.append(part.run)
@@ -82,14 +83,14 @@ class Scanner:
         sources = {fact: source for part in parts for fact, source in part.sources.items()}
         return Scan(machine, tuple(runs), sources)
 
-    def _scan_part(self, collector: Collector, machine: Machine) -> _Part:
+    def _scan_part(self, collector: Collector, machine: Machine, peek: Peek) -> _Part:
         started = self._clock()
         before = self._parts.get(collector.name)
         needed = tuple(getattr(machine, field) for field in collector.needs)
-        signature = collector.volatile(Peek(self._files))
+        signature = collector.volatile(peek)
         if before is not None and before.signature == signature and before.needed == needed:
             return before._replace(run=Run(collector.name, self._clock() - started, "unchanged"))
-        read = Reader(self._files, explain=self._explain)
+        read = Reader(self._files, explain=self._explain, known=peek.contents)
         found, outcome, detail = _collect(collector, read, machine)
         given = tuple(getattr(found, field) for field in collector.gives)
         run = Run(collector.name, self._clock() - started, outcome, detail)

@@ -58,7 +58,7 @@ class DirectoryFiles:
     def read(self, path: str) -> bytes:
         """Return a file's content; see Files."""
         # O_NONBLOCK: a damaged tree may hold a FIFO in a file's place, and opening that would wait for ever
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=self._root)
+        descriptor = os.open(_inside(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=self._root)
         try:
             content = os.read(descriptor, 65536)
             if len(content) < 4096:  # a sysfs attribute is at most one page, and one read gives it whole
@@ -69,7 +69,7 @@ class DirectoryFiles:
 
     def names(self, path: str) -> list[str]:
         """Return the names in a directory; see Files."""
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._root)
+        descriptor = os.open(_inside(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._root)
         try:
             return os.listdir(descriptor)
         finally:
@@ -77,11 +77,18 @@ class DirectoryFiles:
 
     def link(self, path: str) -> str:
         """Return the text of a symbolic link; see Files."""
-        return os.readlink(path, dir_fd=self._root)
+        return os.readlink(_inside(path), dir_fd=self._root)
 
     def __del__(self) -> None:
         if (root := getattr(self, "_root", None)) is not None:
             os.close(root)
+
+
+def _inside(path: str) -> str:
+    """Return a path that cannot leave the root by being absolute: parts of paths are read from files of any content."""
+    if "\0" in path:
+        raise _os_error(errno.ENOENT, path)
+    return path.lstrip("/") or "."
 
 
 def _rest(descriptor: int) -> bytes:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.machine.sharing import Notations, Shared, note_used, own_set, partition, sampled, shown
+from zonewise.topology.cpuset import CpuSet
 
 if TYPE_CHECKING:
     from zonewise.machine.reader import Reader
-    from zonewise.topology.cpuset import CpuSet
 
 CPU = "sys/devices/system/cpu"
 
@@ -78,7 +78,8 @@ class Levels:
 
     def defined_objects(self, level: Level) -> list[Found]:
         """Return the objects of a level, none where the architecture does not define it."""
-        if level.id_name in self.names and self.id(self.cpus, level) == UNDEFINED:
+        ends = (self.cpus.first(), max(self.cpus))
+        if level.id_name in self.names and {self.id(CpuSet((cpu,)), level) for cpu in ends} == {UNDEFINED}:
             return []
         return [found for found in self.objects(level) if found.id != UNDEFINED or len(found.cpus) > 1]
 

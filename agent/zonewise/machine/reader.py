@@ -16,7 +16,7 @@ from zonewise.machine.model.problem import Problem, Source
 from zonewise.topology.cpuset import CpuSet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from zonewise.machine.files import Files
 
@@ -46,8 +46,10 @@ class Reader:
     the machine ("zones.1.memory"), and `rule` says how it is derived; both serve `zonewise show --explain` only.
     """
 
-    def __init__(self, files: Files, *, explain: bool = False) -> None:
+    def __init__(self, files: Files, *, explain: bool = False, known: Mapping[str, bytes] | None = None) -> None:
+        """Take the contents of files that this scan has read already, by path."""
         self.files = files
+        self._known = known or {}
         self.problems: list[Problem] = []
         self.sources: dict[str, Source] | None = {} if explain else None
         self._whole_lines: bool | None = None
@@ -100,7 +102,7 @@ class Reader:
         `needed` names the fact that is lost without the file, and makes its absence a problem.
         """
         try:
-            return self.files.read(path)
+            return self._known.get(path) or self.files.read(path)
         except OSError as error:
             silent = _ABSENT | _NO_VALUE
             if needed and error.errno in silent:

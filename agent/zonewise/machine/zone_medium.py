@@ -147,4 +147,5 @@ def _dram_and_hbm(one: Sequence[Zone], other: Sequence[Zone]) -> dict[int, str]:
     low, high = sorted(speeds, key=max)
     if min(high) <= _FASTER * max(low):
         return {}
-    return {**{zone.id: "DRAM" for zone in slow}, **{zone.id: "HBM" for zone in fast}}
+    named = [*((zone, "DRAM") for zone in slow), *((zone, "HBM") for zone in fast)]
+    return {zone.id: medium for zone, medium in named if bandwidth(zone) is not None}

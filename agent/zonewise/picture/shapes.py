@@ -133,6 +133,16 @@ def in_row(nodes: Sequence[Node], gap: float) -> Node:
     return Node(max(x - gap, 0), max((node.height for node in nodes), default=0), tuple(parts))
 
 
+def in_rows(nodes: Sequence[Node], width: float, gap: float) -> Node:
+    """Return nodes side by side in as many rows as keep within a width."""
+    rows: list[list[Node]] = [[]]
+    for node in nodes:
+        if rows[-1] and in_row([*rows[-1], node], gap).width > width:
+            rows.append([])
+        rows[-1].append(node)
+    return stacked([in_row(row, gap) for row in rows], 4)
+
+
 def in_grid(nodes: Sequence[Node], columns: int, gap: float, least: float = 0) -> Node:
     """Return nodes in rows of so many, those of one row stretched to one height, all to one width, together at least
     so wide.

@@ -16,6 +16,7 @@ from zonewise.picture.shapes import (
     elements,
     escaped,
     in_row,
+    in_rows,
     number,
     padded,
     paragraph,
@@ -98,7 +99,7 @@ def _head(picture: Layout, width: float) -> Node:
 def _foot(picture: Layout, width: float) -> Node:
     notes = stacked([paragraph([note], width, SIZE) for note in picture.notes], 2)
     table = _distances(picture)
-    legend = _legend(picture)
+    legend = _legend(picture, width)
     beside = in_row([table, legend], 32)
     return stacked([notes, beside if beside.width <= width else stacked([table, legend], GAP)], 14)
 
@@ -137,9 +138,9 @@ _LEGEND = {
 _STATES = {"isolated": "core isolated", "not allowed": "core denied", "offline": "core offline"}
 
 
-def _legend(picture: Layout) -> Node:
+def _legend(picture: Layout, width: float) -> Node:
     kinds = {kind for box in picture.boxes for kind in _kinds_in(box)}
-    return in_row([_swatch(kind, text) for kind, text in _LEGEND.items() if kind in kinds], 18)
+    return in_rows([_swatch(kind, text) for kind, text in _LEGEND.items() if kind in kinds], width, 18)
 
 
 def _swatch(kind: str, text: str) -> Node:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.damage import Recording
 from zonewise.machine.collector import Collector, NoData, Peek
 from zonewise.machine.collectors import COLLECTORS
 from zonewise.machine.discover import Scanner, discover
@@ -124,6 +125,13 @@ def test_problems_and_sources_outlive_a_rescan() -> None:
     first, second = scanner.scan(), scanner.scan()
     assert first.machine.problems == second.machine.problems != ()
     assert first.sources == second.sources == {"hostname": Source("/etc/hostname", "n1", "a name")}
+
+
+def test_what_was_peeked_at_is_not_read_again() -> None:
+    """A file that decides whether a collector runs, and that it then reads, is read once in a scan."""
+    recording = Recording(MemoryFiles([("etc/hostname", b"n1\n")]))
+    Scanner(recording, collectors=NAMES).scan()
+    assert recording.reads == ["etc/hostname"]
 
 
 def test_every_collector_is_timed() -> None:

@@ -95,6 +95,13 @@ def test_fails_as_the_kernel_does(files: Files) -> None:
     assert error_of(files.link, "sys/devices/system/cpu/online") == errno.EINVAL
 
 
+def test_a_path_cannot_leave_the_root(files: Files) -> None:
+    """Neither a leading slash nor a NUL, which may come from a file's content, does more than miss or stay inside."""
+    assert files.read("/sys/devices/system/cpu/online") == b"0-3\n"
+    assert error_of(files.read, "sys/a\0b") == errno.ENOENT
+    assert error_of(files.names, "sys/a\0b") == errno.ENOENT
+
+
 def test_a_capture_is_not_live(files: Files) -> None:
     """Only the root directory is the machine that we run on."""
     assert not files.live

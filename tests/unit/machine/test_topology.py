@@ -144,10 +144,16 @@ def test_levels_that_an_architecture_does_not_define() -> None:
         add_level(tree, stem, id_name, {str(cpu): -1 for cpu in range(4)})
     machine = healthy(tree, ONLY)
     assert (machine.dies, machine.clusters) == ((), ())
-    assert [path for path in reads(tree, ONLY) if "die" in path or "cluster" in path] == [
-        f"{CPU}/cpu0/topology/die_id",
-        f"{CPU}/cpu0/topology/cluster_id",
-    ]
+    assert {path for path in reads(tree, ONLY) if "die" in path or "cluster" in path} == {
+        f"{CPU}/cpu{cpu}/topology/{name}" for cpu in (0, 3) for name in ("die_id", "cluster_id")
+    }
+
+
+def test_a_level_that_some_cores_are_without() -> None:
+    """Cores outside of any cluster have id -1 and stand alone: the clusters of the others are there."""
+    tree = topology_tree({str(cpu): cpu for cpu in range(4)}, {"0-3": 0})
+    add_level(tree, "cluster_cpus", "cluster_id", {"0": -1, "1": -1, "2-3": 7})
+    assert [(cluster.id, str(cluster.cpus)) for cluster in healthy(tree, ONLY).clusters] == [(7, "2-3")]
 
 
 def test_books_and_drawers() -> None:

@@ -456,7 +456,7 @@ def test_speeds_that_one_node_lost() -> None:
 def built() -> Contents:
     """A tree with all that is read: four nodes, two of them without CPUs, speeds, caches, tiers, pools, a GPU."""
     nodes = {0: Node("0-3"), 1: Node("4-7"), 2: Node(), 5: Node(kib=0)}
-    tree = node_tree(nodes, "0-7")
+    tree = without(node_tree(nodes, "0-7"), "node5/hugepages")
     for node in nodes:
         memory_node(tree, node, node % 2)
         place = f"{NODES}/node{node}/memory_side_cache/index1"

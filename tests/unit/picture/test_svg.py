@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given, settings
 
 from support.any_machines import any_machines
-from support.machine_parts import GIB, MIB, CacheSizes, Processors, processors
+from support.machine_parts import GIB, MIB, CacheSizes, Processors, cpus, processors
 from support.machines import ALL, big_machine, gpu_server, grace_blackwell, hybrid, small_vm
+from zonewise.machine.model.cpu import Core
 from zonewise.machine.model.machine import Machine
 from zonewise.machine.model.problem import Problem
 from zonewise.picture.shapes import escaped, shortened, text_width
 from zonewise.picture.svg import render_svg
+from zonewise.topology.cpuset import CpuSet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -137,6 +139,15 @@ def test_the_view_is_that_of_the_content() -> None:
         [page] = root.findall(f"{SVG}g")
         boxes = [frame_of(child) for child in page.findall(f"{SVG}g")]
         assert max(box.right for box in boxes) == pytest.approx(view_of(root).right - 24, abs=1)
+
+
+def test_a_legend_of_many_words_takes_several_lines() -> None:
+    """Small machines with every kind of core have a legend that is wider than their picture."""
+    machine = small_vm()
+    states = machine.cpus._replace(isolated=cpus("1"), allowed=cpus("1-3"), offline=cpus("4"), online=cpus("0-3"))
+    kinds = ("performance", "efficiency")
+    cores = tuple(Core(cpu, 0, 0, CpuSet((cpu,)), kinds[cpu % 2]) for cpu in range(4))
+    check_geometry(machine._replace(cpus=states, cores=cores))
 
 
 # --- content

@@ -1,6 +1,6 @@
 """How close any two endpoint devices are, in the words of `nvidia-smi topo -m`, for devices of any vendor.
 
-Endpoints are what work is placed close to: GPUs, network and RDMA functions, NVMe, accelerators. Below one host bridge
+Endpoints are what work is placed close to: GPUs, network and RDMA functions, disks, accelerators. Below one host bridge
 their relation is what the tree of bridges says; across host bridges it is what their zones say, and "unknown" where
 one of the zones is.
 
@@ -87,6 +87,7 @@ def _ends(machine: Machine) -> tuple[list[_End], list[tuple[str, str]]]:
     functions = {function.address: function for function in machine.pci}
     known = {gpu.address for gpu in machine.gpus}
     known |= {accelerator.address for accelerator in machine.accelerators if accelerator.kind != "dma"}
+    known |= {disk.address for disk in machine.block_devices}  # by whatever controller: virtio, RAID, SATA
     chosen = [f for f in machine.pci if is_endpoint(f) or f.address in known]
     virtual: list[tuple[str, str]] = []
     if len(chosen) > MAX_ENDPOINTS:
@@ -203,5 +204,9 @@ def _volatile(_peek: Peek) -> Hashable:
 
 
 COLLECTOR = Collector(
-    name="links", gives=("links",), needs=("pci", "gpus", "accelerators"), collect=_collect, volatile=_volatile
+    name="links",
+    gives=("links",),
+    needs=("pci", "gpus", "block_devices", "accelerators"),
+    collect=_collect,
+    volatile=_volatile,
 )

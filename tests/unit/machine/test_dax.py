@@ -1,0 +1,145 @@
+"""DAX devices: which zone they are or would become, what kind of memory, who drives them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.damage import DAMAGES, DELETE, Damage, Damaged
+from support.trees import Contents, line
+from zonewise.machine.collector import Peek
+from zonewise.machine.collectors import dax
+from zonewise.machine.discover import Scan, Scanner
+from zonewise.machine.files import MemoryFiles
+from zonewise.machine.model.host import DaxDevice
+
+NVDIMM = "LNXSYSTM:00/LNXSYBUS:00/ACPI0012:00/ndbus0/region5/dax5.1/dax5.0"
+HMEM = "platform/hmem.1/dax1.0"
+CXL = "platform/ACPI0017:00/root0/decoder0.0/region0/dax_region0/dax10.0"
+
+
+def add_dax(tree: Contents, place: str, target: int, driver: str | None, near: int = 0) -> None:
+    """Add a device at a place below sys/devices."""
+    name = place.rpartition("/")[2]
+    tree[f"sys/bus/dax/devices/{name}"] = f"../../../devices/{place}"
+    values = {"size": 512 << 20, "target_node": target, "numa_node": near}
+    tree |= {f"sys/devices/{place}/{key}": line(value) for key, value in values.items()}
+    tree[f"sys/devices/{place}/uevent"] = f"DEVNAME={name}\nDRIVER={driver}\n".encode() if driver else b"\n"
+    if driver:
+        tree[f"sys/bus/dax/drivers/{driver}/{name}"] = f"../../../../devices/{place}"
+
+
+def three() -> Contents:
+    """One device of each kind."""
+    tree: Contents = {}
+    add_dax(tree, CXL, 3, "kmem")
+    add_dax(tree, HMEM, 4, "device_dax", 1)
+    add_dax(tree, NVDIMM, 6, None)
+    return tree
+
+
+def scan_dax(tree: Contents, damages: dict[str, Damage] | None = None) -> Scan:
+    files = Damaged(MemoryFiles(tree.items()), damages or {})
+    return Scanner(files, explain=True, collectors=(dax.COLLECTOR,)).scan()
+
+
+def test_three_kinds() -> None:
+    """NVM is what hangs below an NVDIMM bus, CXL below a region of a decoder, and the rest was set aside; in the order
+    of their names.
+    """
+    scan = scan_dax(three())
+    size = 512 << 20
+    assert scan.machine.dax_devices == (
+        DaxDevice("dax1.0", 4, size, "device_dax", "SPM", 1, cxl=False),
+        DaxDevice("dax5.0", 6, size, None, "NVM", 0, cxl=False),
+        DaxDevice("dax10.0", 3, size, "kmem", "SPM", 0, cxl=True),
+    )
+    assert scan.machine.problems == ()
+    assert scan.sources["dax_devices.dax1.0.zone"].value == "4"
+
+
+def test_no_zone() -> None:
+    """-1 is no zone, neither to become nor near."""
+    tree: Contents = {}
+    add_dax(tree, HMEM, -1, "device_dax", -1)
+    (found,) = scan_dax(tree).machine.dax_devices
+    assert (found.zone, found.numa_node) == (None, None)
+
+
+def test_old_kernels_tell_the_nearest_zone_of_the_parent() -> None:
+    """Before Linux 5.10 only the device above has a numa_node."""
+    tree: Contents = {}
+    add_dax(tree, NVDIMM, 6, None)
+    del tree[f"sys/devices/{NVDIMM}/numa_node"]
+    tree[f"sys/devices/{NVDIMM.rpartition('/')[0]}/numa_node"] = line(1)
+    assert scan_dax(tree).machine.dax_devices[0].numa_node == 1
+
+
+def test_the_driver_by_its_directory_or_by_the_uevent() -> None:
+    """Either of both tells the driver."""
+    for lost in ("sys/bus/dax/drivers/kmem", f"sys/devices/{CXL}/uevent"):
+        found = {each.name: each.driver for each in scan_dax(three(), {lost: Damage(DELETE)}).machine.dax_devices}
+        assert found["dax10.0"] == "kmem"
+
+
+def test_nothing() -> None:
+    """Most machines have none: that is no damage."""
+    scan = scan_dax({"sys/bus/dax/devices": None})
+    assert [run.outcome for run in scan.runs] == ["no data"]
+    assert scan.machine.problems == ()
+
+
+def test_a_lost_list_of_devices_is_said() -> None:
+    """A driver that has devices tells that there are some."""
+    scan = scan_dax(three(), {"sys/bus/dax/devices": Damage(DELETE)})
+    assert scan.machine.dax_devices == ()
+    assert scan.machine.problems[0].path == "/sys/bus/dax/devices"
+
+
+@pytest.mark.parametrize("content", [b"", b"x\n", b"-5\n", b"9" * 30 + b"\n", b"1152921504606846976\n"])
+def test_sizes_that_cannot_be(content: bytes) -> None:
+    """A size that is lost, negative or beyond any address space is unknown, and said so."""
+    scan = scan_dax(three() | {f"sys/devices/{HMEM}/size": content})
+    assert scan.machine.dax_devices[0].size is None
+    assert len(scan.machine.problems) == 1
+
+
+def test_a_zone_that_cannot_be() -> None:
+    """A node beyond what any kernel has is damage."""
+    scan = scan_dax(three() | {f"sys/devices/{HMEM}/target_node": b"4096\n"})
+    assert scan.machine.dax_devices[0].zone is None
+    assert len(scan.machine.problems) == 1
+
+
+def test_an_entry_that_is_no_link() -> None:
+    """Without the place of a device nobody knows what kind of memory it is."""
+    tree: Contents = {f"sys/bus/dax/devices/dax0.0/{name}": line(1) for name in ("size", "target_node", "numa_node")}
+    scan = scan_dax(tree)
+    assert scan.machine.dax_devices == (DaxDevice("dax0.0", 1, 1, None, None, 1),)
+    assert len(scan.machine.problems) == 1
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.dictionaries(
+        st.sampled_from(sorted([*three(), "sys/bus/dax/devices", "sys/bus/dax/drivers/kmem"])),
+        DAMAGES,
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_damage_makes_up_nothing(damages: dict[str, Damage]) -> None:
+    """Whatever is damaged, no device appears that was not there, and nothing fails."""
+    scan = scan_dax(three(), damages)
+    assert [run for run in scan.runs if run.outcome == "failed"] == []
+    assert {each.name for each in scan.machine.dax_devices} <= {"dax1.0", "dax5.0", "dax10.0"}
+    assert all(each.size is None or each.size >= 0 for each in scan.machine.dax_devices)
+
+
+def test_what_may_change_is_looked_at_again() -> None:
+    """A device handed to another driver or resized is another signature."""
+    tree = three()
+    before = dax.COLLECTOR.volatile(Peek(MemoryFiles(tree.items())))
+    for change in ({f"sys/devices/{HMEM}/size": line(5)}, {f"sys/devices/{HMEM}/driver": "../kmem"}):
+        assert dax.COLLECTOR.volatile(Peek(MemoryFiles((tree | change).items()))) != before

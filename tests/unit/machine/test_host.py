@@ -1,0 +1,386 @@
+"""Host name, architecture and kernel; what the firmware calls the machine; and what must not leave either."""
+
+from __future__ import annotations
+
+import gzip
+import os
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.damage import DAMAGES, DELETE, Damage, Damaged
+from support.trees import Contents, line
+from zonewise.machine.architecture import architecture_of, architecture_of_release
+from zonewise.machine.collector import Peek
+from zonewise.machine.collectors import firmware, host
+from zonewise.machine.collectors.host import REDACTED, redacted
+from zonewise.machine.discover import Scan, Scanner
+from zonewise.machine.files import DirectoryFiles, MemoryFiles
+from zonewise.machine.kernel_config import MAX_CONFIG
+from zonewise.machine.model.machine import Machine
+
+RELEASE = "6.8.0-45-generic"
+VERSION = "#45-Ubuntu SMP PREEMPT_DYNAMIC Fri Aug 30 12:02:04 UTC 2024"
+CONFIG = b"# Automatically generated\nCONFIG_NUMA=y\n# CONFIG_NO_HZ_FULL is not set\nCONFIG_HZ=250\nCONFIG_XYZ=m\n"
+DMI = "sys/class/dmi/id"
+
+
+def host_tree() -> Contents:
+    """A running kernel."""
+    return {
+        "proc/sys/kernel/osrelease": line(RELEASE),
+        "proc/sys/kernel/version": line(VERSION),
+        "proc/sys/kernel/hostname": line("node-7"),
+        "proc/sys/kernel/arch": line("x86_64"),
+        "proc/cmdline": b'root=/dev/sda1 ro isolcpus=2-7 dyndbg="file a.c +p" quiet\n',
+        "proc/modules": b"nvidia 123 4 nvidia_uvm, Live 0x0\nmlx5_core 5 0 - Live 0x0\n",
+        "proc/config.gz": gzip.compress(CONFIG),
+        "sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages": line(0),
+        "sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages": line(0),
+    }
+
+
+def scan_of(tree: Contents, damages: dict[str, Damage] | None = None) -> Scan:
+    files = Damaged(MemoryFiles(tree.items()), damages or {})
+    return Scanner(files, explain=True, collectors=(host.COLLECTOR, firmware.COLLECTOR)).scan()
+
+
+def machine_of(tree: Contents) -> Machine:
+    return scan_of(tree).machine
+
+
+# --- the kernel
+
+
+def test_a_running_kernel() -> None:
+    """Everything is where the kernel keeps it, and nothing is a problem."""
+    machine = machine_of(host_tree())
+    kernel = machine.kernel
+    assert (machine.hostname, machine.architecture) == ("node-7", "x86_64")
+    assert (kernel.release, kernel.version) == (RELEASE, VERSION)
+    assert kernel.command_line == ("root=/dev/sda1", "ro", "isolcpus=2-7", 'dyndbg="file a.c +p"', "quiet")
+    assert kernel.modules == ("mlx5_core", "nvidia")
+    assert kernel.config == {"NUMA": "y", "NO_HZ_FULL": "n", "HZ": "250"}
+    assert (kernel.page_size, kernel.huge_page_sizes) == (4096, (2 << 20, 1 << 30))
+    assert machine.problems == ()
+
+
+def test_the_banner() -> None:
+    """A capture without the kernel's parameters has the release and the version in /proc/version."""
+    text = f"Linux version {RELEASE} (builder@host (a)) (gcc (Debian 12) 12.2, GNU ld (GNU Binutils) 2.40) {VERSION}\n"
+    kernel = machine_of({"proc/version": text.encode()}).kernel
+    assert (kernel.release, kernel.version) == (RELEASE, VERSION)
+
+
+def test_what_uname_told() -> None:
+    """A machine captured by hwloc-gather-topology has a file with what uname said."""
+    text = (
+        f"OSName: Linux\nOSRelease: {RELEASE}\nOSVersion: {VERSION}\nHostName: n1\nArchitecture: aarch64\n"
+        "FallbackNbProcessors: 128\nPageSize: 65536\n"
+    )
+    machine = machine_of({"proc/hwloc-nofile-info": text.encode()})
+    assert (machine.hostname, machine.architecture) == ("n1", "aarch64")
+    assert (machine.kernel.release, machine.kernel.version) == (RELEASE, VERSION)
+    assert machine.kernel.page_size == 65536
+
+
+def test_nothing_is_known_of_nothing() -> None:
+    """An empty tree is no damage, and no fact."""
+    machine = machine_of({"sys": None})
+    assert (machine.hostname, machine.architecture, machine.kernel.release) == (None, None, None)
+    assert machine.kernel.modules is None
+    assert machine.kernel.config is None
+    assert machine.problems == ()
+
+
+@pytest.mark.parametrize(
+    "name", ["proc/sys/kernel/osrelease", "proc/sys/kernel/version", "proc/sys/kernel/hostname", "proc/cmdline"]
+)
+def test_a_parameter_that_is_lost(name: str) -> None:
+    """Where the kernel's parameters are, the absence of one is a loss."""
+    assert [problem.path for problem in scan_of(host_tree(), {name: Damage(DELETE)}).machine.problems] == [f"/{name}"]
+
+
+@pytest.mark.parametrize(
+    ("parameter", "wanted"),
+    [
+        ("root=/dev/sda1", "root=/dev/sda1"),
+        ("quiet", "quiet"),
+        ("isolcpus=2-7", "isolcpus=2-7"),
+        ("vconsole.keymap=us", "vconsole.keymap=us"),
+        ("rd.iscsi.password=hunter2", f"rd.iscsi.password={REDACTED}"),
+        ("rd.iscsi.in.password=hunter2", f"rd.iscsi.in.password={REDACTED}"),
+        ("systemd.set_credential=passwd.hashed-password.root:$6$x", f"systemd.set_credential={REDACTED}"),
+        ("k3s.token=abc", f"k3s.token={REDACTED}"),
+        ("wifi.psk=abc", f"wifi.psk={REDACTED}"),
+        ("netroot=iscsi:user:hunter2@10.0.0.1::3260::iqn", f"netroot=iscsi:{REDACTED}@10.0.0.1::3260::iqn"),
+        ("inst.repo=https://me:hunter2@host/repo", f"inst.repo=https://{REDACTED}@host/repo"),
+    ],
+)
+def test_secrets(parameter: str, wanted: str) -> None:
+    """A password, token or key in the kernel's parameters is replaced; all else is kept."""
+    assert redacted(parameter) == wanted
+
+
+def test_secrets_are_not_in_the_sources_either() -> None:
+    """What a fact is from is shown as well, and holds no secret; nor does what init is told behind "--"."""
+    tree = host_tree() | {"proc/cmdline": b"ro rd.iscsi.password=hunter2 -- --token hunter2\n"}
+    scan = scan_of(tree)
+    assert scan.machine.kernel.command_line == ("ro", f"rd.iscsi.password={REDACTED}")
+    assert "hunter2" not in repr((scan.machine, scan.sources))
+
+
+def test_configuration_beside_the_kernel() -> None:
+    """Without /proc/config.gz the configuration is where distributions put it, for this release and no other."""
+    tree = host_tree() | {f"boot/config-{RELEASE}": CONFIG, "boot/config-5.4.0": b"CONFIG_NUMA=n\n"}
+    del tree["proc/config.gz"]
+    scan = scan_of(tree)
+    assert (scan.machine.kernel.config or {})["NUMA"] == "y"
+    assert scan.sources["kernel.config"].file == f"/boot/config-{RELEASE}"
+
+
+def test_a_release_is_no_path() -> None:
+    """A release that would lead elsewhere reads nothing."""
+    tree = host_tree() | {"proc/sys/kernel/osrelease": b"../../etc/passwd\n", "etc/passwd": CONFIG}
+    del tree["proc/config.gz"]
+    assert machine_of(tree).kernel.config is None
+
+
+@pytest.mark.parametrize("content", [b"", b"\x1f\x8b", b"noise", gzip.compress(b"no option at all\n")])
+def test_configurations_that_are_damaged(content: bytes) -> None:
+    """What cannot be unpacked, or holds no option, is unknown and said."""
+    machine = machine_of(host_tree() | {"proc/config.gz": content})
+    assert machine.kernel.config is None
+    assert [problem.path for problem in machine.problems] == ["/proc/config.gz"]
+
+
+def test_a_configuration_that_would_fill_the_memory() -> None:
+    """Unpacking ends at a bound, whatever the file would give."""
+    bomb = gzip.compress(CONFIG + b"#" * (4 * MAX_CONFIG))
+    assert len(bomb) < MAX_CONFIG // 100
+    assert (machine_of(host_tree() | {"proc/config.gz": bomb}).kernel.config or {})["NUMA"] == "y"
+
+
+@pytest.mark.parametrize(
+    ("options", "size"),
+    [(b"CONFIG_PAGE_SHIFT=16\n", 65536), (b"CONFIG_ARM64_PAGE_SHIFT=12\n", 4096), (b"CONFIG_PAGE_SHIFT=99\n", None)],
+)
+def test_page_sizes_by_option(options: bytes, size: int | None) -> None:
+    """Where an architecture has several page sizes, the kernel's option tells which, within reason."""
+    tree = host_tree() | {
+        "proc/sys/kernel/arch": b"aarch64\n",
+        "proc/config.gz": gzip.compress(b"CONFIG_NUMA=y\n" + options),
+    }
+    assert machine_of(tree).kernel.page_size == size
+
+
+def test_huge_page_sizes_by_node() -> None:
+    """Where the list of the machine is lost, the pools of node 0 tell, and it is said."""
+    tree = {key: value for key, value in host_tree().items() if "hugepages" not in key}
+    tree["sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages"] = line(0)
+    machine = machine_of(tree)
+    assert machine.kernel.huge_page_sizes == (2 << 20,)
+    assert len(machine.problems) == 1
+
+
+def test_the_live_machine() -> None:
+    """The machine that the tests run on has the name, architecture and page size that its system calls tell."""
+    machine = Scanner(DirectoryFiles("/"), collectors=(host.COLLECTOR,)).scan().machine
+    uname = os.uname()
+    assert (machine.architecture, machine.hostname) == (uname.machine, uname.nodename)
+    assert (machine.kernel.release, machine.kernel.version) == (uname.release, uname.version)
+    assert machine.kernel.page_size == os.sysconf("SC_PAGE_SIZE")
+
+
+def test_what_may_change_is_looked_at_again() -> None:
+    """A new name and a loaded module are another signature; the use counts of modules are not."""
+
+    def signature(tree: Contents) -> object:
+        return host.COLLECTOR.volatile(Peek(MemoryFiles(tree.items())))
+
+    tree = host_tree() | {"sys/module/nvidia/refcnt": line(4)}
+    before = signature(tree)
+    assert signature(tree | {"proc/modules": b"nvidia 123 5 nvidia_uvm, Live 0x0\n"}) == before
+    assert signature(tree | {"sys/module/vfio/refcnt": line(0)}) != before
+    assert signature(tree | {"proc/sys/kernel/hostname": line("node-8")}) != before
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.dictionaries(st.sampled_from(sorted(host_tree())), DAMAGES, min_size=1, max_size=6))
+def test_damage_fails_nothing(damages: dict[str, Damage]) -> None:
+    """Whatever is damaged, nothing fails, and what is text is fit to be printed."""
+    scan = scan_of(host_tree(), damages)
+    assert [run for run in scan.runs if run.outcome == "failed"] == []
+    repr(scan.machine).encode()
+
+
+# --- the architecture
+
+
+def cpuinfo(**lines: str) -> bytes:
+    return "".join(f"{key.replace('__', ' ')}\t: {value}\n" for key, value in lines.items()).encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (cpuinfo(processor="0", flags="fpu tsc lm sse2"), "x86_64"),
+        (cpuinfo(processor="0", fdiv_bug="no", flags="fpu tsc lm sse2"), "i686"),
+        (cpuinfo(processor="0", flags="fpu tsc sse2"), "i686"),
+        (cpuinfo(Features="fp asimd", CPU__implementer="0x41", CPU__architecture="8"), "aarch64"),
+        (cpuinfo(Features="swp half", CPU__implementer="0x41", CPU__architecture="7"), "armv7l"),
+        (cpuinfo(cpu="POWER9, altivec supported", revision="2.1 (pvr 004e 1201)"), "ppc64le"),
+        (cpuinfo(cpu="POWER10 (architected)", revision="2.0 (pvr 0080 0200)"), "ppc64le"),
+        (cpuinfo(cpu="POWER7 (architected)", revision="2.1 (pvr 003f 0201)"), "ppc64"),
+        (cpuinfo(cpu="POWER8E (raw)", revision="2.1 (pvr 004b 0201)"), None),
+        (cpuinfo(cpu="740/750", revision="3.1 (pvr 0008 0301)"), "ppc"),
+        (cpuinfo(vendor_id="IBM/S390", features="esan3 zarch"), "s390x"),
+        (cpuinfo(processor="0", isa="rv64imafdc_zba"), "riscv64"),
+        (cpuinfo(processor="0", ISA="loongarch32 loongarch64"), "loongarch64"),
+        (cpuinfo(processor="0", arch="IA-64"), "ia64"),
+        (cpuinfo(cpu="UltraSparc T2", type="sun4v"), "sparc64"),
+        (cpuinfo(processor="0"), None),
+        (b"", None),
+        (b"\xff\xfe\0" * 50, None),
+    ],
+)
+def test_dialects(text: bytes, wanted: str | None) -> None:
+    """Each architecture describes its CPUs in words of its own; what says nothing is unknown."""
+    assert architecture_of(text) == wanted
+
+
+def test_a_long_text_is_read_at_both_ends() -> None:
+    """The first CPU's lines tell, however many follow."""
+    block = cpuinfo(processor="0", flags="fpu tsc lm " + "x" * 900)
+    assert architecture_of(block * 2000) == "x86_64"
+
+
+@pytest.mark.parametrize(
+    ("release", "wanted"),
+    [("4.18.0-513.el8.ppc64le", "ppc64le"), ("5.14.0.x86_64", "x86_64"), (RELEASE, None), ("6.1", None)],
+)
+def test_releases(release: str, wanted: str | None) -> None:
+    """Some distributions end the release with the architecture."""
+    assert architecture_of_release(release) == wanted
+
+
+# --- the firmware
+
+
+def dmi_tree() -> Contents:
+    names = {
+        "sys_vendor": "Dell Inc.",
+        "product_name": "PowerEdge XE9680 ",
+        "product_version": "",
+        "product_serial": "SERIAL-1",
+        "product_uuid": "UUID-1",
+        "board_vendor": "Dell Inc.",
+        "board_name": "0KVG1V",
+        "board_version": "A03",
+        "board_serial": "SERIAL-2",
+        "board_asset_tag": "ASSET-1",
+        "bios_vendor": "Dell Inc.",
+        "bios_version": "2.1.5",
+        "bios_date": "03/18/2024",
+        "chassis_vendor": "Dell Inc.",
+        "chassis_type": "23",
+        "chassis_version": "",
+        "chassis_serial": "SERIAL-3",
+        "chassis_asset_tag": "ASSET-2",
+        "modalias": "dmi:bvnDellInc.:bvr2.1.5:bd03/18/2024:svnDellInc.:pnPowerEdgeXE9680:pvr:rvnDellInc.:rn0KVG1V:"
+        "rvrA03:cvnDellInc.:ct23:cvr:skuSKU=NotProvided:",
+    }
+    return {f"{DMI}/{name}": line(value) for name, value in names.items()}
+
+
+def test_dmi() -> None:
+    """Vendor, product and the others are what DMI says, blanks taken away; blank ones are unknown."""
+    machine = machine_of(dmi_tree())
+    found = machine.firmware
+    assert (found.vendor, found.product, found.version) == ("Dell Inc.", "PowerEdge XE9680", None)
+    assert (found.board, found.board_version, found.chassis_type) == ("0KVG1V", "A03", "23")
+    assert (found.bios_version, found.bios_date) == ("2.1.5", "03/18/2024")
+    assert machine.product == "Dell Inc. PowerEdge XE9680"
+    assert machine.problems == ()
+
+
+def test_no_serial_numbers() -> None:
+    """Serial numbers, UUIDs and asset tags are not even read."""
+    scan = scan_of(dmi_tree())
+    text = repr((scan.machine, scan.sources))
+    assert not any(word in text for word in ("SERIAL", "UUID", "ASSET"))
+
+
+@pytest.mark.parametrize("name", ["sys_vendor", "product_name", "board_version", "bios_date", "chassis_type"])
+@pytest.mark.parametrize("damage", [Damage(DELETE), Damage("content", 0, b""), Damage("content", 0, b"\n")])
+def test_an_attribute_that_is_lost(name: str, damage: Damage) -> None:
+    """An attribute that its structure has, or that modalias repeats, is missed when it is absent, empty or blank."""
+    problems = scan_of(dmi_tree(), {f"{DMI}/{name}": damage}).machine.problems
+    assert {problem.path for problem in problems} == {f"/{DMI}/{name}"}
+
+
+def test_a_structure_that_firmware_lacks_is_no_loss() -> None:
+    """Virtual machines often have no board."""
+    tree = {key: value for key, value in dmi_tree().items() if "board" not in key}
+    machine = machine_of(tree)
+    assert machine.firmware.board is None
+    assert machine.problems == ()
+
+
+def test_a_directory_that_cannot_be_listed() -> None:
+    """Attributes that can be read without the listing are, and it is said."""
+    machine = scan_of(dmi_tree(), {DMI: Damage(DELETE)}).machine
+    assert machine.firmware.product == "PowerEdge XE9680"
+    assert machine.problems[0].path == f"/{DMI}"
+
+
+@pytest.mark.parametrize(
+    ("vendor", "product", "wanted"),
+    [
+        ("HP", "HP EliteBook", "HP EliteBook"),
+        ("To Be Filled By O.E.M.", "H8QM8", "H8QM8"),
+        ("Default string", "System Product Name", None),
+        ("QEMU", "Standard PC (Q35 + ICH9, 2009)", "QEMU Standard PC (Q35 + ICH9, 2009)"),
+        ("Supermicro", "0000000000", "Supermicro"),
+    ],
+)
+def test_products(vendor: str, product: str, wanted: str | None) -> None:
+    """A machine is called by vendor and product, without a vendor twice and without what stands for no name."""
+    tree = dmi_tree() | {f"{DMI}/sys_vendor": line(vendor), f"{DMI}/product_name": line(product)}
+    assert machine_of(tree).product == wanted
+
+
+def test_strings_of_several_lines_and_of_no_text() -> None:
+    """The first line is the name; bytes that are no text are shown escaped."""
+    tree = dmi_tree() | {f"{DMI}/board_version": b"A03\nleftover\n", f"{DMI}/board_name": b"caf\xe9\n"}
+    found = machine_of(tree).firmware
+    assert (found.board_version, found.board) == ("A03", "caf\\xe9")
+
+
+def test_a_device_tree() -> None:
+    """A machine with a device tree is called by its model."""
+    tree: Contents = {
+        "proc/device-tree/model": b"Raspberry Pi 4 Model B Rev 1.4\0",
+        "proc/device-tree/compatible": b"raspberrypi,4-model-b\0brcm,bcm2711\0",
+    }
+    machine = machine_of(tree)
+    assert machine.product == "Raspberry Pi 4 Model B Rev 1.4"
+    assert machine.firmware.compatible == ("raspberrypi,4-model-b", "brcm,bcm2711")
+
+
+def test_power() -> None:
+    """POWER kernels print platform and machine behind the CPUs."""
+    text = cpuinfo(processor="0", cpu="POWER9, altivec supported", revision="2.1 (pvr 004e 1201)")
+    text += b"\n" + cpuinfo(timebase="512000000", platform="PowerNV", model="8335-GTW", machine="PowerNV 8335-GTW")
+    machine = machine_of({"proc/cpuinfo": text})
+    assert (machine.firmware.platform, machine.firmware.product) == ("PowerNV", "PowerNV 8335-GTW")
+
+
+def test_mainframes() -> None:
+    """s390 tells manufacturer, type and model, and a sequence code that is not taken."""
+    text = b"Manufacturer:         IBM             \nType:                 2964\n"
+    text += b"Model:                703              N96             \nSequence Code:        00000000000829E7\n"
+    scan = scan_of({"proc/sysinfo": text})
+    assert scan.machine.product == "IBM 2964 703 N96"
+    assert "829E7" not in repr((scan.machine, scan.sources))

@@ -1,0 +1,209 @@
+"""Memory modules in SMBIOS structures, whole, old and damaged; and what must never leave them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zonewise.machine.collectors import memory_modules
+from zonewise.machine.discover import Scan, Scanner
+from zonewise.machine.files import MemoryFiles
+from zonewise.machine.model.host import MemoryModule
+from zonewise.machine.smbios import memory_module, structures
+
+ENTRIES = memory_modules.ENTRIES
+SERIAL, ASSET = "48AAE639", "01115021"
+STRINGS = ("DIMM_A1", "BANK 0", "Samsung", SERIAL, ASSET, "M393A4K40DB3-CWE ")
+MIB = 1 << 20
+
+
+def device(
+    *,
+    size: int = 16384,
+    extended_size: int = 0,
+    strings: tuple[str, ...] = STRINGS,
+    kind: int = 0x1A,
+    speeds: tuple[int, int] = (3200, 2933),
+    extended_speeds: tuple[int, int] = (0, 0),
+    rank: int = 2,
+    length: int = 0x5C,
+) -> bytes:
+    """Make a structure of type 17 as SMBIOS 3.3 has it, or the first bytes of it, with its strings."""
+    fixed = struct.pack(
+        "<BBHHHHHHBBBBBHHBBBBBIH", 17, length, 0x1100, 0x1000, 0xFFFE, 72, 64, size, 9, 1, 1, 2, kind, 0x2080,
+        speeds[0], 3, 4, 5, 6, rank, extended_size, speeds[1],
+    )  # fmt: skip
+    fixed = fixed.ljust(0x54, b"\0") + struct.pack("<II", *extended_speeds)
+    return fixed[:length] + b"".join(text.encode() + b"\0" for text in strings) + b"\0"
+
+
+def test_a_module() -> None:
+    """Every field is read at its place, without the blanks of the strings."""
+    assert memory_module(device()) == MemoryModule(
+        "DIMM_A1", 16384 * MIB, "DDR4", "Samsung", "M393A4K40DB3-CWE", 3200, 2, "BANK 0", "DIMM", 2933
+    )
+
+
+def test_no_serial_number_and_no_asset_tag() -> None:
+    """What names a thing that someone owns is nowhere in what is found."""
+    text = repr(memory_module(device()))
+    assert SERIAL not in text
+    assert ASSET not in text
+
+
+@pytest.mark.parametrize(
+    ("size", "extended", "wanted"),
+    [
+        (16384, 0, 16384 * MIB),
+        (0x8000 | 512, 0, 512 * 1024),
+        (0x7FFF, 131072, 131072 * MIB),
+        (0x7FFF, 0x80000000 | 65536, 65536 * MIB),
+        (0xFFFF, 0, None),
+    ],
+)
+def test_sizes(size: int, extended: int, wanted: int | None) -> None:
+    """Sizes are in MiB, or in KiB with the topmost bit, or in the wider field; and may be unknown."""
+    found = memory_module(device(size=size, extended_size=extended))
+    assert found is not None
+    assert found.size == wanted
+
+
+def test_speeds() -> None:
+    """Speeds beyond 16 bits are in the wider fields; 0 is unknown."""
+    found = memory_module(device(speeds=(0xFFFF, 0), extended_speeds=(70000, 0)))
+    assert found is not None
+    assert (found.speed_mts, found.configured_mts) == (70000, None)
+
+
+@pytest.mark.parametrize("kind", [0x02, 0x00, 0x15, 0xFF])
+def test_unknown_types(kind: int) -> None:
+    """The code for "unknown", one that means nothing yet, and one beyond the list are all unknown."""
+    found = memory_module(device(kind=kind))
+    assert found is not None
+    assert found.type is None
+
+
+def test_empty_slots() -> None:
+    """A slot is empty by its size, or where neither vendor nor part nor number is there."""
+    assert memory_module(device(size=0)) is None
+    assert memory_module(device(size=0xFFFF, strings=("DIMM_A1", "BANK 0", "   ", "   ", "   ", "   "))) is None
+
+
+def test_an_old_structure() -> None:
+    """SMBIOS 2.3 ends behind the part number: what came later is unknown."""
+    found = memory_module(device(length=0x1B))
+    assert found == MemoryModule(
+        "DIMM_A1", 16384 * MIB, "DDR4", "Samsung", "M393A4K40DB3-CWE", 3200, None, "BANK 0", "DIMM", None
+    )
+
+
+def test_strings_that_are_not_there() -> None:
+    """A number of a string beyond the last is no string."""
+    found = memory_module(device(strings=("DIMM_A1", "BANK 0", "Samsung")))
+    assert found is not None
+    assert (found.vendor, found.part) == ("Samsung", None)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 4, 0x1A, 0x40, 0x5B, 0x60, -1])
+def test_a_structure_that_is_cut_short(cut: int) -> None:
+    """Half a structure is no module."""
+    with pytest.raises(ValueError, match=r"SMBIOS|cut short"):
+        memory_module(device()[:cut])
+
+
+def test_another_type() -> None:
+    """Only type 17 is a memory device."""
+    with pytest.raises(ValueError, match="memory device"):
+        memory_module(b"\x10" + device()[1:])
+
+
+@given(st.binary(max_size=200))
+def test_noise_is_refused_or_read(noise: bytes) -> None:
+    """Any bytes are refused by a ValueError, or give a module whose numbers are in bounds."""
+    try:
+        found = memory_module(noise)
+    except ValueError:
+        return
+    assert found is None or found.size is None or 0 < found.size < 1 << 57
+
+
+@given(st.binary(max_size=300))
+def test_structures_are_parts_of_the_table(table: bytes) -> None:
+    """The structures of any bytes lie one behind the other, and the walk ends."""
+    assert table.startswith(b"".join(structures(table)))
+
+
+def test_structures_of_a_table() -> None:
+    """A table is walked up to its end mark, past structures of every type."""
+    other = struct.pack("<BBH", 4, 6, 1) + b"ab" + b"CPU0\0\0"
+    end = struct.pack("<BBH", 127, 4, 2) + b"\0\0"
+    assert list(structures(other + device() + end + device())) == [other, device()]
+
+
+# --- the collector
+
+
+class Closed(MemoryFiles):
+    """Files of which those of the firmware are for root."""
+
+    def read(self, path: str) -> bytes:
+        if "firmware" in path:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return super().read(path)
+
+
+def scan_modules(files: MemoryFiles) -> Scan:
+    return Scanner(files, explain=True, collectors=(memory_modules.COLLECTOR,)).scan()
+
+
+def entries(*contents: bytes, first: int = 0) -> MemoryFiles:
+    return MemoryFiles([(f"{ENTRIES}/17-{first + n}/raw", content) for n, content in enumerate(contents)])
+
+
+def test_entries_in_the_order_of_their_numbers() -> None:
+    """Entry 10 comes behind entry 9."""
+    made = [device(strings=(f"SLOT {number}", *STRINGS[1:])) for number in range(12)]
+    scan = scan_modules(entries(*made))
+    assert [module.location for module in scan.machine.memory_modules] == [f"SLOT {number}" for number in range(12)]
+    assert scan.machine.problems == ()
+    assert scan.sources["memory_modules.11"].file == f"/{ENTRIES}/17-11/raw"
+
+
+def test_the_whole_table() -> None:
+    """Without the entries the table is read."""
+    end = struct.pack("<BBH", 127, 4, 2) + b"\0\0"
+    files = MemoryFiles([(memory_modules.TABLE, device() + device(size=0) + device(size=8192) + end)])
+    scan = scan_modules(files)
+    assert [module.size for module in scan.machine.memory_modules] == [16384 * MIB, 8192 * MIB]
+
+
+def test_nothing_and_nothing_for_us() -> None:
+    """Neither a machine without SMBIOS nor tables for root only are damage."""
+    for files in (MemoryFiles([]), Closed([(f"{ENTRIES}/17-0/raw", device())]), Closed([(memory_modules.TABLE, b"")])):
+        scan = scan_modules(files)
+        assert [run.outcome for run in scan.runs] == ["no data"]
+        assert scan.machine.problems == ()
+
+
+def test_damaged_entries_are_left_out_and_said() -> None:
+    """One that is cut, empty, a directory or missing costs its slot, and the others stay."""
+    good = device()
+    files = MemoryFiles(
+        [
+            (f"{ENTRIES}/17-0/raw", good),
+            (f"{ENTRIES}/17-1/raw", good[:50]),
+            (f"{ENTRIES}/17-2/raw", b""),
+            (f"{ENTRIES}/17-3/raw", None),
+            (f"{ENTRIES}/17-5/raw", good),
+        ]
+    )
+    scan = scan_modules(files)
+    assert len(scan.machine.memory_modules) == 2
+    assert sorted(problem.path for problem in scan.machine.problems) == [
+        f"/{ENTRIES}/17-{number}/raw" for number in (1, 2, 3, 4)
+    ]

@@ -1,0 +1,277 @@
+"""Guest or not, and of which hypervisor: by what each leaves in plain files."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.damage import DAMAGES, Damage, Damaged
+from support.trees import Contents, line
+from zonewise.machine.collectors import cpus, firmware, host, pci, virtualization
+from zonewise.machine.discover import Scan, Scanner
+from zonewise.machine.files import MemoryFiles
+from zonewise.machine.hypervisors import by_clocks, by_dmi, by_pci, vendor_of
+from zonewise.machine.model.host import Firmware, Virtualization
+
+COLLECTORS = (host.COLLECTOR, firmware.COLLECTOR, cpus.COLLECTOR, pci.COLLECTOR, virtualization.COLLECTOR)
+DMI = "sys/class/dmi/id"
+SYSINFO = """Manufacturer:         IBM
+Type:                 2964
+
+LPAR Number:          22
+LPAR Name:            L16
+"""
+
+
+def tree_of(flags: str = "fpu tsc lm", vendor: str = "", product: str = "", **more: bytes) -> Contents:
+    """An x86 machine; paths of further files have "__" for "/"."""
+    tree: Contents = {
+        "sys/devices/system/cpu/online": line(0),
+        "sys/devices/system/cpu/cpu0/online": line(1),
+        "proc/cpuinfo": f"processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: {flags}\n".encode(),
+    }
+    if vendor or product:
+        names = {"sys_vendor": vendor, "product_name": product, "product_version": ""}
+        tree |= {f"{DMI}/{name}": line(value) for name, value in names.items()}
+    return tree | {path.replace("__", "/"): content for path, content in more.items()}
+
+
+def scan_of(tree: Contents, damages: dict[str, Damage] | None = None) -> Scan:
+    files = Damaged(MemoryFiles(tree.items()), damages or {})
+    return Scanner(files, explain=True, collectors=COLLECTORS).scan()
+
+
+def found_in(tree: Contents) -> Virtualization:
+    return scan_of(tree).machine.virtualization
+
+
+GUEST = "fpu tsc lm hypervisor"
+
+
+@pytest.mark.parametrize(
+    ("vendor", "product", "hypervisor", "maker"),
+    [
+        ("QEMU", "KVM Virtual Machine", "KVM", "KVM"),
+        ("QEMU", "Standard PC (Q35 + ICH9, 2009)", "QEMU", "QEMU"),
+        ("Red Hat", "OpenStack Compute", "KVM", "KVM"),
+        ("VMware, Inc.", "VMware7,1", "VMware", "VMware"),
+        ("Microsoft Corporation", "Virtual Machine", "Microsoft", "Microsoft"),
+        ("innotek GmbH", "VirtualBox", "VirtualBox", "Oracle"),
+        ("Xen", "HVM domU", "Xen", "Xen"),
+        ("Amazon EC2", "m5.large", "KVM", "KVM"),
+        ("Google", "Google Compute Engine", "KVM", "KVM"),
+        ("Alibaba Cloud", "Alibaba Cloud ECS", "KVM", "KVM"),
+        ("Nutanix", "AHV", None, None),
+    ],
+)
+def test_guests_by_their_firmware(vendor: str, product: str, hypervisor: str | None, maker: str | None) -> None:
+    """With the processor's flag a machine is a guest; DMI names the hypervisor, or the cloud and so its own."""
+    found = found_in(tree_of(GUEST, vendor, product))
+    assert (found.guest, found.hypervisor, found.vendor, found.type) == (True, hypervisor, maker, "full")
+
+
+@pytest.mark.parametrize(
+    ("vendor", "product"),
+    [
+        ("Amazon EC2", "c5.metal"),
+        ("Google", "Google Compute Engine"),
+        ("Microsoft Corporation", "Surface Laptop 4"),
+        ("Oracle Corporation", "SUN FIRE X4170 M2"),
+        ("Dell Inc.", "PowerEdge R740"),
+    ],
+)
+def test_machines_that_only_sound_like_guests(vendor: str, product: str) -> None:
+    """Without the flag a cloud's name is that of a machine without a hypervisor, and a maker's of hardware."""
+    assert found_in(tree_of("fpu tsc lm vmx", vendor, product)) == Virtualization(False, extensions="VT-x")
+
+
+def test_extensions() -> None:
+    """What the processor has to host guests with."""
+    assert found_in(tree_of("fpu tsc lm svm")).extensions == "AMD-V"
+    assert found_in(tree_of("fpu tsc lm")).extensions is None
+
+
+def test_a_hidden_hypervisor() -> None:
+    """A hypervisor that hides its flag is given away by names that no hardware has."""
+    assert found_in(tree_of("fpu tsc lm", "QEMU", "Standard PC (i440FX + PIIX, 1996)")).guest is True
+
+
+@pytest.mark.parametrize(
+    ("clocks", "hypervisor"),
+    [
+        (b"tsc kvm-clock acpi_pm \n", "KVM"),
+        (b"hyperv_clocksource_tsc_page hyperv_clocksource_msr\n", "Microsoft"),
+        (b"xen tsc hpet\n", "Xen"),
+        (b"tsc hpet acpi_pm \n", None),
+    ],
+)
+def test_guests_by_their_clocks(clocks: bytes, hypervisor: str | None) -> None:
+    """A guest without DMI (a microVM) has the clock of its hypervisor."""
+    path = "sys__devices__system__clocksource__clocksource0__available_clocksource"
+    assert found_in(tree_of(GUEST, **{path: clocks})).hypervisor == hypervisor
+
+
+def test_the_clock_tells_what_runs_qemu() -> None:
+    """QEMU's names beside KVM's clock are KVM."""
+    path = "sys__devices__system__clocksource__clocksource0__available_clocksource"
+    assert found_in(tree_of(GUEST, "QEMU", "Standard PC (Q35)", **{path: b"kvm-clock tsc\n"})).hypervisor == "KVM"
+
+
+@pytest.mark.parametrize(
+    ("files", "kind"),
+    [
+        ({"sys__hypervisor__guest_type": b"HVM\n"}, "full"),
+        ({"sys__hypervisor__guest_type": b"PV\n"}, "para"),
+        ({"sys__hypervisor__guest_type": b"PVH\n"}, "para"),
+        ({"sys__hypervisor__properties__features": b"000000ef\n"}, "para"),
+        ({"sys__hypervisor__properties__features": b"00000705\n"}, "full"),
+        ({"sys__hypervisor__properties__features": b"00000108\n"}, "para"),
+        ({}, "full"),
+    ],
+)
+def test_kinds_of_xen_guests(files: dict[str, bytes], kind: str) -> None:
+    """PV and PVH guests are made for the hypervisor, HVM ones are not."""
+    found = found_in(tree_of(GUEST, sys__hypervisor__type=b"xen\n", **files))
+    assert (found.guest, found.hypervisor, found.type) == (True, "Xen", kind)
+
+
+def test_the_machine_that_runs_xen() -> None:
+    """The first domain drives the hardware, and is no guest."""
+    tree = tree_of(GUEST, sys__hypervisor__type=b"xen\n", proc__xen__capabilities=b"control_d\n")
+    assert found_in(tree) == Virtualization(False, "Xen", vendor="Xen")
+
+
+def test_devices_of_hypervisors() -> None:
+    """A display that exists in virtual machines only tells, by the old list of PCI functions or by the bus."""
+    listed = b"0000\t80861237\t0\n0010\t80eebeef\t12\t        e0000000\n"
+    assert found_in(tree_of(proc__bus__pci__devices=listed)).hypervisor == "VirtualBox"
+    assert by_pci([("15ad", "0405")]) == "VMware"
+    assert by_pci([("8086", "1237"), (None, None)]) is None
+
+
+def test_a_garbled_list_of_devices_is_said() -> None:
+    """A list that names no function is damaged."""
+    problems = scan_of(tree_of(proc__bus__pci__devices=b"noise\n")).machine.problems
+    assert [problem.path for problem in problems] == ["/proc/bus/pci/devices"]
+
+
+def test_kernels_of_wsl() -> None:
+    """The kernels of the Windows Subsystem for Linux say whose they are."""
+    release = b"5.15.90.1-microsoft-standard-WSL2\n"
+    tree = tree_of(GUEST, proc__version=b"Linux version " + release.strip() + b" (a) #1 SMP\n")
+    assert found_in(tree).hypervisor == "Microsoft"
+
+
+# --- other architectures
+
+ARM = b"processor\t: 0\nFeatures\t: fp asimd\nCPU implementer\t: 0x41\nCPU architecture: 8\n"
+
+
+def test_arm() -> None:
+    """Without a flag, only a sign makes a guest, and no sign makes nothing."""
+    assert found_in(tree_of(proc__cpuinfo=ARM)).guest is None
+    assert found_in(tree_of(vendor="Huawei", product="TaiShan 200", proc__cpuinfo=ARM)).guest is None
+    assert found_in(tree_of(vendor="QEMU", product="KVM Virtual Machine", proc__cpuinfo=ARM)).hypervisor == "KVM"
+    tree = {"proc/device-tree/hypervisor/compatible": b"linux,kvm\0"}
+    assert found_in(tree_of(proc__cpuinfo=ARM) | tree).hypervisor == "KVM"
+
+
+def test_arm_at_amazon() -> None:
+    """The product tells a machine of its own from a guest."""
+    guest = found_in(tree_of(vendor="Amazon EC2", product="m6g.large", proc__cpuinfo=ARM))
+    metal = found_in(tree_of(vendor="Amazon EC2", product="m6g.metal", proc__cpuinfo=ARM))
+    assert (guest.guest, guest.hypervisor) == (True, "KVM")
+    assert (metal.guest, metal.hypervisor, metal.type) == (False, None, None)
+
+
+def power(platform: str, machine: str) -> bytes:
+    return (
+        b"processor\t: 0\ncpu\t\t: POWER9, altivec supported\nrevision\t: 2.1 (pvr 004e 1201)\n\n"
+        + f"platform\t: {platform}\nmodel\t\t: x\nmachine\t\t: {machine}\n".encode()
+    )
+
+
+@pytest.mark.parametrize(
+    ("platform", "machine", "wanted"),
+    [
+        ("PowerNV", "PowerNV 8335-GTW", (False, None, None, None)),
+        ("pSeries", "CHRP IBM,9009-42A", (True, "PowerVM", "para", "pHyp")),
+        ("pSeries", "CHRP IBM pSeries (emulated by qemu)", (True, "KVM", "para", "KVM")),
+        ("PowerMac", "Power Macintosh", (None, None, None, None)),
+    ],
+)
+def test_power(platform: str, machine: str, wanted: tuple[bool | None, str | None, str | None, str | None]) -> None:
+    """The platform pSeries is that of guests, PowerNV that of the machine itself."""
+    found = found_in(tree_of(proc__cpuinfo=power(platform, machine)))
+    assert (found.guest, found.hypervisor, found.type, found.vendor) == wanted
+
+
+@pytest.mark.parametrize(
+    ("programs", "hypervisor", "maker"),
+    [
+        ([], "PR/SM", "IBM"),
+        (["z/VM    6.1.0   "], "z/VM 6.1.0", "IBM"),
+        (["KVM/Linux       "], "KVM/Linux", "KVM"),
+        (["KVM/Linux", "z/VM    6.4.0"], "KVM/Linux", "KVM"),
+    ],
+)
+def test_mainframes(programs: list[str], hypervisor: str, maker: str) -> None:
+    """A partition is a guest of the firmware, and a virtual machine one of its innermost control program."""
+    lines = "".join(f"VM0{number} Control Program: {name}\n" for number, name in enumerate(programs))
+    cpuinfo = b"vendor_id       : IBM/S390\nfeatures\t: esan3 zarch\n"
+    found = found_in(tree_of(proc__cpuinfo=cpuinfo, proc__sysinfo=(SYSINFO + lines).encode()))
+    assert (found.guest, found.hypervisor, found.vendor, found.type) == (True, hypervisor, maker, "full")
+
+
+# --- containers
+
+
+class Live(MemoryFiles):
+    """Files of the running machine."""
+
+    live = True
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "runtime"),
+    [
+        ("run/systemd/container", b"podman\n", "podman"),
+        ("run/secrets/kubernetes.io/serviceaccount/namespace", b"zonewise", "kubernetes"),
+        (".dockerenv", b"", "docker"),
+        ("run/.containerenv", b"", "podman"),
+        ("proc/self/cgroup", b"0::/kubepods.slice/pod1/cri-containerd-1.scope\n", "kubernetes"),
+        ("proc/self/cgroup", b"0::/user.slice\n", None),
+    ],
+)
+def test_containers(path: str, content: bytes, runtime: str | None) -> None:
+    """What a runtime leaves in a container's file system tells it, on the running machine; a capture is in none."""
+    tree = tree_of() | {path: content}
+    for files, wanted in ((Live(tree.items()), runtime), (MemoryFiles(tree.items()), None)):
+        machine = Scanner(files, collectors=(virtualization.COLLECTOR,)).scan().machine
+        assert machine.virtualization.container == wanted
+
+
+# --- invariants
+
+
+def test_names_are_matched_at_their_start() -> None:
+    """A name that holds another is not that other."""
+    assert by_dmi(Firmware(vendor="Not QEMU", product="The Xen of servers")) is None
+    assert by_clocks(["xenon", "tsc"]) is None
+    assert vendor_of("VMware") == "VMware"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.dictionaries(st.sampled_from(sorted(tree_of(GUEST, "QEMU", "Q35"))), DAMAGES, min_size=1, max_size=4))
+def test_damage_makes_no_hypervisor(damages: dict[str, Damage]) -> None:
+    """Whatever is damaged, a machine of QEMU is that or of an unknown hypervisor, and never one of another."""
+    scan = scan_of(tree_of(GUEST, "QEMU", "Q35"), damages)
+    assert [run for run in scan.runs if run.outcome == "failed"] == []
+    assert scan.machine.virtualization.hypervisor in ("QEMU", None)
+
+
+@given(st.text(max_size=20), st.text(max_size=20))
+def test_any_names_are_taken(vendor: str, product: str) -> None:
+    """No name in DMI is too strange."""
+    by_dmi(Firmware(vendor=vendor, product=product))
