@@ -195,6 +195,8 @@ def _keeps_overlapping(read: Reader, node: int, cpus: CpuSet, own: CpuSet) -> bo
     if b"numa=fake=" in command_line:
         return True
     what = f"names CPUs {cpus - own} of nodes before it"
-    used = f"CPUs {own} for zone {node}" if own else f"node {node} is left out, having no CPUs of its own"
+    used = (
+        f"CPUs {own} for zone {node}" if own else f"node {node} is left out with its memory: it has no CPUs of its own"
+    )
     read.problem(f"{NODE}/node{node}/cpumap", what, used)
     return bool(own)

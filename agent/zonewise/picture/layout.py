@@ -171,7 +171,7 @@ def _kind(node: Nested) -> str:
 def _box(machine: Machine, sorter: CoreSorter, placed: _Placed, node: Nested) -> Box:
     children = [_box(machine, sorter, placed, child) for child in node.children]
     own = sorter.cores(left_over(node.cpus, node.children))
-    caches = tuple(_cache(group, node) for group in sorted(node.things, key=_level) if isinstance(group.thing, Cache))
+    caches = _caches(node)
     labels = _labels(node, has_caches=bool(caches))
     headline = tuple(phrase for group in reversed(node.things) for phrase in _headline(group))
     return Box(
@@ -218,12 +218,8 @@ def _details(group: Grouped) -> tuple[str, ...]:
     return _zone_details(group.thing) if isinstance(group.thing, Zone) else ()
 
 
-def _level(group: Grouped) -> int:
-    """Return what to sort by for the largest caches first."""
-    return -group.thing.level if isinstance(group.thing, Cache) else 0
-
-
-def _cache(group: Grouped, node: Nested) -> str:
-    assert isinstance(group.thing, Cache)  # noqa: S101 -- the caller has asked
-    name = cache_name(group.thing)
-    return name if group.cpus == node.cpus else f"{name}, shared beyond"
+def _caches(node: Nested) -> tuple[str, ...]:
+    """Return the names of the caches of a box, the largest first."""
+    found = [(group.thing, group.cpus == node.cpus) for group in node.things if isinstance(group.thing, Cache)]
+    found.sort(key=lambda pair: -pair[0].level)
+    return tuple(cache_name(cache) + ("" if whole else ", shared beyond") for cache, whole in found)

@@ -85,7 +85,7 @@ def _distance_lines(picture: Layout, width: int) -> list[Line]:
 def _box(box: Box, width: int) -> list[Line]:
     """Return a box of so many columns."""
     inner = width - _EDGES
-    body = wrapped([("cache" if "L" in text[:1] else "", text) for text in box.details], inner)
+    body = wrapped([("cache" if text.startswith("L") else "", text) for text in box.details], inner)
     body += _children(box.children, inner, len(box.members))
     body += _memory_lines(box.memories, inner)
     if box.devices:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +19,9 @@ from zonewise.machine.collectors.host import REDACTED, redacted
 from zonewise.machine.discover import Scan, Scanner
 from zonewise.machine.files import DirectoryFiles, MemoryFiles
 from zonewise.machine.kernel_config import MAX_CONFIG
-from zonewise.machine.model.machine import Machine
+
+if TYPE_CHECKING:
+    from zonewise.machine.model.machine import Machine
 
 RELEASE = "6.8.0-45-generic"
 VERSION = "#45-Ubuntu SMP PREEMPT_DYNAMIC Fri Aug 30 12:02:04 UTC 2024"
@@ -129,6 +132,13 @@ def test_secrets_are_not_in_the_sources_either() -> None:
     scan = scan_of(tree)
     assert scan.machine.kernel.command_line == ("ro", f"rd.iscsi.password={REDACTED}")
     assert "hunter2" not in repr((scan.machine, scan.sources))
+
+
+@pytest.mark.parametrize("content", [b"99999999\n", b"\xff\xfe\0\x80\n", b"ro root=/dev/s"])
+def test_a_garbled_list_of_parameters_is_said(content: bytes) -> None:
+    """Noise, and a list that ends without a line end, are damage."""
+    machine = machine_of(host_tree() | {"proc/cmdline": content})
+    assert [problem.path for problem in machine.problems] == ["/proc/cmdline"]
 
 
 def test_configuration_beside_the_kernel() -> None:

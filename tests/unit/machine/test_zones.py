@@ -291,6 +291,7 @@ def test_nodes_that_claim_the_cpus_of_others() -> None:
     assert cpus_by_zone(machine) == {0: "0-3", 1: "4-5", 3: "6-7"}
     assert str(machine.zones[1].local_cpus) == "2-5"
     assert "2" not in machine.zones[0].distances
+    assert machine.memory == sum(zone.memory or 0 for zone in machine.zones)
     assert problems(machine) == [f"/{NODES}/node1/cpumap", f"/{NODES}/node2/cpumap"]
 
 

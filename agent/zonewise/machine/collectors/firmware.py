@@ -49,12 +49,33 @@ _MODALIAS = {
 }
 """Attribute -> its mark in the attribute modalias, which repeats all (drivers/firmware/dmi-id.c get_modalias())."""
 
-_PLACEHOLDERS = re.compile(
-    r"to be filled by o\.?e\.?m\.?|default string|not specified|not applicable|n/?a|none|unknown|undefined|"
-    r"(system )?(product name|manufacturer|version)|x+|0+|o\.?e\.?m\.?|empty|invalid|\(null\)|\.+|-+",
-    re.IGNORECASE,
+_PLACEHOLDERS = frozenset(
+    {
+        "to be filled by o.e.m.",
+        "to be filled by oem",
+        "default string",
+        "not specified",
+        "not applicable",
+        "not available",
+        "n/a",
+        "na",
+        "none",
+        "unknown",
+        "undefined",
+        "system product name",
+        "system manufacturer",
+        "product name",
+        "manufacturer",
+        "o.e.m.",
+        "oem",
+        "empty",
+        "invalid",
+        "(null)",
+    }
 )
-"""What vendors leave in place of a name."""
+"""What vendors leave in place of a name, in lower case."""
+_BLANKS = "0xX.-_ "
+"""Of these alone no name is made."""
 
 _SYSINFO_LINE = re.compile(r"^(Manufacturer|Type|Model): +(.*?) *$", re.MULTILINE)
 
@@ -93,12 +114,13 @@ def _present(read: Reader, place: str) -> frozenset[str]:
 
 
 def _report_lost(read: Reader, place: str, blank: list[tuple[str, str]]) -> None:
-    """Report attributes that say nothing although the repetition of all of them does."""
+    """Report attributes that say nothing although the repetition of all does; without it those that never should."""
     repeated = (read.raw(f"{place}/modalias") or b"").decode("ascii", "replace").strip("\0\n").split(":")[1:]
     for name, field in blank:
         mark = _MODALIAS[name]
-        if any(part.startswith(mark) and part != mark for part in repeated):
-            read.problem(f"{place}/{name}", "says nothing, and modalias has it", f"firmware.{field} is unknown")
+        told = [part for part in repeated if part.startswith(mark)]
+        if told != [mark] if told else not name.endswith("_version"):
+            read.problem(f"{place}/{name}", "says nothing", f"firmware.{field} is unknown")
 
 
 def _attribute(read: Reader, place: str, name: str, field: str) -> str | None:
@@ -166,7 +188,8 @@ def _mainframe(read: Reader) -> Firmware | None:
 
 def _product(read: Reader, firmware: Firmware) -> str | None:
     """Return vendor and product as one would say them; None where the vendor has left both to others."""
-    named = [name for name in (firmware.vendor, firmware.product) if name and not _PLACEHOLDERS.fullmatch(name)]
+    told = [name for name in (firmware.vendor, firmware.product) if name]
+    named = [name for name in told if name.lower() not in _PLACEHOLDERS and name.strip(_BLANKS)]
     if len(named) == 2 and named[1].lower().startswith(named[0].lower()):
         named = named[1:]
     text = " ".join(named) or None

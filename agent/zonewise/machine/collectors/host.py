@@ -33,6 +33,7 @@ REDACTED = "(redacted)"
 # init/version.c linux_proc_banner
 _BANNER = re.compile(r"Linux version (\S+) \(.*\) (#.*)", re.DOTALL)
 _PARAMETER = re.compile(r'(?:[^\s"]|"[^"]*"?)+')  # lib/cmdline.c next_arg(): blanks between double quotes part nothing
+_NUMBER = re.compile(r"\d{2,}")  # no parameter is a bare number; a run level has one digit
 _SECRET_NAME = re.compile(
     r"passw|passphrase|secret|token|credential|(?:^|[._-])(?:pass|pwd|key|chap|psk)$", re.IGNORECASE
 )
@@ -170,6 +171,8 @@ def _command_line(ask: _Sources) -> tuple[str, ...]:
         ask.read.problem(COMMAND_LINE, "is cut short", "the parameters in front of the cut")
     words: list[str] = _PARAMETER.findall(text)
     own = words[: words.index("--")] if "--" in words else words  # what follows is for init
+    if not text.isprintable() or any(_NUMBER.fullmatch(word) for word in own):
+        ask.read.problem(COMMAND_LINE, f"is no list of parameters: {text[:60]!r}", "what there is")
     parameters = tuple(redacted(parameter) for parameter in own)
     if content is not None:
         ask.read.source("kernel.command_line", COMMAND_LINE, " ".join(parameters), "parted at blanks, without secrets")

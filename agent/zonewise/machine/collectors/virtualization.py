@@ -144,8 +144,9 @@ def _listed_ids(read: Reader) -> list[tuple[str | None, str | None]]:
     """Return vendor and device of the PCI functions as the older of the two lists has them."""
     content = read.raw(PCI_LIST) or b""
     found = _PCI_LINE.findall(content)
-    if content.strip(b"\0\n") and not found:
-        read.problem(PCI_LIST, "names no PCI function", "whether one is of a hypervisor is unknown")
+    if content and (not found or not content.endswith(b"\n")):
+        what = "is cut short" if found else "names no PCI function"
+        read.problem(PCI_LIST, what, "whether one is of a hypervisor is unknown")
     return [(vendor.decode(), device.decode()) for vendor, device in found]
 
 

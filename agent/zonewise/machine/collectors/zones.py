@@ -72,7 +72,7 @@ def _collect(read: Reader, machine: Machine) -> Machine:
         kmem,
     )
     zones = tuple(_zone(read, machine, nodes, node) for node in cpus)
-    return machine._replace(zones=_with_media(read, zones, nodes.kmem), memory=_memory(read, ids, nodes))
+    return machine._replace(zones=_with_media(read, zones, nodes.kmem), memory=_memory(read, nodes))
 
 
 def _one_zone(read: Reader, machine: Machine) -> Machine:
@@ -149,14 +149,14 @@ def _with_media(read: Reader, zones: tuple[Zone, ...], kmem: Mapping[int, DaxDev
     return tuple(zone._replace(medium=found.get(zone.id)) for zone in zones)
 
 
-def _memory(read: Reader, ids: Sequence[int], nodes: _Nodes) -> int | None:
-    """Return the memory of the machine, which no zone may lack; that of GPUs is not the machine's."""
-    ordinary = [node for node in ids if node not in nodes.gpus]
+def _memory(read: Reader, nodes: _Nodes) -> int | None:
+    """Return the memory of all zones, of which none may be unknown; that of GPUs is not the machine's."""
+    ordinary = [node for node in nodes.cpus if node not in nodes.gpus]
     if all(node in nodes.memory for node in ordinary):
         total = sum(nodes.memory[node] for node in ordinary)
-        read.source("memory", NODE, total, "the sum over all nodes but those of GPUs")
+        read.source("memory", NODE, total, "the sum over all zones but those of GPUs")
         return total
-    return None if nodes.gpus or len(ids) == 1 else memory_of_machine(read, "memory")
+    return None if nodes.gpus or len(ordinary) == 1 else memory_of_machine(read, "memory")
 
 
 # --- what may change
