@@ -154,7 +154,8 @@ def _gpu_notes(gpu: Gpu) -> tuple[str, ...]:
     mig = _mig(gpu.mig) if gpu.mig and gpu.mig.enabled else ""
     partition = f"partition {gpu.partition}" if gpu.partition else ""
     driver = f"driver {gpu.driver}" if gpu.driver and gpu.driver.startswith("vfio") else ""
-    return tuple(note for note in (mig, partition, gpu.virtualization or "", driver) if note)
+    virtualization = gpu.virtualization if gpu.virtualization not in (None, "none") else ""
+    return tuple(note for note in (mig, partition, virtualization, driver) if note)
 
 
 def _mig(mig: Mig) -> str:
