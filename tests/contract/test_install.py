@@ -7,9 +7,9 @@ from importlib.util import cache_from_source
 from pathlib import Path
 
 import pytest
-from support.snapshots import PROJECT
 
 import zonewise
+from support.snapshots import PROJECT
 
 UV = PROJECT / ".bootstrap" / "bin" / "uv"
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from zonewise.machine.zone_medium import bandwidth, latency
-from zonewise.machine.zone_reach import best_access
+from zonewise.machine.collectors.memory.zone_medium import bandwidth, latency
+from zonewise.machine.collectors.memory.zone_reach import best_access
 from zonewise.topology.cpuset import CpuSet
 
 if TYPE_CHECKING:

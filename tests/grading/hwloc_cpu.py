@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from zonewise.machine.arm_parts import IMPLEMENTERS
+from zonewise.machine.collectors.cpu.arm_parts import IMPLEMENTERS
 from zonewise.topology.cpuset import EMPTY, CpuSet
 
 if TYPE_CHECKING:

@@ -58,7 +58,7 @@ def test_lscpu_counts() -> None:
         assert machine.model.vendor == fields["Vendor ID"]
     if "Flags" in fields:
         assert list(machine.model.flags) == fields["Flags"].split()
-    assert machine.virtualization.hypervisor == fields.get("Hypervisor vendor", machine.virtualization.hypervisor)
+    assert machine.virtualization.vendor == fields.get("Hypervisor vendor", machine.virtualization.vendor)
 
 
 def test_lscpu_rows() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from support.damage import Damaged, Recording
-from zonewise.machine.collectors import caches, core_kinds, cpus, topology
+from zonewise.machine.collectors.cpu import caches, core_kinds, cpus, topology
 from zonewise.machine.discover import Scanner
 from zonewise.machine.files import MemoryFiles
 from zonewise.machine.reader import Reader

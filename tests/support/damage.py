@@ -35,8 +35,19 @@ DAMAGES = st.one_of(
         st.just(0),
         st.one_of(
             st.sampled_from(
-                [b"", b"\n", b"\0", b"\xff\xfe\xfa\n", b"9" * 40 + b"\n", b"-1\n", b"0-99999999999\n", b"(null)\n"]
-                + [b"4294967295\n", b"0x" + b"f" * 30 + b"\n", b"1 2 3 4 5 6 7\n", b"," * 50 + b"\n", b"0-3,\n"]
+                (
+                    *(
+                        b"",
+                        b"\n",
+                        b"\0",
+                        b"\xff\xfe\xfa\n",
+                        b"9" * 40 + b"\n",
+                        b"-1\n",
+                        b"0-99999999999\n",
+                        b"(null)\n",
+                    ),
+                    *(b"4294967295\n", b"0x" + b"f" * 30 + b"\n", b"1 2 3 4 5 6 7\n", b"," * 50 + b"\n", b"0-3,\n"),
+                )
             ),
             st.binary(max_size=30),
             st.text(max_size=20).map(str.encode),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from support.machines import Slot, function
 from support.trees import Contents, line
-from zonewise.machine.collectors.gpus import find_gpus
+from zonewise.machine.collectors.gpu.gpus import find_gpus
 from zonewise.machine.files import MemoryFiles
 from zonewise.machine.model.machine import Machine
 from zonewise.machine.model.zone import Zone
@@ -16,9 +16,9 @@ from zonewise.topology.cpuset import EMPTY, CpuSet
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from zonewise.machine.collectors.gpu.nvml.facts import NvmlFacts
     from zonewise.machine.model.pci import PciFunction
     from zonewise.machine.model.problem import Problem, Source
-    from zonewise.machine.nvml.facts import NvmlFacts
 
 DEVICES = "sys/bus/pci/devices"
 GPUS = "proc/driver/nvidia/gpus"

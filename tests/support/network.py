@@ -6,7 +6,7 @@ import errno
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise.machine.collectors import infiniband, nics, rdma
+from zonewise.machine.collectors.network import infiniband, nics, rdma
 from zonewise.machine.discover import Scanner
 from zonewise.machine.files import MemoryFiles
 from zonewise.machine.model.machine import Machine

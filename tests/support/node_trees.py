@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from support.trees import Contents, line, mask
-from zonewise.machine.collectors import cpus, dax, pci, zones
+from zonewise.machine.collectors.cpu import cpus
+from zonewise.machine.collectors.memory import dax, zones
+from zonewise.machine.collectors.pci import functions as pci
 from zonewise.machine.discover import Scan, Scanner
 from zonewise.machine.files import Files, MemoryFiles
 from zonewise.topology.cpuset import CpuSet

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.machine.collector import NoData
-from zonewise.machine.collectors import accelerators, links, locality, pci, storage
+from zonewise.machine.collectors.pci import accelerators, links, locality, storage
+from zonewise.machine.collectors.pci import functions as pci
 from zonewise.machine.files import MemoryFiles
 from zonewise.machine.model.machine import Machine
 from zonewise.machine.model.zone import Zone

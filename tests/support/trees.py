@@ -263,7 +263,8 @@ def _add_proc(tree: Contents, shape: Shape) -> None:
     tree["proc/cmdline"] = line("BOOT_IMAGE=/vmlinuz root=/dev/nvme0n1p2 ro quiet")
     tree["proc/cpuinfo"] = "".join(
         f"processor\t: {cpu}\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 143\n"
-        "model name\t: Intel(R) Xeon(R) Platinum 8480+\nstepping\t: 8\nflags\t\t: fpu vme sse2 avx2 avx512f vmx\n\n"
+        "model name\t: Intel(R) Xeon(R) Platinum 8480+\nstepping\t: 8\n"
+        "flags\t\t: fpu vme tsc lm sse2 avx2 avx512f vmx\n\n"
         for cpu in shape.online
     ).encode()
     tree["sys/class/dmi/id/sys_vendor"], tree["sys/class/dmi/id/product_name"] = line("Example"), line("HPC Node X2")

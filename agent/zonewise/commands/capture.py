@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from zonewise.commands import Command, CommandError
 from zonewise.machine.archive import open_root
-from zonewise.machine.capture import CaptureError, capture
+from zonewise.machine.capture.writing import CaptureError, capture
 from zonewise.machine.files import LIVE_ROOT, RootError
-from zonewise.machine.replay import with_recorded_errors
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -28,7 +27,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> int:
     """Write the capture, and say what it holds. Raises CommandError."""
     try:
-        files = with_recorded_errors(open_root(arguments.root))
+        files = open_root(arguments.root)
         made = capture(files, arguments.file, with_identifiers=arguments.with_identifiers, replace=arguments.force)
     except (RootError, CaptureError) as error:
         raise CommandError(str(error)) from error

@@ -11,7 +11,6 @@ from zonewise.commands import Command, CommandError, output
 from zonewise.machine.archive import open_root
 from zonewise.machine.discover import Scanner
 from zonewise.machine.files import LIVE_ROOT, RootError
-from zonewise.machine.replay import with_recorded_errors
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -74,7 +73,7 @@ def _output(words: list[str]) -> _Output:
 
 def _open(root: str) -> Files:
     try:
-        return with_recorded_errors(open_root(root))
+        return open_root(root)
     except RootError as error:
         raise CommandError(str(error)) from error
 

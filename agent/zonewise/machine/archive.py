@@ -8,6 +8,7 @@ import posixpath
 from typing import IO, TYPE_CHECKING
 
 from zonewise.machine.files import DirectoryFiles, Files, MemoryFiles, RootError
+from zonewise.machine.replay import with_recorded_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,10 +29,11 @@ def open_root(path: str) -> Files:
     folder that holds `sys` or `proc` is the root.
     """
     if os.path.isdir(path):
-        return DirectoryFiles(_directory_root(path))
+        files = DirectoryFiles(_directory_root(path))
+        return files if files.live else with_recorded_errors(files)
     if not os.path.exists(path):
         raise RootError(f"root {path}: no such file or directory")
-    return MemoryFiles(_below_root(path, _unpack(path)))
+    return with_recorded_errors(MemoryFiles(_below_root(path, _unpack(path))))
 
 
 def _directory_root(path: str) -> str:

@@ -277,12 +277,12 @@ def _accelerators(machine: Machine, inventory: Inventory) -> Iterator[Found]:
 
 def _driverless(machine: Machine, inventory: Inventory, shown: set[str]) -> Iterator[Found]:
     """Yield NVMe drives of which no driver has made a block device, as when they are given to a virtual machine."""
-    for function in machine.pci:
-        if function.pci_class != _NVME or function.address in shown or inventory.is_virtual(function.address):
-            continue
+    unclaimed = (f for f in machine.pci if f.pci_class == _NVME and f.address not in shown)
+    for number, function in enumerate(f for f in unclaimed if not inventory.is_virtual(f.address)):
         driver = f"driver {function.driver}" if function.driver else "no driver"
         what = f"NVMe {_ids(function.vendor, function.device)}".strip()
-        yield inventory.found(Device("storage", ("nvme",), (), what, notes=(driver,)), function.address, function.zone)
+        device = Device("storage", (f"NVMe{number}",), (), what, notes=(driver,))
+        yield inventory.found(device, function.address, function.zone)
 
 
 def _ids(vendor: str | None, device: str | None) -> str:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from support.pci_trees import NETWORK, ONE_ZONE, PciTree, run
 from zonewise.machine.collector import NoData, Peek
-from zonewise.machine.collectors.accelerators import COLLECTOR
+from zonewise.machine.collectors.pci.accelerators import COLLECTOR
 from zonewise.machine.files import MemoryFiles
 from zonewise.machine.model.gpu import Gpu
 from zonewise.machine.model.host import Accelerator

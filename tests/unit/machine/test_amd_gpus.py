@@ -14,7 +14,7 @@ from support.gpus import DEVICES, Found, amd_tree, pci, zones
 from support.snapshots import ABSENT, SNAPSHOTS
 from support.trees import Contents, line
 from zonewise.machine.archive import open_root
-from zonewise.machine.collectors.gpus import find_gpus
+from zonewise.machine.collectors.gpu.gpus import find_gpus
 from zonewise.machine.files import MemoryFiles
 from zonewise.machine.model.gpu import Partition, XgmiPeer
 from zonewise.machine.model.machine import Machine

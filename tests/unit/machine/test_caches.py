@@ -24,7 +24,7 @@ from support.cpu_trees import (
 )
 from support.damage import DELETE, Damage
 from support.trees import SERVER, Contents, Shape, machine_tree
-from zonewise.machine.collectors import caches, cpus, topology
+from zonewise.machine.collectors.cpu import caches, cpus, topology
 from zonewise.topology.cpuset import CpuSet
 
 if TYPE_CHECKING:

@@ -17,20 +17,20 @@ from support.snapshots import ABSENT, files_of, snapshots
 from support.trees import Shape, machine_tree, server_tree
 from zonewise.machine import capture as capture_module
 from zonewise.machine.archive import open_root
-from zonewise.machine.capture import ALSO_CAPTURED, CaptureError, capture, captured
+from zonewise.machine.capture.recording import RecordingFiles
+from zonewise.machine.capture.scrub import NotScrubbed, Scrubber
+from zonewise.machine.capture.writing import ALSO_CAPTURED, CaptureError, capture, captured
 from zonewise.machine.discover import Scanner
 from zonewise.machine.files import DirectoryFiles, MemoryFiles
-from zonewise.machine.recording import RecordingFiles
 from zonewise.machine.replay import with_recorded_errors
-from zonewise.machine.scrub import NotScrubbed, Scrubber
 from zonewise.report.machine_json import machine_to_json, render_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from zonewise.machine.capture.recording import Entries
     from zonewise.machine.files import Files
-    from zonewise.machine.recording import Entries
 
 SERVER = MemoryFiles(server_tree().items())
 
@@ -286,7 +286,7 @@ def test_no_process_is_looked_at() -> None:
 
 def test_a_machine_without_nvidia_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """NVML is asked on a running machine with the driver, and nowhere else."""
-    monkeypatch.setitem(__import__("sys").modules, "zonewise.machine.nvml.child", None)
+    monkeypatch.setitem(__import__("sys").modules, "zonewise.machine.collectors.gpu.nvml.child", None)
     assert "zonewise/nvml.json" not in captured(SERVER)
 
 
@@ -298,8 +298,8 @@ class Live(MemoryFiles):
 
 def test_nvml_is_asked_once_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the driver told is a file of the capture, and the replay reads it."""
-    from zonewise.machine.nvml import child
-    from zonewise.machine.nvml.facts import NvmlFacts
+    from zonewise.machine.collectors.gpu.nvml import child
+    from zonewise.machine.collectors.gpu.nvml.facts import NvmlFacts
 
     asked: list[None] = []
 

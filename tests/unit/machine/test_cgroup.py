@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.cpu_trees import cpuset, line, reader
-from zonewise.machine.cgroup import FACT, allowed_cpus, cpus_allowed_line
+from zonewise.machine.collectors.cpu.cgroup import FACT, allowed_cpus, cpus_allowed_line
 from zonewise.machine.files import MemoryFiles
 from zonewise.machine.reader import Reader
 

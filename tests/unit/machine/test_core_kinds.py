@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.cpu_trees import ALL, CPU, add_cache, cpuinfo, cpuset, found, healthy, line, paths, scan, topology_tree
 from support.damage import DELETE, Damage
 from support.trees import SERVER, Contents, machine_tree
-from zonewise.machine.collectors import core_kinds
+from zonewise.machine.collectors.cpu import core_kinds
 from zonewise.machine.discover import Scanner
 from zonewise.machine.files import MemoryFiles
 from zonewise.machine.model.cpu import CoreKind

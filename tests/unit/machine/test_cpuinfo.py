@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.cpu_trees import cpuset, reader
-from zonewise.machine.arm_parts import IMPLEMENTERS, core_name, core_name_of_midr
-from zonewise.machine.cpuinfo import PATH, model_of, parse_cpuinfo, read_cpuinfo
+from zonewise.machine.collectors.cpu.arm_parts import IMPLEMENTERS, core_name, core_name_of_midr
+from zonewise.machine.collectors.cpu.cpuinfo import PATH, model_of, parse_cpuinfo, read_cpuinfo
 from zonewise.machine.model.cpu import Model, SharedCache, Variant
 from zonewise.topology.cpuset import EMPTY, MAX_CPUS, CpuSet
 

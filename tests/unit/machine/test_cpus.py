@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from support.cpu_trees import CPU, bare_tree, cpuinfo, cpuset, found, healthy, line, paths, scan
 from support.damage import DELETE, Damage
-from zonewise.machine.collectors.cpus import COLLECTOR
+from zonewise.machine.collectors.cpu.cpus import COLLECTOR
 from zonewise.machine.discover import Scanner
 from zonewise.machine.files import MemoryFiles
 from zonewise.machine.model.cpu import Cpus

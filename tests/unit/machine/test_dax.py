@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.damage import DAMAGES, DELETE, Damage, Damaged
 from support.trees import Contents, line
 from zonewise.machine.collector import Peek
-from zonewise.machine.collectors import dax
+from zonewise.machine.collectors.memory import dax
 from zonewise.machine.discover import Scan, Scanner
 from zonewise.machine.files import MemoryFiles
 from zonewise.machine.model.host import DaxDevice

@@ -8,8 +8,8 @@ import pytest
 
 from support.cpu_trees import CPU, add_cache, bare_tree, cpuset, healthy, line, paths, reader
 from support.damage import DELETE, Damage, Damaged
-from zonewise.machine.collectors import caches, cpus
-from zonewise.machine.device_tree import ROOTS, device_tree_caches
+from zonewise.machine.collectors.cpu import caches, cpus
+from zonewise.machine.collectors.cpu.device_tree import ROOTS, device_tree_caches
 from zonewise.machine.files import MemoryFiles
 from zonewise.machine.model.cpu import Cache
 from zonewise.machine.reader import Reader

@@ -8,8 +8,8 @@ import pytest
 
 from support.cpu_trees import CPU, cpuset, line, paths, reader
 from support.damage import DELETE, Damage, Damaged, Recording
+from zonewise.machine.collectors.cpu.frequencies import UNKNOWN, Limits, read_capacities, read_limits
 from zonewise.machine.files import MemoryFiles
-from zonewise.machine.frequencies import UNKNOWN, Limits, read_capacities, read_limits
 from zonewise.machine.reader import Reader
 
 if TYPE_CHECKING:

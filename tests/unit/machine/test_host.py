@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from support.damage import DAMAGES, DELETE, Damage, Damaged
 from support.trees import Contents, line
-from zonewise.machine.architecture import architecture_of, architecture_of_release
 from zonewise.machine.collector import Peek
-from zonewise.machine.collectors import firmware, host
-from zonewise.machine.collectors.host import REDACTED, redacted
+from zonewise.machine.collectors.host import firmware
+from zonewise.machine.collectors.host import kernel as host
+from zonewise.machine.collectors.host.architecture import architecture_of, architecture_of_release
+from zonewise.machine.collectors.host.kernel import REDACTED, redacted
+from zonewise.machine.collectors.host.kernel_config import MAX_CONFIG
 from zonewise.machine.discover import Scan, Scanner
 from zonewise.machine.files import DirectoryFiles, MemoryFiles
-from zonewise.machine.kernel_config import MAX_CONFIG
 
 if TYPE_CHECKING:
     from zonewise.machine.model.machine import Machine

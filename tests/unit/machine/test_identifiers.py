@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zonewise.machine.identifiers import Identifiers
+from zonewise.machine.capture.identifiers import Identifiers
 
 MAC = "b8:ce:f6:12:34:56"
 MELLANOX_GUID = "b8ce:f603:0012:3456"

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.cpu_trees import cpuset
-from zonewise.machine.kinds import Kind, Traits, classes, kinds
+from zonewise.machine.collectors.cpu.kinds import Kind, Traits, classes, kinds
 from zonewise.topology.cpuset import CpuSet
 
 VALUES = st.dictionaries(st.integers(0, 15), st.integers(1, 10_000), max_size=16)

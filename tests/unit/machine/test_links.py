@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from support.pci_trees import BRIDGE, GPU, NETWORK, NVME, ONE_ZONE, SERIAL, TWO_ZONES, Found, PciTree, run, zone
 from zonewise.machine.collector import NoData
-from zonewise.machine.collectors.links import COLLECTOR, MAX_ENDPOINTS
+from zonewise.machine.collectors.pci.links import COLLECTOR, MAX_ENDPOINTS
 from zonewise.machine.files import MemoryFiles
 from zonewise.machine.model.gpu import Gpu, NvLinkPeer
 from zonewise.machine.model.machine import Machine

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from support.pci_trees import BRIDGE, GPU, NETWORK, ONE_ZONE, SERIAL, TWO_ZONES, PciTree, run, zone
 from zonewise.machine.collector import NoData
-from zonewise.machine.collectors.locality import COLLECTOR, nearest_cpu_zone
+from zonewise.machine.collectors.pci.locality import COLLECTOR, nearest_cpu_zone
 from zonewise.machine.files import MemoryFiles
 from zonewise.machine.model.machine import Machine
 from zonewise.machine.model.pci import PciFunction

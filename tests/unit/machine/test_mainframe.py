@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from support.cpu_trees import CPU, paths, reader
-from zonewise.machine.cpuinfo import parse_cpuinfo
-from zonewise.machine.mainframe import mainframe_of
+from zonewise.machine.collectors.cpu.cpuinfo import parse_cpuinfo
+from zonewise.machine.collectors.cpu.mainframe import mainframe_of
 from zonewise.machine.model.cpu import Mainframe, SharedCache
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zonewise.machine.collectors import memory_modules
+from zonewise.machine.collectors.memory import memory_modules
+from zonewise.machine.collectors.memory.smbios import memory_module, structures
 from zonewise.machine.discover import Scan, Scanner
 from zonewise.machine.files import MemoryFiles
 from zonewise.machine.model.host import MemoryModule
-from zonewise.machine.smbios import memory_module, structures
 
 ENTRIES = memory_modules.ENTRIES
 SERIAL, ASSET = "48AAE639", "01115021"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from support.pci_trees import BRIDGE, DEVICES, GPU, NETWORK, ONE_ZONE, PciTree, run
 from zonewise.machine.collector import NoData, Peek
-from zonewise.machine.collectors.pci import COLLECTOR
+from zonewise.machine.collectors.pci.functions import COLLECTOR
 from zonewise.machine.files import MemoryFiles
 from zonewise.machine.model.machine import Machine
 from zonewise.machine.model.pci import PciLink, Sriov

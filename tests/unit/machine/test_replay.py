@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from zonewise.machine.capture.recording import NOT_CAPTURED, RecordingFiles, Tree
 from zonewise.machine.files import MemoryFiles
-from zonewise.machine.recording import NOT_CAPTURED, RecordingFiles, Tree
 from zonewise.machine.replay import (
     ERRORS,
     LINK,
@@ -27,8 +27,8 @@ from zonewise.machine.replay import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from zonewise.machine.capture.recording import Answer, Entries
     from zonewise.machine.files import Files
-    from zonewise.machine.recording import Answer, Entries
 
 
 class Refusing(MemoryFiles):

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from zonewise.machine.identifiers import Identifiers
-from zonewise.machine.scrub import NotScrubbed, Scrubber
+from zonewise.machine.capture.identifiers import Identifiers
+from zonewise.machine.capture.scrub import NotScrubbed, Scrubber
 
 if TYPE_CHECKING:
-    from zonewise.machine.recording import Entries
+    from zonewise.machine.capture.recording import Entries
 
 MAC = "b8:ce:f6:12:34:56"
 UUID = "6f1c2a4e-93bd-4c1b-8e55-0123456789ab"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.cpu_trees import cpuset, line, mask, reader
-from zonewise.machine.sharing import Notations, Shared, note_used, own_set, partition, shown
+from zonewise.machine.collectors.cpu.sharing import Notations, Shared, note_used, own_set, partition, shown
 from zonewise.topology.cpuset import EMPTY, CpuSet
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zonewise.machine.smbios_scrub import without_serials
+from zonewise.machine.capture.smbios_scrub import without_serials
 
 
 def structure(kind: int, formatted: bytes, *strings: bytes) -> bytes:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from support.pci_trees import BRIDGE, NVME, ONE_ZONE, TWO_ZONES, Found, PciTree, run, zone
 from zonewise.machine.collector import NoData, Peek
-from zonewise.machine.collectors.storage import COLLECTOR
+from zonewise.machine.collectors.pci.storage import COLLECTOR
 from zonewise.machine.files import MemoryFiles
 from zonewise.machine.model.host import BlockDevice
 from zonewise.machine.model.machine import Machine

@@ -27,7 +27,7 @@ from support.damage import DELETE, Damage
 from support.trees import SERVER, Contents, Shape, machine_tree
 from support.views import core_sets, package_sets
 from zonewise.machine.collector import Collector
-from zonewise.machine.collectors import cpus, topology
+from zonewise.machine.collectors.cpu import cpus, topology
 from zonewise.machine.model.cpu import Cluster, Die, Group, Package
 from zonewise.machine.model.zone import Zone
 from zonewise.topology.cpuset import EMPTY, CpuSet

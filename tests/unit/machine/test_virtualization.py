@@ -8,10 +8,13 @@ from hypothesis import strategies as st
 
 from support.damage import DAMAGES, Damage, Damaged
 from support.trees import Contents, line
-from zonewise.machine.collectors import cpus, firmware, host, pci, virtualization
+from zonewise.machine.collectors.cpu import cpus
+from zonewise.machine.collectors.host import firmware, virtualization
+from zonewise.machine.collectors.host import kernel as host
+from zonewise.machine.collectors.host.hypervisors import by_clocks, by_dmi, by_pci, vendor_of
+from zonewise.machine.collectors.pci import functions as pci
 from zonewise.machine.discover import Scan, Scanner
 from zonewise.machine.files import MemoryFiles
-from zonewise.machine.hypervisors import by_clocks, by_dmi, by_pci, vendor_of
 from zonewise.machine.model.host import Firmware, Virtualization
 
 COLLECTORS = (host.COLLECTOR, firmware.COLLECTOR, cpus.COLLECTOR, pci.COLLECTOR, virtualization.COLLECTOR)

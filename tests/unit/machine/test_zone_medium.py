@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zonewise.machine.collectors.memory.zone_medium import bandwidth, latency, media
+from zonewise.machine.collectors.memory.zone_reach import nearest_cpus
 from zonewise.machine.model.host import DaxDevice
 from zonewise.machine.model.zone import Access, Zone
-from zonewise.machine.zone_medium import bandwidth, latency, media
-from zonewise.machine.zone_reach import nearest_cpus
 from zonewise.topology.cpuset import EMPTY, CpuSet
 
 MEDIA = ("HBM", "DRAM")

@@ -13,7 +13,7 @@ from support.damage import DAMAGES, DELETE, Damage, Damaged, Recording
 from support.node_trees import COLLECTORS, NODES, SYSTEM, Node, node_tree, scan_zones, without, zones_of
 from support.trees import Contents, Shape, line, machine_tree, mask
 from zonewise.machine.collector import Peek
-from zonewise.machine.collectors import zones
+from zonewise.machine.collectors.memory import zones
 from zonewise.machine.discover import Scanner
 from zonewise.machine.files import MemoryFiles
 from zonewise.topology.cpuset import EMPTY, CpuSet

@@ -112,7 +112,7 @@ def test_a_drive_that_no_driver_has_claimed_is_shown_by_its_ids() -> None:
     """An NVMe drive given to a virtual machine is still hardware of this one."""
     machine = small_vm()
     own = function("0000:00:09.0", "0108", ("144d", "a80a"), Slot("pci0000:00", (), 0), driver="vfio-pci")
-    drive = device(machine._replace(pci=(*machine.pci, own)), "nvme")
+    drive = device(machine._replace(pci=(*machine.pci, own)), "NVMe0")
     assert (drive.what, drive.notes, drive.addresses) == ("NVMe 144d:a80a", ("driver vfio-pci",), ("00:09.0",))
 
 

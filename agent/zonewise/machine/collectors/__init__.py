@@ -1,39 +1,24 @@
-"""The collectors, in the order in which they run: each stands behind those whose facts it needs."""
+"""The collectors by subject, in the order in which they run: each stands behind those whose facts it needs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise.machine.collectors import (
-    accelerators,
-    caches,
-    core_kinds,
-    cpus,
-    dax,
-    firmware,
-    gpus,
-    host,
-    infiniband,
-    links,
-    locality,
-    memory_modules,
-    nics,
-    pci,
-    rdma,
-    storage,
-    topology,
-    virtualization,
-    zones,
-)
+from zonewise.machine.collectors.cpu import caches, core_kinds, cpus, topology
+from zonewise.machine.collectors.gpu import gpus
+from zonewise.machine.collectors.host import firmware, kernel, virtualization
+from zonewise.machine.collectors.memory import dax, memory_modules, zones
+from zonewise.machine.collectors.network import infiniband, nics, rdma
+from zonewise.machine.collectors.pci import accelerators, functions, links, locality, storage
 
 if TYPE_CHECKING:
     from zonewise.machine.collector import Collector
 
 COLLECTORS: tuple[Collector, ...] = (
-    host.COLLECTOR,
+    kernel.COLLECTOR,
     firmware.COLLECTOR,
     cpus.COLLECTOR,
-    pci.COLLECTOR,
+    functions.COLLECTOR,
     virtualization.COLLECTOR,
     dax.COLLECTOR,
     zones.COLLECTOR,

@@ -55,6 +55,7 @@ class Zone(NamedTuple):
     tier: int | None = None
     """The kernel's memory tier: the lower, the faster."""
     medium: str | None = None
-    """"DRAM", "HBM", "NVM", "CXL", "SPM" (set aside by the firmware, of unknown speed) or "GPU" where it can be told."""
+    """"DRAM", "HBM", "NVM", "CXL", "SPM" (set aside by the firmware, of unknown speed) or "GPU"; None where
+    it cannot be told."""
     device: str | None = None
     """PCI address of the GPU that the memory belongs to, or the name of the DAX device that became memory."""

@@ -1,0 +1,203 @@
+"""Caches, each once, with the CPUs that share it.
+
+Every CPU has a directory for each cache that serves it (drivers/base/cacheinfo.c of the kernel). A cache is read from
+the directory of its first CPU; the directories of the CPUs that share it are known to say the same as long as these
+CPUs have the same list of caches. Where the kernel has no such directories sparc has files of its own and POWER the
+device tree.
+"""
+
+from __future__ import annotations
+
+from itertools import chain, islice
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from zonewise.machine.collector import Collector, NoData
+from zonewise.machine.collectors.cpu.device_tree import device_tree_caches
+from zonewise.machine.collectors.cpu.sharing import Notations, Shared, note_used, own_set, partition, sampled, shown
+from zonewise.machine.model.cpu import Cache
+from zonewise.topology.cpuset import CpuSet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable
+
+    from zonewise.machine.collector import Peek
+    from zonewise.machine.model.cpu import Cpus
+    from zonewise.machine.model.machine import Machine
+    from zonewise.machine.reader import Reader
+
+CPU = "sys/devices/system/cpu"
+_INDEX = "index"
+_NOTATIONS = Notations(("shared_cpu_map",), ("shared_cpu_list",))
+_TYPES = ("Data", "Instruction", "Unified")
+_MAX_LEVEL = 8
+_MAX_INDEX = 64
+_MAX_ASKED = 4
+"""How many CPUs are asked for what the first does not say: more than one file may be lost, but not many."""
+
+_SPARC = (  # arch/sparc/kernel/sysfs.c
+    ("l1_dcache_size", 1, "Data"),
+    ("l1_icache_size", 1, "Instruction"),
+    ("l2_cache_size", 2, "Unified"),
+)
+
+T = TypeVar("T")
+
+
+class _Found(NamedTuple):
+    """A cache and the file that tells who shares it."""
+
+    cache: Cache
+    path: str
+
+
+def _collect(read: Reader, machine: Machine) -> Machine:
+    if not machine.cpus.online:
+        raise NoData("no CPUs")
+    found = _SysfsCaches(read, machine.cpus).all() or _sparc(read, machine)
+    if not any(one.cache.level > 1 for one in found):
+        found += [_Found(*one) for one in device_tree_caches(read, machine.cpus.online)]
+    if not found:
+        raise NoData(f"no caches below /{CPU}, nor in a device tree")
+    found.sort(key=lambda one: (one.cache.cpus.first(), one.cache.level, one.cache.type))
+    for number, one in enumerate(found if read.sources is not None else ()):
+        read.source(f"caches.{number}", one.path, one.cache.cpus, "level, type and size are told beside it")
+    return machine._replace(caches=tuple(one.cache for one in found))
+
+
+class _SysfsCaches:
+    """Reads the caches below the directories of the CPUs."""
+
+    def __init__(self, read: Reader, cpus: Cpus) -> None:
+        self.read = read
+        self.online = cpus.online
+        self.known = cpus.known()
+        self.lists = {cpu: self._indexes(cpu) for cpu in cpus.online}
+        lacking = CpuSet(cpu for cpu, indexes in self.lists.items() if not indexes)
+        if lacking and lacking != cpus.online:
+            path = f"{CPU}/cpu{lacking.first()}/cache"
+            read.problem(path, "is empty or missing", f"no caches of CPUs {shown(lacking)} but those of other CPUs")
+
+    def all(self) -> list[_Found]:
+        """Return all caches, the same one once."""
+        by_list: dict[tuple[str, ...], list[int]] = {}
+        for cpu, indexes in self.lists.items():
+            by_list.setdefault(indexes, []).append(cpu)
+        found = [one for indexes, cpus in by_list.items() for index in indexes for one in self._of(index, CpuSet(cpus))]
+        return _undisputed(self.read, found)
+
+    def _indexes(self, cpu: int) -> tuple[str, ...]:
+        """Return the names of a CPU's cache directories."""
+        path = f"{CPU}/cpu{cpu}/cache"
+        names = tuple(name for name in self.read.names(path) if name.startswith(_INDEX))[:_MAX_INDEX]
+        if names != tuple(f"{_INDEX}{number}" for number in range(len(names))):
+            self.read.problem(path, f"has a gap: {', '.join(names)[:60]}", "the caches that are there")
+        return names
+
+    def _of(self, index: str, cpus: CpuSet) -> list[_Found]:
+        """Return the caches that have one index at CPUs with the same list of caches."""
+        files = sampled(
+            self.read, cpus, lambda cpu: _directory(cpu, index)
+        )  # on some machines none has a size or an id
+        for name in ("level", "type"):
+            if name not in files:
+                path = f"{_directory(cpus.first(), index)}/{name}"
+                self.read.problem(path, "is missing", f"no caches with {index} of CPUs {shown(cpus)}")
+                return []
+        sets = partition(
+            self.read,
+            cpus,
+            # ia64 kernels leave the mask of a cache empty that nobody shares
+            lambda cpu: own_set(self.read, _directory(cpu, index), _NOTATIONS, cpu, self.known, empty_is_alone=True),
+            lambda cpu: f"{_directory(cpu, index)}/{_NOTATIONS.first()}",
+            "cache",
+            within=self.online,
+        )
+        return [one for shared in sets if (one := self._cache(index, cpus, shared, files))]
+
+    def _cache(self, index: str, fellows: CpuSet, shared: Shared, files: frozenset[str]) -> _Found | None:
+        """Return a cache; level and type, if lost, as the CPUs with the same list have them at the same index."""
+        sharers = shared.cpus & fellows
+        level = self._told(chain(sharers, fellows), index, "level", self._level)
+        kind = self._told(chain(sharers, fellows), index, "type", self._type)
+        if level is None or kind is None:
+            return None
+        size = self._told(sharers, index, "size", self.read.size) if "size" in files else None
+        number = self._told(sharers, index, "id", self.read.integer) if "id" in files else None
+        return _Found(Cache(level, kind, size, shared.cpus, number), shared.path)
+
+    def _told(self, cpus: Iterable[int], index: str, name: str, parse: Callable[[str], T | None]) -> T | None:
+        """Return what the first of the CPUs says, or the next of them where it does not say."""
+        before = len(self.read.problems)
+        for cpu in islice(cpus, _MAX_ASKED):
+            path = f"{_directory(cpu, index)}/{name}"
+            known = len(self.read.problems)
+            found = parse(path)
+            if found is not None:
+                note_used(self.read, before, f"/{path}")
+                return found
+            if len(self.read.problems) == known:
+                self.read.problem(path, "is missing")
+        note_used(self.read, before, f"the {name} of the cache is unknown")
+        return None
+
+    def _level(self, path: str) -> int | None:
+        level = self.read.integer(path)
+        if level is None or 1 <= level <= _MAX_LEVEL:
+            return level
+        self.read.problem(path, f"says {level}, which is no level of a cache")
+        return None
+
+    def _type(self, path: str) -> str | None:
+        kind = self.read.text(path)
+        if kind is None or kind in _TYPES:
+            return kind
+        self.read.problem(path, f"says {kind[:60]!r}, which is no type of cache")
+        return None
+
+
+def _undisputed(read: Reader, found: list[_Found]) -> list[_Found]:
+    """Return each cache once, without those that overlap another of their level and type."""
+    distinct: dict[tuple[int, str, int], _Found] = {}
+    for one in found:
+        distinct.setdefault((one.cache.level, one.cache.type, one.cache.cpus.bits), one)
+    owners: dict[tuple[int, str, int], list[_Found]] = {}
+    for one in distinct.values():
+        for cpu in one.cache.cpus:
+            owners.setdefault((one.cache.level, one.cache.type, cpu), []).append(one)
+    disputed = {id(one) for rivals in owners.values() if len(rivals) > 1 for one in rivals}
+    for one in distinct.values():
+        if id(one) in disputed:
+            problem = f"says that CPUs {shown(one.cache.cpus)} share a cache, which other caches contradict"
+            read.problem(one.path, problem, "no cache of these CPUs")
+    return [one for one in distinct.values() if id(one) not in disputed]
+
+
+def _sparc(read: Reader, machine: Machine) -> list[_Found]:
+    """Return the caches of a sparc machine: it tells their sizes for each CPU, and the threads of a core share them."""
+    names = sampled(read, machine.cpus.online, lambda cpu: f"{CPU}/cpu{cpu}")
+    found: list[_Found] = []
+    for name, level, kind in _SPARC:
+        for core in machine.cores if name in names else ():
+            path = f"{CPU}/cpu{core.cpus.first()}/{name}"
+            size = read.size(path, needed=f"a cache of CPUs {shown(core.cpus)}")
+            if size is not None:
+                found.append(_Found(Cache(level, kind, size, core.cpus), path))
+    return found
+
+
+def _directory(cpu: int, index: str) -> str:
+    return f"{CPU}/cpu{cpu}/cache/{index}"
+
+
+def _volatile(_peek: Peek) -> Hashable:
+    """Nothing: the kernel changes caches only when it brings CPUs on or off line."""
+    return None
+
+
+COLLECTOR = Collector(
+    name="caches",
+    gives=("caches",),
+    needs=("cpus", "cores"),
+    collect=_collect,
+    volatile=_volatile,
+)

@@ -1,0 +1,182 @@
+"""/proc/cpuinfo in the dialects of all architectures.
+
+It is made of blocks parted by empty lines, with one "key : value" a line. Most architectures print a block for each
+CPU that starts at "processor : N"; s390 prints one line for each, sparc none at all; and ARM's 32-bit kernels, s390,
+sparc and LoongArch print lines outside of any CPU's block that hold for all (arch/*/kernel, show_cpuinfo()).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise.machine.collectors.cpu.arm_parts import IMPLEMENTERS, core_name
+from zonewise.machine.model.cpu import Model, SharedCache, Variant
+from zonewise.machine.reader import parse_size
+from zonewise.topology.cpuset import MAX_CPUS, CpuSet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zonewise.machine.reader import Reader
+
+PATH = "proc/cpuinfo"
+
+_NAMES = ("model name", "Model Name", "uarch", "cpu model", "cpu", "CPU", "Processor")
+_VENDORS = ("vendor_id", "vendor", "mvendorid")
+_FAMILIES = ("cpu family", "family", "CPU Family")
+_STEPPINGS = ("stepping", "CPU Revision", "mimpid", "revision")
+_FLAGS = ("flags", "Features", "features", "cpucaps")
+_ISAS = ("isa", "ISA")
+
+_S390_PROCESSOR = re.compile(r"processor (\d{1,5})")
+_S390_MACHINE = re.compile(r"machine = ([0-9A-Fa-f]+)")
+_S390_CACHE = re.compile(r"level=([1-9]) type=(Data|Instruction|Unified) scope=Shared size=(\w+)")
+
+Lines = dict[str, str]
+
+
+class CpuInfo(NamedTuple):
+    """What /proc/cpuinfo says."""
+
+    own: dict[int, Lines]
+    """The lines of each CPU's block."""
+    common: Lines
+    """The lines that hold for all."""
+
+    def of(self, cpu: int) -> Lines:
+        """Return all lines that hold for one CPU."""
+        return {**self.common, **self.own.get(cpu, {})}
+
+    def machine_type(self) -> str | None:
+        """Return the number of an s390 machine."""
+        for lines in self.own.values():
+            if found := _S390_MACHINE.search(lines.get("s390", "")):
+                return found[1]
+        return None
+
+    def shared_caches(self) -> tuple[SharedCache, ...]:
+        """Return the caches that s390 lists there because it does not know which CPUs share them."""
+        lines = (value for key, value in self.common.items() if key.startswith("cache"))
+        found = (_S390_CACHE.search(line) for line in lines)
+        return tuple(SharedCache(int(match[1]), match[2], _size(match[3])) for match in found if match)
+
+
+def read_cpuinfo(read: Reader) -> CpuInfo:
+    """Read /proc/cpuinfo, and say where it is damaged: every kernel has it, and ends it with a whole line."""
+    content = read.raw(PATH, needed="the model of the processor")
+    if content is None:
+        return CpuInfo({}, {})
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        read.problem(PATH, "is not UTF-8 text", "its bytes, escaped")
+        text = content.decode("utf-8", "backslashreplace")
+    if not content.endswith(b"\n"):
+        read.problem(PATH, "is cut short: it has no line end", "what is there")
+    found = parse_cpuinfo(text)
+    if not found.own and not found.common:
+        read.problem(PATH, "describes no processor", "the model of the processor is unknown")
+    return found
+
+
+def parse_cpuinfo(text: str) -> CpuInfo:
+    """Tell the lines of each CPU from those that hold for all."""
+    found = CpuInfo({}, {})
+    for block in text.split("\n\n"):
+        current = found.common
+        for key, value in _pairs(block):
+            if key in ("processor", "cpu number"):
+                current = _block(found, value)
+            elif s390 := _S390_PROCESSOR.fullmatch(key):
+                _block(found, s390[1])["s390"] = value
+            else:
+                current.setdefault(key, value)
+    return found
+
+
+def _pairs(block: str) -> Iterator[tuple[str, str]]:
+    for line in block.split("\n"):
+        key, colon, value = line.partition(":")
+        if colon:
+            yield key.strip(), value.strip()
+
+
+def _block(found: CpuInfo, number: str) -> Lines:
+    """Return where the lines of a CPU go; nowhere that is kept for a number that is none."""
+    is_number = number.isascii() and number.isdecimal() and len(number) <= len(str(MAX_CPUS))
+    return found.own.setdefault(int(number), {}) if is_number and int(number) < MAX_CPUS else {}
+
+
+def model_of(info: CpuInfo, cpus: CpuSet) -> Model:
+    """Return the model of the processor, and the designs among the given CPUs."""
+    described = [cpu for cpu in cpus if cpu in info.own] or list(info.own)[:1]
+    first = info.of(described[0]) if described else info.common
+    model = _arm_model(first) if "CPU implementer" in first else _model(first)
+    return model._replace(
+        flags=_split(_first(first, _FLAGS) or ""),
+        isa=_first(first, _ISAS),
+        variants=_variants(info, cpus),
+    )
+
+
+def _model(lines: Lines) -> Model:
+    vendor = _first(lines, _VENDORS)
+    # "model" is a number on x86 and ia64, which name a vendor; POWER says there which computer it is
+    number = _first(lines, ("model", "marchid")) if vendor else None
+    return Model(vendor, _name(lines), _first(lines, _FAMILIES), number, _first(lines, _STEPPINGS))
+
+
+def _arm_model(lines: Lines) -> Model:
+    implementer = IMPLEMENTERS.get(_hexadecimal(lines.get("CPU implementer")))
+    variant, revision = _hexadecimal(lines.get("CPU variant")), lines.get("CPU revision")
+    return Model(
+        implementer.name if implementer else _first(lines, ("CPU implementer",)),
+        _name(lines),
+        _first(lines, ("CPU architecture",)),
+        _first(lines, ("CPU part",)),
+        f"r{variant}p{revision}" if variant >= 0 and revision else None,
+    )
+
+
+def _name(lines: Lines) -> str | None:
+    known = core_name(_hexadecimal(lines.get("CPU implementer")), _hexadecimal(lines.get("CPU part")))
+    return known or _first(lines, _NAMES)
+
+
+def _variants(info: CpuInfo, cpus: CpuSet) -> tuple[Variant, ...]:
+    """Return the CPUs by name, stepping and revision of the core left out of the account."""
+    if not info.own:
+        name = _name(info.common)
+        return (Variant(cpus, name),) if name and cpus else ()
+    common = _name(info.common)
+    by_name: dict[str, list[int]] = {}
+    for cpu in cpus:
+        lines = info.own.get(cpu)
+        name = (_name({**info.common, **lines}) or common) if lines is not None else None
+        if name:
+            by_name.setdefault(name, []).append(cpu)
+    return tuple(Variant(CpuSet(members), name) for name, members in by_name.items())
+
+
+def _first(lines: Lines, keys: tuple[str, ...]) -> str | None:
+    """Return the first value that is a text."""
+    return next((value for key in keys if (value := lines.get(key)) and value.isprintable()), None)
+
+
+def _split(flags: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in flags.split(",")) if "," in flags else tuple(flags.split())
+
+
+def _hexadecimal(text: str | None) -> int:
+    """Return the number that ARM prints as "0x41"; -1 for none."""
+    if text is None or not re.fullmatch(r"0x[0-9a-fA-F]{1,8}", text):
+        return -1
+    return int(text, 16)
+
+
+def _size(text: str) -> int | None:
+    try:
+        return parse_size(text)
+    except ValueError:
+        return None

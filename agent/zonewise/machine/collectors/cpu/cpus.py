@@ -1,0 +1,188 @@
+"""Which CPUs there are, and the model of the processor.
+
+A CPU is online because the kernel lists it (drivers/base/cpu.c); on the oldest kernels, which have no such list,
+because it has a directory whose file `online` does not say 0. What the cgroup of the reading process permits is a
+fact of its own and restricts nothing else: an agent runs in a pod, and reports the whole machine.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise.machine.collector import Collector, NoData
+from zonewise.machine.collectors.cpu.cgroup import STATUS, allowed_cpus, cpus_allowed_line
+from zonewise.machine.collectors.cpu.cpuinfo import PATH, CpuInfo, model_of, read_cpuinfo
+from zonewise.machine.collectors.cpu.mainframe import mainframe_of
+from zonewise.machine.collectors.cpu.sharing import note_used, shown
+from zonewise.machine.model.cpu import Cpus
+from zonewise.topology.cpuset import EMPTY, MAX_CPUS, CpuSet
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+    from zonewise.machine.collector import Peek
+    from zonewise.machine.model.cpu import Model
+    from zonewise.machine.model.machine import Machine
+    from zonewise.machine.reader import Reader
+
+CPU = "sys/devices/system/cpu"
+_ONLINE = f"{CPU}/online"
+_PRESENT = f"{CPU}/present"
+_POSSIBLE = "which CPUs could be added"
+_ISOLATED = "which CPUs are isolated"
+_SINCE_4_2 = frozenset({"nohz_full", "hotplug", "smt", "vulnerabilities"})
+"""What kernels have that tell isolated CPUs as well: the list came with 4.2, as nohz_full did, the others later."""
+
+_BYTE_ORDERS = ("little", "big")
+_LITTLE = ("x86_64", "i386", "i486", "i586", "i686", "aarch64", "riscv64", "loongarch64", "ppc64le", "ia64")
+_BIG = ("s390x", "s390", "ppc64", "ppc", "sparc64", "sparc", "parisc")
+
+
+def _collect(read: Reader, machine: Machine) -> Machine:
+    info = read_cpuinfo(read)
+    names = frozenset(read.names(CPU))
+    directories = _directories(names)
+    present = read.cpus(_PRESENT)
+    online = _online(read, directories, present, info)
+    offline = (directories if present is None else directories & present) - online
+    read.source("cpus.offline", CPU, offline, "directories of CPUs that are not online")
+    cpus = Cpus(
+        online,
+        offline,
+        read.cpus(f"{CPU}/possible", fact="cpus.possible", needed=_POSSIBLE if "online" in names else ""),
+        read.cpus(f"{CPU}/isolated", fact="cpus.isolated", needed=_ISOLATED if names & _SINCE_4_2 else ""),
+        _nohz_full(read, names),
+        allowed_cpus(read, online),
+    )
+    return machine._replace(
+        cpus=cpus,
+        model=_model(read, info, online),
+        byte_order=_byte_order(read, machine.architecture),
+        mainframe=mainframe_of(read, info),
+    )
+
+
+def _nohz_full(read: Reader, names: frozenset[str]) -> CpuSet | None:
+    """Return the CPUs without a tick: none on a kernel that has isolated CPUs' list and was built without this one."""
+    if "isolated" in names and "nohz_full" not in names:
+        read.source("cpus.nohz_full", f"{CPU}/nohz_full", None, "the kernel is built without CONFIG_NO_HZ_FULL")
+        return EMPTY
+    return read.cpus(f"{CPU}/nohz_full", fact="cpus.nohz_full")
+
+
+def _directories(names: Iterable[str]) -> CpuSet:
+    digits = (name[3:] for name in names if name.startswith("cpu"))
+    found = (int(text) for text in digits if text.isascii() and text.isdecimal() and len(text) <= len(str(MAX_CPUS)))
+    return CpuSet(cpu for cpu in found if cpu < MAX_CPUS)
+
+
+def _online(read: Reader, directories: CpuSet, present: CpuSet | None, info: CpuInfo) -> CpuSet:
+    before = len(read.problems)
+    listed = read.cpus(_ONLINE, fact="cpus.online")
+    if not listed:
+        online = _online_one_by_one(read, directories) if directories else CpuSet(info.own)
+        if not online:
+            read.problem(CPU, "lists no CPUs", "no fact of CPUs is known")
+            raise NoData(f"no CPUs: neither /{CPU} nor /{PATH} lists any")
+        path, rule = (CPU, "directories whose file online does not say 0") if directories else (PATH, "its processors")
+        read.source("cpus.online", path, online, rule)
+        for number in range(before, len(read.problems)):
+            read.problems[number] = read.problems[number]._replace(used=f"CPUs {shown(online)}: {rule} (/{path})")
+        return online
+    if not directories:
+        read.problem(CPU, "has no directory of a CPU", f"CPUs {shown(listed)}, as listed")
+        return listed
+    return _confirmed(read, listed, directories, present) | _unlisted(read, directories - listed)
+
+
+def _online_one_by_one(read: Reader, directories: CpuSet) -> CpuSet:
+    """Return the CPUs that say that they are online, and those that do not say but have a topology, as online ones do.
+
+    Where no CPU has a topology, none needs one.
+    """
+    with_topology = CpuSet(cpu for cpu in directories if read.names(f"{CPU}/cpu{cpu}/topology")) or directories
+    found: list[int] = []
+    for cpu in directories:
+        before = len(read.problems)
+        path = f"{CPU}/cpu{cpu}/online"
+        says = _says(read, path)
+        if says is None and cpu not in with_topology and len(read.problems) == before:
+            read.problem(path, "is missing, and so is the CPU's topology")
+        note_used(read, before, f"{'online: it has' if cpu in with_topology else 'offline: it has no'} topology")
+        if says or (says is None and cpu in with_topology):
+            found.append(cpu)
+    return CpuSet(found)
+
+
+def _says(read: Reader, path: str) -> bool | None:
+    """Return what a file says that holds 0 or 1; None where it is absent or, and said so, holds anything else."""
+    content = read.raw(path)
+    text = None if content is None else content.strip(b"\0\n ")
+    if text in (None, b"0", b"1"):
+        return None if text is None else text == b"1"
+    read.problem(path, f"is neither 0 nor 1: {text[:20]!r}")
+    return None
+
+
+def _confirmed(read: Reader, listed: CpuSet, directories: CpuSet, present: CpuSet | None) -> CpuSet:
+    """Return the listed CPUs that exist: they have a directory, or are listed as present as well."""
+    homeless = listed - directories
+    if not homeless:
+        return listed
+    known = homeless & present if present is not None else EMPTY
+    if known:
+        read.problem(
+            _ONLINE, f"lists CPUs {shown(known)}, which have no directory", "the list: cpu/present has them too"
+        )
+    if invented := homeless - known:
+        read.problem(_ONLINE, f"lists CPUs {shown(invented)}, which do not exist", "the CPUs with a directory")
+    return listed - invented
+
+
+def _unlisted(read: Reader, others: CpuSet) -> CpuSet:
+    """Return the CPUs that say of themselves that they are online, though the list leaves them out."""
+    found = CpuSet(cpu for cpu in others if _says(read, f"{CPU}/cpu{cpu}/online"))
+    if found:
+        read.problem(_ONLINE, f"leaves out CPUs {shown(found)}, which say that they are online", "what the CPUs say")
+    return found
+
+
+def _model(read: Reader, info: CpuInfo, online: CpuSet) -> Model:
+    missing = online - CpuSet(info.own)
+    if info.own and missing:
+        read.problem(PATH, f"describes no CPUs {shown(missing)}", "the lines of the others")
+    read.source("model", PATH, len(info.own), "the lines of the first CPU")
+    return model_of(info, online)
+
+
+def _byte_order(read: Reader, architecture: str | None) -> str | None:
+    path = "sys/kernel/cpu_byteorder"  # since Linux 6.2
+    found = read.text(path, fact="byte_order")
+    if found in _BYTE_ORDERS:
+        return found
+    known = "little" if architecture in _LITTLE else "big" if architecture in _BIG else None
+    if found is not None:
+        read.problem(path, f"says {found[:60]!r}", f"{known or 'unknown'}, by the architecture")
+    read.source("byte_order", path, architecture, "by the architecture")
+    return known
+
+
+def _volatile(peek: Peek) -> Hashable:
+    online = peek.content(_ONLINE)
+    status = peek.content(STATUS)
+    allowed = cpus_allowed_line(status.decode("latin-1")) if isinstance(status, bytes) else status
+    one_by_one = () if isinstance(online, bytes) else _peek_one_by_one(peek)
+    return online, one_by_one, peek.content(_PRESENT), peek.content(f"{CPU}/isolated"), allowed
+
+
+def _peek_one_by_one(peek: Peek) -> tuple[Hashable, ...]:
+    return tuple((cpu, peek.content(f"{CPU}/cpu{cpu}/online")) for cpu in _directories(peek.names(CPU)))
+
+
+COLLECTOR = Collector(
+    name="cpus",
+    gives=("cpus", "model", "byte_order", "mainframe"),
+    needs=("architecture",),
+    collect=_collect,
+    volatile=_volatile,
+)

@@ -1,0 +1,130 @@
+"""The levels of CPU topology as sysfs tells them: which CPUs are one core, cluster, die, package, book or drawer.
+
+Masks decide and ids are names only: POWER, sparc and s390 print -1 for the id of every package, ia64 prints 0, ARM
+numbers a package for each cluster (drivers/base/topology.c; Documentation/admin-guide/cputopology.rst of the kernel).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise.machine.collectors.cpu.sharing import Notations, Shared, note_used, own_set, partition, sampled, shown
+from zonewise.topology.cpuset import CpuSet
+
+if TYPE_CHECKING:
+    from zonewise.machine.reader import Reader
+
+CPU = "sys/devices/system/cpu"
+
+UNDEFINED = -1
+"""The id of a level that an architecture does not define (include/linux/topology.h); its mask is then made up."""
+
+
+class Level(NamedTuple):
+    """A level and the files that tell it."""
+
+    what: str
+    id_name: str
+    notations: Notations
+
+
+CORE = Level(
+    "core",
+    "core_id",
+    Notations(("core_cpus", "thread_siblings"), ("core_cpus_list", "thread_siblings_list")),
+)
+PACKAGE = Level(
+    "package",
+    "physical_package_id",
+    Notations(("package_cpus", "core_siblings"), ("package_cpus_list", "core_siblings_list")),
+)
+DIE = Level("die", "die_id", Notations(("die_cpus",), ("die_cpus_list",)))
+CLUSTER = Level("cluster", "cluster_id", Notations(("cluster_cpus",), ("cluster_cpus_list",)))
+BOOK = Level("book", "book_id", Notations(("book_siblings",), ("book_siblings_list",)))
+DRAWER = Level("drawer", "drawer_id", Notations(("drawer_siblings",), ("drawer_siblings_list",)))
+
+_EVERYWHERE = (CORE, PACKAGE)
+"""What every kernel tells that tells topology at all, so that its absence is a loss."""
+
+
+class Found(NamedTuple):
+    """An object of a level, and the file that tells its CPUs."""
+
+    id: int | None
+    cpus: CpuSet
+    path: str
+
+
+def first_cpu(found: Found) -> int:
+    """Return what objects of a level are ordered by."""
+    return found.cpus.first()
+
+
+class Levels:
+    """Reads the levels of one machine."""
+
+    def __init__(self, read: Reader, cpus: CpuSet, known: CpuSet) -> None:
+        """Take the online CPUs, of which there must be one, and all that there could be."""
+        self.read = read
+        self.cpus = cpus
+        self.known = known
+        self._ids: dict[str, int | None] = {}
+        self._nameless: list[Level] = []
+        self.names = sampled(read, cpus, _directory)
+
+    def objects(self, level: Level) -> list[Found]:
+        """Return the objects of a level, ascending by first CPU; none where the kernel does not have the level."""
+        return [Found(self.id(shared.cpus, level), shared.cpus, shared.path) for shared in self.sets(level)]
+
+    def defined_objects(self, level: Level) -> list[Found]:
+        """Return the objects of a level, none where the architecture does not define it."""
+        ends = (self.cpus.first(), max(self.cpus))
+        if level.id_name in self.names and {self.id(CpuSet((cpu,)), level) for cpu in ends} == {UNDEFINED}:
+            return []
+        return [found for found in self.objects(level) if found.id != UNDEFINED or len(found.cpus) > 1]
+
+    def sets(self, level: Level) -> list[Shared]:
+        """Return the CPU sets of a level, ascending by first CPU."""
+        notations = level.notations.among(self.names)
+        if not notations.first():
+            if level in _EVERYWHERE:
+                self.read.problem(_directory(self.cpus.first()), f"tells no {level.what}", f"{level.what}s are unknown")
+            return []
+        return partition(
+            self.read,
+            self.cpus,
+            lambda cpu: own_set(self.read, _directory(cpu), notations, cpu, self.known),
+            lambda cpu: f"{_directory(cpu)}/{notations.first()}",
+            level.what,
+        )
+
+    def id(self, cpus: CpuSet, level: Level) -> int | None:
+        """Return what the first of the CPUs says is their id, or the next of them where it does not say."""
+        if level.id_name not in self.names:
+            if level in _EVERYWHERE and level not in self._nameless:
+                self._nameless.append(level)
+                self.read.problem(
+                    f"{_directory(cpus.first())}/{level.id_name}", "is missing", f"{level.what}s have no id"
+                )
+            return None
+        before = len(self.read.problems)
+        for cpu in cpus:
+            path = f"{_directory(cpu)}/{level.id_name}"
+            if path not in self._ids:
+                self._ids[path] = self._read_id(path)
+            if self._ids[path] is not None:
+                note_used(self.read, before, f"/{path}")
+                return self._ids[path]
+        note_used(self.read, before, f"the id of {level.what} {shown(cpus)} is unknown")
+        return None
+
+    def _read_id(self, path: str) -> int | None:
+        before = len(self.read.problems)
+        found = self.read.integer(path)
+        if found is None and len(self.read.problems) == before:
+            self.read.problem(path, "is missing")
+        return found
+
+
+def _directory(cpu: int) -> str:
+    return f"{CPU}/cpu{cpu}/topology"

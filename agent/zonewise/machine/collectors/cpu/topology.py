@@ -1,0 +1,141 @@
+"""Packages, dies, clusters, books, drawers and cores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise.machine.collector import Collector, NoData
+from zonewise.machine.collectors.cpu.levels import (
+    BOOK,
+    CLUSTER,
+    CORE,
+    CPU,
+    DIE,
+    DRAWER,
+    PACKAGE,
+    Found,
+    Levels,
+    first_cpu,
+)
+from zonewise.machine.collectors.cpu.sharing import shown
+from zonewise.machine.model.cpu import Cluster, Core, Die, Group, Package
+from zonewise.topology.cpuset import CpuSet
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from zonewise.machine.collector import Peek
+    from zonewise.machine.collectors.cpu.sharing import Shared
+    from zonewise.machine.model.machine import Machine
+    from zonewise.machine.reader import Reader
+
+
+class _Packages(NamedTuple):
+    """The packages by CPU."""
+
+    by_cpu: dict[int, Found]
+
+    def holding(self, cpus: CpuSet) -> Found | None:
+        """Return the package that holds all of the CPUs."""
+        found = self.by_cpu.get(cpus.first())
+        return found if found is not None and cpus <= found.cpus else None
+
+    def id_of(self, cpus: CpuSet) -> int | None:
+        """Return the id of the package that holds all of the CPUs."""
+        found = self.holding(cpus)
+        return None if found is None else found.id
+
+
+def _collect(read: Reader, machine: Machine) -> Machine:
+    if not machine.cpus.online:
+        raise NoData("no CPUs")
+    levels = Levels(read, machine.cpus.online, machine.cpus.known())
+    if not levels.names:
+        read.problem(
+            f"{CPU}/cpu{levels.cpus.first()}/topology", "is empty or missing", "packages and cores are unknown"
+        )
+        raise NoData(f"no topology below /{CPU}")
+    found = levels.objects(PACKAGE)
+    packages = _Packages({cpu: package for package in found for cpu in package.cpus})
+    cores, modules = _cores(levels, machine)
+    _report_straddling(read, packages, cores)
+    dies = levels.defined_objects(DIE)
+    clusters = [(one, "cluster") for one in levels.defined_objects(CLUSTER)] + [(one, "module") for one in modules]
+    clusters.sort(key=lambda pair: first_cpu(pair[0]))
+    groups = [(one, level.what) for level in (DRAWER, BOOK) for one in levels.objects(level)]
+    groups.sort(key=lambda pair: first_cpu(pair[0]))
+    _explain(read, packages=found, dies=dies, cores=cores)
+    _explain(read, clusters=[one for one, _ in clusters], groups=[one for one, _ in groups])
+    zones = {cpu: (zone.id, zone.cpus) for zone in machine.zones for cpu in zone.cpus}
+    return machine._replace(
+        packages=tuple(Package(one.id, one.cpus, _model(machine, one.cpus)) for one in found),
+        dies=tuple(Die(one.id, packages.id_of(one.cpus), one.cpus) for one in dies),
+        clusters=tuple(Cluster(one.id, packages.id_of(one.cpus), one.cpus, kind) for one, kind in clusters),
+        groups=tuple(Group(kind, one.id, one.cpus) for one, kind in groups),
+        cores=tuple(Core(one.id, packages.id_of(one.cpus), _zone(zones, one.cpus), one.cpus) for one in cores),
+    )
+
+
+def _cores(levels: Levels, machine: Machine) -> tuple[list[Found], list[Found]]:
+    """Return the cores, and the modules in which AMD's family 15h has two cores share front end, FPU and L2.
+
+    The kernel lists the two cores of a module as each other's threads, though each has an id of its own
+    (arch/x86/kernel/smpboot.c match_smt() by cu_id).
+    """
+    cores: list[Found] = []
+    modules: list[Found] = []
+    could_be_module = machine.model.vendor in (None, "AuthenticAMD") and machine.model.family in (None, "21")
+    for shared in levels.sets(CORE):
+        if could_be_module and len(shared.cpus) > 1 and _ids_differ(levels, shared):
+            modules.append(Found(None, shared.cpus, shared.path))
+            alone = (CpuSet((cpu,)) for cpu in shared.cpus)
+            cores.extend(Found(levels.id(one, CORE), one, shared.path) for one in alone)
+        else:
+            cores.append(Found(levels.id(shared.cpus, CORE), shared.cpus, shared.path))
+    return sorted(cores, key=first_cpu), modules
+
+
+def _ids_differ(levels: Levels, shared: Shared) -> bool:
+    """Tell whether the first two CPUs of a set are, by their ids, different cores."""
+    second = CpuSet(list(shared.cpus)[1:2])
+    first_id, second_id = levels.id(shared.cpus, CORE), levels.id(second, CORE)
+    return None not in (first_id, second_id) and first_id != second_id
+
+
+def _model(machine: Machine, cpus: CpuSet) -> str | None:
+    """Return the model of a package; None where its CPUs have several or none is known."""
+    names = {variant.name for variant in machine.model.variants if not variant.cpus.isdisjoint(cpus)}
+    return names.pop() if len(names) == 1 else None
+
+
+def _zone(zones: dict[int, tuple[int, CpuSet]], cpus: CpuSet) -> int | None:
+    """Return the zone that holds all of the CPUs."""
+    found = zones.get(cpus.first())
+    return found[0] if found is not None and cpus <= found[1] else None
+
+
+def _report_straddling(read: Reader, packages: _Packages, cores: list[Found]) -> None:
+    for core in cores:
+        if packages.holding(core.cpus) is None and any(cpu in packages.by_cpu for cpu in core.cpus):
+            read.problem(core.path, f"says that CPUs {shown(core.cpus)} of several packages share a core", "no package")
+
+
+def _explain(read: Reader, **levels: list[Found]) -> None:
+    rule = "the CPUs that the first of them shares it with; id, package and zone from files of that CPU"
+    for field, objects in levels.items() if read.sources is not None else ():
+        for number, found in enumerate(objects):
+            read.source(f"{field}.{number}", found.path, found.cpus, rule)
+
+
+def _volatile(_peek: Peek) -> Hashable:
+    """Nothing: the kernel changes topology only when it brings CPUs on or off line."""
+    return None
+
+
+COLLECTOR = Collector(
+    name="topology",
+    gives=("packages", "dies", "clusters", "groups", "cores"),
+    needs=("cpus", "model", "zones"),
+    collect=_collect,
+    volatile=_volatile,
+)

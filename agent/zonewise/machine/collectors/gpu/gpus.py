@@ -1,0 +1,205 @@
+"""GPUs: found among the PCI functions, without any driver; what the drivers tell of them is added.
+
+A GPU is a display controller or a processing accelerator of a maker of GPUs. Other display controllers (of a server's
+management controller, of a virtual machine) only show a screen.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING
+
+from zonewise.machine.collector import Collector, NoData, Peek
+from zonewise.machine.collectors.gpu.drm import KFD
+from zonewise.machine.collectors.gpu.nvml.child import CHILD
+from zonewise.machine.collectors.gpu.nvml.wire import CAPTURED
+from zonewise.machine.collectors.pci.classes import DISPLAY, PROCESSING_ACCELERATOR
+from zonewise.machine.collectors.pci.functions import DEVICES
+from zonewise.machine.model.gpu import Gpu
+from zonewise.machine.sysfs import is_pci_address, pci_order
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from zonewise.machine.collectors.gpu.nvml.facts import NvmlFacts, NvmlGpu
+    from zonewise.machine.model.machine import Machine
+    from zonewise.machine.model.pci import PciFunction
+    from zonewise.machine.model.zone import Zone
+    from zonewise.machine.reader import Reader
+
+_PROC = "proc/driver/nvidia"
+
+_VENDORS = {"10de": "nvidia", "1002": "amd", "8086": "intel"}
+"""By PCI vendor id. Makers of display controllers that compute nothing are left out: ASPEED, Matrox, QEMU, Red Hat,
+Cirrus Logic, VMware, Microsoft, Huawei's and others' management controllers."""
+
+_SERVER_DISPLAYS = frozenset({("1002", "515e"), ("1002", "5969"), ("1002", "4752")})
+"""What ATI sold to go with management controllers: ES1000, Rage XL. Nothing computes on them."""
+
+_DRIVERS = {
+    "nvidia": "nvidia",
+    "nouveau": "nvidia",
+    "amdgpu": "amd",
+    "i915": "intel",
+    "xe": "intel",
+}
+"""Drivers that drive GPUs only, and whose: where class or vendor were lost the driver tells."""
+
+_MODULES = {"nvidia": ("nvidia",), "amd": ("amdgpu",), "intel": ("i915", "xe")}
+_VGA = "0300"
+_SHOWN = 3  # addresses that a problem of many GPUs names
+
+
+def find_gpus(read: Reader, machine: Machine, ask: Callable[[], NvmlFacts]) -> Machine:
+    """Return the machine with its GPUs. `ask` asks NVML, and is called where the driver of NVML drives one.
+
+    Where nothing else told the zone of a GPU, and NVML does, its PCI function gets that zone as well.
+    """
+    listed = frozenset(name for name in read.names(f"{_PROC}/gpus") if is_pci_address(name))
+    gpus = _found(read, machine.pci, listed)
+    _report_driverless(read, machine, gpus)
+    vendors = {gpu.vendor for gpu in gpus}
+    # what describes the GPUs of a vendor is loaded where there are any
+    if "amd" in vendors or (not machine.pci and read.has(KFD)):
+        from zonewise.machine.collectors.gpu.amd import enrich_amd
+
+        gpus = enrich_amd(read, gpus, pci_is_known=bool(machine.pci))
+    if "intel" in vendors:
+        from zonewise.machine.collectors.gpu.intel import enrich_intel
+
+        gpus = enrich_intel(read, gpus)
+    told: dict[str, NvmlGpu] = {}
+    if "nvidia" in vendors or read.names(posixpath.dirname(CAPTURED)):
+        from zonewise.machine.collectors.gpu.nvidia import enrich_nvidia
+
+        gpus, told = enrich_nvidia(read, gpus, listed, ask)
+    if not gpus:
+        raise NoData("no GPU")
+    gpus = tuple(_placed(read, gpu, told.get(gpu.address or ""), machine.zones) for gpu in gpus)
+    return machine._replace(gpus=tuple(sorted(gpus, key=_order)), pci=_refined(read, machine.pci, gpus))
+
+
+def _order(gpu: Gpu) -> tuple[bool, tuple[int, str], str]:
+    return gpu.address is None, pci_order(gpu.address or "0:"), gpu.uuid or ""
+
+
+def _found(read: Reader, functions: tuple[PciFunction, ...], listed: frozenset[str]) -> tuple[Gpu, ...]:
+    vendors = {one.address: vendor for one in functions if (vendor := _vendor(one, one.address in listed)) is not None}
+    # a virtual function is a part of a GPU that is there already; a virtual machine that is given one sees no other
+    own = [one for one in functions if one.address in vendors and one.physical_function not in vendors]
+    return tuple(_gpu(read, one, vendors[one.address], one.address in listed) for one in own)
+
+
+def _vendor(function: PciFunction, is_listed: bool) -> str | None:
+    """Return whose GPU a function is, None where it is none."""
+    by_driver = _DRIVERS.get(function.driver or "") or ("nvidia" if is_listed else None)
+    vendor = by_driver if function.vendor is None else _VENDORS.get(function.vendor)
+    if vendor is None or (function.vendor, function.device) in _SERVER_DISPLAYS:
+        return None
+    if function.pci_class is None or by_driver == vendor:
+        return by_driver
+    base = function.pci_class[:2]
+    # what Intel makes of the class of processing accelerators are NPUs
+    return vendor if base == DISPLAY or (base == PROCESSING_ACCELERATOR and vendor != "intel") else None
+
+
+def _gpu(read: Reader, function: PciFunction, vendor: str, is_listed: bool) -> Gpu:
+    address = function.address
+    fact, path = f"gpus.{address}", f"{DEVICES}/{address}"
+    rule = "a display controller (PCI class 03) or processing accelerator (12) of a maker of GPUs, or driven as a GPU"
+    read.source(fact, f"{path}/class", function.pci_class, rule)
+    if function.zone is not None:
+        read.source(f"{fact}.zone", path, function.zone, f"the zone of its PCI function, by {function.zone_source}")
+    if function.memory_zone is not None:
+        read.source(f"{fact}.memory_zone", path, function.memory_zone, "the zone that belongs to its PCI function")
+    driver = function.driver
+    if driver is None and is_listed:
+        driver = "nvidia"
+        read.source(f"{fact}.driver", f"{_PROC}/gpus/{address}", driver, "its driver lists it")
+    return Gpu(
+        address, None, vendor, None, None, function.zone, driver, None, None, None, memory_zone=function.memory_zone
+    )
+
+
+def _report_driverless(read: Reader, machine: Machine, gpus: tuple[Gpu, ...]) -> None:
+    classes = {function.address: function.pci_class for function in machine.pci}
+    for vendor, modules in _MODULES.items():
+        own = [gpu.address or "" for gpu in gpus if gpu.vendor == vendor and gpu.driver is None]
+        # a processor's own graphics without a driver are the rule in servers
+        if vendor != "nvidia":
+            own = [address for address in own if classes.get(address) != _VGA]
+        if not own:
+            continue
+        loaded = [module for module in modules if module in (machine.kernel.modules or ())]
+        remedy = f"{loaded[0]} is loaded and does not drive it" if loaded else f"load {' or '.join(modules)}"
+        shown = ", ".join(own[:_SHOWN]) + (", ..." if len(own) > _SHOWN else "")
+        what = f"{len(own)} {vendor} GPU{'s' if len(own) > 1 else ''} ({shown}) without a driver: {remedy}"
+        read.problem(DEVICES, what, "what PCI tells of them")
+
+
+def _placed(read: Reader, gpu: Gpu, told: NvmlGpu | None, zones: tuple[Zone, ...]) -> Gpu:
+    """Return a GPU with the zone that NVML calls nearest, where it is one zone and nothing else told it; so for the
+    zone that is its own memory.
+    """
+    if told is None:
+        return gpu
+    fact, path = f"gpus.{gpu.address}", f"{DEVICES}/{gpu.address}"
+    near = [zone.id for zone in zones if zone.cpus and zone.id in (told.memory_affinity or ())]
+    if gpu.zone is None and len(near) == 1:
+        rule = "NVML nvmlDeviceGetMemoryAffinity, since the kernel knows no zone of it"
+        read.source(f"{fact}.zone", path, near[0], rule)
+        gpu = gpu._replace(zone=near[0])
+    own = [zone.id for zone in zones if not zone.cpus and zone.id == told.numa_node]
+    if gpu.memory_zone is None and own:
+        read.source(f"{fact}.memory_zone", path, own[0], "NVML nvmlDeviceGetNumaNodeId")
+        gpu = gpu._replace(memory_zone=own[0])
+    return gpu
+
+
+def _refined(read: Reader, functions: tuple[PciFunction, ...], gpus: tuple[Gpu, ...]) -> tuple[PciFunction, ...]:
+    """Return the functions with the zones that only NVML knew."""
+    zones = {gpu.address: gpu.zone for gpu in gpus if gpu.zone is not None}
+    refined: list[PciFunction] = []
+    for function in functions:
+        zone = zones.get(function.address)
+        if function.zone is None and zone is not None:
+            read.source(f"pci.{function.address}.zone", f"{DEVICES}/{function.address}", zone, "NVML's memory affinity")
+            function = function._replace(zone=zone, zone_source="nvml")
+        refined.append(function)
+    return tuple(refined)
+
+
+def _collect(read: Reader, machine: Machine) -> Machine:
+    return find_gpus(read, machine, CHILD.ask)
+
+
+def _volatile(peek: Peek) -> Hashable:
+    """Return what tells of a driver loaded or replaced, GPUs partitioned anew, and NVML that did not answer in time.
+
+    Not the numbers of health, which are as old as the last scan that asked for another reason.
+    """
+    return (
+        peek.content(f"{_PROC}/version"),
+        peek.names(f"{_PROC}/gpus"),
+        _mig_instances(peek),
+        peek.content(CAPTURED),
+        peek.content(f"{KFD}/generation_id"),
+        peek.names("sys/class/drm"),
+        CHILD.attempt,
+    )
+
+
+def _mig_instances(peek: Peek) -> Hashable:
+    """Return the names of the MIG instances, for each of which the driver keeps a directory with its access rights."""
+    top = f"{_PROC}/capabilities"
+    gpus = [f"{top}/{gpu}/mig" for gpu in peek.names(top) if gpu.startswith("gpu")]
+    return tuple((gpu, tuple((one, peek.names(f"{gpu}/{one}")) for one in peek.names(gpu))) for gpu in gpus)
+
+
+COLLECTOR = Collector(
+    name="gpus",
+    gives=("gpus", "pci"),
+    needs=("pci", "zones", "kernel"),
+    collect=_collect,
+    volatile=_volatile,
+)

@@ -1,0 +1,176 @@
+"""What NVIDIA's driver tells of its GPUs: in /proc/driver/nvidia, and by NVML.
+
+/proc tells a little of every GPU, of those too that NVML leaves out. NVML is asked on the running machine only, and
+there only if the driver drives a GPU; a capture holds NVML's answers of its time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise.machine.collectors.gpu.nvidia_proc import PROC, driver_version, information, information_path
+from zonewise.machine.collectors.gpu.nvml.meaning import described, record_sources
+from zonewise.machine.collectors.gpu.nvml.wire import CAPTURED, from_json
+from zonewise.machine.collectors.pci.functions import DEVICES
+from zonewise.machine.model.gpu import Gpu
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zonewise.machine.collectors.gpu.nvml.facts import NvmlFacts, NvmlGpu
+    from zonewise.machine.reader import Reader
+
+_DRIVER = "nvidia"
+
+_ASKED = "dev/nvidiactl"
+"""The device by which NVML reaches the driver: named as the source of what it says."""
+_USED = "what /sys and /proc say"
+
+
+class Nvidia(NamedTuple):
+    """What is known of NVIDIA's GPUs."""
+
+    gpus: tuple[Gpu, ...]
+    """All GPUs, NVIDIA's enriched; those of which only NVML tells are added."""
+    told: dict[str, NvmlGpu]
+    """What NVML told, by address."""
+
+
+def enrich_nvidia(read: Reader, gpus: tuple[Gpu, ...], listed: frozenset[str], ask: Callable[[], NvmlFacts]) -> Nvidia:
+    """Return the GPUs with what the driver tells of NVIDIA's. `ask` asks NVML; it is called where it can answer."""
+    driven = {gpu.address for gpu in gpus if gpu.driver == _DRIVER}
+    version = driver_version(read) if driven else None
+    printed = information(read, [gpu.address for gpu in gpus if gpu.address and gpu.address in listed])
+    gpus = tuple(
+        _of_proc(read, gpu, printed.get(gpu.address or "", {}), version) if gpu.address in driven else gpu
+        for gpu in gpus
+    )
+    path, facts = _nvml(read, ask, wanted=bool(driven))
+    if facts is None:
+        return Nvidia(gpus, {})
+    answer = _Answer(read, facts, path)
+    answer.report(version)
+    told = _by_address(facts, gpus)
+    gpus = tuple(
+        answer.of(gpu, told[gpu.address or ""]) if gpu.address in told
+        else answer.untold(gpu, listed) if gpu.address in driven
+        else gpu
+        for gpu in gpus
+    )  # fmt: skip
+    matched = {one.place for one in told.values()}
+    added = [answer.unlisted(one) for one in facts.gpus if one.place not in matched and (one.address or one.uuid)]
+    return Nvidia((*gpus, *added), told)
+
+
+def _by_address(facts: NvmlFacts, gpus: tuple[Gpu, ...]) -> dict[str, NvmlGpu]:
+    """Return what NVML tells by the addresses of the GPUs that it tells it of; by UUID where it tells no address."""
+    addresses = {gpu.address for gpu in gpus if gpu.address is not None}
+    by_uuid = {gpu.uuid: gpu.address for gpu in gpus if gpu.uuid is not None}
+    found: dict[str, NvmlGpu] = {}
+    for one in facts.gpus:
+        address = one.address or (by_uuid.get(one.uuid) if one.uuid is not None else None)
+        if address is not None and address in addresses:
+            found.setdefault(address, one)
+    return found
+
+
+def _of_proc(read: Reader, gpu: Gpu, told: dict[str, str], version: str | None) -> Gpu:
+    """Return a GPU with what the driver's own files say of it."""
+    fact, path = f"gpus.{gpu.address}", information_path(gpu.address or "")
+    if version is not None:
+        read.source(f"{fact}.driver_version", f"{PROC}/version", version, "the version of the kernel module")
+    minor = told.get("Device Minor", "")
+    fields = {
+        "model": told.get("Model"),
+        "uuid": told.get("GPU UUID"),
+        "minor": int(minor) if minor.isdecimal() and len(minor) <= 4 else None,
+        "vbios": told.get("Video BIOS"),
+        "firmware": told.get("GPU Firmware"),
+    }
+    for name, value in fields.items():
+        if value is not None:
+            read.source(f"{fact}.{name}", path, value, "as the driver prints it")
+    state = "excluded" if told.get("GPU Excluded") == "Yes" else None
+    return gpu._replace(**fields, driver_version=version, state=state)
+
+
+# --- NVML
+
+
+def _nvml(read: Reader, ask: Callable[[], NvmlFacts], *, wanted: bool) -> tuple[str, NvmlFacts | None]:
+    """Return where NVML's answers are from, and the answers; None where there are none, or unusable ones."""
+    content = read.raw(CAPTURED)
+    path = _ASKED if content is None else CAPTURED
+    if content is None:
+        facts = ask() if wanted and read.files.live else None
+    else:
+        try:
+            facts = from_json(content.decode("utf-8"))
+        except ValueError as error:
+            read.problem(path, f"is not whole: {str(error)[:120]}", _USED)
+            return path, None
+    if facts is None:
+        return path, None
+    uncounted = facts.absent.get("gpus")
+    problem = facts.problem or (f"NVML does not count the GPUs: {uncounted}" if uncounted else None)
+    if problem is not None:
+        read.problem(path, problem, _USED)
+        return path, None
+    return path, facts
+
+
+class _Answer:
+    """NVML's answer, and where it is from."""
+
+    def __init__(self, read: Reader, facts: NvmlFacts, path: str) -> None:
+        self._read = read
+        self._facts = facts
+        self._path = path
+
+    def report(self, version: str | None) -> None:
+        """Report what is wrong with the answer as a whole."""
+        told = self._facts.driver_version
+        if told is not None and version is not None and told != version:
+            self._read.problem(
+                self._path, f"NVML speaks of driver {told}, and the kernel module is {version}", f"driver {told}"
+            )
+        for fault in self._facts.faults:
+            self._read.problem(self._path, fault, "the other answers of NVML")
+
+    def of(self, gpu: Gpu, told: NvmlGpu) -> Gpu:
+        """Return a GPU with what NVML told of it."""
+        name = gpu.address or told.uuid or "a GPU"
+        for fault in told.faults[:1]:
+            more = f" and {len(told.faults) - 1} more faults" if len(told.faults) > 1 else ""
+            self._read.problem(self._path, f"GPU {name}: {fault}{more}", "what else is known of it")
+        if gpu.address is not None:
+            record_sources(self._read, f"gpus.{gpu.address}", told, self._facts, self._path)
+        return described(gpu, told, self._facts)
+
+    def untold(self, gpu: Gpu, listed: frozenset[str]) -> Gpu:
+        """Return a GPU that the driver drives and NVML does not list."""
+        if gpu.state is not None:
+            return gpu
+        if self._is_hidden(gpu, listed):
+            return gpu._replace(state="hidden")
+        self._read.problem(
+            f"{DEVICES}/{gpu.address}", f"is bound to {_DRIVER}, and NVML does not list it: the driver has lost it, or"
+            " could not start it", _USED,
+        )  # fmt: skip
+        return gpu._replace(state="lost")
+
+    def _is_hidden(self, gpu: Gpu, listed: frozenset[str]) -> bool:
+        """Tell whether this container is kept from a GPU: of the driver's files it sees those of others only."""
+        if listed and gpu.address not in listed:
+            return True
+        devices = self._read.names("dev") if self._read.files.live and gpu.minor is not None else []
+        return bool(devices) and f"nvidia{gpu.minor}" not in devices
+
+    def unlisted(self, told: NvmlGpu) -> Gpu:
+        """Return a GPU that NVML lists and PCI does not."""
+        name = told.address or told.uuid
+        self._read.problem(self._path, f"NVML lists GPU {name}, and PCI does not", "what NVML says of it")
+        gpu = Gpu(told.address, None, _DRIVER, None, None, None, _DRIVER, None, None, None)
+        if told.address is not None:
+            self._read.source(f"gpus.{told.address}", self._path, told.address, "NVML nvmlDeviceGetPciInfo")
+        return self.of(gpu, told)

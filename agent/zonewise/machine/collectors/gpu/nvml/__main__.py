@@ -1,0 +1,23 @@
+"""The child process: `python -m` of this package prints what NVML tells as one line of JSON, and ends."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+from zonewise.machine.collectors.gpu.nvml.collect import collect_nvml
+from zonewise.machine.collectors.gpu.nvml.library import LibraryBackend
+from zonewise.machine.collectors.gpu.nvml.wire import to_json
+
+_LIFE = 60  # seconds; longer than any parent waits
+
+
+def main() -> None:
+    """Ask NVML, print its answers."""
+    # if the parent dies first nobody is left to end a child that hangs: the alarm's default action does
+    signal.alarm(_LIFE)
+    sys.stdout.write(to_json(collect_nvml(LibraryBackend())) + "\n")
+
+
+if __name__ == "__main__":
+    main()

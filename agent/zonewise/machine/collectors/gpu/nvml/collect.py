@@ -1,0 +1,272 @@
+"""Asking NVML everything we want to know, one question at a time, so that no answer can cost another one.
+
+A question that NVML refuses leaves its fact None and the reason in `absent`; one that it answers with a failure of the
+GPU is a fault as well. Once it says that a GPU is lost nothing more is asked of that GPU: every further question could
+only fail, and some of them slowly.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from zonewise.machine.collectors.gpu.nvml.backend import (
+    DRIVER_NOT_LOADED,
+    GPU_IS_LOST,
+    INVALID_ARGUMENT,
+    LIB_RM_VERSION_MISMATCH,
+    LIBRARY_NOT_FOUND,
+    NvmlBackend,
+    NvmlError,
+)
+from zonewise.machine.collectors.gpu.nvml.facts import NvmlFabric, NvmlFacts, NvmlGpu, NvmlLink, NvmlMigDevice
+from zonewise.machine.sysfs import is_pci_address
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_LINKS = 36  # NVML_NVLINK_MAX_LINKS
+_MAX_GPUS = 256  # far above what one machine holds; bounds the loop against a count gone wrong
+_MAX_MIG_DEVICES = 64  # 7 GPU instances of at most 7 compute instances each
+_NODE_WORDS = 16  # CONFIG_NODES_SHIFT is 10 at most, which is 1024 nodes
+_MIB = 1 << 20
+_RECOVERY_ACTION = 230  # NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
+_SCOPE_NODE = 0  # NVML_AFFINITY_SCOPE_NODE
+_FABRIC_VERSIONS = (3, 2)  # of nvmlGpuFabricInfoV_t, newest first; what came before has a call of its own
+
+REMEDIES = {
+    LIBRARY_NOT_FOUND: "mount the driver's libraries into the container (runtime class nvidia), or have LD_LIBRARY_PATH"
+    " name their directory",
+    DRIVER_NOT_LOADED: "load the kernel module nvidia, and give the container /dev/nvidiactl and /dev/nvidia*",
+    LIB_RM_VERSION_MISMATCH: "the driver was upgraded under a running kernel module: reload the module or reboot",
+}
+
+TEXTS = {
+    "uuid": "nvmlDeviceGetUUID",
+    "name": "nvmlDeviceGetName",
+    "vbios": "nvmlDeviceGetVbiosVersion",
+    "firmware": "nvmlDeviceGetGspFirmwareVersion",
+    "board": "nvmlDeviceGetBoardPartNumber",
+}
+NUMBERS = {
+    "architecture": ("nvmlDeviceGetArchitecture",),
+    "memory": ("nvmlDeviceGetMemoryInfo",),
+    "minor": ("nvmlDeviceGetMinorNumber",),
+    "module_id": ("nvmlDeviceGetModuleId",),
+    "virtualization": ("nvmlDeviceGetVirtualizationMode",),
+    "addressing": ("nvmlDeviceGetAddressingMode",),
+    "numa_node": ("nvmlDeviceGetNumaNodeId",),
+    # error types are 0 corrected, 1 uncorrected; counters are 0 volatile, 1 aggregate
+    "ecc_corrected": ("nvmlDeviceGetTotalEccErrors", 0, 0),
+    "ecc_uncorrected": ("nvmlDeviceGetTotalEccErrors", 1, 0),
+    "ecc_lifetime_corrected": ("nvmlDeviceGetTotalEccErrors", 0, 1),
+    "ecc_lifetime_uncorrected": ("nvmlDeviceGetTotalEccErrors", 1, 1),
+    "clocks_event_reasons": ("nvmlDeviceGetCurrentClocksEventReasons",),
+    "recovery_action": ("nvmlDeviceGetFieldValues", _RECOVERY_ACTION),
+    "pcie_replays": ("nvmlDeviceGetPcieReplayCounter",),
+}
+FLAGS = {
+    "persistence": "nvmlDeviceGetPersistenceMode",
+    "retired_pages_pending": "nvmlDeviceGetRetiredPagesPendingStatus",
+}
+TUPLES = {
+    "compute_capability": ("nvmlDeviceGetCudaComputeCapability", 2),
+    "remapped_rows": ("nvmlDeviceGetRemappedRows", 4),
+    "mig_mode": ("nvmlDeviceGetMigMode", 2),
+}
+_MIG_TEXTS = {"uuid": "nvmlDeviceGetUUID", "name": "nvmlDeviceGetName"}
+_MIG_NUMBERS = {"gpu_instance": "nvmlDeviceGetGpuInstanceId", "compute_instance": "nvmlDeviceGetComputeInstanceId"}
+_MIG_ATTRIBUTES = (
+    "multiprocessors",
+    "copy_engines",
+    "decoders",
+    "encoders",
+    "jpeg_engines",
+    "ofa_engines",
+    "gpu_slices",
+    "compute_slices",
+)
+"""The fields of nvmlDeviceAttributes_t in their order; the ninth is memorySizeMB."""
+
+
+class _Questions:
+    """Asks, and keeps why what is not known is not known."""
+
+    def __init__(self, backend: NvmlBackend) -> None:
+        self._backend = backend
+        self.absent: dict[str, str] = {}
+        self.faults: list[str] = []
+        self.lost = False
+        self.refusal: NvmlError | None = None
+        """The error of the last question, None where it was answered."""
+
+    def ask(self, fact: str, call: str, *arguments: object) -> object | None:
+        """Return the answer, or None with the reason noted under the fact's name."""
+        if self.lost:
+            self.absent[fact] = "not asked, since the GPU is lost"
+            return None
+        try:
+            answer = self._backend.call(call, *arguments)
+        except NvmlError as error:
+            self.refusal = error
+            self.absent[fact] = str(error)
+            self.lost = error.code == GPU_IS_LOST
+            if not error.is_absence:
+                self.faults.append(f"{call}: {error}")
+            return None
+        self.refusal = None
+        return answer
+
+    def text(self, fact: str, call: str, *arguments: object) -> str | None:
+        """Return a text; None for an empty one as well."""
+        answer = self.ask(fact, call, *arguments)
+        return answer if isinstance(answer, str) and answer else self.unusable(fact, answer)
+
+    def number(self, fact: str, call: str, *arguments: object) -> int | None:
+        """Return a number."""
+        answer = self.ask(fact, call, *arguments)
+        return answer if isinstance(answer, int) else self.unusable(fact, answer)
+
+    def numbers(self, fact: str, length: int, call: str, *arguments: object) -> tuple[int, ...] | None:
+        """Return so many numbers."""
+        answer = self.ask(fact, call, *arguments)
+        parts = [part for part in _parts(answer) if isinstance(part, int)]
+        return tuple(parts) if len(parts) == len(_parts(answer)) == length else self.unusable(fact, answer)
+
+    def unusable(self, fact: str, answer: object) -> None:
+        """Note that an answer is not of the kind that it should be."""
+        if answer is not None:
+            self.absent[fact] = f"answered with {str(answer)[:60]!r}"
+
+
+def collect_nvml(backend: NvmlBackend) -> NvmlFacts:
+    """Return all that NVML tells. Never raises an error of NVML: what it refuses is absent, with the reason."""
+    try:
+        backend.start()
+    except NvmlError as error:
+        remedy = REMEDIES.get(error.code)
+        return NvmlFacts(problem=f"NVML cannot be used: {error}" + (f"; {remedy}" if remedy else ""))
+    questions = _Questions(backend)
+    driver = questions.text("driver_version", "nvmlSystemGetDriverVersion")
+    library = questions.text("library_version", "nvmlSystemGetNVMLVersion")
+    cuda = questions.number("cuda_version", "nvmlSystemGetCudaDriverVersion")
+    count = questions.number("gpus", "nvmlDeviceGetCount") or 0
+    gpus = tuple(_gpu(backend, place) for place in range(min(count, _MAX_GPUS)))
+    return NvmlFacts(None, driver, library, cuda, gpus, questions.absent, tuple(questions.faults))
+
+
+def _gpu(backend: NvmlBackend, place: int) -> NvmlGpu:
+    questions = _Questions(backend)
+    handle = questions.ask("address", "nvmlDeviceGetHandleByIndex", place)
+    if handle is None:
+        return NvmlGpu(place, absent=questions.absent, faults=tuple(questions.faults), lost=questions.lost)
+    # the address first: it is what a GPU that is lost on the way can still be known by
+    known: dict[str, Any] = {
+        "address": sysfs_address(questions.text("address", "nvmlDeviceGetPciInfo", handle)),
+        **{fact: questions.text(fact, call, handle) for fact, call in TEXTS.items()},
+        **{fact: questions.number(fact, call, handle, *rest) for fact, (call, *rest) in NUMBERS.items()},
+        **{fact: _flag(questions.number(fact, call, handle)) for fact, call in FLAGS.items()},
+        **{fact: questions.numbers(fact, length, call, handle) for fact, (call, length) in TUPLES.items()},
+    }
+    ecc = questions.numbers("ecc_enabled", 2, "nvmlDeviceGetEccMode", handle)
+    known["ecc_enabled"] = _flag(ecc[0] if ecc else None)
+    known["memory_affinity"] = _affinity(questions, handle)
+    known["fabric"] = _fabric(questions, handle)
+    known["links"] = tuple(_links(questions, handle))
+    if known["links"]:
+        questions.absent.pop("links", None)  # the reason why there is no further one
+    if known["mig_mode"] and known["mig_mode"][0]:
+        known["mig_devices"] = tuple(_mig_devices(backend, questions, handle))
+    return NvmlGpu(place, **known, absent=questions.absent, faults=tuple(questions.faults), lost=questions.lost)
+
+
+def _parts(answer: object) -> tuple[object, ...]:
+    return cast("tuple[object, ...]", answer) if isinstance(answer, tuple) else ()
+
+
+def _flag(number: int | None) -> bool | None:
+    return None if number is None else bool(number)
+
+
+def sysfs_address(bus_id: str | None) -> str | None:
+    """Return NVML's "00000000:3B:00.0" as sysfs writes it, None for what is no address of an endpoint.
+
+    The far end of an NVLink that a guest may not know is FFFFFFFF:FF:FF.0, or all zeros.
+    """
+    domain, _, rest = (bus_id or "").lower().partition(":")
+    address = f"{domain.lstrip('0'):0>4}:{rest}"
+    return address if is_pci_address(address) and address != "0000:00:00.0" else None
+
+
+def _affinity(questions: _Questions, handle: object) -> tuple[int, ...] | None:
+    call = "nvmlDeviceGetMemoryAffinity"
+    words = questions.numbers("memory_affinity", _NODE_WORDS, call, handle, _NODE_WORDS, _SCOPE_NODE)
+    if words is None:
+        return None
+    return tuple(64 * place + bit for place, word in enumerate(words) for bit in range(64) if word >> bit & 1)
+
+
+def _fabric(questions: _Questions, handle: object) -> NvmlFabric | None:
+    """Ask by the newest struct that library and driver both know."""
+    for version in _FABRIC_VERSIONS:
+        answer = questions.ask("fabric", "nvmlDeviceGetGpuFabricInfoV", handle, version)
+        if answer is not None:
+            break
+    else:
+        answer = questions.ask("fabric", "nvmlDeviceGetGpuFabricInfo", handle)
+    if answer is None:
+        return None
+    questions.absent.pop("fabric", None)
+    uuid, *rest = _parts(answer) or ("",)
+    numbers = [part for part in rest if isinstance(part, int)]
+    if not isinstance(uuid, str) or len(uuid) != 32 or not 3 <= len(numbers) == len(rest) <= 5:
+        return questions.unusable("fabric", answer)
+    status, clique, state = numbers[:3]
+    mask, summary = [*numbers[3:], None, None][:2]
+    grouped = "-".join((uuid[:8], uuid[8:12], uuid[12:16], uuid[16:20], uuid[20:]))
+    return NvmlFabric(state, status, grouped, clique, mask, summary)
+
+
+def _links(questions: _Questions, handle: object) -> Iterator[NvmlLink]:
+    for link in range(MAX_LINKS):
+        active = questions.number("links", "nvmlDeviceGetNvLinkState", handle, link)
+        if active is None:
+            # links are numbered from 0, and a number beyond the last one is an invalid argument; a link of an older
+            # GPU that is not wired is "not supported", with wired ones after it
+            if questions.lost or (questions.refusal and questions.refusal.code == INVALID_ARGUMENT):
+                return
+            continue
+        yield _active_link(questions, handle, link) if active else NvmlLink(link, active=False)
+
+
+def _active_link(questions: _Questions, handle: object, link: int) -> NvmlLink:
+    return NvmlLink(
+        link,
+        active=True,
+        version=questions.number("links.version", "nvmlDeviceGetNvLinkVersion", handle, link),
+        remote_type=questions.number("links.remote_type", "nvmlDeviceGetNvLinkRemoteDeviceType", handle, link),
+        remote_address=sysfs_address(
+            questions.text("links.remote_address", "nvmlDeviceGetNvLinkRemotePciInfo", handle, link)
+        ),
+    )
+
+
+def _mig_devices(backend: NvmlBackend, questions: _Questions, handle: object) -> Iterator[NvmlMigDevice]:
+    most = questions.number("mig_devices", "nvmlDeviceGetMaxMigDeviceCount", handle) or 0
+    for place in range(min(most, _MAX_MIG_DEVICES)):
+        device = questions.ask("mig_devices", "nvmlDeviceGetMigDeviceHandleByIndex", handle, place)
+        if device is not None:
+            yield _mig_device(_Questions(backend), device)
+        elif questions.refusal and questions.refusal.is_absence:
+            questions.absent.pop("mig_devices", None)  # no device at this place; there may be some at later ones
+
+
+def _mig_device(questions: _Questions, device: object) -> NvmlMigDevice:
+    known: dict[str, Any] = {
+        **{fact: questions.text(fact, call, device) for fact, call in _MIG_TEXTS.items()},
+        **{fact: questions.number(fact, call, device) for fact, call in _MIG_NUMBERS.items()},
+    }
+    attributes = questions.numbers("attributes", len(_MIG_ATTRIBUTES) + 1, "nvmlDeviceGetAttributes", device)
+    if attributes is not None:
+        known |= dict(zip(_MIG_ATTRIBUTES, attributes, strict=False))
+        known["memory"] = attributes[-1] * _MIB
+    return NvmlMigDevice(**known, absent=questions.absent, faults=tuple(questions.faults))

@@ -1,0 +1,211 @@
+"""What the firmware calls the machine: DMI, device tree, POWER's lines in /proc/cpuinfo, s390's /proc/sysinfo.
+
+Serial numbers, UUIDs and asset tags are never read: they name a thing that someone owns, and place no job.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from zonewise.machine.collector import Collector, NoData
+from zonewise.machine.collectors.host.architecture import lines_of
+from zonewise.machine.model.host import Firmware
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from zonewise.machine.collector import Peek
+    from zonewise.machine.model.machine import Machine
+    from zonewise.machine.reader import Reader
+
+DMI = ("sys/class/dmi/id", "sys/devices/virtual/dmi/id")
+DEVICE_TREES = ("proc/device-tree", "sys/firmware/devicetree/base")
+SYSINFO = "proc/sysinfo"
+CPUINFO = "proc/cpuinfo"
+
+_GROUPS = (
+    {"sys_vendor": "vendor", "product_name": "product", "product_version": "version"},
+    {"board_vendor": "board_vendor", "board_name": "board", "board_version": "board_version"},
+    {"bios_vendor": "bios_vendor", "bios_version": "bios_version", "bios_date": "bios_date"},
+    {"chassis_vendor": "chassis_vendor", "chassis_type": "chassis_type", "chassis_version": "chassis_version"},
+)
+"""Attribute of DMI -> field, grouped by the SMBIOS structure that they are from: the kernel keeps every string of one,
+the empty ones too (drivers/firmware/dmi_scan.c dmi_save_ident()), so that a structure's attributes come together."""
+
+_MODALIAS = {
+    "sys_vendor": "svn",
+    "product_name": "pn",
+    "product_version": "pvr",
+    "board_vendor": "rvn",
+    "board_name": "rn",
+    "board_version": "rvr",
+    "bios_vendor": "bvn",
+    "bios_version": "bvr",
+    "bios_date": "bd",
+    "chassis_vendor": "cvn",
+    "chassis_type": "ct",
+    "chassis_version": "cvr",
+}
+"""Attribute -> its mark in the attribute modalias, which repeats all (drivers/firmware/dmi-id.c get_modalias())."""
+
+_PLACEHOLDERS = frozenset(
+    {
+        "to be filled by o.e.m.",
+        "to be filled by oem",
+        "default string",
+        "not specified",
+        "not applicable",
+        "not available",
+        "n/a",
+        "na",
+        "none",
+        "unknown",
+        "undefined",
+        "system product name",
+        "system manufacturer",
+        "product name",
+        "manufacturer",
+        "o.e.m.",
+        "oem",
+        "empty",
+        "invalid",
+        "(null)",
+    }
+)
+"""What vendors leave in place of a name, in lower case."""
+_BLANKS = "0xX.-_ "
+"""Of these alone no name is made."""
+
+_SYSINFO_LINE = re.compile(r"^(Manufacturer|Type|Model): +(.*?) *$", re.MULTILINE)
+
+
+def _collect(read: Reader, machine: Machine) -> Machine:
+    found = _dmi(read) or _device_tree(read) or _mainframe(read)
+    if (machine.architecture or "").startswith("ppc"):
+        found = _power(read, found or Firmware())
+    if found is None:
+        raise NoData("no DMI and no device tree")
+    return machine._replace(firmware=found, product=_product(read, found))
+
+
+# --- DMI
+
+
+def _dmi(read: Reader) -> Firmware | None:
+    for place in DMI:
+        if present := _present(read, place):
+            groups = [group for group in _GROUPS if not present.isdisjoint(group)]
+            fields = {field: _attribute(read, place, name, field) for group in groups for name, field in group.items()}
+            blank = [(name, field) for group in groups for name, field in group.items() if fields[field] is None]
+            if blank:
+                _report_lost(read, place, blank)
+            return Firmware()._replace(**fields)
+    return None
+
+
+def _present(read: Reader, place: str) -> frozenset[str]:
+    """Return the names of the attributes; all of them where a directory is closed to listing and open to reading."""
+    names = frozenset(read.names(place))
+    if names or (read.raw(f"{place}/sys_vendor") is None and read.raw(f"{place}/bios_vendor") is None):
+        return names
+    read.problem(place, "cannot be listed", "the attributes that can be read")
+    return frozenset(_MODALIAS)
+
+
+def _report_lost(read: Reader, place: str, blank: list[tuple[str, str]]) -> None:
+    """Report attributes that say nothing although the repetition of all does; without it those that never should."""
+    repeated = (read.raw(f"{place}/modalias") or b"").decode("ascii", "replace").strip("\0\n").split(":")[1:]
+    for name, field in blank:
+        mark = _MODALIAS[name]
+        told = [part for part in repeated if part.startswith(mark)]
+        if told != [mark] if told else not name.endswith("_version"):
+            read.problem(f"{place}/{name}", "says nothing", f"firmware.{field} is unknown")
+
+
+def _attribute(read: Reader, place: str, name: str, field: str) -> str | None:
+    """Return what an attribute says; None for nothing but blanks."""
+    path, fact = f"{place}/{name}", f"firmware.{field}"
+    content = read.raw(path, needed=fact)
+    if content is None:
+        return None
+    # a string of the firmware may have lines; the first one is the name
+    text = content.decode("utf-8", "backslashreplace").lstrip().partition("\n")[0].strip("\0 \t")
+    if not content.strip(b"\0"):
+        read.problem(path, "is empty", f"{fact} is unknown")
+    if not text:
+        return None
+    if not text.isprintable():
+        read.problem(path, f"is not text: {text[:60]!r}", f"{fact} is unknown")
+        return None
+    read.source(fact, path, text, "as the firmware says, blanks at both ends taken away")
+    return text
+
+
+# --- device tree and others
+
+
+def _device_tree(read: Reader) -> Firmware | None:
+    for place in DEVICE_TREES:
+        compatible = _strings(read.raw(f"{place}/compatible"))
+        model = _strings(read.raw(f"{place}/model"))
+        if compatible or model:
+            read.source("firmware.product", f"{place}/model", ", ".join(model), "the model of the device tree")
+            read.source("firmware.compatible", f"{place}/compatible", ", ".join(compatible), "names, parted by NUL")
+            return Firmware(product=model[0] if model else None, compatible=compatible)
+    return None
+
+
+def _strings(content: bytes | None) -> tuple[str, ...]:
+    """Return the strings of a property of the device tree, each of which ends in a NUL."""
+    parts = (part.decode("ascii", "backslashreplace").strip() for part in (content or b"").split(b"\0"))
+    return tuple(part for part in parts if part and part.isprintable())
+
+
+def _power(read: Reader, found: Firmware) -> Firmware:
+    """Return what was found with what the kernel prints behind the CPUs (arch/powerpc/kernel/setup-common.c)."""
+    lines = lines_of(read.raw(CPUINFO) or b"")
+    platform = lines.get("platform") or None
+    # "machine" begins with the platform ("PowerNV 8335-GTW") or the firmware's type ("CHRP IBM,9179-MHB")
+    product = found.product or lines.get("machine") or lines.get("model") or None
+    read.source("firmware.platform", CPUINFO, platform, "platform, behind the lines of the CPUs")
+    read.source("firmware.product", CPUINFO, product, "machine or else model, behind the lines of the CPUs")
+    return found._replace(platform=platform, product=product)
+
+
+def _mainframe(read: Reader) -> Firmware | None:
+    """Return what the machine of an s390 is (arch/s390/kernel/sysinfo.c stsi_1_1_1())."""
+    text = read.text(SYSINFO)
+    if text is None:
+        return None
+    found = {match[1]: match[2] for match in _SYSINFO_LINE.finditer(text)}
+    model = " ".join(found.get("Model", "").split())
+    product = " ".join(part for part in (found.get("Type", ""), model) if part)
+    read.source("firmware.vendor", SYSINFO, found.get("Manufacturer"), "Manufacturer")
+    read.source("firmware.product", SYSINFO, product, "Type, and Model: that of the capacity and that of the hardware")
+    return Firmware(vendor=found.get("Manufacturer"), product=product or None)
+
+
+def _product(read: Reader, firmware: Firmware) -> str | None:
+    """Return vendor and product as one would say them; None where the vendor has left both to others."""
+    told = [name for name in (firmware.vendor, firmware.product) if name]
+    named = [name for name in told if name.lower() not in _PLACEHOLDERS and name.strip(_BLANKS)]
+    if len(named) == 2 and named[1].lower().startswith(named[0].lower()):
+        named = named[1:]
+    text = " ".join(named) or None
+    read.source("product", DMI[0], text, "vendor and product of the firmware, without what stands for no name")
+    return text
+
+
+def _volatile(_peek: Peek) -> Hashable:
+    """Return nothing: the firmware's tables are written before the kernel starts."""
+    return None
+
+
+COLLECTOR = Collector(
+    name="firmware",
+    gives=("firmware", "product"),
+    needs=("architecture",),
+    collect=_collect,
+    volatile=_volatile,
+)

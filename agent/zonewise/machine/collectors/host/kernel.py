@@ -1,0 +1,213 @@
+"""The operating system: host name, architecture, and the kernel with its parameters, modules and options."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise.machine.collector import Collector, Peek
+from zonewise.machine.collectors.host.architecture import architecture_of, architecture_of_release
+from zonewise.machine.collectors.host.kernel_config import config_of
+from zonewise.machine.collectors.memory.zone_cpus import NODE
+from zonewise.machine.collectors.memory.zone_memory import HUGEPAGES, huge_page_sizes
+from zonewise.machine.model.host import Kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from zonewise.machine.model.machine import Machine
+    from zonewise.machine.reader import Reader
+
+SYSCTL = "proc/sys/kernel"
+VERSION = "proc/version"
+COMMAND_LINE = "proc/cmdline"
+MODULES = "proc/modules"
+CPUINFO = "proc/cpuinfo"
+UNAME = "proc/hwloc-nofile-info"
+"""hwloc-gather-topology, with which many machines have been captured, keeps here what uname told."""
+
+REDACTED = "(redacted)"
+
+# "Linux version 6.1.0-13-amd64 (builder@host) (gcc-12 ...) #1 SMP PREEMPT_DYNAMIC Debian 6.1.55-1 (2023-09-29)":
+# init/version.c linux_proc_banner
+_BANNER = re.compile(r"Linux version (\S+) \(.*\) (#.*)", re.DOTALL)
+_PARAMETER = re.compile(r'(?:[^\s"]|"[^"]*"?)+')  # lib/cmdline.c next_arg(): blanks between double quotes part nothing
+_NUMBER = re.compile(r"\d{2,}")  # no parameter is a bare number; a run level has one digit
+_SECRET_NAME = re.compile(
+    r"passw|passphrase|secret|token|credential|(?:^|[._-])(?:pass|pwd|key|chap|psk)$", re.IGNORECASE
+)
+_USER_INFORMATION = re.compile(r"(://|:)[^/@:\s]+:[^/@\s]+@")  # iscsi:user:secret@host, https://user:secret@host
+_MODULE = re.compile(rb"^(\w[\w-]{0,63}) \d", re.MULTILINE)
+
+_PAGE_SIZES = {"x86_64": 4096, "i686": 4096, "i386": 4096, "s390x": 4096, "riscv64": 4096, "sparc64": 8192}
+"""Bytes, of architectures whose kernels know one page size only."""
+_PAGE_SHIFTS = ("PAGE_SHIFT", "ARM64_PAGE_SHIFT", "PPC_PAGE_SHIFT")
+_POSSIBLE_SHIFTS = tuple(str(shift) for shift in range(12, 19))  # 4 KiB to 256 KiB
+
+
+class _Sources(NamedTuple):
+    """What there is to ask."""
+
+    read: Reader
+    sysctl: bool
+    """Whether the kernel's parameters are there at all, so that the absence of one is a loss."""
+    banner: tuple[str, str] | None
+    """Release and version of /proc/version."""
+    uname: dict[str, str]
+
+
+def _collect(read: Reader, machine: Machine) -> Machine:
+    ask = _Sources(read, read.has(SYSCTL), _banner(read), _uname(read))
+    release = _told(ask, "osrelease", "OSRelease", "kernel.release", ask.banner and ask.banner[0])
+    version = _told(ask, "version", "OSVersion", "kernel.version", ask.banner and ask.banner[1])
+    config = config_of(read, release)
+    architecture = _architecture(ask, release)
+    page_size = _page_size(ask, architecture, config)
+    kernel = Kernel(release, version, _command_line(ask), _modules(read), config, page_size, _huge_page_sizes(read))
+    return machine._replace(architecture=architecture, hostname=_hostname(ask), kernel=kernel)
+
+
+def _banner(read: Reader) -> tuple[str, str] | None:
+    text = read.text(VERSION)
+    found = _BANNER.fullmatch(text) if text else None
+    if text and not found:
+        read.problem(VERSION, f"is no version of Linux: {text[:60]!r}", "what else tells it")
+    return (found[1], found[2]) if found else None
+
+
+def _uname(read: Reader) -> dict[str, str]:
+    content = read.raw(UNAME)
+    if content is None:
+        return {}
+    pairs = (line.partition(": ") for line in content.decode("utf-8", "replace").split("\n"))
+    found = {key: value.strip() for key, colon, value in pairs if colon and value.strip() and value.isprintable()}
+    if not found or not content.endswith(b"\n"):
+        read.problem(UNAME, "is cut short" if found else "tells nothing", "what else tells it")
+    return found
+
+
+def _told(ask: _Sources, parameter: str, key: str, fact: str, by_banner: str | None) -> str | None:
+    """Return what a parameter of the kernel says, else what /proc/version says, else what uname said."""
+    found = _parameter(ask, parameter, fact)
+    if found is None and by_banner is not None:
+        ask.read.source(fact, VERSION, by_banner, "behind Linux version, or from # on")
+        return by_banner
+    return found or _told_by_uname(ask, key, fact)
+
+
+def _parameter(ask: _Sources, name: str, fact: str) -> str | None:
+    needed = fact if ask.sysctl else ""
+    return ask.read.text(f"{SYSCTL}/{name}", fact=fact, rule="the kernel's own parameter", needed=needed)
+
+
+def _told_by_uname(ask: _Sources, key: str, fact: str) -> str | None:
+    value = ask.uname.get(key)
+    if value is not None:
+        ask.read.source(fact, UNAME, value, f"{key}, as uname told hwloc-gather-topology")
+    return value
+
+
+def _hostname(ask: _Sources) -> str | None:
+    name = _parameter(ask, "hostname", "hostname") or ask.read.text("etc/hostname", fact="hostname")
+    name = name or _told_by_uname(ask, "HostName", "hostname")
+    if name is None and ask.banner is not None and not ask.sysctl:
+        ask.read.problem(f"{SYSCTL}/hostname", "is absent", "the host name is unknown")
+    return name
+
+
+def _huge_page_sizes(read: Reader) -> tuple[int, ...]:
+    place = HUGEPAGES
+    sizes = huge_page_sizes(read, place)
+    if not sizes and (sizes := huge_page_sizes(read, f"{NODE}/node0/hugepages")):
+        read.problem(place, "lists nothing, and node 0 has pools", f"/{NODE}/node0/hugepages")
+        place = f"{NODE}/node0/hugepages"
+    read.source("kernel.huge_page_sizes", place, sizes, "the sizes of pages in KiB that have a pool")
+    return tuple(size * 1024 for size in sizes)
+
+
+def _architecture(ask: _Sources, release: str | None) -> str | None:
+    read, fact = ask.read, "architecture"
+    found = read.text(f"{SYSCTL}/arch", fact=fact)  # since Linux 6.1
+    if found is None and read.files.live:
+        found = os.uname().machine
+        read.source(fact, "", found, "uname of the running kernel")
+    if found or (found := _told_by_uname(ask, "Architecture", fact)):
+        return found
+    if release and (found := architecture_of_release(release)):
+        read.source(fact, f"{SYSCTL}/osrelease", release, "what the release of the kernel ends in")
+        return found
+    found = architecture_of(read.raw(CPUINFO) or b"")
+    read.source(fact, CPUINFO, found, "the dialect in which CPUs are described")
+    return found
+
+
+def _page_size(ask: _Sources, architecture: str | None, config: dict[str, str] | None) -> int | None:
+    read, fact = ask.read, "kernel.page_size"
+    if read.files.live:
+        size = os.sysconf("SC_PAGE_SIZE")
+        read.source(fact, "", size, "sysconf of the running kernel")
+        return size
+    told = _told_by_uname(ask, "PageSize", fact)
+    if told in [str(1 << int(shift)) for shift in _POSSIBLE_SHIFTS]:
+        return int(told)
+    options = config or {}
+    for shift in (options[name] for name in _PAGE_SHIFTS if name in options):
+        if shift in _POSSIBLE_SHIFTS:
+            read.source(fact, "", shift, "the kernel's option PAGE_SHIFT, the logarithm to base 2")
+            return 1 << int(shift)
+    size = _PAGE_SIZES.get(architecture or "")
+    read.source(fact, "", size, f"the one page size of {architecture}")
+    return size
+
+
+# --- parameters and modules
+
+
+def _command_line(ask: _Sources) -> tuple[str, ...]:
+    content = ask.read.raw(COMMAND_LINE, needed="kernel.command_line" if ask.sysctl or ask.banner else "")
+    text = (content or b"").decode("utf-8", "backslashreplace").strip("\0\n ")
+    if content is not None and not content.endswith(b"\n"):
+        ask.read.problem(COMMAND_LINE, "is cut short", "the parameters in front of the cut")
+    words: list[str] = _PARAMETER.findall(text)
+    own = words[: words.index("--")] if "--" in words else words  # what follows is for init
+    if not text.isprintable() or any(_NUMBER.fullmatch(word) for word in own):
+        ask.read.problem(COMMAND_LINE, f"is no list of parameters: {text[:60]!r}", "what there is")
+    parameters = tuple(redacted(parameter) for parameter in own)
+    if content is not None:
+        ask.read.source("kernel.command_line", COMMAND_LINE, " ".join(parameters), "parted at blanks, without secrets")
+    return parameters
+
+
+def redacted(parameter: str) -> str:
+    """Return a parameter of the kernel without the secret that it may hold, by its name or in a URL."""
+    name, equals, value = parameter.partition("=")
+    if equals and _SECRET_NAME.search(name):
+        return f"{name}={REDACTED}"
+    return name + equals + _USER_INFORMATION.sub(lambda found: f"{found[1]}{REDACTED}@", value)
+
+
+def _modules(read: Reader) -> tuple[str, ...] | None:
+    content = read.raw(MODULES)
+    if content is None:
+        return None  # CONFIG_MODULES=n has no such file
+    found = tuple(sorted({match[1].decode("ascii", "replace") for match in _MODULE.finditer(content)}))
+    lines = sum(bool(line.strip(b"\0 ")) for line in content.split(b"\n"))
+    if lines != len(found):
+        read.problem(MODULES, f"names a module in {len(found)} of its {lines} lines only", "those")
+    read.source("kernel.modules", MODULES, len(found), "the first word of each line")
+    return found
+
+
+def _volatile(peek: Peek) -> Hashable:
+    """Host name changed, modules loaded; the use counts in /proc/modules change all the time."""
+    return peek.content(f"{SYSCTL}/hostname"), peek.names("sys/module") or peek.content(MODULES)
+
+
+COLLECTOR = Collector(
+    name="host",
+    gives=("architecture", "hostname", "kernel"),
+    needs=(),
+    collect=_collect,
+    volatile=_volatile,
+)

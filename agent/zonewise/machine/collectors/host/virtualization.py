@@ -1,0 +1,187 @@
+"""Whether the machine is a guest, and of which hypervisor; whether it could itself be a host.
+
+The rules are those of lscpu where it has one for a plain file, and else those by which systemd-detect-virt(1) tells
+hypervisors apart. On x86 the flag `hypervisor` of the processor decides; elsewhere only what a hypervisor leaves
+behind can be seen, and a machine without any sign of one is not called real for that.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from zonewise.machine.collector import Collector
+from zonewise.machine.collectors.host import hypervisors
+from zonewise.machine.model.host import Virtualization
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
+    from zonewise.machine.collector import Peek
+    from zonewise.machine.model.machine import Machine
+    from zonewise.machine.reader import Reader
+
+CLOCKS = "sys/devices/system/clocksource/clocksource0/available_clocksource"
+SYSINFO = "proc/sysinfo"
+XEN_CAPABILITIES = "proc/xen/capabilities"
+PCI_LIST = "proc/bus/pci/devices"
+
+_EXTENSIONS = {"vmx": "VT-x", "svm": "AMD-V"}
+_X86 = ("x86_64", "i686", "i386")
+# drivers/pci/proc.c show_device(): bus, device and function, then vendor and device
+_PCI_LINE = re.compile(rb"^[0-9a-f]{4}\t([0-9a-f]{4})([0-9a-f]{4})\t", re.MULTILINE)
+_CONTROL_PROGRAM = re.compile(r"^VM\d\d Control Program: +(.*?) *$", re.MULTILINE)
+_XEN_PV = (1 << 5, 1 << 3 | 1 << 8)
+"""include/xen/interface/features.h: page tables of PV guests; supervisor mode and callback vector of PVH ones."""
+
+_CGROUPS = {
+    b"kubepods": "kubernetes",
+    b"docker": "docker",
+    b"libpod": "podman",
+    b"containerd": "containerd",
+    b"/lxc": "lxc",
+}
+_MARKS = (
+    ("run/secrets/kubernetes.io/serviceaccount/namespace", "kubernetes"),
+    (".dockerenv", "docker"),
+    ("run/.containerenv", "podman"),
+)
+
+
+def _collect(read: Reader, machine: Machine) -> Machine:
+    guest, hypervisor, kind = _guest(read, machine)
+    extensions = next((name for flag, name in _EXTENSIONS.items() if flag in machine.model.flags), None)
+    read.source("virtualization.extensions", "proc/cpuinfo", extensions, "the flags vmx and svm")
+    return machine._replace(
+        virtualization=Virtualization(
+            guest,
+            hypervisor,
+            kind,
+            extensions,
+            _container(read) if read.files.live else None,
+            hypervisor and hypervisors.vendor_of(hypervisor),
+        )
+    )
+
+
+def _guest(read: Reader, machine: Machine) -> tuple[bool | None, str | None, str | None]:
+    """Return whether the machine is a guest, the hypervisor, and whether the guest is made to fit it."""
+    text = read.text(SYSINFO) if machine.architecture in ("s390x", "s390", None) else None
+    if text is not None:
+        return True, _of_mainframe(read, text), "full"
+    if (machine.architecture or "").startswith("ppc"):
+        return _of_power(read, machine)
+    return _of_others(read, machine)
+
+
+def _of_mainframe(read: Reader, text: str) -> str:
+    """Return what the innermost level of an s390 machine runs on: an LPAR is a guest of the firmware's PR/SM."""
+    found = _CONTROL_PROGRAM.search(text)
+    name = " ".join(found[1].split()) if found else hypervisors.PR_SM
+    read.source("virtualization", SYSINFO, found and found[0], "the first control program; PR/SM where there is none")
+    return name
+
+
+def _of_power(read: Reader, machine: Machine) -> tuple[bool | None, str | None, str | None]:
+    """Return the hypervisor of a POWER machine; the platform pSeries is that of all guests."""
+    firmware = machine.firmware
+    read.source("virtualization", "proc/cpuinfo", firmware.platform, "the platform PowerNV is a machine itself")
+    if firmware.platform == "PowerNV" or "ibm,powernv" in firmware.compatible:
+        return False, None, None
+    if firmware.platform != "pSeries":
+        return None, None, None
+    emulated = "qemu" in (firmware.product or "").lower() or "qemu,pseries" in firmware.compatible
+    return True, hypervisors.KVM if emulated else hypervisors.POWERVM, "para"
+
+
+def _of_others(read: Reader, machine: Machine) -> tuple[bool | None, str | None, str | None]:
+    flags = machine.model.flags
+    flagged = "hypervisor" in flags if flags and machine.architecture in _X86 else None
+    found = next(_signs(read, machine), None)
+    hypervisor, path = found or (None, "proc/cpuinfo")
+    if hypervisor is None and flagged:
+        hypervisor = hypervisors.by_cloud(machine.firmware)
+    rule = "the flag hypervisor, and the names that a hypervisor leaves in its guests"
+    read.source("virtualization", path, hypervisor, rule)
+    if hypervisor == hypervisors.XEN and b"control_d" in (read.raw(XEN_CAPABILITIES) or b""):
+        return False, hypervisor, None  # dom0 drives the hardware
+    if hypervisor is not None:
+        return True, hypervisor, _type(read, hypervisor)
+    if flagged is None and machine.firmware.vendor == "Amazon EC2":
+        metal = hypervisors.is_metal_of_cloud(machine.firmware)
+        return not metal, None if metal else hypervisors.KVM, None if metal else "full"
+    return flagged, None, "full" if flagged else None
+
+
+def _signs(read: Reader, machine: Machine) -> Iterator[tuple[str, str]]:
+    """Yield the hypervisors that something names, and where, the surest first."""
+    clocks = (read.text(CLOCKS) or "").split()
+    by_clock, by_dmi = hypervisors.by_clocks(clocks), hypervisors.by_dmi(machine.firmware)
+    if by_dmi == hypervisors.QEMU and by_clock is not None:
+        by_dmi = None  # QEMU's names, and the clock of what runs it
+    if "microsoft" in (machine.kernel.release or "").lower():
+        yield hypervisors.MICROSOFT, "proc/sys/kernel/osrelease"  # the kernels of WSL
+    if by_dmi is not None:
+        yield by_dmi, "sys/class/dmi/id"
+    if (read.text("sys/hypervisor/type") or "") == "xen":
+        yield hypervisors.XEN, "sys/hypervisor/type"
+    if by_clock is not None:
+        yield by_clock, CLOCKS
+    yield from _signs_of_devices(read, machine)
+
+
+def _signs_of_devices(read: Reader, machine: Machine) -> Iterator[tuple[str, str]]:
+    node = "proc/device-tree/hypervisor/compatible"
+    names = (read.raw(node) or b"").decode("ascii", "replace").split("\0")
+    if by_tree := hypervisors.by_device_tree((*names, *machine.firmware.compatible)):
+        yield by_tree, node
+    ids = hypervisors.ids_of(machine.pci) or _listed_ids(read)
+    if by_pci := hypervisors.by_pci(ids):
+        yield by_pci, "sys/bus/pci/devices" if machine.pci else PCI_LIST
+
+
+def _listed_ids(read: Reader) -> list[tuple[str | None, str | None]]:
+    """Return vendor and device of the PCI functions as the older of the two lists has them."""
+    content = read.raw(PCI_LIST) or b""
+    found = _PCI_LINE.findall(content)
+    if content and (not found or not content.endswith(b"\n")):
+        what = "is cut short" if found else "names no PCI function"
+        read.problem(PCI_LIST, what, "whether one is of a hypervisor is unknown")
+    return [(vendor.decode(), device.decode()) for vendor, device in found]
+
+
+def _type(read: Reader, hypervisor: str) -> str:
+    """Return "para" for a Xen guest whose kernel does the hypervisor's part of the work, else "full"."""
+    if hypervisor != hypervisors.XEN:
+        return "full"
+    told = read.text("sys/hypervisor/guest_type")  # since Linux 4.13
+    if told is not None:
+        return "full" if told == "HVM" else "para"
+    features = read.integer("sys/hypervisor/properties/features", base=16) or 0
+    return "para" if any(features & mask == mask for mask in _XEN_PV) else "full"
+
+
+def _container(read: Reader) -> str | None:
+    """Return the runtime of the container that we are in, by what it leaves in its file system; None for none."""
+    told = read.text("run/systemd/container")
+    if told is not None:
+        return told
+    for path, runtime in _MARKS:
+        if read.raw(path) is not None:
+            return runtime
+    content = read.raw("proc/self/cgroup") or b""
+    return next((runtime for part, runtime in _CGROUPS.items() if part in content), None)
+
+
+def _volatile(_peek: Peek) -> Hashable:
+    """Return nothing: a machine does not become a guest while it runs."""
+    return None
+
+
+COLLECTOR = Collector(
+    name="virtualization",
+    gives=("virtualization",),
+    needs=("architecture", "kernel", "firmware", "model", "pci"),
+    collect=_collect,
+    volatile=_volatile,
+)

@@ -1,0 +1,1 @@
+"""NUMA zones and their memory, memory as a device, memory modules."""

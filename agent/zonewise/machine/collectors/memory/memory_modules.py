@@ -1,0 +1,97 @@
+"""Memory modules: what is in which slot, by the firmware's tables.
+
+Linux shows the tables since 4.2 as one file, and each structure as a file of its own where the module dmi-sysfs is
+loaded; both to root only.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from typing import TYPE_CHECKING
+
+from zonewise.machine.collector import Collector, NoData
+from zonewise.machine.collectors.memory.smbios import MEMORY_DEVICE, memory_module, structures
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
+    from zonewise.machine.collector import Peek
+    from zonewise.machine.model.host import MemoryModule
+    from zonewise.machine.model.machine import Machine
+    from zonewise.machine.reader import Reader
+
+ENTRIES = "sys/firmware/dmi/entries"
+TABLE = "sys/firmware/dmi/tables/DMI"
+
+_ENTRY = re.compile(rf"{MEMORY_DEVICE}-(\d{{1,5}})")
+_ABSENT = (errno.ENOENT, errno.ENOTDIR)
+_FOR_ROOT = (errno.EACCES, errno.EPERM)
+
+
+def _collect(read: Reader, machine: Machine) -> Machine:
+    found: list[MemoryModule] = []
+    for path, structure in _structures(read):
+        try:
+            module = memory_module(structure)
+        except ValueError as error:
+            read.problem(path, str(error), "what is in the slot is unknown")
+            continue
+        if module is not None:
+            read.source(f"memory_modules.{len(found)}", path, module.location, "the SMBIOS structure of type 17")
+            found.append(module)
+    return machine._replace(memory_modules=tuple(found))
+
+
+def _structures(read: Reader) -> Iterator[tuple[str, bytes]]:
+    """Yield the structures of type 17, and where each is from; raise NoData where none can be read."""
+    numbers = [int(match[1]) for name in read.names(ENTRIES) if (match := _ENTRY.fullmatch(name))]
+    paths = [f"{ENTRIES}/{MEMORY_DEVICE}-{number}/raw" for number in numbers] or [TABLE]
+    contents = {path: _content(read, path) for path in paths}
+    errors = {path: content for path, content in contents.items() if isinstance(content, int)}
+    if len(errors) == len(contents):
+        if all(error in _FOR_ROOT for error in errors.values()):
+            raise NoData("SMBIOS tables are for root only")
+        if errors.get(TABLE) in _ABSENT:
+            raise NoData("no SMBIOS tables")
+    # drivers/firmware/dmi-sysfs.c numbers the structures of a type from 0
+    errors.update({f"{ENTRIES}/{MEMORY_DEVICE}-{n}/raw": errno.ENOENT for n in _gaps(numbers)})
+    for path, error in errors.items():
+        read.problem(path, f"cannot be read: {os.strerror(error)}", "what is in the slot is unknown")
+    for path, content in contents.items():
+        if isinstance(content, bytes):
+            yield from ((path, each) for each in _of_memory(content, whole=path == TABLE))
+
+
+def _gaps(numbers: list[int]) -> list[int]:
+    return sorted({number - 1 for number in numbers if number > 0} - set(numbers))
+
+
+def _of_memory(content: bytes, *, whole: bool) -> Iterator[bytes]:
+    if not whole:
+        yield content
+        return
+    yield from (each for each in structures(content) if each[0] == MEMORY_DEVICE)
+
+
+def _content(read: Reader, path: str) -> bytes | int:
+    """Return a file's content, or the number of the error."""
+    try:
+        return read.files.read(path)
+    except OSError as error:
+        return error.errno or errno.EIO
+
+
+def _volatile(_peek: Peek) -> Hashable:
+    """Return nothing: the tables are written before the kernel starts."""
+    return None
+
+
+COLLECTOR = Collector(
+    name="memory_modules",
+    gives=("memory_modules",),
+    needs=(),
+    collect=_collect,
+    volatile=_volatile,
+)

@@ -1,0 +1,151 @@
+"""What a NUMA node's memory is made of, as far as it can be told, and which nodes are the memory of a GPU.
+
+No file says "HBM". Persistent and specific-purpose memory say so on the DAX bus that they come from; between DRAM and
+HBM the speeds that the firmware tells decide, by the rule of hwloc (memattrs.c).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from zonewise.machine.collectors.memory.zone_cpus import NODE
+from zonewise.machine.collectors.memory.zone_reach import best_access
+from zonewise.machine.sysfs import is_pci_address
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from zonewise.machine.model.host import DaxDevice
+    from zonewise.machine.model.pci import PciFunction
+    from zonewise.machine.model.zone import Zone
+    from zonewise.machine.reader import Reader
+
+GPUS = "proc/driver/nvidia/gpus"
+
+_NVIDIA = "10de"
+_DISPLAY = "03"
+_NODE = re.compile(rb"^Node:\s*(-?\d{1,9})\n(?:Status:\s*(\w+))?", re.MULTILINE)
+_CPU_LINK = re.compile(r"cpu\d+")
+_MIG_NODES = 7
+"""Grace Hopper and Grace Blackwell: the firmware keeps 8 nodes for each GPU, one for all of its memory and seven for
+what MIG instances may be given of it; without MIG these have no memory (NVIDIA Grace Performance Tuning Guide)."""
+
+_ALIKE = 1.1
+"""Speeds that differ by less are of one tier."""
+_FASTER = 2
+"""HBM has more than this many times the bandwidth of DRAM."""
+
+
+def gpu_nodes(read: Reader, pci: Sequence[PciFunction], bare: frozenset[int]) -> dict[int, str]:
+    """Return the PCI address of the GPU by node, for nodes without CPUs that are the memory of an NVIDIA GPU.
+
+    On POWER9 the driver says which (numa_status); on Grace the firmware, as the node of the GPU's PCI function.
+    """
+    found: dict[int, str] = {}
+    if not bare:
+        return found
+    for function in pci:
+        node = function.numa_node
+        is_gpu = function.vendor == _NVIDIA and (function.pci_class or "").startswith(_DISPLAY)
+        if is_gpu and node is not None and node in bare and not _has_offline_cpus(read, node):
+            found.setdefault(node, function.address)
+    found.update(_told_by_driver(read, pci, bare))
+    for node in sorted(found):
+        for kept in range(node + 1, node + 1 + _MIG_NODES):
+            if kept in found:
+                break
+            if kept in bare:
+                found[kept] = found[node]
+    return found
+
+
+def _has_offline_cpus(read: Reader, node: int) -> bool:
+    """Tell whether a node without online CPUs has any: it keeps the links to those that were switched off."""
+    return any(_CPU_LINK.fullmatch(name) for name in read.names(f"{NODE}/node{node}"))
+
+
+def _told_by_driver(read: Reader, pci: Sequence[PciFunction], bare: frozenset[int]) -> dict[int, str]:
+    found: dict[int, str] = {}
+    listed = [name for name in read.names(GPUS) if is_pci_address(name)]
+    # a directory may be closed to listing and open to those who know a name in it
+    for address in listed or [each.address for each in pci if (each.pci_class or "").startswith(_DISPLAY)]:
+        path = f"{GPUS}/{address}/numa_status"
+        content = read.raw(path)
+        if content is None:
+            continue
+        if not listed:
+            read.problem(GPUS, "cannot be listed", f"/{path}")
+        match = _NODE.search(content)
+        if match is None:
+            read.problem(path, "has no line Node", f"whether the memory of {address} is a zone is unknown")
+        elif int(match[1]) in bare:
+            found[int(match[1])] = address
+        elif match[2] == b"online" and int(match[1]) >= 0:
+            read.problem(path, f"says node {int(match[1])}, which is no node without CPUs", "what PCI says")
+    return found
+
+
+def media(zones: Sequence[Zone], kmem: Mapping[int, DaxDevice]) -> dict[int, str]:
+    """Return what the memory of zones is made of, for those where it can be told; `kmem` is the DAX device by zone."""
+    found = {zone.id: kind for zone in zones if (kind := _told(zone, kmem.get(zone.id)))}
+    unknown = _tiers([zone for zone in zones if zone.id not in found])
+    special = _tiers([zone for zone in zones if found.get(zone.id) == "SPM"])
+    if len(unknown) == 2 and not special:
+        found.update(_dram_and_hbm(unknown[0], unknown[1]))
+    elif len(unknown) == 1 and len(special) == 1:
+        found.update(_dram_and_hbm(unknown[0], special[0]))
+    return found
+
+
+def _told(zone: Zone, dax: DaxDevice | None) -> str | None:
+    if zone.kind == "device":
+        return "GPU"
+    if dax is None:
+        return None
+    return "CXL" if dax.cxl and dax.medium != "NVM" else dax.medium
+
+
+def _tiers(zones: Sequence[Zone]) -> list[list[Zone]]:
+    """Part zones by speed: a new tier starts where bandwidth or latency differ from those of the zone before."""
+    tiers: list[list[Zone]] = []
+    for zone in sorted(zones, key=lambda zone: bandwidth(zone) or 0):
+        if tiers and _alike(tiers[-1][-1], zone):
+            tiers[-1].append(zone)
+        else:
+            tiers.append([zone])
+    return tiers
+
+
+def _alike(one: Zone, other: Zone) -> bool:
+    pairs = ((bandwidth(one), bandwidth(other)), (latency(one), latency(other)))
+    return all(max(a, b) <= _ALIKE * min(a, b) for a, b in pairs if a is not None and b is not None)
+
+
+def bandwidth(zone: Zone) -> int | None:
+    """Return the mean of read and write bandwidth in MB/s; None unless both are known."""
+    access = best_access(zone.accesses)
+    if access is None or access.read_bandwidth is None or access.write_bandwidth is None:
+        return None
+    return (access.read_bandwidth + access.write_bandwidth) // 2
+
+
+def latency(zone: Zone) -> int | None:
+    """Return the mean of read and write latency in ns; None unless both are known."""
+    access = best_access(zone.accesses)
+    if access is None or access.read_latency is None or access.write_latency is None:
+        return None
+    return (access.read_latency + access.write_latency) // 2
+
+
+def _dram_and_hbm(one: Sequence[Zone], other: Sequence[Zone]) -> dict[int, str]:
+    """Return which of two tiers is DRAM and which HBM; nothing where their speeds do not tell."""
+    speeds = [[speed for zone in tier if (speed := bandwidth(zone)) is not None] for tier in (one, other)]
+    if not all(speeds):
+        return {}
+    slow, fast = (one, other) if max(speeds[0]) < max(speeds[1]) else (other, one)
+    low, high = sorted(speeds, key=max)
+    if min(high) <= _FASTER * max(low):
+        return {}
+    named = [*((zone, "DRAM") for zone in slow), *((zone, "HBM") for zone in fast)]
+    return {zone.id: medium for zone, medium in named if bandwidth(zone) is not None}

@@ -1,0 +1,209 @@
+"""How much memory a NUMA node has, what of it is reserved as huge pages, the caches in front of it, and its tier.
+
+Only what stays the same while programs run is read: MemTotal and the sizes of the pools, not what is free.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from zonewise.machine.collectors.memory.zone_cpus import MAX_NODES, NODE
+from zonewise.machine.model.zone import MemorySideCache
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Mapping, Sequence
+
+    from zonewise.machine.reader import Reader
+
+MEMINFO = "proc/meminfo"
+HUGEPAGES = "sys/kernel/mm/hugepages"
+TIERS = "sys/devices/virtual/memory_tiering"
+
+MAX_MEMORY = 1 << 57
+"""Bytes from here on are damage: no architecture has more bits of physical address (RISC-V and x86 have 56 and 52)."""
+
+# drivers/base/node.c node_read_meminfo() puts "Node 3 " in front of what fs/proc/meminfo.c prints; before Linux 2.6.37
+# an empty line came first
+_TOTAL = re.compile(rb"^(?:Node +(\d{1,5}) +)?MemTotal: +(\d{1,19}) kB *$", re.MULTILINE)
+_POOL = re.compile(r"hugepages-(\d{1,12})kB")
+_TIER = re.compile(r"memory_tier(\d{1,6})")
+_SIDE_CACHE = re.compile(r"index(\d{1,2})")
+
+
+def total_line(content: bytes) -> bytes:
+    """Return the part of a meminfo file that says how much memory there is; all of it where that is not to be found."""
+    found = _TOTAL.search(content)
+    return found[0] if found else content
+
+
+def memory_of_nodes(read: Reader, nodes: Sequence[int]) -> dict[int, int]:
+    """Return bytes of RAM by node, for those that tell."""
+    found: dict[int, int] = {}
+    silent: list[int] = []
+    for node in nodes:
+        path = f"{NODE}/node{node}/meminfo"
+        content = read.raw(path)
+        if content is None:
+            silent.append(node)
+        elif (memory := _total(read, path, content, f"zones.{node}.memory", node)) is not None:
+            found[node] = memory
+    if silent == list(nodes) and len(nodes) == 1:
+        node, content = nodes[0], read.raw(MEMINFO)
+        memory = None if content is None else _total(read, MEMINFO, content, f"zones.{node}.memory", None)
+        if memory is not None:
+            found[node] = memory
+        used = f"/{MEMINFO}, the machine being one zone" if found else f"the memory of zone {node} is unknown"
+        read.problem(f"{NODE}/node{node}/meminfo", "is absent", used)
+    else:
+        report_lacking(read, "meminfo", silent, nodes, "memory")
+    return found
+
+
+def memory_of_machine(read: Reader, fact: str) -> int | None:
+    """Return bytes of RAM of the whole machine."""
+    content = read.raw(MEMINFO, needed="the memory of the machine")
+    return None if content is None else _total(read, MEMINFO, content, fact, None)
+
+
+def _total(read: Reader, path: str, content: bytes, fact: str, node: int | None) -> int | None:
+    lost = "the memory of the machine is unknown" if node is None else f"the memory of zone {node} is unknown"
+    found = _TOTAL.search(content)
+    if found is None:
+        read.problem(path, "has no line MemTotal", lost)
+        return None
+    memory = int(found[2]) * 1024
+    if memory >= MAX_MEMORY or (node is not None and found[1] is not None and int(found[1]) != node):
+        read.problem(path, f"says {found[0].decode()!r}", lost)
+        return None
+    read.source(fact, path, found[0].decode(), "MemTotal, in units of 1024 bytes")
+    return memory
+
+
+def report_lacking(read: Reader, name: str, lacking: Sequence[int], nodes: Sequence[int], what: str) -> None:
+    """Report a file that nodes lack, in one entry where none has it."""
+    if lacking and len(lacking) == len(nodes):
+        read.problem(NODE, f"no node has a file {name}", f"nothing is known of the {what} of the zones")
+        return
+    for node in lacking:
+        read.problem(f"{NODE}/node{node}/{name}", "is absent", f"nothing is known of the {what} of zone {node}")
+
+
+# --- huge pages
+
+
+def pools_of_nodes(read: Reader, nodes: Sequence[int], memory: dict[int, int]) -> dict[int, dict[str, int]]:
+    """Return the number of pages in the pool of each size, by node; no pools on a kernel without huge pages."""
+    places = {node: f"{NODE}/node{node}/hugepages" for node in nodes}
+    sizes = {node: huge_page_sizes(read, place) for node, place in places.items()}
+    every = sorted({size for found in sizes.values() for size in found})
+    if not every and len(nodes) == 1 and (every := huge_page_sizes(read, HUGEPAGES)):
+        node = nodes[0]
+        read.problem(places[node], "is absent", f"/{HUGEPAGES}: the machine is one zone")
+        return {node: _pools(read, HUGEPAGES, every, f"zones.{node}.hugepages")}
+    if not every and any(pools_of_machine(read, "").values()):
+        # before Linux 2.6.32 nodes had no pools of their own
+        read.problem(NODE, "no node has pools of huge pages, and the machine has", "their places are unknown")
+    for node in nodes:
+        missing = [page_name(size) for size in every if size not in sizes[node]]
+        # mm/hugetlb.c makes pools for nodes with memory only
+        if missing and memory.get(node) != 0:
+            lost = f"pages of {', '.join(missing)} in zone {node} are unknown"
+            read.problem(places[node], "lacks pools that other nodes have", lost)
+    return {node: _pools(read, places[node], sizes[node], f"zones.{node}.hugepages") for node in nodes}
+
+
+def pools_of_machine(read: Reader, fact: str) -> dict[str, int]:
+    """Return the number of pages in the pool of each size of the whole machine."""
+    return _pools(read, HUGEPAGES, huge_page_sizes(read, HUGEPAGES), fact)
+
+
+def huge_page_sizes(read: Reader, place: str = HUGEPAGES) -> list[int]:
+    """Return the sizes of pages that have a pool in a directory, in KiB, ascending."""
+    return [int(found[1]) for name in read.names(place) if (found := _POOL.fullmatch(name)) and int(found[1]) > 0]
+
+
+def _pools(read: Reader, place: str, sizes: Sequence[int], fact: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for size in sizes:
+        name = page_name(size)
+        path = f"{place}/hugepages-{size}kB/nr_hugepages"
+        pages = read.integer(path, fact=f"{fact}.{name}", rule="pages in the pool", needed=f"{fact}.{name}")
+        if pages is None:
+            continue
+        if 0 <= pages * size * 1024 < MAX_MEMORY:
+            found[name] = pages
+        else:
+            read.problem(path, f"says {pages} pages of {name}", f"{fact}.{name} is unknown")
+    return found
+
+
+def page_name(kib: int) -> str:
+    """Return a size in KiB in the binary unit of Kubernetes' resource names: "2Mi"."""
+    for unit, size in (("Gi", 1 << 20), ("Mi", 1 << 10)):
+        if kib % size == 0:
+            return f"{kib // size}{unit}"
+    return f"{kib}Ki"
+
+
+# --- caches and tiers
+
+
+def side_caches_of_nodes(
+    read: Reader, nodes: Sequence[int], bare: Container[int]
+) -> dict[int, tuple[MemorySideCache, ...]]:
+    """Return the memory-side caches by node (Documentation/admin-guide/mm/numaperf.rst), the level nearest first."""
+    levels = {
+        node: [int(found[1]) for name in read.names(_cache_place(node)) if (found := _SIDE_CACHE.fullmatch(name))]
+        for node in nodes
+    }
+    report_odd_one(read, _cache_place, {node: bool(found) for node, found in levels.items()}, bare, "side caches")
+    return {node: tuple(_side_cache(read, node, level) for level in sorted(levels[node])) for node in nodes}
+
+
+def report_odd_one(
+    read: Reader, place: Callable[[int], str], held: Mapping[int, bool], bare: Container[int], what: str
+) -> None:
+    """Report a directory that one node lacks and all others of its sort have: those with CPUs, or those without."""
+    for sort in (False, True):
+        alike = [node for node in held if (node in bare) is sort]
+        odd = [node for node in alike if not held[node]]
+        if len(odd) == 1 and len(alike) > 1:
+            lost = f"nothing is known of the {what} of zone {odd[0]}"
+            read.problem(place(odd[0]), "is absent, and every other node of its sort has it", lost)
+
+
+def _cache_place(node: int) -> str:
+    return f"{NODE}/node{node}/memory_side_cache"
+
+
+def _side_cache(read: Reader, node: int, level: int) -> MemorySideCache:
+    place, fact = f"{_cache_place(node)}/index{level}", f"zones.{node}.side_caches"
+    needed = f"a side cache of zone {node}"
+    size = _bytes(read, f"{place}/size", f"the size of {needed}")
+    line = _bytes(read, f"{place}/line_size", f"the line size of {needed}")
+    read.source(fact, place, size, "size and line_size in bytes, by level")
+    return MemorySideCache(level, size, line)
+
+
+def _bytes(read: Reader, path: str, needed: str) -> int | None:
+    value = read.integer(path, needed=needed)
+    if value is None or 0 <= value < MAX_MEMORY:
+        return value
+    read.problem(path, f"says {value} bytes", f"{needed} is unknown")
+    return None
+
+
+def tiers_of_nodes(read: Reader, memory: Mapping[int, int]) -> dict[int, int]:
+    """Return the kernel's memory tier by node; none before Linux 6.1, and none of a node without memory."""
+    found: dict[int, int] = {}
+    for name in read.names(TIERS):
+        if match := _TIER.fullmatch(name):
+            path = f"{TIERS}/{name}/nodelist"
+            for node in read.cpus(path) or ():
+                if node < MAX_NODES:
+                    found[node] = int(match[1])
+                    read.source(f"zones.{node}.tier", path, node, "the tier whose nodelist names it")
+    if found and (without := [node for node, size in memory.items() if size and node not in found]):
+        read.problem(TIERS, f"names no tier of nodes {without}", "their tier is unknown")
+    return found

@@ -1,0 +1,198 @@
+"""NUMA nodes: which CPUs and how much memory each has, how near it is, and what it is made of.
+
+A node is a zone because it has a directory (drivers/base/node.c). A kernel without NUMA has no such directories; its
+machine is one zone, 0, with everything in it. Nodes without CPUs are memory beside the CPUs' own (HBM, CXL, persistent
+memory), or that of a coherent GPU, and are kept apart by `kind`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise.machine.collector import Collector, NoData, Peek
+from zonewise.machine.collectors.memory.zone_cpus import NODE, cpus_of_nodes, listed_ids, node_ids
+from zonewise.machine.collectors.memory.zone_medium import gpu_nodes, media
+from zonewise.machine.collectors.memory.zone_memory import (
+    HUGEPAGES,
+    MEMINFO,
+    memory_of_machine,
+    memory_of_nodes,
+    pools_of_machine,
+    pools_of_nodes,
+    side_caches_of_nodes,
+    tiers_of_nodes,
+    total_line,
+)
+from zonewise.machine.collectors.memory.zone_reach import (
+    accesses_of_nodes,
+    best_access,
+    distances_of_nodes,
+    nearest_cpus,
+)
+from zonewise.machine.model.zone import Zone
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping, Sequence
+
+    from zonewise.machine.collectors.memory.zone_cpus import NodeCpus
+    from zonewise.machine.model.host import DaxDevice
+    from zonewise.machine.model.machine import Machine
+    from zonewise.machine.model.zone import Access, MemorySideCache
+    from zonewise.machine.reader import Reader
+    from zonewise.topology.cpuset import CpuSet
+
+
+class _Nodes(NamedTuple):
+    """What the files say of every node, by its id."""
+
+    cpus: Mapping[int, NodeCpus]
+    memory: Mapping[int, int]
+    pools: Mapping[int, dict[str, int]]
+    distances: Mapping[int, Mapping[int, int]]
+    accesses: Mapping[int, Sequence[Access]]
+    side_caches: Mapping[int, tuple[MemorySideCache, ...]]
+    tiers: Mapping[int, int]
+    gpus: Mapping[int, str]
+    kmem: Mapping[int, DaxDevice]
+
+
+def _collect(read: Reader, machine: Machine) -> Machine:
+    ids, online = node_ids(read, machine.cpus.online)
+    if not ids:
+        return _one_zone(read, machine)
+    cpus = cpus_of_nodes(read, ids, machine.cpus.online)
+    # all CPUs of a node may be offline; but a node whose CPUs nobody tells is not called one without CPUs
+    bare = frozenset(node for node, held in cpus.items() if held.known and not held.own)
+    kmem = {dax.zone: dax for dax in machine.dax_devices if dax.driver == "kmem" and dax.zone is not None}
+    memory = memory_of_nodes(read, ids)
+    nodes = _Nodes(
+        cpus,
+        memory,
+        pools_of_nodes(read, ids, memory),
+        distances_of_nodes(read, ids, online),
+        accesses_of_nodes(read, ids, bare),
+        side_caches_of_nodes(read, ids, bare),
+        tiers_of_nodes(read, memory),
+        gpu_nodes(read, machine.pci, bare - kmem.keys()),
+        kmem,
+    )
+    zones = tuple(_zone(read, machine, nodes, node) for node in cpus)
+    return machine._replace(zones=_with_media(read, zones, nodes.kmem), memory=_memory(read, nodes))
+
+
+def _one_zone(read: Reader, machine: Machine) -> Machine:
+    """Return the machine as one zone: with CONFIG_NUMA=n there is no directory of nodes."""
+    if not machine.cpus.online:
+        raise NoData("no NUMA nodes, and no CPUs that could be one zone")
+    _report_lost_tree(read, machine)
+    rule = "a kernel without NUMA: all CPUs and all memory are one zone"
+    read.source("zones.0", NODE, None, rule)
+    memory = memory_of_machine(read, "zones.0.memory")
+    read.source("memory", MEMINFO, memory, rule)
+    online = machine.cpus.online
+    return machine._replace(
+        zones=(Zone(0, online, online, memory, pools_of_machine(read, "zones.0.hugepages"), {}, "cpu"),),
+        memory=memory,
+    )
+
+
+def _report_lost_tree(read: Reader, machine: Machine) -> None:
+    """Tell a kernel without NUMA from one whose nodes are lost: only with NUMA does a PCI function have a node."""
+    placed = [function for function in machine.pci if function.numa_node is not None]
+    if placed:
+        what = f"is absent, and PCI function {placed[0].address} is in node {placed[0].numa_node}"
+        read.problem(NODE, what, "one zone of all CPUs and all memory")
+
+
+def _zone(read: Reader, machine: Machine, nodes: _Nodes, node: int) -> Zone:
+    held, memory, fact = nodes.cpus[node], nodes.memory.get(node), f"zones.{node}"
+    accesses = tuple(nodes.accesses[node])
+    best = best_access(accesses)
+    dax, gpu = nodes.kmem.get(node), nodes.gpus.get(node)
+    kind = "device" if gpu else "cpu" if held.own or not held.known else "memory"
+    read.source(fact, f"{NODE}/node{node}", None, "a directory of a NUMA node")
+    read.source(f"{fact}.kind", f"{NODE}/node{node}", kind, "whether it has CPUs, or a GPU names it")
+    if best is not None:
+        path = f"{NODE}/node{node}/access{best.access_class}/initiators"
+        read.source(f"{fact}.initiators", path, best.initiators, "the best initiators: links to nodes")
+    if device := gpu or (dax.name if dax else None):
+        read.source(f"{fact}.device", f"{NODE}/node{node}", device, "the GPU or the DAX device that names the node")
+    return Zone(
+        node,
+        held.own,
+        held.told or _local_cpus(read, machine, nodes, node),
+        memory,
+        nodes.pools[node],
+        {str(other): distance for other, distance in nodes.distances.get(node, {}).items() if other in nodes.cpus},
+        kind,
+        None if best is None else tuple(other for other in best.initiators if other in nodes.cpus),
+        accesses,
+        nodes.side_caches[node],
+        nodes.tiers.get(node),
+        device=device,
+    )
+
+
+def _local_cpus(read: Reader, machine: Machine, nodes: _Nodes, node: int) -> CpuSet:
+    """Return the CPUs nearest to a node without any; those of a GPU's memory are nearest to the GPU."""
+    fact, gpu = f"zones.{node}.local_cpus", nodes.gpus.get(node)
+    near = next((function.cpus for function in machine.pci if function.address == gpu), None)
+    if near and near & machine.cpus.online:
+        read.source(fact, f"sys/bus/pci/devices/{gpu}", near, "the CPUs nearest to the GPU, as the kernel says")
+        return near & machine.cpus.online
+    own = {other: held.own for other, held in nodes.cpus.items() if held.own}
+    cpus, rule = nearest_cpus(node, own, nodes.accesses[node], nodes.distances.get(node, {}))
+    read.source(fact, f"{NODE}/node{node}", cpus, rule)
+    return cpus
+
+
+def _with_media(read: Reader, zones: tuple[Zone, ...], kmem: Mapping[int, DaxDevice]) -> tuple[Zone, ...]:
+    found = media(zones, kmem)
+    for zone, medium in found.items():
+        rule = "what the DAX bus says, or else the bandwidths of the zones side by side"
+        read.source(f"zones.{zone}.medium", f"{NODE}/node{zone}", medium, rule)
+    return tuple(zone._replace(medium=found.get(zone.id)) for zone in zones)
+
+
+def _memory(read: Reader, nodes: _Nodes) -> int | None:
+    """Return the memory of all zones, of which none may be unknown; that of GPUs is not the machine's."""
+    ordinary = [node for node in nodes.cpus if node not in nodes.gpus]
+    if all(node in nodes.memory for node in ordinary):
+        total = sum(nodes.memory[node] for node in ordinary)
+        read.source("memory", NODE, total, "the sum over all zones but those of GPUs")
+        return total
+    return None if nodes.gpus or len(ordinary) == 1 else memory_of_machine(read, "memory")
+
+
+# --- what may change
+
+
+def _volatile(peek: Peek) -> Hashable:
+    """Nodes plugged in, memory of a virtual machine taken or given, pools resized; CPUs are watched by `cpus`."""
+    nodes = listed_ids(peek.names(NODE))
+    places = [f"{NODE}/node{node}" for node in nodes]
+    directories = [f"{place}/hugepages" for place in places] or [HUGEPAGES]
+    pools = peek.names(directories[0])  # every node with memory has the same
+    totals = [_peek_total(peek, f"{place}/meminfo") for place in places]
+    if not all(isinstance(total, bytes) for total in totals) or not totals:
+        totals.append(_peek_total(peek, MEMINFO))
+    return (
+        peek.content(f"{NODE}/online"),
+        tuple(nodes),
+        tuple(totals),
+        tuple(peek.content(f"{place}/{pool}/nr_hugepages") for place in directories for pool in pools),
+    )
+
+
+def _peek_total(peek: Peek, path: str) -> bytes | int | None:
+    content = peek.content(path)
+    return total_line(content) if isinstance(content, bytes) else content
+
+
+COLLECTOR = Collector(
+    name="zones",
+    gives=("zones", "memory"),
+    needs=("cpus", "pci", "dax_devices"),
+    collect=_collect,
+    volatile=_volatile,
+)

@@ -1,0 +1,1 @@
+"""Network devices, RDMA devices, and which belong together."""

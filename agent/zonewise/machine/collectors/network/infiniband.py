@@ -1,0 +1,158 @@
+"""RDMA devices: InfiniBand, RoCE, iWARP, EFA and those of software; their ports, GIDs and counters.
+
+The files are those of drivers/infiniband/core/sysfs.c. Which of them a device has differs by driver, so that one is
+missed only where another device of the same PCI ids has it, or where every kernel gives it.
+
+Counters change all the time and a GID table may change with every address of a netdev. Neither makes the collector run
+again: they are as of the last time that a port's state, rate or LID changed, and who watches them reads them anew.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise.machine.attributes import Attributes
+from zonewise.machine.collector import Collector, NoData, Peek
+from zonewise.machine.collectors.network import netdev, rdma_port
+from zonewise.machine.model.network import RdmaDevice
+from zonewise.machine.reader import natural
+from zonewise.machine.sysfs import pci_address_of, pci_addresses
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+    from zonewise.machine.model.machine import Machine
+    from zonewise.machine.model.network import Port
+    from zonewise.machine.model.pci import PciFunction
+    from zonewise.machine.reader import Reader
+
+CLASS = "sys/class/infiniband"
+FUNCTIONS = "sys/bus/pci/devices"
+
+_ALWAYS = ("node_guid", "node_type", "ports")
+_BY_DRIVER = ("sys_image_guid", "fw_ver", "hca_type", "board_id")
+_PORT = re.compile(r"[0-9]{1,3}")  # the number of a port has 8 bits on the wire, and 0 on switches
+
+_GUID = re.compile(r"[0-9a-f]{4}(?::[0-9a-f]{4}){3}")
+_NO_GUID = "0000:0000:0000:0000"
+
+
+class _Listed(NamedTuple):
+    """A device whose directories have been listed, and not yet read."""
+
+    attributes: Attributes
+    function: PciFunction | None
+    address: str | None
+    ports: tuple[rdma_port.Listed, ...]
+
+    @property
+    def kind(self) -> tuple[str | None, ...] | None:
+        """What makes two devices equal in what they offer: their PCI ids, and whether they run as InfiniBand."""
+        function = self.function
+        return function and (function.vendor, function.device, function.pci_class)
+
+
+def _collect(read: Reader, machine: Machine) -> Machine:
+    found = {name: _attributes(read, f"{CLASS}/{name}") for name in read.names(CLASS)}
+    _add_lost(read, machine.pci, found)
+    if not found:
+        raise NoData("no RDMA device")
+    functions = {function.address: function for function in machine.pci}
+    devices = [_listed(found[name], functions) for name in natural(list(found))]
+    _report_lacking(devices)
+    return machine._replace(infiniband=tuple(_device(device) for device in devices))
+
+
+def _attributes(read: Reader, place: str) -> Attributes:
+    name = posixpath.basename(place)
+    return Attributes(read, place, f"infiniband.{name}", name)
+
+
+def _add_lost(read: Reader, functions: Iterable[PciFunction], found: dict[str, Attributes]) -> None:
+    """Add the devices that the tree of devices has and the class does not show."""
+    carriers = [function for function in functions if function.driver is not None and netdev.is_network(function)]
+    places = [netdev.VIRTUAL_DEVICES, *(f"{FUNCTIONS}/{function.address}" for function in carriers)]
+    for directory in (f"{place}/infiniband" for place in places):
+        for name in read.names(directory):
+            if name not in found or not found[name].names:
+                place = f"{directory}/{name}"
+                read.problem(f"{CLASS}/{name}", "leads to no device, and there is one of that name", f"/{place}")
+                found[name] = _attributes(read, place)
+
+
+def _listed(attributes: Attributes, functions: dict[str, PciFunction]) -> _Listed:
+    read, place = attributes.read, attributes.path
+    address = pci_address_of(read, place) if place.startswith(CLASS) else next(iter(pci_addresses(place)), None)
+    if not attributes.names:
+        read.problem(place, "leads to nothing", "its name, and what the link says of its place")
+    read.source(attributes.fact, place, address, "the PCI function that the link leads through, if there is one")
+    return _Listed(attributes, functions.get(address or ""), address, _listed_ports(attributes))
+
+
+def _listed_ports(attributes: Attributes) -> tuple[rdma_port.Listed, ...]:
+    read, path = attributes.read, f"{attributes.path}/ports"
+    names = read.names(path) if "ports" in attributes.names else []
+    numbers = [int(name) for name in names if _PORT.fullmatch(name)]
+    if len(numbers) < len(names) or (not names and "ports" in attributes.names):
+        read.problem(path, "holds something else than numbered ports", f"{len(numbers)} ports of {attributes.what}")
+    return tuple(rdma_port.listed(attributes, index, number) for index, number in enumerate(sorted(set(numbers))))
+
+
+def _report_lacking(devices: list[_Listed]) -> None:
+    """Report files that a kernel gives to every device, or a driver to every one of a kind, and that are not there."""
+    alive = [device for device in devices if device.attributes.names]
+    rdma_port.report_lacking([(port, device.kind) for device in alive for port in device.ports])
+    given: dict[Hashable, set[str]] = {}
+    for device in alive:
+        given.setdefault(device.kind, set()).update(device.attributes.names.intersection(_BY_DRIVER))
+    for device in alive:
+        device.attributes.report_lacking((*_ALWAYS, *(given[device.kind] if device.kind is not None else ())))
+
+
+def _device(device: _Listed) -> RdmaDevice:
+    attributes, function = device.attributes, device.function
+    ports: tuple[Port, ...] = tuple(rdma_port.port(port) for port in device.ports)
+    if function is not None:
+        place = f"{FUNCTIONS}/{function.address}"
+        attributes.read.source(f"{attributes.fact}.zone", place, function.zone, "the zone of its PCI function")
+    return RdmaDevice(
+        name=attributes.what,
+        address=device.address,
+        zone=function and function.zone,
+        node_guid=_guid(attributes, "node_guid"),
+        firmware=attributes.text("fw_ver", "firmware"),
+        board=attributes.text("board_id", "board"),
+        ports=ports,
+        hca_type=attributes.text("hca_type", "hca_type"),
+        node_type=rdma_port.name_of_number(attributes, "node_type", "node_type"),
+        netdevs=_parent(attributes),
+        sys_image_guid=_guid(attributes, "sys_image_guid"),
+    )
+
+
+def _guid(attributes: Attributes, name: str) -> str | None:
+    text = attributes.text(name, name)
+    if text is None or text == _NO_GUID:
+        return None
+    if _GUID.fullmatch(text) is None:
+        attributes.read.problem(f"{attributes.path}/{name}", f"is no GUID: {text[:60]!r}", f"{name} is unknown")
+        return None
+    return text
+
+
+def _parent(attributes: Attributes) -> tuple[str, ...]:
+    """Return the netdev below a device of software (drivers/infiniband/sw/rxe/rxe_verbs.c parent_show())."""
+    parent = attributes.text("parent", "netdevs", "the netdev that it runs upon")
+    return (parent,) if parent else ()
+
+
+def _volatile(peek: Peek) -> Hashable:
+    """Notice devices that come and go, and ports that go up and down, change their rate or get a LID."""
+    devices = peek.names(CLASS)
+    ports = [f"{CLASS}/{name}/ports/{port}" for name in devices for port in peek.names(f"{CLASS}/{name}/ports")]
+    return devices, tuple(peek.content(f"{port}/{name}") for port in ports for name in rdma_port.VOLATILE)
+
+
+COLLECTOR = Collector(name="infiniband", gives=("infiniband",), needs=("pci",), collect=_collect, volatile=_volatile)

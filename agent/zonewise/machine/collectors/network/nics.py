@@ -1,0 +1,262 @@
+"""Network devices: every netdev, and every PCI function of the network class of which no netdev is to be seen.
+
+/sys/class/net shows the network namespace that it was mounted in. A NIC that was moved into a pod is gone from there,
+while its PCI function stays; so do one that a driver hands to a virtual machine and one without any driver. They are
+hardware of the node all the same, and are listed with their PCI address for a name; `presence` says how things are.
+"""
+
+from __future__ import annotations
+
+import errno
+import posixpath
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise.machine.attributes import Attributes
+from zonewise.machine.collector import Collector, NoData, Peek
+from zonewise.machine.collectors.network import netdev
+from zonewise.machine.model.network import Nic
+from zonewise.machine.reader import natural
+from zonewise.machine.sysfs import pci_address_of
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+    from zonewise.machine.model.machine import Machine
+    from zonewise.machine.model.pci import PciFunction
+    from zonewise.machine.reader import Reader
+
+CLASS = "sys/class/net"
+FUNCTIONS = "sys/bus/pci/devices"
+
+_NO_DEVICE = "bonding_masters"  # drivers/net/bonding/bond_sysfs.c adds this one file to the class itself
+_VIRTUAL = netdev.VIRTUAL_DEVICES.removeprefix("sys/")
+
+_ETHERNET = "0200"  # include/linux/pci_ids.h PCI_CLASS_NETWORK_ETHERNET, whose drivers always make netdevs
+
+_ALWAYS = ("operstate", "mtu", "address", "type")
+"""net/core/net-sysfs.c gives these to every netdev."""
+
+_USER_SPACE_DRIVERS = frozenset({"uio_pci_generic", "igb_uio", "pci-stub", "xen-pciback", "pciback"})
+_NET_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR})
+
+
+class _Entry(NamedTuple):
+    """A netdev as it was found."""
+
+    name: str
+    target: str
+    """Where its directory really is."""
+    attributes: Attributes
+    address: str | None
+    virtual: bool
+
+
+class _Facts(NamedTuple):
+    """What is known of the machine when a netdev is looked at."""
+
+    functions: dict[str, PciFunction]
+    zones: frozenset[int]
+    vlans: dict[str, str]
+    """The device below each VLAN."""
+    port_attribute: str
+    """"dev_port", or "dev_id" where no netdev has that (kernels before 3.15)."""
+
+
+def _collect(read: Reader, machine: Machine) -> Machine:
+    functions = {function.address: function for function in machine.pci}
+    network = [function for function in machine.pci if netdev.is_network(function)]
+    names = [name for name in read.names(CLASS) if name != _NO_DEVICE]
+    if not names and any(function.driver is not None and function.pci_class == _ETHERNET for function in network):
+        read.problem(CLASS, "lists nothing, not even the loopback device", "the directories of PCI functions")
+    entries = {name: _entry(read, name) for name in names}
+    for place in (f"{netdev.VIRTUAL_DEVICES}/net/{name}" for name in read.names(f"{netdev.VIRTUAL_DEVICES}/net")):
+        _add_lost(read, place, None, entries)
+    presence = {function.address: _presence(read, function, entries) for function in network}
+    if not entries and not network:
+        raise NoData("no network device")
+    _report_dead(read, entries.values())
+    zones = frozenset(zone.id for zone in machine.zones)
+    facts = _Facts(functions, zones, netdev.vlans(read), _port_attribute(entries))
+    shown = {entry.address for entry in entries.values()}
+    found = [_nic(entries[name], facts) for name in natural(list(entries))]
+    hidden = [_hidden(read, one, presence[one.address]) for one in network if one.address not in shown]
+    return machine._replace(nics=(*found, *hidden))
+
+
+# --- what there is
+
+
+def _entry(read: Reader, name: str) -> _Entry:
+    path = f"{CLASS}/{name}"
+    attributes = Attributes(read, path, f"nics.{name}", name)
+    target = read.link(path) or path
+    # before kernel 2.6.25, and in trees made by hand, a directory stands in the link's place
+    virtual = _VIRTUAL in target or (target == path and bool(attributes.names) and "device" not in attributes.names)
+    address = None if virtual else pci_address_of(read, path)
+    read.source(attributes.fact, path, target, "where the link leads: by way of its PCI function, if it has one")
+    return _Entry(name, target, attributes, address, virtual)
+
+
+def _presence(read: Reader, function: PciFunction, entries: dict[str, _Entry]) -> str:
+    """Return what becomes of a function that has no netdev here; add those that it has and the class fails to show.
+
+    The driver core keeps the directory `net` of a function as long as it has a netdev, in whichever namespace; listed
+    from another one it is empty (drivers/base/core.c class_dir_create_and_add(), fs/kernfs/dir.c).
+    """
+    if function.driver is None:
+        return "no driver"
+    if "vfio" in function.driver or function.driver in _USER_SPACE_DRIVERS:
+        return "user space"
+    directories = _net_directories(read, function)
+    for place in (f"{directory}/{name}" for directory, names in directories.items() for name in names):
+        _add_lost(read, place, function.address, entries)
+    return "other namespace" if directories else "no netdev"
+
+
+def _add_lost(read: Reader, place: str, address: str | None, entries: dict[str, _Entry]) -> None:
+    """Add a netdev that was found in the tree of devices, unless the class shows it as well."""
+    name = posixpath.basename(place)
+    known = entries.get(name)
+    if known is not None and known.attributes.names and known.address == address:
+        return
+    if known is None or not known.attributes.names:
+        read.problem(f"{CLASS}/{name}", "leads to no device, and there is one of that name", f"/{place}")
+    entries[name] = _Entry(name, place, Attributes(read, place, f"nics.{name}", name), address, address is None)
+    read.source(f"nics.{name}", place, name, "the device in whose directory it is")
+
+
+def _net_directories(read: Reader, function: PciFunction) -> dict[str, list[str]]:
+    """Return what is in the directories of netdevs below a function, by their paths."""
+    place = f"{FUNCTIONS}/{function.address}"
+    below = [place]
+    if function.driver == "virtio-pci":
+        below += [f"{place}/{name}" for name in read.names(place) if name.startswith("virtio")]
+    found: dict[str, list[str]] = {}
+    for path in (f"{directory}/net" for directory in below):
+        try:
+            found[path] = natural(read.files.names(path))
+        except OSError as error:
+            if error.errno not in _NET_ABSENT:
+                read.problem(path, f"cannot be listed: {error.strerror}", "its netdevs are unknown")
+    return found
+
+
+def _hidden(read: Reader, function: PciFunction, presence: str) -> Nic:
+    address = function.address
+    rule = "a PCI function of a network class without a netdev in this network namespace"
+    read.source(f"nics.{address}", f"{FUNCTIONS}/{address}", function.driver, rule)
+    return Nic(
+        name=address,
+        address=address,
+        zone=function.zone,
+        driver=function.driver,
+        speed_mbps=None,
+        state=None,
+        mac=None,
+        link_layer=None,
+        sriov=function.sriov,
+        rdma=None,
+        physical_function=function.physical_function,
+        presence=presence,
+    )
+
+
+def _report_dead(read: Reader, entries: Iterable[_Entry]) -> None:
+    """Report, in one entry, the netdevs of which there is nothing but the name."""
+    dead = [entry.name for entry in entries if not entry.attributes.names]
+    if len(dead) == 1:
+        read.problem(f"{CLASS}/{dead[0]}", "leads to nothing", "its name, and what the link says of its place")
+    elif dead:
+        shown = ", ".join(dead[:8]) + (", ..." if len(dead) > 8 else "")
+        used = "their names, and what the links say of their places"
+        read.problem(CLASS, f"{len(dead)} entries lead to nothing: {shown}", used)
+
+
+def _port_attribute(entries: dict[str, _Entry]) -> str:
+    known = any("dev_port" in entry.attributes.names for entry in entries.values())
+    return (
+        "dev_port" if known or not any("dev_id" in entry.attributes.names for entry in entries.values()) else "dev_id"
+    )
+
+
+# --- what each is
+
+
+def _nic(entry: _Entry, facts: _Facts) -> Nic:
+    attributes = entry.attributes
+    if attributes.names:
+        hardware = () if entry.virtual else ("speed", facts.port_attribute)
+        attributes.report_lacking((*_ALWAYS, *hardware))
+    link_type = attributes.integer("type", "link_layer", highest=0xFFFF, rule="1: Ethernet, 32: InfiniBand (if_arp.h)")
+    below = netdev.lower(attributes, entry.name, facts.vlans)
+    function = facts.functions.get(entry.address or "")
+    return Nic(
+        name=entry.name,
+        address=entry.address,
+        zone=_zone(entry, function, facts),
+        driver=_driver(entry, function),
+        speed_mbps=netdev.speed_mbps(attributes, link_type),
+        state=attributes.text("operstate", "state"),
+        mac=netdev.mac(attributes, link_type),
+        link_layer=netdev.LINK_LAYERS.get(link_type or 0),
+        sriov=function and function.sriov,
+        rdma=None,
+        mtu=attributes.integer("mtu", "mtu", highest=(1 << 32) - 1, rule="bytes"),
+        virtual=entry.virtual,
+        kind=_kind(entry, link_type, below, facts),
+        master=netdev.master(attributes),
+        lower=below,
+        port=None if entry.virtual else netdev.port(attributes, link_type, facts.port_attribute),
+        physical_function=function and function.physical_function,
+    )
+
+
+def _kind(entry: _Entry, link_type: int | None, below: tuple[str, ...], facts: _Facts) -> str | None:
+    if entry.name in facts.vlans:
+        return "vlan"
+    return netdev.kind(entry.attributes, link_type, below) if entry.virtual else None
+
+
+def _zone(entry: _Entry, function: PciFunction | None, facts: _Facts) -> int | None:
+    attributes = entry.attributes
+    if function is not None:
+        place = f"{FUNCTIONS}/{function.address}"
+        attributes.read.source(f"{attributes.fact}.zone", place, function.zone, "the zone of its PCI function")
+        return function.zone
+    if entry.virtual or entry.address is not None or "device" not in attributes.names:
+        return None
+    # a device of a bus other than PCI: drivers/hv/vmbus_drv.c has the attribute too
+    path = f"{attributes.path}/device/numa_node"
+    zone = attributes.read.integer(path, fact=f"{attributes.fact}.zone", rule="the zone of the device; -1 is none")
+    return zone if zone in facts.zones else None
+
+
+def _driver(entry: _Entry, function: PciFunction | None) -> str | None:
+    """Return the driver of the device that the netdev belongs to: of a virtio device that of virtio, not of PCI."""
+    if entry.virtual:
+        return None
+    owner = posixpath.basename(posixpath.dirname(posixpath.dirname(entry.target)))
+    if function is not None and owner == function.address:
+        return function.driver
+    attributes = entry.attributes
+    path = f"{attributes.path}/device/driver"
+    target = attributes.read.link(path) if "device" in attributes.names else None
+    if target is None:
+        return function and function.driver
+    attributes.read.source(f"{attributes.fact}.driver", path, target, "the name that the link ends in")
+    return posixpath.basename(target)
+
+
+def _volatile(peek: Peek) -> Hashable:
+    """Notice devices that come and go, links that go up and down, and what a device is a port of."""
+    names = peek.names(CLASS)
+    seen: list[Hashable] = []
+    for place in (f"{CLASS}/{name}" for name in names):
+        attributes = ["operstate", "mtu"]
+        if _VIRTUAL not in (peek.link(place) or ""):
+            attributes.append("speed")
+        seen.append((peek.link(f"{place}/master"), *(peek.content(f"{place}/{name}") for name in attributes)))
+    return names, tuple(seen)
+
+
+COLLECTOR = Collector(name="nics", gives=("nics",), needs=("pci", "zones"), collect=_collect, volatile=_volatile)

@@ -1,0 +1,176 @@
+"""Devices that compute and are no GPU: found by PCI class and ids without any driver, named as their driver names them.
+
+Class codes say too little (half of these devices call themselves "system peripheral"), so what is known of ids and of
+the classes of devices that drivers register is kept in tables here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise.machine.collector import Collector, NoData, Peek
+from zonewise.machine.collectors.pci.classes import COPROCESSOR, PROCESSING_ACCELERATOR
+from zonewise.machine.collectors.pci.functions import DEVICES
+from zonewise.machine.model.host import Accelerator
+from zonewise.machine.sysfs import pci_address_of
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from zonewise.machine.model.machine import Machine
+    from zonewise.machine.model.pci import PciFunction
+    from zonewise.machine.reader import Reader
+
+
+class _Registry(NamedTuple):
+    """A directory in which drivers register their devices."""
+
+    directory: str
+    prefix: str
+    """Of the names of its devices, which a number follows."""
+    kind: str
+    """Of the devices there, unless ids tell better; "" where the directory only names what is known otherwise."""
+    suffix: str = ""
+    """What follows the number."""
+    platform: bool = False
+    """Whether devices without a PCI function count: an FPGA of a system-on-chip does, one of its DMA channels not."""
+
+
+_REGISTRIES = (
+    _Registry("sys/bus/dsa/devices", "dsa", "dma"),  # drivers/dma/idxd
+    _Registry("sys/bus/dsa/devices", "iax", "compression"),
+    _Registry("sys/class/accel", "accel", "accelerator", platform=True),  # Documentation/accel
+    _Registry("sys/class/habanalabs", "hl", "accelerator"),  # the same before kernel 6.3
+    _Registry("sys/class/neuron_device", "neuron", "accelerator"),
+    _Registry("sys/class/ve", "ve", "vector"),
+    _Registry("sys/class/mic", "mic", "accelerator"),
+    _Registry("sys/class/uacce", "hisi_zip-", "compression"),  # drivers/misc/uacce
+    _Registry("sys/class/uacce", "hisi_sec2-", "crypto"),
+    _Registry("sys/class/uacce", "hisi_hpre-", "crypto"),
+    _Registry("sys/class/fpga_manager", "fpga", "fpga", platform=True),
+    _Registry("sys/class/fpga_region", "region", "fpga"),
+    _Registry("sys/class/dma", "dma", "", suffix="chan0"),  # one channel stands for its engine
+)
+"""In order of preference: a function takes its name from the first that has it."""
+
+_INTEL = "8086"
+_KNOWN = {
+    # drivers/dma/idxd/registers.h: Data Streaming Accelerator, In-Memory Analytics Accelerator
+    (_INTEL, "0b25"): "dma",
+    (_INTEL, "11fb"): "dma",
+    (_INTEL, "1212"): "dma",
+    (_INTEL, "0cfe"): "compression",
+    (_INTEL, "1216"): "compression",
+    # Dynamic Load Balancer 2.0 and 2.5, which schedules packets
+    (_INTEL, "2710"): "accelerator",
+    (_INTEL, "2714"): "accelerator",
+    # drivers/fpga/dfl-pci.c
+    (_INTEL, "09c4"): "fpga",
+    (_INTEL, "0b30"): "fpga",
+    (_INTEL, "af00"): "fpga",
+    (_INTEL, "bcce"): "fpga",
+    # drivers/accel/ivpu/ivpu_drv.h
+    (_INTEL, "7d1d"): "inference",
+    (_INTEL, "ad1d"): "inference",
+    (_INTEL, "643e"): "inference",
+    (_INTEL, "b03e"): "inference",
+    # AWS Neuron: Inferentia, Trainium, Inferentia2, Trainium2
+    ("1d0f", "7064"): "inference",
+    ("1d0f", "7164"): "accelerator",
+    ("1d0f", "7264"): "inference",
+    ("1d0f", "7364"): "accelerator",
+    # drivers/accel/amdxdna; Coral Edge TPU
+    ("1022", "1502"): "inference",
+    ("1022", "17f0"): "inference",
+    ("1ac1", "089a"): "inference",
+}
+"""Kinds by vendor and device, whatever the class."""
+
+_BY_VENDOR = {"10ee": "fpga", "1172": "fpga", "1bcf": "vector", "1e60": "inference", "17cb": "inference"}
+"""Kinds of what calls itself an accelerator: of Xilinx, Altera, NEC, Hailo, Qualcomm."""
+
+
+_BY_DRIVER = {"ioatdma": "dma"}
+"""Kinds of what has many ids and one driver: Intel's DMA engines before the Data Streaming Accelerator."""
+
+
+class _Registered(NamedTuple):
+    """A device as a driver registered it."""
+
+    name: str
+    path: str
+    address: str | None
+    kind: str
+
+
+def _collect(read: Reader, machine: Machine) -> Machine:
+    registered = _registered(read)
+    by_address: dict[str, _Registered] = {}
+    for device in registered:
+        if device.address is not None:
+            by_address.setdefault(device.address, device)
+    gpus = {gpu.address for gpu in machine.gpus}
+    found: list[Accelerator] = []
+    for function in machine.pci:
+        device = by_address.get(function.address)
+        kind = None if function.address in gpus else _kind(function, device)
+        if kind is not None:
+            found.append(_accelerator(read, function, device, kind))
+    found += [_platform_device(read, device) for device in registered if device.address is None]
+    if not found:
+        raise NoData("no accelerator")
+    return machine._replace(accelerators=tuple(found))
+
+
+def _registered(read: Reader) -> list[_Registered]:
+    names = {directory: read.names(directory) for directory in {registry.directory for registry in _REGISTRIES}}
+    found: list[_Registered] = []
+    for registry in _REGISTRIES:
+        for name in names[registry.directory]:
+            number = name.removeprefix(registry.prefix).removesuffix(registry.suffix)
+            if f"{registry.prefix}{number}{registry.suffix}" != name or not number.isdecimal():
+                continue
+            path = f"{registry.directory}/{name}"
+            address = pci_address_of(read, path)
+            if address is not None or registry.platform:
+                found.append(_Registered(name, path, address, registry.kind))
+    return found
+
+
+def _kind(function: PciFunction, device: _Registered | None) -> str | None:
+    """Return the kind of accelerator that a function is; None where it is none."""
+    registered = "" if device is None else device.kind
+    if registered not in ("", "accelerator"):
+        return registered
+    vendor, pci_class = function.vendor or "", function.pci_class or ""
+    known = _KNOWN.get((vendor, function.device or "")) or _BY_DRIVER.get(function.driver or "")
+    if known is not None:
+        return known
+    if pci_class == COPROCESSOR and vendor == _INTEL:
+        # Xeon Phi is 225x, everything else drivers/crypto/intel/qat with its many ids
+        return "accelerator" if (function.device or "").startswith("225") else "crypto"
+    if pci_class == COPROCESSOR or pci_class[:2] == PROCESSING_ACCELERATOR:
+        return _BY_VENDOR.get(vendor, "accelerator")
+    return registered or None
+
+
+def _accelerator(read: Reader, function: PciFunction, device: _Registered | None, kind: str) -> Accelerator:
+    name, path = (function.address, f"{DEVICES}/{function.address}") if device is None else device[:2]
+    ids = f"class {function.pci_class}, {function.vendor}:{function.device}"
+    read.source(f"accelerators.{name}", path, ids, "PCI class and ids, and the class of devices that its driver has")
+    return Accelerator(name, function.address, function.zone, kind, function.vendor, function.device, function.driver)
+
+
+def _platform_device(read: Reader, device: _Registered) -> Accelerator:
+    read.source(f"accelerators.{device.name}", device.path, None, "registered by its driver, without a PCI function")
+    return Accelerator(device.name, None, None, device.kind, None, None, None)
+
+
+def _volatile(peek: Peek) -> Hashable:
+    """Drivers register devices when they are loaded and configured."""
+    return tuple(peek.names(directory) for directory in sorted({registry.directory for registry in _REGISTRIES}))
+
+
+COLLECTOR = Collector(
+    name="accelerators", gives=("accelerators",), needs=("pci", "gpus"), collect=_collect, volatile=_volatile
+)

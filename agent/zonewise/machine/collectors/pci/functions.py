@@ -1,0 +1,244 @@
+"""Every PCI function: what it is, which bridges are above it, and what the kernel says of its place.
+
+One readlink of /sys/bus/pci/devices/ADDRESS gives the whole chain from the host bridge to the function. Which zone it
+is nearest to is judged later, in `locality`, when the zones are known.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, TypeVar
+
+from zonewise.machine.collector import Collector, NoData, Peek
+from zonewise.machine.collectors.pci.bus import BUSES, DEVICES, LOCAL_CPUS, Entry, pci_entries, report_lacking
+from zonewise.machine.collectors.pci.classes import BRIDGES
+from zonewise.machine.model.pci import PciFunction, PciLink, Sriov
+from zonewise.machine.reader import cpu_set, parse_integer
+from zonewise.machine.sysfs import is_pci_address
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from zonewise.machine.model.machine import Machine
+    from zonewise.machine.reader import Reader
+    from zonewise.topology.cpuset import CpuSet
+
+# drivers/pci/probe.c pci_speed_string(); before kernel 5.8 "8 GT/s" and "Unknown speed"
+_SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9])?) GT/s(?: PCIe)?")
+_NO_SPEED = ("Unknown", "Unknown speed")
+_WIDTHS = (0, 1, 2, 4, 8, 12, 16, 32)  # PCI Express Base Specification, Link Status register; 0: no link
+_NO_WIDTH = 255  # include/linux/pci.h PCIE_LNK_WIDTH_UNKNOWN
+_MAX_BUS = 0xFF
+_MAX_FUNCTIONS = 0xFFFF  # TotalVFs and NumVFs are registers of 16 bits
+
+T = TypeVar("T")
+
+
+def _collect(read: Reader, machine: Machine) -> Machine:
+    entries = pci_entries(read)
+    if not entries:
+        raise NoData("no PCI bus")
+    titles = _root_titles(entries)
+    functions = tuple(_function(read, entry, titles) for entry in entries)
+    bridges = [entry for entry, function in zip(entries, functions, strict=True) if function.pci_class in BRIDGES]
+    report_lacking(
+        read, BUSES[0], [entry for entry in bridges if not entry.attributes.intersection((*BUSES, "config"))]
+    )
+    return machine._replace(pci=functions)
+
+
+def _root_titles(entries: list[Entry]) -> dict[str, str]:
+    """Return what to call each host bridge: its name, or its whole path where two have the same."""
+    roots = {entry.place.root for entry in entries if entry.place is not None}
+    names = [root.rpartition("/")[2] for root in roots]
+    return {root: name if names.count(name) == 1 else f"/{root}" for root, name in zip(roots, names, strict=True)}
+
+
+def _function(read: Reader, entry: Entry, titles: dict[str, str]) -> PciFunction:
+    place = entry.place
+    bridges = place.bridges if place is not None else ()
+    class_full = _identifier(read, entry, "class", 6)
+    root = place and titles[place.root]
+    read.source(f"pci.{entry.address}", entry.path, root, "the chain of directories that the link names")
+    return PciFunction(
+        address=entry.address,
+        pci_class=class_full and class_full[:4],
+        class_full=class_full,
+        vendor=_identifier(read, entry, "vendor", 4),
+        device=_identifier(read, entry, "device", 4),
+        subsystem_vendor=_identifier(read, entry, "subsystem_vendor", 4),
+        subsystem_device=_identifier(read, entry, "subsystem_device", 4),
+        driver=_linked(read, entry, "driver", str, "driver"),
+        zone=None,
+        zone_source=None,
+        cpus=_local_cpus(read, entry),
+        parent=bridges[-1] if bridges else None,
+        root=root,
+        link=_link(read, entry),
+        iommu_group=_linked(read, entry, "iommu_group", parse_integer, "iommu_group"),
+        sriov=_sriov(read, entry),
+        physical_function=_linked(read, entry, "physfn", _address, "physical_function"),
+        bridges=bridges,
+        numa_node=_numa_node(read, entry),
+        host_function=place and place.host_function,
+        buses=_buses(read, entry) if class_full and class_full[:4] in BRIDGES else None,
+    )
+
+
+def _identifier(read: Reader, entry: Entry, name: str, digits: int) -> str | None:
+    """Return a number that identifies, as so many hexadecimal digits."""
+    if name not in entry.attributes:
+        return None
+    path = f"{entry.path}/{name}"
+    fact = f"pci.{entry.address}.{'class_full' if name == 'class' else name}"
+    needed = f"{name} of {entry.address}"
+    value = read.integer(path, base=16, fact=fact, rule="the hexadecimal number in the file", needed=needed)
+    if value is None:
+        return None
+    if not 0 <= value < 16**digits:
+        read.problem(path, f"is no number of {digits} digits", f"{needed} is unknown")
+        return None
+    return f"{value:0{digits}x}"
+
+
+def _linked(read: Reader, entry: Entry, name: str, parse: Callable[[str], T], field: str) -> T | None:
+    """Return what the last component of a link in the function's directory says."""
+    path = f"{entry.path}/{name}"
+    if name not in entry.attributes or (target := read.link(path)) is None:
+        return None
+    last = target.rpartition("/")[2]
+    try:
+        value = parse(last)
+    except ValueError:
+        read.problem(path, f"leads to {last[:60]!r}", f"{field} of {entry.address} is unknown")
+        return None
+    read.source(f"pci.{entry.address}.{field}", path, target, "what the link leads to")
+    return value
+
+
+def _address(name: str) -> str:
+    if not is_pci_address(name):
+        raise ValueError(name)
+    return name
+
+
+def _local_cpus(read: Reader, entry: Entry) -> CpuSet | None:
+    if entry.attributes.isdisjoint(LOCAL_CPUS):
+        return None
+    rule = "the nearest CPUs as the kernel says: all of them where it does not know"
+    before = len(read.problems)
+    cpus = cpu_set(read, entry.path, (LOCAL_CPUS,), fact=f"pci.{entry.address}.cpus", rule=rule)
+    if cpus is None and len(read.problems) == before:  # "(null)" and the like are silence elsewhere, and damage here
+        read.problem(f"{entry.path}/{LOCAL_CPUS.list_name}", "says nothing", f"cpus of {entry.address} are unknown")
+    return cpus
+
+
+def _numa_node(read: Reader, entry: Entry) -> int | None:
+    if "numa_node" not in entry.attributes:
+        return None
+    fact, needed = f"pci.{entry.address}.numa_node", f"numa_node of {entry.address}"
+    node = read.integer(f"{entry.path}/numa_node", fact=fact, rule="the number in the file; -1 is none", needed=needed)
+    return None if node is None or node < 0 else node
+
+
+def _link(read: Reader, entry: Entry) -> PciLink | None:
+    link = PciLink(
+        speed_gts=_speed(read, entry, "current_link_speed", "speed_gts"),
+        width=_width(read, entry, "current_link_width", "width"),
+        max_speed_gts=_speed(read, entry, "max_link_speed", "max_speed_gts"),
+        max_width=_width(read, entry, "max_link_width", "max_width"),
+    )
+    if link.speed_gts is None and not link.width:
+        link = link._replace(width=None)  # a virtual function has no link of its own, and shows width 0
+    if not link.max_width:
+        link = link._replace(max_width=None)
+    return None if link == PciLink(None, None, None, None) else link
+
+
+def _speed(read: Reader, entry: Entry, name: str, field: str) -> float | None:
+    path = f"{entry.path}/{name}"
+    if name not in entry.attributes or (content := read.raw(path)) is None:
+        return None
+    text = content.decode("ascii", "backslashreplace").strip("\0\n ")
+    if text in _NO_SPEED:
+        return None
+    found = _SPEED.fullmatch(text)
+    if found is None:
+        read.problem(path, f"is no link speed: {text[:60]!r}", f"{name} of {entry.address} is unknown")
+        return None
+    read.source(f"pci.{entry.address}.link.{field}", path, text, "the number in front of GT/s")
+    return float(found[1])
+
+
+def _width(read: Reader, entry: Entry, name: str, field: str) -> int | None:
+    if name not in entry.attributes:
+        return None
+    path = f"{entry.path}/{name}"
+    needed = f"{name} of {entry.address}"
+    width = read.integer(path, fact=f"pci.{entry.address}.link.{field}", rule="lanes", needed=needed)
+    if width is None or width == _NO_WIDTH:
+        return None
+    if width not in _WIDTHS:  # 63 where a function has fallen off the bus and every bit reads as one
+        read.problem(path, f"says {width} lanes, which no link has", f"{needed} is unknown")
+        return None
+    return width
+
+
+def _sriov(read: Reader, entry: Entry) -> Sriov | None:
+    total = _virtual_functions(read, entry, "sriov_totalvfs", "total")
+    enabled = _virtual_functions(read, entry, "sriov_numvfs", "enabled")
+    return None if total is None and enabled is None else Sriov(total, enabled)
+
+
+def _virtual_functions(read: Reader, entry: Entry, name: str, field: str) -> int | None:
+    if name not in entry.attributes:
+        return None
+    path = f"{entry.path}/{name}"
+    number = read.integer(path, fact=f"pci.{entry.address}.sriov.{field}", needed=f"{name} of {entry.address}")
+    if number is None or 0 <= number <= _MAX_FUNCTIONS:
+        return number
+    read.problem(path, f"says {number}, and a function has at most {_MAX_FUNCTIONS}", f"{name} is unknown")
+    return None
+
+
+def _buses(read: Reader, entry: Entry) -> tuple[int, int] | None:
+    """Return the buses below a bridge: from files of their own, or, with kernels before 4.13, which have none, from the
+    header of type 1 of its configuration space.
+    """
+    if entry.attributes.issuperset(BUSES):
+        first, last = (_bus(read, entry, name) for name in BUSES)
+        return None if first is None or last is None else (first, last)
+    path, needed = f"{entry.path}/config", f"range of buses below {entry.address}"
+    if "config" not in entry.attributes or (config := read.raw(path, needed=needed)) is None:
+        return None
+    if len(config) <= 26 or config[14] & 0x7F != 1:  # include/uapi/linux/pci_regs.h PCI_HEADER_TYPE
+        read.problem(path, f"has no header of a bridge in its {len(config)} bytes", f"{needed} is unknown")
+        return None
+    read.source(f"pci.{entry.address}.buses", path, config[25:27].hex(), "PCI_SECONDARY_BUS, PCI_SUBORDINATE_BUS")
+    return config[25], config[26]
+
+
+def _bus(read: Reader, entry: Entry, name: str) -> int | None:
+    path, needed = f"{entry.path}/{name}", f"{name} of {entry.address}"
+    bus = read.integer(path, fact=f"pci.{entry.address}.buses", rule="the number in the file", needed=needed)
+    if bus is None or 0 <= bus <= _MAX_BUS:
+        return bus
+    read.problem(path, f"says {bus}, and buses end at {_MAX_BUS}", f"{needed} is unknown")
+    return None
+
+
+def _volatile(peek: Peek) -> Hashable:
+    """Hotplug, drivers bound and unbound, links that changed speed to save power or lost lanes."""
+    names = peek.names(DEVICES)
+    entries = [f"{DEVICES}/{name}" for name in names]
+    return names, tuple(
+        (
+            peek.link(f"{entry}/driver"),
+            peek.content(f"{entry}/current_link_speed"),
+            peek.content(f"{entry}/current_link_width"),
+        )
+        for entry in entries
+    )
+
+
+COLLECTOR = Collector(name="pci", gives=("pci",), needs=(), collect=_collect, volatile=_volatile)

@@ -1,0 +1,189 @@
+"""Which zone each PCI function is nearest to.
+
+The firmware should say, and often does not: then the CPUs that the kernel calls local, the physical function of a
+virtual one, and the bridges above are asked in turn, and what nobody knows stays unknown. A virtual machine that shows
+every device as -1 is the common case of that.
+
+A later answer of a driver (NVML's memory affinity) may overrule this one; it names itself in `zone_source`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise.machine.collector import Collector, NoData, Peek
+from zonewise.machine.collectors.pci.classes import DISPLAY, PROCESSING_ACCELERATOR, is_endpoint
+from zonewise.machine.collectors.pci.functions import DEVICES
+from zonewise.topology.cpuset import EMPTY, CpuSet
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+    from zonewise.machine.model.machine import Machine
+    from zonewise.machine.model.pci import PciFunction
+    from zonewise.machine.model.zone import Zone
+    from zonewise.machine.reader import Reader
+
+_SHOWN = 3  # addresses that a problem of many functions names
+
+
+class _Answer(NamedTuple):
+    """The zone of a function, and how that is known."""
+
+    zone: int
+    source: str
+    """As PciFunction.zone_source."""
+    path: str
+    value: object
+    rule: str
+
+
+def nearest_cpu_zone(zones: Iterable[Zone], zone: Zone) -> int | None:
+    """Return the one zone with CPUs at the smallest SLIT distance from a zone; None where two are as near.
+
+    ACPI specification, System Locality Information Table; the GPU memory of a GB200 is a zone without CPUs whose row
+    tells which of the two processors it hangs off.
+    """
+    near = sorted(
+        (distance, other.id)
+        for other in zones
+        if other.cpus and (distance := zone.distances.get(str(other.id))) is not None
+    )
+    if not near or (len(near) > 1 and near[0][0] == near[1][0]):
+        return None
+    return near[0][1]
+
+
+class _Judge:
+    """Answers for the functions of one machine; each function is judged on its own evidence once."""
+
+    def __init__(self, zones: tuple[Zone, ...], functions: tuple[PciFunction, ...]) -> None:
+        self._zones = {zone.id: zone for zone in zones}
+        self._cpu_zones = [zone for zone in zones if zone.cpus]
+        self._cpus = CpuSet.from_bits(0)
+        for zone in self._cpu_zones:
+            self._cpus |= zone.cpus
+        self._functions = {function.address: function for function in functions}
+        self._own: dict[str, _Answer | None] = {}
+        self.complaints: dict[tuple[str, str], list[str]] = {}
+        """What is wrong, and what is used instead -> the addresses of the functions it is wrong with."""
+
+    def answer(self, function: PciFunction) -> _Answer | None:
+        """Return the zone of a function by the first of the rules that gives one."""
+        return (
+            self._by_itself(function)
+            or self._by_physical_function(function)
+            or self._from_above(function)
+            or self._by_elimination()
+        )
+
+    def memory_zone(self, function: PciFunction) -> int | None:
+        """Return the zone that is a GPU's own memory, None for any other function."""
+        if function.pci_class is None or function.pci_class[:2] not in (DISPLAY, PROCESSING_ACCELERATOR):
+            return None
+        for zone in self._zones.values():
+            if zone.device == function.address or (zone.id == function.numa_node and not zone.cpus):
+                return zone.id
+        return None
+
+    def _by_itself(self, function: PciFunction) -> _Answer | None:
+        address = function.address
+        if address not in self._own:
+            self._own[address] = self._by_node(function) or self._by_cpus(function)
+        return self._own[address]
+
+    def _by_node(self, function: PciFunction) -> _Answer | None:
+        node, path = function.numa_node, f"{DEVICES}/{function.address}/numa_node"
+        if node is None:
+            return None
+        zone = self._zones.get(node)
+        if zone is None:
+            self._complain(function, f"zone {node} in numa_node, and there is no such zone", "local CPUs or bridges")
+            return None
+        if not zone.cpus:
+            near = nearest_cpu_zone(self._cpu_zones, zone)
+            rule = "the zone with CPUs that is nearest by distance to the zone in the file, which has none"
+            return None if near is None else _Answer(near, "distance", path, node, rule)
+        local = (function.cpus or EMPTY) & self._cpus
+        if local and local.isdisjoint(zone.cpus):
+            self._complain(function, f"zone {node} in numa_node, and local CPUs of other zones", "numa_node")
+        return _Answer(node, "numa_node", path, node, "the zone in the file")
+
+    def _by_cpus(self, function: PciFunction) -> _Answer | None:
+        local = (function.cpus or EMPTY) & self._cpus
+        # the kernel derives the CPUs from the node, and takes all of them where there is none
+        odd = len(self._cpu_zones) > 1 and function.numa_node is None
+        if odd and function.cpus is not None and not function.cpus:
+            self._complain(function, "no zone in numa_node, and no local CPUs", "bridges")
+        for zone in self._cpu_zones if local else ():
+            if local <= zone.cpus:
+                if odd:
+                    self._complain(function, "no zone in numa_node, and local CPUs of one", "local CPUs")
+                path = f"{DEVICES}/{function.address}/local_cpulist"
+                return _Answer(zone.id, "local_cpus", path, function.cpus, "the zone that has all of these CPUs")
+        return None
+
+    def _by_physical_function(self, function: PciFunction) -> _Answer | None:
+        physical = self._functions.get(function.physical_function or "")
+        if physical is None:
+            return None
+        answer = self._by_itself(physical) or self._from_above(physical)
+        rule = "the zone of the physical function"
+        path = f"{DEVICES}/{function.address}/physfn"
+        return answer and _Answer(answer.zone, "physfn", path, physical.address, rule)
+
+    def _from_above(self, function: PciFunction) -> _Answer | None:
+        """Ask the bridges above, nearest first, then what a nested host bridge (Intel VMD) lies in, and its bridges."""
+        above = list(function.bridges[::-1])
+        if (host := self._functions.get(function.host_function or "")) is not None:
+            above += [host.address, *host.bridges[::-1]]
+        for address in above:
+            bridge = self._functions.get(address)
+            if bridge is not None and (answer := self._by_itself(bridge)) is not None:
+                return answer._replace(source="parent", rule=f"the zone of {address}, which it hangs off")
+        return None
+
+    def _by_elimination(self) -> _Answer | None:
+        if len(self._cpu_zones) != 1:
+            return None
+        only = self._cpu_zones[0].id
+        return _Answer(only, "single", "sys/devices/system/node", only, "the only zone with CPUs")
+
+    def _complain(self, function: PciFunction, what: str, used: str) -> None:
+        self.complaints.setdefault((what, used), []).append(function.address)
+
+
+def _collect(read: Reader, machine: Machine) -> Machine:
+    if not machine.pci:
+        raise NoData("no PCI function")
+    judge = _Judge(machine.zones, machine.pci)
+    placed = tuple(_placed(read, judge, function) for function in machine.pci)
+    for (what, used), addresses in judge.complaints.items():
+        read.problem(DEVICES, f"{_listed(addresses)} {what}", used)
+    unknown = [function.address for function in placed if function.zone is None and is_endpoint(function)]
+    if unknown and machine.zones:
+        read.problem(DEVICES, f"{_listed(unknown)} no zone in numa_node, local CPUs or bridges", "zone unknown")
+    return machine._replace(pci=placed)
+
+
+def _placed(read: Reader, judge: _Judge, function: PciFunction) -> PciFunction:
+    answer = judge.answer(function)
+    memory_zone = judge.memory_zone(function)
+    if answer is None:
+        return function._replace(memory_zone=memory_zone)
+    read.source(f"pci.{function.address}.zone", answer.path, answer.value, answer.rule)
+    return function._replace(zone=answer.zone, zone_source=answer.source, memory_zone=memory_zone)
+
+
+def _listed(addresses: list[str]) -> str:
+    """Return the subject of a sentence about functions: how many, and the first few."""
+    shown = ", ".join(addresses[:_SHOWN]) + (", ..." if len(addresses) > _SHOWN else "")
+    return f"{len(addresses)} function(s), {shown}:"
+
+
+def _volatile(_peek: Peek) -> Hashable:
+    """Return nothing: it reads no file."""
+    return None
+
+
+COLLECTOR = Collector(name="locality", gives=("pci",), needs=("pci", "zones"), collect=_collect, volatile=_volatile)

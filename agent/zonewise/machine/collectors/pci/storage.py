@@ -1,0 +1,163 @@
+"""Block devices of the hardware, whole ones: NVMe namespaces, SCSI and virtio disks, persistent memory.
+
+What software makes of them (partitions, device mapper, RAID, loop, RBD) is left out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise.machine.collector import Collector, NoData, Peek
+from zonewise.machine.collectors.pci.locality import nearest_cpu_zone
+from zonewise.machine.model.host import BlockDevice
+from zonewise.machine.sysfs import pci_address_of, pci_addresses
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from zonewise.machine.model.machine import Machine
+    from zonewise.machine.model.zone import Zone
+    from zonewise.machine.reader import Reader
+
+_LISTS = ("sys/class/block", "sys/block")  # the first since kernel 2.6.26, with partitions; the second without
+_SOFTWARE = ("sys/devices/virtual/", "sys/devices/rbd/")
+_MULTIPATH = "sys/devices/virtual/nvme-subsystem/"  # drivers/nvme/host/multipath.c: one head for several controllers
+_SECTOR = 512  # block/genhd.c: `size` counts sectors of 512 bytes, whatever the device's own
+_MAX_SECTORS = 1 << 55  # loff_t bounds a device to 2^63 bytes
+
+_TRANSPORTS = (("/ndbus", "pmem"), ("/target", "scsi"), ("/nvme", "nvme"), ("/virtio", "virtio"))
+"""What the way to a device goes through, nearest to the device first: a disk of virtio-scsi is a SCSI disk."""
+
+
+class _Disk(NamedTuple):
+    name: str
+    path: str
+    """As the class lists it."""
+    place: str
+    """Where that leads, or the same where it is a directory."""
+
+
+def _collect(read: Reader, machine: Machine) -> Machine:
+    disks = _disks(read)
+    if not disks:
+        raise NoData("no block device of the hardware")
+    zones = {function.address: function.zone for function in machine.pci}
+    return machine._replace(block_devices=tuple(_block_device(read, disk, machine.zones, zones) for disk in disks))
+
+
+def _disks(read: Reader) -> list[_Disk]:
+    directory = next((directory for directory in _LISTS if read.has(directory)), _LISTS[0])
+    if directory != _LISTS[0]:
+        read.problem(_LISTS[0], "is absent", f"/{directory}")
+    names = read.names(directory)
+    listed = set(names)
+    disks: list[_Disk] = []
+    for name in names:
+        path = f"{directory}/{name}"
+        link = read.link(path)
+        place = path if link is None else link
+        if _parent(place) not in listed and not _is_hidden(name) and not _is_software(read, path, place):
+            disks.append(_Disk(name, path, place))
+    return disks
+
+
+def _parent(place: str) -> str:
+    """Return the name of the directory around a device: for a partition, that of the whole device."""
+    return place.rpartition("/")[0].rpartition("/")[2]
+
+
+def _is_hidden(name: str) -> bool:
+    """Tell whether a device is one controller's way ("nvme0c1n1") to the namespace of a multipath head."""
+    return name.startswith("nvme") and "c" in name
+
+
+def _is_software(read: Reader, path: str, place: str) -> bool:
+    if place == path:  # a kernel before 2.6.26: hardware has a link to its device, software has not
+        return read.link(f"{path}/device") is None
+    return place.startswith(_SOFTWARE) and not place.startswith(_MULTIPATH)
+
+
+def _block_device(read: Reader, disk: _Disk, zones: tuple[Zone, ...], zone_of: dict[str, int | None]) -> BlockDevice:
+    address = _address(read, disk)
+    transport = next((name for part, name in _TRANSPORTS if part in disk.place), None)
+    # SCSI disks have a model, and NVMe namespaces since they hang off a controller (kernel 3.20)
+    names_model = transport == "scsi" or _parent(disk.place).startswith("nvme")
+    fact = f"block_devices.{disk.name}"
+    read.source(fact, disk.path, disk.place, "the chain of directories that its link names")
+    needed = f"model of {disk.name}" if names_model else ""
+    return BlockDevice(
+        name=disk.name,
+        address=address,
+        zone=zone_of.get(address) if address is not None else _own_zone(read, disk, transport, zones),
+        size=_size(read, disk),
+        rotational=_rotational(read, disk),
+        model=read.text(f"{disk.path}/device/model", fact=f"{fact}.model", needed=needed),
+        transport=transport,
+    )
+
+
+def _address(read: Reader, disk: _Disk) -> str | None:
+    """Return the function of the device; for an NVMe namespace with several controllers, of the first of them."""
+    if disk.place == disk.path:
+        return pci_address_of(read, disk.path)
+    if not disk.place.startswith(_MULTIPATH):
+        return next(reversed(pci_addresses(disk.place)), None)
+    subsystem = disk.place.rpartition("/")[0]
+    controllers = [name for name in read.names(subsystem) if name.startswith("nvme") and name[4:].isdecimal()]
+    found = (pci_address_of(read, f"{subsystem}/{name}") for name in controllers)
+    return next((address for address in found if address is not None), None)
+
+
+def _own_zone(read: Reader, disk: _Disk, transport: str | None, zones: tuple[Zone, ...]) -> int | None:
+    """Return the zone that a device without a PCI function names itself, as persistent memory does."""
+    if transport != "pmem":
+        return None
+    path, needed = f"{disk.path}/device/numa_node", f"zone of {disk.name}"
+    fact, rule = f"block_devices.{disk.name}.zone", "the zone that the device names"
+    node = read.integer(path, fact=fact, rule=rule, needed=needed)
+    if node is None or node < 0:
+        return None
+    zone = next((zone for zone in zones if zone.id == node), None)
+    if zone is None:
+        read.problem(path, f"says zone {node}, and there is no such zone", f"{needed} is unknown")
+        return None
+    return zone.id if zone.cpus else nearest_cpu_zone(zones, zone)
+
+
+def _size(read: Reader, disk: _Disk) -> int | None:
+    path, needed = f"{disk.path}/size", f"size of {disk.name}"
+    rule = "sectors of 512 bytes"
+    sectors = read.integer(path, fact=f"block_devices.{disk.name}.size", rule=rule, needed=needed)
+    if sectors is None:
+        return None
+    if not 0 <= sectors < _MAX_SECTORS:
+        read.problem(path, f"says {sectors} sectors, which no device has", f"{needed} is unknown")
+        return None
+    return sectors * _SECTOR
+
+
+def _rotational(read: Reader, disk: _Disk) -> bool | None:
+    path, needed = f"{disk.path}/queue/rotational", f"rotational of {disk.name}"
+    value = read.integer(path, fact=f"block_devices.{disk.name}.rotational", rule="1 is yes", needed=needed)
+    if value is not None and value not in (0, 1):
+        read.problem(path, f"says {value}, neither 0 nor 1", f"{needed} is unknown")
+        return None
+    return None if value is None else bool(value)
+
+
+def _volatile(peek: Peek) -> Hashable:
+    """Devices come and go, and those of a virtual machine grow."""
+    seen: list[tuple[str, str | None, object]] = []
+    for directory in _LISTS:
+        for name in peek.names(directory):
+            target = peek.link(f"{directory}/{name}")
+            if target is None or "/virtual/" not in target:
+                seen.append((name, target, peek.content(f"{directory}/{name}/size")))
+        if seen:
+            break
+    return tuple(seen)
+
+
+COLLECTOR = Collector(
+    name="storage", gives=("block_devices",), needs=("pci", "zones"), collect=_collect, volatile=_volatile
+)
