@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.fake_nvml import captures, from_capture, stub_twin
-from zonewise.machine.collectors.gpu.nvml.child import NvmlChild
-from zonewise.machine.collectors.gpu.nvml.collect import MAX_LINKS, collect_nvml
-from zonewise.machine.collectors.gpu.nvml.facts import NvmlFacts, NvmlGpu
-from zonewise.machine.collectors.gpu.nvml.wire import from_json, to_json
+from zonewise.machine.nvml.child import NvmlChild
+from zonewise.machine.nvml.collect import MAX_LINKS, collect_nvml
+from zonewise.machine.nvml.facts import NvmlFacts, NvmlGpu
+from zonewise.machine.nvml.wire import from_json, to_json
 from zonewise.machine.sysfs import is_pci_address
 
 if TYPE_CHECKING:
@@ -204,13 +204,13 @@ def test_no_library_at_all_is_one_problem(tmp_path: Path) -> None:
 def test_the_child_imports_little() -> None:
     """The child is started by agents on every node: of our packages it loads its own modules only."""
     code = (
-        "import sys, zonewise.machine.collectors.gpu.nvml.__main__\n"
+        "import sys, zonewise.machine.nvml.__main__\n"
         "print(*sorted(name for name in sys.modules if name.startswith('zonewise')), 'pynvml' in sys.modules)"
     )
     answer = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
     own, pynvml = answer.stdout.split()[:-1], answer.stdout.split()[-1]
     assert pynvml == "False"
-    assert {name for name in own if not name.startswith("zonewise.machine.collectors.gpu.nvml")} == {
+    assert {name for name in own if not name.startswith("zonewise.machine.nvml")} == {
         "zonewise",
         "zonewise.machine",
         "zonewise.machine.sysfs",
@@ -220,10 +220,7 @@ def test_the_child_imports_little() -> None:
 def test_the_environment_is_kept(tmp_path: Path) -> None:
     """The child finds our packages though they are not installed, and nothing from the working directory."""
     (tmp_path / "json.py").write_text("raise SystemExit('the wrong json')")
-    script = (
-        "import os; os.chdir(%r); from zonewise.machine.collectors.gpu.nvml.child import CHILD; "
-        "print(CHILD.ask().problem)"
-    )
+    script = "import os; os.chdir(%r); from zonewise.machine.nvml.child import CHILD; print(CHILD.ask().problem)"
     roots = os.pathsep.join(sys.path)
     answer = subprocess.run(
         [sys.executable, "-P", "-S", "-c", script % str(tmp_path)],

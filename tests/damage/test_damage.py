@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SERVER = "generated server"
 MACHINES = [SERVER, *snapshots()]
-EXAMPLES = 400 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 12
+EXAMPLES = 400 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 30
 
 
 @functools.cache
@@ -113,7 +113,7 @@ def test_no_damage_stops_discovery_or_goes_unsaid(name: str) -> None:
         max_examples=EXAMPLES,
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-        derandomize=EXAMPLES == 12,
+        derandomize=EXAMPLES == 30,
     )
     @given(st.dictionaries(st.sampled_from(reads + listings), DAMAGES, min_size=1, max_size=6))
     def damaged(damages: dict[str, Damage]) -> None:

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from support.snapshots import SNAPSHOTS
-from zonewise.machine.collectors.gpu.nvml.backend import (
+from zonewise.machine.nvml.backend import (
     FUNCTION_NOT_FOUND,
     GPU_IS_LOST,
     INVALID_ARGUMENT,

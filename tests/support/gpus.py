@@ -16,9 +16,9 @@ from zonewise.topology.cpuset import EMPTY, CpuSet
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from zonewise.machine.collectors.gpu.nvml.facts import NvmlFacts
     from zonewise.machine.model.pci import PciFunction
     from zonewise.machine.model.problem import Problem, Source
+    from zonewise.machine.nvml.facts import NvmlFacts
 
 DEVICES = "sys/bus/pci/devices"
 GPUS = "proc/driver/nvidia/gpus"

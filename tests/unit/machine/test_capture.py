@@ -15,8 +15,8 @@ import zstandard
 from support.disk import lay_out
 from support.snapshots import ABSENT, files_of, snapshots
 from support.trees import Shape, machine_tree, server_tree
-from zonewise.machine import capture as capture_module
 from zonewise.machine.archive import open_root
+from zonewise.machine.capture import writing
 from zonewise.machine.capture.recording import RecordingFiles
 from zonewise.machine.capture.scrub import NotScrubbed, Scrubber
 from zonewise.machine.capture.writing import ALSO_CAPTURED, CaptureError, capture, captured
@@ -242,7 +242,7 @@ def test_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         file.write(b"part")
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr(capture_module, "_write_compressed", full)
+    monkeypatch.setattr(writing, "_write_compressed", full)
     with pytest.raises(CaptureError, match=f"cannot write .*: {os.strerror(28)}"):
         capture(SERVER, str(tmp_path / "m.tar.gz"), replace=True)
     assert [path.name for path in tmp_path.iterdir()] == ["m.tar.gz"]
@@ -286,7 +286,7 @@ def test_no_process_is_looked_at() -> None:
 
 def test_a_machine_without_nvidia_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """NVML is asked on a running machine with the driver, and nowhere else."""
-    monkeypatch.setitem(__import__("sys").modules, "zonewise.machine.collectors.gpu.nvml.child", None)
+    monkeypatch.setitem(__import__("sys").modules, "zonewise.machine.nvml.child", None)
     assert "zonewise/nvml.json" not in captured(SERVER)
 
 
@@ -298,8 +298,8 @@ class Live(MemoryFiles):
 
 def test_nvml_is_asked_once_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the driver told is a file of the capture, and the replay reads it."""
-    from zonewise.machine.collectors.gpu.nvml import child
-    from zonewise.machine.collectors.gpu.nvml.facts import NvmlFacts
+    from zonewise.machine.nvml import child
+    from zonewise.machine.nvml.facts import NvmlFacts
 
     asked: list[None] = []
 

@@ -15,13 +15,13 @@ from support.fake_nvml import stub_twin
 from support.gpus import DEVICES, GPUS, VERSION, Found, LiveFiles, information, pci, proc_tree, zones
 from zonewise.machine.collector import NoData, Peek
 from zonewise.machine.collectors.gpu.gpus import COLLECTOR, find_gpus
-from zonewise.machine.collectors.gpu.nvml.collect import collect_nvml
-from zonewise.machine.collectors.gpu.nvml.facts import NvmlFacts, NvmlGpu
-from zonewise.machine.collectors.gpu.nvml.wire import CAPTURED, to_json
 from zonewise.machine.discover import Scanner
 from zonewise.machine.files import MemoryFiles
 from zonewise.machine.model.host import Kernel
 from zonewise.machine.model.machine import Machine
+from zonewise.machine.nvml.collect import collect_nvml
+from zonewise.machine.nvml.facts import NvmlFacts, NvmlGpu
+from zonewise.machine.nvml.wire import CAPTURED, to_json
 from zonewise.machine.reader import Reader
 
 FIRST, SECOND = "0000:3b:00.0", "10000:3b:00.0"

@@ -118,8 +118,8 @@ def _nvml(files: Files) -> dict[str, bytes]:
         drives = False
     if not drives:
         return {}
-    from zonewise.machine.collectors.gpu.nvml.child import NvmlChild
-    from zonewise.machine.collectors.gpu.nvml.wire import CAPTURED, to_json
+    from zonewise.machine.nvml.child import NvmlChild
+    from zonewise.machine.nvml.wire import CAPTURED, to_json
 
     return {CAPTURED: to_json(NvmlChild().ask()).encode()}
 

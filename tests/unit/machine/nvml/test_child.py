@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from zonewise.machine.collectors.gpu.nvml import child as child_module
-from zonewise.machine.collectors.gpu.nvml.child import NvmlChild
-from zonewise.machine.collectors.gpu.nvml.facts import NvmlFacts
-from zonewise.machine.collectors.gpu.nvml.wire import to_json
+from zonewise.machine.nvml import child as child_module
+from zonewise.machine.nvml.child import NvmlChild
+from zonewise.machine.nvml.facts import NvmlFacts
+from zonewise.machine.nvml.wire import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.fake_nvml import FakeDevice, FakeNvml, stub_twin
-from zonewise.machine.collectors.gpu.nvml import backend
-from zonewise.machine.collectors.gpu.nvml.backend import NvmlError
-from zonewise.machine.collectors.gpu.nvml.collect import (
+from zonewise.machine.nvml import backend
+from zonewise.machine.nvml.backend import NvmlError
+from zonewise.machine.nvml.collect import (
     FLAGS,
     MAX_LINKS,
     NUMBERS,
@@ -20,7 +20,7 @@ from zonewise.machine.collectors.gpu.nvml.collect import (
     collect_nvml,
     sysfs_address,
 )
-from zonewise.machine.collectors.gpu.nvml.facts import NvmlGpu, NvmlLink
+from zonewise.machine.nvml.facts import NvmlGpu, NvmlLink
 
 FIRST = "00000000:3B:00.0"
 CALLS = {

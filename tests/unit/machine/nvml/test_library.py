@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from zonewise.machine.collectors.gpu.nvml.backend import FUNCTION_NOT_FOUND, NOT_SUPPORTED, UNKNOWN, NvmlError
-from zonewise.machine.collectors.gpu.nvml.collect import collect_nvml
-from zonewise.machine.collectors.gpu.nvml.library import LibraryBackend
+from zonewise.machine.nvml.backend import FUNCTION_NOT_FOUND, NOT_SUPPORTED, UNKNOWN, NvmlError
+from zonewise.machine.nvml.collect import collect_nvml
+from zonewise.machine.nvml.library import LibraryBackend
 
 
 class PackageError(Exception):

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.fake_nvml import stub_twin
-from zonewise.machine.collectors.gpu.nvml.collect import collect_nvml
-from zonewise.machine.collectors.gpu.nvml.facts import NvmlFabric, NvmlFacts, NvmlGpu, NvmlLink, NvmlMigDevice
-from zonewise.machine.collectors.gpu.nvml.meaning import described, fabric
 from zonewise.machine.model.gpu import Fabric, Gpu, NvLinkPeer
+from zonewise.machine.nvml.collect import collect_nvml
+from zonewise.machine.nvml.facts import NvmlFabric, NvmlFacts, NvmlGpu, NvmlLink, NvmlMigDevice
+from zonewise.machine.nvml.meaning import described, fabric
 
 ADDRESS = "0000:3b:00.0"
 PLAIN = Gpu(ADDRESS, "GPU-proc", "nvidia", "proc", 7, 0, "nvidia", None, None, None, driver_version="1.2", vbios="v")

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support.fake_nvml import stub_twin
-from zonewise.machine.collectors.gpu.nvml.collect import collect_nvml
-from zonewise.machine.collectors.gpu.nvml.facts import NvmlFabric, NvmlFacts, NvmlGpu, NvmlLink, NvmlMigDevice
-from zonewise.machine.collectors.gpu.nvml.wire import from_json, to_json
+from zonewise.machine.nvml.collect import collect_nvml
+from zonewise.machine.nvml.facts import NvmlFabric, NvmlFacts, NvmlGpu, NvmlLink, NvmlMigDevice
+from zonewise.machine.nvml.wire import from_json, to_json
 
 TEXTS = st.none() | st.text(max_size=20)
 NUMBERS = st.none() | st.integers(-(1 << 63), (1 << 64) - 1)

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING
 
 from zonewise.machine.collector import Collector, NoData, Peek
 from zonewise.machine.collectors.gpu.drm import KFD
-from zonewise.machine.collectors.gpu.nvml.child import CHILD
-from zonewise.machine.collectors.gpu.nvml.wire import CAPTURED
 from zonewise.machine.collectors.pci.classes import DISPLAY, PROCESSING_ACCELERATOR
 from zonewise.machine.collectors.pci.functions import DEVICES
 from zonewise.machine.model.gpu import Gpu
+from zonewise.machine.nvml.child import CHILD
+from zonewise.machine.nvml.wire import CAPTURED
 from zonewise.machine.sysfs import is_pci_address, pci_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from zonewise.machine.collectors.gpu.nvml.facts import NvmlFacts, NvmlGpu
     from zonewise.machine.model.machine import Machine
     from zonewise.machine.model.pci import PciFunction
     from zonewise.machine.model.zone import Zone
+    from zonewise.machine.nvml.facts import NvmlFacts, NvmlGpu
     from zonewise.machine.reader import Reader
 
 _PROC = "proc/driver/nvidia"

@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.machine.collectors.gpu.nvidia_proc import PROC, driver_version, information, information_path
-from zonewise.machine.collectors.gpu.nvml.meaning import described, record_sources
-from zonewise.machine.collectors.gpu.nvml.wire import CAPTURED, from_json
 from zonewise.machine.collectors.pci.functions import DEVICES
 from zonewise.machine.model.gpu import Gpu
+from zonewise.machine.nvml.meaning import described, record_sources
+from zonewise.machine.nvml.wire import CAPTURED, from_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zonewise.machine.collectors.gpu.nvml.facts import NvmlFacts, NvmlGpu
+    from zonewise.machine.nvml.facts import NvmlFacts, NvmlGpu
     from zonewise.machine.reader import Reader
 
 _DRIVER = "nvidia"

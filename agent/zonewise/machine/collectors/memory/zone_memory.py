@@ -128,13 +128,14 @@ def _pools(read: Reader, place: str, sizes: Sequence[int], fact: str) -> dict[st
     for size in sizes:
         name = page_name(size)
         path = f"{place}/hugepages-{size}kB/nr_hugepages"
-        pages = read.integer(path, fact=f"{fact}.{name}", rule="pages in the pool", needed=f"{fact}.{name}")
+        own = f"{fact}.{name}" if fact else ""
+        pages = read.integer(path, fact=own, rule="pages in the pool", needed=own)
         if pages is None:
             continue
         if 0 <= pages * size * 1024 < MAX_MEMORY:
             found[name] = pages
         else:
-            read.problem(path, f"says {pages} pages of {name}", f"{fact}.{name} is unknown")
+            read.problem(path, f"says {pages} pages of {name}", f"{own} is unknown" if own else None)
     return found
 
 

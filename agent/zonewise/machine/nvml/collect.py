@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from zonewise.machine.collectors.gpu.nvml.backend import (
+from zonewise.machine.nvml.backend import (
     DRIVER_NOT_LOADED,
     GPU_IS_LOST,
     INVALID_ARGUMENT,
@@ -18,7 +18,7 @@ from zonewise.machine.collectors.gpu.nvml.backend import (
     NvmlBackend,
     NvmlError,
 )
-from zonewise.machine.collectors.gpu.nvml.facts import NvmlFabric, NvmlFacts, NvmlGpu, NvmlLink, NvmlMigDevice
+from zonewise.machine.nvml.facts import NvmlFabric, NvmlFacts, NvmlGpu, NvmlLink, NvmlMigDevice
 from zonewise.machine.sysfs import is_pci_address
 
 if TYPE_CHECKING:

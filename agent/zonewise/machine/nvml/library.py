@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from zonewise.machine.collectors.gpu.nvml.backend import FUNCTION_NOT_FOUND, LIBRARY_NOT_FOUND, UNKNOWN, NvmlError
+from zonewise.machine.nvml.backend import FUNCTION_NOT_FOUND, LIBRARY_NOT_FOUND, UNKNOWN, NvmlError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from subprocess import Popen
 
-    from zonewise.machine.collectors.gpu.nvml.facts import NvmlFacts
+    from zonewise.machine.nvml.facts import NvmlFacts
 
 DEADLINE = 10.0
 """Seconds. The first question after boot initialises the GPUs where persistence mode is off: 1 to 2 s for each, several
 at once."""
 
-_MODULE = "zonewise.machine.collectors.gpu.nvml"
+_MODULE = "zonewise.machine.nvml"
 _LAST_WORDS = 200  # characters of what a failed child wrote
 _GRACE = 1.0  # seconds for a killed process to be gone; one that sleeps uninterruptibly is not
 
@@ -100,7 +100,7 @@ class NvmlChild:
 
 
 def _answer(status: int, output: str, errors: str) -> NvmlFacts:
-    from zonewise.machine.collectors.gpu.nvml.wire import from_json
+    from zonewise.machine.nvml.wire import from_json
 
     lines = output.splitlines()
     try:
@@ -113,7 +113,7 @@ def _answer(status: int, output: str, errors: str) -> NvmlFacts:
 
 
 def _problem(text: str) -> NvmlFacts:
-    from zonewise.machine.collectors.gpu.nvml.facts import NvmlFacts
+    from zonewise.machine.nvml.facts import NvmlFacts
 
     return NvmlFacts(problem=text)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import signal
 import sys
 
-from zonewise.machine.collectors.gpu.nvml.collect import collect_nvml
-from zonewise.machine.collectors.gpu.nvml.library import LibraryBackend
-from zonewise.machine.collectors.gpu.nvml.wire import to_json
+from zonewise.machine.nvml.collect import collect_nvml
+from zonewise.machine.nvml.library import LibraryBackend
+from zonewise.machine.nvml.wire import to_json
 
 _LIFE = 60  # seconds; longer than any parent waits
 

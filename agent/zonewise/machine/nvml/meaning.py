@@ -7,12 +7,12 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from zonewise.machine.collectors.gpu.nvml.backend import NvmlError
-from zonewise.machine.collectors.gpu.nvml.collect import FLAGS, NUMBERS, TEXTS, TUPLES
 from zonewise.machine.model.gpu import Fabric, Gpu, Health, Mig, MigInstance, NvLinkPeer
+from zonewise.machine.nvml.backend import NvmlError
+from zonewise.machine.nvml.collect import FLAGS, NUMBERS, TEXTS, TUPLES
 
 if TYPE_CHECKING:
-    from zonewise.machine.collectors.gpu.nvml.facts import NvmlFabric, NvmlFacts, NvmlGpu, NvmlMigDevice
+    from zonewise.machine.nvml.facts import NvmlFabric, NvmlFacts, NvmlGpu, NvmlMigDevice
     from zonewise.machine.reader import Reader
 
 _ARCHITECTURES = {

@@ -6,7 +6,7 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, TypeAlias, cast, get_args, get_origin
 
 if TYPE_CHECKING:
-    from zonewise.machine.collectors.gpu.nvml.facts import NvmlFacts
+    from zonewise.machine.nvml.facts import NvmlFacts
 
     Kind: TypeAlias = Any  # a class, or what the typing module makes of classes
     Json: TypeAlias = Any
@@ -31,7 +31,7 @@ def from_json(text: str) -> NvmlFacts:
     """
     import json
 
-    from zonewise.machine.collectors.gpu.nvml.facts import NvmlFacts
+    from zonewise.machine.nvml.facts import NvmlFacts
 
     try:
         return cast("NvmlFacts", _checked(NvmlFacts, json.loads(text), "the document"))
