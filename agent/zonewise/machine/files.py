@@ -12,7 +12,7 @@ import posixpath
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 LIVE_ROOT = "/"
 READ_LIMIT = 8 << 20  # bytes; /proc/cpuinfo of 4,096 x86 CPUs is 6 MiB, everything else is far smaller
@@ -165,29 +165,43 @@ class MemoryFiles:
         raise _os_error(errno.EINVAL if known else errno.ENOENT, path)
 
     def _resolve(self, path: str) -> str:
-        """Follow every link in a path, as the kernel would with the capture as its root directory."""
-        waiting = path.split("/")[::-1]
-        place = ""
-        links = 0
-        while waiting:
-            name = waiting.pop()
-            if name in ("", "."):
-                continue
-            if name == "..":
-                place = place.rpartition("/")[0]
-                continue
-            step = f"{place}/{name}" if place else name
-            target = self._entries.get(step)
-            if not isinstance(target, str):
-                place = step
-                continue
-            links += 1
-            if links > _MAX_LINKS:
-                raise _os_error(errno.ELOOP, path)
-            if target.startswith("/"):
-                place = ""
-            waiting.extend(target.split("/")[::-1])
+        place = resolve(path, self._link)
+        if place is None:
+            raise _os_error(errno.ELOOP, path)
         return place
+
+    def _link(self, place: str) -> str | None:
+        found = self._entries.get(place)
+        return found if isinstance(found, str) else None
+
+
+def resolve(path: str, link_at: Callable[[str], str | None]) -> str | None:
+    """Follow every link in a path as the kernel would if the machine's root were its root directory.
+
+    `link_at` gives the text of the link at a place, None where there is none. Return None for too many links.
+    """
+    waiting = path.split("/")[::-1]
+    place = ""
+    links = 0
+    while waiting:
+        name = waiting.pop()
+        if name in ("", "."):
+            continue
+        if name == "..":
+            place = place.rpartition("/")[0]
+            continue
+        step = f"{place}/{name}" if place else name
+        target = link_at(step)
+        if target is None:
+            place = step
+            continue
+        links += 1
+        if links > _MAX_LINKS:
+            return None
+        if target.startswith("/"):
+            place = ""
+        waiting.extend(target.split("/")[::-1])
+    return place
 
 
 def _os_error(number: int, path: str) -> OSError:

@@ -6,6 +6,7 @@ import errno
 import posixpath
 from typing import TYPE_CHECKING, TypeVar
 
+from zonewise.machine.files import resolve
 from zonewise.machine.replay import LINK, NAMES, READ, Operation
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ NOT_CAPTURED = "/zonewise/not-captured"
 """Where a name leads that a listing has and that nobody read: nowhere, so that a later reader finds nothing there."""
 
 A = TypeVar("A", bytes, str, list[str])
-
-_MAX_LINKS = 40  # include/linux/namei.h MAXSYMLINKS
 
 
 class RecordingFiles:
@@ -73,12 +72,12 @@ class Tree:
         """Add what an operation gave; nothing for an error, which is told by the place being empty."""
         done, path = operation
         if isinstance(answer, int):
-            self._resolve(path)  # a file that cannot be read may still be behind links, which others follow
+            resolve(path, self._link)  # a file that cannot be read may still be behind links, which others follow
         elif done == LINK:
-            self._resolve(posixpath.dirname(path))
-            self._resolve(path)
+            resolve(posixpath.dirname(path), self._link)
+            resolve(path, self._link)
         else:
-            place = self._resolve(path)
+            place = resolve(path, self._link)
             if isinstance(answer, list):
                 self._add_directory(place, answer)
             elif place is not None and isinstance(answer, bytes):
@@ -106,32 +105,8 @@ class Tree:
             return NOT_CAPTURED
         return None
 
-    def _resolve(self, path: str) -> str | None:
-        """Return the path without links, adding those on the way; None where there are too many."""
-        waiting = path.split("/")[::-1]
-        place = ""
-        links = 0
-        while waiting:
-            name = waiting.pop()
-            if name in ("", "."):
-                continue
-            if name == "..":
-                place = posixpath.dirname(place)
-                continue
-            step = f"{place}/{name}" if place else name
-            text = self._link(step)
-            if text is None:
-                place = step
-                continue
-            links += 1
-            if links > _MAX_LINKS:
-                return None
-            if text.startswith("/"):
-                place = ""
-            waiting.extend(text.split("/")[::-1])
-        return place
-
     def _link(self, place: str) -> str | None:
+        """Return the text of a link, and add it to the tree: whoever follows a path needs the links on the way."""
         known = self.entries.get(place)
         if place in self.entries and known != NOT_CAPTURED:
             return known if isinstance(known, str) else None
