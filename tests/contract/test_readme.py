@@ -1,0 +1,51 @@
+"""The README is true: its commands run, its targets exist, the files that it names are there."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from support.snapshots import PROJECT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+README = (PROJECT / "README.md").read_text()
+
+
+def test_every_command_of_the_table_runs(tmp_path: Path) -> None:
+    """The commands, in the order in which the README lists them, end with status 0 and without a word of error."""
+    commands = re.findall(r"^\| `zonewise ([^`]+)`", README, re.MULTILINE)
+    assert len(commands) >= 9
+    for command in commands:
+        answer = subprocess.run(
+            [sys.executable, "-m", "zonewise", *command.split()],
+            cwd=tmp_path,
+            check=False,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "NODE_NAME": "node-7"},
+            timeout=60,
+        )
+        assert (answer.returncode, answer.stderr) == (0, ""), command
+
+
+def test_every_target_exists() -> None:
+    """Each `make` that the README names is a target of the Makefile that `make help` explains."""
+    targets = set(re.findall(r"^([a-z-]+):.*## ", (PROJECT / "Makefile").read_text(), re.MULTILINE))
+    named = set(re.findall(r"(?:`|\$ )make ([a-z-]+)", README))
+    assert named >= {"show", "test", "check", "bench", "install"}
+    assert named <= targets
+
+
+def test_every_file_of_the_house_exists() -> None:
+    """The picture of the house in words names files and folders that are there."""
+    house = README.split("```\nagent/zonewise/\n")[1].split("```")[0]
+    names = re.findall(r"^ +((?:[a-z]+(?:/|\.py) ?)+)", house, re.MULTILINE)
+    paths = [name for group in names for name in group.split()]
+    assert len(paths) >= 10
+    agent = PROJECT / "agent" / "zonewise"
+    assert [path for path in paths if not (agent / path).exists() and not (agent / "machine" / path).exists()] == []
