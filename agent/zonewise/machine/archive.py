@@ -40,6 +40,8 @@ def _directory_root(path: str) -> str:
     level = [path]
     for _ in range(_SEARCH_DEPTH):
         found = [place for place in level if _holds_machine(place)]
+        if len(found) > 1:
+            raise RootError(f"root {path}: holds several machines, such as {found[0]} and {found[1]}: name one of them")
         if found:
             return found[0]
         level = [entry.path for place in level for entry in _directories(place)]
@@ -68,9 +70,15 @@ def _unpack(path: str) -> list[tuple[str, bytes | str | None]]:
         with open(path, "rb") as file, _tar(file, path) as tar:
             contents = list(_members(tar, path))
     except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError, ValueError, UnicodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise RootError(f"root {path}: not a whole archive: {' '.join(reason.split())}") from error
+        raise RootError(f"root {path}: not a whole archive: {_reason(error)}") from error
     return contents
+
+
+def _reason(error: Exception) -> str:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    if "method gz" in reason:  # tarfile lists what each of its ways of reading said, over several lines
+        return "no tar, as it is or compressed by gzip, bzip2, xz or zstd"
+    return " ".join(reason.split())
 
 
 def _tar(file: IO[bytes], path: str) -> TarFile:

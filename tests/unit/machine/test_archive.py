@@ -119,6 +119,13 @@ def test_what_is_no_machine_is_refused_in_one_line(tmp_path: Path) -> None:
         assert "\n" not in message
 
 
+def test_a_directory_of_several_machines_is_refused(tmp_path: Path) -> None:
+    """Which of several machines is meant is not guessed."""
+    for name in ("one", "two"):
+        (tmp_path / name / "sys").mkdir(parents=True)
+    assert "several machines" in message_of(tmp_path)
+
+
 def test_an_archive_that_unpacks_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A bomb is refused before it fills the memory."""
     monkeypatch.setattr(archive, "MAX_CAPTURE", 1 << 20)
