@@ -60,8 +60,8 @@ def known_facts(machine: Machine) -> Counter[str]:
     return counts
 
 
-MAY_BE_ABSENT = frozenset({"proc/bus/pci/devices"})
-"""Files that kernels lack by their configuration, whose facts nothing else tells: their absence cannot be noticed."""
+MAY_BE_ABSENT = frozenset({"proc/bus/pci/devices", "proc/hwloc-nofile-info"})
+"""Files that kernels lack by their configuration, or that a tool added: nothing else tells that they were there."""
 
 
 def is_an_answer(path: str, damage: Damage, files: Files) -> bool:

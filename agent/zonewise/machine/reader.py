@@ -32,7 +32,15 @@ _ATTRIBUTES = "sys/"  # below it every attribute ends in a newline (fs/sysfs/fil
 _FIRMWARE = "sys/firmware/"  # ... but for what is the firmware's own binary
 _WHOLE_LINE_SAMPLES = tuple(
     f"sys/devices/system/{name}"
-    for name in ("cpu/possible", "cpu/online", "cpu/present", "node/online", "node/possible", "cpu/kernel_max")
+    for name in (
+        "cpu/possible",
+        "cpu/online",
+        "cpu/present",
+        "node/online",
+        "node/possible",
+        "cpu/kernel_max",
+        "cpu/cpu0/topology/core_id",
+    )
 )
 _NATURAL = re.compile(r"([0-9]+)")
 

@@ -33,6 +33,8 @@ _ISOLATED = "which CPUs are isolated"
 _SINCE_4_2 = frozenset({"nohz_full", "hotplug", "smt", "vulnerabilities"})
 """What kernels have that tell isolated CPUs as well: the list came with 4.2, as nohz_full did, the others later."""
 
+_BESIDE_POSSIBLE = frozenset({"online", "present", "kernel_max", "offline"})
+"""Files that came with or after the list of possible CPUs (kernel 2.6.25, drivers/base/cpu.c)."""
 _BYTE_ORDERS = ("little", "big")
 _LITTLE = ("x86_64", "i386", "i486", "i586", "i686", "aarch64", "riscv64", "loongarch64", "ppc64le", "ia64")
 _BIG = ("s390x", "s390", "ppc64", "ppc", "sparc64", "sparc", "parisc")
@@ -49,7 +51,7 @@ def _collect(read: Reader, machine: Machine) -> Machine:
     cpus = Cpus(
         online,
         offline,
-        read.cpus(f"{CPU}/possible", fact="cpus.possible", needed=_POSSIBLE if "online" in names else ""),
+        read.cpus(f"{CPU}/possible", fact="cpus.possible", needed=_POSSIBLE if names & _BESIDE_POSSIBLE else ""),
         read.cpus(f"{CPU}/isolated", fact="cpus.isolated", needed=_ISOLATED if names & _SINCE_4_2 else ""),
         _nohz_full(read, names),
         allowed_cpus(read, online),

@@ -69,10 +69,14 @@ def _told_by_driver(read: Reader, pci: Sequence[PciFunction], bare: frozenset[in
     found: dict[int, str] = {}
     listed = [name for name in read.names(GPUS) if is_pci_address(name)]
     # a directory may be closed to listing and open to those who know a name in it
-    for address in listed or [each.address for each in pci if (each.pci_class or "").startswith(_DISPLAY)]:
+    asked = listed or [each.address for each in pci if (each.pci_class or "").startswith(_DISPLAY)]
+    contents = {address: read.raw(f"{GPUS}/{address}/numa_status") for address in asked}
+    platform_has_it = any(content is not None for content in contents.values())
+    for address, content in contents.items():
         path = f"{GPUS}/{address}/numa_status"
-        content = read.raw(path)
         if content is None:
+            if listed and platform_has_it:
+                read.problem(path, "is absent, and other GPUs have one", f"nothing of the memory of {address}")
             continue
         if not listed:
             read.problem(GPUS, "cannot be listed", f"/{path}")
