@@ -8,7 +8,13 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 from support.snapshots import PROJECT
+from zonewise.machine.collector import Collector, NoData
+from zonewise.machine.files import MemoryFiles
+from zonewise.machine.model.machine import Machine
+from zonewise.machine.reader import Reader
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,3 +55,15 @@ def test_every_file_of_the_house_exists() -> None:
     assert len(paths) >= 10
     agent = PROJECT / "agent" / "zonewise"
     assert [path for path in paths if not (agent / path).exists() and not (agent / "machine" / path).exists()] == []
+
+
+def test_the_collector_of_the_readme_is_one() -> None:
+    """The example of how to add a collector is a collector that runs."""
+    code = README.split("```python\n")[1].split("```")[0]
+    names: dict[str, object] = {"Collector": Collector, "NoData": NoData, "Reader": Reader, "Machine": Machine}
+    exec(code, names)  # noqa: S102 -- the README's own code
+    example = names["COLLECTOR"]
+    assert isinstance(example, Collector)
+    assert set(example.gives) == {example.name}
+    with pytest.raises(NoData, match="no RAPL"):
+        example.collect(Reader(MemoryFiles([])), Machine())
