@@ -77,14 +77,14 @@ def _collect(read: Reader, machine: Machine) -> Machine:
 
 
 def _cores(levels: Levels, machine: Machine) -> tuple[list[Found], list[Found]]:
-    """Return the cores, and the modules in which AMD's family 15h has two cores share front end, FPU and L2.
+    """Return the cores, and the modules in which two cores of AMD families 15h and 16h share front end, FPU or L2.
 
     The kernel lists the two cores of a module as each other's threads, though each has an id of its own
     (arch/x86/kernel/smpboot.c match_smt() by cu_id).
     """
     cores: list[Found] = []
     modules: list[Found] = []
-    could_be_module = machine.model.vendor in (None, "AuthenticAMD") and machine.model.family in (None, "21")
+    could_be_module = machine.model.vendor in (None, "AuthenticAMD") and machine.model.family in (None, "21", "22")
     for shared in levels.sets(CORE):
         if could_be_module and len(shared.cpus) > 1 and _ids_differ(levels, shared):
             modules.append(Found(None, shared.cpus, shared.path))
