@@ -98,10 +98,10 @@ def _against_lstopo(root: Path) -> Iterator[Row]:
 
 def _memory(directory: Path) -> Iterator[Row]:
     root = _unpack(CPUS_256, directory)
-    for kind, place in (("directory", root), ("archive", SNAPSHOTS / f"{CPUS_256}.tar.bz2")):
+    for kind, place in (("from a directory", root), ("from an archive", SNAPSHOTS / f"{CPUS_256}.tar.bz2")):
         mib, cpus, heavy = _python(MEMORY, str(place)).split()
         kept = float(mib) <= 25 and heavy == "none"
-        yield Row(f"{cpus}-CPU machine from a {kind}, resident", f"{float(mib):.1f} MiB", "<= 25 MiB", kept)
+        yield Row(f"{cpus}-CPU machine, {kind}, resident", f"{float(mib):.1f} MiB", "<= 25 MiB", kept)
 
 
 def _live() -> Iterator[Row]:

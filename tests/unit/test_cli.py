@@ -415,7 +415,7 @@ def test_only_what_json_needs_is_imported(server: str) -> None:
     heavy = (
         "yaml",
         "tarfile",
-        "zstandard",
+        "backports",
         "subprocess",
         "importlib.metadata",
         "zonewise.picture",

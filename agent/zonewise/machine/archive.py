@@ -67,7 +67,7 @@ def _unpack(path: str) -> list[tuple[str, bytes | str | None]]:
     import zlib
 
     try:
-        with open(path, "rb") as file, _tar(file, path) as tar:
+        with open(path, "rb") as file, _tar(file) as tar:
             contents = list(_members(tar, path))
     except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError, ValueError, UnicodeError) as error:
         raise RootError(f"root {path}: not a whole archive: {_reason(error)}") from error
@@ -81,24 +81,22 @@ def _reason(error: Exception) -> str:
     return " ".join(reason.split())
 
 
-def _tar(file: IO[bytes], path: str) -> TarFile:
+def _tar(file: IO[bytes]) -> TarFile:
     import tarfile
 
     magic = file.read(len(_ZSTD_MAGIC))
     file.seek(0)
-    return tarfile.open(fileobj=_unzstd(file, path) if magic == _ZSTD_MAGIC else file, mode="r:*")
+    return tarfile.open(fileobj=_unzstd(file) if magic == _ZSTD_MAGIC else file, mode="r:*")
 
 
-def _unzstd(file: IO[bytes], path: str) -> IO[bytes]:
+def _unzstd(file: IO[bytes]) -> IO[bytes]:
+    from zonewise.machine.zstd import zstd
+
     try:
-        import zstandard
-    except ImportError:
-        raise RootError(f"root {path}: reading .tar.zst needs the Python package zstandard") from None
-    try:
-        content = zstandard.ZstdDecompressor().stream_reader(file).read(MAX_CAPTURE + 1)
-    except zstandard.ZstdError as error:
+        with zstd.ZstdFile(file) as stream:
+            return io.BytesIO(stream.read(MAX_CAPTURE + 1))
+    except zstd.ZstdError as error:
         raise ValueError(str(error)) from error
-    return io.BytesIO(content)
 
 
 def _members(tar: TarFile, path: str) -> Iterator[tuple[str, bytes | str | None]]:

@@ -11,13 +11,13 @@ import tarfile
 from typing import TYPE_CHECKING
 
 import pytest
-import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zonewise.machine import archive
 from zonewise.machine.archive import open_root
 from zonewise.machine.files import RootError
+from zonewise.machine.zstd import zstd
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {
     "tar.gz": gzip.compress,
     "tar.bz2": bz2.compress,
     "tar.xz": lzma.compress,
-    "tar.zst": zstandard.ZstdCompressor().compress,
+    "tar.zst": zstd.compress,
 }
 
 
@@ -100,7 +100,7 @@ def test_what_is_no_machine_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "bare.tar").write_bytes(tar_of({"etc/passwd": b""}))
     (tmp_path / "directory").mkdir()
     (tmp_path / "cut.gz").write_bytes(gzip.compress(MACHINE)[:60])
-    (tmp_path / "cut.zst").write_bytes(zstandard.ZstdCompressor().compress(MACHINE)[:-30])
+    (tmp_path / "cut.zst").write_bytes(zstd.compress(MACHINE)[:-30])
     (tmp_path / "noise.zst").write_bytes(b"\x28\xb5\x2f\xfd" + b"\xff" * 40)
     reasons = {
         "absent": "no such file",

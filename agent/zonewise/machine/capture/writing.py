@@ -192,14 +192,10 @@ def _write(entries: Entries, destination: str) -> int:
 
 def _write_compressed(entries: Entries, file: IO[bytes], destination: str) -> None:
     if destination.endswith(".zst"):
-        try:
-            import zstandard
-        except ImportError:
-            raise CaptureError(
-                f"{destination}: writing .tar.zst needs the Python package zstandard; .tar.gz needs none"
-            ) from None
-        with zstandard.ZstdCompressor(level=10).stream_writer(file, closefd=False) as compressed:
-            _write_tar(entries, compressed)
+        from zonewise.machine.zstd import zstd
+
+        with zstd.open(file, "wb", level=10) as compressed:
+            _write_tar(entries, cast("IO[bytes]", compressed))
         return
     import gzip
 
