@@ -66,15 +66,6 @@ def facts(document: Mapping[str, Any], path: str) -> list[Fact]:
     return list(_leaves(place, value))
 
 
-def unexplained(document: Mapping[str, Any], sources: Mapping[str, Source]) -> list[Fact]:
-    """Return the facts that are known, and for which neither they nor any parent has a source."""
-    return [
-        fact
-        for fact in facts(document, ALL)
-        if fact.value is not None and fact.value not in ([], {}) and _origin(fact.path, sources) is None
-    ]
-
-
 def _find(known: dict[str, Json], path: str) -> tuple[tuple[str, ...], Json]:
     place: tuple[str, ...] = ()
     value: Json = known

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.machines import ALL, gpu_server, grace_blackwell, small_vm, tiered_memory
 from zonewise.machine.model.machine import Machine
 from zonewise.machine.model.problem import Problem, Source
-from zonewise.report.explain import IDENTIFIED_BY, UnknownFact, explain, facts, sources_of, unexplained
+from zonewise.report.explain import IDENTIFIED_BY, UnknownFact, explain, facts, sources_of
 from zonewise.report.machine_json import machine_to_json
 
 MEMINFO = Source("/sys/devices/system/node/node1/meminfo", "Node 1 MemTotal: 65536 kB", "MemTotal in KiB, times 1024")
@@ -162,16 +162,6 @@ def test_sources_of_a_path() -> None:
     assert list(sources_of(document, sources, "zones.0.memory")) == ["zones.0.memory"]
     assert list(sources_of(document, sources, "zones.0")) == ["zones.0", "zones.0.memory"]
     assert sources_of(document, sources, "all") == sources
-
-
-def test_unexplained() -> None:
-    """A fact that is known and has no source is found; one that is unknown or empty needs none."""
-    document = machine_to_json(Machine(hostname="node", architecture="x86_64"))
-    left = {fact.path for fact in unexplained(document, {"hostname": PARENT})}
-    assert ("architecture",) in left
-    assert ("hostname",) not in left
-    assert ("product",) not in left
-    assert ("zones",) not in left
 
 
 def test_lists_with_names_exist() -> None:
