@@ -60,8 +60,8 @@ def known_facts(machine: Machine) -> Counter[str]:
     return counts
 
 
-MAY_BE_ABSENT = frozenset({"proc/bus/pci/devices", "proc/hwloc-nofile-info"})
-"""Files that kernels lack by their configuration, or that a tool added: nothing else tells that they were there."""
+MAY_BE_ABSENT = frozenset({"proc/bus/pci/devices", "proc/hwloc-nofile-info", "sys/class/infiniband/rxe0/fw_ver"})
+"""Files that kernels or drivers may lack, or that a tool added: nothing else tells that they were there."""
 
 
 def is_an_answer(path: str, damage: Damage, files: Files) -> bool:

@@ -395,3 +395,10 @@ def test_mainframes() -> None:
     scan = scan_of({"proc/sysinfo": text})
     assert scan.machine.product == "IBM 2964 703 N96"
     assert "829E7" not in repr((scan.machine, scan.sources))
+
+
+def test_a_mainframe_that_lost_its_lines() -> None:
+    """What /proc/sysinfo no longer says is unknown, and said to be."""
+    machine = scan_of({"proc/sysinfo": b"Manufacturer:         IBM             \nTy"}).machine
+    assert (machine.firmware.vendor, machine.firmware.product) == ("IBM", None)
+    assert [each.problem for each in machine.problems if each.path == "/proc/sysinfo"] == ["has no line Type, Model"]

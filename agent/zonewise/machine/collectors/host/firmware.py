@@ -179,6 +179,8 @@ def _mainframe(read: Reader) -> Firmware | None:
     if text is None:
         return None
     found = {match[1]: match[2] for match in _SYSINFO_LINE.finditer(text)}
+    if lacking := [name for name in ("Manufacturer", "Type", "Model") if name not in found]:
+        read.problem(SYSINFO, f"has no line {', '.join(lacking)}", "what it says besides")
     model = " ".join(found.get("Model", "").split())
     product = " ".join(part for part in (found.get("Type", ""), model) if part)
     read.source("firmware.vendor", SYSINFO, found.get("Manufacturer"), "Manufacturer")
