@@ -97,6 +97,12 @@ class Reader:
         """Record that something in the source is damaged or contradictory, and what is used instead."""
         self.problems.append(Problem(f"/{path}", problem, used))
 
+    def note_used(self, first: int, used: str, end: int | None = None) -> None:
+        """Say of the problems from number `first` on, up to `end`, what was used instead, where nothing is said yet."""
+        for number in range(first, len(self.problems) if end is None else end):
+            if self.problems[number].used is None:
+                self.problems[number] = self.problems[number]._replace(used=used)
+
     def source(self, fact: str, path: str, value: object, rule: str) -> None:
         """Record where a fact is from: the file, the value read, the rule. Free where nobody asked for it."""
         if self.sources is not None and fact:
@@ -232,8 +238,7 @@ def cpu_set(read: Reader, directory: str, pairs: tuple[Pair, ...], *, fact: str 
             return found
         found = read.mask(f"{directory}/{pair.mask_name}", fact=fact, rule=rule)
         if found is not None:
-            if len(read.problems) > before:
-                read.problems[-1] = read.problems[-1]._replace(used=f"/{directory}/{pair.mask_name}")
+            read.note_used(before, f"/{directory}/{pair.mask_name}")
             return found
     return None
 

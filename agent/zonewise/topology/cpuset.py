@@ -63,6 +63,14 @@ class CpuSet:
             raise ValueError(f"CPU mask names a CPU above {MAX_CPUS - 1}")
         return cls.from_bits(bits)
 
+    @classmethod
+    def union(cls, sets: Iterable[CpuSet]) -> CpuSet:
+        """Return the CPUs that are in any of the sets."""
+        bits = 0
+        for one in sets:
+            bits |= one.bits
+        return cls.from_bits(bits)
+
     def first(self) -> int:
         """Return the lowest CPU id; raise ValueError for an empty set."""
         if not self.bits:

@@ -189,3 +189,9 @@ def test_a_set_never_equals_another_type() -> None:
     assert CpuSet.parse_list("") == EMPTY
     with pytest.raises(ValueError, match="no first"):
         EMPTY.first()
+
+
+@given(st.lists(st.frozensets(st.integers(0, 200))))
+def test_union(sets: list[frozenset[int]]) -> None:
+    """The union holds what any of the sets holds; that of none is empty."""
+    assert set(CpuSet.union(map(CpuSet, sets))) == {cpu for one in sets for cpu in one}

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.cpu_trees import cpuset, line, mask, reader
-from zonewise.machine.collectors.cpu.sharing import Notations, Shared, note_used, own_set, partition, shown
+from zonewise.machine.collectors.cpu.sharing import Notations, Shared, own_set, partition, shown
 from zonewise.topology.cpuset import EMPTY, CpuSet
 
 if TYPE_CHECKING:
@@ -160,5 +160,5 @@ def test_messages_stay_short() -> None:
     read = reader({"x": b""})
     read.problem("a", "bad")
     read.problem("b", "bad", "known")
-    note_used(read, 0, "other")
+    read.note_used(0, "other")
     assert [problem.used for problem in read.problems] == ["other", "known"]

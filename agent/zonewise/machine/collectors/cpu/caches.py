@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from zonewise.machine.collector import Collector, NoData
 from zonewise.machine.collectors.cpu.device_tree import device_tree_caches
-from zonewise.machine.collectors.cpu.sharing import Notations, Shared, note_used, own_set, partition, sampled, shown
+from zonewise.machine.collectors.cpu.sharing import CPU, Notations, Shared, own_set, partition, sampled, shown
 from zonewise.machine.model.cpu import Cache
 from zonewise.topology.cpuset import CpuSet
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from zonewise.machine.model.machine import Machine
     from zonewise.machine.reader import Reader
 
-CPU = "sys/devices/system/cpu"
 _INDEX = "index"
 _NOTATIONS = Notations(("shared_cpu_map",), ("shared_cpu_list",))
 _TYPES = ("Data", "Instruction", "Unified")
@@ -133,11 +132,11 @@ class _SysfsCaches:
             known = len(self.read.problems)
             found = parse(path)
             if found is not None:
-                note_used(self.read, before, f"/{path}")
+                self.read.note_used(before, f"/{path}")
                 return found
             if len(self.read.problems) == known:
                 self.read.problem(path, "is missing")
-        note_used(self.read, before, f"the {name} of the cache is unknown")
+        self.read.note_used(before, f"the {name} of the cache is unknown")
         return None
 
     def _level(self, path: str) -> int | None:

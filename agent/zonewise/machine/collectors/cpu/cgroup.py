@@ -40,8 +40,7 @@ def allowed_cpus(read: Reader, online: CpuSet) -> CpuSet | None:
     before = len(read.problems)
     found = _of_cgroup(read) or _of_status(read)
     if found is not None:
-        for number in range(before, len(read.problems)):
-            read.problems[number] = read.problems[number]._replace(used=f"CPUs {shown(found)}, as another file says")
+        read.note_used(before, f"CPUs {shown(found)}, as another file says")
         return found & online
     if len(read.problems) > before:
         return None

@@ -13,7 +13,7 @@ from zonewise.machine.collector import Collector, NoData
 from zonewise.machine.collectors.cpu.cgroup import STATUS, allowed_cpus, cpus_allowed_line
 from zonewise.machine.collectors.cpu.cpuinfo import PATH, CpuInfo, model_of, read_cpuinfo
 from zonewise.machine.collectors.cpu.mainframe import mainframe_of
-from zonewise.machine.collectors.cpu.sharing import note_used, shown
+from zonewise.machine.collectors.cpu.sharing import CPU, shown
 from zonewise.machine.model.cpu import Cpus
 from zonewise.topology.cpuset import EMPTY, MAX_CPUS, CpuSet
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from zonewise.machine.model.machine import Machine
     from zonewise.machine.reader import Reader
 
-CPU = "sys/devices/system/cpu"
 _ONLINE = f"{CPU}/online"
 _PRESENT = f"{CPU}/present"
 _POSSIBLE = "which CPUs could be added"
@@ -110,7 +109,7 @@ def _online_one_by_one(read: Reader, directories: CpuSet) -> CpuSet:
         says = _says(read, path)
         if says is None and cpu not in with_topology and len(read.problems) == before:
             read.problem(path, "is missing, and so is the CPU's topology")
-        note_used(read, before, f"{'online: it has' if cpu in with_topology else 'offline: it has no'} topology")
+        read.note_used(before, f"{'online: it has' if cpu in with_topology else 'offline: it has no'} topology")
         if says or (says is None and cpu in with_topology):
             found.append(cpu)
     return CpuSet(found)

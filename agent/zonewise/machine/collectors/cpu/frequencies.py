@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise.machine.collectors.cpu.sharing import sampled
+from zonewise.machine.collectors.cpu.sharing import CPU, sampled
 from zonewise.topology.cpuset import CpuSet
 
 if TYPE_CHECKING:
     from zonewise.machine.reader import Reader
 
-CPU = "sys/devices/system/cpu"
 CAPACITY = "cpu_capacity"
 _MAX, _MIN, _BASE, _RELATED = "cpuinfo_max_freq", "cpuinfo_min_freq", "base_frequency", "related_cpus"
 _MAX_KHZ = 20_000_000

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise.machine.collectors.cpu.sharing import Notations, Shared, note_used, own_set, partition, sampled, shown
+from zonewise.machine.collectors.cpu.sharing import CPU, Notations, Shared, own_set, partition, sampled, shown
 from zonewise.topology.cpuset import CpuSet
 
 if TYPE_CHECKING:
     from zonewise.machine.reader import Reader
 
-CPU = "sys/devices/system/cpu"
 
 UNDEFINED = -1
 """The id of a level that an architecture does not define (include/linux/topology.h); its mask is then made up."""
@@ -113,9 +112,9 @@ class Levels:
             if path not in self._ids:
                 self._ids[path] = self._read_id(path)
             if self._ids[path] is not None:
-                note_used(self.read, before, f"/{path}")
+                self.read.note_used(before, f"/{path}")
                 return self._ids[path]
-        note_used(self.read, before, f"the id of {level.what} {shown(cpus)} is unknown")
+        self.read.note_used(before, f"the id of {level.what} {shown(cpus)} is unknown")
         return None
 
     def _read_id(self, path: str) -> int | None:

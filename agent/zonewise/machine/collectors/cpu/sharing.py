@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from zonewise.machine.reader import Reader
 
+CPU = "sys/devices/system/cpu"
+"""Below it each CPU has a directory."""
+
 _SHOWN = 60
 
 
@@ -68,16 +71,9 @@ def own_set(
             wrong = f"without CPU {cpu} itself" if cpu not in found else "some of which do not exist"
             read.problem(path, f"says CPUs {shown(found)!r}, {wrong}")
             continue
-        note_used(read, before, f"/{path}")
+        read.note_used(before, f"/{path}")
         return Shared(found, path)
     return None
-
-
-def note_used(read: Reader, first: int, used: str) -> None:
-    """Say of the problems from the given one on what was used instead, where nothing is said yet."""
-    for number in range(first, len(read.problems)):
-        if read.problems[number].used is None:
-            read.problems[number] = read.problems[number]._replace(used=used)
 
 
 def shown(cpus: CpuSet) -> str:
@@ -188,5 +184,4 @@ def _explain_lost(read: Reader, lost: list[_Lost], found: list[Shared], place: C
         used = f"/{teller.path}" if teller else f"the {what} of CPU {cpu} is unknown"
         if first == end:
             read.problem(place(cpu), "is missing", used)
-        for number in range(first, end):
-            read.problems[number] = read.problems[number]._replace(used=used)
+        read.note_used(first, used, end)

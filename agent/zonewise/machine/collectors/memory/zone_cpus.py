@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise.machine.collectors.cpu.sharing import CPU
 from zonewise.topology.cpuset import EMPTY, CpuSet
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from zonewise.machine.reader import Reader
 
 NODE = "sys/devices/system/node"
-CPU = "sys/devices/system/cpu"
 MAX_NODES = 1024
 """Ids from here on are damage: CONFIG_NODES_SHIFT is at most 10 on every architecture."""
 
@@ -119,17 +119,10 @@ def cpus_of_nodes(read: Reader, ids: list[int], online: CpuSet) -> dict[int, Nod
     candidates = {node: _told_by_files(read, node, online) for node in ids}
     told = {node: found[0] if len(found) == 1 else None for node, found in candidates.items()}
     open_nodes = [node for node in ids if told[node] is None]
-    left = online - _union(found for found in told.values() if found is not None)
+    left = online - CpuSet.union(found for found in told.values() if found is not None)
     for node in open_nodes:
         told[node] = _settled(read, node, candidates[node], left, online, alone=len(open_nodes) == 1)
     return _without_overlap(read, told)
-
-
-def _union(sets: Iterable[CpuSet]) -> CpuSet:
-    bits = 0
-    for one in sets:
-        bits |= one.bits
-    return CpuSet.from_bits(bits)
 
 
 def _told_by_files(read: Reader, node: int, online: CpuSet) -> list[CpuSet]:
@@ -138,9 +131,8 @@ def _told_by_files(read: Reader, node: int, online: CpuSet) -> list[CpuSet]:
     before = len(read.problems)
     by_list, by_mask = read.cpus(f"{place}/cpulist"), read.mask(f"{place}/cpumap")
     found = [told & online for told in (by_list, by_mask) if told is not None]
-    if len(found) == 1 and len(read.problems) > before:
-        used = f"/{place}/{'cpumap' if by_list is None else 'cpulist'}"
-        read.problems[-1] = read.problems[-1]._replace(used=used)
+    if len(found) == 1:
+        read.note_used(before, f"/{place}/{'cpumap' if by_list is None else 'cpulist'}")
     if found:
         path, value = (f"{place}/cpulist", by_list) if by_list is not None else (f"{place}/cpumap", by_mask)
         read.source(f"zones.{node}.cpus", path, value, "those of the node's CPUs that are online")

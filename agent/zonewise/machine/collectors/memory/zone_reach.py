@@ -100,22 +100,15 @@ def nearest_cpus(
     `cpus` are those of the nodes that have some.
     """
     access = best_access(accesses)
-    found = _union(cpus, access.initiators if access else ())
+    found = CpuSet.union(cpus[other] for other in (access.initiators if access else ()) if other in cpus)
     if found:
         return found, f"the CPUs of its initiators of class {access.access_class if access else ''}"
     known = {other: distances[other] for other in cpus if other in distances and other != node}
     if known:
         least = min(known.values())
-        return _union(cpus, [other for other, distance in known.items() if distance == least]), (
+        return CpuSet.union(cpus[other] for other, distance in known.items() if distance == least), (
             "the CPUs of the zones at the smallest distance"
         )
     if len(cpus) == 1:
-        return _union(cpus, list(cpus)), "the CPUs of the only zone that has any"
+        return CpuSet.union(cpus.values()), "the CPUs of the only zone that has any"
     return EMPTY, "nothing tells which CPUs are nearest"
-
-
-def _union(cpus: Mapping[int, CpuSet], nodes: Sequence[int]) -> CpuSet:
-    found = EMPTY
-    for node in nodes:
-        found = found | cpus.get(node, EMPTY)
-    return found

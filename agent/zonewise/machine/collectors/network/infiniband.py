@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise.machine.attributes import Attributes
 from zonewise.machine.collector import Collector, NoData, Peek
 from zonewise.machine.collectors.network import netdev, rdma_port
+from zonewise.machine.collectors.pci.bus import DEVICES
 from zonewise.machine.model.network import RdmaDevice
 from zonewise.machine.reader import natural
 from zonewise.machine.sysfs import pci_address_of, pci_addresses
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from zonewise.machine.reader import Reader
 
 CLASS = "sys/class/infiniband"
-FUNCTIONS = "sys/bus/pci/devices"
 
 _ALWAYS = ("node_guid", "node_type", "ports")
 _BY_DRIVER = ("sys_image_guid", "fw_ver", "hca_type", "board_id")
@@ -73,7 +73,7 @@ def _attributes(read: Reader, place: str) -> Attributes:
 def _add_lost(read: Reader, functions: Iterable[PciFunction], found: dict[str, Attributes]) -> None:
     """Add the devices that the tree of devices has and the class does not show."""
     carriers = [function for function in functions if function.driver is not None and netdev.is_network(function)]
-    places = [netdev.VIRTUAL_DEVICES, *(f"{FUNCTIONS}/{function.address}" for function in carriers)]
+    places = [netdev.VIRTUAL_DEVICES, *(f"{DEVICES}/{function.address}" for function in carriers)]
     for directory in (f"{place}/infiniband" for place in places):
         for name in read.names(directory):
             if name not in found or not found[name].names:
@@ -115,7 +115,7 @@ def _device(device: _Listed) -> RdmaDevice:
     attributes, function = device.attributes, device.function
     ports: tuple[Port, ...] = tuple(rdma_port.port(port) for port in device.ports)
     if function is not None:
-        place = f"{FUNCTIONS}/{function.address}"
+        place = f"{DEVICES}/{function.address}"
         attributes.read.source(f"{attributes.fact}.zone", place, function.zone, "the zone of its PCI function")
     return RdmaDevice(
         name=attributes.what,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise.machine.attributes import Attributes
 from zonewise.machine.collector import Collector, NoData, Peek
 from zonewise.machine.collectors.network import netdev
+from zonewise.machine.collectors.pci.bus import DEVICES
 from zonewise.machine.model.network import Nic
 from zonewise.machine.reader import natural
 from zonewise.machine.sysfs import pci_address_of
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from zonewise.machine.reader import Reader
 
 CLASS = "sys/class/net"
-FUNCTIONS = "sys/bus/pci/devices"
 
 _NO_DEVICE = "bonding_masters"  # drivers/net/bonding/bond_sysfs.c adds this one file to the class itself
 _VIRTUAL = netdev.VIRTUAL_DEVICES.removeprefix("sys/")
@@ -127,7 +127,7 @@ def _add_lost(read: Reader, place: str, address: str | None, entries: dict[str, 
 
 def _net_directories(read: Reader, function: PciFunction) -> dict[str, list[str]]:
     """Return what is in the directories of netdevs below a function, by their paths."""
-    place = f"{FUNCTIONS}/{function.address}"
+    place = f"{DEVICES}/{function.address}"
     below = [place]
     if function.driver == "virtio-pci":
         below += [f"{place}/{name}" for name in read.names(place) if name.startswith("virtio")]
@@ -144,7 +144,7 @@ def _net_directories(read: Reader, function: PciFunction) -> dict[str, list[str]
 def _hidden(read: Reader, function: PciFunction, presence: str) -> Nic:
     address = function.address
     rule = "a PCI function of a network class without a netdev in this network namespace"
-    read.source(f"nics.{address}", f"{FUNCTIONS}/{address}", function.driver, rule)
+    read.source(f"nics.{address}", f"{DEVICES}/{address}", function.driver, rule)
     return Nic(
         name=address,
         address=address,
@@ -220,7 +220,7 @@ def _kind(entry: _Entry, link_type: int | None, below: tuple[str, ...], facts: _
 def _zone(entry: _Entry, function: PciFunction | None, facts: _Facts) -> int | None:
     attributes = entry.attributes
     if function is not None:
-        place = f"{FUNCTIONS}/{function.address}"
+        place = f"{DEVICES}/{function.address}"
         attributes.read.source(f"{attributes.fact}.zone", place, function.zone, "the zone of its PCI function")
         return function.zone
     if entry.virtual or entry.address is not None or "device" not in attributes.names:

@@ -60,9 +60,7 @@ class _Judge:
     def __init__(self, zones: tuple[Zone, ...], functions: tuple[PciFunction, ...]) -> None:
         self._zones = {zone.id: zone for zone in zones}
         self._cpu_zones = [zone for zone in zones if zone.cpus]
-        self._cpus = CpuSet.from_bits(0)
-        for zone in self._cpu_zones:
-            self._cpus |= zone.cpus
+        self._cpus = CpuSet.union(zone.cpus for zone in self._cpu_zones)
         self._functions = {function.address: function for function in functions}
         self._own: dict[str, _Answer | None] = {}
         self.complaints: dict[tuple[str, str], list[str]] = {}
