@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zonewise.machine.reader import first_few
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -40,7 +42,7 @@ class Attributes:
     def report_lacking(self, expected: Iterable[str]) -> None:
         """Report, in one entry, what should be in the directory and is not."""
         if lacking := sorted(name for name in expected if name not in self.names):
-            shown = ", ".join(lacking[:_SHOWN]) + (", ..." if len(lacking) > _SHOWN else "")
+            shown = first_few(lacking, _SHOWN)
             unknown = "it is unknown" if len(lacking) == 1 else "they are unknown"
             self.read.problem(self.path, f"lacks {shown}", f"{unknown} of {self.what}")
 

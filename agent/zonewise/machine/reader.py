@@ -16,7 +16,7 @@ from zonewise.machine.model.problem import Problem, Source
 from zonewise.topology.cpuset import CpuSet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from zonewise.machine.files import Files
 
@@ -247,6 +247,11 @@ def natural(names: list[str]) -> list[str]:
     """Return names in natural order: numbers inside them count as numbers."""
     # splitting by a captured group puts text at even places and digits at odd ones, so keys compare place by place
     return sorted(names, key=lambda name: [int(p) if i % 2 else p for i, p in enumerate(_NATURAL.split(name))])
+
+
+def first_few(names: Sequence[str], most: int) -> str:
+    """Return names fit for one line of a message: parted by commas, and no more than so many."""
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
 
 
 def parse_integer(text: str, base: int = 10) -> int:

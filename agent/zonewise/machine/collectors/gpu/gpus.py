@@ -16,6 +16,7 @@ from zonewise.machine.collectors.pci.functions import DEVICES
 from zonewise.machine.model.gpu import Gpu
 from zonewise.machine.nvml.child import CHILD
 from zonewise.machine.nvml.wire import CAPTURED
+from zonewise.machine.reader import first_few
 from zonewise.machine.sysfs import is_pci_address, pci_order
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def _report_driverless(read: Reader, machine: Machine, gpus: tuple[Gpu, ...]) ->
             continue
         loaded = [module for module in modules if module in (machine.kernel.modules or ())]
         remedy = f"{loaded[0]} is loaded and does not drive it" if loaded else f"load {' or '.join(modules)}"
-        shown = ", ".join(own[:_SHOWN]) + (", ..." if len(own) > _SHOWN else "")
+        shown = first_few(own, _SHOWN)
         what = f"{len(own)} {vendor} GPU{'s' if len(own) > 1 else ''} ({shown}) without a driver: {remedy}"
         read.problem(DEVICES, what, "what PCI tells of them")
 

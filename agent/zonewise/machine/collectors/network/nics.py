@@ -16,7 +16,7 @@ from zonewise.machine.collector import Collector, NoData, Peek
 from zonewise.machine.collectors.network import netdev
 from zonewise.machine.collectors.pci.bus import DEVICES
 from zonewise.machine.model.network import Nic
-from zonewise.machine.reader import natural
+from zonewise.machine.reader import first_few, natural
 from zonewise.machine.sysfs import pci_address_of
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def _report_dead(read: Reader, entries: Iterable[_Entry]) -> None:
     if len(dead) == 1:
         read.problem(f"{CLASS}/{dead[0]}", "leads to nothing", "its name, and what the link says of its place")
     elif dead:
-        shown = ", ".join(dead[:8]) + (", ..." if len(dead) > 8 else "")
+        shown = first_few(dead, 8)
         used = "their names, and what the links say of their places"
         read.problem(CLASS, f"{len(dead)} entries lead to nothing: {shown}", used)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise.machine.reader import Pair
+from zonewise.machine.reader import Pair, first_few
 from zonewise.machine.sysfs import PciPlace, is_host_bridge, is_pci_address, pci_order, pci_place
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def report_lacking(read: Reader, name: str, lacking: list[Entry]) -> None:
     if len(lacking) == 1:
         read.problem(f"{lacking[0].path}/{name}", "is absent", f"{name} of {lacking[0].address} is unknown")
     elif lacking:
-        shown = ", ".join(entry.address for entry in lacking[:_SHOWN]) + (", ..." if len(lacking) > _SHOWN else "")
+        shown = first_few([entry.address for entry in lacking], _SHOWN)
         read.problem(DEVICES, f"{name} is absent from {len(lacking)} functions: {shown}", f"their {name} is unknown")
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise.machine.collector import Collector, NoData, Peek
 from zonewise.machine.collectors.pci.classes import DISPLAY, PROCESSING_ACCELERATOR, is_endpoint
 from zonewise.machine.collectors.pci.functions import DEVICES
+from zonewise.machine.reader import first_few
 from zonewise.topology.cpuset import EMPTY, CpuSet
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ def _placed(read: Reader, judge: _Judge, function: PciFunction) -> PciFunction:
 
 def _listed(addresses: list[str]) -> str:
     """Return the subject of a sentence about functions: how many, and the first few."""
-    shown = ", ".join(addresses[:_SHOWN]) + (", ..." if len(addresses) > _SHOWN else "")
+    shown = first_few(addresses, _SHOWN)
     return f"{len(addresses)} function(s), {shown}:"
 
 
