@@ -4,16 +4,22 @@ PYTHON ?= python3
 UV := .bootstrap/bin/uv
 BIN := .venv/bin
 PREFIX ?= /opt/zonewise
-SOURCES := agent scheduler tests benchmarks tools
+SOURCES := agent scheduler tests benchmarks tools demo
 
 .DEFAULT_GOAL := help
-.PHONY: help show test test-long check format bench install clean
+.PHONY: help show demo proto test test-long check format bench install clean
 
 help: ## Say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 show: .venv/.run ## Draw this machine
 	@$(BIN)/zonewise show
+
+demo: .venv/.dev ## Watch the agent at work, between a simulated kubelet and an API server in memory
+	@$(BIN)/python -m demo
+
+proto: .venv/.dev ## Generate the code of proto/ anew
+	$(BIN)/python tools/generate_proto.py
 
 test: .venv/.dev ## Pass every test but the long ones
 	$(BIN)/pytest

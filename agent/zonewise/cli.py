@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PROGRAM = "zonewise"
 ENTRY_POINTS = "zonewise.commands"
 
-_OWN = {"show": "zonewise.commands.show", "capture": "zonewise.commands.capture"}
+_OWN = {name: f"zonewise.commands.{name}" for name in ("show", "capture", "agent")}
 _USAGE_ERROR = 2
 _INTERRUPTED = 130
 

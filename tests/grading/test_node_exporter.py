@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.snapshots import ABSENT, SNAPSHOTS
+from zonewise.daemon.metrics.inventory import Inventory
+from zonewise.daemon.status import Snapshot
 from zonewise.machine.archive import open_root
 from zonewise.machine.discover import discover
 
@@ -130,6 +132,33 @@ def test_infiniband_devices() -> None:
         for d in machine().infiniband
     }
     assert found == wanted({"node_infiniband_info"})
+
+
+# --- what the agent exports itself
+
+
+def exported(name: str) -> Metrics:
+    """All samples of the agent's metrics whose name begins so."""
+    families = Inventory(lambda: Snapshot("n", machine())).collect()
+    samples = [sample for family in families for sample in family.samples]
+    return {(s.name, labels(**s.labels)): s.value for s in samples if s.name.startswith(name)}
+
+
+def test_exported_infiniband() -> None:
+    """What the agent exports of RDMA devices has node_exporter's names, labels and values."""
+    found = exported("node_infiniband_")
+    assert found == wanted(only(found))
+    assert len(only(found)) == 4
+
+
+def test_exported_links() -> None:
+    """What the agent exports of PCIe links likewise, of network devices and NVMe; the fixture's bridge is no end."""
+    found = exported("node_pcidevice_")
+    every = wanted(only(found))
+    bridge = labels(**place("0000:00:02.1"))
+    listed = {(name, label): value for (name, label), value in every.items() if label != bridge}
+    assert {key: found[key] for key in listed} == listed
+    assert len(listed) == 2 * 4
 
 
 # --- netdevs

@@ -45,10 +45,13 @@ class Files(Protocol):
 
 
 class DirectoryFiles:
-    """The files below a directory; of the running machine where that is "/"."""
+    """The files below a directory; of the running machine where that is "/", or where the caller knows it to be.
 
-    def __init__(self, directory: str) -> None:
-        self.live = os.path.realpath(directory) == LIVE_ROOT
+    The latter is an agent in a container: it sees the host's sys, proc and etc below a directory of its own.
+    """
+
+    def __init__(self, directory: str, *, live: bool = False) -> None:
+        self.live = live or os.path.realpath(directory) == LIVE_ROOT
         try:
             # one open descriptor for the root makes every later path shorter to resolve
             self._root = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

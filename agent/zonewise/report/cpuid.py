@@ -1,9 +1,12 @@
-"""Names of instruction set features: from those of /proc/cpuinfo to those of Node Feature Discovery's labels.
+"""Names of instruction set features: from those of /proc/cpuinfo to those of Node Feature Discovery.
 
 NFD executes the CPUID instruction and names the bits after the Go package klauspost/cpuid; on other architectures it
 names the bits of the auxiliary vector. The kernel prints the same bits under names of its own (arch/x86/include/asm/
-cpufeatures.h, arch/arm64/kernel/cpuinfo.c), so each label follows from one of these names. Bits that the kernel does
-not print have no label here, nor have those that NFD leaves out by default (`attributeBlacklist` of its worker).
+cpufeatures.h, arch/arm64/kernel/cpuinfo.c), so each name follows from one of these, and CPUID need not be executed.
+
+Bits that the kernel does not print are unknown and have no name here: the version of AVX10, the performance counters
+of leaf 0xA, IBS's parts, MSRs about mitigations (SRSO, TSA, BHI, RRSBA), the memory encryption of leaf 0x8000001F
+beyond SEV's generations; so are all bits of POWER, whose /proc/cpuinfo has no flags.
 """
 
 from __future__ import annotations
@@ -11,29 +14,40 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterator
+
+    from zonewise.machine.model.cpu import Model
+
+X86 = ("x86_64", "i686", "i386")
 
 _X86_NAMES = """
-    3dnow=AMD3DNOW 3dnowext=AMD3DNOWEXT adx=ADX aes=AESNI amd_ppin=PPIN amx_bf16=AMXBF16 amx_complex=AMXCOMPLEX
-    amx_fp16=AMXFP16 amx_int8=AMXINT8 amx_tile=AMXTILE apx=APX_F arch_capabilities=IA32_ARCH_CAP avx10=AVX10 avx2=AVX2
-    avx512_bf16=AVX512BF16 avx512_bitalg=AVX512BITALG avx512_fp16=AVX512FP16 avx512_vbmi2=AVX512VBMI2
-    avx512_vnni=AVX512VNNI avx512_vp2intersect=AVX512VP2INTERSECT avx512_vpopcntdq=AVX512VPOPCNTDQ avx512bw=AVX512BW
-    avx512cd=AVX512CD avx512dq=AVX512DQ avx512er=AVX512ER avx512f=AVX512F avx512ifma=AVX512IFMA avx512pf=AVX512PF
-    avx512vbmi=AVX512VBMI avx512vl=AVX512VL avx=AVX avx_ifma=AVXIFMA avx_ne_convert=AVXNECONVERT avx_vnni=AVXVNNI
-    avx_vnni_int16=AVXVNNIINT16 avx_vnni_int8=AVXVNNIINT8 cldemote=CLDEMOTE clzero=CLZERO cmpccxadd=CMPCCXADD
-    core_capabilities=IA32_CORE_CAP cpb=CPBOOST cppc=CPPC cx8=CMPXCHG8 debug_swap=SEV_DEBUGSWAP decodeassists=SVMDA
-    enqcmd=ENQCMD flush_l1d=FLUSH_L1D flushbyasid=SVMFBASID fma4=FMA4 fma=FMA3 fpu=X87 fsrc=CMPSB_SCADBS_SHORT
-    fsrm=FSRM fsrs=STOSB_SHORT fxsr=FXSR fxsr_opt=FXSROPT fzrm=MOVSB_ZL gfni=GFNI hle=HLE hypervisor=HYPERVISOR
-    ibpb=IBPB ibs=IBS ibt=CETIBT invlpgb=INVLPGB irperf=MSRIRC lahf_lm=LAHF lam=LAM lbrv=LBRVIRT md_clear=MD_CLEAR
-    movbe=MOVBE movdir64b=MOVDIR64B movdiri=MOVDIRI mpx=MPX npt=SVMNP nrip_save=NRIPS overflow_recov=MCAOVERFLOW
-    pausefilter=SVMPF pconfig=PCONFIG pfthreshold=SVMPFT rdpru=RDPRU rtm=RTM sep=SYSEE serialize=SERIALIZE sev=SEV
-    sev_es=SEV_ES sev_snp=SEV_SNP sha_ni=SHA sm3=SM3_X86 sm4=SM4_X86 sme=SME sse4a=SSE4A sse=FXSROPT stibp=STIBP
-    succor=SUCCOR svm=SVM svm_lock=SVML syscall=SYSCALL tme=TME topoext=TOPEXT tsc_scale=TSCRATEMSR tsxldtrk=TSXLDTRK
-    user_shstk=CETSS vaes=VAES vmcb_clean=VMCBCLEAN vmx=VMX vpclmulqdq=VPCLMULQDQ waitpkg=WAITPKG wbnoinvd=WBNOINVD
-    wrmsrns=WRMSRNS xgetbv1=XGETBV1 xop=XOP xsave=XSAVE xsavec=XSAVEC xsaveopt=XSAVEOPT xsaves=XSAVES
+    3dnow=AMD3DNOW 3dnowext=AMD3DNOWEXT abm=LZCNT adx=ADX aes=AESNI amd_ppin=PPIN amx_bf16=AMXBF16
+    amx_complex=AMXCOMPLEX amx_fp16=AMXFP16 amx_int8=AMXINT8 amx_tile=AMXTILE apx=APX_F
+    arch_capabilities=IA32_ARCH_CAP avx10=AVX10 avx2=AVX2 avx512_bf16=AVX512BF16 avx512_bitalg=AVX512BITALG
+    avx512_fp16=AVX512FP16 avx512_vbmi2=AVX512VBMI2 avx512_vnni=AVX512VNNI avx512_vp2intersect=AVX512VP2INTERSECT
+    avx512_vpopcntdq=AVX512VPOPCNTDQ avx512bw=AVX512BW avx512cd=AVX512CD avx512dq=AVX512DQ avx512er=AVX512ER
+    avx512f=AVX512F avx512ifma=AVX512IFMA avx512pf=AVX512PF avx512vbmi=AVX512VBMI avx512vl=AVX512VL avx=AVX
+    avx_ifma=AVXIFMA avx_ne_convert=AVXNECONVERT avx_vnni=AVXVNNI avx_vnni_int16=AVXVNNIINT16
+    avx_vnni_int8=AVXVNNIINT8 bmi1=BMI1 bmi2=BMI2 cldemote=CLDEMOTE clzero=CLZERO cmov=CMOV cmpccxadd=CMPCCXADD
+    core_capabilities=IA32_CORE_CAP cpb=CPBOOST cppc=CPPC cx16=CX16 cx8=CMPXCHG8 debug_swap=SEV_DEBUGSWAP
+    decodeassists=SVMDA enqcmd=ENQCMD erms=ERMS f16c=F16C flush_l1d=FLUSH_L1D flushbyasid=SVMFBASID fma4=FMA4
+    fma=FMA3 fpu=X87 fsrc=CMPSB_SCADBS_SHORT fsrm=FSRM fsrs=STOSB_SHORT fxsr=FXSR fxsr_opt=FXSROPT fzrm=MOVSB_ZL
+    gfni=GFNI hle=HLE hypervisor=HYPERVISOR ibpb=IBPB ibs=IBS ibt=CETIBT invlpgb=INVLPGB irperf=MSRIRC lahf_lm=LAHF
+    lam=LAM lbrv=LBRVIRT md_clear=MD_CLEAR mmx=MMX mmxext=MMXEXT movbe=MOVBE movdir64b=MOVDIR64B movdiri=MOVDIRI
+    mpx=MPX npt=SVMNP nrip_save=NRIPS nx=NX overflow_recov=MCAOVERFLOW pausefilter=SVMPF pclmulqdq=CLMUL
+    pconfig=PCONFIG pfthreshold=SVMPFT pni=SSE3 popcnt=POPCNT rdpru=RDPRU rdrand=RDRAND rdseed=RDSEED rdtscp=RDTSCP
+    rtm=RTM sep=SYSEE serialize=SERIALIZE sev=SEV sev_es=SEV_ES sev_snp=SEV_SNP sgx=SGX sgx_lc=SGXLC sha_ni=SHA
+    sm3=SM3_X86 sm4=SM4_X86 sme=SME sse2=SSE2 sse4_1=SSE4 sse4_2=SSE42 sse4a=SSE4A sse=SSE ssse3=SSSE3 stibp=STIBP
+    succor=SUCCOR svm=SVM svm_lock=SVML syscall=SYSCALL tdx_guest=TDX_GUEST tme=TME topoext=TOPEXT
+    tsc_scale=TSCRATEMSR tsxldtrk=TSXLDTRK user_shstk=CETSS vaes=VAES vmcb_clean=VMCBCLEAN vmx=VMX
+    vpclmulqdq=VPCLMULQDQ waitpkg=WAITPKG wbnoinvd=WBNOINVD wrmsrns=WRMSRNS xgetbv1=XGETBV1 xop=XOP xsave=XSAVE
+    xsavec=XSAVEC xsaveopt=XSAVEOPT xsaves=XSAVES
 """
-"""x86: kernel=NFD. The kernel's ibrs and ssbd stand for other bits as well, and have no label. That SSE means FXSROPT
-is an oddity of the package (it takes bit 25 of the wrong leaf), which selectors out there may rely upon."""
+"""x86: kernel=NFD. The kernel's ibrs and ssbd stand for other bits as well, and have no name."""
+
+_X86_IMPLIED = {"sse": "FXSROPT", "xsave": "OSXSAVE"}
+"""What follows from a flag besides: FXSROPT is an oddity of the package (it takes bit 25 of the wrong leaf), which
+selectors out there may rely upon; and a kernel that keeps xsave has enabled it (arch/x86/kernel/fpu/xstate.c)."""
 
 _X86_LEVELS = (
     "cmov cx8 fpu fxsr mmx syscall sse sse2",
@@ -61,18 +75,32 @@ _ARM_NAMES = """
 _ARM_OTHERS = {"fastmult": "FASTMUL", "vfpv3": "VFPv3", "vfpv3d16": "VFPv3D16", "vfpv4": "VFPv4"}
 
 
-def feature_names(architecture: str | None, flags: Iterable[str]) -> list[str]:
-    """Return NFD's names for the flags of /proc/cpuinfo that have a label by default, sorted."""
-    present = set(flags)
+def feature_names(architecture: str | None, model: Model) -> list[str]:
+    """Return NFD's names for what the flags of /proc/cpuinfo tell, sorted."""
+    present = set(model.flags)
     known = _known_names(architecture or "")
     found = {known[flag] for flag in present if flag in known}
-    if architecture in ("x86_64", "i686"):
+    if architecture in X86:
+        found.update(name for flag, name in _X86_IMPLIED.items() if flag in present)
+        found.update(_slow_avx(model))
         found.update(_levels(present))
     return sorted(found)
 
 
+def _slow_avx(model: Model) -> Iterator[str]:
+    """Tell processors that split 256-bit operations: before Haswell and Zen 2 (klauspost/cpuid, support())."""
+    family, number = model.family or "", model.model or ""
+    if "avx" not in model.flags or not (family.isdecimal() and number.isdecimal()):
+        return
+    place = (int(family), int(number))
+    if (model.vendor == "GenuineIntel" and place[0] == 6 and place[1] < 60) or (
+        model.vendor == "AuthenticAMD" and place < (23, 49)
+    ):
+        yield "AVXSLOW"
+
+
 def _known_names(architecture: str) -> dict[str, str]:
-    if architecture in ("x86_64", "i686", "i386"):
+    if architecture in X86:
         return {kernel: name for kernel, _, name in (pair.partition("=") for pair in _X86_NAMES.split())}
     if architecture == "aarch64":
         return {name: name.upper() for name in _ARM64_NAMES.split()}

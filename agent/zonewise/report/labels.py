@@ -1,4 +1,4 @@
-"""The machine as node labels: those of Node Feature Discovery, of GPU Feature Discovery, and our own for topology.
+"""The machine as node labels: those of Node Feature Discovery, of the GPU vendors' labellers, and our own for topology.
 
 A label whose fact is unknown is absent. Labels are few and of few values: what has many values (an address, a serial
 number, a distance) belongs in the NodeResourceTopology object.
@@ -7,28 +7,95 @@ number, a distance) belongs in the NodeResourceTopology object.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise.report.labels_amd import amd_labels
 from zonewise.report.labels_gpu import gpu_labels
+from zonewise.report.labels_nfd import PREFIX as NFD
 from zonewise.report.labels_nfd import nfd_labels
 from zonewise.report.labels_zonewise import zonewise_labels
+from zonewise.report.node_feature import node_features
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Mapping
 
     from zonewise.machine.model.machine import Machine
+    from zonewise.report.node_feature import Features
 
 MAX_LENGTH = 63
 """Characters of a label's value, and of its name behind the prefix (apimachinery, IsValidLabelValue)."""
 
 _VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
-_NAME = re.compile(r"[a-z0-9.-]{1,253}/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_MAX_PREFIX = 253
 _EDGES = "-_."
+
+_RESERVED = "kubernetes.io"
+_EXCEPTED = ("feature.node.kubernetes.io", "profile.node.kubernetes.io")
+"""What of the reserved namespace is for labels such as these (NFD's pkg/apis/nfd/validate/validate.go)."""
+
+
+class Labels(NamedTuple):
+    """Labels that Kubernetes takes."""
+
+    values: dict[str, str]
+    """By name, sorted."""
+    problems: tuple[str, ...] = ()
+    """What was wrong with others, and what was done about it; each a sentence."""
 
 
 def machine_to_labels(machine: Machine) -> dict[str, str]:
     """Return the labels by name, sorted; each is valid for Kubernetes."""
-    return dict(sorted(_valid({**nfd_labels(machine), **gpu_labels(machine), **zonewise_labels(machine)})))
+    return labels_of(machine, node_features(machine)).values
+
+
+def labels_of(machine: Machine, features: Features) -> Labels:
+    """Return the labels of a machine, of which the raw features are known already."""
+    return checked({**nfd_labels(features), **gpu_labels(machine), **amd_labels(machine), **zonewise_labels(machine)})
+
+
+def checked(labels: Mapping[str, str]) -> Labels:
+    """Return the labels that may be set, and what is wrong with the others.
+
+    A value that Kubernetes would refuse is cleaned; one of NFD's is left out, as NFD does.
+    """
+    found: dict[str, str] = {}
+    problems: list[str] = []
+    for name, text in sorted(labels.items()):
+        if wrong := _wrong_name(name):
+            problems.append(f"label {name[:300]!r} is left out: {wrong}")
+        elif is_value(text):
+            found[name] = text
+        elif (value := label_value(text)) and not name.startswith(f"{NFD}/"):
+            found[name] = value
+            problems.append(f"label {name}: {text[:100]!r} is no value of a label, {value!r} is used")
+        else:
+            problems.append(f"label {name} is left out: {text[:100]!r} is no value of a label")
+    return Labels(found, tuple(problems))
+
+
+def is_value(text: str) -> bool:
+    """Tell whether Kubernetes takes a text as the value of a label."""
+    return _VALUE.fullmatch(text) is not None
+
+
+def may_set(name: str) -> bool:
+    """Tell whether a label's name is valid, and in a namespace that is for labels such as ours."""
+    return _wrong_name(name) is None
+
+
+def _wrong_name(name: str) -> str | None:
+    prefix, _, rest = name.rpartition("/")
+    if not _NAME.fullmatch(rest) or not _PREFIX.fullmatch(prefix) or len(prefix) > _MAX_PREFIX:
+        return "it is no qualified name with a prefix"
+    if _below(prefix, _RESERVED) and not any(_below(prefix, excepted) for excepted in _EXCEPTED):
+        return f"the namespace {prefix} is reserved"
+    return None
+
+
+def _below(prefix: str, domain: str) -> bool:
+    return prefix == domain or prefix.endswith(f".{domain}")
 
 
 def render_labels(labels: dict[str, str]) -> str:
@@ -39,10 +106,3 @@ def render_labels(labels: dict[str, str]) -> str:
 def label_value(text: str) -> str:
     """Return text as a valid value of a label: other characters become "_", and it is cut to 63."""
     return re.sub(r"[^-A-Za-z0-9_.]+", "_", text).strip(_EDGES)[:MAX_LENGTH].rstrip(_EDGES)
-
-
-def _valid(labels: dict[str, str]) -> Iterator[tuple[str, str]]:
-    for name, text in labels.items():
-        value = text if _VALUE.fullmatch(text) else label_value(text)
-        if _NAME.fullmatch(name) and (value or not text):
-            yield name, value

@@ -1,9 +1,13 @@
 """The labels of NVIDIA's GPU Feature Discovery, from what NVML told of the GPUs.
 
 Names and values are those of its code (k8s-device-plugin, internal/lm). What depends on how the device plugin is
-configured is absent, since the machine does not tell it: gpu.replicas, gpu.sharing-strategy, mps.capable, mig.strategy.
-The instances of MIG are described by profile, as GFD does with the strategy "mixed", the only one under which each has
-a name. On a node with several models, of which GFD describes an arbitrary one, what differs is absent.
+configured has the value of its defaults, which is no sharing: gpu.replicas 1 (0 for GPUs that are given away as MIG
+instances), gpu.sharing-strategy "none", mps.capable "false"; mig.strategy is absent as with the strategy "none". The
+instances of MIG are described by profile, as GFD does with the strategy "mixed", the only one under which each has a
+name. On a node with several models, of which GFD describes an arbitrary one, what differs is absent.
+
+Left out on purpose: gfd.timestamp, which changes at each restart and so writes to every node for nothing. Unknown here:
+vgpu.host-driver-version and -branch, which are in a part of the PCI configuration space that is for root only.
 """
 
 from __future__ import annotations
@@ -78,6 +82,10 @@ def _model(gpus: list[Gpu]) -> Iterator[tuple[str, str]]:
     model = common(gpu.model for gpu in gpus)
     if model is not None:
         yield "gpu.product", sanitised(model)
+        # GFD: NewGPUResourceLabelerWithoutSharing for a model of which every GPU is in MIG mode
+        yield "gpu.replicas", "0" if all(gpu.mig is not None and gpu.mig.enabled for gpu in gpus) else "1"
+    yield "gpu.sharing-strategy", "none"
+    yield "mps.capable", "false"
     memory = common(gpu.memory for gpu in gpus)
     if memory is not None:
         yield "gpu.memory", str(memory // _MIB)
@@ -104,6 +112,8 @@ def _mig(gpus: list[Gpu]) -> Iterator[tuple[str, str]]:
         plain = profile.replace("+", ".")  # "1g.10gb+me" is the resource nvidia.com/mig-1g.10gb.me
         name = f"mig-{plain}"
         yield f"{name}.count", str(len(same))
+        yield f"{name}.replicas", "1"
+        yield f"{name}.sharing-strategy", "none"
         model = common(gpu.model for gpu, _ in same)
         if model is not None:
             yield f"{name}.product", f"{sanitised(model)}-MIG-{sanitised(plain)}"

@@ -70,13 +70,14 @@ def _gpus(machine: Machine) -> Iterator[tuple[str, object]]:
 def _rdma(machine: Machine) -> Iterator[tuple[str, object]]:
     if not machine.infiniband:
         return
-    active = [
-        (device.address, port) for device in machine.infiniband for port in device.ports if port.state == "ACTIVE"
-    ]
+    active = [(device, port) for device in machine.infiniband for port in device.ports if port.state == "ACTIVE"]
     yield "rdma-ports", len(active)
     # beside the NICs that GPUs compute over there are slower ones for storage and management
     of_gpus = {nic for near in nearest_nics(machine).values() for nic in near.nics}
-    used = [port for address, port in active if not of_gpus or address in of_gpus]
-    yield "rdma-link-layer", common(port.link_layer for port in used)
-    rates = [port.rate_gbps for port in used if port.rate_gbps is not None]
+    used = [(device, port) for device, port in active if not of_gpus or device.address in of_gpus]
+    yield "rdma-link-layer", common(port.link_layer for _, port in used)
+    rates = [port.rate_gbps for _, port in used if port.rate_gbps is not None]
     yield "rdma-gbps", f"{min(rates):g}" if rates and len(rates) == len(used) else None
+    counts = Counter(device.zone for device, _ in used)
+    if None not in counts:
+        yield "rdma-ports-per-zone", common(counts[zone.id] for zone in machine.zones if zone.kind == "cpu")

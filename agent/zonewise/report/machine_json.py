@@ -31,9 +31,9 @@ def machine_to_json(machine: Machine, sources: Mapping[str, Source] | None = Non
 
     `sources` says where each fact is from, by its path ("zones.1.memory"); given, it becomes the key "sources".
     """
-    document: dict[str, Any] = {"schema": SCHEMA, **cast("dict[str, Any]", _plain(machine))}
+    document: dict[str, Any] = {"schema": SCHEMA, **cast("dict[str, Any]", plain(machine))}
     if sources is not None:
-        document["sources"] = {_text(fact): _plain(source) for fact, source in sources.items()}
+        document["sources"] = {_text(fact): plain(source) for fact, source in sources.items()}
     return document
 
 
@@ -57,7 +57,8 @@ def _block(value: Json, encode: Callable[[Json], str]) -> str:
     return encode(value)
 
 
-def _plain(value: object) -> Json:
+def plain(value: object) -> Json:
+    """Return any value made of NamedTuples, CPU sets, sequences and dicts as values that JSON has."""
     kind = value.__class__
     translate = _translations.get(kind)
     if translate is None:
@@ -69,9 +70,9 @@ def _translation(kind: type) -> Callable[[Any], Json]:
     """Return how values of a type are translated: a NamedTuple to an object, any other sequence to a list."""
     fields: tuple[str, ...] | None = getattr(kind, "_fields", None)
     if fields is None:
-        return lambda value: [_plain(element) for element in value]
+        return lambda value: [plain(element) for element in value]
     names = [_RENAMED.get(name, name) for name in fields]
-    return lambda value: dict(zip(names, map(_plain, value), strict=True))
+    return lambda value: dict(zip(names, map(plain, value), strict=True))
 
 
 def _same(value: Json) -> Json:
@@ -90,5 +91,5 @@ _translations: dict[type, Callable[[Any], Json]] = {
     str: _text,
     float: lambda value: value if math.isfinite(value) else None,
     CpuSet: str,
-    dict: lambda value: {_text(key): _plain(part) for key, part in value.items()},
+    dict: lambda value: {_text(key): plain(part) for key, part in value.items()},
 }

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.machines import ALL, MIB, big_machine, gpu_server, grace_blackwell, hybrid, small_vm, tiered_memory
 from zonewise.machine.model.cpu import Model
 from zonewise.machine.model.gpu import Mig, MigInstance
-from zonewise.machine.model.host import Firmware, Kernel, Virtualization
+from zonewise.machine.model.host import Firmware, Kernel, Nvdimm, Virtualization
 from zonewise.machine.model.machine import Machine
 from zonewise.report.labels import label_value, machine_to_labels, render_labels
 
@@ -186,8 +186,10 @@ def test_kernel_options() -> None:
 def test_memory() -> None:
     """NUMA where there is more than one node, whatever it holds; persistent memory by its devices."""
     assert "memory-numa" not in nfd(small_vm())
-    labels = nfd(tiered_memory())
-    assert (labels["memory-numa"], labels["memory-nv.present"], labels["memory-nv.dax"]) == ("true", "true", "true")
+    assert nfd(tiered_memory())["memory-numa"] == "true"
+    region, dax = Nvdimm("region0", "nd_pmem", None), Nvdimm("dax0.0", "nd_dax", None)
+    assert nfd(Machine(nvdimms=(region,))) == {"memory-nv.present": "true"}
+    assert nfd(Machine(nvdimms=(region, dax))) == {"memory-nv.present": "true", "memory-nv.dax": "true"}
 
 
 def test_devices() -> None:
@@ -235,7 +237,10 @@ def test_gpus_as_gfd_describes_them() -> None:
         "gpu.memory": "81559",
         "gpu.mode": "compute",
         "gpu.product": "NVIDIA-H100-80GB-HBM3",
+        "gpu.replicas": "1",
+        "gpu.sharing-strategy": "none",
         "mig.capable": "true",
+        "mps.capable": "false",
     }
 
 
@@ -292,6 +297,15 @@ def test_mig_instances_by_profile() -> None:
     assert labels["mig-1g.10gb.memory"] == "9984"
     assert labels["mig-1g.10gb.engines.jpeg"] == "1"
     assert labels["mig-1g.10gb.me.count"] == "1"
+    assert (labels["mig-1g.10gb.replicas"], labels["mig-1g.10gb.sharing-strategy"]) == ("1", "none")
+
+
+@pytest.mark.parametrize(("modes", "replicas"), [((True, True), "0"), ((True, False), "1"), ((False, False), "1")])
+def test_gpus_in_mig_mode_are_not_given_away_whole(modes: tuple[bool, ...], replicas: str) -> None:
+    """A node of which every GPU is in MIG mode has none to give as a whole, and says so by no replica."""
+    first = gpu_server().gpus[0]
+    gpus = tuple(first._replace(mig=Mig(enabled, enabled)) for enabled in modes)
+    assert gfd(Machine(gpus=gpus))["gpu.replicas"] == replicas
 
 
 def test_clique() -> None:
@@ -326,6 +340,7 @@ def test_shape_of_a_gpu_server() -> None:
         "rdma-gbps": "400",
         "rdma-link-layer": "InfiniBand",
         "rdma-ports": "8",
+        "rdma-ports-per-zone": "2",
         "threads-per-core": "2",
         "zones": "4",
     }

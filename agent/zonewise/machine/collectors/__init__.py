@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise.machine.collectors.cpu import caches, core_kinds, cpus, topology
+from zonewise.machine.collectors.cpu import caches, core_kinds, cpus, power, topology
 from zonewise.machine.collectors.gpu import gpus
-from zonewise.machine.collectors.host import firmware, kernel, virtualization
-from zonewise.machine.collectors.memory import dax, memory_modules, zones
+from zonewise.machine.collectors.host import firmware, kernel, os_release, security, usb, virtualization
+from zonewise.machine.collectors.memory import dax, memory_modules, nvdimm, swap, zones
 from zonewise.machine.collectors.network import infiniband, nics, rdma
 from zonewise.machine.collectors.pci import accelerators, functions, links, locality, storage
 
@@ -34,4 +34,10 @@ COLLECTORS: tuple[Collector, ...] = (
     storage.COLLECTOR,
     accelerators.COLLECTOR,
     links.COLLECTOR,
+    os_release.COLLECTOR,
+    power.COLLECTOR,
+    security.COLLECTOR,
+    swap.COLLECTOR,
+    nvdimm.COLLECTOR,
+    usb.COLLECTOR,
 )

@@ -113,6 +113,8 @@ class Partition(NamedTuple):
     memory: int | None
     """Bytes."""
     compute_units: int | None
+    simds: int | None = None
+    """SIMD units, of which a compute unit has several."""
 
 
 class Gpu(NamedTuple):
@@ -172,3 +174,5 @@ class Gpu(NamedTuple):
     xgmi: tuple[XgmiPeer, ...] = ()
     tiles: int | None = None
     """Intel: GPUs on one package, which programs may use apart."""
+    simds: int | None = None
+    """AMD: SIMD units of all partitions."""

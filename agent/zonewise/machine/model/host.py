@@ -59,6 +59,62 @@ class Virtualization(NamedTuple):
     """Who makes the hypervisor, in the words of lscpu: "KVM", "Oracle", "IBM", "pHyp", ..."""
 
 
+class Power(NamedTuple):
+    """How the CPUs save power, and how they are clocked."""
+
+    idle_driver: str | None = None
+    """"intel_idle", "acpi_idle", "none", ..."""
+    max_cstate: int | None = None
+    """The deepest idle state that intel_idle may use; 0 switches it off."""
+    pstate: str | None = None
+    """The mode of intel_pstate: "active", "passive" or "off"."""
+    turbo: bool | None = None
+    """Whether intel_pstate lets CPUs exceed their base frequency."""
+    governors: tuple[str, ...] = ()
+    """The scaling governors in use, sorted: one where all CPUs are governed alike."""
+
+
+class Security(NamedTuple):
+    """What the kernel enforces, and how it can shield virtual machines from their host."""
+
+    selinux: bool | None = None
+    """Whether SELinux enforces; None also where the kernel runs without."""
+    kvm: bool | None = None
+    """Whether KVM is at hand (/dev/kvm)."""
+    tdx: bool | None = None
+    """Intel Trust Domain Extensions, as a host; None where KVM does not say, as of all below."""
+    sev: bool | None = None
+    """AMD Secure Encrypted Virtualization."""
+    sev_es: bool | None = None
+    sev_snp: bool | None = None
+    secure_execution: bool | None = None
+    """IBM Secure Execution, as a host."""
+    capacities: dict[str, int] = {}  # noqa: RUF012 -- the default of a NamedTuple, which nobody changes
+    """What there is of "sgx_epc" (bytes), "tdx", "sev" and "sev_es" (keys and address space ids)."""
+
+
+class UsbDevice(NamedTuple):
+    """A USB device or hub."""
+
+    name: str
+    """By its place: "1-2.1" is behind port 1 of what is at port 2 of bus 1; "usb1" the root hub of bus 1."""
+    vendor: str | None
+    """4 hexadecimal digits."""
+    device: str | None
+    classes: tuple[str, ...]
+    """Its class, 2 hexadecimal digits; of a device that leaves that to its interfaces theirs, ascending."""
+
+
+class Nvdimm(NamedTuple):
+    """A device of the kernel's bus of non-volatile memory: a bus, module, region, namespace or what is made of one."""
+
+    name: str
+    type: str | None
+    """"nd_region", "nd_namespace_io", "nd_dax", ..."""
+    mode: str | None
+    """How a namespace is used: "raw", "sector", "memory" or "dax"."""
+
+
 class BlockDevice(NamedTuple):
     """A block device of the hardware, whole: an NVMe namespace, a disk, persistent memory as a disk."""
 

@@ -22,6 +22,10 @@ from zonewise.machine.model.host import (
     Firmware,
     Kernel,
     MemoryModule,
+    Nvdimm,
+    Power,
+    Security,
+    UsbDevice,
     Virtualization,
 )
 from zonewise.machine.model.network import Nic, Rdma, RdmaDevice
@@ -68,4 +72,12 @@ class Machine(NamedTuple):
     dax_devices: tuple[DaxDevice, ...] = ()
     accelerators: tuple[Accelerator, ...] = ()
     links: tuple[Link, ...] = ()
+    os_release: dict[str, str] | None = None
+    """The distribution, as /etc/os-release names it: "ID": "debian"."""
+    power: Power = Power()
+    security: Security = Security()
+    swap: int | None = None
+    """Bytes of all swap areas in use; 0 where there are none."""
+    nvdimms: tuple[Nvdimm, ...] = ()
+    usb: tuple[UsbDevice, ...] = ()
     problems: tuple[Problem, ...] = ()

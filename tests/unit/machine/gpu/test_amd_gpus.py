@@ -118,7 +118,7 @@ def test_the_topology_fills_what_attributes_lack() -> None:
     """Instruction set, architecture, compute units; identity and memory where the attributes are too old for them."""
     found = Found(amd(ADDRESS), {**CPU_NODE, **node(1)})
     gpu = found.gpus[0]
-    assert (gpu.compute_capability, gpu.architecture, gpu.compute_units) == ("gfx90a", "cdna2", 104)
+    assert (gpu.compute_capability, gpu.architecture, gpu.compute_units, gpu.simds) == ("gfx90a", "cdna2", 104, 416)
     assert (gpu.uuid, gpu.memory, gpu.minor) == ("GPU-e3a8a1a2b3c4d5e6", 68702699520, 128)
     assert (gpu.partitions, gpu.xgmi, gpu.hive, found.problems) == ((), (), None, [])
 
@@ -151,7 +151,7 @@ def test_partitions_are_one_gpu(locations: tuple[int, ...]) -> None:
     for number, location in enumerate(locations):
         tree |= node(number + 1, location_id=location, drm_render_minor=128 + number, simd_count=152)
     (gpu,) = Found(amd(ADDRESS), tree).gpus
-    assert gpu.partitions == tuple(Partition(number, 128 + number, 68702699520, 38) for number in range(3))
+    assert gpu.partitions == tuple(Partition(number, 128 + number, 68702699520, 38, 152) for number in range(3))
     assert (gpu.memory, gpu.compute_units) == (3 * 68702699520, 114)
 
 

@@ -167,3 +167,10 @@ def test_no_link_stops_it(target: str) -> None:
     tree = tree_of("0b4000", "1bcf:001c")
     tree.contents["sys/class/ve/ve0"] = target
     assert [accelerator.kind for accelerator in tree.collect(ONE_ZONE).machine.accelerators] == ["vector"]
+
+
+def test_the_compression_of_power() -> None:
+    """A logical partition whose processors compress has a directory of what that can do, and no PCI function."""
+    files = MemoryFiles([("sys/devices/vio/ibm,compression-v1/nx_gzip_caps/min_compress_len", b"0\n")])
+    found = COLLECTOR.collect(Reader(files), Machine()).accelerators
+    assert found == (Accelerator("nx_gzip", None, None, "compression", None, None, None),)

@@ -148,7 +148,7 @@ def _computing(read: Reader, gpu: Gpu, compute: _Compute, places: dict[int, str]
     """Return a GPU with what the topology for compute says of it."""
     nodes, first, fact = compute.nodes, compute.first, f"gpus.{gpu.address}"
     file = f"{first.path}/properties"
-    for name in ("compute_capability", "architecture", "compute_units", "hive"):
+    for name in ("compute_capability", "architecture", "compute_units", "simds", "hive"):
         read.source(f"{fact}.{name}", file, None, "gfx_target_version, simd_count / simd_per_cu, hive_id of its nodes")
     units = [node.compute_units for node in nodes]
     if gpu.memory is None:
@@ -163,6 +163,7 @@ def _computing(read: Reader, gpu: Gpu, compute: _Compute, places: dict[int, str]
         architecture=_architecture(first.target),
         compute_units=_total(units),
         hive=f"{first.hive:016x}" if first.hive else None,
+        simds=sum(node.simds for node in nodes),
         partitions=_partitions(read, compute, fact),
         xgmi=_peers(read, first, gpu.address or "", places) if first.hive else (),
     )
@@ -183,7 +184,8 @@ def _partitions(read: Reader, compute: _Compute, fact: str) -> tuple[Partition, 
         return ()
     read.source(f"{fact}.partitions", KFD, len(compute.nodes), "its nodes: the same place, the same unique_id")
     return tuple(
-        Partition(number, node.minor, node.memory, node.compute_units) for number, node in enumerate(compute.nodes)
+        Partition(number, node.minor, node.memory, node.compute_units, node.simds)
+        for number, node in enumerate(compute.nodes)
     )
 
 

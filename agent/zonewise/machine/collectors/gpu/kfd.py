@@ -44,6 +44,7 @@ class KfdGpu(NamedTuple):
     memory: int | None
     """Bytes."""
     compute_units: int | None
+    simds: int
     target: str | None
     """The instruction set, "gfx942"."""
     unique_id: int | None
@@ -90,6 +91,7 @@ def _gpu(read: Reader, node: int) -> KfdGpu | None:
         minor=own.get("drm_render_minor") or None,
         memory=_memory(read, path),
         compute_units=own["simd_count"] // per_unit if per_unit else None,
+        simds=own["simd_count"],
         target=_target(own.get("gfx_target_version")),
         unique_id=own.get("unique_id") or None,
         hive=own.get("hive_id") or None,

@@ -50,6 +50,8 @@ def _places(release: str | None) -> tuple[str, ...]:
         f"lib/modules/{release}/config",
         f"usr/lib/kernel/config-{release}",
         f"usr/lib/ostree-boot/config-{release}",
+        f"usr/src/linux-{release}/.config",
+        f"usr/src/linux-headers-{release}/.config",
     )
 
 

@@ -53,6 +53,9 @@ _REGISTRIES = (
 )
 """In order of preference: a function takes its name from the first that has it."""
 
+_NX_GZIP = "sys/devices/vio/ibm,compression-v1/nx_gzip_caps"
+"""Of POWER, whose processors compress: arch/powerpc/platforms/pseries/vas-sysfs.c."""
+
 _INTEL = "8086"
 _KNOWN = {
     # drivers/dma/idxd/registers.h: Data Streaming Accelerator, In-Memory Analytics Accelerator
@@ -134,6 +137,8 @@ def _registered(read: Reader) -> list[_Registered]:
             address = pci_address_of(read, path)
             if address is not None or registry.platform:
                 found.append(_Registered(name, path, address, registry.kind))
+    if read.has(_NX_GZIP):
+        found.append(_Registered("nx_gzip", _NX_GZIP, None, "compression"))
     return found
 
 

@@ -1,0 +1,1 @@
+"""`zonewise agent`: waits for something to change, scans, and publishes what is new."""

@@ -1,0 +1,190 @@
+"""The loop: wait until something changed, look, say what is new to the publishers."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from zonewise.daemon.events import Reason
+from zonewise.daemon.status import Snapshot
+from zonewise.kube.backoff import Backoff
+from zonewise.kubelet.errors import KubeletError
+from zonewise.report.labels import machine_to_labels
+from zonewise.report.nrt import NrtOptions, machine_to_nrt
+from zonewise.usage.account import NotReady, account
+from zonewise.usage.placement import placement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zonewise.daemon.kubelet import Answer, Kubelet
+    from zonewise.daemon.metrics.meters import Meters
+    from zonewise.daemon.status import Status
+    from zonewise.kubelet.model import KubeletReport, Pod
+    from zonewise.machine.discover import Scan
+    from zonewise.machine.model.machine import Machine
+    from zonewise.usage.model import Usage
+
+log = logging.getLogger(__name__)
+
+AGAIN = Backoff(base=0.1, most=5.0)
+"""How soon a kubelet that is down or not ready is asked again: it starts within a second or so, and often a device
+plugin follows. Its socket and files wake us as well; this is for what leaves no trace in a file."""
+
+KUBELET_ONLY = frozenset({Reason.STATE, Reason.PODS, Reason.DEVICES, Reason.SOCKET, Reason.RETRY})
+"""Reasons that say nothing about the machine."""
+ENDING = frozenset({Reason.STOP, Reason.RELOAD})
+
+
+class Events(Protocol):
+    """What wakes the loop."""
+
+    def wait(self, timeout: float | None) -> frozenset[Reason]:
+        """Return why to look again; nothing after the timeout, in seconds."""
+        ...
+
+
+class MachineScanner(Protocol):
+    """What looks at the machine: a zonewise.machine Scanner."""
+
+    def scan(self) -> Scan:
+        """Return what the machine is now."""
+        ...
+
+
+class Sink(Protocol):
+    """Where what was found goes."""
+
+    def offer(self, snapshot: Snapshot) -> None:
+        """Take it, at once; it is published by and by."""
+        ...
+
+
+class Wishes(NamedTuple):
+    """What is asked of the reports."""
+
+    node_name: str
+    options: NrtOptions
+    excluded: Callable[[Pod], bool]
+    interval: float
+    """Seconds after which to look again though nothing is heard."""
+
+
+class Agent:
+    """One node's agent, from a start or a reload to the next."""
+
+    def __init__(
+        self,
+        scanner: MachineScanner,
+        kubelet: Kubelet,
+        sinks: tuple[Sink, ...],
+        wishes: Wishes,
+        status: Status,
+        meters: Meters,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        draw: Callable[[], float] = random.random,
+    ) -> None:
+        self._scanner = scanner
+        self._kubelet = kubelet
+        self._sinks = sinks
+        self._wishes = wishes
+        self._status = status
+        self._meters = meters
+        self._clock = clock
+        self._draw = draw
+        self._scan: Scan | None = None
+        self._labels: dict[str, str] = {}
+        self._failures = 0
+        self._said: tuple[str, ...] = ()
+
+    def run(self, events: Events) -> frozenset[Reason]:
+        """Go round until a reason ends it; return those reasons."""
+        reasons = frozenset({Reason.START})
+        due = self._clock() + self._wishes.interval
+        while not reasons & ENDING:
+            again = self.look(reasons)
+            if not reasons <= KUBELET_ONLY:
+                due = self._clock() + self._wishes.interval
+            left = max(0.0, due - self._clock())
+            reasons = events.wait(left if again is None else min(again, left))
+            if not reasons:
+                reasons = frozenset({Reason.TIMER if self._clock() >= due else Reason.RETRY})
+        return reasons
+
+    def look(self, reasons: frozenset[Reason]) -> float | None:
+        """Look once and offer what is found; return after how many seconds to ask the kubelet again, if at all."""
+        started = self._clock()
+        for reason in reasons:
+            self._meters.wakeups.labels(reason.value).inc()
+        scan = self._scanned(reasons)
+        answer, trouble = self._asked(reasons)
+        usage = self._accounted(scan.machine, answer)
+        if isinstance(usage, NotReady):
+            usage, trouble = None, (usage.reason,)
+        snapshot = self._composed(scan, answer, usage, trouble)
+        self._meters.kubelet_ready.set(usage is not None)
+        self._status.found(snapshot)
+        self._status.beat()
+        for sink in self._sinks:
+            sink.offer(snapshot)
+        self._meters.scan_seconds.observe(self._clock() - started)
+        self._tell(snapshot.problems)
+        return self._pause(usage is not None)
+
+    def _scanned(self, reasons: frozenset[Reason]) -> Scan:
+        if self._scan is None or not reasons <= KUBELET_ONLY:
+            before = self._scan
+            self._scan = self._scanner.scan()
+            if before is None or before.machine is not self._scan.machine:
+                self._labels = machine_to_labels(self._scan.machine)
+        return self._scan
+
+    def _asked(self, reasons: frozenset[Reason]) -> tuple[Answer | None, tuple[str, ...]]:
+        try:
+            answer = self._kubelet.ask(reasons)
+        except KubeletError as error:
+            return None, (f"the kubelet does not tell who holds what: {error}",)
+        return answer, answer.problems
+
+    def _accounted(self, machine: Machine, answer: Answer | None) -> Usage | NotReady | None:
+        if answer is None:
+            return None
+        return account(machine, answer.report, excluded=self._wishes.excluded)
+
+    def _composed(self, scan: Scan, answer: Answer | None, usage: Usage | None, trouble: tuple[str, ...]) -> Snapshot:
+        nrt: dict[str, Any] | None = None
+        config = answer.report.config if answer is not None else None
+        if answer is not None and usage is not None:
+            nrt = self._topology(scan.machine, answer.report, usage)
+            trouble = (*trouble, *usage.problems)
+        return Snapshot(self._wishes.node_name, scan.machine, scan.runs, usage, config, trouble, nrt, self._labels)
+
+    def _topology(self, machine: Machine, report: KubeletReport, usage: Usage) -> dict[str, Any]:
+        return machine_to_nrt(
+            machine,
+            self._wishes.node_name,
+            usage=usage,
+            config=report.config,
+            options=self._wishes.options,
+            placement=placement(machine, report, excluded=self._wishes.excluded),
+        )
+
+    def _pause(self, ready: bool) -> float | None:
+        if ready:
+            self._failures = 0
+            return None
+        self._failures += 1
+        return AGAIN.delay(self._failures - 1, self._draw())
+
+    def _tell(self, problems: tuple[str, ...]) -> None:
+        """Log each problem when it comes and when it has gone, and not every time it is still there."""
+        for problem in problems:
+            if problem not in self._said:
+                log.warning("%s", problem)
+        for problem in self._said:
+            if problem not in problems:
+                log.info("no longer so: %s", problem)
+        self._said = problems

@@ -1,0 +1,48 @@
+"""Gathers what comes in a burst, so that ten files written together cost one scan.
+
+A pod's admission writes its checkpoints within a few milliseconds, and a NIC's virtual functions come by hundreds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise.daemon.events.reasons import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Set
+
+QUIET = 0.003
+"""Seconds without an event after which a burst is over."""
+PATIENCE = 0.02
+"""Seconds from the first event after which a burst is over, whatever comes."""
+
+
+def end_of_burst(first: float, last: float, quiet: float, patience: float) -> float:
+    """Return until when to gather, from the times of the first and the last event so far."""
+    return min(last + quiet, first + patience)
+
+
+def gather(
+    reasons: Set[Reason],
+    more: Callable[[float], Set[Reason]],
+    clock: Callable[[], float],
+    quiet: float = QUIET,
+    patience: float = PATIENCE,
+) -> frozenset[Reason]:
+    """Return the reasons of the whole burst that has just begun.
+
+    `more` waits so many seconds at most, and returns what came, which may be nothing before they are over. A stop is
+    returned at once.
+    """
+    found = set(reasons)
+    first = last = clock()
+    while Reason.STOP not in found:
+        left = end_of_burst(first, last, quiet, patience) - clock()
+        if left <= 0:
+            break
+        came = more(left)
+        if came:
+            found |= came
+            last = clock()
+    return frozenset(found)

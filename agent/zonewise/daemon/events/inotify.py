@@ -1,0 +1,97 @@
+"""The kernel's inotify, which the standard library does not offer: man 7 inotify, include/uapi/linux/inotify.h."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from enum import IntFlag
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_HEADER = struct.Struct("iIII")  # wd, mask, cookie, length of the name with its padding of NULs
+_BUFFER = 64 << 10  # bytes; an event is 16 to 272
+
+
+class Mask(IntFlag):
+    """What to tell of, and what is told."""
+
+    MODIFY = 0x2
+    ATTRIB = 0x4
+    CLOSE_WRITE = 0x8
+    MOVED_FROM = 0x40
+    MOVED_TO = 0x80
+    CREATE = 0x100
+    DELETE = 0x200
+    DELETE_SELF = 0x400
+    MOVE_SELF = 0x800
+    UNMOUNT = 0x2000
+    Q_OVERFLOW = 0x4000
+    IGNORED = 0x8000
+    ONLYDIR = 0x1000000
+    MASK_ADD = 0x20000000
+
+
+class Event(NamedTuple):
+    """One event."""
+
+    watch: int
+    """-1: of no watch, but of the queue itself."""
+    mask: int
+    name: str
+    """In a watched directory; empty: the directory itself."""
+
+
+class Inotify:
+    """One queue of events; each method raises OSError with the kernel's error."""
+
+    def __init__(self) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._descriptor = self._checked(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC), "inotify_init1")
+
+    def fileno(self) -> int:
+        """Return the descriptor, which is readable while there are events."""
+        return self._descriptor
+
+    def add(self, directory: str, mask: int) -> int:
+        """Watch a directory, for this too where it is watched already; return the number of the watch."""
+        wanted = mask | Mask.ONLYDIR | Mask.MASK_ADD
+        path = os.fsencode(directory)
+        return self._checked(self._libc.inotify_add_watch(self._descriptor, path, ctypes.c_uint32(wanted)), directory)
+
+    def remove(self, watch: int) -> None:
+        """Stop watching; a watch that the kernel has removed already is no error."""
+        self._libc.inotify_rm_watch(self._descriptor, watch)
+
+    def read(self) -> list[Event]:
+        """Return the events that are there; none where there are none."""
+        found: list[Event] = []
+        while True:
+            try:
+                buffer = os.read(self._descriptor, _BUFFER)
+            except BlockingIOError:
+                return found
+            found.extend(decode(buffer))
+
+    def close(self) -> None:
+        """Give everything back to the kernel."""
+        os.close(self._descriptor)
+
+    def _checked(self, result: int, what: str) -> int:
+        if result < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), what)
+        return result
+
+
+def decode(buffer: bytes) -> Iterator[Event]:
+    """Yield the events of one read."""
+    position = 0
+    while position < len(buffer):
+        watch, mask, _, length = _HEADER.unpack_from(buffer, position)
+        position += _HEADER.size
+        name = buffer[position : position + length].rstrip(b"\0")
+        position += length
+        yield Event(watch, mask, os.fsdecode(name))

@@ -1,0 +1,1 @@
+"""What Prometheus reads: what the agent does (meters), and what the node is (inventory)."""

@@ -1,0 +1,178 @@
+"""Makes the parts of an agent from its settings, and ends them in order."""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise.daemon.agent import Agent, Wishes
+from zonewise.daemon.events import Reason
+from zonewise.daemon.events.rules import ensure_notify_file, rules
+from zonewise.daemon.events.source import EventSource
+from zonewise.daemon.events.uevents import open_uevents
+from zonewise.daemon.events.wake import Wake
+from zonewise.daemon.events.watches import Watches
+from zonewise.daemon.kubelet import Kubelet
+from zonewise.daemon.pod_labels import PodLabels, excluder
+from zonewise.daemon.serve.pages import Pages
+from zonewise.daemon.serve.server import Server
+from zonewise.daemon.settings import SettingsError
+from zonewise.daemon.sinks import FileSink, PublishingSink, labels_sink, nrt_sink
+from zonewise.kube.client import Client
+from zonewise.kube.config import Config
+from zonewise.kube.errors import ConfigError
+from zonewise.kubelet.config import ConfigError as KubeletConfigError
+from zonewise.kubelet.config_source import open_config
+from zonewise.kubelet.podresources.client import PodResourcesClient
+from zonewise.kubelet.pods.watch import PodsWatch
+from zonewise.kubelet.state import StateReader
+from zonewise.machine.discover import Scanner
+from zonewise.machine.files import DirectoryFiles, RootError
+from zonewise.report.nrt import NrtOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable
+
+    from zonewise.daemon.agent import Sink
+    from zonewise.daemon.events.source import Channel
+    from zonewise.daemon.metrics.meters import Meters
+    from zonewise.daemon.settings import Settings
+    from zonewise.daemon.status import Status
+
+log = logging.getLogger(__name__)
+
+KUBELET_TIMEOUT = 3.0
+"""Seconds for one answer of the kubelet, retries within included: much longer, and a stop would have to wait for it."""
+SILENCES = 3.0
+"""Intervals without a round of the loop after which the agent is not healthy."""
+
+
+class Publishing(NamedTuple):
+    """What publishes what the agent finds."""
+
+    sinks: tuple[Sink, ...]
+    workers: tuple[PublishingSink, ...]
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until all is published; tell whether it was within the time."""
+        end = time.monotonic() + seconds
+        return all(worker.wait(max(0.0, end - time.monotonic())) for worker in self.workers)
+
+
+@contextmanager
+def open_publishing(
+    settings: Settings, client: Client | None, output: str, status: Status, meters: Meters
+) -> Generator[Publishing]:
+    """Make the sinks that the settings ask for; without a client only the file `output`, if any."""
+    with ExitStack() as stack:
+        workers: list[PublishingSink] = []
+        if client is not None and settings.publish_nrt:
+            workers.append(nrt_sink(client, status, meters))
+        if client is not None and settings.publish_labels != "off":
+            workers.append(labels_sink(client, settings, status, meters))
+        for worker in workers:
+            stack.callback(worker.close)
+        status.expect([worker.name for worker in workers])
+        files: list[Sink] = [FileSink(output)] if output else []
+        yield Publishing((*workers, *files), tuple(workers))
+
+
+def open_client(settings: Settings) -> Client:
+    """Return a client of the API server that the settings name. Raises SettingsError."""
+    try:
+        if settings.api_server:
+            return Client(Config.plain(settings.api_server))
+        if settings.kubeconfig:
+            return Client(Config.from_kubeconfig(settings.kubeconfig))
+        return Client(Config.in_cluster())
+    except ConfigError as error:
+        raise SettingsError(f"no API server: {error}; outside of a cluster name it by --kubeconfig or --api-server, "
+                            "or look without writing by --dry-run") from error  # fmt: skip
+
+
+def open_kubelet(settings: Settings, meters: Meters) -> Kubelet:
+    """Return what asks the kubelet. Raises SettingsError."""
+    try:
+        config = open_config(
+            settings.kubelet_config,
+            drop_ins=settings.kubelet_config_drop_ins,
+            ca=settings.kubelet_ca,
+            server_name=settings.node_name,
+        )
+    except KubeletConfigError as error:
+        raise SettingsError(f"kubeletConfig: {error}") from error
+    client = PodResourcesClient(settings.podresources_socket, timeout=KUBELET_TIMEOUT)
+    return Kubelet(client, StateReader(settings.kubelet_dir), config, meters)
+
+
+def make_agent(
+    settings: Settings, kubelet: Kubelet, client: Client | None, publishing: Publishing, status: Status, meters: Meters
+) -> Agent:
+    """Return the loop. Raises SettingsError."""
+    try:
+        # where the root is not "/", it is the host's files as a container sees them, and still the machine we run on
+        scanner = Scanner(DirectoryFiles(settings.root, live=True))
+    except RootError as error:
+        raise SettingsError(str(error)) from error
+    labels = PodLabels(client) if client is not None and settings.exclude.needs_labels() else None
+    options = NrtOptions(settings.exclude.resource_patterns(settings.node_name), settings.fingerprint)
+    wishes = Wishes(settings.node_name, options, excluder(settings.exclude, labels), settings.interval)
+    return Agent(scanner, kubelet, publishing.sinks, wishes, status, meters)
+
+
+@contextmanager
+def open_events(settings: Settings, settings_file: str, channels: Iterable[Channel]) -> Generator[EventSource]:
+    """Hear of everything that should wake the agent, and of what the given channels tell. Raises SettingsError."""
+    with ExitStack() as stack:
+        if settings.notify_file:
+            try:
+                ensure_notify_file(settings.notify_file)
+            except OSError as error:
+                raise SettingsError(f"notifyFile: {settings.notify_file}: {error.strerror}") from error
+        watches = Watches(rules(settings, settings_file))
+        stack.callback(watches.close)
+        wake = Wake()
+        stack.callback(wake.close)
+        heard: list[Channel] = [wake, *channels]
+        uevents = open_uevents()
+        if uevents is not None:
+            stack.callback(uevents.close)
+            heard.append(uevents)
+        pods = PodsWatch(settings.pods_api_socket, lambda _event: wake(Reason.PODS))
+        stack.callback(pods.stop)
+        pods.start()
+        yield EventSource(watches, heard)
+
+
+@contextmanager
+def open_server(settings: Settings, client: Client | None, status: Status, meters: Meters) -> Generator[None]:
+    """Serve health and metrics as long as this lasts, if the settings ask for it. Raises SettingsError."""
+    if not settings.listen:
+        yield
+        return
+    pages = Pages(
+        status, meters.registry, silence_limit=SILENCES * settings.interval, readiness_limit=settings.readiness_limit
+    )
+    access = certificates = None
+    if settings.metrics_auth == "token":
+        from zonewise.daemon.serve.access import Access
+
+        if client is None:
+            raise SettingsError("metricsAuth: token needs an API server to ask")
+        access = Access(client)
+    try:
+        if settings.tls_cert:
+            from zonewise.daemon.serve.tls import Certificates
+
+            certificates = Certificates(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
+        server = Server(settings.listen, pages, access=access, certificates=certificates)
+    except OSError as error:
+        raise SettingsError(f"cannot serve on {settings.listen}: {error}") from error
+    server.start()
+    log.info("serving on port %d", server.port)
+    try:
+        yield
+    finally:
+        server.close()

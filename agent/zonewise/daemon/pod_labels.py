@@ -1,0 +1,78 @@
+"""The labels of pods, for exclusions by label: PodResources does not tell them, the API server does."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Any, Protocol
+
+from zonewise.kube.errors import KubeError, NotFound
+from zonewise.kube.resources import PODS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from zonewise.daemon.exclusions import Exclusions, PodPattern
+    from zonewise.kube.resources import Resource
+    from zonewise.kubelet.model import Pod
+
+log = logging.getLogger(__name__)
+
+KEPT = 300.0
+"""Seconds for which labels are taken as they were: those of a running pod change rarely, and a pod of a StatefulSet
+comes again under its old name with new ones."""
+PATIENCE = 30.0
+"""Seconds after which a pod is asked about again that the API server could not tell of."""
+_MOST = 1024  # pods kept; a node has 110 by default, and 500 where it is pushed
+
+_UNKNOWN: Mapping[str, str] = {}
+
+
+class PodClient(Protocol):
+    """What of a zonewise.kube Client is needed."""
+
+    def get(self, resource: Resource, name: str, *, namespace: str | None = None) -> dict[str, Any]:
+        """Return an object."""
+        ...
+
+
+class PodLabels:
+    """Asks once a pod, and keeps the answer. A pod whose labels nobody tells has none, and so is counted."""
+
+    def __init__(self, client: PodClient, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._client = client
+        self._clock = clock
+        self._kept: dict[tuple[str, str], tuple[float, Mapping[str, str]]] = {}
+
+    def of(self, namespace: str, name: str) -> Mapping[str, str]:
+        """Return the labels of a pod."""
+        kept = self._kept.get((namespace, name))
+        if kept is not None and self._clock() < kept[0]:
+            return kept[1]
+        if len(self._kept) >= _MOST:
+            self._kept.clear()
+        labels, seconds = self._ask(namespace, name)
+        self._kept[namespace, name] = (self._clock() + seconds, labels)
+        return labels
+
+    def _ask(self, namespace: str, name: str) -> tuple[Mapping[str, str], float]:
+        try:
+            return self._client.get(PODS, name, namespace=namespace)["metadata"].get("labels") or {}, KEPT
+        except NotFound:  # a static pod without its mirror, or one that has just gone
+            return _UNKNOWN, PATIENCE
+        except KubeError as error:
+            log.warning("pod %s/%s is counted, since its labels are unknown: %s", namespace, name, error)
+            return _UNKNOWN, PATIENCE
+
+
+def excluder(exclusions: Exclusions, labels: PodLabels | None) -> Callable[[Pod], bool]:
+    """Return the question whether a pod is excluded; labels are asked for only where namespace and name fit."""
+
+    def told(pod: Pod) -> Mapping[str, str]:
+        return labels.of(pod.namespace, pod.name) if labels is not None else _UNKNOWN
+
+    def is_one(pattern: PodPattern, pod: Pod) -> bool:
+        by_name = pattern._replace(labels=()).matches(pod.namespace, pod.name, _UNKNOWN)
+        return by_name and (not pattern.labels or pattern.matches(pod.namespace, pod.name, told(pod)))
+
+    return lambda pod: any(is_one(pattern, pod) for pattern in exclusions.pods)

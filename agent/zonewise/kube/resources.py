@@ -1,0 +1,59 @@
+"""The kinds of objects that zonewise reads and writes, and the paths under which a server keeps them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from urllib.parse import quote
+
+
+class Resource(NamedTuple):
+    """One kind of object."""
+
+    group: str
+    """Empty for the core group."""
+    version: str
+    plural: str
+    """As in paths and in RBAC: "pods"."""
+    kind: str
+    """As in objects: "Pod"."""
+    namespaced: bool
+
+    @property
+    def api_version(self) -> str:
+        """Return the `apiVersion` of its objects."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, name: str = "", namespace: str | None = None, subresource: str = "") -> str:
+        """Return the path of one object, or of all of them in a namespace or in the cluster.
+
+        Raises ValueError where the namespace is missing or out of place, or a name is none: the server would take the
+        path for one of something else. Source of the rules: apiserver pkg/endpoints/request/requestinfo.go and
+        apimachinery pkg/api/validation/path/name.go.
+        """
+        for part in (name, namespace or ""):
+            if part in {".", ".."} or "/" in part or "%" in part:
+                raise ValueError(f"{self.kind}: {part!r} is no name")
+        if namespace and not self.namespaced:
+            raise ValueError(f"a {self.kind} has no namespace, but {namespace!r} is given")
+        if name and self.namespaced and not namespace:
+            raise ValueError(f"{self.kind} {name}: its namespace is not given")
+        parts = ["apis" if self.group else "api", self.api_version]
+        parts += ["namespaces", quote(namespace, safe="")] if namespace else []
+        parts += [self.plural, *(quote(part, safe="") for part in (name, subresource) if part)]
+        return "/" + "/".join(parts)
+
+
+NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
+PODS = Resource("", "v1", "pods", "Pod", namespaced=True)
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True)
+NODE_RESOURCE_TOPOLOGIES = Resource(
+    "topology.node.k8s.io", "v1alpha2", "noderesourcetopologies", "NodeResourceTopology", namespaced=False
+)
+NODE_FEATURES = Resource("nfd.k8s-sigs.io", "v1alpha1", "nodefeatures", "NodeFeature", namespaced=True)
+TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False)
+SUBJECT_ACCESS_REVIEWS = Resource(
+    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
+)
+CUSTOM_RESOURCE_DEFINITIONS = Resource(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
+)

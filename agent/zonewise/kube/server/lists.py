@@ -1,0 +1,107 @@
+"""How the lists and maps of built-in kinds merge: by which keys, or not at all.
+
+A table of the markers in k8s.io/api (listType, listMapKey, patchMergeKey, mapType, structType) for the kinds that are
+served, by the name of the field, since a name means the same list wherever it stands but for the few in `_OF_KIND`.
+Lists that are not named here are atomic: replaced as a whole.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class ListRule(NamedTuple):
+    """How the items of a list are told apart."""
+
+    keys: tuple[str, ...] = ()
+    """Of server-side apply (listMapKey); none: the list is a set of scalars, or atomic."""
+    patch_key: str = ""
+    """Of strategic merge patch (patchMergeKey); "": the list is replaced, or merged as a set where `set` says so."""
+    set: bool = False
+    """Scalars that are merged as a set, by both."""
+
+
+_BY_NAME = ListRule(("name",), "name")
+_BY_TYPE = ListRule(("type",), "type")
+
+_LISTS = {
+    "containers": _BY_NAME,
+    "initContainers": _BY_NAME,
+    "ephemeralContainers": _BY_NAME,
+    "volumes": _BY_NAME,
+    "env": _BY_NAME,
+    "imagePullSecrets": _BY_NAME,
+    "schedulingGates": _BY_NAME,
+    "resourceClaims": _BY_NAME,
+    "claims": ListRule(("name",)),
+    "secrets": _BY_NAME,
+    "resourceClaimStatuses": _BY_NAME,
+    "allocatedResourcesStatus": _BY_NAME,
+    "ports": ListRule(("containerPort", "protocol"), "containerPort"),
+    "volumeMounts": ListRule(("mountPath",), "mountPath"),
+    "volumeDevices": ListRule(("devicePath",), "devicePath"),
+    "hostAliases": ListRule(("ip",), "ip"),
+    "podIPs": ListRule(("ip",), "ip"),
+    "hostIPs": ListRule((), "ip"),
+    "topologySpreadConstraints": ListRule(("topologyKey", "whenUnsatisfiable"), "topologyKey"),
+    "conditions": _BY_TYPE,
+    "addresses": _BY_TYPE,
+    "ownerReferences": ListRule(("uid",), "uid"),
+    "finalizers": ListRule(set=True),
+    "podCIDRs": ListRule(set=True),
+}
+
+_OF_KIND = {
+    ("Service", "ports"): ListRule(("port", "protocol"), "port"),
+    ("Job", "conditions"): ListRule((), "type"),
+}
+
+_ATOMIC = frozenset(
+    {
+        "configMapKeyRef",
+        "fieldRef",
+        "involvedObject",
+        "claimRef",
+        "nodeSelector",
+        "nodeSelectorTerms",
+        "resourceFieldRef",
+        "secretKeyRef",
+        "selector",
+        "labelSelector",
+        "namespaceSelector",
+        "source",
+    }
+)
+
+_MAPS = frozenset(
+    {
+        "annotations",
+        "allocatable",
+        "allocatedResources",
+        "binaryData",
+        "capacity",
+        "data",
+        "labels",
+        "limits",
+        "overhead",
+        "requests",
+        "stringData",
+    }
+)
+
+_ATOMIC_LIST = ListRule()
+
+
+def list_rule(kind: str, field: str) -> ListRule:
+    """Return how a list field of a built-in kind merges."""
+    return _OF_KIND.get((kind, field)) or _LISTS.get(field, _ATOMIC_LIST)
+
+
+def is_atomic(field: str) -> bool:
+    """Tell whether a field that is an object has one owner for all of it."""
+    return field in _ATOMIC
+
+
+def is_map(field: str) -> bool:
+    """Tell whether the keys of a field that is an object are free, rather than declared."""
+    return field in _MAPS

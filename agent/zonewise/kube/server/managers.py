@@ -1,0 +1,196 @@
+"""Field management: who owns which field, what an apply changes, and with whom it conflicts.
+
+The algorithm is that of sigs.k8s.io/structured-merge-diff (merge/update.go) under
+k8s.io/apimachinery/pkg/util/managedfields/internal.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise.kube.server.fields import (
+    NONE,
+    Changes,
+    Fields,
+    Path,
+    ShapeError,
+    below,
+    compare,
+    fields_of,
+    from_tree,
+    merge,
+    to_tree,
+    told,
+    with_declared,
+    without,
+)
+from zonewise.kube.server.refusals import apply_conflict
+from zonewise.kube.server.values import list_in
+
+if TYPE_CHECKING:
+    from zonewise.kube.server.shapes import Shape
+    from zonewise.kube.server.values import Object
+
+
+_NEVER_OWNED: tuple[Path, ...] = (
+    ("f:apiVersion",),
+    ("f:kind",),
+    ("f:metadata", "f:name"),
+    ("f:metadata", "f:namespace"),
+    ("f:metadata", "f:creationTimestamp"),
+    ("f:metadata", "f:selfLink"),
+    ("f:metadata", "f:uid"),
+    ("f:metadata", "f:clusterName"),
+    ("f:metadata", "f:generation"),
+    ("f:metadata", "f:managedFields"),
+    ("f:metadata", "f:resourceVersion"),
+    ("f:metadata", "f:deletionTimestamp"),
+    ("f:metadata", "f:deletionGracePeriodSeconds"),
+)
+"""stripmeta.go; the deletion's fields are set by the server after it counted owners."""
+
+
+class Manager(NamedTuple):
+    """Who writes, and how."""
+
+    name: str
+    operation: str
+    """Apply or Update."""
+    api_version: str
+    subresource: str = ""
+
+
+class Owned(NamedTuple):
+    """What a manager owns, and since when."""
+
+    fields: Fields
+    time: str
+
+
+Owners = dict[Manager, Owned]
+
+
+def owners_of(obj: Object) -> Owners:
+    """Return who owns what of an object."""
+    found: Owners = {}
+    for entry in list_in(obj["metadata"], "managedFields"):
+        if entry.get("manager"):
+            who = Manager(entry["manager"], entry["operation"], entry["apiVersion"], entry.get("subresource", ""))
+            found[who] = Owned(from_tree(entry["fieldsV1"]), entry["time"])
+    return found
+
+
+def written(owners: Owners) -> list[Object]:
+    """Return managedFields: those who apply first, then by time and name."""
+    order = sorted(owners, key=lambda who: (who.operation, owners[who].time, who.name, who.subresource))
+    return [_entry(who, owners[who]) for who in order]
+
+
+def _entry(who: Manager, owned: Owned) -> Object:
+    entry: Object = {
+        "manager": who.name,
+        "operation": who.operation,
+        "apiVersion": who.api_version,
+        "time": owned.time,
+        "fieldsType": "FieldsV1",
+        "fieldsV1": to_tree(owned.fields),
+    }
+    return {**entry, "subresource": who.subresource} if who.subresource else entry
+
+
+def after_update(
+    old: Object, new: Object, shape: Shape, who: Manager, now: str, foreign: tuple[Path, ...]
+) -> list[Object]:
+    """Return managedFields after a write that is no apply: the writer takes what it changed.
+
+    `old` is empty at creation. `foreign` are the fields that this write cannot change, such as the status.
+    """
+    owners = owners_of(old) if old else {}
+    try:
+        changes = _owned_changes(old, new, shape, foreign)
+    except ShapeError:  # an object with an item twice: lists of built-in kinds allow what apply cannot name
+        return written(owners)
+    added = {path for path in changes.added if not shape.is_always_there(path[-1][2:])}
+    touched = changes.modified | added
+    owners = _taken(owners, who, touched, changes.removed)
+    before = owners.get(who, Owned(NONE, now))
+    fields = (before.fields - changes.removed) | touched
+    owners[who] = Owned(fields, before.time if fields == before.fields else now)
+    return written({one: owned for one, owned in owners.items() if owned.fields})
+
+
+def apply(
+    live: Object, applied: Object, shape: Shape, who: Manager, now: str, foreign: tuple[Path, ...], *, force: bool
+) -> tuple[Object, list[Object]]:
+    """Return the object after a server-side apply, and its managedFields.
+
+    Raises Refusal, 409, where others own fields that would change and force is not given, and ShapeError.
+    """
+    owners = owners_of(live) if live else {}
+    base = _without_managed(live)
+    fields = _ownable(fields_of(applied, shape), foreign)
+    last = owners.get(who, Owned(NONE, now))
+    owners[who] = Owned(fields, last.time if last.fields == fields else now)
+    merged = merge(base, applied, shape) if base else applied
+    if last.fields:
+        merged = _pruned(merged, owners, last.fields, shape)
+    changes = _owned_changes(base, merged, shape, foreign)
+    touched = changes.added | changes.modified
+    if not force:
+        _refuse_conflicts(owners, who, touched)
+    owners = _taken(owners, who, touched, changes.removed)
+    return merged, written({one: owned for one, owned in owners.items() if owned.fields})
+
+
+def _owned_changes(old: Object, new: Object, shape: Shape, foreign: tuple[Path, ...]) -> Changes:
+    found = compare(_without_managed(old), _without_managed(new), shape)
+    return Changes(*(_ownable(fields, foreign) for fields in found))
+
+
+def _without_managed(obj: Object) -> Object:
+    if "managedFields" not in obj.get("metadata", {}):
+        return obj
+    metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
+    return {**obj, "metadata": metadata}
+
+
+def _ownable(fields: Fields, foreign: tuple[Path, ...]) -> Fields:
+    kept = fields - below(fields, (*_NEVER_OWNED, *foreign))
+    return kept - {(), ("f:metadata",)}
+
+
+def _taken(owners: Owners, who: Manager, touched: Fields, removed: Fields) -> Owners:
+    """Return the owners after the writer took what it changed from all others."""
+    gone = touched | removed
+    return {one: owned if one == who else owned._replace(fields=owned.fields - gone) for one, owned in owners.items()}
+
+
+def _refuse_conflicts(owners: Owners, who: Manager, touched: Fields) -> None:
+    found: list[tuple[str, str]] = []
+    for one in sorted(owners, key=lambda one: one.name):
+        if one != who:
+            found.extend((_named(one, owners[one]), told(path)) for path in sorted(owners[one].fields & touched))
+    if found:
+        raise apply_conflict(found)
+
+
+def _named(who: Manager, owned: Owned) -> str:
+    """Return a manager as conflicts name it (conflict.go, printManager)."""
+    told_as = f'"{who.name}"'
+    if who.subresource:
+        told_as += f' with subresource "{who.subresource}"'
+    if who.operation == "Update":
+        told_as += f" using {who.api_version} at {owned.time}" if owned.time else f" using {who.api_version}"
+    return told_as
+
+
+def _pruned(merged: Object, owners: Owners, last: Fields, shape: Shape) -> Object:
+    """Return the object without what its applier applied last time, not this time, and nobody else owns."""
+    last = with_declared(last, shape)
+    present = with_declared(fields_of(merged, shape), shape)
+    pruned = without(merged, last, shape)
+    left = with_declared(fields_of(pruned, shape), shape)
+    managed = with_declared(frozenset[Path]().union(*(owned.fields for owned in owners.values())), shape)
+    pruned = without(merged, present - (left | managed), shape)
+    left = with_declared(fields_of(pruned, shape), shape)
+    return without(merged, (present - left) & last, shape)

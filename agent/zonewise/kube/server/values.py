@@ -1,0 +1,28 @@
+"""JSON values as Python has them; what is in them is found out by looking."""
+
+from typing import Any, TypeGuard
+
+Value = Any
+"""Any JSON value."""
+Object = dict[str, Any]
+"""A JSON object: a resource, or a part of one."""
+
+
+def is_object(value: Value) -> TypeGuard[Object]:
+    """Tell whether a value is a JSON object."""
+    return isinstance(value, dict)
+
+
+def is_list(value: Value) -> TypeGuard[list[Value]]:
+    """Tell whether a value is a JSON array."""
+    return isinstance(value, list)
+
+
+def object_in(obj: Object, name: str) -> Object:
+    """Return an object inside of an object; an empty one where it is absent or null."""
+    return obj.get(name) or {}
+
+
+def list_in(obj: Object, name: str) -> list[Value]:
+    """Return a list inside of an object; an empty one where it is absent or null."""
+    return obj.get(name) or []

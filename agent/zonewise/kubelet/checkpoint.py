@@ -1,0 +1,123 @@
+"""Checkpoints of the kubelet, read tolerantly: an entry that makes no sense costs itself, and is named.
+
+The checksums inside are not compared, but for that of dra_manager_state: the others hash the Go runtime's picture of a
+struct that differs between releases (pkg/kubelet/checkpointmanager/checksum), and the kubelet replaces files whole
+(temporary file, fsync, rename: pkg/kubelet/util/store/filestore.go), so that there are no halves of one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
+
+import msgspec
+
+from zonewise.topology.cpuset import CpuSet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+UNKNOWN_POD = ""
+"""In place of a pod's UID, where a checkpoint of old does not tell it."""
+
+WHOLE_POD = ""
+"""In place of a container's name, where something is held by a pod as a whole."""
+
+T = TypeVar("T")
+_ZONE = re.compile(r"-?[0-9]{1,9}", re.ASCII)
+_MAX_ZONE = 1 << 16  # MAX_NUMNODES of no kernel exceeds 1024 (CONFIG_NODES_SHIFT)
+
+
+class Parsed(NamedTuple, Generic[T]):
+    """What a file says, and what of it makes no sense."""
+
+    value: T | None
+    """None: nothing can be told from it."""
+    problems: tuple[str, ...] = ()
+    """Sentences that name file, field and value."""
+
+
+class Checkpoint:
+    """The fields of one file, and what is wrong with them; null is as good as absent, as in Go."""
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+        self._problems: list[str] = []
+
+    def parsed(self, value: T | None) -> Parsed[T]:
+        """Return the end of a reading."""
+        return Parsed(value, tuple(self._problems))
+
+    def problem(self, field: str, value: object, reason: str) -> None:
+        """Record that a field's value makes no sense."""
+        self._problems.append(f"{self._place}: {field}: {repr(value)[:80]} {reason}")
+
+    def document(self, content: bytes | str) -> Mapping[str, Any]:
+        """Return the fields of a JSON object; none, with a problem, where it is not one."""
+        try:
+            found: object = msgspec.json.decode(content)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            what = f"is no JSON: {error}" if content else "is empty"
+            self._problems.append(f"{self._place}: {what}")
+            return {}
+        if isinstance(found, dict):
+            return cast("dict[str, Any]", found)
+        self._problems.append(f"{self._place}: {repr(found)[:80]} is no object of JSON")
+        return {}
+
+    def entries(self, field: str, value: object) -> Iterator[tuple[str, Any]]:
+        """Yield the entries of an object."""
+        if isinstance(value, Mapping):
+            yield from cast("Mapping[str, Any]", value).items()
+        elif value is not None:
+            self.problem(field, value, "is no object of JSON")
+
+    def items(self, field: str, value: object) -> Iterator[tuple[str, Any]]:
+        """Yield the items of a list, each with the name of its place in it."""
+        if isinstance(value, list):
+            yield from ((f"{field}[{number}]", item) for number, item in enumerate(cast("list[Any]", value)))
+        elif value is not None:
+            self.problem(field, value, "is no list")
+
+    def text(self, field: str, value: object) -> str | None:
+        """Return a text that is not empty."""
+        if isinstance(value, str) and value:
+            return value
+        self.problem(field, value, "is no name")
+        return None
+
+    def texts(self, field: str, value: object) -> tuple[str, ...]:
+        """Return the distinct texts of a list, sorted."""
+        found = (self.text(place, item) for place, item in self.items(field, value))
+        return tuple(sorted({text for text in found if text is not None}))
+
+    def number(self, field: str, value: object) -> int | None:
+        """Return a number that is not negative."""
+        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+            return value
+        self.problem(field, value, "is no whole number")
+        return None
+
+    def zone(self, field: str, value: object, least: int = 0) -> int | None:
+        """Return the number of a NUMA node, which is a text where it is the key of an object."""
+        number = int(value) if isinstance(value, str) and _ZONE.fullmatch(value) else value
+        if isinstance(number, int) and not isinstance(number, bool) and least <= number < _MAX_ZONE:
+            return number
+        self.problem(field, value, "is no NUMA node")
+        return None
+
+    def zones(self, field: str, value: object) -> tuple[int, ...]:
+        """Return the distinct NUMA nodes of a list, ascending."""
+        found = (self.zone(place, item) for place, item in self.items(field, value))
+        return tuple(sorted({zone for zone in found if zone is not None}))
+
+    def cpus(self, field: str, value: object) -> CpuSet | None:
+        """Return a CPU set."""
+        try:
+            if isinstance(value, str):
+                return CpuSet.parse_list(value)
+        except ValueError:
+            pass
+        self.problem(field, value, "is no CPU list")
+        return None

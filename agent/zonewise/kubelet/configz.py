@@ -1,0 +1,142 @@
+"""The kubelet's configuration as it is in force, flags included, from its own server: GET /configz.
+
+The answer is {"kubeletconfig": {...}} (component-base/configz, cmd/kubelet/app/server.go setConfigz()). The kubelet is
+verified always: whoever answered otherwise would be handed the bearer token of our ServiceAccount.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, NamedTuple, cast
+from urllib.parse import urlsplit
+
+import msgspec
+import urllib3
+from urllib3.exceptions import HTTPError, SSLError
+
+from zonewise.kubelet.config import ConfigError
+
+SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+TIMEOUT = 2.0
+"""Seconds, for connecting and for each read; the kubelet is on this machine."""
+
+_ANSWER_LIMIT = 4 << 20  # bytes; an answer is about 5 KB
+_PORT = 10250
+
+_UNVERIFIED = (
+    "let the kubelet have a certificate of the cluster's CA (serverTLSBootstrap: true in its configuration, and its "
+    "certificate requests approved), or name the CA that signed its own (kubeletCa; a kubelet that signed for itself "
+    "has both in pki/kubelet.crt), or give its configuration file (kubeletConfig)"
+)
+_REFUSALS: dict[int, str] = {
+    HTTPStatus.UNAUTHORIZED: "it does not take our token: it must run with authentication.webhook.enabled",
+    HTTPStatus.FORBIDDEN: 'our ServiceAccount needs the verb "get" on nodes/configz, or nodes/proxy before 1.36',
+    HTTPStatus.NOT_FOUND: "it serves no /configz: it runs with enableDebuggingHandlers: false",
+}
+
+
+class _Answer(NamedTuple):
+    status: int
+    reason: str
+    body: bytes
+
+
+class Configz:
+    """The configuration behind one URL, https only.
+
+    `ca` and `token` are files, read at each fetch, since both are renewed; an empty `token` sends none. `server_name`
+    is the name of the node, which the kubelet's certificate may have in place of the URL's host: one that the cluster
+    signed names its addresses, one that the kubelet signed itself only the node (cmd/kubelet/app/server.go
+    InitializeTLS()).
+    """
+
+    def __init__(self, url: str, ca: str, token: str = "", server_name: str = "") -> None:
+        """Raise ConfigError for a URL that cannot be used."""
+        self.origin = url
+        parts = urlsplit(url)
+        if parts.scheme != "https" or not parts.hostname:
+            raise ConfigError(f"{url}: must be an https URL: our token goes to nobody who is not verified")
+        self._host, self._port, self._path = parts.hostname, parts.port or _PORT, parts.path or "/configz"
+        self._ca = ca
+        self._token = token
+        self._server_name = server_name
+
+    def signature(self) -> object | None:
+        """Return None: only reading tells whether the configuration changed."""
+        return None
+
+    def read(self) -> Mapping[str, object]:
+        """Fetch the document. Raises ConfigError, which says what to do where the kubelet or we are not trusted."""
+        try:
+            answer = self._answer()
+        except SSLError as error:
+            raise ConfigError(f"{self.origin}: the kubelet is not verified: {_cause(error)}; {_UNVERIFIED}") from error
+        except HTTPError as error:
+            raise ConfigError(f"{self.origin}: no answer: {_cause(error)}") from error
+        if answer.status != HTTPStatus.OK:
+            said = _REFUSALS.get(answer.status, answer.reason)
+            raise ConfigError(f"{self.origin}: HTTP status {answer.status}: {said}")
+        return _document(answer.body, self.origin)
+
+    def _answer(self) -> _Answer:
+        """Return the answer of the first verification that succeeds; the token is sent after it, never before."""
+        try:
+            return self._fetch(None)
+        except SSLError:
+            if not self._server_name:
+                raise
+            return self._fetch(self._server_name)
+
+    def _fetch(self, name: str | None) -> _Answer:
+        headers = {"Accept": "application/json", "User-Agent": "zonewise"}
+        if self._token:
+            headers["Authorization"] = f"Bearer {_text(self._token).strip()}"
+        with urllib3.HTTPSConnectionPool(
+            self._host,
+            self._port,
+            timeout=TIMEOUT,
+            retries=False,
+            ssl_context=_context(self._ca),
+            server_hostname=name,
+            assert_hostname=name,
+        ) as pool:
+            response = pool.request("GET", self._path, headers=headers, redirect=False, preload_content=False)
+            return _Answer(response.status, response.reason or "", response.read(_ANSWER_LIMIT + 1))
+
+
+def _context(ca: str) -> ssl.SSLContext:
+    """Return a context that verifies against the certificates of one file alone."""
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"{ca}: no CA certificates can be read: {error.strerror or error}") from error
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read()
+    except (OSError, UnicodeError) as error:
+        raise ConfigError(f"{path}: no token can be read: {error}") from error
+
+
+def _document(body: bytes, place: str) -> Mapping[str, object]:
+    if len(body) > _ANSWER_LIMIT:
+        raise ConfigError(f"{place}: the answer is larger than {_ANSWER_LIMIT >> 20} MiB")
+    try:
+        found: Any = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ConfigError(f"{place}: the answer is no JSON: {error}") from error
+    inner = cast("Mapping[str, object]", found).get("kubeletconfig") if isinstance(found, Mapping) else None
+    if not isinstance(inner, Mapping):
+        raise ConfigError(f"{place}: kubeletconfig: is missing in the answer")
+    return cast("Mapping[str, object]", inner)
+
+
+def _cause(error: BaseException) -> str:
+    """Return the innermost reason of urllib3's wrappers, in one line."""
+    while (inner := error.__cause__ or error.__context__) is not None:
+        error = inner
+    return " ".join(str(error).split())

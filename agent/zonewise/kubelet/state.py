@@ -1,0 +1,89 @@
+"""The kubelet's state files together: each read at most once, and not at all while it is as it was."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+from zonewise.kubelet import files
+from zonewise.kubelet.checkpoint import Parsed
+from zonewise.kubelet.model import StateFiles
+from zonewise.kubelet.state_cpu import parse_cpu_state
+from zonewise.kubelet.state_devices import parse_devices
+from zonewise.kubelet.state_dra import parse_dra
+from zonewise.kubelet.state_memory import parse_memory_state
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zonewise.kubelet.files import Signature
+
+CPU_STATE = "cpu_manager_state"
+MEMORY_STATE = "memory_manager_state"
+DRA_STATE = "dra_manager_state"
+DEVICE_PLUGINS = "device-plugins"
+DEVICE_CHECKPOINT = "kubelet_internal_checkpoint"
+
+T = TypeVar("T")
+
+
+class State(NamedTuple):
+    """What the files say, and what of them makes no sense or cannot be read."""
+
+    files: StateFiles
+    problems: tuple[str, ...]
+    """Sentences that name file, field and value."""
+
+
+def read_state(directory: str) -> State:
+    """Read the state files of a kubelet with this root directory; see StateReader."""
+    return StateReader(directory).read()
+
+
+class StateReader:
+    """Reads the state files of one kubelet again and again.
+
+    A file that is absent is None without a problem: managers that are off write none. One that is out of reach, empty
+    or damaged is None with a problem; an entry that is damaged costs only itself.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self._cpu = _File(os.path.join(directory, CPU_STATE), parse_cpu_state)
+        self._memory = _File(os.path.join(directory, MEMORY_STATE), parse_memory_state)
+        self._devices = _File(os.path.join(directory, DEVICE_PLUGINS, DEVICE_CHECKPOINT), parse_devices)
+        self._claims = _File(os.path.join(directory, DRA_STATE), parse_dra)
+
+    def read(self) -> State:
+        """Return what the files say now; a file that did not change gives the very same value again."""
+        cpu, memory, devices, claims = (
+            self._cpu.read(),
+            self._memory.read(),
+            self._devices.read(),
+            self._claims.read(),
+        )
+        made = StateFiles(cpu.value, memory.value, devices.value, claims.value)
+        return State(made, (*cpu.problems, *memory.problems, *devices.problems, *claims.problems))
+
+
+class _File(Generic[T]):
+    """One file, and what it said when it was last read."""
+
+    def __init__(self, path: str, parse: Callable[[bytes, str], Parsed[T]]) -> None:
+        self._path = path
+        self._parse = parse
+        self._signature: Signature | None = None
+        self._parsed: Parsed[T] = Parsed(None)
+
+    def read(self) -> Parsed[T]:
+        if self._signature is not None and files.signature(self._path) == self._signature:
+            return self._parsed
+        self._signature = None
+        try:
+            content, self._signature = files.read(self._path)
+        except FileNotFoundError:
+            self._parsed = Parsed(None)
+        except OSError as error:
+            self._parsed = Parsed(None, (f"{self._path}: cannot be read: {error.strerror}",))
+        else:
+            self._parsed = self._parse(content, self._path)
+        return self._parsed

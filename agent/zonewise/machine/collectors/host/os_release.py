@@ -1,0 +1,61 @@
+"""Which distribution the machine runs: os-release(5)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from zonewise.machine.collector import Collector, NoData
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from zonewise.machine.collector import Peek
+    from zonewise.machine.model.machine import Machine
+    from zonewise.machine.reader import Reader
+
+PLACES = ("etc/os-release", "usr/lib/os-release")
+"""The second is what the first leads to, where that is a link out of what was mounted or captured."""
+
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)")
+_ESCAPED = re.compile(r"\\(.)")
+_MOST_FIELDS = 64  # distributions have about 15
+
+
+def _collect(read: Reader, machine: Machine) -> Machine:
+    for path in PLACES:
+        content = read.raw(path)
+        if content is None:
+            continue
+        fields = _fields(content.decode("utf-8", "backslashreplace"))
+        if fields:
+            if not content.endswith(b"\n"):
+                read.problem(path, "is cut short: it has no line end", "what is there")
+            read.source("os_release", path, len(fields), "the assignments in the file, without their quotes")
+            return machine._replace(os_release=fields)
+        read.problem(path, "assigns nothing", "what else names the distribution")
+    raise NoData("no os-release")
+
+
+def _fields(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for line in text.splitlines()[: 4 * _MOST_FIELDS]:
+        assignment = _ASSIGNMENT.fullmatch(line.strip())
+        if assignment and assignment[2].isprintable() and len(found) < _MOST_FIELDS:
+            found[assignment[1]] = _unquoted(assignment[2])
+    return found
+
+
+def _unquoted(value: str) -> str:
+    """Return what a shell makes of a value: os-release(5) allows quotes of both kinds, and no substitution."""
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
+        return value[1:-1] if value[0] == "'" else _ESCAPED.sub(r"\1", value[1:-1])
+    return value
+
+
+def _volatile(peek: Peek) -> Hashable:
+    """Notice an update of the distribution."""
+    return peek.content(PLACES[0])
+
+
+COLLECTOR = Collector("os_release", gives=("os_release",), needs=(), collect=_collect, volatile=_volatile)

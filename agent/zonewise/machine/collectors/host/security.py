@@ -1,0 +1,98 @@
+"""What the kernel enforces (SELinux), and how it can shield virtual machines: TDX, SEV, Secure Execution.
+
+The parameters of the KVM modules say what is switched on, not only what the processor could do
+(arch/x86/kvm/vmx/tdx.c, arch/x86/kvm/svm/sev.c), and the cgroup controller `misc` how much of it there is
+(kernel/cgroup/misc.c).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise.machine.collector import Collector
+from zonewise.machine.model.host import Security
+from zonewise.machine.reader import parse_integer
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from zonewise.machine.collector import Peek
+    from zonewise.machine.model.machine import Machine
+    from zonewise.machine.reader import Reader
+
+SELINUX = "sys/fs/selinux"
+KVM = "sys/devices/virtual/misc/kvm"
+SECURE_EXECUTION = "sys/firmware/uv/prot_virt_host"
+CAPACITIES = ("sys/fs/cgroup/misc.capacity", "sys/fs/cgroup/misc/misc.capacity")
+"""Of cgroup v2, and of v1."""
+
+_PARAMETERS = {
+    "tdx": "sys/module/kvm_intel/parameters/tdx",
+    "sev": "sys/module/kvm_amd/parameters/sev",
+    "sev_es": "sys/module/kvm_amd/parameters/sev_es",
+    "sev_snp": "sys/module/kvm_amd/parameters/sev_snp",
+}
+_SWITCHES = {"Y": True, "1": True, "N": False, "0": False}  # include/linux/moduleparam.h, param_get_bool()
+
+
+def _collect(read: Reader, machine: Machine) -> Machine:
+    parameters = {field: _switch(read, path, field) for field, path in _PARAMETERS.items()}
+    return machine._replace(
+        security=Security(
+            selinux=_switch(read, f"{SELINUX}/enforce", "selinux"),
+            kvm=_has_kvm(read),
+            secure_execution=_switch(read, SECURE_EXECUTION, "secure_execution"),
+            capacities=_capacities(read),
+            **parameters,
+        )
+    )
+
+
+def _switch(read: Reader, path: str, field: str) -> bool | None:
+    content = read.raw(path)
+    if content is None:
+        return None
+    # selinuxfs ends no line (security/selinux/selinuxfs.c, sel_read_enforce())
+    text = content.decode("ascii", "backslashreplace").strip("\0\n ")
+    read.source(f"security.{field}", path, text, "Y or 1 is on")
+    if text not in _SWITCHES:
+        read.problem(path, f"says {text[:60]!r}, neither on nor off", f"security.{field} is unknown")
+    return _SWITCHES.get(text)
+
+
+def _has_kvm(read: Reader) -> bool | None:
+    """Tell whether there is KVM's device; None where not even the directory of such devices is to be seen."""
+    devices = read.names(KVM.rpartition("/")[0])
+    read.source("security.kvm", KVM, "kvm" in devices, "whether the device exists")
+    return "kvm" in devices if devices else None
+
+
+def _capacities(read: Reader) -> dict[str, int]:
+    for path in CAPACITIES:
+        content = read.raw(path)
+        if content is None:
+            continue
+        lines = content.decode("ascii", "backslashreplace").splitlines()
+        found = dict(pair for line in lines if (pair := _capacity(line)))
+        if len(found) < len(lines):
+            read.problem(path, f"names a capacity in {len(found)} of its {len(lines)} lines only", "those")
+        read.source("security.capacities", path, len(found), "a name and a number in each line")
+        return dict(sorted(found.items()))
+    return {}
+
+
+def _capacity(line: str) -> tuple[str, int] | None:
+    name, _, number = line.partition(" ")
+    try:
+        capacity = parse_integer(number)
+    except ValueError:
+        return None
+    return (name, capacity) if name.isidentifier() and capacity >= 0 else None
+
+
+def _volatile(peek: Peek) -> Hashable:
+    """SELinux is switched at any time; the rest comes and goes with modules."""
+    return peek.content(f"{SELINUX}/enforce")
+
+
+COLLECTOR = Collector("security", gives=("security",), needs=("kernel",), collect=_collect, volatile=_volatile)

@@ -1,0 +1,203 @@
+"""The NodeFeature object, by which Node Feature Discovery's master learns what to label and what rules may match.
+
+The master takes every object that bears the label with the node's name, and merges them by the names of objects
+(pkg/nfd-master/nfd-master.go): ours does not have the name of nfd-worker's, which is the node's, so that both may run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import msgspec
+
+from zonewise.kube.client import PatchKind
+from zonewise.kube.errors import Forbidden, NotFound
+from zonewise.kube.resources import NODE_FEATURES, NODES, PODS
+from zonewise.publish.diff import json_patch
+from zonewise.publish.nrt import FIELD_MANAGER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from zonewise.kube.resources import Resource
+    from zonewise.report.node_feature import Features
+
+log = logging.getLogger(__name__)
+
+NODE_NAME = "nfd.node.kubernetes.io/node-name"
+
+_MOST_NAME = 253  # characters of an object's name (RFC 1123 subdomain)
+
+Object = dict[str, Any]
+
+
+class FeatureClient(Protocol):
+    """What of a zonewise.kube Client is needed."""
+
+    def get(self, resource: Resource, name: str, *, namespace: str | None = None) -> Object:
+        """Return an object."""
+        ...
+
+    def create(self, resource: Resource, obj: Object, *, namespace: str | None = None) -> Object:
+        """Create an object."""
+        ...
+
+    def patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Object | Sequence[Object],
+        *,
+        kind: PatchKind,
+        namespace: str | None = None,
+        field_manager: str = "",
+    ) -> Object:
+        """Patch an object."""
+        ...
+
+    def delete(self, resource: Resource, name: str, *, namespace: str | None = None) -> None:
+        """Delete an object."""
+        ...
+
+
+class Place(NamedTuple):
+    """Whom labels are for, and where the object goes."""
+
+    node: str
+    namespace: str = ""
+    """Of the object; none where the agent runs outside of the cluster."""
+    pod: str = ""
+    """The agent's own, in that namespace."""
+
+
+def object_name(node: str) -> str:
+    """Return the name of a node's object."""
+    name = f"zonewise-{node}"
+    return name if len(name) <= _MOST_NAME else f"zonewise-{hashlib.sha256(node.encode()).hexdigest()}"
+
+
+def node_feature(place: Place, owners: list[Object], labels: Mapping[str, str], features: Features) -> Object:
+    """Return the object; the same features give the same bytes."""
+    attributes = {**features.attributes, "system.name": {"nodename": place.node}}
+    return {
+        "apiVersion": NODE_FEATURES.api_version,
+        "kind": NODE_FEATURES.kind,
+        "metadata": {
+            "name": object_name(place.node),
+            "namespace": place.namespace,
+            "labels": {NODE_NAME: place.node},
+            "ownerReferences": owners,
+        },
+        "spec": {
+            "features": {
+                "flags": {name: {"elements": {key: {} for key in keys}} for name, keys in features.flags.items()},
+                "attributes": {name: {"elements": values} for name, values in sorted(attributes.items())},
+                "instances": {
+                    name: {"elements": [{"attributes": one} for one in found]}
+                    for name, found in features.instances.items()
+                },
+            },
+            "labels": dict(labels),
+        },
+    }
+
+
+def owners_of(pod: Mapping[str, Any]) -> list[Object]:
+    """Return references to a pod and to the DaemonSet that made it.
+
+    The garbage collector removes an object when all of its owners are gone, so that labels outlive the restart of the
+    pod and not the removal of the DaemonSet (nfd-worker -owner-refs=pod,ds).
+    """
+    metadata = pod["metadata"]
+    made_by = [
+        {key: owner[key] for key in ("apiVersion", "kind", "name", "uid")}
+        for owner in metadata.get("ownerReferences") or ()
+        if owner.get("kind") == "DaemonSet"
+    ]
+    return [{"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"]}, *made_by]
+
+
+def changes(there: Object, wanted: Object) -> list[Object]:
+    """Return the JSON patch that makes one that is there say what we want; empty where it does.
+
+    Labels and annotations that others have added stay. It begins with a test of the resource version, which the server
+    answers with Invalid where somebody has written meanwhile.
+    """
+    own: Object = wanted["metadata"]
+    metadata: Object = there["metadata"]
+    labels: dict[str, str] = {**(metadata.get("labels") or {}), **own["labels"]}
+    after = {
+        **there,
+        "metadata": {**metadata, "labels": labels, "ownerReferences": own["ownerReferences"]},
+        "spec": wanted["spec"],
+    }
+    operations = json_patch(there, after)
+    if not operations:
+        return []
+    return [{"op": "test", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]}, *operations]
+
+
+class NotServed(Exception):
+    """The API server has no such kind of object."""
+
+
+class FeatureWriter:
+    """Writes the object of one node."""
+
+    def __init__(self, client: FeatureClient, place: Place) -> None:
+        self._client = client
+        self._place = place
+        self._owners: list[Object] | None = None
+
+    def write(self, labels: Mapping[str, str], features: Features) -> int:
+        """Make the object what it should be; return how many bytes were sent, none where it was so already.
+
+        Raises NotServed and KubeError, of which Conflict, AlreadyExists and Invalid may mean that somebody else has
+        written meanwhile.
+        """
+        name, namespace = object_name(self._place.node), self._place.namespace
+        try:
+            there = self._client.get(NODE_FEATURES, name, namespace=namespace)
+        except NotFound as error:
+            if not error.details.get("name"):  # where only the object is missing, the server says which
+                raise NotServed(str(error)) from error
+            there = None
+        obj = node_feature(self._place, self._owned_by(), labels, features)
+        if there is None:
+            self._client.create(NODE_FEATURES, obj, namespace=namespace)
+            return len(msgspec.json.encode(obj))
+        patch = changes(there, obj)
+        if not patch:
+            return 0
+        self._client.patch(
+            NODE_FEATURES, name, patch, kind=PatchKind.JSON, namespace=namespace, field_manager=FIELD_MANAGER
+        )
+        return len(msgspec.json.encode(patch))
+
+    def remove(self) -> None:
+        """Remove the object where there is one."""
+        try:
+            self._client.delete(NODE_FEATURES, object_name(self._place.node), namespace=self._place.namespace)
+        except (NotFound, Forbidden) as error:
+            log.debug("no NodeFeature of ours to remove: %s", error)
+
+    def _owned_by(self) -> list[Object]:
+        """Return our pod and its DaemonSet; the Node where there is no pod, or it may not be read."""
+        if self._owners is None:
+            self._owners = self._pod_and_maker() or self._node()
+        return self._owners
+
+    def _pod_and_maker(self) -> list[Object]:
+        if not self._place.pod:
+            return []
+        try:
+            return owners_of(self._client.get(PODS, self._place.pod, namespace=self._place.namespace))
+        except (Forbidden, NotFound) as error:
+            log.warning("the NodeFeature belongs to the Node, and outlives the DaemonSet: %s", error)
+            return []
+
+    def _node(self) -> list[Object]:
+        uid = self._client.get(NODES, self._place.node)["metadata"]["uid"]
+        return [{"apiVersion": "v1", "kind": "Node", "name": self._place.node, "uid": uid}]

@@ -1,0 +1,112 @@
+"""A thread that publishes the newest of what it is offered, and tries again until that is done."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from zonewise.kube.backoff import Backoff
+from zonewise.kube.errors import ApiError, KubeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+log = logging.getLogger(__name__)
+
+Value = TypeVar("Value")
+
+DEFAULT_BACKOFF = Backoff(base=0.1, most=30.0)
+
+
+class Worker(Generic[Value]):
+    """Publishes values in a thread of its own, so that a slow or absent API server never holds up a scan.
+
+    Only the newest value counts: one that was overtaken while an earlier was on its way is never sent.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        publish: Callable[[Value], None],
+        failed: Callable[[Exception], None],
+        *,
+        backoff: Backoff = DEFAULT_BACKOFF,
+        draw: Callable[[], float] = random.random,
+    ) -> None:
+        """Make a worker; when `publish` raises, `failed` is told of it, and it is called again later."""
+        self._name = name
+        self._publish = publish
+        self._backoff = backoff
+        self._failed = failed
+        self._draw = draw
+        self._failures = 0  # since the last success
+        self._changed = threading.Condition()
+        self._offered: list[Value] = []  # none or one
+        self._busy = False
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name=f"publish-{name}", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def offer(self, value: Value) -> None:
+        """Have a value published in place of any that waits."""
+        with self._changed:
+            self._offered = [value]
+            self._changed.notify_all()
+
+    def idle(self) -> bool:
+        """Tell whether all that was offered is published."""
+        with self._changed:
+            return not self._offered and not self._busy
+
+    def wait_idle(self, seconds: float) -> bool:
+        """Wait until all that was offered is published; tell whether that came within the time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._offered and not self._busy, seconds)
+
+    def close(self) -> None:
+        """Stop soon; a value that waits is given up."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        if self._thread.is_alive():
+            self._thread.join(5.0)
+
+    def _run(self) -> None:
+        while (value := self._take()) is not None:
+            try:
+                self._publish(value[0])
+            except Exception as error:  # noqa: BLE001 -- the top of the loop: a defect must not end publishing for ever
+                self._failed(error)
+                self._retry_later(value[0], error)
+            else:
+                self._failures = 0
+            finally:
+                self._done()
+
+    def _take(self) -> list[Value] | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._offered)
+            if self._closed:
+                return None
+            taken, self._offered, self._busy = self._offered, [], True
+            return taken
+
+    def _retry_later(self, value: Value, error: Exception) -> None:
+        asked = error.retry_after if isinstance(error, ApiError) else None
+        delay = self._backoff.delay(self._failures, self._draw(), asked)
+        self._failures += 1
+        known = isinstance(error, KubeError)
+        log.warning("cannot publish the %s, trying again in %.1f s: %s", self._name, delay, error, exc_info=not known)
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed, delay)
+            self._offered = self._offered or [value]
+
+    def _done(self) -> None:
+        with self._changed:
+            self._busy = False
+            self._changed.notify_all()

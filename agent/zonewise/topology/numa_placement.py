@@ -1,0 +1,115 @@
+"""Which zone each container is in, in a few bytes: what scheduler-plugins reads to choose pods to preempt.
+
+This is version v001 of github.com/k8stopologyawareschedwg/numaplacement. Whoever knows the same containers sorts them
+by the same hash; a container is then a number, and a zone a list of numbers, of which the differences are written in
+base 89. The zone with most containers is left out: it has all those that are in no other.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+from xxhash import xxh64_intdigest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+PREFIX = "npv0v001"
+
+_SYMBOLS = "".join(symbol for symbol in map(chr, range(0x21, 0x7F)) if symbol not in '"&<>\\')
+"""89 symbols that need no escape in JSON, YAML and XML."""
+_TERMINAL = 64
+"""The first 64 symbols end a number, the other 25 continue it."""
+_CONTINUATION = len(_SYMBOLS) - _TERMINAL
+
+Name = tuple[str, str, str]
+"""Namespace, pod and container."""
+
+
+class NumaPlacement(NamedTuple):
+    """Containers by zone, as it is published."""
+
+    metadata: str
+    """Of the node."""
+    vectors: dict[int, str]
+    """By zone, ascending; none for the one with most containers, and for one without any."""
+
+
+def encode(containers: Mapping[Name, int], zones: int) -> NumaPlacement:
+    """Return the placement of containers, given with their zones; every zone is below the given number of zones.
+
+    Raises ValueError for a zone that is not.
+    """
+    numbers: dict[int, list[int]] = defaultdict(list)
+    for number, name in enumerate(sorted(containers, key=_hash)):
+        zone = containers[name]
+        if not 0 <= zone < zones:
+            raise ValueError(f"zone {zone} of {'/'.join(name)} is outside 0..{zones - 1}")
+        numbers[zone].append(number)
+    busiest = min(numbers, key=lambda zone: (-len(numbers[zone]), zone), default=0)
+    metadata = f"{PREFIX}::ve=leb89::cc={len(containers)}::nn={zones}::bn={busiest}"
+    return NumaPlacement(metadata, {zone: _vector(numbers[zone]) for zone in sorted(numbers) if zone != busiest})
+
+
+def decode(placement: NumaPlacement, containers: Iterable[Name]) -> dict[Name, int]:
+    """Return the zone of each of the containers, which must be those that were encoded.
+
+    Raises ValueError for a placement that is damaged, or of other containers.
+    """
+    ordered = sorted(containers, key=_hash)
+    facts = _facts(placement.metadata)
+    if facts["cc"] != len(ordered):
+        raise ValueError(f"a placement of {facts['cc']} containers, not of {len(ordered)}")
+    found = dict.fromkeys(ordered, facts["bn"])
+    for zone, vector in placement.vectors.items():
+        number = 0
+        for difference in _numbers(vector):
+            number += difference
+            if number >= len(ordered):
+                raise ValueError(f"vector {vector!r} of zone {zone} names container {number} of {len(ordered)}")
+            found[ordered[number]] = zone
+    return found
+
+
+def _hash(name: Name) -> int:
+    return xxh64_intdigest("\0".join(name).encode())
+
+
+def _facts(metadata: str) -> dict[str, int]:
+    prefix, *parts = metadata.split("::")
+    pairs = {name: value for name, _, value in (part.partition("=") for part in parts)}
+    if prefix != PREFIX or pairs.pop("ve", None) != "leb89" or not {"cc", "nn", "bn"} <= pairs.keys():
+        raise ValueError(f"not placement metadata that is understood: {metadata[:80]!r}")
+    return {name: int(value) for name, value in pairs.items()}
+
+
+def _vector(numbers: list[int]) -> str:
+    return "".join(_written(number - before) for before, number in zip([0, *numbers], numbers, strict=False))
+
+
+def _written(number: int) -> str:
+    if number < _TERMINAL:
+        return _SYMBOLS[number]
+    rest, terminal = divmod(number - _TERMINAL, _TERMINAL)
+    text = _SYMBOLS[terminal]
+    while True:
+        rest, digit = divmod(rest, _CONTINUATION)
+        text = _SYMBOLS[_TERMINAL + digit] + text
+        if not rest:
+            return text
+
+
+def _numbers(vector: str) -> Iterator[int]:
+    above: int | None = None
+    for symbol in vector:
+        place = _SYMBOLS.find(symbol)
+        if place < 0:
+            raise ValueError(f"vector {vector!r} has the symbol {symbol!r}")
+        if place >= _TERMINAL:
+            above = (above or 0) * _CONTINUATION + place - _TERMINAL
+        else:
+            yield place if above is None else (above + 1) * _TERMINAL + place
+            above = None
+    if above is not None:
+        raise ValueError(f"vector {vector!r} ends within a number")

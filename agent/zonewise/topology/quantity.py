@@ -1,0 +1,78 @@
+"""Quantities as Kubernetes writes them ("1500m", "4Gi", "1e3"), read exactly and never through a float.
+
+The grammar, the rounding and the cap are those of apimachinery's pkg/api/resource/quantity.go.
+"""
+
+from __future__ import annotations
+
+import re
+
+_GRAMMAR = re.compile(
+    r"(?P<sign>[+-]?)"
+    r"(?P<whole>[0-9]*)(?:\.(?P<fraction>[0-9]*))?"
+    r"(?:(?P<binary>[KMGTPE]i)|[eE](?P<exponent>[+-]?[0-9]+)|(?P<decimal>[numkMGTPE]?))",
+    re.ASCII,
+)
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_SUFFIXES = tuple(name for name, exponent in _DECIMAL.items() if exponent >= 0)
+_BINARY = {f"{name}i": 10 * power for power, name in enumerate("KMGTPE", 1)}
+
+_LARGEST = (1 << 63) - 1
+"""No quantity is larger in magnitude; what is written larger is capped."""
+
+_MAX_LENGTH = 1024  # a longer text is damage, and would cost more time the longer it is
+_MAX_EXPONENT = 2 * _MAX_LENGTH  # beyond it, digits within _MAX_LENGTH make no value between the smallest and the cap
+
+
+def parse_bytes(value: str | int) -> int:
+    """Return a quantity in its unit (bytes, counts), a fraction rounded away from zero, as Quantity.Value() does.
+
+    Raises ValueError, naming the text, for what is no quantity.
+    """
+    return _scaled(value, 0)
+
+
+def parse_milli(value: str | int) -> int:
+    """Return a quantity in thousandths of its unit (milli-CPU), rounded as Quantity.MilliValue() does.
+
+    Raises ValueError, naming the text, for what is no quantity.
+    """
+    return _scaled(value, 3)
+
+
+def format_quantity(number: int) -> str:
+    """Return the canonical DecimalSI text of a whole number: the largest suffix that loses nothing (12000 -> "12k")."""
+    thousands = 0
+    while number and not number % 1000 and thousands < len(_SUFFIXES) - 1:
+        number //= 1000
+        thousands += 1
+    return f"{number}{_SUFFIXES[thousands]}"
+
+
+def _scaled(value: str | int, places: int) -> int:
+    """Return a quantity times 10^places."""
+    text = str(value)
+    found = _GRAMMAR.fullmatch(text) if len(text) <= _MAX_LENGTH else None
+    # the scanner of quantity.go takes "." and "m" for zero; the grammar, which asks for a digit, does not
+    if found is None or not (found["whole"] or found["fraction"]):
+        raise ValueError(f"not a quantity: {text[:80]!r}")
+    fraction = found["fraction"] or ""
+    mantissa = int(found["whole"] + fraction) << _BINARY.get(found["binary"], 0)
+    size = _shifted(mantissa, _exponent(found) - len(fraction), places)
+    return -size if found["sign"] == "-" else size
+
+
+def _exponent(found: re.Match[str]) -> int:
+    if found["exponent"] is None:
+        return _DECIMAL[found["decimal"] or ""]
+    return max(-_MAX_EXPONENT, min(int(found["exponent"]), _MAX_EXPONENT))
+
+
+def _shifted(mantissa: int, exponent: int, places: int) -> int:
+    """Return mantissa * 10^(exponent + places), rounded up, of a value that is capped before the places are counted."""
+    if exponent >= 0:
+        return min(mantissa * 10**exponent, _LARGEST) * 10**places
+    divisor = 10**-exponent
+    if mantissa > _LARGEST * divisor:
+        return _LARGEST * 10**places
+    return -(-mantissa * 10**places // divisor)

@@ -1,0 +1,70 @@
+"""CPUs: which the kubelet gives to one container alone, and which of them are left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise.topology.cpuset import EMPTY, CpuSet
+from zonewise.usage.model import Amount
+from zonewise.usage.policies import gives_cpus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zonewise.kubelet.model import KubeletReport
+    from zonewise.machine.model.machine import Machine
+    from zonewise.machine.model.zone import Zone
+
+
+class CpuUse(NamedTuple):
+    """The CPUs of the node."""
+
+    allocatable: CpuSet
+    free: CpuSet | None
+    """None where none is given exclusively."""
+    reserved: CpuSet | None
+    problems: tuple[str, ...] = ()
+
+    def of_zone(self, zone: Zone) -> Amount:
+        """Return the count of CPUs of one zone."""
+        allocatable = self.allocatable & zone.cpus
+        left = allocatable if self.free is None else allocatable & self.free
+        return Amount(len(zone.cpus), len(allocatable), len(left))
+
+    def free_of_zone(self, zone: Zone) -> CpuSet | None:
+        """Return the free CPUs of one zone."""
+        return None if self.free is None else self.free & zone.cpus
+
+
+def use_of_cpus(machine: Machine, report: KubeletReport, excluded: CpuSet) -> CpuUse:
+    """Return who may have which CPU; what is excluded counts as reserved.
+
+    Without the static policy every pod runs on all CPUs but those of reservedSystemCPUs.
+    """
+    zoned = CpuSet.union(zone.cpus for zone in machine.zones)
+    online = machine.cpus.online | zoned
+    if not gives_cpus(report):
+        reserved = report.config.reserved_cpus if report.config is not None else None
+        return CpuUse(zoned - (reserved or EMPTY), None, reserved)
+    allocatable = report.allocatable.cpus
+    strangers = allocatable - zoned
+    problems = (
+        (f"the kubelet can give CPUs {strangers}, which are in no zone of this machine: they are not counted",)
+        if strangers
+        else ()
+    )
+    kept = (allocatable & zoned) - excluded
+    return CpuUse(kept, _free(kept, report), online - allocatable, problems)
+
+
+def _free(allocatable: CpuSet, report: KubeletReport) -> CpuSet:
+    """Return the CPUs that no container has.
+
+    The kubelet gives CPUs of its default set only (policy_static.go GetAvailableCPUs), and the CPUs of init containers
+    that have ended and of pods that it refused are not in it. The file and List are read one after the other, so that
+    a CPU is free only if both say so.
+    """
+    listed: Iterable[CpuSet] = (container.cpus for pod in report.pods for container in pod.containers)
+    state = report.state.cpu
+    shared = state.default if state is not None and state.policy == "static" else allocatable
+    return (allocatable & shared) - CpuSet.union(listed)

@@ -1,0 +1,156 @@
+"""Which pod of the kubelet's checkpoints is which pod of its List, though List has no UIDs and checkpoints no names.
+
+The checkpoints of memory and devices keep the entries of deleted pods until the kubelet next admits one, and do not
+say which those are. They also hold entries of init containers that have ended, of pods that are still there, and these
+List leaves out. So a UID is taken for a listed pod whose containers hold, each by name, exactly what List says; what
+the UID has beyond that is of init containers. UIDs for which no listed pod is left are gone.
+
+CPUs and devices belong to one container only, which settles most matches. Pods that hold nothing but equal amounts of
+memory of the same zones can be mistaken for one another, and it does not matter: whichever is taken for gone, equal
+entries are given back. Where init containers make them unequal, those that hold most are taken for alive: we may then
+promise less than there is until the next admission, never more.
+
+The files are not read at the very moment of List. A pod that only List has yet is returned as unrecorded, to be charged
+for. One of which List tells more than the files do matches no UID, so that it is charged for and its UID is given back,
+which comes to the same.
+
+A UID with entries of init containers only, of a pod whose other containers hold nothing, matches nobody and is taken
+for gone. Nearly always it is (jobs that validate the GPUs of a node are such), and a device kept for it would be kept
+until the next admission, which may never come for want of that very device.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from zonewise.kubelet.model import Container, MemoryBlock, Pod, StateFiles
+    from zonewise.topology.cpuset import CpuSet
+
+Item = tuple[object, ...]
+"""One thing held: (CPU, bits), (MEMORY, type, bytes, zones) or (DEVICE, resource, id)."""
+Held = dict[str, frozenset[Item]]
+"""What the containers of one pod hold, by name."""
+Shape = tuple[tuple[str, frozenset[Item]], ...]
+"""The same of a listed pod, as a key; containers that hold nothing are in it."""
+
+CPU, MEMORY, DEVICE = "cpu", "memory", "device"
+_NOTHING: frozenset[Item] = frozenset()
+
+
+class Owners(NamedTuple):
+    """Who is who."""
+
+    pods: dict[str, Pod]
+    """The listed pod of each UID that is alive and holds anything."""
+    unrecorded: tuple[Pod, ...]
+    """Listed pods that hold something, and are not in the checkpoints."""
+
+
+def match(pods: Iterable[Pod], state: StateFiles) -> Owners:
+    """Match listed pods with the UIDs of the checkpoints that could be read."""
+    listed: dict[Shape, list[Pod]] = defaultdict(list)
+    for pod in sorted(pods, key=lambda pod: (pod.namespace, pod.name)):
+        shape = tuple(sorted((one.name, _listed(one, state)) for one in pod.containers))
+        if any(held for _, held in shape):
+            listed[shape].append(pod)
+    recorded = _recorded(state)
+    taken: dict[Shape, list[str]] = defaultdict(list)
+    fitting = _fitting(recorded, listed)
+    for uid in sorted(fitting, key=lambda uid: _weight(recorded[uid].items()), reverse=True):
+        _assign(uid, fitting, listed, taken, set())
+    return Owners(
+        {uid: pod for shape, group in listed.items() for uid, pod in zip(taken[shape], group, strict=False)},
+        tuple(pod for shape, group in listed.items() for pod in group[len(taken[shape]) :]),
+    )
+
+
+def _assign(
+    uid: str,
+    fitting: dict[str, list[Shape]],
+    listed: dict[Shape, list[Pod]],
+    taken: dict[Shape, list[str]],
+    tried: set[Shape],
+) -> bool:
+    """Take a UID for one of the pods that it fits, if need be by taking another UID for another pod.
+
+    These are Kuhn's augmenting paths. A UID once taken stays taken, and the sets of UIDs that can be taken together
+    form a matroid (Edmonds and Fulkerson 1965), so that going from the heaviest to the lightest gives the heaviest set.
+    """
+    for shape in fitting[uid]:
+        if shape in tried:
+            continue
+        tried.add(shape)
+        if len(taken[shape]) < len(listed[shape]):
+            taken[shape].append(uid)
+            return True
+        for place, other in enumerate(taken[shape]):
+            if _assign(other, fitting, listed, taken, tried):
+                taken[shape][place] = uid
+                return True
+    return False
+
+
+def _fitting(recorded: dict[str, Held], listed: Iterable[Shape]) -> dict[str, list[Shape]]:
+    """Return the shapes of listed pods that each UID could be, those that hold most first."""
+    anchors: dict[tuple[str, frozenset[Item]], list[Shape]] = defaultdict(list)
+    for shape in sorted(listed, key=_weight, reverse=True):
+        anchors[next(part for part in shape if part[1])].append(shape)
+    fits = {
+        uid: [shape for part in held.items() for shape in anchors.get(part, ()) if _fits(held, shape)]
+        for uid, held in recorded.items()
+    }
+    return {uid: shapes for uid, shapes in fits.items() if shapes}
+
+
+def _fits(held: Held, shape: Shape) -> bool:
+    return all(held.get(name, _NOTHING) == items for name, items in shape)
+
+
+def _weight(containers: Iterable[tuple[str, frozenset[Item]]]) -> tuple[int, int, list[str]]:
+    """Return a key by which what holds more comes later, and the order does not depend on UIDs."""
+    items = [(name, item) for name, held in containers for item in held]
+    size = sum(item[2] for _, item in items if item[0] == MEMORY and isinstance(item[2], int))
+    return size, len(items), sorted(map(repr, items))
+
+
+# --- what is held, in one form
+
+
+def _listed(container: Container, state: StateFiles) -> frozenset[Item]:
+    """Return what a listed container holds, of the kinds whose checkpoint was read."""
+    items: set[Item] = set()
+    if state.cpu is not None:
+        items.update(_cpus(container.cpus))
+    if state.memory is not None:
+        items.update(_blocks(container.memory))
+    if state.devices is not None:
+        items.update((DEVICE, devices.resource, one) for devices in container.devices for one in devices.ids)
+    return frozenset(items)
+
+
+def _recorded(state: StateFiles) -> dict[str, Held]:
+    found: dict[str, dict[str, set[Item]]] = defaultdict(lambda: defaultdict(set))
+    for uid, containers in state.cpu.entries.items() if state.cpu else ():
+        for name, cpus in containers.items():
+            found[uid][name].update(_cpus(cpus))
+    for uid, of_pod in state.memory.entries.items() if state.memory else ():
+        for name, blocks in of_pod.items():
+            found[uid][name].update(_blocks(blocks))
+    for entry in state.devices.entries if state.devices else ():
+        ids = (one for of_zone in entry.ids_by_zone.values() for one in of_zone)
+        found[entry.uid][entry.container].update((DEVICE, entry.resource, one) for one in ids)
+    return {uid: {name: frozenset(items) for name, items in of_pod.items() if items} for uid, of_pod in found.items()}
+
+
+def _cpus(cpus: CpuSet) -> Iterator[Item]:
+    if cpus:
+        yield CPU, cpus.bits
+
+
+def _blocks(blocks: Iterable[MemoryBlock]) -> Iterator[Item]:
+    # a block of an init container that a later one has used up stays, with 0 bytes
+    return ((MEMORY, block.type, block.size, tuple(sorted(block.zones))) for block in blocks if block.size > 0)

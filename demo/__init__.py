@@ -1,0 +1,1 @@
+"""`make demo`: the agent at work, without a cluster and without special hardware."""

@@ -1,0 +1,154 @@
+"""Runs the agent between an API server in memory and a simulated kubelet, and shows what becomes visible, and when."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import threading
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from demo.machine import DEVICES, GPU, ZONES, FixedScanner
+from demo.story import GIB, STORY
+from demo.watcher import Watcher
+from zonewise.daemon import logs
+from zonewise.daemon.agent import Agent, Wishes
+from zonewise.daemon.events import Reason
+from zonewise.daemon.events.wake import Wake
+from zonewise.daemon.metrics.meters import Meters
+from zonewise.daemon.parts import open_events, open_kubelet, open_publishing
+from zonewise.daemon.settings import Settings
+from zonewise.daemon.status import Status
+from zonewise.kube.client import Client
+from zonewise.kube.resources import NODES
+from zonewise.kube.server import Server
+from zonewise.kubelet.simulated import DoesNotFit, SimulatedKubelet
+from zonewise.report.nrt import NrtOptions
+from zonewise.topology.fingerprint import fingerprint
+from zonewise.usage.account import nobody
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from zonewise.daemon.parts import Publishing
+
+NODE = "demo-node"
+CRD = Path(__file__).parents[1] / "manifests" / "base" / "noderesourcetopologies.yaml"
+CONFIG = """\
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+cpuManagerPolicy: static
+memoryManagerPolicy: Static
+topologyManagerPolicy: best-effort
+"""
+PAUSE = 0.4
+"""Seconds between two steps on a terminal, so that they can be followed."""
+WIDTH = 46  # characters of the longest step
+
+
+class Sent(NamedTuple):
+    """What the agent has written to the API server."""
+
+    publishing: Publishing
+    meters: Meters
+
+    def bytes(self, operation: str) -> float:
+        """Return the bytes of all writes of one kind so far."""
+        self.publishing.wait(1.0)  # the watcher hears of a write before the writer has counted it
+        return self.value("sum", operation)
+
+    def value(self, suffix: str, operation: str) -> float:
+        """Return a figure of the metric of sizes."""
+        labels = {"object": "nrt", "operation": operation}
+        return self.meters.registry.get_sample_value(f"zonewise_publish_size_bytes_{suffix}", labels) or 0.0
+
+
+def main() -> int:
+    """Tell the story; return the program's status."""
+    pause = PAUSE if sys.stdout.isatty() else 0.05
+    with tempfile.TemporaryDirectory(prefix="zonewise-demo-") as directory, ExitStack() as stack:
+        logs.set_up("error", "text")
+        Path(directory, "config.yaml").write_text(CONFIG)
+        server = stack.enter_context(Server(crds=[CRD]))
+        kubelet = stack.enter_context(SimulatedKubelet(directory, ZONES, devices=DEVICES))
+        client = Client(server.client_config())
+        stack.callback(client.close)
+        client.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})
+        watcher = Watcher(client)
+        stack.callback(watcher.close)
+        sent = stack.enter_context(_running_agent(directory, client))
+        print(f"An API server in memory at {server.url}, a simulated kubelet in {directory}, the agent between.\n")
+        print(_heading())
+        _tell(kubelet, watcher, sent, pause)
+        print(_summary(sent))
+    return 0
+
+
+@contextmanager
+def _running_agent(directory: str, client: Client) -> Generator[Sent]:
+    """Run the agent's loop in a thread, as `zonewise agent` does in its main thread."""
+    settings = Settings(node_name=NODE, kubelet_dir=directory, publish_labels="off").completed()
+    meters, status = Meters(), Status(time.monotonic)
+    with ExitStack() as stack:
+        kubelet = open_kubelet(settings, meters)
+        stack.callback(kubelet.close)
+        publishing = stack.enter_context(open_publishing(settings, client, "", status, meters))
+        wishes = Wishes(NODE, NrtOptions(), nobody, settings.interval)
+        agent = Agent(FixedScanner(), kubelet, publishing.sinks, wishes, status, meters)
+        wake = Wake()
+        stack.callback(wake.close)
+        events = stack.enter_context(open_events(settings, "", [wake]))
+        thread = threading.Thread(target=agent.run, args=(events,), name="agent", daemon=True)
+        thread.start()
+        yield Sent(publishing, meters)
+        wake(Reason.STOP)
+        thread.join(5.0)
+
+
+def _tell(kubelet: SimulatedKubelet, watcher: Watcher, sent: Sent, pause: float) -> None:
+    running: dict[str, tuple[str, str]] = {}
+    began = time.monotonic()
+    seen = watcher.wait_for(fingerprint(running.values()))
+    print(_row(0.0, "the agent starts", seen.object, f"{sent.bytes('apply'):5.0f} B"))
+    for step in STORY:
+        time.sleep(pause)
+        before, moment = sent.bytes("patch"), time.monotonic()
+        try:
+            if step.start is not None:
+                kubelet.start(step.start)
+                running[step.start.uid] = (step.start.namespace, step.start.name)
+            else:
+                kubelet.stop(step.stop)
+                del running[step.stop]
+        except DoesNotFit as error:
+            print(_row(moment - began, f"{step.text}: refused", seen.object, f"  ({error})"))
+            continue
+        seen = watcher.wait_for(fingerprint(running.values()))
+        after = f"{sent.bytes('patch') - before:5.0f} B  {(seen.moment - moment) * 1000:5.1f} ms"
+        print(_row(moment - began, step.text, seen.object, after))
+
+
+def _heading() -> str:
+    zones = "".join(f"  {f'zone {zone.id}: CPUs':>12} GPUs  GiB" for zone in ZONES)
+    return f"{'':7}  {'what happens':{WIDTH}}{zones}  written  visible after"
+
+
+def _row(seconds: float, text: str, obj: dict[str, Any], after: str) -> str:
+    zones = [zone for zone in obj["zones"] if zone["type"] == "Node"]
+    return f"{seconds:5.2f} s  {text:{WIDTH}}{''.join(map(_free, zones))}  {after}"
+
+
+def _free(zone: dict[str, Any]) -> str:
+    free = {resource["name"]: int(resource["available"]) for resource in zone["resources"]}
+    return f"  {free['cpu']:12} {free[GPU]:4} {free['memory'] / GIB:4.0f}"
+
+
+def _summary(sent: Sent) -> str:
+    writes = sent.value("count", "patch")
+    return f"\n{writes:.0f} patches of {sent.bytes('patch') / max(1.0, writes):.0f} bytes on average."
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""What anybody sees at the API server: the versions of one NodeResourceTopology, with the moment of each."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from zonewise.kube.errors import KubeError
+from zonewise.kube.resources import NODE_RESOURCE_TOPOLOGIES
+from zonewise.topology.names import ALL_PODS, FINGERPRINTS
+
+if TYPE_CHECKING:
+    from zonewise.kube.client import Client
+
+
+class Seen(NamedTuple):
+    """One version."""
+
+    moment: float
+    """time.monotonic() when its event arrived."""
+    object: dict[str, Any]
+
+
+class Watcher:
+    """Watches in a thread of its own."""
+
+    def __init__(self, client: Client) -> None:
+        self._watch = client.watch(NODE_RESOURCE_TOPOLOGIES, resource_version="0")
+        self._seen: list[Seen] = []
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
+        self._thread.start()
+
+    def wait_for(self, fingerprint: str, seconds: float = 5.0) -> Seen:
+        """Return the first version that is of a set of pods. Raises TimeoutError."""
+
+        def found() -> Seen | None:
+            return next(
+                (seen for seen in self._seen if attribute(seen.object, FINGERPRINTS[ALL_PODS]) == fingerprint), None
+            )
+
+        with self._changed:
+            seen = self._changed.wait_for(found, seconds)
+            if seen is None:
+                raise TimeoutError(f"no NodeResourceTopology of fingerprint {fingerprint} within {seconds:g} s")
+            self._seen.clear()
+            return seen
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._watch.abort()
+        self._thread.join(5.0)
+
+    def _run(self) -> None:
+        try:
+            for event in self._watch:
+                seen = Seen(time.monotonic(), msgspec.json.decode(event.object))
+                with self._changed:
+                    self._seen.append(seen)
+                    self._changed.notify_all()
+        except KubeError:  # the end: close() has aborted it
+            return
+
+
+def attribute(obj: dict[str, Any], name: str) -> str:
+    """Return an attribute of an object; empty where it has none of the name."""
+    return next((found["value"] for found in obj.get("attributes", ()) if found["name"] == name), "")

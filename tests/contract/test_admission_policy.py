@@ -1,0 +1,350 @@
+"""On a real API server: an agent writes what belongs to its own node, and nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from support.api import JSON_PATCH
+from support.apiserver import RealServer, real_server
+from support.manifests import ACCOUNT, NAMESPACE, any_kind, apply, rendered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from support.api import Answer, Api
+
+__all__ = ["real_server"]
+
+OWN, OTHER = "node-of-its-own", "node-of-another"
+TOPOLOGIES = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies"
+FEATURES = f"/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/{NAMESPACE}/nodefeatures"
+NODES = "/api/v1/nodes"
+BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+NODE_NAME = "nfd.node.kubernetes.io/node-name"
+LIMIT = 30.0
+"""Seconds until a policy or a right that was written is in force: about 1."""
+
+
+class Cluster(NamedTuple):
+    """A server with the manifests applied, and two nodes."""
+
+    admin: Api
+    agent: Api
+    """The agent on the node OWN, with the token that the kubelet would mount."""
+    server: RealServer
+
+    def annotated(self, node: str) -> dict[str, str]:
+        return self.admin.get(f"{NODES}/{node}").ok()["metadata"].get("annotations", {})
+
+
+@pytest.fixture(scope="module")
+def cluster(real_server: RealServer) -> Cluster:
+    apply(real_server, rendered(".") + any_kind("nfd.k8s-sigs.io", "v1alpha1", "NodeFeature", "nodefeatures"))
+    agent = real_server.as_token(real_server.token_on_node(NAMESPACE, ACCOUNT, OWN))
+    real_server.new_node(OTHER)
+    wait_until(lambda: "only" in message(write_topology(agent, OTHER)))
+    wait_until(lambda: agent.get(f"{FEATURES}/none").status == 404)
+    return Cluster(real_server.admin, agent, real_server)
+
+
+def wait_until(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + LIMIT
+    while not done():
+        assert time.monotonic() < deadline, "not in force in time"
+        time.sleep(0.05)
+
+
+def message(answer: Answer) -> str:
+    return answer.body.get("message", "")
+
+
+def topology(name: str) -> dict[str, Any]:
+    zones = [{"name": "node-0", "type": "Node"}]
+    return {
+        "apiVersion": "topology.node.k8s.io/v1alpha2",
+        "kind": "NodeResourceTopology",
+        "metadata": {"name": name},
+        "zones": zones,
+    }
+
+
+def write_topology(who: Api, name: str) -> Answer:
+    return who.apply(f"{TOPOLOGIES}/{name}", topology(name), "zonewise-agent", force="true")
+
+
+def feature(name: str, node: str | None) -> dict[str, Any]:
+    labels = {} if node is None else {NODE_NAME: node}
+    return {
+        "apiVersion": "nfd.k8s-sigs.io/v1alpha1",
+        "kind": "NodeFeature",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"labels": {"zonewise.dev/zones": "2"}},
+    }
+
+
+def refused(answer: Answer, words: str) -> None:
+    """The policy refused it, and said these words."""
+    told = answer.refused(403, "Forbidden")["message"]
+    assert "ValidatingAdmissionPolicy 'zonewise-agent-own-node'" in told
+    assert words in told
+
+
+# --- NodeResourceTopology
+
+
+def test_its_own_topology(cluster: Cluster) -> None:
+    """An agent applies its object, and patches it with the resource version as a condition."""
+    made = write_topology(cluster.agent, OWN).ok()
+    patch = [
+        {"op": "test", "path": "/metadata/resourceVersion", "value": made["metadata"]["resourceVersion"]},
+        {"op": "replace", "path": "/zones/0/type", "value": "Other"},
+    ]
+    path = f"{TOPOLOGIES}/{OWN}"
+    assert cluster.agent.patch(path, patch, JSON_PATCH).ok()["zones"][0]["type"] == "Other"
+    assert cluster.agent.get(path).ok()["metadata"]["name"] == OWN
+
+
+def test_the_topology_of_another_node(cluster: Cluster) -> None:
+    """It can neither be made nor changed, and the refusal says whose agent it is and what it may write."""
+    words = f"the agent of node {OWN} may write the NodeResourceTopology of that node only"
+    refused(write_topology(cluster.agent, OTHER), words)
+    refused(cluster.agent.post(TOPOLOGIES, topology(OTHER)), words)
+    write_topology(cluster.admin, OTHER).ok()
+    refused(cluster.agent.patch(f"{TOPOLOGIES}/{OTHER}", {"zones": []}), words)
+
+
+def test_a_topology_of_no_node(cluster: Cluster) -> None:
+    """A name that the API server would make up is not the node's."""
+    made = topology("")
+    made["metadata"] = {"generateName": f"{OWN}-"}
+    refused(cluster.agent.post(TOPOLOGIES, made), "of that node only")
+
+
+def test_both_versions_of_the_topology(cluster: Cluster) -> None:
+    """The older version is no way around."""
+    path = f"/apis/topology.node.k8s.io/v1alpha1/noderesourcetopologies/{OTHER}"
+    made: dict[str, Any] = {**topology(OTHER), "apiVersion": "topology.node.k8s.io/v1alpha1", "topologyPolicies": []}
+    refused(cluster.agent.apply(path, made, "zonewise-agent", force="true"), "of that node only")
+
+
+# --- tokens
+
+
+def test_a_token_of_no_pod(cluster: Cluster) -> None:
+    """A token that was made by hand names no node, and may write nothing, with the reason."""
+    token = cluster.server.service_account_token(NAMESPACE, ACCOUNT)
+    answer = write_topology(cluster.server.as_token(token), OWN)
+    refused(answer, f"the token of system:serviceaccount:{NAMESPACE}:{ACCOUNT} names no node")
+
+
+def test_a_token_of_a_pod_on_no_node(cluster: Cluster) -> None:
+    """A pod that waits is on no node yet."""
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods"
+    spec = {"serviceAccountName": ACCOUNT, "containers": [{"name": "main", "image": "none"}]}
+    name = cluster.admin.post(path, {"metadata": {"generateName": "waits-"}, "spec": spec}).ok()["metadata"]["name"]
+    token = cluster.server.service_account_token(NAMESPACE, ACCOUNT, pod=name)
+    refused(write_topology(cluster.server.as_token(token), OWN), "names no node")
+
+
+def test_a_user_of_that_name(cluster: Cluster) -> None:
+    """Whoever is let act as the agent, without being on a node, is refused as well, and for the same reason."""
+    who = {"Impersonate-User": f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"}
+    change = {"metadata": {"labels": {"zonewise.dev/zones": "9"}}}
+    refused(cluster.admin.patch(f"{NODES}/{OWN}", change, _headers=who), "names no node")
+
+
+def test_others_are_not_its_business(cluster: Cluster) -> None:
+    """Whoever is not the agent is bound by his own rights alone."""
+    write_topology(cluster.admin, OTHER).ok()
+    cluster.admin.patch(f"{NODES}/{OTHER}", {"metadata": {"labels": {"team": "blue"}}}).ok()
+
+
+# --- Node
+
+
+@pytest.mark.parametrize("domain", ["feature.node.kubernetes.io", "nvidia.com", "amd.com", "zonewise.dev"])
+def test_its_own_labels(cluster: Cluster, domain: str) -> None:
+    """Labels of its domains can be set, changed and removed on its own Node, with the list of them beside."""
+    path, label = f"{NODES}/{OWN}", f"{domain}/test"
+    for value in ("true", "false", None):
+        metadata = {"labels": {label: value}, "annotations": {"zonewise.dev/labels": value and label}}
+        made = cluster.agent.patch(path, {"metadata": metadata}).ok()["metadata"]
+        assert made.get("labels", {}).get(label) == value
+        assert cluster.annotated(OWN).get("zonewise.dev/labels") == (value and label)
+
+
+def test_labels_of_another_node(cluster: Cluster) -> None:
+    """No label of another Node can be written."""
+    answer = cluster.agent.patch(f"{NODES}/{OTHER}", {"metadata": {"labels": {"zonewise.dev/zones": "9"}}})
+    refused(answer, f"the agent of node {OWN} may write labels and annotations of that Node only")
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        "team",
+        "example.com/team",
+        "kubernetes.io/hostname",
+        "node-role.kubernetes.io/control-plane",
+        "node-restriction.kubernetes.io/secure",
+        "topology.kubernetes.io/zone",
+        "zonewise.dev.example.com/zones",
+        "sub.zonewise.dev/zones",
+        "feature-node.kubernetes.io/zones",
+        "featureanode.kubernetes.io/zones",
+    ],
+)
+def test_labels_of_others(cluster: Cluster, label: str) -> None:
+    """A label outside of its domains can be neither added nor changed nor removed."""
+    path = f"{NODES}/{OWN}"
+
+    def written(who: Api, value: str | None) -> Answer:
+        return who.patch(path, {"metadata": {"labels": {label: value}}})
+
+    words = "an agent may change labels of its Node that begin with"
+    refused(written(cluster.agent, "true"), words)
+    written(cluster.admin, "true").ok()
+    refused(written(cluster.agent, "false"), words)
+    refused(written(cluster.agent, None), words)
+    cluster.agent.patch(path, {"metadata": {"labels": {"zonewise.dev/zones": "2"}}}).ok()
+    written(cluster.admin, None).ok()
+
+
+@pytest.mark.parametrize("name", ["node.alpha.kubernetes.io/ttl", "zonewise.dev.example.com/labels"])
+def test_annotations_of_others(cluster: Cluster, name: str) -> None:
+    """Of annotations it writes its own only."""
+    path = f"{NODES}/{OWN}"
+    words = "annotations of its Node that begin with zonewise.dev/"
+    refused(cluster.agent.patch(path, {"metadata": {"annotations": {name: "1"}}}), words)
+    cluster.admin.patch(path, {"metadata": {"annotations": {name: "1"}}}).ok()
+    refused(cluster.agent.patch(path, {"metadata": {"annotations": {name: None}}}), words)
+    cluster.admin.patch(path, {"metadata": {"annotations": {name: None}}}).ok()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"spec": {"unschedulable": True}},
+        {"spec": {"taints": [{"key": "a", "effect": "NoExecute"}]}},
+        {"spec": {"providerID": "a://b"}},
+        {"spec": {"podCIDR": "10.0.0.0/24", "podCIDRs": ["10.0.0.0/24"]}},
+        {"metadata": {"finalizers": ["example.com/a"]}},
+        {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "b"}]}},
+    ],
+    ids=lambda change: ".".join(f"{part}.{name}" for part, inner in change.items() for name in list(inner)[:1]),
+)
+def test_the_rest_of_its_node(cluster: Cluster, change: dict[str, Any]) -> None:
+    """It cannot cordon, taint, address, hold or give away its own Node."""
+    words = "may change labels and annotations of its Node, and nothing else of it"
+    refused(cluster.agent.patch(f"{NODES}/{OWN}", change), words)
+
+
+def test_a_node_with_very_much_on_it(cluster: Cluster) -> None:
+    """The policy looks at every label, annotation, taint and image within the time that the API server gives it."""
+    node, path = "node-with-much", f"{NODES}/node-with-much"
+    agent = cluster.server.as_token(cluster.server.token_on_node(NAMESPACE, ACCOUNT, node))
+    metadata = {
+        "labels": {f"example.com/{'n' * 50}-{number}": "v" * 60 for number in range(500)},
+        "annotations": {f"example.com/{'n' * 50}-{number}": "v" * 1000 for number in range(150)},
+    }
+    taints = [{"key": f"example.com/{number}", "value": "v" * 60, "effect": "NoSchedule"} for number in range(100)]
+    cluster.admin.patch(path, {"metadata": metadata, "spec": {"taints": taints}}).ok()
+    labels = {f"feature.node.kubernetes.io/cpu-cpuid.{number}": "true" for number in range(300)}
+    agent.patch(path, {"metadata": {"labels": labels, "annotations": {"zonewise.dev/labels": ",".join(labels)}}}).ok()
+    refused(agent.patch(path, {"spec": {"taints": taints[1:]}}), "nothing else of it")
+
+
+# --- NodeFeature
+
+
+def test_its_own_feature(cluster: Cluster) -> None:
+    """It makes, changes and removes the NodeFeature of its node."""
+    path = f"{FEATURES}/{OWN}"
+    cluster.agent.apply(path, feature(OWN, OWN), "zonewise-agent", force="true").ok()
+    cluster.agent.patch(path, {"spec": {"labels": {"zonewise.dev/zones": "4"}}}).ok()
+    cluster.agent.delete(path).ok()
+
+
+@pytest.mark.parametrize("node", [OTHER, None])
+def test_a_feature_of_another_node(cluster: Cluster, node: str | None) -> None:
+    """A NodeFeature counts for the node of its label: without that label, or with another's, it cannot be made."""
+    words = f"the agent of node {OWN} may write NodeFeatures of that node only"
+    refused(cluster.agent.post(FEATURES, feature("claimed", node)), words)
+
+
+def test_a_feature_does_not_change_hands(cluster: Cluster) -> None:
+    """Neither can it be taken from another node, nor be given to one, nor be removed there."""
+    cluster.admin.post(FEATURES, feature("others", OTHER)).ok()
+    cluster.agent.post(FEATURES, feature("mine", OWN)).ok()
+    take = {"metadata": {"labels": {NODE_NAME: OWN}}}
+    give = {"metadata": {"labels": {NODE_NAME: OTHER}}}
+    words = "may write NodeFeatures of that node only"
+    refused(cluster.agent.patch(f"{FEATURES}/others", take), words)
+    refused(cluster.agent.patch(f"{FEATURES}/mine", give), words)
+    refused(cluster.agent.delete(f"{FEATURES}/others"), words)
+    for name in ("others", "mine"):
+        cluster.admin.delete(f"{FEATURES}/{name}").ok()
+
+
+# --- what RBAC refuses before the policy is asked
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/api/v1/pods"),
+        ("GET", f"/api/v1/namespaces/{NAMESPACE}/pods"),
+        ("GET", "/api/v1/secrets"),
+        ("GET", f"/api/v1/namespaces/{NAMESPACE}/configmaps"),
+        ("GET", NODES),
+        ("GET", f"{NODES}/{OWN}/proxy/configz"),
+        ("DELETE", f"{NODES}/{OWN}"),
+        ("PUT", f"{NODES}/{OWN}"),
+        ("PATCH", f"{NODES}/{OWN}/status"),
+        ("GET", TOPOLOGIES),
+        ("DELETE", f"{TOPOLOGIES}/{OWN}"),
+        ("DELETE", TOPOLOGIES),
+        ("GET", FEATURES),
+        ("POST", FEATURES.replace(NAMESPACE, "default")),
+        ("POST", "/apis/authentication.k8s.io/v1/tokenreviews"),
+        ("POST", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{ACCOUNT}/token"),
+    ],
+)
+def test_everything_else_is_denied(cluster: Cluster, method: str, path: str) -> None:
+    """Least privilege: no list, no pods, no Secrets, no status, no deletion."""
+    answer = cluster.agent.request(method, path, None if method in ("GET", "DELETE") else {})
+    assert f'User "system:serviceaccount:{NAMESPACE}:{ACCOUNT}" cannot' in answer.refused(403, "Forbidden")["message"]
+
+
+def test_more_rights_open_nothing(cluster: Cluster) -> None:
+    """Where somebody makes the agent an administrator, the policy still keeps it from what belongs to other nodes."""
+    write_topology(cluster.admin, OTHER).ok()
+    with everything_allowed(cluster):
+        for path in (f"{NODES}/{OWN}", f"{NODES}/{OTHER}"):
+            refused(cluster.agent.delete(path), "labels and annotations of that Node only")
+        status = {"status": {"capacity": {"cpu": "0"}}}
+        refused(cluster.agent.patch(f"{NODES}/{OWN}/status", status), "labels and annotations of that Node only")
+        made = {"metadata": {"name": "node-of-nobody"}}
+        refused(cluster.agent.post(NODES, made), "labels and annotations of that Node only")
+        refused(cluster.agent.delete(f"{TOPOLOGIES}/{OTHER}"), "NodeResourceTopology of that node only")
+        refused(cluster.agent.post(FEATURES.replace(NAMESPACE, "default"), feature("a", OWN)), "in the namespace")
+
+
+@contextlib.contextmanager
+def everything_allowed(cluster: Cluster) -> Generator[None]:
+    binding = {
+        "metadata": {"name": "too-much"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}],
+    }
+    cluster.admin.post(BINDINGS, binding).ok()
+    try:
+        wait_until(lambda: cluster.agent.get("/api/v1/secrets").status == 200)
+        yield
+    finally:
+        cluster.admin.delete(f"{BINDINGS}/too-much").ok()
+        wait_until(lambda: cluster.agent.get("/api/v1/secrets").status == 403)

@@ -1,0 +1,220 @@
+"""Recorded kubelets: what we say of each zone is what the kubelet's own state says, number by number.
+
+What must come out is computed here from the recorded JSON, by rules as simple as can be: a CPU is free if it is in the
+default set and not reserved, memory is what the Memory Manager's table calls free, a device is free if no pod has it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from support.crd import NODE_RESOURCE_TOPOLOGY, refusals
+from support.kubelet_cases import (
+    ABSENT,
+    Json,
+    cases,
+    given,
+    machine_of_case,
+    machine_of_trace,
+    report_of_case,
+    report_of_trace,
+    traces,
+)
+from zonewise.kubelet.model import KubeletReport, StateFiles
+from zonewise.report.nrt import machine_to_nrt
+from zonewise.topology.cpuset import CpuSet
+from zonewise.usage.account import NotReady, account
+
+if TYPE_CHECKING:
+    from zonewise.machine.model.machine import Machine
+    from zonewise.usage.model import Usage
+
+recorded = pytest.mark.skipif(not traces(), reason=ABSENT)
+
+
+def accounted(machine: Machine, report: KubeletReport) -> Usage:
+    usage = account(machine, report)
+    assert not isinstance(usage, NotReady)
+    assert usage.problems == ()
+    return usage
+
+
+def available(usage: Usage) -> dict[int, dict[str, int]]:
+    """What is available anywhere; nothing of a resource, and no such resource, are the same here."""
+    return {
+        one.zone: {name: amount.available for name, amount in one.amounts.items() if amount.available}
+        for one in usage.zones
+    }
+
+
+def positive(amounts: dict[str, int]) -> dict[str, int]:
+    return {name: size for name, size in amounts.items() if size}
+
+
+# --- whole kubelets
+
+
+def truth_of_trace(trace: Json, zone: int) -> dict[str, int]:
+    shape = trace["machine"]
+    cpus = {
+        zone * shape["cores_per_numa"] + core + shape["numa"] * shape["cores_per_numa"] * thread
+        for core in range(shape["cores_per_numa"])
+        for thread in range(shape["smt"])
+    }
+    free = set(CpuSet.parse_list(trace["cpu_manager_state"]["defaultCpuSet"]))
+    reserved = set(CpuSet.parse_list(trace["kubelet_config"]["reservedSystemCPUs"]))
+    found = {"cpu": len((free - reserved) & cpus)}
+    memory = trace["memory_manager_state"]["machineState"][str(zone)]["memoryMap"]
+    found |= {kind: table["free"] for kind, table in memory.items()}
+    entries: list[Json] = trace["device_checkpoint"] or []
+    held = {
+        (entry["ResourceName"], device) for entry in entries for ids in entry["DeviceIDs"].values() for device in ids
+    }
+    for entry in trace["get_allocatable"].get("devices", []):
+        near = {int(node.get("ID", 0)) for node in entry.get("topology", {}).get("nodes", [])}
+        if zone in near:
+            left = sum((entry["resource_name"], device) not in held for device in entry["device_ids"])
+            found[entry["resource_name"]] = found.get(entry["resource_name"], 0) + left
+    return positive(found)
+
+
+@recorded
+@pytest.mark.parametrize("name", traces())
+def test_a_whole_kubelet(name: str) -> None:
+    """Every quantity of every zone is that of the kubelet's state files."""
+    trace = traces()[name]
+    usage = accounted(machine_of_trace(trace), report_of_trace(trace))
+    assert available(usage) == {one.zone: truth_of_trace(trace, one.zone) for one in usage.zones}
+
+
+@recorded
+@pytest.mark.parametrize("name", traces())
+def test_a_whole_kubelet_without_its_files(name: str) -> None:
+    """From List alone the same comes out, but for the CPUs of a pod that was refused, which List does not tell."""
+    trace = traces()[name]
+    report = report_of_trace(trace)
+    usage = accounted(machine_of_trace(trace), report._replace(state=StateFiles()))
+    assert report.state.cpu is not None
+    listed = CpuSet.union(container.cpus for pod in report.pods for container in pod.containers)
+    held = CpuSet.union(cpus for of_pod in report.state.cpu.entries.values() for cpus in of_pod.values())
+    for one, zone in zip(usage.zones, machine_of_trace(trace).zones, strict=True):
+        told, truth = available(usage)[one.zone], truth_of_trace(trace, one.zone)
+        assert told.pop("cpu", 0) - len((held - listed) & zone.cpus) == truth.pop("cpu", 0)
+        assert told == truth
+
+
+@recorded
+@pytest.mark.parametrize("name", traces())
+def test_groups(name: str) -> None:
+    """Zones of one group of the Memory Manager are told, as the kubelet has them."""
+    trace = traces()[name]
+    for files in (True, False):
+        report = report_of_trace(trace)
+        usage = accounted(machine_of_trace(trace), report if files else report._replace(state=StateFiles()))
+        for one in usage.zones:
+            cells = trace["memory_manager_state"]["machineState"][str(one.zone)]["cells"]
+            assert one.memory_group == (tuple(cells) if len(cells) > 1 else ())
+
+
+@recorded
+@pytest.mark.parametrize("name", traces())
+def test_the_object(name: str) -> None:
+    """An API server takes the object of each, and its numbers are those of the account."""
+    trace = traces()[name]
+    machine, report = machine_of_trace(trace), report_of_trace(trace)
+    usage = accounted(machine, report)
+    made = machine_to_nrt(machine, "node", usage, report.config)
+    assert list(refusals(made, NODE_RESOURCE_TOPOLOGY)) == []
+    for zone, one in zip(made["zones"], usage.zones, strict=False):
+        assert zone["name"] == f"node-{one.zone}"
+        told = {resource["name"]: int(resource["available"]) for resource in zone["resources"]}
+        assert told == {resource: amount.available for resource, amount in one.amounts.items()}
+
+
+def test_devices_without_zones() -> None:
+    """Devices without topology, and those whose plugin says -1, are counted beside the zones."""
+    if not traces():
+        pytest.skip(ABSENT)
+    trace = next(trace for name, trace in traces().items() if name.startswith("devices"))
+    usage = accounted(machine_of_trace(trace), report_of_trace(trace))
+    told = {resource: (amount.allocatable, amount.available) for resource, amount in usage.unzoned.items()}
+    assert told == {"lab.io/dev": (1, 1), "lab.io/neg": (1, 1), "lab.io/notopo": (2, 1)}
+
+
+# --- the managers alone
+
+
+def truth_of_case(case: Json, state: Json, node: Json, held: set[tuple[str, str]]) -> dict[str, int]:
+    cpus, reserved = {cpu["id"] for cpu in node["cpus"]}, set(case["machine"]["reservedCPUs"])
+    shared = case["kubelet"]["cpuManagerPolicy"] == "none"
+    found = {"cpu": len((cpus if shared else cpus & set(state["defaultCPUSet"])) - reserved)}
+    if case["kubelet"]["memoryManagerPolicy"] == "Static":
+        found |= {kind: table["free"] for kind, table in state["memoryNodes"][str(node["id"])]["table"].items()}
+    else:
+        pages: dict[str, int] = node.get("hugepagesBytes", {})
+        found |= {"memory": node["memoryBytes"] - sum(pages.values())} | pages
+    for resource, devices in case["machine"]["devices"].items():
+        near = [device for device in devices if node["id"] in (device["numa"] or []) and device["healthy"]]
+        found[resource] = sum((resource, device["id"]) not in held for device in near)
+    return positive(found)
+
+
+def held_devices(state: Json, without: set[str]) -> set[tuple[str, str]]:
+    return {
+        (resource, device)
+        for uid, of_pod in given(state["deviceAssignments"]).items()
+        if uid not in without
+        for of_container in of_pod.values()
+        for resource, ids in of_container.items()
+        for device in ids
+    }
+
+
+def unseen(case: Json) -> set[str]:
+    """Pods of which List shows nothing held: only init containers that have ended had anything."""
+    return {pod.name for pod in report_of_case(case).pods if not any(any(one[1:]) for one in pod.containers)}
+
+
+@recorded
+def test_the_managers_alone() -> None:
+    """In all recorded admissions every quantity of every zone is that of the managers' state.
+
+    But for one: devices that are left by an init container of a pod that holds nothing else are called free, since
+    nothing tells such a pod from one that is gone (zonewise.usage.owners).
+    """
+    wrong: list[Any] = []
+    for case in cases():
+        usage = accounted(machine_of_case(case), report_of_case(case))
+        held = held_devices(case["state"], unseen(case))
+        for node in case["machine"]["numaNodes"]:
+            truth = truth_of_case(case, case["state"], node, held)
+            if available(usage)[node["id"]] != truth:
+                wrong.append((case["id"], node["id"], available(usage)[node["id"]], truth))
+    assert wrong == []
+    assert len(cases()) == 813
+
+
+def tells_init_memory(case: Json) -> bool:
+    """Tell whether init containers hold memory: the recording does not say whether List shows it, as it does of those
+    that go on beside the others.
+    """
+    pods: list[Json] = list(given(case["state"]["memoryAssignments"]).values())
+    return any(name.startswith("i") and any(block["size"] for block in pod[name]) for pod in pods for name in pod)
+
+
+@recorded
+def test_the_managers_alone_without_their_files() -> None:
+    """Without the checkpoints every quantity is that of what List shows."""
+    wrong: list[Any] = []
+    for case in cases():
+        usage = accounted(machine_of_case(case), report_of_case(case, files=False))
+        state = case["podresourcesVisibleState"] or case["state"]
+        unknown = ("memory", "hugepages-") if tells_init_memory(case) else ()
+        for node in case["machine"]["numaNodes"]:
+            truth = truth_of_case(case, state, node, held_devices(state, set()))
+            told = available(usage)[node["id"]]
+            if any(told.get(name, 0) != truth.get(name, 0) for name in told | truth if not name.startswith(unknown)):
+                wrong.append((case["id"], node["id"], told, truth))
+    assert wrong == []

@@ -1,0 +1,194 @@
+"""The manifests: every overlay renders, says what it should, and gives the agent no more than it needs."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+import zonewise
+from support.machines import ALL
+from support.manifests import (
+    ACCOUNT,
+    MANIFESTS,
+    NAMESPACE,
+    Object,
+    combined,
+    components,
+    containers,
+    mounts_of,
+    objects,
+    of_kind,
+    overlays,
+    parsed,
+    rights,
+)
+from zonewise.daemon.settings import read_settings
+from zonewise.report.labels import machine_to_labels
+
+COMMON_RIGHTS = {
+    ("get", "/nodes", "*"),
+    ("get", "/nodes/configz", "*"),
+    ("get", "topology.node.k8s.io/noderesourcetopologies", "*"),
+    ("create", "topology.node.k8s.io/noderesourcetopologies", "*"),
+    ("patch", "topology.node.k8s.io/noderesourcetopologies", "*"),
+}
+ON_NODE = {("patch", "/nodes", "*")}
+BY_NFD = {
+    ("get", "/pods", NAMESPACE),
+    *((verb, "nfd.k8s-sigs.io/nodefeatures", NAMESPACE) for verb in ("get", "create", "patch", "delete")),
+}
+REVIEWS = {
+    ("create", "authentication.k8s.io/tokenreviews", "*"),
+    ("create", "authorization.k8s.io/subjectaccessreviews", "*"),
+}
+RIGHTS = {
+    ".": COMMON_RIGHTS | ON_NODE | BY_NFD,
+    "overlays/default": COMMON_RIGHTS | ON_NODE | BY_NFD,
+    "overlays/dev": COMMON_RIGHTS | ON_NODE | BY_NFD,
+    "overlays/gpu": COMMON_RIGHTS | ON_NODE | BY_NFD,
+    "overlays/prometheus": COMMON_RIGHTS | ON_NODE | BY_NFD | REVIEWS,
+    "overlays/with-nfd": COMMON_RIGHTS | BY_NFD,
+    "overlays/without-nfd": COMMON_RIGHTS | ON_NODE,
+}
+
+each_overlay = pytest.mark.parametrize("overlay", overlays())
+
+
+def policy() -> Object:
+    return next(yaml.safe_load_all((MANIFESTS / "base" / "own-node.yaml").read_text()))
+
+
+def variable(name: str) -> str:
+    return next(one["expression"] for one in policy()["spec"]["variables"] if one["name"] == name)
+
+
+# --- the files, as they are
+
+
+def test_every_file_is_used() -> None:
+    """Each file is named by the kustomization beside it, and each name is a file or folder."""
+    for kustomization in MANIFESTS.rglob("kustomization.yaml"):
+        content = yaml.safe_load(kustomization.read_text())
+        named = {*content.get("resources", ()), *content.get("components", ())}
+        for generator in content.get("configMapGenerator", ()):
+            named |= set(generator["files"])
+        place = kustomization.parent
+        assert [name for name in named if not (place / name).exists()] == []
+        assert {file.name for file in place.glob("*.yaml")} - {"kustomization.yaml"} <= named
+
+
+def test_every_component_is_told_of() -> None:
+    """The README names each overlay and each component."""
+    readme = (MANIFESTS / "README.md").read_text()
+    assert [name for name in [*overlays()[1:], *components()] if f"`{name}`" not in readme] == []
+
+
+@pytest.mark.parametrize("file", sorted(MANIFESTS.rglob("agent.yaml")), ids=lambda file: file.parent.name)
+def test_settings_are_settings(file: Any) -> None:
+    """The agent takes the files of settings as they are, and they only repeat defaults, but for format and labels."""
+    made = read_settings({}, {}, file.read_text())
+    assert made._replace(log_format="text", publish_labels="auto") == read_settings({}, {}, None)
+
+
+@pytest.mark.parametrize("place", ["README.md", "base/daemonset/daemonset.yaml", "../Dockerfile"])
+def test_the_image_is_tagged_with_the_version(place: str) -> None:
+    """Wherever a version of the image is named, it is that of the package."""
+    found = re.findall(r"(?:zonewise:|newTag: )(\d[\w.]*)", (MANIFESTS / place).read_text())
+    assert found
+    assert set(found) == {zonewise.__version__}
+
+
+# --- rights
+
+
+@each_overlay
+def test_rights(overlay: str) -> None:
+    """The agent may do exactly this, and no list, no watch, no wildcard is in it."""
+    assert rights(objects(overlay)) == RIGHTS[overlay]
+
+
+def test_rights_for_labels_of_pods() -> None:
+    """Reading pods is a component of its own."""
+    made = combined("overlays/without-nfd", "components/pod-labels")
+    assert rights(made) - RIGHTS["overlays/without-nfd"] == {("get", "/pods", "*")}
+
+
+def test_the_reader_of_metrics() -> None:
+    """May get the metrics, and has no other right."""
+    made = objects("overlays/prometheus")
+    assert rights(made, "zonewise-metrics-reader") == {("get", "/metrics", "*")}
+
+
+@each_overlay
+def test_the_policy_is_about_this_agent(overlay: str) -> None:
+    """It is in every overlay, and the names in its expressions are those of the account and of the namespace."""
+    made = objects(overlay)
+    [found] = of_kind(made, "ValidatingAdmissionPolicy")
+    [binding] = of_kind(made, "ValidatingAdmissionPolicyBinding")
+    assert found == policy()
+    assert binding["spec"] == {"policyName": found["metadata"]["name"], "validationActions": ["Deny"]}
+    [condition] = found["spec"]["matchConditions"]
+    accounts = [one["metadata"] for one in of_kind(made, "ServiceAccount") if one["metadata"]["name"] == ACCOUNT]
+    [user] = [f"system:serviceaccount:{one['namespace']}:{one['name']}" for one in accounts]
+    assert condition["expression"] == f"request.userInfo.username == '{user}'"
+    assert {pod["serviceAccountName"] for pod, _ in containers(made)} == {ACCOUNT}
+    assert found["spec"]["failurePolicy"] == "Fail"
+
+
+@each_overlay
+def test_every_right_to_write_is_watched(overlay: str) -> None:
+    """Whatever the agent may write is among the resources that the policy looks at, but for questions."""
+    rules = policy()["spec"]["matchConstraints"]["resourceRules"]
+    watched = {f"{group}/{name}" for rule in rules for group in rule["apiGroups"] for name in rule["resources"]}
+    written = {thing for verb, thing, _ in rights(objects(overlay)) if verb != "get"}
+    assert written - {thing for _, thing, _ in REVIEWS} <= watched
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_policy_knows_every_label(name: str) -> None:
+    """Each label that the agent makes of a machine is one that the policy lets it write."""
+    pattern = variable("ownLabels").strip("'")
+    assert [label for label in machine_to_labels(ALL[name]()) if not re.search(pattern, label)] == []
+
+
+# --- Prometheus
+
+
+def test_metrics_are_read_as_they_are_served() -> None:
+    """The PodMonitor asks over TLS, by the name in the certificate and with the token of the reader."""
+    made = objects("overlays/prometheus")
+    [monitor] = of_kind(made, "PodMonitor")
+    [endpoint] = monitor["spec"]["podMetricsEndpoints"]
+    [service] = of_kind(made, "Service")
+    [secret] = of_kind(made, "Secret")
+    assert (endpoint["port"], endpoint["path"], endpoint["scheme"]) == ("metrics", "/metrics", "https")
+    assert endpoint["tlsConfig"]["serverName"] == f"{service['metadata']['name']}.{NAMESPACE}.svc"
+    assert endpoint["authorization"]["credentials"]["name"] == secret["metadata"]["name"]
+    assert secret["metadata"]["annotations"] == {"kubernetes.io/service-account.name": "zonewise-metrics-reader"}
+    [(_, container)] = containers(made)
+    assert parsed(container["args"]).metrics_auth == "token"
+
+
+def test_metrics_without_tokens() -> None:
+    """The PodMonitor by itself asks as plainly as the agent serves."""
+    made = combined("overlays/default", "components/pod-monitor")
+    [endpoint] = of_kind(made, "PodMonitor")[0]["spec"]["podMetricsEndpoints"]
+    assert not {"scheme", "tlsConfig", "authorization"} & set(endpoint)
+    assert rights(made) == RIGHTS["overlays/default"]
+
+
+@pytest.mark.parametrize("overlay", ["overlays/with-nfd", "overlays/without-nfd"])
+def test_components_combine(overlay: str) -> None:
+    """With the one for GPUs first, each is for both DaemonSets, which share their settings."""
+    made = combined(overlay, "components/gpu", "components/pod-monitor", "components/metrics-auth", "components/k3s")
+    pods = containers(made)
+    assert len(pods) == 2
+    for pod, container in pods:
+        mounts = mounts_of(pod, container)
+        assert parsed(container["args"]).tls_cert == "/etc/zonewise-tls/tls.crt"
+        assert "/var/lib/kubelet/pki" not in mounts
+        assert mounts["/etc/zonewise"][1]["configMap"]["name"] == of_kind(made, "ConfigMap")[0]["metadata"]["name"]
+    assert rights(made) == RIGHTS[overlay] | REVIEWS

@@ -1,0 +1,224 @@
+"""The agent's pods: locked, on every node once, with what the agent reads and settings that it takes."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from support.machines import ALL
+from support.manifests import (
+    NAMESPACE,
+    Object,
+    combined,
+    containers,
+    mounts_of,
+    objects,
+    of_kind,
+    overlays,
+    parsed,
+)
+from zonewise.daemon.serve.pages import OPEN_TO_ALL
+from zonewise.daemon.settings import DEFAULT_FILE, OPTIONS, Settings, read_settings
+from zonewise.machine.capture.recording import RecordingFiles
+from zonewise.machine.discover import Scanner
+from zonewise.machine.files import MemoryFiles
+from zonewise.report.labels import machine_to_labels
+
+HOST_PATHS = {"/sys", "/etc/os-release", "/boot", "/lib/modules", "/var/lib/kubelet"}
+GPU_LABELS = ("feature.node.kubernetes.io/pci-0300_10de.present", "feature.node.kubernetes.io/pci-0302_10de.present")
+
+each_overlay = pytest.mark.parametrize("overlay", overlays())
+
+
+@each_overlay
+def test_the_pod_is_locked(overlay: str) -> None:
+    """No privilege, no capability, no namespace of the host, nothing to write to, the runtime's seccomp profile."""
+    for pod, container in containers(objects(overlay)):
+        assert not {"hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace"} & set(pod)
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert pod["securityContext"] == {
+            "runAsUser": 0,
+            "runAsGroup": 0,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        }
+        assert not any("hostPort" in port for port in container["ports"])
+        assert pod["automountServiceAccountToken"] is False
+
+
+@each_overlay
+def test_the_resources(overlay: str) -> None:
+    """48 MiB are asked for, and 96 are the limit; no limit of CPU. NVML's child process has room of its own."""
+    for pod, container in containers(objects(overlay)):
+        limit = "192Mi" if "runtimeClassName" in pod else "96Mi"
+        assert container["resources"] == {"requests": {"cpu": "10m", "memory": "48Mi"}, "limits": {"memory": limit}}
+
+
+@each_overlay
+def test_the_mounts(overlay: str) -> None:
+    """Everything is mounted for reading only, and of the host no more than the listed paths; no single socket."""
+    for pod, container in containers(objects(overlay)):
+        mounts = mounts_of(pod, container)
+        assert all(mount["readOnly"] is True and "mountPropagation" not in mount for mount, _ in mounts.values())
+        of_host = {volume["hostPath"]["path"]: mount for mount, volume in mounts.values() if "hostPath" in volume}
+        assert set(of_host) == HOST_PATHS
+        # a file has no mounts below it
+        recursive = {path for path, mount in of_host.items() if mount.get("recursiveReadOnly") == "IfPossible"}
+        assert recursive == HOST_PATHS - {"/etc/os-release"}
+
+
+def test_what_is_mounted_is_read() -> None:
+    """Discovery looks into each mount; what else it looks for is in /proc, or another place of something mounted."""
+    files = RecordingFiles(MemoryFiles([("proc/sys/kernel/osrelease", b"6.1.0\n"), ("sys", None)]), {})
+    Scanner(files).scan()
+    asked = {path for _, path in files.answers}
+    [(pod, container)] = containers(objects("."))
+    root = parsed(container["args"]).root
+    places = [os.path.relpath(path, root) for path in mounts_of(pod, container) if path.startswith(f"{root}/")]
+    assert [place for place in places if not any(f"{path}/".startswith(f"{place}/") for path in asked)] == []
+    elsewhere = {path for path in asked if not path.startswith(("proc/", *places))}
+    of_captures = {"zonewise", "zonewise/nvml.json"}
+    assert {path for path in elsewhere if not path.startswith("usr/")} <= {"etc/hostname", *of_captures}
+
+
+def test_secrets_of_the_node_are_covered() -> None:
+    """Of the kubelet's directory the agent sees its sockets and state, and not volumes of pods, drivers or keys."""
+    [(pod, container)] = containers(objects("."))
+    mounts = mounts_of(pod, container)
+    empty = {path for path, (_, volume) in mounts.items() if "emptyDir" in volume}
+    directory = Settings().kubelet_dir
+    assert mounts[directory][1]["hostPath"]["path"] == directory
+    assert empty == {f"{directory}/{name}" for name in ("pods", "plugins", "plugins_registry", "pki")}
+    made, covered = Settings().completed(), tuple(f"{path}/" for path in empty)
+    used = (made.podresources_socket, made.pods_api_socket, made.kubelet_config, f"{directory}/device-plugins")
+    assert not [path for path in used if not path.startswith(f"{directory}/") or path.startswith(covered)]
+
+
+def test_k3s_has_no_directory_of_keys() -> None:
+    """The component for k3s and RKE2 leaves out the one cover for which they have no place, and nothing else."""
+    [(pod, container)] = containers(combined("overlays/default", "components/k3s"))
+    [(ordinary, same)] = containers(objects("overlays/default"))
+    left_out = set(mounts_of(ordinary, same)) - set(mounts_of(pod, container))
+    assert left_out == {"/var/lib/kubelet/pki"}
+
+
+@each_overlay
+def test_the_agent_takes_what_it_is_given(overlay: str) -> None:
+    """Every argument, variable and settings file is one that the agent knows, and together they are valid."""
+    made = objects(overlay)
+    settings = {one["metadata"]["name"]: one["data"] for one in of_kind(made, "ConfigMap")}
+    for pod, container in containers(made):
+        given = parsed(container["args"])
+        flags = {option.field: getattr(given, option.field) for option in OPTIONS}
+        variables = {one["name"]: one.get("value", "a") for one in container["env"]}
+        known = {name for option in OPTIONS for name in option.variables}
+        assert {name for name in variables if not name.startswith("NVIDIA_")} <= known
+        mounts = mounts_of(pod, container)
+        _, volume = mounts[os.path.dirname(DEFAULT_FILE)]
+        content = settings[volume["configMap"]["name"]][os.path.basename(DEFAULT_FILE)]
+        result = read_settings(flags, variables, content)
+        assert container["ports"] == [{"name": "metrics", "containerPort": port_of(result), "protocol": "TCP"}]
+        assert result.root == "/host"
+        files = [path for path in (result.tls_cert, result.tls_key) if path]
+        assert [path for path in files if os.path.dirname(path) not in mounts] == []
+
+
+def port_of(settings: Settings) -> int:
+    return int(settings.listen.rpartition(":")[2])
+
+
+@each_overlay
+def test_the_probes(overlay: str) -> None:
+    """They ask pages that need no token, over TLS exactly where the agent serves it."""
+    for _, container in containers(objects(overlay)):
+        scheme = "HTTPS" if parsed(container["args"]).tls_cert else "HTTP"
+        probes = {kind: container[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")}
+        assert {kind: probe["path"] for kind, probe in probes.items()} == {
+            "startup": "/healthz",
+            "liveness": "/healthz",
+            "readiness": "/readyz",
+        }
+        assert {probe["path"] for probe in probes.values()} == set(OPEN_TO_ALL)
+        assert {(probe["port"], probe.get("scheme", "HTTP")) for probe in probes.values()} == {("metrics", scheme)}
+
+
+@each_overlay
+def test_the_pod_is_everywhere_and_stays(overlay: str) -> None:
+    """It runs on every Linux node whatever its taints, ends soon, and is rolled out to a tenth of them at a time."""
+    made = objects(overlay)
+    for one in of_kind(made, "DaemonSet"):
+        assert one["spec"]["updateStrategy"]["rollingUpdate"] == {"maxUnavailable": "10%"}
+    for pod, _ in containers(made):
+        assert pod["tolerations"] == [{"operator": "Exists"}]
+        assert pod["nodeSelector"] == {"kubernetes.io/os": "linux"}
+        assert pod["priorityClassName"] == "system-node-critical"
+        assert pod["terminationGracePeriodSeconds"] == 5
+        assert pod["dnsPolicy"] == "ClusterFirst"
+
+
+def test_the_token_is_as_others_are() -> None:
+    """The projected token has the three files where in-cluster configuration looks for them."""
+    [(pod, container)] = containers(objects("."))
+    _, volume = mounts_of(pod, container)["/var/run/secrets/kubernetes.io/serviceaccount"]
+    account, ca, namespace = volume["projected"]["sources"]
+    assert account["serviceAccountToken"]["path"] == "token"
+    assert ca["configMap"]["items"] == [{"key": "ca.crt", "path": "ca.crt"}]
+    assert [item["path"] for item in namespace["downwardAPI"]["items"]] == ["namespace"]
+
+
+# --- GPUs
+
+
+def wanted_on(pod: Object, labels: dict[str, str]) -> bool:
+    """Tell whether a DaemonSet wants its pod on a node with labels."""
+
+    def fits(expression: Object) -> bool:
+        holds = labels.get(expression["key"]) in expression["values"]
+        return {"In": holds, "NotIn": not holds}[expression["operator"]]
+
+    affinity = pod.get("affinity", {}).get("nodeAffinity", {})
+    terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms")
+    return terms is None or any(all(map(fits, term["matchExpressions"])) for term in terms)
+
+
+@pytest.mark.parametrize("present", [(), (0,), (1,), (0, 1)])
+def test_one_agent_a_node(present: tuple[int, ...]) -> None:
+    """Exactly one of the two DaemonSets wants each node: the one with NVML where an NVIDIA GPU is."""
+    labels = {GPU_LABELS[number]: "true" for number in present}
+    wanting = [pod for pod, _ in containers(objects("overlays/gpu")) if wanted_on(pod, labels)]
+    assert [pod.get("runtimeClassName") for pod in wanting] == ["nvidia" if present else None]
+
+
+def test_the_agent_writes_the_labels_that_move_it() -> None:
+    """A GPU that a machine has in PCI leads to a label for which the second DaemonSet looks."""
+    assert set(GPU_LABELS) & set(machine_to_labels(ALL["gpu_server"]()))
+
+
+def test_what_the_runtime_is_asked_for() -> None:
+    """All GPUs, and of the driver's libraries NVML alone."""
+    [container] = [one for pod, one in containers(objects("overlays/gpu")) if "runtimeClassName" in pod]
+    asked = {one["name"]: one["value"] for one in container["env"] if one["name"].startswith("NVIDIA_")}
+    assert asked == {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "utility"}
+
+
+@each_overlay
+def test_selectors(overlay: str) -> None:
+    """No DaemonSet selects another's pods; the Service, the NetworkPolicy and the PodMonitor select those of all."""
+    made = objects(overlay)
+    sets = of_kind(made, "DaemonSet")
+    for one in sets:
+        chosen = [other for other in sets if selects(one["spec"]["selector"]["matchLabels"], other)]
+        assert chosen == [one]
+        assert one["metadata"]["namespace"] == NAMESPACE
+    for kind, place in (("Service", "selector"), ("NetworkPolicy", "podSelector"), ("PodMonitor", "selector")):
+        for one in of_kind(made, kind):
+            selector = one["spec"][place]
+            assert all(selects(selector.get("matchLabels", selector), other) for other in sets)
+
+
+def selects(labels: dict[str, str], daemon_set: Object) -> bool:
+    return labels.items() <= daemon_set["spec"]["template"]["metadata"]["labels"].items()

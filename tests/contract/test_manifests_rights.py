@@ -1,0 +1,146 @@
+"""On a real API server: what each overlay lets the agent do is enough for all that it writes there."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+import yaml
+
+from support.apiserver import RealServer, real_apiserver
+from support.machines import gpu_server, small_vm
+from support.manifests import ACCOUNT, NAMESPACE, any_kind, apply, combined, rendered
+from zonewise.daemon.exclusions import Exclusions, PodPattern
+from zonewise.daemon.pod_labels import PodLabels, excluder
+from zonewise.daemon.serve.access import ALLOWED, Access
+from zonewise.kube.client import Client
+from zonewise.kube.config import Config
+from zonewise.kube.errors import Forbidden, KubeError
+from zonewise.kube.resources import NODE_RESOURCE_TOPOLOGIES
+from zonewise.kubelet.model import Pod
+from zonewise.publish.labels import LabelPublisher
+from zonewise.publish.node_feature import Place, object_name
+from zonewise.publish.nrt import NrtPublisher
+from zonewise.report.labels import machine_to_labels
+from zonewise.report.node_feature import node_features
+from zonewise.report.nrt import machine_to_nrt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+NODE, POD = "node-1", "zonewise-agent-abcde"
+LIMIT = 30.0
+FEATURE = f"/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/{NAMESPACE}/nodefeatures/{object_name(NODE)}"
+MODES = {"overlays/without-nfd": "node", "overlays/with-nfd": "nodefeature", "overlays/prometheus": "auto"}
+
+
+class Cluster(NamedTuple):
+    """A server of which one overlay has been applied, and the agent's client on one node."""
+
+    overlay: str
+    server: RealServer
+    client: Client
+
+    @property
+    def node(self) -> dict[str, Any]:
+        return self.server.admin.get(f"/api/v1/nodes/{NODE}").ok()
+
+
+@pytest.fixture(scope="module", params=MODES)
+def cluster(request: pytest.FixtureRequest) -> Generator[Cluster]:
+    with real_apiserver() as server:
+        kinds = any_kind("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors")
+        if request.param != "overlays/without-nfd":
+            kinds += any_kind("nfd.k8s-sigs.io", "v1alpha1", "NodeFeature", "nodefeatures")
+        apply(server, kinds.removeprefix("---\n"))
+        apply(server, rendered(request.param))
+        server.new_node(NODE)
+        spec = {"nodeName": NODE, "serviceAccountName": ACCOUNT, "containers": [{"name": "main", "image": "none"}]}
+        pod = {"metadata": {"name": POD, "labels": {"team": "blue"}}, "spec": spec}
+        server.admin.post(f"/api/v1/namespaces/{NAMESPACE}/pods", pod).ok()
+        token = server.service_account_token(NAMESPACE, ACCOUNT, pod=POD)
+        client = Client(Config.plain(server.url, token, ca=server.ca))
+        in_force(lambda: client.get(NODE_RESOURCE_TOPOLOGIES, "none"))
+        yield Cluster(request.param, server, client)
+        client.close()
+
+
+def in_force(ask: Callable[[], object]) -> None:
+    """Wait until the API server has heard of the rights that were just written."""
+    deadline = time.monotonic() + LIMIT
+    while time.monotonic() < deadline:
+        try:
+            ask()
+        except Forbidden:
+            time.sleep(0.05)
+        except KubeError:
+            return
+        else:
+            return
+    pytest.fail("the rights are not in force in time")
+
+
+def test_the_topology(cluster: Cluster) -> None:
+    """The object is made, changed by patches, and made again when somebody has removed it."""
+    path = f"/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies/{NODE}"
+    publisher = NrtPublisher(cluster.client)
+    for machine in (small_vm(), gpu_server()):
+        wanted = machine_to_nrt(machine, NODE)
+        publisher.publish(wanted)
+        there = cluster.server.admin.get(path).ok()
+        assert there["zones"] == wanted["zones"]
+        assert [owner["kind"] for owner in there["metadata"]["ownerReferences"]] == ["Node"]
+    cluster.server.admin.delete(path).ok()
+    publisher.publish(machine_to_nrt(small_vm(), NODE))
+    assert cluster.server.admin.get(path).ok()["zones"] == machine_to_nrt(small_vm(), NODE)["zones"]
+
+
+def test_the_labels(cluster: Cluster) -> None:
+    """They arrive where the overlay has them written, are changed and taken back, and nothing is left to complain."""
+    publisher = LabelPublisher(cluster.client, Place(NODE, NAMESPACE, POD), mode=MODES[cluster.overlay])
+    on_node = cluster.overlay == "overlays/without-nfd"
+    for machine in (gpu_server(), small_vm()):
+        wanted = machine_to_labels(machine)
+        done = publisher.publish(wanted, node_features(machine))
+        assert done.problems == ()
+        assert done.writes == (("node",) if on_node else ("nodefeature",))
+        if on_node:
+            assert cluster.node["metadata"]["labels"] == wanted
+        else:
+            there = cluster.server.admin.get(FEATURE).ok()
+            assert there["spec"]["labels"] == wanted
+            assert [owner["kind"] for owner in there["metadata"]["ownerReferences"]] == ["Pod"]
+            assert "labels" not in cluster.node["metadata"]
+
+
+@pytest.mark.parametrize("cluster", ["overlays/prometheus"], indirect=True)
+def test_who_may_read_metrics(cluster: Cluster) -> None:
+    """With the overlay for Prometheus the agent can ask, and the reader of metrics may get them, and nothing else."""
+    token = cluster.server.service_account_token(NAMESPACE, "zonewise-metrics-reader")
+    other = cluster.server.service_account_token(NAMESPACE, ACCOUNT)
+    access = Access(cluster.client)
+    assert access.verdict(f"Bearer {token}", "/metrics") == ALLOWED
+    assert access.verdict(f"Bearer {token}", "/debug/state").status == 403
+    assert access.verdict(f"Bearer {other}", "/metrics").status == 403
+    assert access.verdict("Bearer guessed", "/metrics").status == 401
+
+
+@pytest.mark.parametrize("cluster", ["overlays/without-nfd"], indirect=True)
+def test_excluding_pods_by_label(cluster: Cluster) -> None:
+    """With the component for it, labels of pods of every namespace can be read."""
+    made = combined(cluster.overlay, "components/pod-labels")
+    apply(cluster.server, yaml.safe_dump_all(made))
+    other = cluster.server.new_namespace()
+    spec = {"containers": [{"name": "main", "image": "none"}]}
+    pod = {"metadata": {"name": "job", "labels": {"team": "red"}}, "spec": spec}
+    cluster.server.admin.post(f"/api/v1/namespaces/{other}/pods", pod).ok()
+    pattern = PodPattern(labels=(("team", "r*"),))
+
+    def excluded() -> bool:
+        return excluder(Exclusions(pods=(pattern,)), PodLabels(cluster.client))(Pod(other, "job"))
+
+    deadline = time.monotonic() + LIMIT
+    while not excluded():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

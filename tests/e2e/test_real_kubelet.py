@@ -1,0 +1,329 @@
+"""What we say of each zone is what a real kubelet's own files say, whatever happens on its node."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from support.e2e.hardware import MIB, Hardware
+from support.e2e.kubelet import why_not
+from support.e2e.node import running_node
+from support.e2e.plugin import Device
+from support.e2e.pods import GPU, burstable, container, init, pod, sidecar
+from support.e2e.published import assert_true, observing
+from support.e2e.settings import Settings
+from support.e2e.truth import truth
+from support.trees import GIB, Shape
+from zonewise.kubelet.config import parse_config
+from zonewise.kubelet.errors import KubeletError
+from zonewise.kubelet.state import read_state
+from zonewise.topology.cpuset import CpuSet
+from zonewise.usage.account import NotReady
+
+if TYPE_CHECKING:
+    from support.e2e.node import Node, Object
+    from support.e2e.published import Observer
+    from zonewise.usage.model import Usage
+
+pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+RESTRICTED = Settings(topology="restricted")
+SINGLE = Settings(topology="single-numa-node")
+
+
+NOTHING = pod("nothing", container())
+"""Holds nothing, yet the kubelet clears what is gone out of its files when it admits it."""
+
+
+def cpus_left(observer: Observer) -> dict[int, str]:
+    """Return the free CPUs of each zone, as we tell them."""
+    return {zone.zone: str(zone.free_cpus) for zone in observer.usage().zones}
+
+
+def reason(status: Object) -> str:
+    """Return why a pod was refused."""
+    assert status["phase"] == "Failed", status
+    return status["reason"]
+
+
+# --- CPUs
+
+
+def test_cpus_of_init_containers() -> None:
+    """CPUs of an init container that the pod's others do not use stay taken while it runs, though List omits them."""
+    with running_node(RESTRICTED) as node, observing(node) as observer:
+        node.run(pod("a", container(cpu="2", memory="1Gi"), inits=(init("i", cpu="6", memory="1Gi"),)))
+        assert_true(node, observer.usage())
+        assert [container.cpus for listed in observer.client.list() for container in listed.containers] == [
+            CpuSet((1, 17))
+        ]
+        assert cpus_left(observer) == {0: "4-7,20-23", 1: "8-15,24-31"}
+        node.end("a")
+        node.run(NOTHING)
+        assert_true(node, observer.usage())
+        assert cpus_left(observer) == {0: "1-7,17-23", 1: "8-15,24-31"}
+
+
+def test_cpus_of_restartable_init_containers() -> None:
+    """Those of restartable init containers are never shared with others."""
+    with running_node(RESTRICTED) as node, observing(node) as observer:
+        node.run(pod("a", container(cpu="2", memory="1Gi"), inits=(sidecar("s", cpu="4", memory="1Gi"),)))
+        assert [one.name for listed in observer.client.list() for one in listed.containers] == ["s", "c"]
+        assert cpus_left(observer) == {0: "4-7,20-23", 1: "8-15,24-31"}
+        assert_true(node, observer.usage())
+
+
+@pytest.mark.parametrize(("reserved", "free"), [("0-3,8,24", {0: 12, 1: 14}), ("0-7,16-23", {0: 0, 1: 16})])
+def test_reserved_cpus(reserved: str, free: dict[int, int]) -> None:
+    """Reserved CPUs are nobody's, in whichever zones they are."""
+    with running_node(RESTRICTED._replace(reserved_cpus=reserved)) as node, observing(node) as observer:
+        usage = observer.usage()
+        assert usage.reserved_cpus == CpuSet.parse_list(reserved)
+        assert {zone.zone: zone.amounts["cpu"].allocatable for zone in usage.zones} == free
+        node.run(pod("a", container(cpu="2", memory="1Gi")))
+        assert_true(node, observer.usage())
+
+
+def test_only_whole_cores() -> None:
+    """Under full-pcpus-only a pod of half a core is refused, and takes nothing."""
+    with running_node(SINGLE._replace(cpu_options={"full-pcpus-only": "true"})) as node, observing(node) as observer:
+        before = observer.usage()
+        status = node.offer(pod("odd", container(cpu="3", memory="1Gi")))
+        assert reason(status) == "SMTAlignmentError"
+        assert observer.usage() == before
+        node.run(pod("even", container(cpu="4", memory="1Gi")))
+        assert_true(node, observer.usage())
+        assert dict(observer.config.cpu_manager_options) == {"full-pcpus-only": "true"}
+
+
+# --- memory
+
+
+def test_memory_of_several_zones() -> None:
+    """A block of two zones is taken off the lower one first, and both form a group while it is held."""
+    with running_node(RESTRICTED) as node, observing(node) as observer:
+        node.run(pod("a", container(cpu="1500m", memory="300Gi")))
+        usage = observer.usage()
+        assert_true(node, usage)
+        assert [zone.memory_group for zone in usage.zones] == [(0, 1), (0, 1)]
+        assert [zone.amounts["memory"].available for zone in usage.zones][0] == 0
+        status = node.offer(pod("b", container(cpu="1500m", memory="1Gi")))
+        assert reason(status) == "TopologyAffinityError"
+        node.end("a", "b")
+        told = observer.usage()
+        node.run(NOTHING)
+        assert_true(node, told)
+        assert [zone.memory_group for zone in told.zones] == [(), ()]
+
+
+def test_memory_of_three_of_four_zones() -> None:
+    """The same of three of four zones with ids that leave gaps, each with another size."""
+    hardware = Hardware(
+        Shape(packages=2, zones=2, cores=2, threads=2, l3_cores=2),
+        ids=(0, 2, 3, 7),
+        memory=(100 * GIB, 200 * GIB, 300 * GIB, 400 * GIB),
+        hugepages=({"hugepages-2Mi": 64}, {}, {"hugepages-2Mi": 128, "hugepages-1Gi": 3}, {}),
+        distances=("10 12 32 32", "12 10 32 32", "32 32 10 12", "32 32 12 10"),
+    )
+    settings = Settings(topology="best-effort", reserved_cpus="0", reserved_memory=((2, "memory", 512 * MIB),))
+    with running_node(settings, hardware) as node, observing(node) as observer:
+        node.run(pod("wide", container(cpu="1500m", memory="750Gi")))
+        node.run(pod("narrow", container(cpu="2", memory="1Gi")))
+        node.run(pod("pages", container(cpu="1", memory="1Gi", hugepages_1Gi="1Gi", hugepages_2Mi="128Mi")))
+        node.run(NOTHING)
+        usage = observer.usage()
+        assert [zone.zone for zone in usage.zones] == [0, 2, 3, 7]
+        assert max(len(zone.memory_group) for zone in usage.zones) == 3
+        assert_true(node, usage)
+
+
+def test_reserved_memory_of_both_zones() -> None:
+    """What is reserved of each zone is not given."""
+    reserved = ((0, "memory", 512 * MIB), (1, "memory", 2 * GIB))
+    with running_node(SINGLE._replace(reserved_memory=reserved)) as node, observing(node) as observer:
+        node.run(pod("a", container(cpu="2", memory="3Gi")))
+        assert observer.config.reserved_memory == reserved
+        assert_true(node, observer.usage())
+
+
+def test_hugepages() -> None:
+    """Pages are taken where they are, and a pod that wants more than a zone has is refused."""
+    with running_node(SINGLE) as node, observing(node) as observer:
+        node.run(
+            pod("small", container(cpu="2", memory="256Mi", hugepages_2Mi="256Mi")),
+            pod("large", container(cpu="2", memory="256Mi", hugepages_1Gi="1Gi")),
+        )
+        reason(node.offer(pod("much", container(cpu="2", memory="256Mi", hugepages_1Gi="2Gi"))))
+        node.run(NOTHING)
+        assert_true(node, observer.usage())
+
+
+# --- pods that come and go
+
+
+def test_refused_pods() -> None:
+    """CPUs that a refused pod had got for its first container are taken until the kubelet takes them back."""
+    two = pod("two", container("c1", cpu="4", memory="1Gi"), container("c2", cpu="40", memory="1Gi"))
+    with running_node(SINGLE._replace(reconcile="1s")) as node, observing(node) as observer:
+        before = observer.usage()
+        status = node.offer(two)
+        assert reason(status) == "TopologyAffinityError"
+        assert truth(node)[0]["cpu"].available == 10
+        assert observer.usage().zones[0].amounts["cpu"].available == 10
+        node.kubelet.until(lambda: truth(node)[0]["cpu"].available == 14, "reconciliation")
+        assert observer.usage() == before
+        node.run(NOTHING)
+        assert_true(node, observer.usage())
+
+
+def test_ended_pods() -> None:
+    """What ended and deleted pods had counts as free, though files keep it until the next admission."""
+    with running_node(RESTRICTED._replace(reconcile="1s")) as node, observing(node) as observer:
+        node.plug(GPU, [Device("a", (0,)), Device("b", (1,))])
+        node.run(pod("stays", container(cpu="4", memory="2Gi")))
+        before = observer.usage()
+        node.run(
+            pod("job", container(cpu="4", memory="2Gi", gpu=1), restart="Never"),
+            pod("deleted", container(cpu="4", memory="2Gi", gpu=1)),
+        )
+        assert_true(node, observer.usage())
+        node.runtime.finish("job-node-1", "c")
+        node.end("deleted")
+        node.kubelet.until(lambda: exclusive(node) == 1, "reconciliation")
+        assert truth(node)[0]["memory"].available < before.zones[0].amounts["memory"].available
+        assert observer.usage() == before
+        node.run(pod("next", container(cpu="2", memory="1Gi", gpu=1)))
+        assert_true(node, observer.usage())
+
+
+def test_shared_pods() -> None:
+    """Pods of other classes hold nothing of a zone."""
+    with running_node(RESTRICTED) as node, observing(node) as observer:
+        before = observer.usage()
+        node.run(pod("b", burstable(cpu="4", memory="4Gi")), pod("n", container()))
+        after = observer.usage()
+        assert after.zones == before.zones
+        assert after.fingerprint_exclusive == before.fingerprint_exclusive
+        assert after.fingerprint_all != before.fingerprint_all
+
+
+# --- devices
+
+KINDS = (
+    Device("zone-0", (0,)),
+    Device("zone-1", (1,)),
+    Device("both", (0, 1)),
+    Device("no-topology"),
+    Device("minus-one", (-1,)),
+)
+NO_ZONE = Device("empty-topology", ())
+
+
+EMPTY = pytest.mark.xfail(
+    reason="GetAllocatableResources leaves out devices with a topology of no zone; RegisteredDevices has them"
+)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, pytest.param(NO_ZONE, marks=EMPTY)], ids=lambda kind: kind.id)
+def test_devices(kind: Device) -> None:
+    """A device counts in each zone that it is close to; one without any counts apart."""
+    with running_node(Settings()) as node, observing(node) as observer:
+        node.plug(GPU, [kind, kind._replace(id="second")])
+        assert_true(node, observer.usage())
+        node.run(pod("a", container(cpu="1", memory="1Gi", gpu=1)))
+        assert_true(node, observer.usage())
+
+
+def test_devices_of_one_resource_in_every_way() -> None:
+    with running_node(Settings()) as node, observing(node) as observer:
+        node.plug(GPU, KINDS)
+        for number in range(len(KINDS)):
+            node.run(pod(f"p{number}", container(cpu="1", memory="1Gi", gpu=1)))
+            assert_true(node, observer.usage())
+
+
+def test_devices_of_no_zone_under_a_policy() -> None:
+    """Devices said to be of zone -1 are had by nobody under a policy, and stay available to those without one."""
+    with running_node(RESTRICTED) as node, observing(node) as observer:
+        node.plug(GPU, [Device("a", (-1,))])
+        assert reason(node.offer(pod("a", container(cpu="1", memory="1Gi", gpu=1)))) == "TopologyAffinityError"
+        assert_true(node, observer.usage())
+
+
+def test_device_that_falls_ill() -> None:
+    """An unhealthy device is not to be had, and comes back."""
+    devices = [Device("a", (0,)), Device("b", (0,))]
+    with running_node(RESTRICTED) as node, observing(node) as observer:
+        plugin = node.plug(GPU, devices)
+        plugin.change([devices[0], devices[1]._replace(healthy=False)])
+        node.kubelet.until(lambda: node.healthy(GPU) == 1, "illness")
+        assert_true(node, observer.usage())
+        plugin.change(devices)
+        node.kubelet.until(lambda: node.healthy(GPU) == 2, "health")
+        assert_true(node, observer.usage())
+
+
+def test_device_plugin_that_comes_late() -> None:
+    """Before it registers there are no devices, afterwards there are."""
+    with running_node(RESTRICTED) as node, observing(node) as observer:
+        node.run(pod("a", container(cpu="2", memory="1Gi")))
+        assert all(GPU not in zone.amounts for zone in observer.usage().zones)
+        node.plug(GPU, [Device("a", (1,))])
+        assert_true(node, observer.usage())
+
+
+# --- the kubelet itself
+
+
+def test_restart() -> None:
+    """While a kubelet restarts it tells of too few pods, of no resources, of no devices: we never tell of too much."""
+    with running_node(RESTRICTED) as node, observing(node) as observer:
+        plugin = node.plug(GPU, [Device("a", (0,)), Device("b", (1,))])
+        node.run(pod("a", container(cpu="4", memory="2Gi", gpu=1)), pod("b", container(cpu="1500m", memory="3Gi")))
+        before = observer.usage()
+        node.runtime.ready = False
+        node.kubelet.restart(wait=False)
+        assert isinstance(observer.account(), NotReady)
+        node.runtime.ready = True
+        told: list[Usage | NotReady] = []
+        node.kubelet.until(lambda: told.append(observer.account()) or len(observer.client.list()) == 2, "both pods")
+        plugin.register()
+        node.kubelet.until(lambda: node.healthy(GPU) == 2 and observer.account() == before, "as before")
+        for usage in told:
+            if isinstance(usage, NotReady):
+                continue
+            for now, then in zip(usage.zones, before.zones, strict=True):
+                assert all(amount.available <= then.amounts[name].available for name, amount in now.amounts.items())
+
+
+def test_configuration() -> None:
+    """Its own server tells the same configuration as its file."""
+    settings = Settings(
+        topology="best-effort",
+        scope="pod",
+        topology_options={"prefer-closest-numa-nodes": "true"},
+        cpu_options={"distribute-cpus-across-numa": "true"},
+        gates={"PodsAPI": True},
+    )
+    with running_node(settings) as node, observing(node) as observer:
+        document = yaml.safe_load(node.kubelet.config.read_text())
+        assert observer.config == parse_config(document, place="config.yaml")
+
+
+def test_list_is_never_behind_the_files() -> None:
+    """List tells of CPUs no later than cpu_manager_state, so that a change of the file is a good time to ask."""
+    with running_node(SINGLE) as node, observing(node) as observer:
+        for number in range(8):
+            node.kubelet.add(pod(f"p{number}", container(cpu="2", memory="1Gi")))
+            node.kubelet.until(lambda count=number: exclusive(node) > count, "allocation")
+            held = [one.cpus for listed in observer.client.list() for one in listed.containers if one.cpus]
+            assert len(held) == number + 1
+
+
+def exclusive(node: Node) -> int:
+    """Return how many pods cpu_manager_state has."""
+    return len(json.loads((node.kubelet.directory / "cpu_manager_state").read_text()).get("entries", {}))

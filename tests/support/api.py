@@ -1,0 +1,120 @@
+"""A bare HTTP view of a Kubernetes API server, for tests that must not lean on our own client."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlencode
+
+import urllib3
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+Json = dict[str, Any]
+
+MERGE = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+APPLY = "application/apply-patch+yaml"
+
+
+class Answer(NamedTuple):
+    """One response."""
+
+    status: int
+    body: Any
+    """The parsed JSON; the text where it is none."""
+    headers: dict[str, str]
+    """Names are lower-case."""
+
+    def ok(self) -> Any:
+        """Return the body of a success; fail the test on anything else."""
+        assert 200 <= self.status < 300, f"{self.status}: {self.body}"
+        return self.body
+
+    def refused(self, status: int, reason: str) -> Json:
+        """Return the Status body of a refusal with the given status and reason; fail the test on anything else."""
+        assert self.status == status, f"{self.status}: {self.body}"
+        assert self.body["kind"] == "Status"
+        assert self.body["apiVersion"] == "v1"
+        assert self.body["status"] == "Failure"
+        assert self.body["code"] == status
+        assert self.body["reason"] == reason, self.body
+        return self.body
+
+
+class Api:
+    """Who speaks to which server."""
+
+    def __init__(self, url: str, token: str | None = None, ca: str | None = None) -> None:
+        """Take the base URL, a bearer token, and the file of the CA's certificate."""
+        self.url = url
+        self.token = token
+        self.ca = ca
+        # no retries: an answer is an answer
+        self._pool = urllib3.PoolManager(4, ca_certs=ca, retries=False, timeout=urllib3.Timeout(10))
+
+    def request(self, method: str, path: str, body: Any = None, content: str = "", /, **query: Any) -> Answer:
+        """Send one request; `_headers` in the query are extra headers."""
+        headers = self._headers(query.pop("_headers", {}))
+        if body is not None:
+            headers["Content-Type"] = content or "application/json"
+        data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        response = self._pool.request(method, self._address(path, query), body=data, headers=headers)
+        return Answer(response.status, _parsed(response.data), {k.lower(): v for k, v in response.headers.items()})
+
+    def get(self, path: str, **query: Any) -> Answer:
+        return self.request("GET", path, **query)
+
+    def post(self, path: str, body: Any, **query: Any) -> Answer:
+        return self.request("POST", path, body, **query)
+
+    def put(self, path: str, body: Any, **query: Any) -> Answer:
+        return self.request("PUT", path, body, **query)
+
+    def delete(self, path: str, body: Any = None, **query: Any) -> Answer:
+        return self.request("DELETE", path, body, **query)
+
+    def patch(self, path: str, body: Any, content: str = MERGE, **query: Any) -> Answer:
+        return self.request("PATCH", path, body, content, **query)
+
+    def apply(self, path: str, body: Any, manager: str, **query: Any) -> Answer:
+        return self.request("PATCH", path, body, APPLY, fieldManager=manager, **query)
+
+    @contextlib.contextmanager
+    def watch(self, path: str, *, seconds: float = 10.0, **query: Any) -> Generator[Iterator[Json]]:
+        """Open a watch; its events, until the server ends it. A silence longer than `seconds` fails the test."""
+        address = self._address(path, {"watch": "true", **query})
+        response = self._pool.request(
+            "GET", address, headers=self._headers({}), preload_content=False, timeout=urllib3.Timeout(seconds)
+        )
+        try:
+            assert response.status == 200, response.data
+            yield _lines(response)
+        finally:
+            response.close()
+
+    def close(self) -> None:
+        self._pool.clear()
+
+    def _headers(self, extra: dict[str, str]) -> dict[str, str]:
+        return {**({"Authorization": f"Bearer {self.token}"} if self.token else {}), **extra}
+
+    def _address(self, path: str, query: dict[str, Any]) -> str:
+        return f"{self.url}{path}?{urlencode(query)}" if query else f"{self.url}{path}"
+
+
+def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[Json]:
+    rest = b""
+    for chunk in response.stream(65536):
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield from (json.loads(line) for line in lines if line.strip())
+
+
+def _parsed(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except ValueError:
+        return data.decode("utf-8", "replace")

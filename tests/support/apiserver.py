@@ -1,0 +1,263 @@
+"""A real kube-apiserver on a real etcd, for tests that want the truth: on loopback, in a scratch directory.
+
+The binaries are looked up as envtest does: TEST_ASSET_KUBE_APISERVER and TEST_ASSET_ETCD name the files,
+KUBEBUILDER_ASSETS names their directory, and /usr/local/kubebuilder/bin is where they are by default. Tests are skipped
+where there are none. No controllers run: no garbage collection, no default service accounts, no endpoints.
+
+    from support.apiserver import RealServer, real_server
+
+    __all__ = ["real_server"]
+
+    def test_it(real_server: RealServer) -> None:
+        namespace = real_server.new_namespace()
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+import trustme
+import urllib3
+
+from support.api import Api
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+DEFAULT_ASSETS = "/usr/local/kubebuilder/bin"
+START_LIMIT = 60.0
+"""Seconds until /readyz must be good: about 3 on a free machine."""
+STOP_LIMIT = 10.0
+_ATTEMPTS = 3  # a free port may be taken by somebody else before the server binds it
+
+_DIES_WITH_US = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv[1], sys.argv[1:])"
+"""PR_SET_PDEATHSIG SIGKILL (prctl(2)) survives execve: the servers end with the tests, however those end."""
+
+
+class Binaries(NamedTuple):
+    """The servers' files."""
+
+    etcd: str
+    apiserver: str
+
+
+class StartError(Exception):
+    """A server ended or stayed silent; the message has its last words."""
+
+
+class RealServer:
+    """A running server and its administrator."""
+
+    def __init__(self, url: str, ca: str, token: str, directory: Path) -> None:
+        self.url = url
+        self.ca = ca
+        """File of the CA's certificate, PEM."""
+        self.token = token
+        """Of an administrator (group system:masters)."""
+        self.directory = directory
+        """Scratch: files here go when the server stops."""
+        self.admin = Api(url, token, ca)
+
+    def as_token(self, token: str | None) -> Api:
+        """Return the same server, seen with another token or with none."""
+        return Api(self.url, token, self.ca)
+
+    def new_namespace(self, prefix: str = "test") -> str:
+        """Create a namespace of its own for a test and return its name."""
+        body = {"metadata": {"generateName": f"{prefix}-"}}
+        return self.admin.post("/api/v1/namespaces", body).ok()["metadata"]["name"]
+
+    def new_service_account(self, namespace: str, name: str) -> None:
+        """Create a service account."""
+        self.admin.post(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": name}}).ok()
+
+    def new_node(self, name: str) -> None:
+        """Create a node, unless it is there."""
+        made = self.admin.post("/api/v1/nodes", {"metadata": {"name": name}})
+        assert made.status in {201, 409}, made.body
+
+    def service_account_token(self, namespace: str, account: str, *, pod: str | None = None) -> str:
+        """Return a token of a service account, bound to a pod of it where one is named."""
+        path = f"/api/v1/namespaces/{namespace}"
+        spec: dict[str, object] = {"expirationSeconds": 3600}
+        if pod is not None:
+            uid = self.admin.get(f"{path}/pods/{pod}").ok()["metadata"]["uid"]
+            spec["boundObjectRef"] = {"kind": "Pod", "apiVersion": "v1", "name": pod, "uid": uid}
+        answer = self.admin.post(f"{path}/serviceaccounts/{account}/token", {"spec": spec})
+        return answer.ok()["status"]["token"]
+
+    def token_on_node(self, namespace: str, account: str, node: str) -> str:
+        """Return a token as the kubelet mounts it into a pod of the account on the node.
+
+        Whoever shows it has the user extra authentication.kubernetes.io/node-name (KEP-4193). The node and the pod are
+        made; the account must exist.
+        """
+        self.new_node(node)
+        pod = f"{account}-{secrets.token_hex(4)}"
+        spec = {"nodeName": node, "serviceAccountName": account, "containers": [{"name": "main", "image": "none"}]}
+        self.admin.post(f"/api/v1/namespaces/{namespace}/pods", {"metadata": {"name": pod}, "spec": spec}).ok()
+        return self.service_account_token(namespace, account, pod=pod)
+
+
+def binaries() -> Binaries | str:
+    """Return the servers' files, or the reason for a skip."""
+    directory = Path(os.environ.get("KUBEBUILDER_ASSETS", DEFAULT_ASSETS))
+    etcd = Path(os.environ.get("TEST_ASSET_ETCD", directory / "etcd"))
+    apiserver = Path(os.environ.get("TEST_ASSET_KUBE_APISERVER", directory / "kube-apiserver"))
+    for file in (etcd, apiserver):
+        if not os.access(file, os.X_OK):
+            return f"{file} is no program: KUBEBUILDER_ASSETS names the directory of kube-apiserver and etcd"
+    return Binaries(str(etcd), str(apiserver))
+
+
+@contextlib.contextmanager
+def real_apiserver(*flags: str) -> Generator[RealServer]:
+    """Run a server with the flags added; skip the test where there is none to run.
+
+    It authorises by Node and RBAC. The admission plugin ServiceAccount is off, as no controller makes the default
+    accounts that it asks for; so nothing mounts tokens into pods, and `RealServer.token_on_node` asks for them.
+    """
+    found = binaries()
+    if isinstance(found, str):
+        pytest.skip(found)
+    for left in reversed(range(_ATTEMPTS)):
+        with contextlib.ExitStack() as stack:
+            try:
+                server = _started(stack, found, flags)
+            except StartError:
+                if not left:
+                    raise
+                continue
+            yield server
+            return
+
+
+class _Shared:
+    """The one server of this process: started by the first who asks, stopped when the last one is done."""
+
+    users = 0
+    server: RealServer | None = None
+    stack = contextlib.ExitStack()
+
+
+@pytest.fixture(scope="session")
+def real_server() -> Generator[RealServer]:
+    """The real server that all tests of this process share; each test has its own namespace and object names.
+
+    Every test file that imports this fixture has a copy of it, as far as pytest knows; hence the counting.
+    """
+    if _Shared.server is None:
+        _Shared.server = _Shared.stack.enter_context(real_apiserver())
+    _Shared.users += 1
+    yield _Shared.server
+    _Shared.users -= 1
+    if not _Shared.users:
+        _Shared.server = None
+        _Shared.stack.close()
+
+
+def _started(stack: contextlib.ExitStack, found: Binaries, flags: Sequence[str]) -> RealServer:
+    directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="apiserver-")))
+    client, peer, secure = _free_ports(3)
+    etcd = [found.etcd, *_etcd_flags(directory, client, peer)]
+    stack.enter_context(_process(etcd, directory / "etcd.log"))
+    token = secrets.token_hex(16)
+    _write_credentials(directory, token)
+    command = [found.apiserver, *_apiserver_flags(directory, client, secure), *flags]
+    process = stack.enter_context(_process(command, directory / "apiserver.log"))
+    server = RealServer(f"https://127.0.0.1:{secure}", str(directory / "ca.crt"), token, directory)
+    stack.callback(server.admin.close)
+    _wait_until_ready(server, process)
+    return server
+
+
+def _etcd_flags(directory: Path, client: int, peer: int) -> list[str]:
+    return [
+        f"--data-dir={directory / 'etcd'}",
+        f"--listen-client-urls=http://127.0.0.1:{client}",
+        f"--advertise-client-urls=http://127.0.0.1:{client}",
+        f"--listen-peer-urls=http://127.0.0.1:{peer}",
+        f"--initial-advertise-peer-urls=http://127.0.0.1:{peer}",
+        f"--initial-cluster=default=http://127.0.0.1:{peer}",
+        "--unsafe-no-fsync",
+        "--log-level=error",
+    ]
+
+
+def _apiserver_flags(directory: Path, etcd: int, port: int) -> list[str]:
+    return [
+        f"--etcd-servers=http://127.0.0.1:{etcd}",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={port}",
+        f"--tls-cert-file={directory / 'server.crt'}",
+        f"--tls-private-key-file={directory / 'server.key'}",
+        f"--token-auth-file={directory / 'tokens.csv'}",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-key-file={directory / 'accounts.key'}",
+        f"--service-account-signing-key-file={directory / 'accounts.key'}",
+        "--service-cluster-ip-range=10.96.0.0/24",
+        "--authorization-mode=Node,RBAC",
+        "--disable-admission-plugins=ServiceAccount",
+        "--endpoint-reconciler-type=none",
+        "--enable-priority-and-fairness=false",
+        "--profiling=false",
+    ]
+
+
+def _write_credentials(directory: Path, token: str) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(directory / "ca.crt")
+    issued = authority.issue_cert("127.0.0.1", "localhost")
+    issued.private_key_pem.write_to_path(directory / "server.key")
+    for pem in issued.cert_chain_pems:
+        pem.write_to_path(directory / "server.crt", append=True)
+    authority.issue_cert("accounts").private_key_pem.write_to_path(directory / "accounts.key")
+    (directory / "tokens.csv").write_text(f'{token},admin,admin,"system:masters"\n')
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+@contextlib.contextmanager
+def _process(command: list[str], log: Path) -> Generator[subprocess.Popen[bytes]]:
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-S", "-c", _DIES_WITH_US, *command],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd=log.parent,
+        )
+    try:
+        yield process
+    finally:
+        process.kill()  # nothing is worth a clean shutdown here: the directory goes as well
+        process.wait(STOP_LIMIT)
+
+
+def _wait_until_ready(server: RealServer, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_LIMIT
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            break
+        with contextlib.suppress(urllib3.exceptions.HTTPError):
+            if server.admin.get("/readyz").status == 200:
+                return
+        time.sleep(0.05)
+    words = (server.directory / "apiserver.log").read_text(errors="replace")[-2000:]
+    raise StartError(f"kube-apiserver {'ended' if process.poll() is not None else 'is not ready'}: {words}")

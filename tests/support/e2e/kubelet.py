@@ -1,0 +1,179 @@
+"""A real kubelet without an API server, in a mount namespace of its own, on hardware made of files.
+
+Its /var/lib is a directory of ours, so that every path is the default one: the device plugins' is hard-coded
+(k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1/constants.go). Pods are static ones, given as files.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import time
+from contextlib import closing
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from support.e2e.hardware import MOUNTED, TUNABLES
+from support.e2e.settings import Settings, configuration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NODE = "node-1"
+DEADLINE = 30.0
+"""Seconds for anything that takes one at most on an idle machine."""
+
+# Mounts pairs of arguments up to "--" over each other, and becomes what follows.
+_MOUNT_AND_RUN = 'while [ "$1" != -- ]; do mount --bind "$1" "$2"; shift 2; done; shift; exec "$@"'
+
+
+def find_kubelet() -> Path | None:
+    """Return the kubelet's binary, where there is one."""
+    named = os.environ.get("TEST_ASSET_KUBELET")
+    assets = os.environ.get("KUBEBUILDER_ASSETS", "/usr/local/kubebuilder/bin")
+    binary = Path(named) if named else Path(assets) / "kubelet"
+    return binary if os.access(binary, os.X_OK) else None
+
+
+def why_not() -> str | None:
+    """Return the reason why no kubelet can be run here, None where one can."""
+    if find_kubelet() is None:
+        return "no kubelet: set TEST_ASSET_KUBELET or KUBEBUILDER_ASSETS"
+    if os.geteuid():
+        return "a kubelet needs root"
+    if lacking := [path for path in MOUNTED if not Path("/", path).exists()]:
+        return f"/{lacking[0]} is absent, nothing can be mounted over it"
+    for tool in ("unshare", "setpriv", "mount"):
+        if shutil.which(tool) is None:
+            return f"no {tool} to make a mount namespace with"
+    if subprocess.run(["unshare", "--mount", "true"], check=False, capture_output=True).returncode:
+        return "mount namespaces are not permitted here"
+    return None
+
+
+class Kubelet:
+    """A kubelet that runs while it is entered. Enter it in a thread that outlives it: the kernel kills it with that."""
+
+    def __init__(self, place: Path, hardware: Path, runtime: str, settings: Settings) -> None:
+        """Prepare a kubelet in an empty directory, on files of hardware, with a container runtime's endpoint."""
+        self.place = place
+        self.directory = place / "var-lib" / "kubelet"
+        self.manifests = place / "manifests"
+        self.port = _free_port()
+        self._hardware = hardware
+        self._process: subprocess.Popen[bytes] | None = None
+        self._connection: http.client.HTTPSConnection | None = None
+        for directory in (self.directory / "device-plugins", self.manifests, place / "var-log"):
+            directory.mkdir(parents=True)
+        # a kubelet looks its own name up before it runs a pod, and may wait 5 s for a name server
+        (place / "hosts").write_text(f"127.0.0.1 localhost {NODE}\n")
+        self.config = self.directory / "config.yaml"
+        made = configuration(settings, runtime=runtime, manifests=str(self.manifests), port=self.port)
+        self.config.write_text(yaml.safe_dump(made))
+
+    def __enter__(self) -> Kubelet:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def podresources(self) -> Path:
+        """The socket of its PodResources API."""
+        return self.directory / "pod-resources" / "kubelet.sock"
+
+    @property
+    def plugins(self) -> Path:
+        """The directory of device plugins."""
+        return self.directory / "device-plugins"
+
+    @property
+    def log(self) -> str:
+        """All that it wrote so far."""
+        return (self.place / "kubelet.log").read_text(errors="replace")
+
+    def start(self, *, wait: bool = True) -> None:
+        """Start it, and wait until its managers run: the device manager, whose socket this waits for, starts last."""
+        mounts = [(self._hardware / path, f"/{path}") for path in (*MOUNTED, *TUNABLES)]
+        mounts += [(self.place / "var-lib", "/var/lib"), (self.place / "var-log", "/var/log")]
+        mounts += [(self.place / "hosts", "/etc/hosts")]
+        command = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "sh", "-euc", _MOUNT_AND_RUN, "sh"]
+        command += [str(path) for mount in mounts for path in mount]
+        command += ["--", str(find_kubelet()), "--config=/var/lib/kubelet/config.yaml", f"--hostname-override={NODE}"]
+        with (self.place / "kubelet.log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.place, start_new_session=True)
+        if wait:
+            self.until(lambda: _accepts(self.plugins / "kubelet.sock") and _accepts(self.podresources), "start")
+
+    def stop(self) -> None:
+        """Kill it and all that it started."""
+        if self._process:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+        if self._connection:
+            self._connection.close()
+            self._connection = None
+
+    def restart(self, *, wait: bool = True) -> None:
+        """Kill and start it again: the runtime and its containers, and all its files, stay."""
+        self.stop()
+        self.start(wait=wait)
+
+    def add(self, pod: dict[str, Any]) -> str:
+        """Give it a static pod; return the name that it makes of the pod's and the node's."""
+        name = pod["metadata"]["name"]
+        hidden = self.manifests / f".{name}"  # names with a dot are ignored (pkg/kubelet/config/file_linux.go)
+        hidden.write_text(json.dumps(pod))
+        hidden.rename(self.manifests / f"{name}.json")
+        return f"{name}-{NODE}"
+
+    def remove(self, name: str) -> None:
+        """Take a static pod away, by the name it was given with."""
+        (self.manifests / f"{name}.json").unlink()
+
+    def get(self, path: str) -> bytes:
+        """Read from its own server: "/configz", "/pods", "/metrics"."""
+        if self._connection is None:
+            context = ssl.create_default_context(cafile=str(self.directory / "pki" / "kubelet.crt"))
+            context.check_hostname = False  # the certificate names the node, not the loopback
+            self._connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=5, context=context)
+        self._connection.request("GET", path)
+        answer = self._connection.getresponse()
+        content = answer.read()
+        assert answer.status == HTTPStatus.OK, content
+        return content
+
+    def statuses(self) -> dict[str, dict[str, Any]]:
+        """Return the status of every pod that it knows, by name."""
+        return {pod["metadata"]["name"]: pod["status"] for pod in json.loads(self.get("/pods"))["items"] or []}
+
+    def until(self, holds: Callable[[], bool], what: str) -> None:
+        """Wait for a condition; fail with the end of the log where it does not come, or the kubelet is gone."""
+        deadline = time.monotonic() + DEADLINE
+        while not holds():
+            gone = self._process is None or self._process.poll() is not None
+            if gone or time.monotonic() > deadline:
+                raise AssertionError(f"kubelet {'gone' if gone else 'late'}: {what}\n{self.log[-6000:]}")
+            time.sleep(0.01)
+
+
+def _free_port() -> int:
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def _accepts(path: Path) -> bool:
+    with closing(socket.socket(socket.AF_UNIX)) as probe:
+        return probe.connect_ex(str(path)) == 0

@@ -1,0 +1,52 @@
+"""Manifests of pods, as short as the tests need them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Object = dict[str, Any]
+
+GPU = "example.com/gpu"
+
+
+def container(name: str = "c", /, *, gpu: int = 0, **resources: str) -> Object:
+    """Make a container that gets just what it asks for; "_" in names of resources stands for "-"."""
+    amounts = {resource.replace("_", "-"): amount for resource, amount in resources.items()}
+    amounts |= {GPU: str(gpu)} if gpu else {}
+    return {
+        "name": name,
+        "image": "example.com/nothing:1",
+        "imagePullPolicy": "IfNotPresent",
+        "resources": {"requests": amounts, "limits": amounts},
+    }
+
+
+def init(name: str, /, **resources: str) -> Object:
+    """Make an init container that succeeds at once."""
+    return container(name, **resources) | {"command": ["exit", "0"]}
+
+
+def sidecar(name: str, /, **resources: str) -> Object:
+    """Make a restartable init container."""
+    return container(name, **resources) | {"restartPolicy": "Always"}
+
+
+def burstable(name: str = "c", /, **requests: str) -> Object:
+    """Make a container without limits."""
+    made = container(name, **requests)
+    return made | {"resources": {"requests": made["resources"]["requests"]}}
+
+
+def pod(name: str, *containers: Object, inits: tuple[Object, ...] = (), restart: str = "Always") -> Object:
+    """Make a pod."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "lab"},
+        "spec": {
+            "containers": list(containers),
+            "initContainers": list(inits),
+            "restartPolicy": restart,
+            "terminationGracePeriodSeconds": 1,
+        },
+    }

@@ -1,0 +1,113 @@
+"""Simulated kubelets on short paths, what they run, and random answers of a kubelet."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hypothesis import strategies as st
+
+from zonewise.kubelet.model import Allocatable, ClaimedDevice, Container, Devices, MemoryBlock, Pod
+from zonewise.kubelet.simulated import (
+    STATIC,
+    ContainerSpec,
+    Faults,
+    PodSpec,
+    SimulatedDevice,
+    SimulatedKubelet,
+    even_server,
+)
+from zonewise.topology.cpuset import MAX_CPUS, CpuSet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from zonewise.kubelet.model import KubeletConfig
+
+GIB = 1 << 30
+GPU = "nvidia.com/gpu"
+
+NO_FAULTS = Faults()
+
+# --- simulated nodes
+
+
+@contextlib.contextmanager
+def short_directory() -> Generator[Path]:
+    """A directory whose path leaves room for a socket's name: 107 bytes are all there are."""
+    with tempfile.TemporaryDirectory(prefix="zw-") as directory:
+        yield Path(directory)
+
+
+@contextlib.contextmanager
+def simulated(
+    faults: Faults = NO_FAULTS,
+    config: KubeletConfig = STATIC,
+    *,
+    pods_api: bool = False,
+) -> Generator[SimulatedKubelet]:
+    """A node of two zones with 16 CPUs, 64 GiB and four GPUs each, of which CPU 0 is reserved."""
+    gpus = [SimulatedDevice(GPU, f"gpu-{number}", (number // 4,)) for number in range(8)]
+    with (
+        short_directory() as directory,
+        SimulatedKubelet(
+            directory, even_server(2, 8), config, devices=gpus, faults=faults, pods_api=pods_api
+        ) as kubelet,
+    ):
+        yield kubelet
+
+
+def pod(name: str, cpus: int = 0, *, memory: int = 0, gpus: int = 0, guaranteed: bool = True) -> PodSpec:
+    """A pod of one container."""
+    container = ContainerSpec("main", 1000 * cpus, {"memory": memory} if memory else {}, {GPU: gpus} if gpus else {})
+    return PodSpec("lab", name, (container,), f"uid-{name}", guaranteed, {"app": name})
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    """Wait until something holds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not so within {seconds} s"
+        time.sleep(0.005)
+
+
+# --- random answers, in the order in which decoding gives them
+
+NAMES = st.text(st.characters(codec="utf-8", exclude_characters="/"), min_size=1, max_size=8)
+ZONES = st.frozensets(st.integers(0, 15), max_size=3).map(lambda zones: tuple(sorted(zones)))
+CPUS = st.frozensets(st.integers(0, MAX_CPUS - 1) | st.integers(0, 63), max_size=12).map(CpuSet)
+
+
+@st.composite
+def some_devices(draw: st.DrawFn) -> tuple[Devices, ...]:
+    """Devices of a few resources, each device once."""
+    zones_of = draw(st.dictionaries(st.tuples(NAMES, NAMES), ZONES, max_size=8))
+    alike: dict[tuple[str, tuple[int, ...]], list[str]] = {}
+    for (resource, device), zones in zones_of.items():
+        alike.setdefault((resource, zones), []).append(device)
+    return tuple(Devices(resource, tuple(sorted(ids)), zones) for (resource, zones), ids in sorted(alike.items()))
+
+
+def some_memory() -> st.SearchStrategy[tuple[MemoryBlock, ...]]:
+    blocks = st.builds(MemoryBlock, NAMES, st.integers(0, 2**64 - 1), ZONES)
+    return st.lists(blocks, max_size=4).map(lambda some: tuple(sorted(some, key=lambda b: (b.type, b.zones, b.size))))
+
+
+@st.composite
+def some_claims(draw: st.DrawFn) -> tuple[ClaimedDevice, ...]:
+    claim = st.tuples(NAMES, NAMES).map("/".join)
+    share = st.none() | st.text(st.characters(codec="utf-8"), max_size=3)
+    claims = draw(st.frozensets(st.builds(ClaimedDevice, NAMES, NAMES, NAMES, claim, share), max_size=4))
+    return tuple(sorted(claims, key=lambda one: (*one[:4], one.share is not None, one.share or "")))
+
+
+CONTAINERS = st.builds(Container, NAMES, CPUS, some_devices(), some_memory(), some_claims())
+PODS = st.lists(
+    st.builds(Pod, NAMES, NAMES, st.lists(CONTAINERS, max_size=3).map(tuple)),
+    max_size=4,
+    unique_by=lambda one: one[:2],
+).map(lambda pods: tuple(sorted(pods, key=lambda one: one[:2])))
+ALLOCATABLES = st.builds(Allocatable, CPUS, some_devices(), some_memory())

@@ -1,0 +1,182 @@
+"""What an API server keeps of one Node, its NodeFeatures and a pod, in memory: for tests of what is written to it."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any, cast
+
+from zonewise.kube.client import PatchKind
+from zonewise.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
+from zonewise.kube.resources import NODE_FEATURES, NODES, PODS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from zonewise.kube.resources import Resource
+
+Object = dict[str, Any]
+NODE = "node-7"
+NAMESPACE = "zonewise"
+NFD_ANNOTATION = "nfd.node.kubernetes.io/feature-labels"
+
+
+class Cluster:
+    """Behaves as a Client of a server would, with optimistic locking; other writers use the plain methods below."""
+
+    def __init__(self, *, kinds: tuple[Resource, ...] = (NODES, NODE_FEATURES, PODS)) -> None:
+        self.kinds = kinds
+        self.objects: dict[tuple[str, str], Object] = {}
+        self.writes: list[tuple[str, str, Any]] = []
+        """Verb, kind and body of each write through the client."""
+        self.reads = 0
+        self.forbidden: set[tuple[str, str]] = set()
+        """Verb and kind."""
+        self.before_patch: list[Callable[[], None]] = []
+        """The last is called, and taken off, before a patch is looked at: somebody else was quicker."""
+        self._version = 0
+        self._put(NODES.kind, {"metadata": {"name": NODE, "uid": "n-1", "labels": {"kubernetes.io/hostname": NODE}}})
+
+    # --- what the client calls
+
+    def get(self, resource: Resource, name: str, *, namespace: str | None = None) -> Object:
+        self.reads += 1
+        return copy.deepcopy(self._found("get", resource, name))
+
+    def create(self, resource: Resource, obj: Object, *, namespace: str | None = None) -> Object:
+        self._check("create", resource)
+        name = obj["metadata"]["name"]
+        if (resource.kind, name) in self.objects:
+            raise AlreadyExists(409, "AlreadyExists", "it is there")
+        self.writes.append(("create", resource.kind, obj))
+        return self._put(resource.kind, {**obj, "metadata": {**obj["metadata"], "uid": "u-1"}})
+
+    def patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Object | Sequence[Object],
+        *,
+        kind: PatchKind,
+        namespace: str | None = None,
+        field_manager: str = "",
+    ) -> Object:
+        if self.before_patch:
+            self.before_patch.pop()()
+        there = self._found("patch", resource, name)
+        after = copy.deepcopy(there)
+        if isinstance(patch, dict):
+            assert kind is PatchKind.MERGE
+            _merge(after, patch)
+            if after["metadata"]["resourceVersion"] != there["metadata"]["resourceVersion"]:
+                raise Conflict(409, "Conflict", "it has changed")
+        else:
+            assert kind is PatchKind.JSON
+            for operation in patch:
+                _operate(after, operation)
+        self.writes.append(("patch", resource.kind, patch))
+        return self._put(resource.kind, after)
+
+    def delete(self, resource: Resource, name: str, *, namespace: str | None = None) -> None:
+        self._found("delete", resource, name)
+        del self.objects[resource.kind, name]
+        self.writes.append(("delete", resource.kind, name))
+
+    # --- what others do
+
+    @property
+    def node(self) -> Object:
+        """The Node's metadata."""
+        return self.objects[NODES.kind, NODE]["metadata"]
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The Node's labels."""
+        return self.node["labels"]
+
+    @property
+    def feature(self) -> Object | None:
+        """Our NodeFeature."""
+        return self.objects.get((NODE_FEATURES.kind, f"zonewise-{NODE}"))
+
+    def label(self, name: str, value: str | None) -> None:
+        """Set or remove a label as somebody else."""
+        if value is None:
+            self.labels.pop(name, None)
+        else:
+            self.labels[name] = value
+        self._put(NODES.kind, self.objects[NODES.kind, NODE])
+
+    def annotate(self, name: str, value: str) -> None:
+        """Set an annotation as somebody else."""
+        self.node.setdefault("annotations", {})[name] = value
+        self._put(NODES.kind, self.objects[NODES.kind, NODE])
+
+    def run_master(self) -> None:
+        """Do what NFD's master does: take over the labels of all objects, and say so."""
+        wanted: dict[str, str] = {}
+        for (kind, _), obj in sorted(self.objects.items()):
+            if kind == NODE_FEATURES.kind:
+                wanted |= obj["spec"]["labels"]
+        listed = self.node.setdefault("annotations", {}).get(NFD_ANNOTATION, "").split(",")
+        prefix = "feature.node.kubernetes.io/"
+        for name in {name if "/" in name else prefix + name for name in listed if name} - wanted.keys():
+            self.label(name, None)
+        for name, value in wanted.items():
+            self.label(name, value)
+        self.annotate(NFD_ANNOTATION, ",".join(sorted(name.removeprefix(prefix) for name in wanted)))
+
+    def add_pod(self, name: str, uid: str) -> None:
+        """Add the agent's pod, made by a DaemonSet."""
+        owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "d-1", "controller": True}
+        self._put(PODS.kind, {"metadata": {"name": name, "uid": uid, "ownerReferences": [owner]}})
+
+    # --- how
+
+    def _put(self, kind: str, obj: Object) -> Object:
+        self._version += 1
+        obj["metadata"]["resourceVersion"] = str(self._version)
+        self.objects[kind, obj["metadata"]["name"]] = copy.deepcopy(obj)
+        return obj
+
+    def _check(self, verb: str, resource: Resource) -> None:
+        if (verb, resource.kind) in self.forbidden:
+            raise Forbidden(403, "Forbidden", f"may not {verb} {resource.plural}")
+        if resource not in self.kinds:
+            raise NotFound(404, "NotFound", "the server could not find the requested resource", None, {})
+
+    def _found(self, verb: str, resource: Resource, name: str) -> Object:
+        self._check(verb, resource)
+        if (resource.kind, name) not in self.objects:
+            raise NotFound(404, "NotFound", f"{resource.plural} {name} not found", None, {"name": name})
+        return self.objects[resource.kind, name]
+
+
+def _merge(target: Object, patch: Object) -> None:
+    """RFC 7386."""
+    for key, value in patch.items():
+        if value is None:
+            target.pop(key, None)
+        elif isinstance(value, dict):
+            _merge(target.setdefault(key, {}), cast("Object", value))
+        else:
+            target[key] = value
+
+
+def _operate(document: Object, operation: Object) -> None:
+    """RFC 6902, as far as objects and places in lists go."""
+    *way, last = [part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:]]
+    place: Any = document
+    for part in way:
+        place = place[_key(place, part)]
+    key = _key(place, last)
+    if operation["op"] == "test":
+        if place[key] != operation["value"]:
+            raise Invalid(422, "Invalid", "the test failed")
+    elif operation["op"] == "remove":
+        del place[key]
+    else:
+        place[key] = operation["value"]
+
+
+def _key(place: object, part: str) -> Any:
+    return int(part) if isinstance(place, list) else part

@@ -1,0 +1,159 @@
+"""The manifests as kustomize renders them, and what a test asks of them.
+
+kubectl is looked up as envtest does: TEST_ASSET_KUBECTL names the file, KUBEBUILDER_ASSETS its directory, and
+/usr/local/kubebuilder/bin is where it is by default; else on PATH. Tests are skipped where there is none.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import tempfile
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from support.apiserver import DEFAULT_ASSETS
+from support.snapshots import PROJECT
+from zonewise.commands.agent import COMMAND
+
+if TYPE_CHECKING:
+    from support.apiserver import RealServer
+
+MANIFESTS = PROJECT / "manifests"
+NAMESPACE = "zonewise"
+ACCOUNT = "zonewise-agent"
+
+Object = dict[str, Any]
+
+
+def overlays() -> list[str]:
+    """Return what a user may apply, relative to manifests/: "." and each overlay."""
+    return [".", *sorted(f"overlays/{place.name}" for place in (MANIFESTS / "overlays").iterdir())]
+
+
+def components() -> list[str]:
+    """Return the parts that overlays are made of, relative to manifests/."""
+    return sorted(f"components/{place.name}" for place in (MANIFESTS / "components").iterdir())
+
+
+def kubectl() -> str:
+    """Return the program's file; skip the test where there is none."""
+    directory = Path(os.environ.get("KUBEBUILDER_ASSETS", DEFAULT_ASSETS))
+    named = Path(os.environ.get("TEST_ASSET_KUBECTL", directory / "kubectl"))
+    found = str(named) if os.access(named, os.X_OK) else shutil.which("kubectl")
+    if found is None:
+        pytest.skip(f"{named} is no program, and no kubectl is on PATH")
+    return found
+
+
+@functools.cache
+def rendered(overlay: str) -> str:
+    """Return what `kubectl kustomize` makes of an overlay, as YAML."""
+    return _kustomize(MANIFESTS / overlay)
+
+
+def objects(overlay: str) -> list[Object]:
+    """Return the objects of an overlay, each time anew."""
+    return list(yaml.safe_load_all(rendered(overlay)))
+
+
+def combined(overlay: str, *parts: str) -> list[Object]:
+    """Return the objects of an overlay with components added, as a user's own kustomization has them."""
+    with tempfile.TemporaryDirectory() as directory:
+        near = os.path.relpath(MANIFESTS, os.path.realpath(directory))
+        content = {"resources": [f"{near}/{overlay}"], "components": [f"{near}/{part}" for part in parts]}
+        (Path(directory) / "kustomization.yaml").write_text(yaml.safe_dump(content))
+        return list(yaml.safe_load_all(_kustomize(Path(directory))))
+
+
+def of_kind(made: list[Object], kind: str) -> list[Object]:
+    """Return the objects of a kind."""
+    return [one for one in made if one["kind"] == kind]
+
+
+def containers(made: list[Object]) -> list[tuple[Object, Object]]:
+    """Return the pod and its only container, of every DaemonSet."""
+    pods = [one["spec"]["template"]["spec"] for one in of_kind(made, "DaemonSet")]
+    assert all(len(pod["containers"]) == 1 and "initContainers" not in pod for pod in pods)
+    return [(pod, pod["containers"][0]) for pod in pods]
+
+
+def mounts_of(pod: Object, container: Object) -> dict[str, tuple[Object, Object]]:
+    """Return (mount, volume) by mount path; fail where a volume is mounted nowhere."""
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    assert set(volumes) == {mount["name"] for mount in container["volumeMounts"]}
+    return {mount["mountPath"]: (mount, volumes[mount["name"]]) for mount in container["volumeMounts"]}
+
+
+def parsed(arguments: list[str]) -> Namespace:
+    """Return what the agent makes of the arguments of its container."""
+    assert arguments[0] == "agent"
+    parser = ArgumentParser(exit_on_error=False)
+    COMMAND.add_arguments(parser)
+    return parser.parse_args(arguments[1:])
+
+
+def rights(made: list[Object], account: str = ACCOUNT) -> set[tuple[str, str, str]]:
+    """Return what an account may do, as (verb, group/resource or path, namespace or "*")."""
+    roles = {(role["kind"], role["metadata"]["name"]): role["rules"] for role in made if role["kind"].endswith("Role")}
+    found: set[tuple[str, str, str]] = set()
+    for binding in made:
+        if not binding["kind"].endswith("RoleBinding"):
+            continue
+        subject = {"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}
+        if binding["subjects"] != [subject]:
+            continue
+        where = binding["metadata"].get("namespace", "*")
+        for rule in roles[binding["roleRef"]["kind"], binding["roleRef"]["name"]]:
+            things = [f"{group}/{name}" for group in rule.get("apiGroups", ()) for name in rule.get("resources", ())]
+            things += rule.get("nonResourceURLs", [])
+            found |= {(verb, thing, where) for verb in rule["verbs"] for thing in things}
+    return found
+
+
+def any_kind(group: str, version: str, kind: str, plural: str) -> str:
+    """Return the definition of a namespaced kind that takes anything, for what others define, as one more document."""
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": anything}}
+    names = {"kind": kind, "plural": plural, "singular": kind.lower()}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [served]},
+    }
+    return f"---\n{yaml.safe_dump(definition)}"
+
+
+def apply(server: RealServer, content: str, *flags: str) -> str:
+    """Apply YAML as a user does, and return what kubectl says; fail the test on any refusal or unknown field."""
+    command = [
+        kubectl(), "apply", "--server-side", "--force-conflicts", "--validate=strict", "-f", "-", *flags,
+        f"--server={server.url}", f"--token={server.token}", f"--certificate-authority={server.ca}",
+    ]  # fmt: skip
+    with tempfile.TemporaryDirectory() as home:  # no kubeconfig of the user's, and no cache of other servers
+        answer = subprocess.run(
+            command,
+            input=content,
+            check=False,
+            capture_output=True,
+            text=True,
+            env={"HOME": home, "PATH": os.environ.get("PATH", "")},
+            timeout=60,
+        )
+    assert answer.returncode == 0, answer.stderr
+    return answer.stdout
+
+
+def _kustomize(place: Path) -> str:
+    answer = subprocess.run(
+        [kubectl(), "kustomize", str(place)], check=False, capture_output=True, text=True, timeout=60
+    )
+    assert (answer.returncode, answer.stderr) == (0, ""), answer.stderr
+    return answer.stdout

@@ -1,0 +1,85 @@
+"""What a pod of the DaemonSet sees: its mounts made as the manifest says, in a mount namespace of its own.
+
+It stands in for the container runtime. New namespaces of mounts, network and processes, the volumes bound one by one
+below a directory that is the container's root, read-only, and a process that is root without any capability. As in the
+image, host/proc is a link to the container's own /proc. Mounts below a mount are not made read-only here: whether a
+runtime does that depends on the node (recursiveReadOnly: IfPossible).
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from support.manifests import Object
+
+_NAMESPACES = ("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
+_ROOT_WITHOUT_RIGHTS = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs")
+
+
+@functools.cache
+def why_not() -> str | None:
+    """Return why no such pod can be had here; None where it can."""
+    if os.geteuid() != 0:
+        return "mount namespaces are root's"
+    if shutil.which("setpriv") is None or shutil.which("unshare") is None:
+        return "util-linux is not installed"
+    answer = subprocess.run([*_NAMESPACES, "mount", "--make-rprivate", "/"], check=False, capture_output=True)
+    return None if answer.returncode == 0 else "this machine lets nobody have namespaces"
+
+
+class PodView:
+    """A container's root below a directory, and the host paths that are somewhere else than on this machine."""
+
+    def __init__(self, directory: Path, pod: Object, instead: dict[str, Path]) -> None:
+        """Take a scratch directory, the pod of a DaemonSet, and other places for host paths."""
+        self.root = directory / "image"
+        (self.root / "host").mkdir(parents=True)
+        (self.root / "host" / "proc").symlink_to("/proc")
+        self._empty = directory / "empty"
+        self._empty.mkdir()
+        self._pod = pod
+        self._instead = instead
+
+    def start(self, code: str) -> subprocess.Popen[str]:
+        """Run Python code in the pod; its variable `root` is the container's root. Talk to it by its pipes."""
+        within = shlex.join([*_ROOT_WITHOUT_RIGHTS, sys.executable, "-c", f"root = {str(self.root)!r}\n{code}"])
+        script = "\n".join(["set -e", "mount --make-rprivate /", *self._mounts(), f"exec {within}"])
+        return subprocess.Popen(
+            [*_NAMESPACES, "bash", "-c", script],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def _mounts(self) -> list[str]:
+        """Return the commands that mount what is of the host, or empty, in the order of the manifest."""
+        commands: list[str] = []
+        volumes = {volume["name"]: volume for volume in self._pod["volumes"]}
+        for mount in self._pod["containers"][0]["volumeMounts"]:
+            source = self._source(volumes[mount["name"]])
+            if source is not None:
+                place = self.root / mount["mountPath"].lstrip("/")
+                make = f"mkdir -p {place}" if source.is_dir() else f"mkdir -p {place.parent} && touch {place}"
+                # a cover's place is on the host, below what is already read-only: there is nothing to make
+                commands += [f"test -e {place} || {{ {make}; }}", f"mount --rbind {source} {place}"]
+                commands += [f"mount -o remount,bind,ro {place}"] if mount["readOnly"] else []
+        return commands
+
+    def _source(self, volume: Object) -> Path | None:
+        if "emptyDir" in volume:
+            return self._empty
+        if "hostPath" not in volume:
+            return None  # settings and token
+        path: str = volume["hostPath"]["path"]
+        found = self._instead.get(path, Path(path)).resolve()
+        may_lack = volume["hostPath"]["type"] == "DirectoryOrCreate"  # which nobody shall create on this machine
+        return self._empty if may_lack and not found.exists() else found

@@ -1,0 +1,97 @@
+"""When a burst is over: nothing that came is lost, and nobody waits longer than the patience."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.clock import Clock
+from zonewise.daemon.events import Reason
+from zonewise.daemon.events.bursts import end_of_burst, gather
+
+SECONDS = st.floats(0, 0.05)
+GAPS = st.lists(st.tuples(st.floats(0, 0.01), st.sets(st.sampled_from(Reason), max_size=2)), max_size=30)
+
+
+class Events:
+    """Events at given times after one another; waiting for them makes a clock pass."""
+
+    def __init__(self, gaps: list[tuple[float, set[Reason]]], clock: Clock) -> None:
+        self.clock = clock
+        self.times: list[tuple[float, set[Reason]]] = []
+        now = clock()
+        for gap, reasons in gaps:
+            now += gap
+            self.times.append((now, reasons))
+
+    def more(self, seconds: float) -> set[Reason]:
+        until = self.clock() + seconds
+        if self.times and self.times[0][0] <= until:
+            time, reasons = self.times.pop(0)
+            self.clock.now = max(self.clock(), time)
+            return reasons
+        self.clock.now = until
+        return set()
+
+
+@given(GAPS, st.floats(0.0001, 0.01), st.floats(0.0001, 0.05))
+def test_nothing_is_lost_and_nobody_waits_too_long(
+    gaps: list[tuple[float, set[Reason]]], quiet: float, patience: float
+) -> None:
+    """Bursts one after another return every reason that came, each by the patience after its first event."""
+    clock = Clock(0.0)
+    events = Events(gaps, clock)
+    wanted = {reason for _, reasons in gaps for reason in reasons}
+    returned: set[Reason] = set()
+    while events.times:
+        first = events.more(1.0)
+        began = clock()
+        if first:
+            returned |= gather(first, events.more, clock, quiet, patience)
+            assert clock() - began <= patience + 1e-9
+    assert returned == wanted
+
+
+@given(GAPS, st.floats(0.0001, 0.01), st.floats(0.0001, 0.05))
+def test_a_burst_ends_only_in_quiet_or_out_of_patience_or_with_a_stop(
+    gaps: list[tuple[float, set[Reason]]], quiet: float, patience: float
+) -> None:
+    """Else the next scan would begin amid a burst."""
+    clock = Clock(0.0)
+    events = Events(gaps, clock)
+    told = [0.0]
+
+    def more(seconds: float) -> set[Reason]:
+        reasons = events.more(seconds)
+        if reasons:
+            told.append(clock())
+        return reasons
+
+    found = gather({Reason.STATE}, more, clock, quiet, patience)
+    assert Reason.STOP in found or clock() >= min(told[-1] + quiet, patience) - 1e-9
+
+
+@given(SECONDS, SECONDS, SECONDS, SECONDS)
+def test_the_end_is_bounded_by_both(first: float, later: float, quiet: float, patience: float) -> None:
+    end = end_of_burst(first, first + later, quiet, patience)
+    assert end <= first + patience
+    assert end <= first + later + quiet
+    assert end in (first + patience, first + later + quiet)
+
+
+def test_a_stop_is_returned_at_once() -> None:
+    """Whether it begins the burst or comes within."""
+    clock = Clock(0.0)
+    assert gather({Reason.STOP}, Events([(0.001, {Reason.STATE})], clock).more, clock) == {Reason.STOP}
+    assert clock() == 0.0
+    events = Events([(0.001, {Reason.STOP}), (0.001, {Reason.PODS})], clock)
+    assert gather({Reason.STATE}, events.more, clock) == {Reason.STATE, Reason.STOP}
+    assert clock() == 0.001
+
+
+def test_events_without_a_reason_prolong_nothing() -> None:
+    """The kubelet's temporary files are such."""
+    clock = Clock(0.0)
+    nothing: list[tuple[float, set[Reason]]] = [(0.002, set()) for _ in range(50)]
+    assert gather({Reason.STATE}, Events(nothing, clock).more, clock, 0.003, 0.02) == {Reason.STATE}
+    assert clock() == 0.003

@@ -1,0 +1,154 @@
+"""The kernel's messages about hardware: their format, which matter, and a socket of them."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zonewise.daemon.events import Reason
+from zonewise.daemon.events.uevents import Uevent, Uevents, open_uevents, parse_uevent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PCI = "/devices/pci0000:00/0000:00:01.0"
+
+
+def message(action: str, subsystem: str, path: str) -> bytes:
+    """As lib/kobject_uevent.c alloc_uevent_skb() and add_uevent_var() make it."""
+    keys = (f"ACTION={action}", f"DEVPATH={path}", f"SUBSYSTEM={subsystem}", "SEQNUM=4711")
+    return "\0".join((f"{action}@{path}", *keys, "")).encode()
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, Uevents]]:
+    """A sender in the kernel's place, and who hears it."""
+    sender, receiver = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with sender, receiver:
+        yield sender, Uevents(receiver)
+
+
+@given(
+    st.sampled_from(["add", "remove", "change", "offline"]),
+    st.from_regex("[a-z_]{1,10}", fullmatch=True),
+    st.from_regex("/[a-z0-9:@./]{0,30}", fullmatch=True),
+)
+def test_a_message_reads_as_it_was_made(action: str, subsystem: str, path: str) -> None:
+    """Paths may hold any character that ends nothing, an at sign too."""
+    assert parse_uevent(message(action, subsystem, path)) == Uevent(action, subsystem, path)
+
+
+@pytest.mark.parametrize("content", [b"", b"\0", b"libudev\0\xfe\xed\xca\xfe", b"add", b"add@relative", b"\xff\xfe"])
+def test_what_the_kernel_does_not_send_is_nothing(content: bytes) -> None:
+    """Messages of udevd have a header of their own."""
+    assert parse_uevent(content) is None
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_break_the_parser(content: bytes) -> None:
+    parse_uevent(content)
+
+
+@pytest.mark.parametrize(
+    ("event", "matters"),
+    [
+        (Uevent("offline", "cpu", "/devices/system/cpu/cpu3"), True),
+        (Uevent("online", "memory", "/devices/system/memory/memory40"), True),
+        (Uevent("add", "node", "/devices/system/node/node1"), True),
+        (Uevent("bind", "pci", PCI), True),
+        (Uevent("remove", "net", f"{PCI}/net/eth0"), True),
+        (Uevent("add", "infiniband", f"{PCI}/infiniband/mlx5_0"), True),
+        (Uevent("change", "drm", f"{PCI}/drm/card0"), True),
+        (Uevent("add", "nvme", "/devices/virtual/nvme-fabrics/ctl/nvme0"), True),
+        (Uevent("add", "block", f"{PCI}/nvme/nvme0/nvme0n1"), True),
+        (Uevent("add", "dax", "/devices/platform/hmem.0/dax0.0"), True),
+        (Uevent("add", "cxl", "/devices/platform/ACPI0017:00/root0"), True),
+        (Uevent("add", "accel", f"{PCI}/accel/accel0"), True),
+        (Uevent("add", "net", "/devices/virtual/net/veth12"), False),
+        (Uevent("change", "block", f"{PCI}/nvme/nvme0/nvme0n1"), False),
+        (Uevent("add", "block", "/devices/virtual/block/loop0"), False),
+        (Uevent("add", "queues", f"{PCI}/net/eth0/queues/rx-0"), False),
+        (Uevent("add", "", "/module/nvme"), False),
+    ],
+)
+def test_what_matters_is_hardware(event: Uevent, matters: bool) -> None:
+    """A pod's network and a mounted image come and go with each pod, and are none."""
+    assert event.matters is matters
+
+
+def test_messages_are_drained_at_one_reading(pair: tuple[socket.socket, Uevents]) -> None:
+    """All that came is one reason; what does not matter is none; nothing more is nothing."""
+    sender, uevents = pair
+    assert uevents.read() == set()
+    sender.send(message("add", "net", "/devices/virtual/net/veth1"))
+    assert uevents.read() == set()
+    for _ in range(20):
+        sender.send(message("add", "pci", PCI))
+    assert uevents.read() == {Reason.HARDWARE}
+    assert uevents.read() == set()
+
+
+def test_a_message_of_udevd_is_ignored(pair: tuple[socket.socket, Uevents]) -> None:
+    sender, uevents = pair
+    sender.send(b"libudev\0" + message("add", "pci", PCI))
+    assert uevents.read() == set()
+
+
+class Answers(socket.socket):
+    """A socket that gives prepared answers, as a netlink socket of the kernel does."""
+
+    def __init__(self, *answers: OSError | tuple[bytes, object]) -> None:
+        super().__init__(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.answers = list(answers)
+
+    def recvfrom(self, *arguments: object) -> tuple[bytes, object]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        if not self.answers:
+            raise BlockingIOError
+        answer = self.answers.pop(0)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+
+def test_a_full_queue_is_a_reason_to_look() -> None:
+    """The kernel drops messages then and says ENOBUFS once (man 7 netlink); what was dropped may have mattered."""
+    with Answers(OSError(errno.ENOBUFS, "No buffer space available")) as answers:
+        assert Uevents(answers).read() == {Reason.HARDWARE}
+
+
+def test_only_the_kernel_is_believed() -> None:
+    """Its port id is 0, and its group 1; a process has an id of its own."""
+    good = message("add", "pci", PCI)
+    with Answers((good, (4711, 1)), (good, (0, 2))) as answers:
+        assert Uevents(answers).read() == set()
+    with Answers((good, (0, 1))) as answers:
+        assert Uevents(answers).read() == {Reason.HARDWARE}
+
+
+def test_a_broken_socket_is_not_silent() -> None:
+    with Answers(OSError(errno.EBADF, "Bad file descriptor")) as answers, pytest.raises(OSError, match="Bad file"):
+        Uevents(answers).read()
+
+
+def test_where_the_kernel_does_not_let_us_hear_there_is_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object) -> socket.socket:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(socket, "socket", refuse)
+    assert open_uevents() is None
+
+
+def test_the_kernels_own_socket() -> None:
+    """Where it may be bound, it has nothing to read at first."""
+    uevents = open_uevents()
+    if uevents is None:
+        pytest.skip("this kernel lets us bind no socket for its messages")
+    try:
+        uevents.read()
+    finally:
+        uevents.close()

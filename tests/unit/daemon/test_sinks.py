@@ -1,0 +1,111 @@
+"""Where snapshots go: files that are whole at every moment, and workers that are counted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from zonewise.daemon.metrics.meters import Meters
+from zonewise.daemon.sinks import FileSink, PublishingSink, documents
+from zonewise.daemon.status import Snapshot, Status
+from zonewise.kube.errors import ApiError, TransportError
+from zonewise.publish.written import NOTHING, Written
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SNAPSHOT = Snapshot("n1", nrt={"kind": "NodeResourceTopology", "zones": []}, labels={"a": "b"})
+SOON = 5.0
+
+
+def test_file(tmp_path: Path) -> None:
+    """The file holds the objects as YAML documents, and is replaced only when they change."""
+    path = tmp_path / "out.yaml"
+    sink = FileSink(str(path))
+    sink.offer(SNAPSHOT)
+    assert list(yaml.safe_load_all(path.read_text())) == documents(SNAPSHOT)
+    first = path.stat().st_ino
+    sink.offer(SNAPSHOT)
+    assert path.stat().st_ino == first
+    sink.offer(SNAPSHOT._replace(labels={"a": "c"}))
+    assert "a: c" in path.read_text()
+    assert [name.name for name in tmp_path.iterdir()] == ["out.yaml"]
+
+
+def test_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    """A dash is standard output."""
+    FileSink("-").offer(SNAPSHOT)
+    assert list(yaml.safe_load_all(capsys.readouterr().out)) == documents(SNAPSHOT)
+
+
+def test_a_file_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It is said, nothing breaks, and the next change tries again."""
+    sink = FileSink(str(tmp_path / "missing" / "out.yaml"))
+    sink.offer(SNAPSHOT)
+    assert "cannot write to" in caplog.text
+    (tmp_path / "missing").mkdir()
+    sink.offer(SNAPSHOT)
+    assert (tmp_path / "missing" / "out.yaml").exists()
+
+
+def test_documents_without_a_report() -> None:
+    """As long as the kubelet has told nothing, there is no NodeResourceTopology, but there are labels."""
+    (node,) = documents(SNAPSHOT._replace(nrt=None))
+    assert node == {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": {"a": "b"}}}
+
+
+def publishing(publish: Callable[[Snapshot], Written]) -> tuple[PublishingSink, Status, Meters]:
+    status, meters = Status(lambda: 0.0), Meters()
+    status.expect(["nrt"])
+    return PublishingSink("nrt", publish, lambda snapshot: snapshot.nrt is not None, status, meters), status, meters
+
+
+def value(meters: Meters, name: str, **labels: str) -> float | None:
+    return meters.registry.get_sample_value(name, labels)
+
+
+def test_what_is_sent_is_counted() -> None:
+    """Writes and bytes by operation; what needed no write counts as known to be right all the same."""
+    answers = [Written("apply", 4000), Written("patch", 600), NOTHING]
+    sink, status, meters = publishing(lambda snapshot: answers.pop(0))
+    assert status.age() is None
+    for _ in range(3):
+        sink.offer(SNAPSHOT)
+        assert sink.wait(SOON)
+    sink.close()
+    assert value(meters, "zonewise_publish_size_bytes_count", object="nrt", operation="patch") == 1
+    assert value(meters, "zonewise_publish_size_bytes_count", object="nrt", operation="none") is None
+    assert value(meters, "zonewise_publish_size_bytes_sum", object="nrt", operation="apply") == 4000
+    assert status.age() == 0.0
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"), [(ApiError(403, "Forbidden", "no"), "Forbidden"), (TransportError("x"), "TransportError")]
+)
+def test_failures_are_counted(error: Exception, reason: str) -> None:
+    """A failure counts by its reason, and nothing is known to be right."""
+    failures = [error]
+
+    def publish(snapshot: Snapshot) -> Written:
+        if failures:
+            raise failures.pop()
+        return NOTHING
+
+    sink, _, meters = publishing(publish)
+    sink.offer(SNAPSHOT)
+    assert sink.wait(SOON)
+    sink.close()
+    assert value(meters, "zonewise_publish_errors_total", object="nrt", reason=reason) == 1
+
+
+def test_nothing_to_publish() -> None:
+    """A snapshot without the object is passed over."""
+    seen: list[Snapshot] = []
+    sink, _, _ = publishing(lambda snapshot: seen.append(snapshot) or NOTHING)
+    sink.offer(SNAPSHOT._replace(nrt=None))
+    assert sink.wait(SOON)
+    sink.close()
+    assert seen == []

@@ -1,0 +1,133 @@
+"""/configz over real TLS: verified always, the token read anew, and every refusal says what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import trustme
+
+from support.kubelet_server import KubeletServer, write_ca, write_token
+from zonewise.kubelet.config import ConfigError
+from zonewise.kubelet.config_source import open_config
+from zonewise.kubelet.configz import Configz
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="module")
+def ca() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+def kubelet(ca: trustme.CA) -> Iterator[KubeletServer]:
+    with KubeletServer(ca, "127.0.0.1") as server:
+        yield server
+
+
+def error_of(place: Configz) -> str:
+    with pytest.raises(ConfigError) as caught:
+        place.read()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_the_configuration_is_what_is_inside_the_answer(kubelet: KubeletServer, ca: trustme.CA, tmp_path: Path) -> None:
+    place = Configz(kubelet.url, write_ca(tmp_path, ca), write_token(tmp_path))
+    assert place.read() == {"cpuManagerPolicy": "static"}
+
+
+def test_the_token_is_read_at_each_fetch(kubelet: KubeletServer, ca: trustme.CA, tmp_path: Path) -> None:
+    """A ServiceAccount's token is replaced every hour."""
+    token = write_token(tmp_path)
+    place = Configz(kubelet.url, write_ca(tmp_path, ca), token)
+    Path(token).write_text("old")
+    assert "HTTP status 401: it does not take our token" in error_of(place)
+    write_token(tmp_path)
+    assert place.read() == {"cpuManagerPolicy": "static"}
+    assert kubelet.authorizations == ["Bearer old", "Bearer let-me-in"]
+
+
+def test_an_unknown_kubelet_gets_no_token(kubelet: KubeletServer, tmp_path: Path) -> None:
+    """One that signed for itself, or an impostor: refused, with the three ways out, and nothing was sent to it."""
+    message = error_of(Configz(kubelet.url, write_ca(tmp_path, trustme.CA()), write_token(tmp_path), "node-1"))
+    assert "the kubelet is not verified: " in message
+    assert all(word in message for word in ("serverTLSBootstrap: true", "kubeletCa", "kubeletConfig"))
+    assert kubelet.authorizations == []
+
+
+def test_a_certificate_may_name_the_node_in_place_of_its_address(ca: trustme.CA, tmp_path: Path) -> None:
+    """The name of another node is refused, that of this one is taken, and without any only the address counts."""
+    files = write_ca(tmp_path, ca), write_token(tmp_path)
+    with KubeletServer(ca, "node-1") as kubelet:
+        assert Configz(kubelet.url, *files, "node-1").read() == {"cpuManagerPolicy": "static"}
+        assert "not verified" in error_of(Configz(kubelet.url, *files, "node-2"))
+        assert "not verified" in error_of(Configz(kubelet.url, *files))
+        assert kubelet.authorizations == ["Bearer let-me-in"]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "message"),
+    [
+        (403, b"", 'HTTP status 403: our ServiceAccount needs the verb "get" on nodes/configz'),
+        (404, b"", "HTTP status 404: it serves no /configz"),
+        (302, b"", "HTTP status 302"),
+        (599, b"", "HTTP status 599"),
+        (200, b"<html>", "the answer is no JSON"),
+        (200, b"[]", "kubeletconfig: is missing"),
+        (200, b'{"kubeletconfig": 7}', "kubeletconfig: is missing"),
+        (200, b" " * ((4 << 20) + 1), "the answer is larger than 4 MiB"),
+    ],
+)
+def test_answers_that_say_nothing(
+    kubelet: KubeletServer, ca: trustme.CA, tmp_path: Path, status: int, body: bytes, message: str
+) -> None:
+    """Each is refused with the place and the reason."""
+    kubelet.status, kubelet.body = status, body
+    place = Configz(kubelet.url, write_ca(tmp_path, ca), write_token(tmp_path))
+    assert error_of(place).startswith(f"{kubelet.url}: {message}")
+
+
+def test_a_kubelet_that_is_down(ca: trustme.CA, tmp_path: Path) -> None:
+    with KubeletServer(ca, "127.0.0.1") as kubelet:
+        url = kubelet.url
+    place = Configz(url, write_ca(tmp_path, ca), write_token(tmp_path))
+    assert error_of(place) == f"{url}: no answer: [Errno 111] Connection refused"
+
+
+def test_files_that_are_missing_are_named(kubelet: KubeletServer, ca: trustme.CA, tmp_path: Path) -> None:
+    assert error_of(Configz(kubelet.url, f"{tmp_path}/none")).startswith(f"{tmp_path}/none: no CA certificates")
+    place = Configz(kubelet.url, write_ca(tmp_path, ca), f"{tmp_path}/none")
+    assert error_of(place).startswith(f"{tmp_path}/none: no token can be read: ")
+    (tmp_path / "ca.crt").write_text("nothing")
+    assert error_of(Configz(kubelet.url, f"{tmp_path}/ca.crt")).startswith(
+        f"{tmp_path}/ca.crt: no CA certificates can be read: "
+    )
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:10255/configz", "https:///configz", "unix:///configz"])
+def test_only_https_will_do(url: str) -> None:
+    """Plain HTTP would give the token to anyone."""
+    with pytest.raises(ConfigError, match="must be an https URL"):
+        open_config(url)
+
+
+def test_what_was_in_force_stays_while_the_kubelet_restarts(ca: trustme.CA, tmp_path: Path) -> None:
+    """A failed fetch keeps the last configuration and says so; events of pods alone do not fetch at all."""
+    with KubeletServer(ca, "127.0.0.1") as kubelet:
+        source = open_config(kubelet.url, ca=write_ca(tmp_path, ca), token=write_token(tmp_path))
+        first = source.read()
+        assert source.read(refresh=False) is first
+        kubelet.configuration = {"cpuManagerPolicy": "none"}
+        second = source.read()
+        assert len(kubelet.authorizations) == 2
+    third = source.read()
+    assert first.config is not None
+    assert second.config is not None
+    assert (first.config.cpu_manager_policy, second.config.cpu_manager_policy) == ("static", "none")
+    assert third.config is second.config
+    assert third.problem is not None
+    assert third.problem.endswith("Connection refused; what it was before is used")

@@ -1,0 +1,103 @@
+"""SELinux, KVM, and what shields virtual machines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.damage import DAMAGES, Damage, Damaged
+from support.trees import Contents, line
+from zonewise.machine.collector import Peek
+from zonewise.machine.collectors.host.security import COLLECTOR
+from zonewise.machine.discover import Scan, Scanner
+from zonewise.machine.files import MemoryFiles
+from zonewise.machine.model.host import Security
+
+if TYPE_CHECKING:
+    from zonewise.machine.model.problem import Problem
+
+
+def amd_host() -> Contents:
+    """A host of SEV guests that enforces SELinux."""
+    return {
+        "sys/devices/system/cpu/online": line("0-7"),  # so that a line without an end is damage, elsewhere
+        "sys/fs/selinux/enforce": b"1",
+        "sys/devices/virtual/misc/kvm/dev": line("10:232"),
+        "sys/devices/virtual/misc/vfio/dev": line("10:196"),
+        "sys/module/kvm_amd/parameters/sev": line("Y"),
+        "sys/module/kvm_amd/parameters/sev_es": line("1"),
+        "sys/module/kvm_amd/parameters/sev_snp": line("N"),
+        "sys/fs/cgroup/misc.capacity": b"sev 410\nsev_es 99\n",
+    }
+
+
+def scan(tree: Contents, damages: dict[str, Damage] | None = None) -> Scan:
+    files = Damaged(MemoryFiles(tree.items()), damages or {})
+    return Scanner(files, explain=True, collectors=(COLLECTOR,)).scan()
+
+
+def found(tree: Contents) -> tuple[Security, tuple[Problem, ...]]:
+    machine = scan(tree).machine
+    return machine.security, machine.problems
+
+
+def test_an_amd_host() -> None:
+    """Switches of KVM's module, and how much of each there is."""
+    security, problems = found(amd_host())
+    assert security == Security(
+        selinux=True, kvm=True, sev=True, sev_es=True, sev_snp=False, capacities={"sev": 410, "sev_es": 99}
+    )
+    assert problems == ()
+
+
+def test_an_intel_host() -> None:
+    """TDX is switched by Intel's module; cgroup v1 has its capacities in another place."""
+    tree: Contents = {
+        "sys/module/kvm_intel/parameters/tdx": line("Y"),
+        "sys/fs/cgroup/misc/misc.capacity": b"tdx 31\nsgx_epc 98566144\n",
+        "sys/devices/virtual/misc/vfio/dev": line("10:196"),
+    }
+    security, problems = found(tree)
+    assert security == Security(kvm=False, tdx=True, capacities={"sgx_epc": 98566144, "tdx": 31})
+    assert problems == ()
+
+
+def test_a_mainframe() -> None:
+    """A host of Secure Execution says so among its firmware's files."""
+    assert found({"sys/firmware/uv/prot_virt_host": line(1)})[0] == Security(secure_execution=True)
+
+
+def test_nothing_is_known_of_nothing() -> None:
+    """Without the files nothing is known, not even that it is off."""
+    assert found({"sys": None}) == (Security(), ())
+
+
+@pytest.mark.parametrize("content", [line("maybe"), line(2), b"\xff\n"])
+def test_a_switch_that_is_none(content: bytes) -> None:
+    """What is neither on nor off is unknown, and said."""
+    security, problems = found(amd_host() | {"sys/module/kvm_amd/parameters/sev": content})
+    assert security.sev is None
+    assert {problem.path for problem in problems} == {"/sys/module/kvm_amd/parameters/sev"}
+
+
+@pytest.mark.parametrize("content", [b"", b"sev 410\nsev_es\n", b"sev -1\n", b"sev many\n"])
+def test_capacities_that_are_damaged(content: bytes) -> None:
+    """Lines that name no capacity are left out, and said unless there is none at all."""
+    security, problems = found(amd_host() | {"sys/fs/cgroup/misc.capacity": content})
+    assert set(security.capacities) <= {"sev"}
+    assert bool(problems) == bool(content)
+
+
+@given(st.dictionaries(st.sampled_from(sorted(amd_host())), DAMAGES, min_size=1))
+def test_damage_fails_nothing(damages: dict[str, Damage]) -> None:
+    """Whatever happens to the files, the collector goes on."""
+    assert [run for run in scan(amd_host(), damages).runs if run.outcome == "failed"] == []
+
+
+def test_selinux_is_switched_while_the_machine_runs() -> None:
+    """Enforcing and permissive give different signatures."""
+    before, after = (Peek(MemoryFiles([("sys/fs/selinux/enforce", text)])) for text in (b"0", b"1"))
+    assert COLLECTOR.volatile(before) != COLLECTOR.volatile(after)

@@ -1,0 +1,139 @@
+"""Which UID of the checkpoints is which listed pod."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.kubelet_books import GIB, Books, books
+from zonewise.kubelet.model import (
+    Container,
+    CpuState,
+    DeviceCheckpoint,
+    DeviceEntry,
+    Devices,
+    MemoryBlock,
+    MemoryState,
+    Pod,
+    StateFiles,
+)
+from zonewise.topology.cpuset import EMPTY, CpuSet
+from zonewise.usage.owners import Owners, match
+
+if TYPE_CHECKING:
+    from random import Random
+
+
+def block(gib: int, *zones: int) -> tuple[MemoryBlock, ...]:
+    return (MemoryBlock("memory", gib * GIB, zones or (0,)),)
+
+
+def pod(name: str, **containers: tuple[MemoryBlock, ...]) -> Pod:
+    return Pod("ns", name, tuple(Container(one, memory=blocks) for one, blocks in containers.items()))
+
+
+def memory(**entries: dict[str, tuple[MemoryBlock, ...]]) -> StateFiles:
+    return StateFiles(memory=MemoryState("Static", {}, entries))
+
+
+def test_a_pod_is_known_by_what_its_containers_hold() -> None:
+    """Of two UIDs the one with the same blocks under the same names is the pod; the other is gone."""
+    listed = pod("a", c=block(1), d=block(2))
+    state = memory(one={"c": block(2), "d": block(1)}, two={"c": block(1), "d": block(2)})
+    assert match([listed], state) == Owners({"two": listed}, ())
+
+
+def test_what_a_uid_has_beyond_is_of_init_containers() -> None:
+    """A container that List leaves out does not make another pod of it."""
+    listed = pod("a", c=block(1))
+    assert match([listed], memory(one={"c": block(1), "init": block(3)})).pods == {"one": listed}
+
+
+def test_a_listed_container_that_holds_nothing_is_none_that_holds_something() -> None:
+    """A UID with memory under a name that List has without any is another pod's."""
+    listed = pod("a", c=block(1), d=())
+    assert match([listed], memory(one={"c": block(1), "d": block(1)})) == Owners({}, (listed,))
+
+
+def test_order_of_zones_and_blocks_of_no_size_make_no_difference() -> None:
+    """The API sorts zones as it likes, and a block that was used up stays in the file."""
+    listed = pod("a", c=(MemoryBlock("memory", GIB, (1, 0)),))
+    used_up = {"c": (*block(1, 0, 1), MemoryBlock("hugepages-2Mi", 0, (0,))), "init": (MemoryBlock("memory", 0, (0,)),)}
+    assert match([listed], memory(one=used_up)).pods == {"one": listed}
+
+
+def test_of_alike_the_one_that_holds_most_is_alive() -> None:
+    """Where init containers make the difference, we promise too little rather than too much."""
+    listed = pod("a", c=block(1))
+    state = memory(one={"c": block(1)}, two={"c": block(1), "init": block(3)}, three={"c": block(1), "init": block(2)})
+    assert match([listed], state).pods == {"two": listed}
+
+
+def test_uids_give_way_to_each_other() -> None:
+    """A UID that fits two pods takes the one that no other UID fits, though it comes first."""
+    short, long = pod("a", c=block(1)), pod("b", d=block(2))
+    state = memory(both={"c": block(1), "d": block(2)}, only_short={"c": block(1)})
+    assert match([short, long], state).pods == {"both": long, "only_short": short}
+
+
+def test_cpus_and_devices_tell_pods_apart() -> None:
+    """Pods with equal memory are told apart by their CPUs, and by ids of devices."""
+    first = Pod("ns", "a", (Container("c", CpuSet((1,)), (Devices("r", ("x",)),), block(1)),))
+    second = Pod("ns", "b", (Container("c", CpuSet((2,)), (Devices("r", ("y",)),), block(1)),))
+    equal = {"u": {"c": block(1)}, "v": {"c": block(1)}}
+    cpus = CpuState("static", EMPTY, {"u": {"c": CpuSet((2,))}, "v": {"c": CpuSet((1,))}})
+    devices = DeviceCheckpoint((DeviceEntry("u", "c", "r", {0: ("y",)}), DeviceEntry("v", "c", "r", {-1: ("x",)})), {})
+    state = StateFiles(cpus, MemoryState("Static", {}, equal), devices)
+    assert match([first, second], state) == Owners({"u": second, "v": first}, ())
+
+
+def test_what_no_file_tells_is_not_compared() -> None:
+    """With the CPU Manager's file unreadable, memory alone decides."""
+    listed = Pod("ns", "a", (Container("c", CpuSet((1,)), (), block(1)),))
+    assert match([listed], memory(one={"c": block(1)})).pods == {"one": listed}
+
+
+def test_pods_that_hold_nothing_are_nobody() -> None:
+    """They are not in the checkpoints, and not missed there."""
+    assert match([pod("a", c=()), Pod("ns", "b")], memory(one={"init": block(1)})) == Owners({}, ())
+
+
+def test_hundreds_of_alike() -> None:
+    """Many replicas of one pod, a part of them gone, are settled as well."""
+    replicas = [pod(f"p{number}", c=block(1)) for number in range(200)]
+    state = memory(**{f"u{number}": {"c": block(1)} for number in range(300)})
+    owners = match(replicas, state)
+    assert len(owners.pods) == 200
+    assert owners.unrecorded == ()
+
+
+@given(books())
+def test_every_listed_pod_has_a_uid_that_fits(made: Books) -> None:
+    """Each pod that is alive and holds something gets one UID of its own, and its containers are among that UID's."""
+    owners = match(made.report().pods, made.report().state)
+    holding = [one.pod for one in made.records if one.alive and any(any(held[1:]) for held in one.pod.containers)]
+    assert sorted(one.name for one in owners.pods.values()) == sorted(one.name for one in holding)
+    assert owners.unrecorded == ()
+    records = {record.uid: record for record in made.records}
+    for uid, listed in owners.pods.items():
+        for container in listed.containers:
+            assert [one.memory for one in records[uid].containers if one.name == container.name] == [container.memory]
+
+
+@given(books(), st.randoms())
+def test_the_order_makes_no_difference(made: Books, random: Random) -> None:
+    """However the pods and the entries are ordered, the same is taken for alive."""
+    report = made.report()
+    assert report.state.memory is not None
+    pods = list(report.pods)
+    uids = list(report.state.memory.entries)
+    random.shuffle(pods)
+    random.shuffle(uids)
+    entries = {uid: report.state.memory.entries[uid] for uid in uids}
+    shuffled = report.state._replace(memory=report.state.memory._replace(entries=entries))
+    first, second = match(report.pods, report.state), match(pods, shuffled)
+    held = [sorted(repr(sorted(entries[uid].items())) for uid in owners.pods) for owners in (first, second)]
+    assert held[0] == held[1]
+    assert sorted(first.unrecorded) == sorted(second.unrecorded)
