@@ -1,4 +1,4 @@
-"""Generates the messages of the fakes from their definitions; run it after a change of tests/support/e2e/protocol/*.proto.
+"""Generates the messages of the fakes from tests/support/e2e/protocol/*.proto; run it after a change of these.
 
 Only messages are generated: the fakes name services and methods themselves, which spares generated stubs.
 """

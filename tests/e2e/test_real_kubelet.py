@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import time
+import queue
 from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
 from support.e2e.hardware import MIB, Hardware
-from support.e2e.kubelet import why_not
+from support.e2e.kubelet import DEADLINE, why_not
 from support.e2e.node import running_node
 from support.e2e.plugin import Device
 from support.e2e.pods import GPU, burstable, container, init, pod, sidecar
@@ -19,12 +19,13 @@ from support.e2e.settings import Settings
 from support.e2e.truth import truth
 from support.trees import GIB, Shape
 from zonewise.kubelet.config import parse_config
-from zonewise.kubelet.errors import KubeletError
-from zonewise.kubelet.state import read_state
+from zonewise.kubelet.pods.watch import Kind, PodEvent, PodsWatch
 from zonewise.topology.cpuset import CpuSet
 from zonewise.usage.account import NotReady
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from support.e2e.node import Node, Object
     from support.e2e.published import Observer
     from zonewise.usage.model import Usage
@@ -110,7 +111,7 @@ def test_memory_of_several_zones() -> None:
         usage = observer.usage()
         assert_true(node, usage)
         assert [zone.memory_group for zone in usage.zones] == [(0, 1), (0, 1)]
-        assert [zone.amounts["memory"].available for zone in usage.zones][0] == 0
+        assert [zone.amounts["memory"].available > 0 for zone in usage.zones] == [False, True]
         status = node.offer(pod("b", container(cpu="1500m", memory="1Gi")))
         assert reason(status) == "TopologyAffinityError"
         node.end("a", "b")
@@ -187,8 +188,8 @@ def test_ended_pods() -> None:
         node.run(pod("stays", container(cpu="4", memory="2Gi")))
         before = observer.usage()
         node.run(
-            pod("job", container(cpu="4", memory="2Gi", gpu=1), restart="Never"),
-            pod("deleted", container(cpu="4", memory="2Gi", gpu=1)),
+            pod("job", container(cpu="4", memory="2Gi", gpu="1"), restart="Never"),
+            pod("deleted", container(cpu="4", memory="2Gi", gpu="1")),
         )
         assert_true(node, observer.usage())
         node.runtime.finish("job-node-1", "c")
@@ -196,7 +197,7 @@ def test_ended_pods() -> None:
         node.kubelet.until(lambda: exclusive(node) == 1, "reconciliation")
         assert truth(node)[0]["memory"].available < before.zones[0].amounts["memory"].available
         assert observer.usage() == before
-        node.run(pod("next", container(cpu="2", memory="1Gi", gpu=1)))
+        node.run(pod("next", container(cpu="2", memory="1Gi", gpu="1")))
         assert_true(node, observer.usage())
 
 
@@ -211,79 +212,17 @@ def test_shared_pods() -> None:
         assert after.fingerprint_all != before.fingerprint_all
 
 
-# --- devices
-
-KINDS = (
-    Device("zone-0", (0,)),
-    Device("zone-1", (1,)),
-    Device("both", (0, 1)),
-    Device("no-topology"),
-    Device("minus-one", (-1,)),
-)
-NO_ZONE = Device("empty-topology", ())
-
-
-EMPTY = pytest.mark.xfail(
-    reason="GetAllocatableResources leaves out devices with a topology of no zone; RegisteredDevices has them"
-)
-
-
-@pytest.mark.parametrize("kind", [*KINDS, pytest.param(NO_ZONE, marks=EMPTY)], ids=lambda kind: kind.id)
-def test_devices(kind: Device) -> None:
-    """A device counts in each zone that it is close to; one without any counts apart."""
-    with running_node(Settings()) as node, observing(node) as observer:
-        node.plug(GPU, [kind, kind._replace(id="second")])
-        assert_true(node, observer.usage())
-        node.run(pod("a", container(cpu="1", memory="1Gi", gpu=1)))
-        assert_true(node, observer.usage())
-
-
-def test_devices_of_one_resource_in_every_way() -> None:
-    with running_node(Settings()) as node, observing(node) as observer:
-        node.plug(GPU, KINDS)
-        for number in range(len(KINDS)):
-            node.run(pod(f"p{number}", container(cpu="1", memory="1Gi", gpu=1)))
-            assert_true(node, observer.usage())
-
-
-def test_devices_of_no_zone_under_a_policy() -> None:
-    """Devices said to be of zone -1 are had by nobody under a policy, and stay available to those without one."""
-    with running_node(RESTRICTED) as node, observing(node) as observer:
-        node.plug(GPU, [Device("a", (-1,))])
-        assert reason(node.offer(pod("a", container(cpu="1", memory="1Gi", gpu=1)))) == "TopologyAffinityError"
-        assert_true(node, observer.usage())
-
-
-def test_device_that_falls_ill() -> None:
-    """An unhealthy device is not to be had, and comes back."""
-    devices = [Device("a", (0,)), Device("b", (0,))]
-    with running_node(RESTRICTED) as node, observing(node) as observer:
-        plugin = node.plug(GPU, devices)
-        plugin.change([devices[0], devices[1]._replace(healthy=False)])
-        node.kubelet.until(lambda: node.healthy(GPU) == 1, "illness")
-        assert_true(node, observer.usage())
-        plugin.change(devices)
-        node.kubelet.until(lambda: node.healthy(GPU) == 2, "health")
-        assert_true(node, observer.usage())
-
-
-def test_device_plugin_that_comes_late() -> None:
-    """Before it registers there are no devices, afterwards there are."""
-    with running_node(RESTRICTED) as node, observing(node) as observer:
-        node.run(pod("a", container(cpu="2", memory="1Gi")))
-        assert all(GPU not in zone.amounts for zone in observer.usage().zones)
-        node.plug(GPU, [Device("a", (1,))])
-        assert_true(node, observer.usage())
-
-
 # --- the kubelet itself
 
 
+@pytest.mark.xfail(
+    reason="List lacks pods for a while after the managers are ready, and what they hold is told as free"
+)
 def test_restart() -> None:
     """While a kubelet restarts it tells of too few pods, of no resources, of no devices: we never tell of too much."""
     with running_node(RESTRICTED) as node, observing(node) as observer:
         plugin = node.plug(GPU, [Device("a", (0,)), Device("b", (1,))])
-        node.run(pod("a", container(cpu="4", memory="2Gi", gpu=1)), pod("b", container(cpu="1500m", memory="3Gi")))
+        node.run(pod("a", container(cpu="4", memory="2Gi", gpu="1")), pod("b", container(cpu="1500m", memory="3Gi")))
         before = observer.usage()
         node.runtime.ready = False
         node.kubelet.restart(wait=False)
@@ -312,6 +251,39 @@ def test_configuration() -> None:
     with running_node(settings) as node, observing(node) as observer:
         document = yaml.safe_load(node.kubelet.config.read_text())
         assert observer.config == parse_config(document, place="config.yaml")
+
+
+def test_events_of_pods() -> None:
+    """The Pods API tells of every pod that comes, and that all which were there have been told."""
+    events: queue.SimpleQueue[PodEvent] = queue.SimpleQueue()
+    with running_node(RESTRICTED._replace(gates={"PodsAPI": True})) as node:
+        node.run(pod("before", container()))
+        watch = PodsWatch(str(node.kubelet.directory / "pods-api" / "pods-api.sock"), events.put)
+        watch.start()
+        try:
+            until_told(events, lambda event: event.kind is Kind.ADDED and named(event) == "before-node-1")
+            until_told(events, lambda event: event.kind is Kind.SYNCED)
+            node.run(pod("after", container()))
+            until_told(events, lambda event: event.kind is Kind.ADDED and named(event) == "after-node-1")
+        finally:
+            watch.stop()
+
+
+def named(event: PodEvent) -> str:
+    return event.pod.name if event.pod else ""
+
+
+def until_told(events: queue.SimpleQueue[PodEvent], wanted: Callable[[PodEvent], bool]) -> None:
+    while not wanted(events.get(timeout=DEADLINE)):
+        pass
+
+
+def test_one_pod() -> None:
+    """Get tells of one pod, and of none where there is none."""
+    with running_node(RESTRICTED) as node, observing(node) as observer:
+        node.run(pod("a", container(cpu="2", memory="1Gi")))
+        assert observer.client.get("lab", "a-node-1") == observer.client.list()[0]
+        assert observer.client.get("lab", "b-node-1") is None
 
 
 def test_list_is_never_behind_the_files() -> None:

@@ -24,7 +24,7 @@ PODS = (
     pod("leftover", container(cpu="2", memory="1Gi"), inits=(init("i", cpu="6", memory="3Gi"),)),
     pod("helped", container(cpu="2", memory="1Gi"), inits=(sidecar("s", cpu="1", memory="1Gi"),)),
     pod("pages", container(cpu="1", memory="1Gi", hugepages_2Mi="64Mi")),
-    pod("gpu", container(cpu="1", memory="1Gi", gpu=1)),
+    pod("gpu", container(cpu="1", memory="1Gi", gpu="1")),
     pod("burstable", burstable(cpu="2", memory="1Gi")),
     pod("wide", container(cpu="20", memory="1Gi")),
     pod("impossible", container(cpu="60", memory="1Gi")),
@@ -45,4 +45,3 @@ def test_zones(topology: str, scope: str, cpu: str, memory: str) -> None:
             node.run(NOTHING)
             assert_true(node, observer.usage())
             assert_true(node, told)
-

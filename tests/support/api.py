@@ -84,12 +84,11 @@ class Api:
         return self.request("PATCH", path, body, APPLY, fieldManager=manager, **query)
 
     @contextlib.contextmanager
-    def watch(self, path: str, *, seconds: float = 10.0, **query: Any) -> Generator[Iterator[Json]]:
-        """Open a watch; its events, until the server ends it. A silence longer than `seconds` fails the test."""
+    def watch(self, path: str, **query: Any) -> Generator[Iterator[Json]]:
+        """Open a watch; its events, until the server ends it. A silence of ten seconds fails the test."""
+        headers = self._headers(query.pop("_headers", {}))
         address = self._address(path, {"watch": "true", **query})
-        response = self._pool.request(
-            "GET", address, headers=self._headers({}), preload_content=False, timeout=urllib3.Timeout(seconds)
-        )
+        response = self._pool.request("GET", address, headers=headers, preload_content=False)
         try:
             assert response.status == 200, response.data
             yield _lines(response)

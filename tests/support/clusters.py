@@ -99,7 +99,9 @@ class Cluster:
         assert made.status in {201, 409}, made.body
         whole = f"/apis/{GROUP}/v1/{plural}"
         eventually(lambda: self.api.get(whole).status == 200)
-        return whole if not options.get("namespaced", True) else f"/apis/{GROUP}/v1/namespaces/{self.namespace}/{plural}"
+        return (
+            whole if not options.get("namespaced", True) else f"/apis/{GROUP}/v1/namespaces/{self.namespace}/{plural}"
+        )
 
 
 def eventually(test: Callable[[], bool]) -> None:

@@ -62,5 +62,7 @@ def _content(path: str | None) -> str | None:
         if path is None:
             return None
         raise SettingsError(f"{path}: no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path or DEFAULT_FILE}: {error}") from error
+    except OSError as error:
+        raise SettingsError(f"{path or DEFAULT_FILE}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{path or DEFAULT_FILE}: is no text: {error}") from error

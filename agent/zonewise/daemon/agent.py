@@ -110,8 +110,10 @@ class Agent:
                 due = self._clock() + self._wishes.interval
             left = max(0.0, due - self._clock())
             reasons = events.wait(left if again is None else min(again, left))
-            if not reasons:
-                reasons = frozenset({Reason.TIMER if self._clock() >= due else Reason.RETRY})
+            if self._clock() >= due:
+                reasons |= {Reason.TIMER}  # beside whatever else came: a storm of events must not put it off
+            elif not reasons:
+                reasons = frozenset({Reason.RETRY})
         return reasons
 
     def look(self, reasons: frozenset[Reason]) -> float | None:

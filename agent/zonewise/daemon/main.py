@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.daemon import logs
@@ -21,12 +22,13 @@ if TYPE_CHECKING:
     from zonewise.daemon.agent import Agent
     from zonewise.daemon.parts import Publishing
     from zonewise.daemon.settings import Settings
+    from zonewise.kube.client import Client
 
 log = logging.getLogger(__name__)
 
 ONESHOT_PATIENCE = 10.0
 """Seconds in which a single run must have published: a kubelet that has just started needs a few."""
-FAREWELL = 2.0
+FAREWELL = 1.0
 """Seconds that what is under way to the API server gets at the end, of the 5 that the DaemonSet's pod has."""
 
 _FAILED = 1
@@ -42,67 +44,108 @@ class Mode(NamedTuple):
     """A file to write the objects to; "-" for standard output, empty for none."""
 
 
+class _Program(NamedTuple):
+    """What lives as long as the process, through all states of the settings."""
+
+    read: Callable[[], Settings]
+    settings_file: str
+    mode: Mode
+    status: Status
+    meters: Meters
+
+
 def run_agent(read: Callable[[], Settings], settings_file: str, mode: Mode) -> int:
     """Run, and return the program's status. Raises SettingsError where the first settings cannot be used."""
-    settings = read()
-    logs.set_up(settings.log_level, settings.log_format)
     status, meters = Status(time.monotonic), Meters()
     meters.watch(status)
-    signals = Signals()
-    try:
-        while (result := _generation(settings, settings_file, mode, status, meters, signals)) is None:
-            settings = _reread(read, settings, meters)
-    finally:
-        signals.close()
-    return result
+    program = _Program(read, settings_file, mode, status, meters)
+    stamp, settings = _stamp(settings_file), read()
+    logs.set_up(settings.log_level, settings.log_format)
+    if mode.oneshot:
+        return _once(program, settings)
+    with closing(Signals()) as signals:
+        return _until_stopped(program, settings, stamp, signals)
 
 
-def _generation(
-    settings: Settings, settings_file: str, mode: Mode, status: Status, meters: Meters, signals: Signals
-) -> int | None:
-    """Run with one state of the settings; return the program's status, or None for new settings."""
+def _until_stopped(program: _Program, settings: Settings, stamp: object, signals: Signals) -> int:
+    """Run with the settings, and with new ones again and again; those that cannot be used leave the old in force."""
+    proven: Settings | None = None
+    while True:
+        try:
+            reasons = _generation(program, settings, stamp, signals)
+            proven = settings
+        except SettingsError as error:
+            if proven in (None, settings):
+                raise
+            settings = _refused(program, error, proven)
+            continue
+        if Reason.STOP in reasons:
+            return 0
+        stamp = _stamp(program.settings_file)
+        try:
+            settings = program.read()
+        except SettingsError as error:
+            settings = _refused(program, error, proven)
+
+
+def _generation(program: _Program, settings: Settings, stamp: object, signals: Signals) -> frozenset[Reason]:
+    """Run with one state of the settings, which was read at the stamp; return why that ended."""
+    logs.set_up(settings.log_level, settings.log_format)
     with ExitStack() as stack:
-        client = None if mode.dry_run else open_client(settings)
+        agent, publishing, client = _parts(program, settings, stack)
         if client is not None:
-            stack.callback(client.close)
-        kubelet = open_kubelet(settings, meters)
-        stack.callback(kubelet.close)
-        publishing = stack.enter_context(open_publishing(settings, client, mode.output, status, meters))
-        agent = make_agent(settings, kubelet, client, publishing, status, meters)
-        if mode.oneshot:
-            return _once(agent, publishing, status)
-        stack.enter_context(open_server(settings, client, status, meters))
-        events = stack.enter_context(open_events(settings, settings_file, [signals]))
+            stack.enter_context(open_server(settings, client, program.status, program.meters))
+        events = stack.enter_context(open_events(settings, program.settings_file, [signals]))
+        if _stamp(program.settings_file) != stamp:  # changed before it was watched
+            return frozenset({Reason.RELOAD})
         log.info("the agent of node %s starts", settings.node_name)
         reasons = agent.run(events)
         publishing.wait(FAREWELL)
         log.info("the agent of node %s %s", settings.node_name, "stops" if Reason.STOP in reasons else "reloads")
-        return 0 if Reason.STOP in reasons else None
+        return reasons
 
 
-def _once(agent: Agent, publishing: Publishing, status: Status) -> int:
+def _once(program: _Program, settings: Settings) -> int:
     """Publish once; return 0, or 1 where that was not possible in time."""
     end = time.monotonic() + ONESHOT_PATIENCE
     reasons = frozenset({Reason.START})
-    while (pause := agent.look(reasons)) is not None and time.monotonic() + pause < end:
-        time.sleep(pause)
-        reasons = frozenset({Reason.RETRY})
-    done = publishing.wait(max(0.0, end - time.monotonic()))
-    if done and pause is None and status.age() is not None:
-        return 0
-    for problem in status.snapshot.problems:
+    with ExitStack() as stack:
+        agent, publishing, _ = _parts(program, settings, stack)
+        while (pause := agent.look(reasons)) is not None and time.monotonic() + pause < end:
+            time.sleep(pause)
+            reasons = frozenset({Reason.RETRY})
+        done = publishing.wait(max(0.0, end - time.monotonic()))
+        if done and pause is None and program.status.age() is not None:
+            return 0
+    for problem in program.status.snapshot.problems:
         log.error("%s", problem)
-    log.error("not all could be found out and published within %.0f s", ONESHOT_PATIENCE)
+    log.error("not all could be found out and published within %g s", ONESHOT_PATIENCE)
     return _FAILED
 
 
-def _reread(read: Callable[[], Settings], settings: Settings, meters: Meters) -> Settings:
-    """Return the new settings; the old ones where the new ones cannot be used."""
+def _parts(program: _Program, settings: Settings, stack: ExitStack) -> tuple[Agent, Publishing, Client | None]:
+    """Make the loop and what it needs; the stack ends them."""
+    client = None if program.mode.dry_run else open_client(settings)
+    if client is not None:
+        stack.callback(client.close)
+    kubelet = open_kubelet(settings, program.meters)
+    stack.callback(kubelet.close)
+    output, status, meters = program.mode.output, program.status, program.meters
+    publishing = stack.enter_context(open_publishing(settings, client, output, status, meters))
+    return make_agent(settings, kubelet, client, publishing, status, meters), publishing, client
+
+
+def _refused(program: _Program, error: SettingsError, settings: Settings) -> Settings:
+    """Say that new settings cannot be used, and return those that stay."""
+    program.meters.reload_errors.inc()
+    log.error("new settings are refused, the old ones stay: %s", error)
+    return settings
+
+
+def _stamp(path: str) -> object:
+    """Return what differs when a file was written or replaced; None where there is none."""
     try:
-        found = read()
-    except SettingsError as error:
-        meters.reload_errors.inc()
-        log.error("new settings are refused, the old ones stay: %s", error)  # noqa: TRY400 -- no traceback: user input
-        return settings
-    logs.set_up(found.log_level, found.log_format)
-    return found
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

@@ -38,13 +38,17 @@ if TYPE_CHECKING:
     from zonewise.daemon.agent import Sink
     from zonewise.daemon.events.source import Channel
     from zonewise.daemon.metrics.meters import Meters
+    from zonewise.daemon.serve.tls import Certificates
     from zonewise.daemon.settings import Settings
     from zonewise.daemon.status import Status
 
 log = logging.getLogger(__name__)
 
 KUBELET_TIMEOUT = 3.0
-"""Seconds for one answer of the kubelet, retries within included: much longer, and a stop would have to wait for it."""
+"""Seconds for one answer of the kubelet: much longer, and a stop would have to wait for it."""
+KUBELET_PATIENCE = 0.3
+"""Seconds for which a call is repeated to a kubelet that is away or refuses. Then the loop asks again, which hears
+signals meanwhile, and the kubelet's new socket."""
 SILENCES = 3.0
 """Intervals without a round of the loop after which the agent is not healthy."""
 
@@ -74,8 +78,8 @@ def open_publishing(
             workers.append(labels_sink(client, settings, status, meters))
         for worker in workers:
             stack.callback(worker.close)
-        status.expect([worker.name for worker in workers])
-        files: list[Sink] = [FileSink(output)] if output else []
+        files = [FileSink(output, status)] if output else []
+        status.expect([sink.name for sink in (*workers, *files)])
         yield Publishing((*workers, *files), tuple(workers))
 
 
@@ -86,6 +90,9 @@ def open_client(settings: Settings) -> Client:
             return Client(Config.plain(settings.api_server))
         if settings.kubeconfig:
             return Client(Config.from_kubeconfig(settings.kubeconfig))
+    except ConfigError as error:
+        raise SettingsError(f"{'apiServer' if settings.api_server else 'kubeconfig'}: {error}") from error
+    try:
         return Client(Config.in_cluster())
     except ConfigError as error:
         raise SettingsError(f"no API server: {error}; outside of a cluster name it by --kubeconfig or --api-server, "
@@ -100,10 +107,11 @@ def open_kubelet(settings: Settings, meters: Meters) -> Kubelet:
             drop_ins=settings.kubelet_config_drop_ins,
             ca=settings.kubelet_ca,
             server_name=settings.node_name,
+            instead=settings.kubelet_config_instead(),
         )
     except KubeletConfigError as error:
         raise SettingsError(f"kubeletConfig: {error}") from error
-    client = PodResourcesClient(settings.podresources_socket, timeout=KUBELET_TIMEOUT)
+    client = PodResourcesClient(settings.podresources_socket, timeout=KUBELET_TIMEOUT, patience=KUBELET_PATIENCE)
     return Kubelet(client, StateReader(settings.kubelet_dir), config, meters)
 
 
@@ -146,8 +154,20 @@ def open_events(settings: Settings, settings_file: str, channels: Iterable[Chann
         yield EventSource(watches, heard)
 
 
+def _certificates(settings: Settings) -> Certificates | None:
+    if not settings.tls_cert:
+        return None
+    from zonewise.daemon.serve.tls import Certificates
+
+    try:
+        return Certificates(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
+    except OSError as error:
+        files = ", ".join(filter(None, (settings.tls_cert, settings.tls_key, settings.tls_client_ca)))
+        raise SettingsError(f"tls: {files} cannot be used: {error.strerror or error}") from error
+
+
 @contextmanager
-def open_server(settings: Settings, client: Client | None, status: Status, meters: Meters) -> Generator[None]:
+def open_server(settings: Settings, client: Client, status: Status, meters: Meters) -> Generator[None]:
     """Serve health and metrics as long as this lasts, if the settings ask for it. Raises SettingsError."""
     if not settings.listen:
         yield
@@ -155,21 +175,15 @@ def open_server(settings: Settings, client: Client | None, status: Status, meter
     pages = Pages(
         status, meters.registry, silence_limit=SILENCES * settings.interval, readiness_limit=settings.readiness_limit
     )
-    access = certificates = None
+    access = None
     if settings.metrics_auth == "token":
         from zonewise.daemon.serve.access import Access
 
-        if client is None:
-            raise SettingsError("metricsAuth: token needs an API server to ask")
         access = Access(client)
     try:
-        if settings.tls_cert:
-            from zonewise.daemon.serve.tls import Certificates
-
-            certificates = Certificates(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
-        server = Server(settings.listen, pages, access=access, certificates=certificates)
+        server = Server(settings.listen, pages, access=access, certificates=_certificates(settings))
     except OSError as error:
-        raise SettingsError(f"cannot serve on {settings.listen}: {error}") from error
+        raise SettingsError(f"cannot serve on {settings.listen}: {error.strerror or error}") from error
     server.start()
     log.info("serving on port %d", server.port)
     try:

@@ -63,10 +63,19 @@ class Settings(NamedTuple):
             "podresources_socket": self.podresources_socket or f"{self.kubelet_dir}/pod-resources/kubelet.sock",
             "pods_api_socket": self.pods_api_socket or f"{self.kubelet_dir}/pods-api/pods-api.sock",
         }
-        config = self.kubelet_config or (
-            f"https://{_bracketed(self.node_ip)}:10250/configz" if self.node_ip else f"{self.kubelet_dir}/config.yaml"
-        )
+        config = self.kubelet_config or self._configz() or f"{self.kubelet_dir}/config.yaml"
         return self._replace(**sockets, kubelet_config=config, node_name=self.node_name or os.uname().nodename.lower())
+
+    def kubelet_config_instead(self) -> str:
+        """Return the file that tells the kubelet's configuration as long as /configz never did; empty for none.
+
+        Only where that URL was our own idea: a place that was given is the only one.
+        """
+        return f"{self.kubelet_dir}/config.yaml" if self.kubelet_config == self._configz() else ""
+
+    def _configz(self) -> str:
+        """Return where the kubelet serves its configuration; empty where the node's address is not known."""
+        return f"https://{_bracketed(self.node_ip)}:10250/configz" if self.node_ip else ""
 
 
 class Option(NamedTuple):
@@ -160,7 +169,7 @@ OPTIONS = (
            "PATH"),
     Option("podsApiSocket", _text, "its PodsAPI socket (default: KUBELET-DIR/pods-api/pods-api.sock)", "PATH"),
     Option("kubeletConfig", _text, "its configuration: a file, or an https URL (default: /configz of NODE-IP where "
-           "that is known, else KUBELET-DIR/config.yaml)", "PLACE"),
+           "that is known and answers, else KUBELET-DIR/config.yaml)", "PLACE"),
     Option("kubeletConfigDropIns", _text, "the directory of its drop-in files, where it has one", "PATH"),
     Option("kubeletCa", _text, "the CA certificates that sign the kubelet's (default: the cluster's)", "FILE"),
     Option("kubeconfig", _text, "reach the API server by this file (default: as a pod does)", "FILE"),
@@ -208,6 +217,11 @@ def read_settings(
     made = Settings(**found)
     if bool(made.tls_cert) != bool(made.tls_key):
         raise SettingsError("tls.cert and tls.key go together: one of them is missing")
+    if made.interval >= made.readiness_limit:
+        raise SettingsError(
+            f"interval: {made.interval:g} s must be less than readinessLimit ({made.readiness_limit:g} s): what is "
+            "published is looked at once in an interval, and would count as too old in between"
+        )
     return made.completed()
 
 

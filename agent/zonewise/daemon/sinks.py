@@ -108,22 +108,37 @@ def labels_sink(client: Client, settings: Settings, status: Status, meters: Mete
 class FileSink:
     """Writes the objects as YAML documents, at each change, to a file or to standard output."""
 
-    def __init__(self, path: str) -> None:
+    name = "file"
+
+    def __init__(self, path: str, status: Status) -> None:
         """Write to the path; "-" is standard output."""
         self._path = path
+        self._status = status
         self._last = ""
+        self._nrt: dict[str, Any] | None = None
+        self._trouble = ""
 
     def offer(self, snapshot: Snapshot) -> None:
-        """Write what is new. A file that cannot be written is logged, and tried again at the next change."""
-        text = "".join(f"---\n{render_yaml(document)}" for document in documents(snapshot))
-        if text == self._last:
-            return
+        """Write what is new. A file that cannot be written is logged, and tried again the next time.
+
+        While the kubelet is away, what it told before stays: that nothing is known is not that nothing is there.
+        """
+        self._nrt = snapshot.nrt or self._nrt
+        text = "".join(f"---\n{render_yaml(document)}" for document in documents(snapshot._replace(nrt=self._nrt)))
         try:
-            self._write(text)
+            if text != self._last:
+                self._write(text)
         except OSError as error:
-            log.warning("cannot write to %s: %s", self._path, error.strerror)
-        else:
-            self._last = text
+            self._complain(f"cannot write to {self._path}: {error.strerror or error}")
+            return
+        self._last, self._trouble = text, ""
+        if snapshot.nrt is not None:
+            self._status.published(self.name)
+
+    def _complain(self, trouble: str) -> None:
+        if trouble != self._trouble:
+            log.warning("%s", trouble)
+        self._trouble = trouble
 
     def _write(self, text: str) -> None:
         if self._path == "-":
@@ -132,10 +147,15 @@ class FileSink:
             return
         # a reader sees the old file or the new one, never a part
         directory = os.path.dirname(os.path.abspath(self._path))
-        with tempfile.NamedTemporaryFile("w", dir=directory, prefix=".zonewise-", delete=False) as file:
-            file.write(text)
-        os.chmod(file.name, 0o644)
-        os.replace(file.name, self._path)
+        handle, temporary = tempfile.mkstemp(dir=directory, prefix=".zonewise-")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, self._path)
+        except OSError:
+            os.unlink(temporary)
+            raise
 
 
 def documents(snapshot: Snapshot) -> list[dict[str, Any]]:

@@ -24,9 +24,11 @@ _OPTIONS = (
 _MEANINGS: dict[grpc.StatusCode, type[KubeletError]] = {
     grpc.StatusCode.UNAVAILABLE: KubeletUnavailable,
     grpc.StatusCode.CANCELLED: KubeletUnavailable,
-    grpc.StatusCode.DEADLINE_EXCEEDED: KubeletTimeout,
     grpc.StatusCode.RESOURCE_EXHAUSTED: Throttled,
 }
+
+_NOT_CONNECTED = "failed to connect to all addresses"
+_LONGEST = 300  # characters of what somebody else says in our log
 
 
 def open_channel(socket_path: str) -> grpc.Channel:
@@ -35,6 +37,11 @@ def open_channel(socket_path: str) -> grpc.Channel:
 
 
 def meaning_of(error: grpc.RpcError, what: str) -> KubeletError:
-    """Return our error for gRPC's; `what` names the call and the socket."""
-    code = error.code()
-    return _MEANINGS.get(code, BadAnswer)(f"{what}: {code.name}: {error.details()}")
+    """Return our error for gRPC's, in one sentence; `what` names the call and the socket."""
+    code, details = error.code(), " ".join((error.details() or "").split())
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return KubeletTimeout(f"{what}: no answer in time")
+    if code is grpc.StatusCode.UNAVAILABLE and details.startswith(_NOT_CONNECTED):
+        # goes on as "; last error: UNKNOWN: unix:PATH: connect failed: addr: unix:PATH error: Connection refused"
+        return KubeletUnavailable(f"{what}: cannot connect: {details.rpartition(': ')[2]}")
+    return _MEANINGS.get(code, BadAnswer)(f"{what}: {code.name}: {details[:_LONGEST]}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from zonewise.kubelet.config import ConfigError, parse_config
@@ -13,12 +14,15 @@ if TYPE_CHECKING:
     from zonewise.kubelet.model import KubeletConfig
 
 
+log = logging.getLogger(__name__)
+
+
 class ConfigPlace(Protocol):
     """Where a configuration stands."""
 
     @property
     def origin(self) -> str:
-        """Return the place, for people."""
+        """Return the place, for people; where there are several, that of what was read last."""
         ...
 
     def signature(self) -> object | None:
@@ -28,6 +32,48 @@ class ConfigPlace(Protocol):
     def read(self) -> Mapping[str, object]:
         """Return the document; raise ConfigError."""
         ...
+
+
+class ConfigEither:
+    """A place, and another one that counts as long as the first has never told anything.
+
+    Once it has, a failure is one: what it said before is nearer to the truth than the other place. So it is with
+    /configz and the kubelet's file, which lacks what came by flags, and may be of the kubelet's next start.
+    """
+
+    def __init__(self, first: ConfigPlace, second: ConfigPlace) -> None:
+        self._first = first
+        self._second = second
+        self._first_told = False
+        self._said = ""
+        self.origin = first.origin
+
+    def signature(self) -> object | None:
+        """Return None: only asking tells whether the first place tells something now."""
+        return None
+
+    def read(self) -> Mapping[str, object]:
+        """Return the document of the first place, or of the second. Raises ConfigError where both fail."""
+        self.origin = self._first.origin
+        try:
+            found = self._first.read()
+        except ConfigError as error:
+            if self._first_told:
+                raise
+            return self._read_second(error)
+        self._first_told = True
+        return found
+
+    def _read_second(self, reason: ConfigError) -> Mapping[str, object]:
+        try:
+            found = self._second.read()
+        except ConfigError as error:
+            raise ConfigError(f"{reason}; and {error}") from error
+        if str(reason) != self._said:
+            self._said = str(reason)
+            log.info("the kubelet's configuration is read from %s: %s", self._second.origin, reason)
+        self.origin = self._second.origin
+        return found
 
 
 class ConfigReading(NamedTuple):
@@ -67,26 +113,26 @@ class ConfigSource:
         return self._last
 
     def _read(self, before: KubeletConfig | None) -> ConfigReading:
-        origin = self._place.origin
         try:
-            return ConfigReading(parse_config(self._place.read(), place=origin), None, origin)
+            document = self._place.read()
+            return ConfigReading(parse_config(document, place=self._place.origin), None, self._place.origin)
         except ConfigError as error:
             used = "what it was before is used" if before is not None else "the kubelet's policies are unknown"
-            return ConfigReading(before, f"{error}; {used}", origin)
+            return ConfigReading(before, f"{error}; {used}", self._place.origin)
 
 
 def open_config(
-    place: str, *, drop_ins: str = "", ca: str = "", token: str = "", server_name: str = ""
+    place: str, *, drop_ins: str = "", ca: str = "", token: str = "", server_name: str = "", instead: str = ""
 ) -> ConfigSource:
     """Return the source for a place that is a file, with the directory of its drop-ins if any, or a URL of /configz.
 
-    `ca` and `token` are the ServiceAccount's own where they are not given. Raises ConfigError for an unusable URL.
+    `ca` and `token` are the ServiceAccount's own where they are not given; `instead` is a file that is read as long as
+    the URL never told anything. Raises ConfigError for an unusable URL.
     """
     if "://" not in place:
         return ConfigSource(ConfigFiles(place, drop_ins))
     # loads the TLS stack, which readers of files do not need
     from zonewise.kubelet.configz import SERVICE_ACCOUNT, Configz
 
-    return ConfigSource(
-        Configz(place, ca or f"{SERVICE_ACCOUNT}/ca.crt", token or f"{SERVICE_ACCOUNT}/token", server_name)
-    )
+    served = Configz(place, ca or f"{SERVICE_ACCOUNT}/ca.crt", token or f"{SERVICE_ACCOUNT}/token", server_name)
+    return ConfigSource(ConfigEither(served, ConfigFiles(instead, drop_ins)) if instead else served)

@@ -17,6 +17,8 @@ log = logging.getLogger(__name__)
 
 Value = TypeVar("Value")
 
+_LAST_WORDS = 0.2
+"""Seconds for a request that is under way: an answer comes in milliseconds, or may take until its timeout."""
 DEFAULT_BACKOFF = Backoff(base=0.1, most=30.0)
 
 
@@ -69,12 +71,12 @@ class Worker(Generic[Value]):
             return self._changed.wait_for(lambda: not self._offered and not self._busy, seconds)
 
     def close(self) -> None:
-        """Stop soon; a value that waits is given up."""
+        """Stop; a value that waits is given up, and a request that nobody answers is left to end by itself."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
         if self._thread.is_alive():
-            self._thread.join(5.0)
+            self._thread.join(_LAST_WORDS)
 
     def _run(self) -> None:
         while (value := self._take()) is not None:

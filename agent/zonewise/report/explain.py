@@ -24,6 +24,8 @@ IDENTIFIED_BY = {
     "block_devices": "name",
     "dax_devices": "name",
     "accelerators": "name",
+    "usb": "name",
+    "nvdimms": "name",
 }
 """The lists of the document whose elements have names of their own, and the field that is the name."""
 

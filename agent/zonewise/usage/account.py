@@ -55,7 +55,7 @@ def account(machine: Machine, report: KubeletReport, *, excluded: Callable[[Pod]
     devices = use_of_devices(machine, report, owners, apart.devices)
     zones: list[ZoneUsage] = []
     for zone in sorted(machine.zones, key=lambda zone: zone.id):
-        amounts = memory.amounts[zone.id] | devices.amounts.get(zone.id, {})
+        amounts = devices.amounts.get(zone.id, {}) | memory.amounts[zone.id]
         if zone.cpus:
             amounts[CPU] = cpus.of_zone(zone)
         zones.append(ZoneUsage(zone.id, _ordered(amounts), cpus.free_of_zone(zone), memory.groups[zone.id]))

@@ -50,7 +50,7 @@ def why_not() -> str | None:
         return "no kubelet: set TEST_ASSET_KUBELET or KUBEBUILDER_ASSETS"
     if os.geteuid():
         return "a kubelet needs root"
-    if lacking := [path for path in MOUNTED if not Path("/", path).exists()]:
+    if lacking := [path for path in (*MOUNTED, *TUNABLES, "etc/hosts") if not Path("/", path).exists()]:
         return f"/{lacking[0]} is absent, nothing can be mounted over it"
     for tool in ("unshare", "setpriv", "mount"):
         if shutil.which(tool) is None:
@@ -156,7 +156,8 @@ class Kubelet:
 
     def statuses(self) -> dict[str, dict[str, Any]]:
         """Return the status of every pod that it knows, by name."""
-        return {pod["metadata"]["name"]: pod["status"] for pod in json.loads(self.get("/pods"))["items"] or []}
+        pods: list[dict[str, Any]] = json.loads(self.get("/pods"))["items"] or []
+        return {pod["metadata"]["name"]: pod["status"] for pod in pods}
 
     def until(self, holds: Callable[[], bool], what: str) -> None:
         """Wait for a condition; fail with the end of the log where it does not come, or the kubelet is gone."""

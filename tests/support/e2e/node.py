@@ -13,15 +13,17 @@ from support.e2e.hardware import Hardware, lay_out_hardware
 from support.e2e.kubelet import NODE, Kubelet
 from support.e2e.plugin import Device, Plugin
 from support.e2e.runtime import Runtime
-from support.e2e.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Generator, Iterable
+
+    from support.e2e.settings import Settings
 
 Object = dict[str, Any]
 # Not pytest's own directory: the path of a unix socket may have 107 bytes. In memory where there is such a file system:
 # to make the 1,400 files of a machine takes 40 ms there, and more than a second on some disks.
 _MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+_UNPLUGGED: Object = {"Data": {"RegisteredDevices": {}}}
 _SETTLED = ("Running", "Succeeded", "Failed")
 
 
@@ -67,8 +69,8 @@ class Node(NamedTuple):
     def healthy(self, resource: str) -> int:
         """Return how many healthy devices of a resource the kubelet knows."""
         checkpoint = self.kubelet.plugins / "kubelet_internal_checkpoint"
-        registered = json.loads(checkpoint.read_text())["Data"]["RegisteredDevices"] if checkpoint.exists() else {}
-        return len(registered.get(resource, ()))
+        content: Object = json.loads(checkpoint.read_text()) if checkpoint.exists() else _UNPLUGGED
+        return len(content["Data"]["RegisteredDevices"].get(resource, ()))
 
     def _held(self) -> set[str]:
         """Return the pods that the kubelet knows of, or that have a container running."""
@@ -76,7 +78,7 @@ class Node(NamedTuple):
 
 
 @contextlib.contextmanager
-def running_node(settings: Settings, hardware: Hardware | None = None) -> Iterator[Node]:
+def running_node(settings: Settings, hardware: Hardware | None = None) -> Generator[Node]:
     """Run a node."""
     hardware = hardware or Hardware()
     with contextlib.ExitStack() as stack:

@@ -122,4 +122,6 @@ def _options(_: api.Empty, __: grpc.ServicerContext) -> api.DevicePluginOptions:
 
 
 def _allocate(request: api.AllocateRequest, _: grpc.ServicerContext) -> api.AllocateResponse:
-    return api.AllocateResponse(container_responses=[api.ContainerAllocateResponse() for _ in request.container_requests])
+    return api.AllocateResponse(
+        container_responses=[api.ContainerAllocateResponse() for _ in request.container_requests]
+    )

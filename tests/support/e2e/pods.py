@@ -9,10 +9,9 @@ Object = dict[str, Any]
 GPU = "example.com/gpu"
 
 
-def container(name: str = "c", /, *, gpu: int = 0, **resources: str) -> Object:
-    """Make a container that gets just what it asks for; "_" in names of resources stands for "-"."""
-    amounts = {resource.replace("_", "-"): amount for resource, amount in resources.items()}
-    amounts |= {GPU: str(gpu)} if gpu else {}
+def container(name: str = "c", /, **resources: str) -> Object:
+    """Make a container that gets just what it asks for; "_" in names of resources stands for "-", and gpu for GPU."""
+    amounts = {GPU if name == "gpu" else name.replace("_", "-"): amount for name, amount in resources.items()}
     return {
         "name": name,
         "image": "example.com/nothing:1",

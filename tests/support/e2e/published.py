@@ -1,4 +1,4 @@
-"""What the agent's own pieces make of a running node: the way from sockets and files to an object, without the daemon."""
+"""What the agent's own pieces make of a running node: all the way to the object, but for the daemon."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from zonewise.usage.account import NotReady, account
 from zonewise.usage.model import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
     from support.e2e.node import Node
     from zonewise.kubelet.model import KubeletConfig
@@ -53,7 +53,7 @@ class Observer(NamedTuple):
 
 
 @contextlib.contextmanager
-def observing(node: Node) -> Iterator[Observer]:
+def observing(node: Node) -> Generator[Observer]:
     """Observe a node whose kubelet runs."""
     client = PodResourcesClient(str(node.kubelet.podresources))
     with contextlib.closing(client):
@@ -67,38 +67,32 @@ def configuration_of(node: Node) -> KubeletConfig:
 
 
 def assert_true(node: Node, usage: Usage) -> None:
-    """Compare an account of a node, and the object made of it, with the kubelet's files.
-
-    Where a manager gives nothing away, all that can be had has to count as free.
-    """
-    true = truth(node)
-    for told in (_accounted(usage), _published(node, usage)):
-        assert told.keys() == true.keys()
-        for zone, known in true.items():
-            rest = {name: stock for name, stock in told[zone].items() if name not in known}
-            assert told[zone] == _there(known) | rest
-            assert all(stock.available == stock.allocatable for stock in rest.values())
-    assert {name: Stock(*amount[1:]) for name, amount in usage.unzoned.items()} == unzoned(node)
-
-
-def _accounted(usage: Usage) -> Truth:
-    return {
-        zone.zone: _there({name: Stock(*amount[1:]) for name, amount in zone.amounts.items()}) for zone in usage.zones
-    }
-
-
-def _published(node: Node, usage: Usage) -> Truth:
+    """Compare an account of a node, and the object made of it, with the kubelet's files."""
+    compare(usage, truth(node), unzoned(node))
     published = machine_to_nrt(discover(open_root(str(node.root))), NODE, usage, configuration_of(node))
-    return {
-        int(zone["name"].removeprefix("node-")): _there(
-            {
-                resource["name"]: Stock(int(resource["allocatable"]), int(resource["available"]))
-                for resource in zone["resources"]
-            }
-        )
+    told = {
+        int(zone["name"].removeprefix("node-")): {
+            resource["name"]: (int(resource["allocatable"]), int(resource["available"]))
+            for resource in zone["resources"]
+        }
         for zone in published["zones"]
         if zone["type"] == "Node"
     }
+    assert told == {
+        zone.zone: {name: (amount.allocatable, amount.available) for name, amount in zone.amounts.items()}
+        for zone in usage.zones
+    }
+
+
+def compare(usage: Usage, zones: Truth, without_zone: dict[str, Stock]) -> None:
+    """Compare an account with what is true; where a manager gives nothing away, all has to count as free."""
+    assert [zone.zone for zone in usage.zones] == sorted(zones)
+    for zone in usage.zones:
+        known, told = zones[zone.zone], {name: Stock(*amount[1:]) for name, amount in zone.amounts.items()}
+        rest = {name: stock for name, stock in told.items() if name not in known}
+        assert _there(told) == _there(known | rest)
+        assert all(stock.available == stock.allocatable for stock in rest.values())
+    assert {name: Stock(*amount[1:]) for name, amount in usage.unzoned.items()} == without_zone
 
 
 def _there(stocks: dict[str, Stock]) -> dict[str, Stock]:

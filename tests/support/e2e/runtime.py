@@ -38,7 +38,7 @@ class Runtime:
         """Make a runtime that will serve on a socket."""
         self.endpoint = f"unix://{socket}"
         self.ready = True
-        """Whether it says that it is ready; a kubelet asks at its start and then every 5 s, and starts nothing before."""
+        """Whether it says that it is; a kubelet asks at its start and then every 5 s, and starts nothing before."""
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         self._sandboxes: dict[str, cri.PodSandboxStatus] = {}
@@ -296,6 +296,4 @@ def _method(kind: type[Message], answer: Callable[[Any], Message]) -> grpc.RpcMe
         except KeyError as error:  # what was removed meanwhile
             context.abort(grpc.StatusCode.NOT_FOUND, f"nothing has the id {error}")
 
-    return grpc.unary_unary_rpc_method_handler(
-        call, kind.FromString, lambda message: message.SerializeToString()
-    )
+    return grpc.unary_unary_rpc_method_handler(call, kind.FromString, lambda message: message.SerializeToString())

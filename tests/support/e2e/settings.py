@@ -45,7 +45,7 @@ def configuration(settings: Settings, *, runtime: str, manifests: str, port: int
 
 
 def _managers(settings: Settings) -> dict[str, Any]:
-    made = {
+    made: dict[str, Any] = {
         "cpuManagerPolicy": settings.cpu,
         "cpuManagerPolicyOptions": dict(settings.cpu_options),
         "cpuManagerReconcilePeriod": settings.reconcile,
@@ -58,7 +58,7 @@ def _managers(settings: Settings) -> dict[str, Any]:
     }
     if settings.memory == "Static":
         memory = sum(size for _, kind, size in settings.reserved_memory if kind == "memory")
-        # what is reserved of zones must be what is reserved at all (memorymanager/memory_manager.go validateReservedMemory)
+        # what is reserved of zones must be what is reserved at all (memory_manager.go validateReservedMemory)
         made["systemReserved"] = {"memory": str(memory - EVICTION)}
         made["reservedMemory"] = [
             {"numaNode": zone, "limits": {kind: str(size)}} for zone, kind, size in settings.reserved_memory

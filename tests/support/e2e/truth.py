@@ -72,7 +72,8 @@ def _add_devices(made: Truth, node: Node, checkpoint: Any) -> None:
 
 def _taken(checkpoint: Any) -> defaultdict[str, set[str]]:
     taken: defaultdict[str, set[str]] = defaultdict(set)
-    for entry in checkpoint.get("Data", {}).get("PodDeviceEntries") or []:
+    entries: list[dict[str, Any]] = checkpoint.get("Data", {}).get("PodDeviceEntries") or []
+    for entry in entries:
         taken[entry["ResourceName"]].update(name for names in entry["DeviceIDs"].values() for name in names)
     return taken
 

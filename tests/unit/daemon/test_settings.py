@@ -65,6 +65,21 @@ def test_what_follows_from_others() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "instead"),
+    [
+        ("nodeIp: 10.0.0.7", "/var/lib/kubelet/config.yaml"),
+        ("nodeIp: fd00::7\nkubeletDir: /k", "/k/config.yaml"),
+        ("", ""),
+        ("kubeletConfig: /x\nnodeIp: 10.0.0.7", ""),
+        ("kubeletConfig: https://10.0.0.8:10250/configz\nnodeIp: 10.0.0.7", ""),
+    ],
+)
+def test_a_place_that_was_given_is_the_only_one(text: str, instead: str) -> None:
+    """Only where we thought of /configz ourselves, the file counts as long as that does not answer."""
+    assert read(text).kubelet_config_instead() == instead
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("intervall: 3s", "agent.yaml: intervall: unknown key; did you mean interval?"),
@@ -80,6 +95,7 @@ def test_what_follows_from_others() -> None:
         ("nodeName: Node_1", "agent.yaml: nodeName: 'Node_1' must be the name of a Node"),
         ("[]", "agent.yaml: must be settings by name, not list"),
         ("a: b: c", "agent.yaml: no YAML:"),
+        ("interval: 3m", "interval: 180 s must be less than readinessLimit (180 s)"),
         ("tls: {cert: a}", "tls.cert and tls.key go together"),
         ("root: 3", "agent.yaml: root: 3 must be a text"),
         ("exclude: {pods: [{}]}", "agent.yaml: exclude.pods[0]: excludes every pod"),

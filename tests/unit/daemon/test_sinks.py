@@ -21,10 +21,16 @@ SNAPSHOT = Snapshot("n1", nrt={"kind": "NodeResourceTopology", "zones": []}, lab
 SOON = 5.0
 
 
+def a_status() -> Status:
+    status = Status(lambda: 0.0)
+    status.expect(["file"])
+    return status
+
+
 def test_file(tmp_path: Path) -> None:
     """The file holds the objects as YAML documents, and is replaced only when they change."""
     path = tmp_path / "out.yaml"
-    sink = FileSink(str(path))
+    sink = FileSink(str(path), a_status())
     sink.offer(SNAPSHOT)
     assert list(yaml.safe_load_all(path.read_text())) == documents(SNAPSHOT)
     first = path.stat().st_ino
@@ -37,18 +43,40 @@ def test_file(tmp_path: Path) -> None:
 
 def test_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
     """A dash is standard output."""
-    FileSink("-").offer(SNAPSHOT)
+    FileSink("-", a_status()).offer(SNAPSHOT)
     assert list(yaml.safe_load_all(capsys.readouterr().out)) == documents(SNAPSHOT)
 
 
 def test_a_file_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It is said, nothing breaks, and the next change tries again."""
-    sink = FileSink(str(tmp_path / "missing" / "out.yaml"))
+    """It is said once, nothing breaks, nothing counts as published, and the next offer tries again."""
+    path, status = tmp_path / "missing" / "out.yaml", a_status()
+    sink = FileSink(str(path), status)
     sink.offer(SNAPSHOT)
-    assert "cannot write to" in caplog.text
-    (tmp_path / "missing").mkdir()
     sink.offer(SNAPSHOT)
-    assert (tmp_path / "missing" / "out.yaml").exists()
+    assert [record.getMessage() for record in caplog.records] == [f"cannot write to {path}: No such file or directory"]
+    assert status.age() is None
+    path.parent.mkdir()
+    sink.offer(SNAPSHOT)
+    assert path.exists()
+    assert status.age() == 0.0
+
+
+def test_nothing_is_left_beside_a_file_that_cannot_be_replaced(tmp_path: Path) -> None:
+    """A directory in its place, for one."""
+    (tmp_path / "out.yaml").mkdir()
+    FileSink(str(tmp_path / "out.yaml"), a_status()).offer(SNAPSHOT)
+    assert [found.name for found in tmp_path.iterdir()] == ["out.yaml"]
+
+
+def test_the_file_keeps_what_the_kubelet_told(tmp_path: Path) -> None:
+    """While the kubelet is away the last report stays beside newer labels, and does not count as known to be right."""
+    path, status = tmp_path / "out.yaml", a_status()
+    sink = FileSink(str(path), status)
+    sink.offer(SNAPSHOT._replace(nrt=None))
+    assert status.age() is None
+    sink.offer(SNAPSHOT)
+    sink.offer(SNAPSHOT._replace(nrt=None, labels={"a": "c"}))
+    assert list(yaml.safe_load_all(path.read_text())) == documents(SNAPSHOT._replace(labels={"a": "c"}))
 
 
 def test_documents_without_a_report() -> None:

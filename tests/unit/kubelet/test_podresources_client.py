@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import contextlib
 import socket
 import threading
 import time
@@ -13,7 +13,7 @@ import pytest
 from support.kubelets import GIB, GPU, pod, short_directory, simulated
 from zonewise.kubelet.errors import BadAnswer, KubeletError, KubeletTimeout, KubeletUnavailable, Throttled
 from zonewise.kubelet.model import Allocatable, Container, Devices, MemoryBlock, Pod
-from zonewise.kubelet.podresources.client import BURST, PodResourcesClient
+from zonewise.kubelet.podresources.client import BURST, RATE, PodResourcesClient
 from zonewise.kubelet.podresources.v1 import podresources_pb2 as pb
 from zonewise.kubelet.simulated import Faults
 from zonewise.kubelet.simulated.server import Calls, serve
@@ -106,7 +106,23 @@ def test_no_socket_at_all(clients: list[PodResourcesClient]) -> None:
     with short_directory() as directory:
         client = client_of(directory / "none.sock", clients, timeout=0.4)
         begun = time.monotonic()
-        with pytest.raises(KubeletUnavailable, match=r"List on .*none\.sock: UNAVAILABLE: .*No such file"):
+        with pytest.raises(
+            KubeletUnavailable, match=r"^List on [^ ]*none\.sock: cannot connect: No such file or directory$"
+        ):
+            client.list()
+        assert time.monotonic() - begun < 2
+
+
+def test_patience_that_is_shorter_than_the_time_for_an_answer() -> None:
+    """An absent kubelet is given up after the one, while one that is there has the other to answer."""
+    with (
+        simulated(Faults(delay=0.3)) as kubelet,
+        contextlib.closing(PodResourcesClient(str(kubelet.socket), timeout=5, patience=0)) as client,
+    ):
+        assert client.list() == ()
+        kubelet.close()
+        begun = time.monotonic()
+        with pytest.raises(KubeletUnavailable):
             client.list()
         assert time.monotonic() - begun < 2
 
@@ -131,7 +147,7 @@ def test_a_kubelet_that_does_not_answer(clients: list[PodResourcesClient]) -> No
     """The deadline is kept, and told from a kubelet that is not there."""
     with simulated(Faults(delay=30)) as kubelet:
         client = client_of(kubelet.socket, clients, timeout=0.3)
-        with pytest.raises(KubeletTimeout, match="DEADLINE_EXCEEDED"):
+        with pytest.raises(KubeletTimeout, match=r"no answer in time$"):
             client.list()
 
 
@@ -169,14 +185,14 @@ def test_our_own_limit(clients: list[PodResourcesClient]) -> None:
         begun = time.monotonic()
         for _ in range(BURST + 5):
             client.list()
-        assert time.monotonic() - begun >= 5 / 20 - 0.001
+        assert time.monotonic() - begun >= 5 / RATE - 0.001
         assert kubelet.calls() == {"List": BURST + 5}
 
 
 def test_a_queue_of_our_own() -> None:
     """A call that could not be sent before its deadline is not sent."""
     with simulated() as kubelet:
-        client = PodResourcesClient(str(kubelet.socket), timeout=0.19, clock=lambda: 0.0, wait=lambda _: None)
+        client = PodResourcesClient(str(kubelet.socket), timeout=3.8 / RATE, clock=lambda: 0.0, wait=lambda _: None)
         for _ in range(BURST + 3):
             client.list()
         with pytest.raises(Throttled, match="calls of our own"):
@@ -221,11 +237,11 @@ def test_an_answer_of_many_megabytes(clients: list[PodResourcesClient]) -> None:
         assert claimed.device == "device-0"
 
 
-def test_nonsense_is_told_once(clients: list[PodResourcesClient], caplog: pytest.LogCaptureFixture) -> None:
-    """It stays among the problems as long as the kubelet says so, and in the log it is one line."""
+def test_nonsense_is_told(clients: list[PodResourcesClient]) -> None:
+    """It is among the problems as long as the kubelet says so, with the call that it came by."""
     message = pb.PodResources(namespace="lab", name="a", containers=[pb.ContainerResources(name="c", cpu_ids=[-3])])
     answers = [pb.ListPodResourcesResponse(pod_resources=[message])] * 2 + [pb.ListPodResourcesResponse()]
-    with short_directory() as directory, caplog.at_level(logging.WARNING):
+    with short_directory() as directory:
         calls = Calls(Faults())
         method = calls.unary("List", lambda _, number: answers[number - 1])
         server = serve(directory / "k.sock", "v1.PodResourcesLister", {"List": method})
@@ -234,9 +250,8 @@ def test_nonsense_is_told_once(clients: list[PodResourcesClient], caplog: pytest
             problems = [(client.list(), client.problems)[1] for _ in range(3)]
         finally:
             server.stop(None).wait()
-    told = "pod lab/a, container c: cpu_ids: -3 outside 0..65535; left out"
+    told = f"List on {directory}/k.sock: pod lab/a, container c: cpu_ids: -3 outside 0..65535; left out"
     assert problems == [(told,), (told,), ()]
-    assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [told]
 
 
 # --- the end

@@ -8,6 +8,7 @@ compare.go, merge.go, remove.go), on plain sets of paths.
 from __future__ import annotations
 
 import json
+from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.kube.server.patch.json_patch import equal
@@ -208,20 +209,33 @@ def merge(live: Value, applied: Value, shape: Shape) -> Value:
 
 
 def _merged_items(live: list[Value], applied: list[Value], shape: Shape, rule: ItemRule) -> list[Value]:
-    """Merge items; those that are applied stand in the order applied, each of the others where it stood before."""
     before, after = indexed(live, shape, rule), indexed(applied, shape, rule)
     merged = {key: merge(before[key], item, shape) if key in before else item for key, item in after.items()}
-    ahead = iter(key for key in after if key in before)
-    order = [next(ahead) if key in after else key for key in before]
-    for key, previous in zip(after, (None, *after), strict=False):
-        if key not in before:
-            order.insert(order.index(previous) + 1 if previous else _first_applied(order, after), key)
-    return [merged[key] if key in merged else before[key] for key in order]
+    return [merged[key] if key in merged else before[key] for key in merged_order(list(before), list(after))]
 
 
-def _first_applied(order: list[str], applied: Object) -> int:
-    """Return where a new first item goes: before the first that was applied with it, or else to the end."""
-    return next((number for number, key in enumerate(order) if key in applied), len(order))
+def merged_order(before: list[str], after: list[str]) -> list[str]:
+    """Return the order of a merged list: what is applied in the order applied, the others about where they stood.
+
+    Both lists are walked at once. An old item that is not applied is taken as soon as it is met; one that is applied is
+    passed over unless it is the next of those in both lists (merge.go, visitListItems).
+    """
+    left, right, applied = deque(before), deque(after), set(after)
+    shared = deque(key for key in after if key in set(before))
+    order: list[str] = []
+    while left or right:
+        if left and left[0] not in applied:
+            order.append(left.popleft())
+        elif not right or (left and left[0] != right[0] and shared and shared[0] != left[0]):
+            left.popleft()
+        else:
+            key = right.popleft()
+            order.append(key)
+            if shared and shared[0] == key:
+                shared.popleft()
+            if left and left[0] == key:
+                left.popleft()
+    return order
 
 
 def without(value: Value, fields: Fields, shape: Shape) -> Value:

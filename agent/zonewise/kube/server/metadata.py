@@ -141,6 +141,8 @@ def check_update(kind: Kind, old: Object, new: Object) -> None:
 def _changed(old: Object, new: Object) -> Iterator[Cause]:
     if new.get("uid") and new["uid"] != old["uid"]:
         yield invalid_value("metadata.uid", new["uid"], "field is immutable")
+    if new.get("deletionTimestamp") and new["deletionTimestamp"] != old.get("deletionTimestamp"):
+        yield invalid_value("metadata.deletionTimestamp", new["deletionTimestamp"], "field is immutable")
     if "deletionTimestamp" in old:
         added = [one for one in list_in(new, "finalizers") if one not in list_in(old, "finalizers")]
         if added:

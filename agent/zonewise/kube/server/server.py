@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_PATIENCE = 2.0
+"""Seconds that close() waits for answers that are under way."""
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
@@ -91,12 +93,14 @@ class Server:
         self._thread.start()
 
     def close(self) -> None:
-        """End every watch and connection, and listen no more."""
-        self.store.end_subscriptions()
+        """Listen no more, and end every watch and connection: in good order those that end within two seconds."""
         if self._thread.is_alive():
             self._listener.shutdown()
             self._thread.join()
         self._listener.server_close()
+        self._listener.hang_up()
+        self.store.end_subscriptions()
+        self._listener.wait_until_idle(_PATIENCE)
         self._listener.disconnect()
 
     def forget_history(self) -> None:
@@ -135,7 +139,7 @@ class _Listener(socketserver.ThreadingTCPServer):
     def __init__(self, address: tuple[str, int], router: Router) -> None:
         self.router = router
         self._connections: set[socket.socket] = set()
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         super().__init__(address, _Connection)
 
     def add(self, connection: socket.socket) -> None:
@@ -145,12 +149,24 @@ class _Listener(socketserver.ThreadingTCPServer):
     def drop(self, connection: socket.socket) -> None:
         with self._lock:
             self._connections.discard(connection)
+            self._lock.notify_all()
+
+    def hang_up(self) -> None:
+        """Listen to nobody any more: who is being answered gets the rest of the answer."""
+        self._shutdown(socket.SHUT_RD)
 
     def disconnect(self) -> None:
+        self._shutdown(socket.SHUT_RDWR)
+
+    def wait_until_idle(self, seconds: float) -> None:
+        with self._lock:
+            self._lock.wait_for(lambda: not self._connections, seconds)
+
+    def _shutdown(self, how: int) -> None:
         with self._lock:
             for connection in self._connections:
                 with contextlib.suppress(OSError):
-                    connection.shutdown(socket.SHUT_RDWR)
+                    connection.shutdown(how)
 
 
 class _Connection(socketserver.StreamRequestHandler):

@@ -116,7 +116,8 @@ class Watch:
             if self._options.bookmarks and now >= self._next_bookmark:
                 yield self._bookmark()
                 self._next_bookmark = self._bookmark_time()
-            events = _next_events(queue, min(_TICK, self._deadline - now))
+            until = min(self._deadline, self._next_bookmark if self._options.bookmarks else self._deadline)
+            events = _next_events(queue, min(_TICK, until - now))
             if events and events[-1] is None:
                 return
             yield b"".join(self._told([event for event in events if event is not None]))

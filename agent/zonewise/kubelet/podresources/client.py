@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -40,8 +41,8 @@ class PodResourcesClient:
     """One kubelet's PodResources API; safe to share among threads.
 
     Every call ends within `timeout` seconds, waits and repetitions included. A kubelet that restarts re-creates its
-    socket, so while there is time left a call is tried again where the socket is absent or the connection broke, and
-    where the kubelet refuses for the number of calls. All calls only read: to repeat one is harmless.
+    socket, so a call is tried again where the socket is absent or the connection broke, and where the kubelet refuses
+    for the number of calls, for `patience` seconds of these. All calls only read: to repeat one is harmless.
 
     Raises KubeletUnavailable, KubeletTimeout, Throttled or BadAnswer.
     """
@@ -51,12 +52,14 @@ class PodResourcesClient:
         socket_path: str,
         *,
         timeout: float = 10.0,
+        patience: float = math.inf,
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], object] | None = None,
     ) -> None:
         """Connect at the first call. `clock` and `wait` are in seconds; by default, waiting ends when it is closed."""
         self._socket = socket_path
         self._timeout = timeout
+        self._patience = min(patience, timeout)
         self._clock = clock
         self._closed = threading.Event()
         self._wait = wait or self._closed.wait
@@ -87,13 +90,14 @@ class PodResourcesClient:
             if isinstance(error.__cause__, grpc.RpcError) and _says_not_found(error.__cause__):
                 return None
             raise
-        self._note("Get", problems)
+        for problem in problems:
+            log.warning("Get on %s: %s", self._socket, problem)
         return pods[0] if pods else None
 
     @property
     def problems(self) -> tuple[str, ...]:
         """What made no sense in the last answers to list() and allocatable(), and what was done about it."""
-        return (*self._problems.get("List", ()), *self._problems.get("GetAllocatableResources", ()))
+        return tuple(problem for problems in self._problems.values() for problem in problems)
 
     def close(self) -> None:
         """End every call under way, and the connection; later calls raise KubeletUnavailable."""
@@ -107,14 +111,15 @@ class PodResourcesClient:
         return self._channel.unary_unary(f"/{SERVICE}/{name}", request_serializer=None, response_deserializer=None)
 
     def _call(self, name: str, request: bytes) -> bytes:
-        end = self._clock() + self._timeout
+        begun = self._clock()
+        end, last_try = begun + self._timeout, begun + self._patience
         pause = _FIRST_PAUSE
         while True:
             self._wait_until_allowed(name, end)
             try:
                 return self._try(name, request, end)
             except (KubeletUnavailable, Throttled) as error:
-                if self._closed.is_set() or self._clock() + pause >= end:
+                if self._closed.is_set() or self._clock() + pause >= last_try:
                     raise
                 log.debug("%s; trying again in %.2f s", error, pause)
             self._wait(pause)
@@ -142,10 +147,7 @@ class PodResourcesClient:
             raise KubeletUnavailable(f"{what}: {error}") from error
 
     def _note(self, name: str, problems: tuple[str, ...]) -> None:
-        for problem in problems:
-            if problem not in self._problems.get(name, ()):
-                log.warning("%s on %s: %s", name, self._socket, problem)
-        self._problems[name] = problems
+        self._problems[name] = tuple(f"{name} on {self._socket}: {problem}" for problem in problems)
 
 
 def _says_not_found(error: grpc.RpcError) -> bool:

@@ -1,4 +1,8 @@
-"""JSON patch, RFC 6902, with JSON pointers, RFC 6901: a list of operations that succeed together or not at all."""
+"""JSON patch, RFC 6902, with JSON pointers, RFC 6901: a list of operations that succeed together or not at all.
+
+As in the library of kube-apiserver (gopkg.in/evanphx/json-patch.v4), and against the RFC, a key that an object lacks
+reads as null: it can be replaced, copied and tested. It cannot be removed.
+"""
 
 from __future__ import annotations
 
@@ -83,6 +87,13 @@ def _pointer(text: str) -> list[str]:
 
 
 def _at(target: Value, path: list[str]) -> Value:
+    if not path:
+        return target
+    parent = _inner(target, path[:-1])
+    return parent.get(path[-1]) if is_object(parent) else _child(parent, path[-1])
+
+
+def _inner(target: Value, path: list[str]) -> Value:
     for part in path:
         target = _child(target, part)
     return target
@@ -107,7 +118,7 @@ def _index(part: str, last: int) -> int:
 def _added(target: Value, path: list[str], value: Value) -> Value:
     if not path:
         return value
-    parent = _at(target, path[:-1])
+    parent = _inner(target, path[:-1])
     if is_list(parent):
         parent.insert(len(parent) if path[-1] == "-" else _index(path[-1], len(parent)), value)
         return target
@@ -117,7 +128,7 @@ def _added(target: Value, path: list[str], value: Value) -> Value:
 def _set(target: Value, path: list[str], value: Value) -> Value:
     if not path:
         return value
-    parent = _at(target, path[:-1])
+    parent = _inner(target, path[:-1])
     if is_object(parent):
         parent[path[-1]] = value
     elif is_list(parent):
@@ -130,7 +141,7 @@ def _set(target: Value, path: list[str], value: Value) -> Value:
 def _removed(target: Value, path: list[str]) -> Value:
     if not path:
         raise PatchError("the whole document cannot be removed")
-    parent = _at(target, path[:-1])
+    parent = _inner(target, path[:-1])
     _child(parent, path[-1])
     if is_object(parent):
         del parent[path[-1]]

@@ -1,0 +1,200 @@
+"""`zonewise agent` while the kubelet or the API server is away: it survives, catches up, and ends in time."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.agents import Site, new_site
+from support.kubelets import pod
+from zonewise.kubelet.simulated import Faults
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from support.agents import AgentProcess
+
+AWAY = "the kubelet does not tell who holds what: "
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with new_site() as made:
+        yield made
+
+
+def published(site: Site, *flags: str) -> AgentProcess:
+    """Start an agent, and wait until all is published."""
+    agent = site.start(*flags)
+    agent.until(lambda: agent.page("/readyz")[0] == 200)
+    return agent
+
+
+def messages(agent: AgentProcess, part: str) -> list[str]:
+    return [record["message"] for record in agent.records() if part in record["message"]]
+
+
+# --- the kubelet
+
+
+def test_a_kubelet_that_comes_late() -> None:
+    """Nothing is published before it tells, and all soon after; that it is away is said once, in one short line."""
+    with new_site(kubelet=False) as site:
+        agent = site.start()
+        agent.until_said(AWAY)
+        agent.until(lambda: "zonewise.dev/zones" in site.labels())
+        agent.until(lambda: agent.metric('zonewise_wakeups_total{reason="retry"}') >= 2)
+        assert agent.page("/healthz")[0] == 200
+        assert agent.page("/readyz") == (503, "nothing has been published yet\n")
+        assert site.topology() is None
+        (said,) = messages(agent, AWAY)
+        assert said == (
+            f"{AWAY}GetAllocatableResources on {site.kubelet.socket}: cannot connect: No such file or directory"
+        )
+        site.kubelet.serve()
+        agent.until(lambda: site.available() == (15, 16))
+        agent.until_said("no longer so: ")
+
+
+def test_a_kubelet_that_restarts(site: Site) -> None:
+    """What was published stays, also while the kubelet answers without its managers; then it is right again."""
+    agent = published(site)
+    before = site.version()
+    site.kubelet.faults = Faults(empty_allocatable=3)
+    site.kubelet.close()
+    agent.until_said(AWAY)
+    site.kubelet.serve()
+    agent.until_said("the kubelet is not ready: ")
+    assert site.version() == before
+    agent.until_said("no longer so: the kubelet is not ready: ")
+    site.kubelet.start(pod("a", 4))
+    agent.until(lambda: site.available() == (11, 16))
+    assert "goaway" not in agent.said.lower()
+    assert agent.end() == 0
+
+
+def test_a_kubelet_that_talks_nonsense(site: Site) -> None:
+    """One garbled answer costs one report."""
+    site.kubelet.faults = Faults(garbled_lists=2)
+    site.kubelet.restart()
+    agent = site.start()
+    agent.until_said(AWAY)
+    agent.until(lambda: site.available() == (15, 16))
+
+
+def test_a_kubelet_whose_configuration_cannot_be_fetched(site: Site) -> None:
+    """Its file counts instead, which is said once and is no problem; where there is none either, it is one."""
+    own = site.kubelet.directory / "config.yaml"
+    flags = "--kubelet-config", "", "--node-ip", "127.0.0.1", "--interval", "100ms"
+    blind = published(site, *flags)
+    blind.until_said("the kubelet's policies are unknown")
+    assert blind.end() == 0
+    own.write_text(site.config.read_text())
+    agent = published(site, *flags)
+    agent.until(lambda: agent.metric('zonewise_wakeups_total{reason="timer"}') >= 3)
+    assert len(messages(agent, f"the kubelet's configuration is read from {own}: ")) == 1
+    assert agent.metric('zonewise_problems{source="kubelet"}') == 0
+    assert agent.end() == 0
+
+
+def test_a_stop_while_the_kubelet_is_away() -> None:
+    with new_site(kubelet=False) as site:
+        agent = site.start()
+        agent.until_said(AWAY)
+        assert agent.end() == 0
+
+
+# --- the API server
+
+
+def test_an_api_server_that_restarts(site: Site) -> None:
+    """One that comes back with another state gets the newest, and whatever else is missing there."""
+    agent = published(site)
+    port = site.close_server()
+    site.kubelet.start(pod("a", 4))
+    agent.until_said("cannot publish the nrt")
+    site.kubelet.start(pod("b", 2))
+    site.open_server(port)
+    agent.until(lambda: site.available() == (9, 16))
+    agent.until(lambda: agent.metric('zonewise_publish_errors_total{object="nrt",reason="TransportError"}') >= 1)
+
+
+def test_connections_that_break(site: Site) -> None:
+    """The next change is published on a new one."""
+    agent = published(site)
+    site.break_connections()
+    site.kubelet.start(pod("a", 4))
+    agent.until(lambda: site.available() == (11, 16))
+
+
+def test_an_object_that_somebody_removes(site: Site) -> None:
+    """It is there again with the next change."""
+    agent = published(site)
+    site.remove_topology()
+    site.kubelet.start(pod("a", 4))
+    agent.until(lambda: site.available() == (11, 16))
+
+
+def test_a_stop_while_the_api_server_is_away(site: Site) -> None:
+    agent = published(site)
+    site.close_server()
+    site.kubelet.start(pod("a", 4))
+    agent.until_said("cannot publish the nrt")
+    assert agent.end() == 0
+    site.open_server()
+
+
+@contextlib.contextmanager
+def silent_server() -> Generator[str]:
+    """Somebody who takes every connection and says nothing, as a server behind a broken network; the URL."""
+    taken: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def take() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    taken.append(listener.accept()[0])
+
+        thread = threading.Thread(target=take)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+    for connection in taken:
+        connection.close()
+
+
+def test_a_stop_while_the_api_server_does_not_answer(site: Site) -> None:
+    """Requests under way hold up neither the look at the node nor the end."""
+    with silent_server() as url:
+        agent = site.start("--api-server", url)
+        agent.until(lambda: agent.metric("zonewise_kubelet_ready") == 1)
+        site.kubelet.start(pod("a", 4))
+        agent.until(lambda: agent.metric('zonewise_zone_available{resource="cpu",zone="0"}') == 11)
+        begun = time.monotonic()
+        assert agent.end() == 0
+        assert time.monotonic() - begun < 3
+
+
+def test_one_shot_in_vain() -> None:
+    """Status 1 and what is wrong; the time for it is cut short here."""
+    with new_site(kubelet=False) as site:
+        agent = site.start("--oneshot", program="import zonewise.daemon.main as m; m.ONESHOT_PATIENCE = 0.5")
+        assert agent.ended() == 1
+        *_, problem, summary = agent.records()
+        assert problem["message"].startswith(AWAY)
+        assert summary["message"] == "not all could be found out and published within 0.5 s"
+
+
+def test_one_shot_that_is_interrupted() -> None:
+    """Ctrl-C ends it at once, without a traceback."""
+    with new_site(kubelet=False) as site:
+        agent = site.start("--oneshot")
+        agent.until_said(AWAY)
+        assert agent.interrupt() == 130
+        assert "Traceback" not in agent.said

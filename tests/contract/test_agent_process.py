@@ -1,0 +1,183 @@
+"""`zonewise agent` as a process: what becomes visible at the API server and over HTTP, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from support.agents import GPU, NODE, NODE_PATH, Site, available, new_site
+from support.kubelets import eventually, pod
+from zonewise.topology.fingerprint import fingerprint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from support.agents import AgentProcess
+    from support.api import Json
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    """A site for all tests of this file; each leaves its kubelet without pods."""
+    with new_site() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def agent(site: Site) -> AgentProcess:
+    """An agent that has published, and looks at everything ten times a second."""
+    made = site.start("--interval", "100ms", "--log-level", "debug")
+    made.until(lambda: site.available() is not None)
+    made.until(lambda: made.page("/readyz")[0] == 200)
+    return made
+
+
+# --- what it publishes
+
+
+def test_topology(site: Site, agent: AgentProcess) -> None:
+    """The object is of the node, owned by it, and tells each zone as the kubelet and the machine have it."""
+    topology = site.topology()
+    assert topology is not None
+    node = site.api.get(NODE_PATH).ok()
+    (owner,) = topology["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["uid"]) == ("Node", NODE, node["metadata"]["uid"])
+    assert available(topology) == (15, 16)
+    assert available(topology, GPU) == (2, 2)
+    (entry,) = topology["metadata"]["managedFields"]
+    assert entry["manager"] == "zonewise-agent"
+
+
+def test_pods_that_come_and_go(site: Site, agent: AgentProcess) -> None:
+    """Each start and end is visible soon."""
+    site.kubelet.start(pod("a", 4, gpus=1))
+    try:
+        agent.until(lambda: (site.available(), site.available(GPU)) == ((11, 16), (1, 2)))
+        assert fingerprint([("lab", "a")]) in json.dumps(site.topology())
+    finally:
+        site.kubelet.stop("uid-a")
+    agent.until(lambda: (site.available(), site.available(GPU)) == ((15, 16), (2, 2)))
+
+
+def test_labels(site: Site, agent: AgentProcess) -> None:
+    """Labels are on the Node beside those of others, and it remembers which of them are ours."""
+    agent.until(lambda: "zonewise.dev/zones" in site.labels())
+    metadata = site.api.get(NODE_PATH).ok()["metadata"]
+    assert metadata["labels"]["zonewise.dev/zones"] == "2"
+    assert metadata["labels"]["example.com/rack"] == "r1"
+    ours = metadata["annotations"]["zonewise.dev/labels"].split(",")
+    assert set(metadata["labels"]) == {*ours, "example.com/rack"}
+
+
+def test_quiet_times(site: Site, agent: AgentProcess) -> None:
+    """However often it looks, nothing is written while nothing changes."""
+    agent.until(lambda: "zonewise.dev/zones" in site.labels())
+    before = site.version()
+    rounds = agent.metric('zonewise_wakeups_total{reason="timer"}')
+    agent.until(lambda: agent.metric('zonewise_wakeups_total{reason="timer"}') >= rounds + 5)
+    assert site.version() == before
+
+
+def test_a_second_agent_writes_nothing_new(site: Site, agent: AgentProcess) -> None:
+    """What is published is right, so that a restart, or a successor in a rollout, has nothing to write."""
+    agent.until(lambda: "zonewise.dev/zones" in site.labels())
+    before = site.version()
+    other = site.start()
+    other.until(lambda: other.page("/readyz")[0] == 200)
+    assert other.end() == 0
+    assert site.version() == before
+
+
+# --- what it serves
+
+
+def test_pages(site: Site, agent: AgentProcess) -> None:
+    """Health, readiness, metrics that Prometheus reads, and all that it knows as JSON."""
+    assert agent.page("/healthz") == (200, "ok\n")
+    status, text = agent.page("/readyz")
+    assert status == 200
+    assert text.startswith("ok: the last good publish is ")
+    assert agent.metric("zonewise_kubelet_ready") == 1
+    assert agent.metric('zonewise_zone_available{resource="cpu",zone="0"}') == 15
+    assert agent.metric("zonewise_cores") == 16
+    state = json.loads(agent.page("/debug/state")[1])
+    assert state["node"] == NODE
+    assert state["problems"] == {"machine": state["problems"]["machine"], "kubelet": []}
+    assert state["kubeletConfig"]["topology_manager_policy"] == "best-effort"
+    assert state["nodeResourceTopology"]["zones"] == (site.topology() or {})["zones"]
+    assert agent.page("/nothing")[0] == 404
+
+
+def test_every_line_of_the_log_is_json(site: Site, agent: AgentProcess) -> None:
+    """At the level debug too, whichever library logs."""
+    for record in agent.records():
+        assert set(record) == {"time", "level", "logger", "message"}, record
+    assert "ERROR" not in agent.said
+
+
+# --- how it ends
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_ends_it_cleanly(site: Site, number: signal.Signals) -> None:
+    """With status 0 and a word of parting, the published object stays."""
+    agent = site.start()
+    agent.until_said("starts")
+    assert agent.end(number) == 0
+    assert agent.records()[-1]["message"] == f"the agent of node {NODE} stops"
+    eventually(lambda: site.topology() is not None)
+
+
+def test_a_change_just_before_the_stop_is_published(site: Site) -> None:
+    """What is under way gets its time."""
+    agent = site.start()
+    agent.until(lambda: agent.page("/readyz")[0] == 200)
+    site.kubelet.start(pod("last", 2))
+    try:
+        agent.until(lambda: agent.metric('zonewise_zone_available{resource="cpu",zone="0"}') == 13)
+        assert agent.end() == 0
+        assert site.available() == (13, 16)
+    finally:
+        site.kubelet.stop("uid-last")
+
+
+# --- what else it writes
+
+
+def test_output(site: Site) -> None:
+    """The file holds what is published: the NodeResourceTopology and the Node's labels, as YAML."""
+    path = site.directory / "out.yaml"
+    agent = site.start("--output", str(path))
+    agent.until(path.exists)
+    agent.until(lambda: agent.page("/readyz")[0] == 200)
+    assert agent.end() == 0
+    topology, node = documents(path.read_text())
+    assert topology["zones"] == (site.topology() or {})["zones"]
+    assert node["metadata"]["labels"].items() <= site.labels().items()
+
+
+def test_one_shot(site: Site) -> None:
+    """Status 0 once all is published, and nothing is served."""
+    agent = site.start("--oneshot")
+    assert agent.ended() == 0
+    assert site.available() == (15, 16)
+    assert "serving" not in agent.said
+
+
+def test_dry_run(site: Site) -> None:
+    """What would be written is printed, and no API server is needed."""
+    before = site.version()
+    agent = site.start("--dry-run", "--oneshot", "--api-server", "http://127.0.0.1:1")
+    assert agent.ended() == 0
+    topology, node = documents(agent.printed)
+    assert available(topology) == (15, 16)
+    assert (node["kind"], node["metadata"]["name"]) == ("Node", NODE)
+    assert site.version() == before
+
+
+def documents(text: str) -> list[Json]:
+    return list(yaml.safe_load_all(text))

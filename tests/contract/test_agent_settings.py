@@ -1,0 +1,212 @@
+"""`zonewise agent` and its settings: taken while it runs, refused where they cannot be used, mistakes named."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.agents import NODE_PATH, TOPOLOGY, AgentProcess, Site, new_site
+from support.kubelets import pod
+from support.trees import GIB
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    with new_site() as made:
+        yield made
+
+
+class Configured:
+    """An agent with a settings file."""
+
+    def __init__(self, site: Site, text: str, *flags: str) -> None:
+        self.path = site.directory / f"agent-{os.urandom(4).hex()}.yaml"
+        self.path.write_text(text)
+        self.agent: AgentProcess = site.start("--config", str(self.path), *flags)
+        self.agent.until_said("starts")
+
+    def change(self, text: str) -> None:
+        """Replace the file, as an editor does."""
+        temporary = self.path.with_suffix(".new")
+        temporary.write_text(text)
+        temporary.replace(self.path)
+
+    def until_reloaded(self, times: int = 1) -> None:
+        """Wait until it has begun anew so often."""
+        self.agent.until(lambda: self.agent.said.count("starts") >= 1 + times)
+
+    def errors(self) -> list[str]:
+        return [record["message"] for record in self.agent.records() if record["level"] == "error"]
+
+
+def test_a_changed_file(site: Site) -> None:
+    """A new interval, another level of the log, and exclusions are in force without a restart, and back again."""
+    site.kubelet.start(pod("seen", 2))
+    site.kubelet.start(pod("hidden", 4, memory=GIB))
+    configured = Configured(site, "interval: 50s\n")
+    agent = configured.agent
+    try:
+        agent.until(lambda: site.available() == (9, 16))
+        configured.change("interval: 100ms\nlogLevel: debug\nexclude: {resources: [memory], pods: [{name: hidden}]}\n")
+        configured.until_reloaded()
+        agent.until(lambda: site.available("memory") == ())
+        assert site.available() == (9, 16)
+        assert allocatable(site) == (11, 16)
+        agent.until(lambda: agent.metric('zonewise_wakeups_total{reason="timer"}') >= 2)
+        agent.until_said('"level": "debug"')
+        configured.change("")
+        configured.until_reloaded(2)
+        agent.until(lambda: allocatable(site) == (15, 16))
+        assert len(site.available("memory") or ()) == 2
+        assert agent.metric("zonewise_settings_errors_total") == 0
+    finally:
+        site.kubelet.stop("uid-seen")
+        site.kubelet.stop("uid-hidden")
+    assert agent.end() == 0
+
+
+def allocatable(site: Site) -> tuple[int, ...]:
+    zones = [zone for zone in (site.topology() or {})["zones"] if zone["type"] == "Node"]
+    return tuple(
+        int(amount["allocatable"]) for zone in zones for amount in zone["resources"] if amount["name"] == "cpu"
+    )
+
+
+def test_hang_up(site: Site) -> None:
+    """SIGHUP reads everything anew, and writes nothing where nothing changed."""
+    configured = Configured(site, "interval: 50s\n")
+    agent = configured.agent
+    agent.until(lambda: agent.page("/readyz")[0] == 200)
+    before = site.version()
+    agent.send(signal.SIGHUP)
+    configured.until_reloaded()
+    assert agent.metric('zonewise_wakeups_total{reason="start"}') >= 1
+    site.kubelet.start(pod("a", 2))
+    agent.until(lambda: site.available() == (13, 16))
+    site.kubelet.stop("uid-a")
+    agent.until(lambda: site.available() == (15, 16))
+    assert int(site.version()) == int(before) + 2
+    assert agent.end() == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("intervall: 3s\n", "intervall: unknown key; did you mean interval?"),
+        ("a: b: c\n", "no YAML: "),
+        ("notifyFile: /proc/none/here\n", "notifyFile: /proc/none/here: No such file or directory"),
+    ],
+)
+def test_settings_that_cannot_be_used(site: Site, text: str, reason: str) -> None:
+    """They are refused, which is logged and counted once, and the old ones stay, until the file is mended."""
+    configured = Configured(site, "interval: 100ms\n")
+    agent = configured.agent
+    configured.change(text)
+    agent.until_said("new settings are refused, the old ones stay: ")
+    configured.until_reloaded()
+    agent.until(lambda: agent.metric("zonewise_settings_errors_total") == 1)
+    rounds = agent.metric('zonewise_wakeups_total{reason="timer"}')
+    agent.until(lambda: agent.metric('zonewise_wakeups_total{reason="timer"}') >= rounds + 2)
+    (said,) = configured.errors()
+    assert reason in said
+    configured.change("interval: 200ms\n")
+    configured.until_reloaded(2)
+    assert len(configured.errors()) == 1
+    assert agent.end() == 0
+
+
+def test_a_port_that_is_taken(site: Site) -> None:
+    """Settings that are right by themselves may still not be usable here."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        agent = site.start("--listen", address)
+        assert agent.ended() == 2
+        assert agent.said == f"zonewise: error: cannot serve on {address}: Address already in use\n"
+
+
+def test_labels_that_are_no_longer_wanted(site: Site) -> None:
+    """An agent takes its own from the Node, also those that an earlier one has set, and leaves those of others."""
+    first = site.start()
+    first.until(lambda: first.page("/readyz")[0] == 200)
+    assert first.end() == 0
+    stale = {"zonewise.dev/gone": "1", "example.com/rack": "r1", "zonewise.dev/others": "2"}
+    ours = site.api.get(NODE_PATH).ok()["metadata"]["annotations"]["zonewise.dev/labels"]
+    annotations = {"zonewise.dev/labels": f"{ours},zonewise.dev/gone"}
+    site.api.patch(NODE_PATH, {"metadata": {"labels": stale, "annotations": annotations}}).ok()
+    second = site.start()
+    second.until(lambda: "zonewise.dev/gone" not in site.labels())
+    labels = site.labels()
+    assert (labels["zonewise.dev/others"], labels["example.com/rack"]) == ("2", "r1")
+    assert second.end() == 0
+
+
+def test_what_is_not_to_be_published(site: Site) -> None:
+    """Neither object is written where both are switched off; the rest goes on."""
+    site.api.delete(TOPOLOGY)
+    before = site.version()
+    agent = site.start("--publish-nrt", "false", "--publish-labels", "off")
+    agent.until(lambda: agent.metric('zonewise_zone_available{resource="cpu",zone="0"}') == 15)
+    assert agent.page("/readyz")[0] == 200
+    assert agent.end() == 0
+    assert site.version() == before
+
+
+# --- what is wrong is said in one line, with status 2
+
+USAGE = "see `zonewise agent --help`"
+NO_CLUSTER = "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not both set"
+HINT = "name it by --kubeconfig or --api-server, or look without writing by --dry-run"
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--interval", "soon"], '--interval: \'soon\' must be a duration, such as "30s", "5m" or "500ms"'),
+        (["--bogus"], f"unrecognized arguments: --bogus; {USAGE}"),
+        (["--interval"], f"argument --interval: expected one argument; {USAGE}"),
+        (["--publish-labels", "some"], "--publish-labels: 'some' must be one of auto, nodefeature, node, off"),
+        (["--interval", "5m"], "interval: 300 s must be less than readinessLimit (180 s): "),
+        (["--config", "{}/none.yaml"], "{}/none.yaml: no such file"),
+        (["--config", "{}"], "{}: cannot be read: Is a directory"),
+        (["--config", "{}/binary"], "{}/binary: is no text: 'utf-8' codec can't decode byte 0xff in position 0: "),
+        (["--root", "{}/none"], "root {}/none: No such file or directory"),
+        (["--api-server", "server"], "apiServer: 'server' is no URL of an API server: http://HOST[:PORT] or "),
+        (["--kubelet-config", "http://k/configz"], "kubeletConfig: http://k/configz: must be an https URL: "),
+        (["--tls-cert", "{}/c", "--tls-key", "{}/k"], "tls: {}/c, {}/k cannot be used: No such file or directory"),
+        (["--tls-cert", "{}/c"], "tls.cert and tls.key go together: one of them is missing"),
+        (["--notify-file", "{}/binary/file"], "notifyFile: {}/binary/file: File exists"),
+        (["--api-server", ""], f"no API server: not in a cluster: {NO_CLUSTER}; outside of a cluster {HINT}"),
+    ],
+)
+def test_mistakes(site: Site, tmp_path: Path, flags: list[str], message: str) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    agent = site.start(*(flag.replace("{}", str(tmp_path)) for flag in flags))
+    assert agent.ended() == 2
+    (line,) = [line for line in agent.said.splitlines() if not line.startswith("{")]
+    assert line.startswith(f"zonewise: error: {message.replace('{}', str(tmp_path))}")
+
+
+def test_a_mistake_in_the_environment(site: Site) -> None:
+    agent = site.start(ZONEWISE_LOG_LEVEL="loud")
+    assert agent.ended() == 2
+    assert agent.said == (
+        "zonewise: error: environment: ZONEWISE_LOG_LEVEL: 'loud' must be one of debug, info, warning, error\n"
+    )
+
+
+@pytest.mark.parametrize("columns", ["40", "80", "200"])
+def test_help(site: Site, columns: str) -> None:
+    """It fits terminals of any width, and tells every way to set a thing."""
+    agent = site.start("--help", COLUMNS=columns)
+    assert agent.ended() == 0
+    text = " ".join(agent.printed.split())
+    assert "Flags win over the environment" in text
+    assert "--readiness-limit DURATION" in text

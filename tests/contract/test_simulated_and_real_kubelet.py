@@ -1,0 +1,128 @@
+"""The simulated kubelet gives the same pods the same amounts of each zone as a real one does."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from support.e2e.hardware import PAGES
+from support.e2e.kubelet import NODE, why_not
+from support.e2e.node import running_node
+from support.e2e.plugin import Device
+from support.e2e.pods import GPU, container, pod
+from support.e2e.published import observing
+from support.e2e.settings import Settings
+from support.trees import GIB
+from zonewise.kubelet.model import KubeletReport
+from zonewise.kubelet.podresources.client import PodResourcesClient
+from zonewise.kubelet.simulated import (
+    ContainerSpec,
+    DoesNotFit,
+    PodSpec,
+    SimulatedDevice,
+    SimulatedKubelet,
+    SimulatedZone,
+)
+from zonewise.kubelet.state import read_state
+from zonewise.usage.account import account
+from zonewise.usage.model import Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from support.e2e.hardware import Hardware
+    from support.e2e.pods import Object
+    from support.e2e.published import Observer
+
+pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+DEVICES = (Device("a", (0,)), Device("b", (1,)), Device("none"))
+"""No two of one kind: which of several a kubelet takes is random."""
+
+
+class Want(NamedTuple):
+    """What a container wants."""
+
+    milli: int
+    memory: int = GIB
+    gpus: int = 0
+
+
+PODS: dict[str, tuple[Want, ...]] = {
+    "whole": (Want(4000),),
+    "fraction": (Want(1500),),
+    "two": (Want(3000), Want(2000, 2 * GIB)),
+    "gpu": (Want(1000, gpus=1),),
+    "most": (Want(14000, 200 * GIB),),
+    "impossible": (Want(60000),),
+    "again": (Want(2000),),
+}
+
+
+@pytest.mark.parametrize("scope", ["container", "pod"])
+@pytest.mark.parametrize("topology", ["restricted", "single-numa-node"])
+def test_same_amounts(topology: str, scope: str) -> None:
+    """After each pod both have the same left, and both refuse the same ones."""
+    with running_node(Settings(topology=topology, scope=scope)) as node, observing(node) as observer:
+        node.plug(GPU, DEVICES)
+        with simulated(node.hardware, observer) as (kubelet, client):
+            for name, wants in PODS.items():
+                status = node.offer(pod(name, *(real(index, want) for index, want in enumerate(wants))))
+                assert starts(kubelet, name, wants) == (status["phase"] == "Running"), name
+                assert left(told(kubelet, client, observer)) == left(observer.usage()), name
+
+
+@contextlib.contextmanager
+def simulated(hardware: Hardware, observer: Observer) -> Generator[tuple[SimulatedKubelet, PodResourcesClient]]:
+    """A simulated kubelet on the same hardware, with the same configuration and devices."""
+    zones = [
+        SimulatedZone(zone, hardware.cpus(zone), {"memory": memory, **bytes_of(pages)})
+        for zone, memory, pages in zip(hardware.ids, hardware.memory, hardware.hugepages, strict=True)
+    ]
+    devices = [SimulatedDevice(GPU, device.id, device.zones or ()) for device in DEVICES]
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        SimulatedKubelet(Path(directory), zones, observer.config, devices=devices) as kubelet,
+        contextlib.closing(PodResourcesClient(str(kubelet.socket))) as client,
+    ):
+        yield kubelet, client
+
+
+def bytes_of(pages: dict[str, int]) -> dict[str, int]:
+    return {name: PAGES[name] * count for name, count in pages.items()}
+
+
+def real(index: int, want: Want) -> Object:
+    devices = {"gpu": str(want.gpus)} if want.gpus else {}
+    return container(f"c{index}", cpu=f"{want.milli}m", memory=str(want.memory), **devices)
+
+
+def starts(kubelet: SimulatedKubelet, name: str, wants: tuple[Want, ...]) -> bool:
+    """Start a pod on the simulated kubelet; tell whether it fits."""
+    containers = tuple(
+        ContainerSpec(f"c{index}", want.milli, {"memory": want.memory}, {GPU: want.gpus} if want.gpus else {})
+        for index, want in enumerate(wants)
+    )
+    try:
+        kubelet.start(PodSpec("lab", f"{name}-{NODE}", containers, f"uid-of-{name}"))
+    except DoesNotFit:
+        return False
+    return True
+
+
+def told(kubelet: SimulatedKubelet, client: PodResourcesClient, observer: Observer) -> Usage:
+    """Account for the simulated kubelet."""
+    files = read_state(str(kubelet.directory)).files
+    usage = account(observer.machine, KubeletReport(client.list(), client.allocatable(), observer.config, files))
+    assert isinstance(usage, Usage)
+    return usage
+
+
+def left(usage: Usage) -> object:
+    """All but the ids of CPUs: which of them a pod gets is arbitrary within a zone."""
+    zones = [(zone.zone, zone.amounts, zone.memory_group) for zone in usage.zones]
+    return zones, usage.unzoned, usage.fingerprint_all, usage.fingerprint_exclusive, usage.problems

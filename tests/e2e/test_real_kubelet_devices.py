@@ -1,0 +1,78 @@
+"""Devices of device plugins: what we say of each zone is what a real kubelet's own files say."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.e2e.kubelet import why_not
+from support.e2e.node import running_node
+from support.e2e.plugin import Device
+from support.e2e.pods import GPU, container, pod
+from support.e2e.published import assert_true, observing
+from support.e2e.settings import Settings
+
+pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+RESTRICTED = Settings(topology="restricted")
+KINDS = (
+    Device("zone-0", (0,)),
+    Device("zone-1", (1,)),
+    Device("both", (0, 1)),
+    Device("no-topology"),
+    Device("minus-one", (-1,)),
+)
+NO_ZONE = Device("empty-topology", ())
+
+
+EMPTY = pytest.mark.xfail(
+    reason="GetAllocatableResources leaves out devices with a topology of no zone; RegisteredDevices has them"
+)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, pytest.param(NO_ZONE, marks=EMPTY)], ids=lambda kind: kind.id)
+def test_devices(kind: Device) -> None:
+    """A device counts in each zone that it is close to; one without any counts apart."""
+    with running_node(Settings()) as node, observing(node) as observer:
+        node.plug(GPU, [kind, kind._replace(id="second")])
+        assert_true(node, observer.usage())
+        node.run(pod("a", container(cpu="1", memory="1Gi", gpu="1")))
+        assert_true(node, observer.usage())
+
+
+def test_devices_of_one_resource_in_every_way() -> None:
+    with running_node(Settings()) as node, observing(node) as observer:
+        node.plug(GPU, KINDS)
+        for number in range(len(KINDS)):
+            node.run(pod(f"p{number}", container(cpu="1", memory="1Gi", gpu="1")))
+            assert_true(node, observer.usage())
+
+
+def test_devices_of_no_zone_under_a_policy() -> None:
+    """Devices said to be of zone -1 are had by nobody under a policy, and stay available to those without one."""
+    with running_node(RESTRICTED) as node, observing(node) as observer:
+        node.plug(GPU, [Device("a", (-1,))])
+        status = node.offer(pod("a", container(cpu="1", memory="1Gi", gpu="1")))
+        assert status["reason"] == "TopologyAffinityError"
+        assert_true(node, observer.usage())
+
+
+def test_device_that_falls_ill() -> None:
+    """An unhealthy device is not to be had, and comes back."""
+    devices = [Device("a", (0,)), Device("b", (0,))]
+    with running_node(RESTRICTED) as node, observing(node) as observer:
+        plugin = node.plug(GPU, devices)
+        plugin.change([devices[0], devices[1]._replace(healthy=False)])
+        node.kubelet.until(lambda: node.healthy(GPU) == 1, "illness")
+        assert_true(node, observer.usage())
+        plugin.change(devices)
+        node.kubelet.until(lambda: node.healthy(GPU) == 2, "health")
+        assert_true(node, observer.usage())
+
+
+def test_device_plugin_that_comes_late() -> None:
+    """Before it registers there are no devices, afterwards there are."""
+    with running_node(RESTRICTED) as node, observing(node) as observer:
+        node.run(pod("a", container(cpu="2", memory="1Gi")))
+        assert all(GPU not in zone.amounts for zone in observer.usage().zones)
+        node.plug(GPU, [Device("a", (1,))])
+        assert_true(node, observer.usage())

@@ -1,0 +1,24 @@
+"""What we say of each zone is what the files of a recorded kubelet said; where there is a real one, that is run too."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.e2e.published import compare
+from support.e2e.recording import SCENES, recorded_machine, recorded_report, recorded_truth, recording, recordings
+from zonewise.usage.account import account
+from zonewise.usage.model import Usage
+
+
+def test_every_scene_is_recorded() -> None:
+    """No recording is missing, none is of a scene that is no more."""
+    assert recordings() == sorted(scene.name for scene in SCENES)
+
+
+@pytest.mark.parametrize("name", recordings())
+def test_zones(name: str) -> None:
+    made = recording(name)
+    usage = account(recorded_machine(), recorded_report(made))
+    assert isinstance(usage, Usage)
+    assert usage.problems == ()
+    compare(usage, *recorded_truth(made))

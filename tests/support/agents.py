@@ -1,0 +1,237 @@
+"""`zonewise agent` as a process: between an API server in memory and a simulated kubelet, on a machine of files."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from support.api import Api
+from support.disk import lay_out
+from support.kubelets import GPU, eventually, short_directory
+from support.trees import GIB, Shape, machine_tree
+from zonewise.kube.server import Server
+from zonewise.kubelet.simulated import STATIC, SimulatedDevice, SimulatedKubelet, even_server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Mapping
+
+    from support.api import Json
+
+NODE = "node-7"
+CRD = Path(__file__).parents[2] / "manifests" / "base" / "noderesourcetopologies.yaml"
+TOPOLOGIES = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies"
+TOPOLOGY = f"{TOPOLOGIES}/{NODE}"
+NODE_PATH = f"/api/v1/nodes/{NODE}"
+KUBELET_CONFIG = """\
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+cpuManagerPolicy: static
+memoryManagerPolicy: Static
+topologyManagerPolicy: best-effort
+systemReserved: {cpu: "1"}
+"""
+LIMIT = 10.0
+"""Seconds for what an agent does soon: tests share two cores."""
+GRACE = 3.0
+"""Seconds that an agent may take to end, of the 5 that the DaemonSet's pod has."""
+
+SHAPE = Shape(packages=2, zones=1, cores=8, threads=2, l3_cores=8)
+"""The machine, whose CPUs are numbered as even_server() numbers them."""
+_MEMORY = {"memory": 4 * GIB, "hugepages-2Mi": 256 << 20, "hugepages-1Gi": GIB}
+ZONES = tuple(zone._replace(memory=_MEMORY) for zone in even_server(2, 8))
+DEVICES = tuple(SimulatedDevice(GPU, f"gpu-{number}", (number // 2,)) for number in range(4))
+
+
+_MAIN = "import sys; from zonewise.cli import main; sys.exit(main())"
+
+
+class AgentProcess:
+    """One process; everything it says is kept."""
+
+    def __init__(self, directory: Path, flags: Iterable[str], environment: Mapping[str, str], program: str) -> None:
+        self._said = directory / "stderr"
+        self._printed = directory / "stdout"
+        kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG", "PYTHONPATH")}
+        with self._said.open("wb") as said, self._printed.open("wb") as printed:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", f"{program}; {_MAIN}", "agent", *flags],
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                stderr=said,
+                env={**kept, **environment},
+            )
+
+    @property
+    def said(self) -> str:
+        """What it has logged so far."""
+        return self._said.read_text()
+
+    @property
+    def printed(self) -> str:
+        """What it has written to standard output so far."""
+        return self._printed.read_text()
+
+    def until(self, condition: Callable[[], bool], seconds: float = LIMIT) -> None:
+        """Wait until something holds; fail with all that was logged where it does not, or the process ends first."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert self.process.poll() is None, f"ended with status {self.process.returncode}: {self.said}"
+            assert time.monotonic() < deadline, f"not so within {seconds} s: {self.said}"
+            time.sleep(0.005)
+
+    def until_said(self, text: str) -> None:
+        """Wait until a text is in the log."""
+        self.until(lambda: text in self.said)
+
+    def send(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def end(self, number: signal.Signals = signal.SIGTERM, seconds: float = GRACE) -> int:
+        """Ask it to end, and return its status; fail where it takes too long."""
+        self.send(number)
+        return self.ended(seconds)
+
+    def interrupt(self) -> int:
+        """Do what Ctrl-C does, and return the status."""
+        return self.end(signal.SIGINT)
+
+    def ended(self, seconds: float = LIMIT) -> int:
+        """Return the status with which it ends by itself."""
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"runs on after {seconds} s: {self.said}") from None
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the lines of a log in JSON."""
+        return [json.loads(line) for line in self.said.splitlines()]
+
+    def port(self) -> int:
+        """Return the port that it serves on, as it has logged it last."""
+        self.until_said("serving on port")
+        return int(self.said.rpartition("serving on port ")[2].split()[0].strip('"}'))
+
+    def page(self, path: str) -> tuple[int, str]:
+        """Get a page: the status and the text."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port(), timeout=LIMIT)
+        with contextlib.closing(connection):
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+
+    def metric(self, name: str) -> float:
+        """Return a sample of /metrics, by its name with its labels; 0 where there is none."""
+        for line in self.page("/metrics")[1].splitlines():
+            if line.rpartition(" ")[0] == name:
+                return float(line.rpartition(" ")[2])
+        return 0.0
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+class Site:
+    """A node without an agent yet: its kubelet, its files, and an API server with its Node object."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.root = lay_out(machine_tree(SHAPE), directory / "root")
+        self.config = directory / "kubelet.yaml"
+        self.config.write_text(KUBELET_CONFIG)
+        self.kubelet = SimulatedKubelet(directory / "k", ZONES, STATIC, devices=DEVICES)
+        self._servers: list[Server] = []
+        self._agents: list[AgentProcess] = []
+        self.open_server()
+
+    # --- the API server
+
+    def open_server(self, port: int = 0) -> None:
+        """Open an API server that knows the Node, and nothing else."""
+        server = Server(port, crds=[CRD])
+        server.start()
+        self._servers = [server]
+        self.api = Api(server.url)
+        self.api.post("/api/v1/nodes", {"metadata": {"name": NODE, "labels": {"example.com/rack": "r1"}}}).ok()
+
+    def close_server(self) -> int:
+        """Close it, and return its port."""
+        port = self._servers[0].port
+        self._servers[0].close()
+        return port
+
+    def break_connections(self) -> None:
+        self._servers[0].disconnect()
+
+    def remove_topology(self) -> None:
+        self.api.delete(TOPOLOGY).ok()
+
+    def topology(self) -> Json | None:
+        """Return the published object; None where there is none."""
+        answer = self.api.get(TOPOLOGY)
+        return answer.ok() if answer.status != 404 else None
+
+    def version(self) -> str:
+        """Return the version of the API server's whole store, which every write raises."""
+        return self.api.get("/api/v1/nodes").ok()["metadata"]["resourceVersion"]
+
+    def labels(self) -> dict[str, str]:
+        return self.api.get(NODE_PATH).ok()["metadata"].get("labels", {})
+
+    def available(self, resource: str = "cpu") -> tuple[int, ...] | None:
+        """Return what each zone has left by the published object; None where nothing is published."""
+        topology = self.topology()
+        return None if topology is None else available(topology, resource)
+
+    # --- the agent
+
+    def flags(self) -> list[str]:
+        """The flags of every agent here."""
+        return [
+            "--api-server", self._servers[0].url, "--node-name", NODE, "--root", str(self.root),
+            "--kubelet-dir", str(self.kubelet.directory), "--kubelet-config", str(self.config),
+            "--publish-labels", "node", "--listen", "127.0.0.1:0", "--log-format", "json",
+        ]  # fmt: skip
+
+    def start(self, *flags: str, program: str = "pass", **environment: str) -> AgentProcess:
+        """Start an agent; flags given here win over those of every agent, and the program runs before it."""
+        directory = self.directory / f"agent-{len(self._agents)}"
+        directory.mkdir()
+        self._agents.append(AgentProcess(directory, [*self.flags(), *flags], environment, program))
+        return self._agents[-1]
+
+    def close(self) -> None:
+        for agent in self._agents:
+            agent.kill()
+        self.api.close()
+        self.kubelet.close()
+        self._servers[0].close()
+
+
+@contextlib.contextmanager
+def new_site(*, kubelet: bool = True) -> Generator[Site]:
+    """A site, whose kubelet serves unless it is not to."""
+    with short_directory() as directory, contextlib.closing(Site(directory)) as site:
+        if kubelet:
+            site.kubelet.serve()
+        yield site
+
+
+def available(topology: Json, resource: str = "cpu") -> tuple[int, ...]:
+    """Return what each zone of an object has left."""
+    zones = [zone for zone in topology["zones"] if zone["type"] == "Node"]
+    return tuple(
+        int(amount["available"]) for zone in zones for amount in zone["resources"] if amount["name"] == resource
+    )
+
+
+__all__ = ["GPU", "NODE", "AgentProcess", "Site", "available", "eventually", "new_site"]

@@ -1,0 +1,181 @@
+"""The agent's loop, and all around it of values: a machine, a kubelet, events, and a clock that tests move."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from support.clock import Clock
+from support.kubelets import GPU
+from support.node_trees import COLLECTORS
+from support.trees import GIB, Shape, machine_tree
+from zonewise.daemon.agent import Agent, Wishes
+from zonewise.daemon.kubelet import Kubelet
+from zonewise.daemon.metrics.meters import Meters
+from zonewise.daemon.status import Snapshot, Status
+from zonewise.kubelet.config_source import ConfigReading
+from zonewise.kubelet.errors import BadAnswer, KubeletUnavailable
+from zonewise.kubelet.model import Allocatable, KubeletReport, Pod, StateFiles
+from zonewise.kubelet.simulated import STATIC, SimulatedDevice, even_server
+from zonewise.kubelet.simulated.managers import Managers
+from zonewise.kubelet.state import State
+from zonewise.machine.discover import Scan, Scanner
+from zonewise.machine.files import MemoryFiles
+from zonewise.report.nrt import NrtOptions
+from zonewise.usage.account import nobody
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from zonewise.daemon.agent import Sink
+    from zonewise.daemon.events import Reason
+    from zonewise.kubelet.config_source import ConfigSource
+    from zonewise.kubelet.podresources.client import PodResourcesClient
+    from zonewise.kubelet.state import StateReader
+
+NODE = "node-7"
+INTERVAL = 60.0
+OK, DOWN, STARTING, GARBLED = "ok", "down", "starting", "garbled"
+"""How a kubelet behaves; one that starts answers, and has nothing to give yet."""
+
+SCAN = Scanner(MemoryFiles(machine_tree(Shape(2, 1, 8, 2, 8)).items()), collectors=COLLECTORS).scan()
+
+
+class FakeKubelet:
+    """What the loop asks: client, files and configuration in one, on the simulated kubelet's managers."""
+
+    def __init__(self) -> None:
+        devices = [SimulatedDevice(GPU, f"gpu-{number}", (number // 2,)) for number in range(4)]
+        self.managers = Managers(even_server(2, 8, memory=4 * GIB), devices, STATIC)
+        self.mood = OK
+        self.asked: list[str] = []
+        self.problems: tuple[str, ...] = ()
+        self.last_pods: tuple[Pod, ...] = ()
+        self.last_allocatable = Allocatable()
+
+    # --- a PodResourcesClient
+
+    def list(self) -> tuple[Pod, ...]:
+        self.asked.append("List")
+        self._answer("List")
+        self.last_pods = self.managers.listed()
+        return self.last_pods
+
+    def allocatable(self) -> Allocatable:
+        self.asked.append("GetAllocatableResources")
+        self._answer("GetAllocatableResources")
+        self.last_allocatable = Allocatable() if self.mood == STARTING else self.managers.allocatable()
+        return self.last_allocatable
+
+    def close(self) -> None:
+        self.asked.append("close")
+
+    def _answer(self, method: str) -> None:
+        if self.mood == DOWN:
+            raise KubeletUnavailable(f"{method} on k.sock: cannot connect: Connection refused")
+        if self.mood == GARBLED:
+            raise BadAnswer(f"{method} on k.sock: no message")
+
+    def report(self) -> KubeletReport:
+        """Return what it told last."""
+        return KubeletReport(self.last_pods, self.last_allocatable, STATIC)
+
+
+class FakeFiles:
+    """State files that are absent."""
+
+    def read(self) -> State:
+        return State(StateFiles(), ())
+
+
+class FakeConfig:
+    """A configuration that never changes."""
+
+    def __init__(self) -> None:
+        self.refreshes: list[bool] = []
+        self.problem: str | None = None
+
+    def read(self, *, refresh: bool = True) -> ConfigReading:
+        self.refreshes.append(refresh)
+        return ConfigReading(STATIC, self.problem, "somewhere")
+
+
+class FakeScanner:
+    """Always the same machine, and how often it was looked at."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.found = SCAN
+
+    def scan(self) -> Scan:
+        self.count += 1
+        return self.found
+
+
+class FakeEvents:
+    """Events that come after given seconds; then a stop. `waited` is what the loop was ready to wait."""
+
+    def __init__(self, clock: Clock, script: Iterable[tuple[float, Iterable[Reason]]], last: Reason) -> None:
+        self._clock = clock
+        self._script = list(script)
+        self._last = last
+        self.waited: list[float | None] = []
+
+    def wait(self, timeout: float | None) -> frozenset[Reason]:
+        self.waited.append(timeout)
+        if not self._script:
+            return frozenset({self._last})
+        seconds, reasons = self._script[0]
+        if timeout is not None and timeout < seconds:
+            self._script[0] = (seconds - timeout, reasons)
+            self._clock.advance(timeout)
+            return frozenset()
+        del self._script[0]
+        self._clock.advance(seconds)
+        return frozenset(reasons)
+
+
+class Seen:
+    """A sink that keeps everything."""
+
+    def __init__(self) -> None:
+        self.snapshots: list[Snapshot] = []
+
+    def offer(self, snapshot: Snapshot) -> None:
+        self.snapshots.append(snapshot)
+
+    @property
+    def published(self) -> dict[str, Any] | None:
+        """Return what is published by now: the last report that there was."""
+        return next((seen.nrt for seen in reversed(self.snapshots) if seen.nrt is not None), None)
+
+
+class Loop:
+    """An agent, and everything around it."""
+
+    def __init__(self, excluded: Callable[[Pod], bool] = nobody, options: NrtOptions = NrtOptions()) -> None:  # noqa: B008
+        self.clock = Clock()
+        self.kubelet = FakeKubelet()
+        self.config = FakeConfig()
+        self.scanner = FakeScanner()
+        self.seen = Seen()
+        self.meters = Meters()
+        self.status = Status(self.clock)
+        self._kubelet = Kubelet(
+            cast("PodResourcesClient", self.kubelet),
+            cast("StateReader", FakeFiles()),
+            cast("ConfigSource", self.config),
+            self.meters,
+        )
+        self._wishes = Wishes(NODE, options, excluded, INTERVAL)
+        self.agent = self.agent_for(self.seen)
+
+    def agent_for(self, *sinks: Sink) -> Agent:
+        """Make another agent, with other sinks."""
+        parts = self.scanner, self._kubelet, sinks, self._wishes, self.status, self.meters
+        return Agent(*parts, clock=self.clock, draw=lambda: 1.0)
+
+    def look(self, *reasons: Reason) -> float | None:
+        return self.agent.look(frozenset(reasons))
+
+    def count(self, name: str, **labels: str) -> float:
+        return self.meters.registry.get_sample_value(name, labels) or 0.0

@@ -1,0 +1,75 @@
+"""Which reasons cause which questions to the kubelet, and what of its answers is kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.kubelets import pod
+from support.loops import DOWN, OK, Loop
+from zonewise.daemon.events import Reason
+
+LIST, ALLOCATABLE = "List", "GetAllocatableResources"
+
+
+@pytest.fixture
+def loop() -> Loop:
+    """A loop that has looked once, with everything asked."""
+    made = Loop()
+    made.look(Reason.START)
+    assert made.kubelet.asked == [ALLOCATABLE, LIST]
+    made.kubelet.asked.clear()
+    made.config.refreshes.clear()
+    return made
+
+
+@pytest.mark.parametrize(
+    ("reasons", "asked", "refresh", "scans"),
+    [
+        ({Reason.STATE}, [LIST], False, 0),
+        ({Reason.PODS}, [LIST], False, 0),
+        ({Reason.STATE, Reason.PODS}, [LIST], False, 0),
+        ({Reason.DEVICES}, [ALLOCATABLE, LIST], True, 0),
+        ({Reason.SOCKET}, [ALLOCATABLE, LIST], True, 0),
+        ({Reason.RETRY}, [ALLOCATABLE, LIST], True, 0),
+        ({Reason.STATE, Reason.DEVICES}, [ALLOCATABLE, LIST], True, 0),
+        ({Reason.TIMER}, [ALLOCATABLE, LIST], True, 1),
+        ({Reason.CONFIG}, [ALLOCATABLE, LIST], True, 1),
+        ({Reason.HARDWARE}, [ALLOCATABLE, LIST], True, 1),
+        ({Reason.NOTIFY}, [ALLOCATABLE, LIST], True, 1),
+        ({Reason.STATE, Reason.TIMER}, [ALLOCATABLE, LIST], True, 1),
+    ],
+)
+def test_questions(loop: Loop, reasons: set[Reason], asked: list[str], refresh: bool, scans: int) -> None:
+    """Pods that come and go cost one call; only what may change the machine costs a look at it."""
+    loop.look(*reasons)
+    assert (loop.kubelet.asked, loop.config.refreshes, loop.scanner.count - 1) == (asked, [refresh], scans)
+
+
+def test_after_a_failure_everything_is_asked(loop: Loop) -> None:
+    """A kubelet that was away may have restarted, and give other things now."""
+    loop.kubelet.mood = DOWN
+    loop.look(Reason.STATE)
+    loop.kubelet.mood = OK
+    loop.kubelet.asked.clear()
+    loop.look(Reason.STATE)
+    assert loop.kubelet.asked == [ALLOCATABLE, LIST]
+
+
+def test_calls_are_counted(loop: Loop) -> None:
+    """By method, and failures by their kind."""
+    loop.kubelet.mood = DOWN
+    loop.look(Reason.STATE)
+    assert loop.count("zonewise_kubelet_requests_total", method=LIST) == 2
+    assert loop.count("zonewise_kubelet_requests_total", method=ALLOCATABLE) == 1
+    assert loop.count("zonewise_kubelet_errors_total", method=LIST, error="KubeletUnavailable") == 1
+
+
+def test_problems_of_every_source(loop: Loop) -> None:
+    """What the client, the files and the configuration complain about is told together, and the rest is used."""
+    loop.kubelet.problems = ("List: something is odd",)
+    loop.config.problem = "config.yaml: is empty; what it was before is used"
+    loop.kubelet.managers.admit(pod("a", 2))
+    loop.look(Reason.STATE)
+    snapshot = loop.seen.snapshots[-1]
+    assert snapshot.problems == (*loop.kubelet.problems, loop.config.problem)
+    assert snapshot.nrt is not None

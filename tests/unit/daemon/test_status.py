@@ -1,0 +1,57 @@
+"""How old what is published is, and for how long nothing has happened."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.clock import Clock
+from zonewise.daemon.status import Snapshot, Status
+
+NAMES = ("nrt", "labels")
+STEPS = st.lists(st.tuples(st.floats(0, 100), st.sampled_from([*NAMES, "other", "beat"])), max_size=20)
+
+
+def test_nothing_to_publish_is_never_old() -> None:
+    assert Status(Clock()).age() == 0.0
+
+
+def test_what_was_found_is_kept_whole() -> None:
+    status = Status(Clock())
+    snapshot = Snapshot("n1")
+    status.found(snapshot)
+    assert status.snapshot is snapshot
+
+
+@given(STEPS)
+def test_ages(steps: list[tuple[float, str]]) -> None:
+    """The age is that of the object that was right longest ago, unknown as long as one never was; the silence is since
+    the last beat.
+    """
+    clock = Clock()
+    status = Status(clock)
+    status.expect(NAMES)
+    last = {name: clock() for name in ("beat",)}
+    for seconds, name in steps:
+        clock.advance(seconds)
+        last[name] = clock()
+        if name == "beat":
+            status.beat()
+        else:
+            status.published(name)
+        assert status.silence() == clock() - last["beat"]
+        known = [last[one] for one in NAMES if one in last]
+        assert status.age() == (clock() - min(known) if len(known) == len(NAMES) else None)
+
+
+def test_a_reload_forgets_only_what_is_no_longer_published() -> None:
+    """What stays to be published stays known to be right; what is new never was."""
+    clock = Clock()
+    status = Status(clock)
+    status.expect(["nrt", "labels"])
+    status.published("nrt")
+    status.expect(["nrt"])
+    clock.advance(7)
+    assert status.age() == 7
+    status.expect(["nrt", "labels"])
+    assert status.age() is None

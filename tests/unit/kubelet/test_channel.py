@@ -1,0 +1,70 @@
+"""What gRPC says becomes one readable sentence, and gRPC says nothing by itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import cast
+
+import grpc
+import pytest
+
+from zonewise.kubelet.channel import meaning_of
+from zonewise.kubelet.errors import BadAnswer, KubeletError, KubeletTimeout, KubeletUnavailable, Throttled
+
+Code = grpc.StatusCode
+PATH = "unix:/k/kubelet.sock"
+REFUSED = f"failed to connect to all addresses; last error: FAILED_PRECONDITION: {PATH}: connect failed: addr: {PATH}"
+
+OLDER = f"failed to connect to all addresses; last error: UNKNOWN: {PATH}: Failed to connect to remote host:"
+
+
+class Refusal(grpc.RpcError):
+    """What a call raises: an RpcError that is a Call as well."""
+
+    def __init__(self, code: grpc.StatusCode, details: str | None) -> None:
+        self._code = code
+        self._details = details
+
+    def code(self) -> grpc.StatusCode:
+        return self._code
+
+    def details(self) -> str:
+        return cast("str", self._details)
+
+
+@pytest.mark.parametrize(
+    ("code", "details", "kind", "sentence"),
+    [
+        (Code.UNAVAILABLE, f"{REFUSED} error: No such file or directory", KubeletUnavailable,
+         "cannot connect: No such file or directory"),
+        (Code.UNAVAILABLE, f"{OLDER} Connection refused", KubeletUnavailable, "cannot connect: Connection refused"),
+        (Code.UNAVAILABLE, "Socket closed", KubeletUnavailable, "UNAVAILABLE: Socket closed"),
+        (Code.CANCELLED, "Channel closed!", KubeletUnavailable, "CANCELLED: Channel closed!"),
+        (Code.DEADLINE_EXCEEDED, "Deadline Exceeded", KubeletTimeout, "no answer in time"),
+        (Code.RESOURCE_EXHAUSTED, "rejected by rate limit", Throttled, "RESOURCE_EXHAUSTED: rejected by rate limit"),
+        (Code.UNKNOWN, "first\n  second", BadAnswer, "UNKNOWN: first second"),
+        (Code.UNKNOWN, None, BadAnswer, "UNKNOWN: "),
+        (Code.INTERNAL, "x" * 1000, BadAnswer, f"INTERNAL: {'x' * 300}"),
+    ],
+)  # fmt: skip
+def test_meanings(code: grpc.StatusCode, details: str | None, kind: type[KubeletError], sentence: str) -> None:
+    """The call, the socket once, and the innermost reason, in one line of bounded length."""
+    found = meaning_of(Refusal(code, details), "List on /k/kubelet.sock")
+    assert (type(found), str(found)) == (kind, f"List on /k/kubelet.sock: {sentence}")
+
+
+@pytest.mark.parametrize("module", ["channel", "podresources.client", "pods.watch", "simulated.server"])
+def test_grpc_is_told_to_be_quiet_before_it_is_imported(module: str) -> None:
+    """Whichever of our modules imports it."""
+    program = (
+        "import builtins, os\n"
+        "load = builtins.__import__\n"
+        "def checked(name, *rest):\n"
+        "    assert name.partition('.')[0] != 'grpc' or os.environ.get('GRPC_VERBOSITY') == 'ERROR'\n"
+        "    return load(name, *rest)\n"
+        "builtins.__import__ = checked\n"
+        f"import zonewise.kubelet.{module}, sys\n"
+        "assert 'grpc' in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, env={}, timeout=60)

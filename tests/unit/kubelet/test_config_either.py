@@ -1,0 +1,130 @@
+"""A place of the configuration, and the one that counts as long as the first has never told anything."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+import trustme
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.kubelet_server import KubeletServer, write_ca, write_token
+from zonewise.kubelet.config import ConfigError
+from zonewise.kubelet.config_source import ConfigEither, ConfigSource, open_config
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+FILE = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ntopologyManagerPolicy: restricted\n"
+
+
+class Place:
+    """A place that tells its policy, or fails."""
+
+    def __init__(self, origin: str, policy: str) -> None:
+        self.origin = origin
+        self.policy = policy
+        self.error = ""
+
+    def signature(self) -> object | None:
+        return self.policy
+
+    def read(self) -> Mapping[str, object]:
+        if self.error:
+            raise ConfigError(f"{self.origin}: {self.error}")
+        return {"topologyManagerPolicy": self.policy}
+
+
+@pytest.fixture
+def first() -> Place:
+    return Place("first", "restricted")
+
+
+@pytest.fixture
+def second() -> Place:
+    return Place("second", "best-effort")
+
+
+@pytest.fixture
+def source(first: Place, second: Place) -> ConfigSource:
+    return ConfigSource(ConfigEither(first, second))
+
+
+def test_the_first_place_counts(source: ConfigSource) -> None:
+    reading = source.read()
+    assert (reading.config and reading.config.topology_manager_policy, reading.problem, reading.origin) == (
+        "restricted",
+        None,
+        "first",
+    )
+
+
+def test_the_second_place_counts_where_the_first_fails(
+    source: ConfigSource, first: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Which is no problem, and is said once with its reason, and again when there is another reason."""
+    first.error = "not verified"
+    with caplog.at_level(logging.INFO, "zonewise"):
+        readings = [source.read() for _ in range(3)]
+        first.error = "HTTP status 403"
+        source.read()
+    assert {(reading.problem, reading.origin) for reading in readings} == {(None, "second")}
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("INFO", "the kubelet's configuration is read from second: first: not verified"),
+        ("INFO", "the kubelet's configuration is read from second: first: HTTP status 403"),
+    ]
+
+
+def test_only_where_both_fail_it_is_a_problem(source: ConfigSource, first: Place, second: Place) -> None:
+    """Both reasons are told."""
+    first.error, second.error = "not verified", "cannot be read"
+    reading = source.read()
+    assert reading.config is None
+    assert reading.problem == ("first: not verified; and second: cannot be read; the kubelet's policies are unknown")
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=8))
+def test_what_holds(steps: list[tuple[bool, bool]]) -> None:
+    """The first place where it answers; where it ever has, what it told last; else the second, told now or last."""
+    first, second = Place("first", "restricted"), Place("second", "best-effort")
+    source = ConfigSource(ConfigEither(first, second))
+    first_told = second_told = False
+    for first_fails, second_fails in steps:
+        first.error, second.error = "x" * first_fails, "y" * second_fails
+        reading = source.read()
+        first_told |= not first_fails
+        second_told |= not second_fails and not first_told
+        expected = "restricted" if first_told else "best-effort" if second_told else None
+        assert (reading.config.topology_manager_policy if reading.config else None) == expected
+        good = not first_fails or (not first_told and not second_fails)
+        assert (reading.problem is None) == good
+
+
+def test_a_kubelet_that_signed_for_itself(tmp_path: Path) -> None:
+    """The default of kubeadm: the file is used, and nothing is sent to a server that is not verified."""
+    (tmp_path / "config.yaml").write_text(FILE)
+    with KubeletServer(trustme.CA(), "127.0.0.1") as kubelet:
+        source = open_config(
+            kubelet.url,
+            ca=write_ca(tmp_path, trustme.CA()),
+            token=write_token(tmp_path),
+            instead=f"{tmp_path}/config.yaml",
+        )
+        reading = source.read()
+        assert reading.config is not None
+        assert (reading.config.topology_manager_policy, reading.problem) == ("restricted", None)
+        assert reading.origin == f"{tmp_path}/config.yaml"
+        assert kubelet.authorizations == []
+
+
+def test_the_file_is_not_looked_at_while_the_kubelet_tells(tmp_path: Path) -> None:
+    """Its answer has what came by flags as well."""
+    ca = trustme.CA()
+    with KubeletServer(ca, "127.0.0.1") as kubelet:
+        files = write_ca(tmp_path, ca), write_token(tmp_path)
+        source = open_config(kubelet.url, ca=files[0], token=files[1], instead=f"{tmp_path}/none")
+        reading = source.read()
+    assert (reading.problem, reading.origin) == (None, kubelet.url)

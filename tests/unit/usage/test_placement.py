@@ -1,0 +1,50 @@
+"""Which zone each container is in, for the attributes that preemption reads."""
+
+from __future__ import annotations
+
+from support.kubelet_books import CONFIG, GIB, allocatable_of, node_of
+from zonewise.kubelet.model import Container, Devices, KubeletConfig, KubeletReport, MemoryBlock, Pod
+from zonewise.topology.cpuset import CpuSet
+from zonewise.topology.numa_placement import decode
+from zonewise.usage.placement import placement
+
+SPARSE = node_of((0, 8))
+SINGLE = CONFIG._replace(topology_manager_policy="single-numa-node")
+CPUS = Container("cpus", CpuSet((9,)), memory=(MemoryBlock("memory", GIB, (8,)),))
+DEVICE = Container("device", devices=(Devices("r/unzoned", ("n",)), Devices("r/d", ("a",), (0,))))
+MEMORY = Container("memory", memory=(MemoryBlock("memory", GIB, (0,)),))
+SHARED = Container("shared")
+PODS = (Pod("ns", "p", (CPUS, DEVICE, SHARED)), Pod("ns", "q", (MEMORY,)), Pod("ns", "r", (SHARED,)))
+
+
+def report(config: KubeletConfig | None = SINGLE, pods: tuple[Pod, ...] = PODS) -> KubeletReport:
+    return KubeletReport(pods, allocatable_of(SPARSE), config)
+
+
+def test_each_container_that_holds_something() -> None:
+    """Those with CPUs, a device or memory of a zone are in it, under its real id; the others are not told of."""
+    made = placement(SPARSE, report())
+    assert made is not None
+    assert made.metadata == "npv0v001::ve=leb89::cc=3::nn=9::bn=0"
+    expected = {("ns", "p", "cpus"): 8, ("ns", "p", "device"): 0, ("ns", "q", "memory"): 0}
+    assert decode(made, expected) == expected
+
+
+def test_only_where_containers_are_in_one_zone() -> None:
+    """Other policies let a container be in several zones."""
+    assert placement(SPARSE, report(CONFIG)) is None
+    assert placement(SPARSE, report(None)) is None
+
+
+def test_excluded_pods_have_no_place() -> None:
+    """They are in it as little as in the fingerprints."""
+    made = placement(SPARSE, report(), excluded=lambda pod: pod.name == "p")
+    assert made is not None
+    assert made.metadata == "npv0v001::ve=leb89::cc=1::nn=9::bn=0"
+
+
+def test_a_container_that_is_nowhere() -> None:
+    """One in several zones, or in a zone that there is not, makes the numbers of all others useless."""
+    for zones in ((0, 8), (5,)):
+        wide = Pod("ns", "w", (Container("c", memory=(MemoryBlock("memory", GIB, zones),)),))
+        assert placement(SPARSE, report(pods=(*PODS, wide))) is None
