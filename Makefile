@@ -7,10 +7,10 @@ PREFIX ?= /opt/zonewise
 SOURCES := agent scheduler tests benchmarks tools demo
 
 .DEFAULT_GOAL := help
-.PHONY: help show demo proto test test-long check format bench install clean
+.PHONY: help show demo proto test test-long check format bench bench-client install clean
 
 help: ## Say what there is to make
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 show: .venv/.run ## Draw this machine
 	@$(BIN)/zonewise show
@@ -39,6 +39,10 @@ format: .venv/.dev ## Format the code
 
 bench: .venv/.dev ## Measure speed and memory, as ratios in one run
 	$(BIN)/python -m benchmarks.discovery
+	$(BIN)/python -m benchmarks.agent
+
+bench-client: .venv/.dev ## Measure our API client against the official one; takes minutes
+	$(BIN)/python -m benchmarks.kube_client
 
 install: $(UV) ## Install for service into PREFIX, bytecode compiled
 	UV_PROJECT_ENVIRONMENT=$(PREFIX) $(UV) sync --quiet --locked --no-default-groups --extra agent --no-editable --compile-bytecode

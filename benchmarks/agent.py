@@ -141,18 +141,19 @@ def _embedded(_: Path) -> Generator[Api | None]:
 @contextmanager
 def _real(directory: Path) -> Generator[Api | None]:
     sys.path.insert(0, str(PROJECT / "tests"))
-    from support.apiserver import Absent, real_apiserver  # the harness of the contract tests
+    from support.apiserver import binaries, real_apiserver  # the harness of the contract tests
 
-    try:
-        with real_apiserver() as server:
-            config = Config.plain(server.url, server.token, ca=str(server.ca))
-            _define(config)
-            file = directory / "kubeconfig"
-            file.write_text(json.dumps(_kubeconfig(server.url, server.token, str(server.ca))))
-            yield Api("kube-apiserver and etcd", config, ("--kubeconfig", str(file)))
-    except Absent as reason:
-        print(reason)
+    absent = binaries()
+    if isinstance(absent, str):
+        print(absent)
         yield None
+        return
+    with real_apiserver() as server:
+        config = Config.plain(server.url, server.token, ca=server.ca)
+        _define(config)
+        file = directory / "kubeconfig"
+        file.write_text(json.dumps(_kubeconfig(server.url, server.token, server.ca)))
+        yield Api("kube-apiserver and etcd", config, ("--kubeconfig", str(file)))
 
 
 # --- measuring

@@ -45,7 +45,7 @@ topologyManagerPolicy: best-effort
 """
 PAUSE = 0.4
 """Seconds between two steps on a terminal, so that they can be followed."""
-WIDTH = 46  # characters of the longest step
+WIDTH = 43  # characters of the longest step
 
 
 class Sent(NamedTuple):
@@ -79,7 +79,7 @@ def main() -> int:
         watcher = Watcher(client)
         stack.callback(watcher.close)
         sent = stack.enter_context(_running_agent(directory, client))
-        print(f"An API server in memory at {server.url}, a simulated kubelet in {directory}, the agent between.\n")
+        print("The agent between a simulated kubelet and an API server in memory: what is free, as anybody sees it.\n")
         print(_heading())
         _tell(kubelet, watcher, sent, pause)
         print(_summary(sent))
@@ -111,7 +111,7 @@ def _tell(kubelet: SimulatedKubelet, watcher: Watcher, sent: Sent, pause: float)
     running: dict[str, tuple[str, str]] = {}
     began = time.monotonic()
     seen = watcher.wait_for(fingerprint(running.values()))
-    print(_row(0.0, "the agent starts", seen.object, f"{sent.bytes('apply'):5.0f} B"))
+    print(_row(0.0, "the agent starts", seen.object, f"{sent.bytes('apply'):4.0f} B"))
     for step in STORY:
         time.sleep(pause)
         before, moment = sent.bytes("patch"), time.monotonic()
@@ -123,26 +123,26 @@ def _tell(kubelet: SimulatedKubelet, watcher: Watcher, sent: Sent, pause: float)
                 kubelet.stop(step.stop)
                 del running[step.stop]
         except DoesNotFit as error:
-            print(_row(moment - began, f"{step.text}: refused", seen.object, f"  ({error})"))
+            print(_row(moment - began, f"{step.text}: refused", seen.object, f"({error})"))
             continue
         seen = watcher.wait_for(fingerprint(running.values()))
-        after = f"{sent.bytes('patch') - before:5.0f} B  {(seen.moment - moment) * 1000:5.1f} ms"
+        after = f"{sent.bytes('patch') - before:4.0f} B, {(seen.moment - moment) * 1000:4.1f} ms"
         print(_row(moment - began, step.text, seen.object, after))
 
 
 def _heading() -> str:
-    zones = "".join(f"  {f'zone {zone.id}: CPUs':>12} GPUs  GiB" for zone in ZONES)
-    return f"{'':7}  {'what happens':{WIDTH}}{zones}  written  visible after"
+    zones = "".join(f"  zone {zone.id}: CPUs GPUs GiB" for zone in ZONES)
+    return f"{'':7} {'what happens':{WIDTH}}{zones}   written, visible after"
 
 
 def _row(seconds: float, text: str, obj: dict[str, Any], after: str) -> str:
     zones = [zone for zone in obj["zones"] if zone["type"] == "Node"]
-    return f"{seconds:5.2f} s  {text:{WIDTH}}{''.join(map(_free, zones))}  {after}"
+    return f"{seconds:5.2f} s {text:{WIDTH}}{''.join(map(_free, zones))}   {after}"
 
 
 def _free(zone: dict[str, Any]) -> str:
     free = {resource["name"]: int(resource["available"]) for resource in zone["resources"]}
-    return f"  {free['cpu']:12} {free[GPU]:4} {free['memory'] / GIB:4.0f}"
+    return f"  {free['cpu']:12} {free[GPU]:4} {free['memory'] / GIB:3.0f}"
 
 
 def _summary(sent: Sent) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from support.clock import Clock
-from support.kubelets import GPU
+from support.kubelets import GPU, pod
 from support.node_trees import COLLECTORS
 from support.trees import GIB, Shape, machine_tree
 from zonewise.daemon.agent import Agent, Wishes
@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 
 NODE = "node-7"
 INTERVAL = 60.0
-OK, DOWN, STARTING, GARBLED = "ok", "down", "starting", "garbled"
-"""How a kubelet behaves; one that starts answers, and has nothing to give yet."""
+OK, DOWN, STARTING, FORGETFUL, GARBLED = "ok", "down", "starting", "forgetful", "garbled"
+"""How a kubelet behaves. One that starts has nothing to give yet, or does not know of its pods."""
+OWN = pod("agent", guaranteed=False)
+"""The pod that we are."""
 
 SCAN = Scanner(MemoryFiles(machine_tree(Shape(2, 1, 8, 2, 8)).items()), collectors=COLLECTORS).scan()
 
@@ -46,6 +48,7 @@ class FakeKubelet:
     def __init__(self) -> None:
         devices = [SimulatedDevice(GPU, f"gpu-{number}", (number // 2,)) for number in range(4)]
         self.managers = Managers(even_server(2, 8, memory=4 * GIB), devices, STATIC)
+        self.managers.admit(OWN)
         self.mood = OK
         self.asked: list[str] = []
         self.problems: tuple[str, ...] = ()
@@ -57,7 +60,7 @@ class FakeKubelet:
     def list(self) -> tuple[Pod, ...]:
         self.asked.append("List")
         self._answer("List")
-        self.last_pods = self.managers.listed()
+        self.last_pods = () if self.mood == FORGETFUL else self.managers.listed()
         return self.last_pods
 
     def allocatable(self) -> Allocatable:
@@ -166,7 +169,7 @@ class Loop:
             cast("ConfigSource", self.config),
             self.meters,
         )
-        self._wishes = Wishes(NODE, options, excluded, INTERVAL)
+        self._wishes = Wishes(NODE, options, excluded, INTERVAL, (OWN.namespace, OWN.name))
         self.agent = self.agent_for(self.seen)
 
     def agent_for(self, *sinks: Sink) -> Agent:

@@ -70,6 +70,8 @@ class Wishes(NamedTuple):
     excluded: Callable[[Pod], bool]
     interval: float
     """Seconds after which to look again though nothing is heard."""
+    own_pod: tuple[str, str] | None = None
+    """Namespace and name of the pod that we are; None: of none, or we do not know."""
 
 
 class Agent:
@@ -125,7 +127,7 @@ class Agent:
         answer, trouble = self._asked(reasons)
         usage = self._accounted(scan.machine, answer)
         if isinstance(usage, NotReady):
-            usage, trouble = None, (usage.reason,)
+            usage, trouble = None, (*trouble, usage.reason)
         snapshot = self._composed(scan, answer, usage, trouble)
         self._meters.kubelet_ready.set(usage is not None)
         self._status.found(snapshot)
@@ -145,6 +147,8 @@ class Agent:
         return self._scan
 
     def _asked(self, reasons: frozenset[Reason]) -> tuple[Answer | None, tuple[str, ...]]:
+        if self._failures:
+            reasons |= {Reason.RETRY}  # beside whatever woke us: what it told before counts no more
         try:
             answer = self._kubelet.ask(reasons)
         except KubeletError as error:
@@ -154,6 +158,10 @@ class Agent:
     def _accounted(self, machine: Machine, answer: Answer | None) -> Usage | NotReady | None:
         if answer is None:
             return None
+        own = self._wishes.own_pod
+        if own is not None and own not in {(pod.namespace, pod.name) for pod in answer.report.pods}:
+            # after its start it answers before the API server has told it of its pods, and all would seem to be free
+            return NotReady(f"the kubelet is not ready: it does not know yet that our own pod {'/'.join(own)} runs")
         return account(machine, answer.report, excluded=self._wishes.excluded)
 
     def _composed(self, scan: Scan, answer: Answer | None, usage: Usage | None, trouble: tuple[str, ...]) -> Snapshot:

@@ -65,5 +65,4 @@ class Kubelet:
             return call()
         except KubeletError as error:
             self._meters.kubelet_errors.labels(method, type(error).__name__).inc()
-            self._allocatable = None
             raise

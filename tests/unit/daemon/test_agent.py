@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.kubelets import GPU, eventually, pod
-from support.loops import DOWN, GARBLED, INTERVAL, NODE, OK, SCAN, STARTING, FakeEvents, Loop
+from support.loops import DOWN, FORGETFUL, GARBLED, INTERVAL, NODE, OK, OWN, SCAN, STARTING, FakeEvents, Loop
 from zonewise.daemon.agent import AGAIN
 from zonewise.daemon.events import Reason
 from zonewise.daemon.exclusions import Exclusions, PodPattern
@@ -61,7 +61,7 @@ def test_what_is_published_is_the_account_of_the_answers() -> None:
     assert loop.count("zonewise_kubelet_ready") == 1
 
 
-@pytest.mark.parametrize("mood", [DOWN, STARTING, GARBLED])
+@pytest.mark.parametrize("mood", [DOWN, STARTING, FORGETFUL, GARBLED])
 def test_an_earlier_report_stays(mood: str) -> None:
     """While the kubelet does not tell, no report is offered: unknown is not zero; labels go on."""
     loop = Loop()
@@ -77,7 +77,7 @@ def test_an_earlier_report_stays(mood: str) -> None:
     assert loop.count("zonewise_kubelet_ready") == 0
 
 
-MOODS = st.sampled_from([OK, OK, DOWN, STARTING, GARBLED])
+MOODS = st.sampled_from([OK, OK, DOWN, STARTING, FORGETFUL, GARBLED])
 REASONS = st.frozensets(
     st.sampled_from([STATE, Reason.PODS, Reason.DEVICES, Reason.SOCKET, Reason.RETRY, Reason.TIMER]), min_size=1
 )
@@ -110,8 +110,29 @@ def change(loop: Loop, number: int, cpus: int) -> None:
             managers.admit(pod(f"p{number}", cpus, gpus=cpus % 2))
         except DoesNotFit:
             return
-    elif -cpus < len(managers.pods):
-        managers.remove(list(managers.pods)[-cpus])
+    elif 0 < -cpus < len(managers.pods):
+        managers.remove([uid for uid in managers.pods if uid != OWN.uid][-cpus - 1])
+
+
+def test_a_kubelet_that_is_ready_at_last_is_believed_at_once() -> None:
+    """What it told while it was not ready counts no more, whatever wakes us then."""
+    loop = Loop()
+    loop.kubelet.mood = STARTING
+    assert loop.look(START) is not None
+    loop.kubelet.mood = OK
+    assert loop.look(STATE) is None
+    assert loop.seen.published == justified(loop)
+
+
+def test_what_is_wrong_is_told_together() -> None:
+    """That the kubelet is not ready does not hide what else is wrong, which may be the cause."""
+    loop = Loop()
+    loop.kubelet.mood = STARTING
+    loop.config.problem = "the kubelet's policies are unknown"
+    loop.look(START)
+    first, second = loop.status.snapshot.problems
+    assert first == loop.config.problem
+    assert second.startswith("the kubelet is not ready: ")
 
 
 def test_exclusions() -> None:
@@ -207,7 +228,7 @@ def test_what_looks_at_the_machine_puts_off_the_next_look() -> None:
     assert loop.count("zonewise_wakeups_total", reason="timer") == 0
 
 
-@pytest.mark.parametrize("mood", [DOWN, STARTING, GARBLED])
+@pytest.mark.parametrize("mood", [DOWN, STARTING, FORGETFUL, GARBLED])
 def test_pauses_grow_while_the_kubelet_does_not_tell(mood: str) -> None:
     """From a tenth of a second up to a few; after a good answer they begin anew, and there are none."""
     loop = Loop()

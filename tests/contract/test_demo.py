@@ -1,0 +1,49 @@
+"""`make demo` runs, and what it shows is right: what pods take is missing, and all is back at the end."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from support.snapshots import PROJECT
+
+_ROW = re.compile(r" *([\d.]+) s (.{43}) +(\d+) +(\d+) +(\d+) +(\d+) +(\d+) +(\d+) ")
+
+
+@pytest.fixture(scope="module")
+def shown() -> str:
+    answer = subprocess.run(
+        [sys.executable, "-m", "demo"], cwd=PROJECT, check=False, capture_output=True, text=True, timeout=60
+    )
+    assert (answer.returncode, answer.stderr) == (0, "")
+    return answer.stdout
+
+
+def test_every_step_is_seen_at_the_api_server(shown: str) -> None:
+    """A pod's CPUs, GPUs and memory leave what is free when it starts, and return when it ends."""
+    free = {match[2].strip(): [int(number) for number in match.groups()[2:]] for match in _ROW.finditer(shown)}
+    before = free["the agent starts"]
+    assert before == [31, 4, 64, 32, 4, 64]
+    after = free["train-0 starts: 12 CPUs, 24 GiB, 2 GPUs"]
+    assert [one - two for one, two in zip(before, after, strict=True)] == [12, 2, 24, 0, 0, 0]
+    assert free["too-big starts: 40 CPUs, 8 GiB: refused"] == free["prep starts: 4 CPUs, 8 GiB"]
+    assert free["both-zones ends"] == before
+
+
+def test_what_is_written(shown: str) -> None:
+    """One small patch for each change."""
+    count, size = re.findall(r"(\d+) patches of (\d+) bytes", shown)[0]
+    assert int(count) == 12
+    assert int(size) < 1200
+
+
+def test_the_readme_shows_it(shown: str) -> None:
+    """What the README prints of the demonstration is what it prints: the same steps with the same amounts."""
+    readme = (PROJECT / "README.md").read_text()
+    text = readme.split("$ make demo\n")[1].split("```")[0]
+    rows = [[match.groups()[1:] for match in _ROW.finditer(part)] for part in (text, shown)]
+    assert len(rows[0]) == 14
+    assert rows[0] == rows[1]
