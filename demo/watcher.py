@@ -57,6 +57,8 @@ class Watcher:
     def _run(self) -> None:
         try:
             for event in self._watch:
+                if event.type == "BOOKMARK":
+                    continue
                 seen = Seen(time.monotonic(), msgspec.json.decode(event.object))
                 with self._changed:
                     self._seen.append(seen)
