@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.agents import Site, new_site
+from support.agents import GPU, Site, new_site
 from support.kubelets import pod
 from zonewise.kubelet.simulated import Faults
 
@@ -76,6 +76,20 @@ def test_a_kubelet_that_restarts(site: Site) -> None:
     agent.until(lambda: site.available() == (11, 16))
     assert "goaway" not in agent.said.lower()
     assert agent.end() == 0
+
+
+def test_a_kubelet_that_does_not_know_its_pods_yet(site: Site) -> None:
+    """After a restart it lists none for a while, which must not be taken for a node without pods: ours runs there."""
+    site.kubelet.start(pod("agent", guaranteed=False))
+    site.kubelet.start(pod("a", 4, gpus=1))
+    agent = published(site, "--namespace", "lab", "--pod-name", "agent")
+    before = site.version()
+    site.kubelet.faults = Faults(empty_lists=3)
+    site.kubelet.restart()
+    agent.until_said("it does not know yet that our own pod lab/agent runs")
+    agent.until_said("no longer so: ")
+    assert site.version() == before
+    assert (site.available(), site.available(GPU)) == ((11, 16), (1, 2))
 
 
 def test_a_kubelet_that_talks_nonsense(site: Site) -> None:

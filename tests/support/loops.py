@@ -9,12 +9,14 @@ from support.kubelets import GPU, pod
 from support.node_trees import COLLECTORS
 from support.trees import GIB, Shape, machine_tree
 from zonewise.daemon.agent import Agent, Wishes
-from zonewise.daemon.kubelet import Kubelet
+from zonewise.daemon.kubelet import Kubelet, Sources
 from zonewise.daemon.metrics.meters import Meters
 from zonewise.daemon.status import Snapshot, Status
+from zonewise.kubelet.cgroups import PodCgroups
 from zonewise.kubelet.config_source import ConfigReading
 from zonewise.kubelet.errors import BadAnswer, KubeletUnavailable
 from zonewise.kubelet.model import Allocatable, KubeletReport, Pod, StateFiles
+from zonewise.kubelet.registered import Registered
 from zonewise.kubelet.simulated import STATIC, SimulatedDevice, even_server
 from zonewise.kubelet.simulated.managers import Managers
 from zonewise.kubelet.state import State
@@ -163,12 +165,14 @@ class Loop:
         self.seen = Seen()
         self.meters = Meters()
         self.status = Status(self.clock)
-        self._kubelet = Kubelet(
+        sources = Sources(
             cast("PodResourcesClient", self.kubelet),
             cast("StateReader", FakeFiles()),
             cast("ConfigSource", self.config),
-            self.meters,
+            Registered("/nowhere", "/nowhere"),
+            PodCgroups("/nowhere"),
         )
+        self._kubelet = Kubelet(sources, self.meters, self.clock)
         self._wishes = Wishes(NODE, options, excluded, INTERVAL, (OWN.namespace, OWN.name))
         self.agent = self.agent_for(self.seen)
 

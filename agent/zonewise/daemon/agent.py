@@ -14,7 +14,6 @@ from zonewise.kubelet.errors import KubeletError
 from zonewise.report.labels import machine_to_labels
 from zonewise.report.nrt import NrtOptions, machine_to_nrt
 from zonewise.usage.account import NotReady, account
-from zonewise.usage.placement import placement
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from zonewise.daemon.kubelet import Answer, Kubelet
     from zonewise.daemon.metrics.meters import Meters
     from zonewise.daemon.status import Status
-    from zonewise.kubelet.model import KubeletReport, Pod
+    from zonewise.kubelet.model import Pod
     from zonewise.machine.discover import Scan
     from zonewise.machine.model.machine import Machine
     from zonewise.usage.model import Usage
@@ -107,7 +106,7 @@ class Agent:
         reasons = frozenset({Reason.START})
         due = self._clock() + self._wishes.interval
         while not reasons & ENDING:
-            again = self.look(reasons)
+            again = self._survived(reasons)
             if not reasons <= KUBELET_ONLY:
                 due = self._clock() + self._wishes.interval
             left = max(0.0, due - self._clock())
@@ -117,6 +116,14 @@ class Agent:
             elif not reasons:
                 reasons = frozenset({Reason.RETRY})
         return reasons
+
+    def _survived(self, reasons: frozenset[Reason]) -> float | None:
+        """Look once, and live on where that fails; the heart does not beat then, so that it cannot go on for long."""
+        try:
+            return self.look(reasons)
+        except Exception:  # the top of the loop: one pod that we cannot make sense of must not end publishing labels
+            log.exception("a look at the node failed by a defect; what is published stays, and we try again")
+            return self._pause(False)
 
     def look(self, reasons: frozenset[Reason]) -> float | None:
         """Look once and offer what is found; return after how many seconds to ask the kubelet again, if at all."""
@@ -168,19 +175,10 @@ class Agent:
         nrt: dict[str, Any] | None = None
         config = answer.report.config if answer is not None else None
         if answer is not None and usage is not None:
-            nrt = self._topology(scan.machine, answer.report, usage)
+            name, options = self._wishes.node_name, self._wishes.options
+            nrt = machine_to_nrt(scan.machine, name, usage, config, options=options)
             trouble = (*trouble, *usage.problems)
         return Snapshot(self._wishes.node_name, scan.machine, scan.runs, usage, config, trouble, nrt, self._labels)
-
-    def _topology(self, machine: Machine, report: KubeletReport, usage: Usage) -> dict[str, Any]:
-        return machine_to_nrt(
-            machine,
-            self._wishes.node_name,
-            usage=usage,
-            config=report.config,
-            options=self._wishes.options,
-            placement=placement(machine, report, excluded=self._wishes.excluded),
-        )
 
     def _pause(self, ready: bool) -> float | None:
         if ready:

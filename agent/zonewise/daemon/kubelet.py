@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.daemon.events import Reason
-from zonewise.kubelet.errors import KubeletError
+from zonewise.kubelet.errors import KubeletError, Unsettled
 from zonewise.kubelet.model import Allocatable, KubeletReport
+from zonewise.usage.listing import is_listed, why_incomplete
+from zonewise.usage.policies import why_not_ready
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import TypeVar
 
     from zonewise.daemon.metrics.meters import Meters
+    from zonewise.kubelet.cgroups import PodCgroups
     from zonewise.kubelet.config_source import ConfigSource
+    from zonewise.kubelet.model import Pod, StateFiles
     from zonewise.kubelet.podresources.client import PodResourcesClient
-    from zonewise.kubelet.state import StateReader
+    from zonewise.kubelet.registered import Registered
+    from zonewise.kubelet.state import State, StateReader
+    from zonewise.usage.listing import Name
 
     T = TypeVar("T")
 
 PODS_ONLY = frozenset({Reason.STATE, Reason.PODS})
 """Reasons that say pods came or went and nothing else: what the kubelet could give at all is then as before, and
 asking for it too would double the calls at each pod start, and the kubelet takes 100 a second from all clients."""
+
+TRIES = 5
+"""How often the files may change while List answers, which takes milliseconds."""
+
+SETTLING = 10.0
+"""Seconds after a kubelet's start, from when its managers run, after which List is believed whatever it lacks. It takes
+a second or two; in ten the kubelet takes pods that are gone out of cpu_manager_state (cpuManagerReconcilePeriod)."""
 
 
 class Answer(NamedTuple):
@@ -31,33 +45,71 @@ class Answer(NamedTuple):
     problems: tuple[str, ...]
 
 
+class Sources(NamedTuple):
+    """Where it is known from."""
+
+    client: PodResourcesClient
+    state: StateReader
+    config: ConfigSource
+    registered: Registered
+    cgroups: PodCgroups
+    own: Name | None = None
+    """The pod that we run in, where we know it."""
+
+
 class Kubelet:
     """The kubelet of this node."""
 
-    def __init__(self, client: PodResourcesClient, state: StateReader, config: ConfigSource, meters: Meters) -> None:
-        self._client = client
-        self._state = state
-        self._config = config
+    def __init__(self, sources: Sources, meters: Meters, clock: Callable[[], float] = time.monotonic) -> None:
+        self._from = sources
         self._meters = meters
+        self._start = _Start(clock, sources.own)
         self._allocatable: Allocatable | None = None
+        self._registered: Mapping[str, tuple[str, ...]] = {}
 
     def ask(self, reasons: frozenset[Reason]) -> Answer:
         """Return what there is to know. Raises KubeletError where the kubelet does not tell who holds what."""
-        if self._allocatable is None or not reasons <= PODS_ONLY:
-            self._allocatable = self._counted("GetAllocatableResources", self._client.allocatable)
-        # the list before the files: what the kubelet gives in between is then missing from the list only, and the
-        # accounting takes a CPU for free only where both say so
-        pods = self._counted("List", self._client.list)
-        state, state_problems = self._state.read()
-        reading = self._config.read(refresh=not reasons <= PODS_ONLY)
-        problems = [*self._client.problems, *state_problems]
+        if Reason.SOCKET in reasons:
+            self._forget()
+        if not reasons <= PODS_ONLY:
+            self._allocatable = None
+        state, pods, allocatable = self._moment()
+        reading = self._from.config.read(refresh=not reasons <= PODS_ONLY)
+        report = KubeletReport(pods, allocatable, reading.config, state.files, self._from.cgroups.uids())
+        self._start.judge(report)
+        problems = [*self._from.client.problems, *state.problems]
         if reading.problem is not None:
             problems.append(reading.problem)
-        return Answer(KubeletReport(pods, self._allocatable, reading.config, state), tuple(problems))
+        return Answer(report, tuple(problems))
 
     def close(self) -> None:
         """End calls under way."""
-        self._client.close()
+        self._from.client.close()
+
+    def _moment(self) -> tuple[State, tuple[Pod, ...], Allocatable]:
+        """Return what the files and List say of one moment: the files were the same before and after List.
+
+        List is never behind the files. Without the second reading it could be before them, and a pod that only List
+        has yet may hold what List does not tell, for its init containers; without the first the files could be before
+        List, and a pod that only they have yet looks as one that is gone.
+        """
+        before = self._from.state.read()
+        for _ in range(TRIES):
+            allocatable = self._all_allocatable(before.files)
+            pods = self._counted("List", self._from.client.list)
+            after = self._from.state.read()
+            if after == before:
+                return after, pods, allocatable
+            before = after
+        raise Unsettled("pods come and go faster than it can be read who holds what")
+
+    def _all_allocatable(self, files: StateFiles) -> Allocatable:
+        """Return what can be given, asked anew where other devices are registered than when it was asked last."""
+        registered = files.devices.registered if files.devices is not None else {}
+        if self._allocatable is None or registered != self._registered:
+            self._allocatable = self._counted("GetAllocatableResources", self._from.client.allocatable)
+            self._registered = registered
+        return self._from.registered.completed(self._allocatable, registered)
 
     def _counted(self, method: str, call: Callable[[], T]) -> T:
         self._meters.kubelet_requests.labels(method).inc()
@@ -65,4 +117,44 @@ class Kubelet:
             return call()
         except KubeletError as error:
             self._meters.kubelet_errors.labels(method, type(error).__name__).inc()
+            self._forget()
             raise
+
+    def _forget(self) -> None:
+        """Forget what may be other after a kubelet's start."""
+        self._allocatable = None
+        self._from.cgroups.forget()
+        self._start.notice()
+
+
+class _Start:
+    """Whether the kubelet has just started, so that its List is not to be believed as long as pods are missing."""
+
+    def __init__(self, clock: Callable[[], float], own: Name | None) -> None:
+        self._clock = clock
+        self._own = own
+        self._own_listed = True
+        self._settled = True
+        self._end: float | None = None
+        """When it is believed in any case; None before its managers run."""
+
+    def notice(self) -> None:
+        """Take notice of a start, or of what may have been one."""
+        self._settled, self._end = False, None
+
+    def judge(self, report: KubeletReport) -> None:
+        """Raise Unsettled where a report is not to be believed. One of managers that do not run yet tells itself."""
+        if why_not_ready(report) is not None:
+            self.notice()
+            return
+        listed = self._own is None or is_listed(self._own, report.pods)
+        if self._own_listed and not listed:
+            self.notice()
+        self._own_listed = listed
+        if self._settled:
+            return
+        self._end = self._clock() + SETTLING if self._end is None else self._end
+        reason = why_incomplete(report, self._own)
+        if reason is not None and self._clock() < self._end:
+            raise Unsettled(reason)
+        self._settled = True

@@ -111,8 +111,8 @@ def _once(program: _Program, settings: Settings) -> int:
     reasons = frozenset({Reason.START})
     with ExitStack() as stack:
         agent, publishing, _ = _parts(program, settings, stack)
-        while (pause := agent.look(reasons)) is not None and time.monotonic() + pause < end:
-            time.sleep(pause)
+        while (pause := agent.look(reasons)) is not None and (left := end - time.monotonic()) > 0:
+            time.sleep(min(pause, left))
             reasons = frozenset({Reason.RETRY})
         done = publishing.wait(max(0.0, end - time.monotonic()))
         if done and pause is None and program.status.age() is not None:

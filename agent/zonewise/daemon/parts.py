@@ -14,7 +14,7 @@ from zonewise.daemon.events.source import EventSource
 from zonewise.daemon.events.uevents import open_uevents
 from zonewise.daemon.events.wake import Wake
 from zonewise.daemon.events.watches import Watches
-from zonewise.daemon.kubelet import Kubelet
+from zonewise.daemon.kubelet import Kubelet, Sources
 from zonewise.daemon.pod_labels import PodLabels, excluder
 from zonewise.daemon.serve.pages import Pages
 from zonewise.daemon.serve.server import Server
@@ -23,11 +23,13 @@ from zonewise.daemon.sinks import FileSink, PublishingSink, labels_sink, nrt_sin
 from zonewise.kube.client import Client
 from zonewise.kube.config import Config
 from zonewise.kube.errors import ConfigError
+from zonewise.kubelet.cgroups import PodCgroups
 from zonewise.kubelet.config import ConfigError as KubeletConfigError
 from zonewise.kubelet.config_source import open_config
 from zonewise.kubelet.podresources.client import PodResourcesClient
 from zonewise.kubelet.pods.watch import PodsWatch
-from zonewise.kubelet.state import StateReader
+from zonewise.kubelet.registered import Registered
+from zonewise.kubelet.state import StateReader, device_checkpoint
 from zonewise.machine.discover import Scanner
 from zonewise.machine.files import DirectoryFiles, RootError
 from zonewise.report.nrt import NrtOptions
@@ -51,6 +53,9 @@ KUBELET_PATIENCE = 0.3
 signals meanwhile, and the kubelet's new socket."""
 SILENCES = 3.0
 """Intervals without a round of the loop after which the agent is not healthy."""
+LONGEST_ROUND = 20.0
+"""Seconds that a round itself may take, which are no sickness: two calls to a kubelet that does not answer, four tries
+of its /configz, and a look at a large machine under load."""
 
 
 class Publishing(NamedTuple):
@@ -112,7 +117,10 @@ def open_kubelet(settings: Settings, meters: Meters) -> Kubelet:
     except KubeletConfigError as error:
         raise SettingsError(f"kubeletConfig: {error}") from error
     client = PodResourcesClient(settings.podresources_socket, timeout=KUBELET_TIMEOUT, patience=KUBELET_PATIENCE)
-    return Kubelet(client, StateReader(settings.kubelet_dir), config, meters)
+    registered = Registered(device_checkpoint(settings.kubelet_dir), settings.podresources_socket)
+    own = (settings.namespace, settings.pod_name) if settings.namespace and settings.pod_name else None
+    state = StateReader(settings.kubelet_dir)
+    return Kubelet(Sources(client, state, config, registered, PodCgroups(settings.root), own), meters)
 
 
 def make_agent(
@@ -158,13 +166,16 @@ def open_events(settings: Settings, settings_file: str, channels: Iterable[Chann
 def _certificates(settings: Settings) -> Certificates | None:
     if not settings.tls_cert:
         return None
+    from ssl import SSLError
+
     from zonewise.daemon.serve.tls import Certificates
 
     try:
         return Certificates(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
     except OSError as error:
         files = ", ".join(filter(None, (settings.tls_cert, settings.tls_key, settings.tls_client_ca)))
-        raise SettingsError(f"tls: {files} cannot be used: {error.strerror or error}") from error
+        why = "they are no certificates and key in PEM" if isinstance(error, SSLError) else error.strerror
+        raise SettingsError(f"tls: {files} cannot be used: {why}") from error
 
 
 @contextmanager
@@ -173,9 +184,8 @@ def open_server(settings: Settings, client: Client, status: Status, meters: Mete
     if not settings.listen:
         yield
         return
-    pages = Pages(
-        status, meters.registry, silence_limit=SILENCES * settings.interval, readiness_limit=settings.readiness_limit
-    )
+    silence_limit = SILENCES * settings.interval + LONGEST_ROUND
+    pages = Pages(status, meters.registry, silence_limit=silence_limit, readiness_limit=settings.readiness_limit)
     access = None
     if settings.metrics_auth == "token":
         from zonewise.daemon.serve.access import Access

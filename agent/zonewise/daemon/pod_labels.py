@@ -6,7 +6,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
-from zonewise.kube.errors import KubeError, NotFound
+from zonewise.kube.errors import KubeError, NotFound, TransportError
 from zonewise.kube.resources import PODS
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ KEPT = 300.0
 """Seconds for which labels are taken as they were: those of a running pod change rarely, and a pod of a StatefulSet
 comes again under its old name with new ones."""
 PATIENCE = 30.0
-"""Seconds after which a pod is asked about again that the API server could not tell of."""
+"""Seconds after which a pod is asked about again that the API server could not tell of, and after which a server is
+asked again that did not answer at all: the loop waits for each answer, and must not do so for each pod."""
 _MOST = 1024  # pods kept; a node has 110 by default, and 500 where it is pushed
 
 _UNKNOWN: Mapping[str, str] = {}
@@ -37,12 +38,16 @@ class PodClient(Protocol):
 
 
 class PodLabels:
-    """Asks once a pod, and keeps the answer. A pod whose labels nobody tells has none, and so is counted."""
+    """Asks once a pod, and keeps the answer, beyond its time where there is none better.
+
+    A pod whose labels nobody ever told has none, and so is counted.
+    """
 
     def __init__(self, client: PodClient, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
         self._clock = clock
         self._kept: dict[tuple[str, str], tuple[float, Mapping[str, str]]] = {}
+        self._away_until = clock()
 
     def of(self, namespace: str, name: str) -> Mapping[str, str]:
         """Return the labels of a pod."""
@@ -51,18 +56,24 @@ class PodLabels:
             return kept[1]
         if len(self._kept) >= _MOST:
             self._kept.clear()
-        labels, seconds = self._ask(namespace, name)
+        labels, seconds = self._ask(namespace, name, _UNKNOWN if kept is None else kept[1])
         self._kept[namespace, name] = (self._clock() + seconds, labels)
         return labels
 
-    def _ask(self, namespace: str, name: str) -> tuple[Mapping[str, str], float]:
+    def _ask(self, namespace: str, name: str, before: Mapping[str, str]) -> tuple[Mapping[str, str], float]:
+        """Return the labels, and for how many seconds to take them so."""
+        if self._clock() < self._away_until:
+            return before, self._away_until - self._clock()
         try:
             return self._client.get(PODS, name, namespace=namespace)["metadata"].get("labels") or {}, KEPT
         except NotFound:  # a static pod without its mirror, or one that has just gone
             return _UNKNOWN, PATIENCE
         except KubeError as error:
-            log.warning("pod %s/%s is counted, since its labels are unknown: %s", namespace, name, error)
-            return _UNKNOWN, PATIENCE
+            if isinstance(error, TransportError):
+                self._away_until = self._clock() + PATIENCE
+            log.warning("the labels of pod %s/%s are not told, and taken as %s: %s", namespace, name,
+                        "before" if before else "none", error)  # fmt: skip
+            return before, PATIENCE
 
 
 def excluder(exclusions: Exclusions, labels: PodLabels | None) -> Callable[[Pod], bool]:

@@ -28,6 +28,7 @@ import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from email.message import Message
 
 _MOST_TEXT = 200
 """Characters of an answer that is no Status (a proxy's HTML page) that go into a message."""
@@ -136,7 +137,11 @@ _STATUS = msgspec.json.Decoder(_Status)
 
 
 def error_of(
-    body: bytes | msgspec.Raw, status: int = 0, headers: Mapping[str, str] | None = None, *, now: float | None = None
+    body: bytes | msgspec.Raw,
+    status: int = 0,
+    headers: Mapping[str, str] | Message | None = None,
+    *,
+    now: float | None = None,
 ) -> ApiError:
     """Return the error that an answer means.
 

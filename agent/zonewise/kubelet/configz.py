@@ -6,15 +6,15 @@ verified always: whoever answered otherwise would be handed the bearer token of 
 
 from __future__ import annotations
 
+import socket
 import ssl
 from collections.abc import Mapping
 from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 import msgspec
-import urllib3
-from urllib3.exceptions import HTTPError, SSLError
 
 from zonewise.kubelet.config import ConfigError
 
@@ -71,10 +71,10 @@ class Configz:
         """Fetch the document. Raises ConfigError, which says what to do where the kubelet or we are not trusted."""
         try:
             answer = self._answer()
-        except SSLError as error:
-            raise ConfigError(f"{self.origin}: the kubelet is not verified: {_cause(error)}; {_UNVERIFIED}") from error
-        except HTTPError as error:
-            raise ConfigError(f"{self.origin}: no answer: {_cause(error)}") from error
+        except ssl.SSLError as error:
+            raise ConfigError(f"{self.origin}: the kubelet is not verified: {_line(error)}; {_UNVERIFIED}") from error
+        except (OSError, HTTPException) as error:
+            raise ConfigError(f"{self.origin}: no answer: {_line(error)}") from error
         if answer.status != HTTPStatus.OK:
             said = _REFUSALS.get(answer.status, answer.reason)
             raise ConfigError(f"{self.origin}: HTTP status {answer.status}: {said}")
@@ -83,27 +83,26 @@ class Configz:
     def _answer(self) -> _Answer:
         """Return the answer of the first verification that succeeds; the token is sent after it, never before."""
         try:
-            return self._fetch(None)
-        except SSLError:
+            return self._fetch(self._host)
+        except ssl.SSLError:
             if not self._server_name:
                 raise
             return self._fetch(self._server_name)
 
-    def _fetch(self, name: str | None) -> _Answer:
+    def _fetch(self, name: str) -> _Answer:
         headers = {"Accept": "application/json", "User-Agent": "zonewise"}
         if self._token:
             headers["Authorization"] = f"Bearer {_text(self._token).strip()}"
-        with urllib3.HTTPSConnectionPool(
-            self._host,
-            self._port,
-            timeout=TIMEOUT,
-            retries=False,
-            ssl_context=_context(self._ca),
-            server_hostname=name,
-            assert_hostname=name,
-        ) as pool:
-            response = pool.request("GET", self._path, headers=headers, redirect=False, preload_content=False)
-            return _Answer(response.status, response.reason or "", response.read(_ANSWER_LIMIT + 1))
+        context = _context(self._ca)
+        with (
+            socket.create_connection((self._host, self._port), TIMEOUT) as plain,
+            context.wrap_socket(plain, server_hostname=name) as verified,
+        ):
+            connection = HTTPConnection(self._host, self._port)
+            connection.sock = verified
+            connection.request("GET", self._path, headers=headers)
+            with connection.getresponse() as response:
+                return _Answer(response.status, response.reason, response.read(_ANSWER_LIMIT + 1))
 
 
 def _context(ca: str) -> ssl.SSLContext:
@@ -135,8 +134,5 @@ def _document(body: bytes, place: str) -> Mapping[str, object]:
     return cast("Mapping[str, object]", inner)
 
 
-def _cause(error: BaseException) -> str:
-    """Return the innermost reason of urllib3's wrappers, in one line."""
-    while (inner := error.__cause__ or error.__context__) is not None:
-        error = inner
+def _line(error: BaseException) -> str:
     return " ".join(str(error).split())

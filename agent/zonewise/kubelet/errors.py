@@ -21,3 +21,7 @@ class Throttled(KubeletError):
 
 class BadAnswer(KubeletError):
     """It answered with an error, or with what is no message of its API."""
+
+
+class Unsettled(KubeletError):
+    """Its answers do not go together, or lack pods that are alive: it has just started, or pods come and go."""

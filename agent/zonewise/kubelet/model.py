@@ -204,3 +204,5 @@ class KubeletReport(NamedTuple):
     config: KubeletConfig | None = None
     """None: could not be read from anywhere."""
     state: StateFiles = StateFiles()
+    active: frozenset[str] | None = None
+    """UIDs of the pods that have a cgroup; None: not known."""

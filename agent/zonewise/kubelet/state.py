@@ -35,6 +35,11 @@ class State(NamedTuple):
     """Sentences that name file, field and value."""
 
 
+def device_checkpoint(directory: str) -> str:
+    """Return the path of the checkpoint of devices of a kubelet with this root directory."""
+    return os.path.join(directory, DEVICE_PLUGINS, DEVICE_CHECKPOINT)
+
+
 def read_state(directory: str) -> State:
     """Read the state files of a kubelet with this root directory; see StateReader."""
     return StateReader(directory).read()
@@ -50,7 +55,7 @@ class StateReader:
     def __init__(self, directory: str) -> None:
         self._cpu = _File(os.path.join(directory, CPU_STATE), parse_cpu_state)
         self._memory = _File(os.path.join(directory, MEMORY_STATE), parse_memory_state)
-        self._devices = _File(os.path.join(directory, DEVICE_PLUGINS, DEVICE_CHECKPOINT), parse_devices)
+        self._devices = _File(device_checkpoint(directory), parse_devices)
         self._claims = _File(os.path.join(directory, DRA_STATE), parse_dra)
 
     def read(self) -> State:

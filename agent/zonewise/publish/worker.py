@@ -44,6 +44,7 @@ class Worker(Generic[Value]):
         self._failed = failed
         self._draw = draw
         self._failures = 0  # since the last success
+        self._trouble = ""  # why the last attempt failed
         self._changed = threading.Condition()
         self._offered: list[Value] = []  # none or one
         self._busy = False
@@ -86,7 +87,7 @@ class Worker(Generic[Value]):
                 self._failed(error)
                 self._retry_later(value[0], error)
             else:
-                self._failures = 0
+                self._succeeded()
             finally:
                 self._done()
 
@@ -98,12 +99,21 @@ class Worker(Generic[Value]):
             taken, self._offered, self._busy = self._offered, [], True
             return taken
 
+    def _succeeded(self) -> None:
+        if self._failures:
+            log.info("the %s is published again, after %d failures", self._name, self._failures)
+        self._failures, self._trouble = 0, ""
+
     def _retry_later(self, value: Value, error: Exception) -> None:
         asked = error.retry_after if isinstance(error, ApiError) else None
         delay = self._backoff.delay(self._failures, self._draw(), asked)
         self._failures += 1
         known = isinstance(error, KubeError)
-        log.warning("cannot publish the %s, trying again in %.1f s: %s", self._name, delay, error, exc_info=not known)
+        # an outage of hours is not worth a line each half minute
+        level = logging.DEBUG if str(error) == self._trouble else logging.WARNING
+        self._trouble = str(error)
+        said = "cannot publish the %s, trying again in %.1f s: %s"
+        log.log(level, said, self._name, delay, error, exc_info=not known)
         with self._changed:
             self._changed.wait_for(lambda: self._closed, delay)
             self._offered = self._offered or [value]

@@ -65,9 +65,9 @@ def machine_to_nrt(
     config: KubeletConfig | None = None,
     *,
     options: NrtOptions = NrtOptions(),  # noqa: B008 -- immutable
-    placement: NumaPlacement | None = None,
 ) -> Object:
     """Return the object for a node of the given name; the same for the same values, byte for byte."""
+    placement = usage.placement if usage is not None else None
     told = [
         *of_machine(machine),
         *of_usage(usage, options.fingerprint, options.shows),

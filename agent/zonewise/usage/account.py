@@ -18,6 +18,7 @@ from zonewise.usage.idle import CPU, in_order
 from zonewise.usage.memory import use_of_memory
 from zonewise.usage.model import Amount, Usage, ZoneUsage
 from zonewise.usage.owners import match
+from zonewise.usage.placement import placement
 from zonewise.usage.policies import why_not_ready
 
 if TYPE_CHECKING:
@@ -42,13 +43,13 @@ def nobody(_: Pod) -> bool:
 def account(machine: Machine, report: KubeletReport, *, excluded: Callable[[Pod], bool] = nobody) -> Usage | NotReady:
     """Return what every zone has, can give, and has left.
 
-    What excluded pods hold counts as reserved, neither allocatable nor available, and they are in no fingerprint. The
-    same facts give the same value, in whatever order the kubelet told them.
+    What excluded pods hold counts as reserved, neither allocatable nor available, and they are in no fingerprint and no
+    placement. The same facts give the same value, in whatever order the kubelet told them.
     """
     reason = why_not_ready(report)
     if reason is not None:
         return NotReady(reason)
-    owners = match(report.pods, report.state)
+    owners = match(report.pods, report.state, report.active)
     apart = holdings(report.pods, owners, report.state, excluded)
     cpus = use_of_cpus(machine, report, apart.cpus)
     memory = use_of_memory(machine, report, owners, apart.blocks)
@@ -68,6 +69,7 @@ def account(machine: Machine, report: KubeletReport, *, excluded: Callable[[Pod]
         fingerprint_all=fingerprint((pod.namespace, pod.name) for pod in counted),
         fingerprint_exclusive=fingerprint((pod.namespace, pod.name) for pod in counted if holds_of_a_zone(pod)),
         problems=tuple(sorted({*cpus.problems, *memory.problems, *devices.problems})),
+        placement=placement(machine, report.config, counted),
     )
 
 

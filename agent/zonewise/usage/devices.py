@@ -65,7 +65,7 @@ def _places(entries: Iterable[Devices]) -> Places:
 def _held(report: KubeletReport, owners: Owners) -> Places:
     """Return the devices that pods hold; those left by init containers are in the checkpoint alone."""
     found = _places(devices for pod in report.pods for container in pod.containers for devices in container.devices)
-    of_pods = set(recorded_devices(report.state, owners.pods))
+    of_pods = set(recorded_devices(report.state, owners.alive))
     for entry in report.state.devices.entries if report.state.devices else ():
         for zone, ids in entry.ids_by_zone.items():
             for one in ids:

@@ -69,7 +69,7 @@ def _ledger(report: KubeletReport, owners: Owners, allocatable: Amounts) -> Ledg
         ledger.charge(blocks_of(report.pods))
         return ledger
     ledger = Ledger.recorded(state)
-    gone = (containers for uid, containers in state.entries.items() if uid not in owners.pods)
+    gone = (containers for uid, containers in state.entries.items() if uid not in owners.alive)
     ledger.release(block for containers in gone for blocks in containers.values() for block in blocks)
     ledger.charge(blocks_of(owners.unrecorded))
     return ledger

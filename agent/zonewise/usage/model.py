@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from zonewise.topology.cpuset import CpuSet
+from zonewise.topology.numa_placement import NumaPlacement
 
 
 class Amount(NamedTuple):
@@ -46,3 +47,5 @@ class Usage(NamedTuple):
     """The same over those that hold something of a zone, method "with-exclusive-resources"."""
     problems: tuple[str, ...] = ()
     """What the kubelet said that makes no sense, and what was done about it; each a sentence."""
+    placement: NumaPlacement | None = None
+    """In which zone each counted container is; None unless the kubelet keeps each in one."""

@@ -14,9 +14,15 @@ The files are not read at the very moment of List. A pod that only List has yet 
 for. One of which List tells more than the files do matches no UID, so that it is charged for and its UID is given back,
 which comes to the same.
 
-A UID with entries of init containers only, of a pod whose other containers hold nothing, matches nobody and is taken
-for gone. Nearly always it is (jobs that validate the GPUs of a node are such), and a device kept for it would be kept
-until the next admission, which may never come for want of that very device.
+Some UIDs have entries of init containers only, and could be any listed pod that holds nothing. Where it is known which
+pods have a cgroup, those that have one are alive. So are as many more, those that hold most first, as pods are listed
+beyond those with a cgroup, as a pod that was just admitted has none yet (one that ends in that very moment can hide it:
+its cgroup is there and it is no longer listed). Where it is not known, all are taken for gone.
+Nearly always they are (jobs that validate the GPUs of a node are such), and a device kept for one would be kept until
+the next admission, which may never come for want of that very device.
+
+A UID with a cgroup that no listed pod could be is gone all the same: its containers are dead, and its volumes are being
+unmounted, while the kubelet gives what it had to others. Only while a kubelet starts is it a pod that List lacks.
 """
 
 from __future__ import annotations
@@ -45,27 +51,45 @@ class Owners(NamedTuple):
     """Who is who."""
 
     pods: dict[str, Pod]
-    """The listed pod of each UID that is alive and holds anything."""
+    """The listed pod of each UID that is alive, but for those of init containers alone."""
     unrecorded: tuple[Pod, ...]
     """Listed pods that hold something, and are not in the checkpoints."""
+    alive: frozenset[str]
+    """The UIDs that keep what they hold."""
+    unlisted: frozenset[str] = frozenset()
+    """UIDs that hold something, and that no listed pod could be; where it is known, those with a cgroup."""
 
 
-def match(pods: Iterable[Pod], state: StateFiles) -> Owners:
-    """Match listed pods with the UIDs of the checkpoints that could be read."""
-    listed: dict[Shape, list[Pod]] = defaultdict(list)
-    for pod in sorted(pods, key=lambda pod: (pod.namespace, pod.name)):
-        shape = tuple(sorted((one.name, _listed(one, state)) for one in pod.containers))
-        if any(held for _, held in shape):
-            listed[shape].append(pod)
+def match(pods: Iterable[Pod], state: StateFiles, active: frozenset[str] | None = None) -> Owners:
+    """Match listed pods with the UIDs of the checkpoints that could be read.
+
+    `active` are the UIDs of pods that have a cgroup, None where that is not known.
+    """
+    listed = _shapes(pods, state)
+    holding = {shape: group for shape, group in listed.items() if any(held for _, held in shape)}
     recorded = _recorded(state)
+    candidates = recorded.keys() if active is None else recorded.keys() & active
+    order = sorted(recorded, key=lambda uid: (uid in candidates, _weight(recorded[uid].items())), reverse=True)
     taken: dict[Shape, list[str]] = defaultdict(list)
-    fitting = _fitting(recorded, listed)
-    for uid in sorted(fitting, key=lambda uid: _weight(recorded[uid].items()), reverse=True):
-        _assign(uid, fitting, listed, taken, set())
-    return Owners(
-        {uid: pod for shape, group in listed.items() for uid, pod in zip(taken[shape], group, strict=False)},
-        tuple(pod for shape, group in listed.items() for pod in group[len(taken[shape]) :]),
-    )
+    fitting = _fitting(recorded, holding)
+    matched = {uid for uid in order if _assign(uid, fitting, holding, taken, set())}
+    known = {uid: pod for shape, group in holding.items() for uid, pod in zip(taken[shape], group, strict=False)}
+    unrecorded = tuple(pod for shape, group in holding.items() for pod in group[len(taken[shape]) :])
+    fitting = _with_idle(fitting, recorded, listed.keys() - holding.keys()) if len(matched) < len(order) else fitting
+    idle = [uid for uid in order if uid not in matched and _assign(uid, fitting, listed, taken, set())]
+    unlisted = candidates - matched - set(idle)
+    if active is None:
+        return Owners(known, unrecorded, frozenset(matched), frozenset(unlisted))
+    without = sum(map(len, listed.values())) - len(active - unlisted) - len(matched - active)
+    young = [uid for uid in idle if uid not in active][: max(0, without)]
+    return Owners(known, unrecorded, frozenset((*matched, *active.intersection(idle), *young)), frozenset(unlisted))
+
+
+def _shapes(pods: Iterable[Pod], state: StateFiles) -> dict[Shape, list[Pod]]:
+    found: dict[Shape, list[Pod]] = defaultdict(list)
+    for pod in sorted(pods, key=lambda pod: (pod.namespace, pod.name)):
+        found[tuple(sorted((one.name, _listed(one, state)) for one in pod.containers))].append(pod)
+    return found
 
 
 def _assign(
@@ -80,7 +104,7 @@ def _assign(
     These are Kuhn's augmenting paths. A UID once taken stays taken, and the sets of UIDs that can be taken together
     form a matroid (Edmonds and Fulkerson 1965), so that going from the heaviest to the lightest gives the heaviest set.
     """
-    for shape in fitting[uid]:
+    for shape in fitting.get(uid, ()):
         if shape in tried:
             continue
         tried.add(shape)
@@ -104,6 +128,17 @@ def _fitting(recorded: dict[str, Held], listed: Iterable[Shape]) -> dict[str, li
         for uid, held in recorded.items()
     }
     return {uid: shapes for uid, shapes in fits.items() if shapes}
+
+
+def _with_idle(
+    fitting: dict[str, list[Shape]], recorded: dict[str, Held], idle: Iterable[Shape]
+) -> dict[str, list[Shape]]:
+    """Return the same with shapes that hold nothing, which each UID could be that has nothing under their names."""
+    names = [(shape, frozenset(name for name, _ in shape)) for shape in sorted(idle)]
+    return {
+        uid: [*fitting.get(uid, ()), *(shape for shape, taken in names if taken.isdisjoint(held))]
+        for uid, held in recorded.items()
+    }
 
 
 def _fits(held: Held, shape: Shape) -> bool:
@@ -143,7 +178,8 @@ def _recorded(state: StateFiles) -> dict[str, Held]:
     for entry in state.devices.entries if state.devices else ():
         ids = (one for of_zone in entry.ids_by_zone.values() for one in of_zone)
         found[entry.uid][entry.container].update((DEVICE, entry.resource, one) for one in ids)
-    return {uid: {name: frozenset(items) for name, items in of_pod.items() if items} for uid, of_pod in found.items()}
+    held = {uid: {name: frozenset(items) for name, items in of_pod.items() if items} for uid, of_pod in found.items()}
+    return {uid: of_pod for uid, of_pod in held.items() if of_pod}
 
 
 def _cpus(cpus: CpuSet) -> Iterator[Item]:

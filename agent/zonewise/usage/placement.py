@@ -5,33 +5,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise.topology.numa_placement import NumaPlacement, encode
-from zonewise.usage.account import nobody
 from zonewise.usage.exclusive import holds_of_a_zone
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterable, Iterator
 
-    from zonewise.kubelet.model import Container, KubeletReport, Pod
+    from zonewise.kubelet.model import Container, KubeletConfig, Pod
     from zonewise.machine.model.machine import Machine
     from zonewise.topology.numa_placement import Name
 
 
-def placement(
-    machine: Machine, report: KubeletReport, *, excluded: Callable[[Pod], bool] = nobody
-) -> NumaPlacement | None:
-    """Return the placement of the containers that hold something of a zone.
+def placement(machine: Machine, config: KubeletConfig | None, pods: Iterable[Pod]) -> NumaPlacement | None:
+    """Return the placement of the containers of the pods, of those that hold something of a zone.
 
     None unless the Topology Manager's policy is single-numa-node: otherwise a container need not be in one zone. None,
     too, where one of them is in several zones or in one that the machine does not have, since the containers are told
     by their number, which must be that of the reader. The rule for the zone of a container is that of
     resource-topology-exporter's pkg/resourcemonitor: its CPUs', else its devices', else its memory's.
     """
-    if report.config is None or report.config.topology_manager_policy != "single-numa-node" or not machine.zones:
+    if config is None or config.topology_manager_policy != "single-numa-node" or not machine.zones:
         return None
     known = {zone.id for zone in machine.zones}
     found: dict[Name, int] = {}
-    for pod in report.pods:
-        if excluded(pod) or not holds_of_a_zone(pod):
+    for pod in pods:
+        if not holds_of_a_zone(pod):
             continue
         for container in pod.containers:
             zones = next((zones for zones in _zones(machine, container) if zones), frozenset[int]())

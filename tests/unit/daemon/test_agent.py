@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.kubelets import GPU, eventually, pod
@@ -24,7 +24,6 @@ from zonewise.publish.written import NOTHING, Written
 from zonewise.report.nrt import NrtOptions, machine_to_nrt
 from zonewise.usage.account import account
 from zonewise.usage.model import Usage
-from zonewise.usage.placement import placement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,7 +45,7 @@ def justified(loop: Loop) -> dict[str, Any]:
     report = loop.kubelet.report()
     usage = account(SCAN.machine, report)
     assert isinstance(usage, Usage)
-    return machine_to_nrt(SCAN.machine, NODE, usage, report.config, placement=placement(SCAN.machine, report))
+    return machine_to_nrt(SCAN.machine, NODE, usage, report.config)
 
 
 # --- what is published
@@ -85,6 +84,7 @@ HAPPENINGS = st.lists(st.tuples(st.integers(-4, 16), MOODS, REASONS), min_size=1
 
 
 @given(HAPPENINGS)
+@settings(deadline=None, max_examples=60)  # each example is up to a dozen whole rounds of the loop
 def test_no_report_without_answers(happenings: list[tuple[int, str, frozenset[Reason]]]) -> None:
     """Whatever a kubelet does: after good answers their account is published, and after others what was before."""
     loop = Loop()
@@ -215,7 +215,7 @@ def test_in_quiet_times_it_looks_once_in_an_interval() -> None:
 def test_the_interval_is_kept_in_a_storm() -> None:
     """Events of pods that never cease do not put off the look at the machine."""
     loop = Loop()
-    run(loop, [(0.01, {STATE})] * int(2.5 * INTERVAL / 0.01))
+    run(loop, [(0.5, {STATE})] * int(2.5 * INTERVAL / 0.5))
     assert loop.count("zonewise_wakeups_total", reason="timer") == 2
     assert loop.scanner.count == 1 + 2
 
@@ -250,6 +250,21 @@ def test_it_asks_again_by_itself() -> None:
     run(loop, [(5.0, {STATE})])
     assert loop.count("zonewise_wakeups_total", reason="retry") >= 4
     assert loop.scanner.count == 1
+
+
+def test_a_defect_costs_one_look(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged with its traceback, looks go on at growing pauses, and the heart does not beat meanwhile."""
+    loop = Loop()
+    loop.look(START)
+    before = loop.seen.published
+    with monkeypatch.context() as broken:
+        broken.setattr("zonewise.daemon.agent.account", None)
+        run(loop, [(20.0, {STATE})])
+    assert caplog.text.count("TypeError: 'NoneType' object is not callable") >= 5
+    assert loop.seen.published == before
+    assert loop.status.silence() == pytest.approx(20)
+    run(loop, [])
+    assert loop.status.silence() == 0
 
 
 def test_heartbeat_and_readiness() -> None:

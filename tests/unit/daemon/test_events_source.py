@@ -107,7 +107,7 @@ def test_an_endless_burst_is_cut_by_the_patience(tmp_path: Path) -> None:
         while not stop.is_set():
             replace(tmp_path / "cpu_manager_state")
 
-    with EventSourceOf(tmp_path, quiet=0.05, patience=0.2) as events:
+    with EventSourceOf(tmp_path, quiet=LONG, patience=0.2) as events:
         thread = threading.Thread(target=write)
         thread.start()
         try:

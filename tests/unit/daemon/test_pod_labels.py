@@ -74,6 +74,33 @@ def test_unknown_pods_are_counted(error: Exception) -> None:
     assert labels.of("a", "b") == {"c": "d"}
 
 
+def test_what_was_told_outlives_an_outage() -> None:
+    """A pod that was excluded stays so while the API server is away: not to know its labels is not that it has none."""
+    pods, clock = Pods(), Clock()
+    pods.labels = {("a", "b"): {"c": "d"}}
+    labels = PodLabels(pods, clock=clock)
+    labels.of("a", "b")
+    clock.advance(KEPT)
+    pods.labels = {("a", "b"): TransportError("refused")}
+    assert labels.of("a", "b") == {"c": "d"}
+    clock.advance(PATIENCE)
+    pods.labels = {("a", "b"): NotFound(404, "NotFound", "no pod")}
+    assert labels.of("a", "b") == {}
+
+
+def test_a_server_that_is_away_is_asked_once_for_all_pods() -> None:
+    """Each question may last until its timeout, and the loop waits for it."""
+    pods, clock = Pods(), Clock()
+    names = [str(number) for number in range(50)]
+    pods.labels = {("a", name): TransportError("timed out") for name in names}
+    labels = PodLabels(pods, clock=clock)
+    assert [labels.of("a", name) for name in names] == [{}] * 50
+    assert pods.asked == 1
+    clock.advance(PATIENCE)
+    pods.labels = {("a", name): {"c": name} for name in names}
+    assert [labels.of("a", name) for name in names] == [{"c": name} for name in names]
+
+
 def test_bounded() -> None:
     """However many pods pass by, no more than a node can hold are remembered."""
     pods = Pods()

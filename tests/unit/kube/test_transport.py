@@ -325,8 +325,9 @@ def test_socket_options() -> None:
     with ScriptedServer([NODE], [watch_on()]) as server:
         client = quick(Config.plain(server.url))
         client.get(NODES, "n1")
-        connection = client._transport._pool._get_conn()  # pyright: ignore[reportPrivateUsage]
-        sock: socket.socket = getattr(connection, "sock")  # noqa: B009 -- its type does not say that it has one
+        connection = client._transport._connections._take()  # pyright: ignore[reportPrivateUsage]
+        sock = connection.sock
+        assert sock is not None
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 30

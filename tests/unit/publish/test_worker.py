@@ -92,6 +92,20 @@ def test_failures_are_retried(sink: Sink, start: Callable[[], Worker[int]], erro
     assert (sink.done, sink.told) == ([7], [error, error])
 
 
+def test_an_outage_is_said_once(sink: Sink, start: Callable[[], Worker[int]], caplog: pytest.LogCaptureFixture) -> None:
+    """A failure is said when it comes and when its reason changes, and that it is over."""
+    sink.errors = [TransportError(reason) for reason in ("refused", "refused", "refused", "reset", "reset")]
+    with caplog.at_level("INFO", "zonewise"):
+        worker = start()
+        worker.offer(7)
+        assert worker.wait_idle(SOON)
+    assert [(record.levelname, record.getMessage().rpartition(": ")[2]) for record in caplog.records] == [
+        ("WARNING", "refused"),
+        ("WARNING", "reset"),
+        ("INFO", "the number is published again, after 5 failures"),
+    ]
+
+
 def test_a_newer_value_replaces_one_that_failed(sink: Sink, start: Callable[[], Worker[int]]) -> None:
     """After a failure the newest value is tried, not the one that failed."""
     sink.errors = [TransportError("refused")]

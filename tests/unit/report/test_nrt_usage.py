@@ -30,7 +30,6 @@ from zonewise.topology import names
 from zonewise.topology.cpuset import CpuSet
 from zonewise.usage.account import NotReady, account
 from zonewise.usage.model import Usage
-from zonewise.usage.placement import placement
 
 if TYPE_CHECKING:
     from random import Random
@@ -234,9 +233,9 @@ def test_a_pod_changes_little() -> None:
         assert patch_bytes(before, after) <= 1200
     objects: list[Object] = []
     for pods in (others, (*others, narrow)):
-        report = KubeletReport(pods, allocatable_of(TWO, DEVICES), single)
-        usage = usage_of(TWO, *pods)
-        objects.append(machine_to_nrt(TWO, "n", usage, single, placement=placement(TWO, report)))
+        usage = account(TWO, KubeletReport(pods, allocatable_of(TWO, DEVICES), single))
+        assert isinstance(usage, Usage)
+        objects.append(machine_to_nrt(TWO, "n", usage, single))
     assert patch_bytes(objects[0], objects[1]) <= 1200
 
 
@@ -282,10 +281,11 @@ def test_placement() -> None:
     """Where containers are is told by the node, and by each zone but the one with most of them."""
     single = CONFIG._replace(topology_manager_policy="single-numa-node")
     pods = tuple(Pod("ns", f"q{number}", (Container("c", CpuSet((6 + number,))),)) for number in range(5))
-    report = KubeletReport(pods, allocatable_of(TWO), single)
-    placed = placement(TWO, report)
+    usage = account(TWO, KubeletReport(pods, allocatable_of(TWO), single))
+    assert isinstance(usage, Usage)
+    placed = usage.placement
     assert placed is not None
-    made = machine_to_nrt(TWO, "n", usage_of(TWO, *pods), single, placement=placed)
+    made = machine_to_nrt(TWO, "n", usage, single)
     assert attributes_of(made)[names.PLACEMENT_METADATA] == placed.metadata == "npv0v001::ve=leb89::cc=5::nn=2::bn=1"
     zones = zones_of(made)
     assert attributes_of(zones["node-0"])[names.PLACEMENT_VECTOR] == placed.vectors[0]

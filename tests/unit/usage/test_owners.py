@@ -42,7 +42,7 @@ def test_a_pod_is_known_by_what_its_containers_hold() -> None:
     """Of two UIDs the one with the same blocks under the same names is the pod; the other is gone."""
     listed = pod("a", c=block(1), d=block(2))
     state = memory(one={"c": block(2), "d": block(1)}, two={"c": block(1), "d": block(2)})
-    assert match([listed], state) == Owners({"two": listed}, ())
+    assert match([listed], state) == Owners({"two": listed}, (), frozenset({"two"}), frozenset({"one"}))
 
 
 def test_what_a_uid_has_beyond_is_of_init_containers() -> None:
@@ -54,7 +54,9 @@ def test_what_a_uid_has_beyond_is_of_init_containers() -> None:
 def test_a_listed_container_that_holds_nothing_is_none_that_holds_something() -> None:
     """A UID with memory under a name that List has without any is another pod's."""
     listed = pod("a", c=block(1), d=())
-    assert match([listed], memory(one={"c": block(1), "d": block(1)})) == Owners({}, (listed,))
+    assert match([listed], memory(one={"c": block(1), "d": block(1)})) == Owners(
+        {}, (listed,), frozenset(), frozenset({"one"})
+    )
 
 
 def test_order_of_zones_and_blocks_of_no_size_make_no_difference() -> None:
@@ -86,7 +88,7 @@ def test_cpus_and_devices_tell_pods_apart() -> None:
     cpus = CpuState("static", EMPTY, {"u": {"c": CpuSet((2,))}, "v": {"c": CpuSet((1,))}})
     devices = DeviceCheckpoint((DeviceEntry("u", "c", "r", {0: ("y",)}), DeviceEntry("v", "c", "r", {-1: ("x",)})), {})
     state = StateFiles(cpus, MemoryState("Static", {}, equal), devices)
-    assert match([first, second], state) == Owners({"u": second, "v": first}, ())
+    assert match([first, second], state) == Owners({"u": second, "v": first}, (), frozenset({"u", "v"}))
 
 
 def test_what_no_file_tells_is_not_compared() -> None:
@@ -97,7 +99,7 @@ def test_what_no_file_tells_is_not_compared() -> None:
 
 def test_pods_that_hold_nothing_are_nobody() -> None:
     """They are not in the checkpoints, and not missed there."""
-    assert match([pod("a", c=()), Pod("ns", "b")], memory(one={"init": block(1)})) == Owners({}, ())
+    assert match([pod("a", c=()), Pod("ns", "b")], memory(one={"init": block(1)})) == Owners({}, (), frozenset())
 
 
 def test_hundreds_of_alike() -> None:
@@ -107,6 +109,76 @@ def test_hundreds_of_alike() -> None:
     owners = match(replicas, state)
     assert len(owners.pods) == 200
     assert owners.unrecorded == ()
+
+
+# --- where it is known which pods have a cgroup
+
+ONLY_INIT = {"init": block(2)}
+
+
+def test_what_is_left_by_init_containers_alone_is_kept_while_there_is_a_cgroup() -> None:
+    """A UID that could be a pod that holds nothing is alive with a cgroup, and gone without; so is it where unknown."""
+    listed, other = pod("a", c=()), pod("b", c=block(1))
+    state = memory(one=ONLY_INIT, two=ONLY_INIT, three={"c": block(1)})
+    owners = match([listed, other], state, frozenset({"one", "three"}))
+    assert owners == Owners({"three": other}, (), frozenset({"one", "three"}))
+    assert match([listed, other], state).alive == {"three"}
+
+
+def test_a_uid_with_a_cgroup_goes_first() -> None:
+    """Of alike it is the one with a cgroup that is alive, though another holds more."""
+    listed, state = pod("a", c=block(1)), memory(one={"c": block(1)}, two={"c": block(1), "init": block(3)})
+    owners = match([listed], state, frozenset({"one"}))
+    assert (owners.pods, owners.alive, owners.unlisted) == ({"one": listed}, {"one"}, set())
+
+
+def test_a_uid_with_a_cgroup_that_no_listed_pod_could_be() -> None:
+    """Its containers are dead, or List lacks it: it is named, and what it had counts as given back."""
+    state = memory(one={"c": block(1)}, two={"c": block(2)})
+    owners = match([pod("a", c=block(1)), pod("b", c=())], state, frozenset({"one", "two", "idle"}))
+    assert (owners.alive, owners.unlisted) == ({"one"}, {"two"})
+
+
+def test_of_alike_more_have_a_cgroup_than_are_listed() -> None:
+    """As many as there are places for are taken for listed."""
+    owners = match([pod("a", c=block(1))], memory(one={"c": block(1)}, two={"c": block(1)}), frozenset({"one", "two"}))
+    assert len(owners.alive) == len(owners.unlisted) == 1
+
+
+def test_a_pod_that_has_no_cgroup_yet() -> None:
+    """While more pods are listed than have a cgroup, a UID without one may be of a pod just admitted, and is kept."""
+    state = memory(one=ONLY_INIT, two={"init": block(1)})
+    listed = [pod("a", c=()), pod("b", c=())]
+    assert match(listed, state, frozenset({"x", "y"})).alive == set()
+    assert match(listed, state, frozenset({"x"})).alive == {"one"}
+    assert match(listed, state, frozenset()).alive == {"one", "two"}
+    assert match(
+        [*listed, pod("c", d=block(1))], memory(one=ONLY_INIT, new={"d": block(1)}), frozenset({"x", "y"})
+    ).alive == {"new"}
+
+
+@given(books())
+def test_with_cgroups_all_that_is_held_is_known(made: Books) -> None:
+    """Whoever is alive keeps all that it has, whoever is gone nothing, however its containers are named."""
+    report = made.report()
+    active = frozenset(one.uid for one in made.records if one.alive)
+    owners = match(report.pods, report.state, active)
+    holding = {one.uid for one in made.records if any(any(held[1:]) for held in one.containers)}
+    assert owners.alive == active & holding
+    assert owners.unlisted == frozenset()
+    assert owners.unrecorded == ()
+
+
+@given(books(), st.sets(st.integers(0, 6)))
+def test_every_uid_that_list_lacks_is_named(made: Books, lacking: set[int]) -> None:
+    """With a cgroup, and as many as could not be another listed pod; never one of a pod that is listed in vain."""
+    report = made.report()
+    active = frozenset(one.uid for one in made.records if one.alive)
+    pods = tuple(one for number, one in enumerate(report.pods) if number not in lacking)
+    owners = match(pods, report.state, active)
+    holding = {one.uid for one in made.records if one.alive and any(any(held[1:]) for held in one.containers)}
+    assert owners.unlisted == holding - owners.alive
+    assert len(holding) - len(owners.unlisted) <= len(pods)
 
 
 @given(books())

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from support.kubelet_books import CONFIG, GIB, allocatable_of, node_of
 from zonewise.kubelet.model import Container, Devices, KubeletConfig, KubeletReport, MemoryBlock, Pod
 from zonewise.topology.cpuset import CpuSet
 from zonewise.topology.numa_placement import decode
-from zonewise.usage.placement import placement
+from zonewise.usage.account import account
+from zonewise.usage.model import Usage
 
 SPARSE = node_of((0, 8))
 SINGLE = CONFIG._replace(topology_manager_policy="single-numa-node")
@@ -17,13 +20,18 @@ SHARED = Container("shared")
 PODS = (Pod("ns", "p", (CPUS, DEVICE, SHARED)), Pod("ns", "q", (MEMORY,)), Pod("ns", "r", (SHARED,)))
 
 
-def report(config: KubeletConfig | None = SINGLE, pods: tuple[Pod, ...] = PODS) -> KubeletReport:
-    return KubeletReport(pods, allocatable_of(SPARSE), config)
+def placed(config: KubeletConfig | None = SINGLE, pods: tuple[Pod, ...] = PODS, without: str = "") -> Any:
+    """Return what an account has of the pods but one."""
+    usage = account(
+        SPARSE, KubeletReport(pods, allocatable_of(SPARSE), config), excluded=lambda pod: pod.name == without
+    )
+    assert isinstance(usage, Usage)
+    return usage.placement
 
 
 def test_each_container_that_holds_something() -> None:
     """Those with CPUs, a device or memory of a zone are in it, under its real id; the others are not told of."""
-    made = placement(SPARSE, report())
+    made = placed()
     assert made is not None
     assert made.metadata == "npv0v001::ve=leb89::cc=3::nn=9::bn=0"
     expected = {("ns", "p", "cpus"): 8, ("ns", "p", "device"): 0, ("ns", "q", "memory"): 0}
@@ -32,13 +40,13 @@ def test_each_container_that_holds_something() -> None:
 
 def test_only_where_containers_are_in_one_zone() -> None:
     """Other policies let a container be in several zones."""
-    assert placement(SPARSE, report(CONFIG)) is None
-    assert placement(SPARSE, report(None)) is None
+    assert placed(CONFIG) is None
+    assert placed(None) is None
 
 
 def test_excluded_pods_have_no_place() -> None:
     """They are in it as little as in the fingerprints."""
-    made = placement(SPARSE, report(), excluded=lambda pod: pod.name == "p")
+    made = placed(without="p")
     assert made is not None
     assert made.metadata == "npv0v001::ve=leb89::cc=1::nn=9::bn=0"
 
@@ -47,4 +55,4 @@ def test_a_container_that_is_nowhere() -> None:
     """One in several zones, or in a zone that there is not, makes the numbers of all others useless."""
     for zones in ((0, 8), (5,)):
         wide = Pod("ns", "w", (Container("c", memory=(MemoryBlock("memory", GIB, zones),)),))
-        assert placement(SPARSE, report(pods=(*PODS, wide))) is None
+        assert placed(pods=(*PODS, wide)) is None
