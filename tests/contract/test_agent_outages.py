@@ -112,7 +112,7 @@ def test_a_kubelet_whose_configuration_cannot_be_fetched(site: Site) -> None:
     agent = published(site, *flags)
     agent.until(lambda: agent.metric('zonewise_wakeups_total{reason="timer"}') >= 3)
     assert len(messages(agent, f"the kubelet's configuration is read from {own}: ")) == 1
-    assert agent.metric('zonewise_problems{source="kubelet"}') == 0
+    assert agent.metric('zonewise_problems{source="report"}') == 0
     assert agent.end() == 0
 
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 from support.e2e.kubelet import why_not
 from support.e2e.node import running_node
 from support.e2e.plugin import Device
-from support.e2e.pods import GPU, container, pod
+from support.e2e.pods import GPU, container, init, pod
 from support.e2e.published import assert_true, observing
 from support.e2e.settings import Settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.e2e.node import Node
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
@@ -21,15 +29,9 @@ KINDS = (
     Device("no-topology"),
     Device("minus-one", (-1,)),
 )
-NO_ZONE = Device("empty-topology", ())
 
 
-EMPTY = pytest.mark.xfail(
-    reason="GetAllocatableResources leaves out devices with a topology of no zone; RegisteredDevices has them"
-)
-
-
-@pytest.mark.parametrize("kind", [*KINDS, pytest.param(NO_ZONE, marks=EMPTY)], ids=lambda kind: kind.id)
+@pytest.mark.parametrize("kind", [*KINDS, Device("empty-topology", ())], ids=lambda kind: kind.id)
 def test_devices(kind: Device) -> None:
     """A device counts in each zone that it is close to; one without any counts apart."""
     with running_node(Settings()) as node, observing(node) as observer:
@@ -76,3 +78,31 @@ def test_device_plugin_that_comes_late() -> None:
         assert all(GPU not in zone.amounts for zone in observer.usage().zones)
         node.plug(GPU, [Device("a", (1,))])
         assert_true(node, observer.usage())
+
+
+def test_device_of_an_init_container_alone() -> None:
+    """It is held while its pod has a cgroup, and free once that is gone, before the kubelet's file says so."""
+    validator = pod("v", container(), inits=(init("i", cpu="1", memory="1Gi", gpu="1"),))
+    with running_node(Settings()) as node, observing(node) as observer:
+        node.plug(GPU, [Device("a", (0,)), Device("b", (1,))])
+        make_cgroups(node)
+        before = observer.usage()
+        node.run(validator)
+        made = make_cgroups(node)
+        assert_true(node, observer.usage())
+        assert observer.usage() != before
+        node.end("v")
+        made["v-node-1"].rmdir()
+        assert observer.usage() == before
+
+
+def make_cgroups(node: Node) -> dict[str, Path]:
+    """Make a cgroup of every pod, which this kubelet is told not to, and return them by the pods' names."""
+    mount = node.root / "sys" / "fs" / "cgroup"
+    (mount / "kubepods").mkdir(parents=True, exist_ok=True)
+    (mount / "cgroup.controllers").touch()
+    pods: list[dict[str, Any]] = json.loads(node.kubelet.get("/pods"))["items"] or []
+    made = {one["metadata"]["name"]: mount / "kubepods" / f"pod{one['metadata']['uid']}" for one in pods}
+    for directory in made.values():
+        directory.mkdir(exist_ok=True)
+    return made

@@ -171,9 +171,10 @@ class Loop:
             cast("ConfigSource", self.config),
             Registered("/nowhere", "/nowhere"),
             PodCgroups("/nowhere"),
+            (OWN.namespace, OWN.name),
         )
         self._kubelet = Kubelet(sources, self.meters, self.clock)
-        self._wishes = Wishes(NODE, options, excluded, INTERVAL, (OWN.namespace, OWN.name))
+        self._wishes = Wishes(NODE, options, excluded, INTERVAL)
         self.agent = self.agent_for(self.seen)
 
     def agent_for(self, *sinks: Sink) -> Agent:

@@ -11,7 +11,8 @@ from zonewise.daemon.events import Reason
 from zonewise.daemon.status import Snapshot
 from zonewise.kube.backoff import Backoff
 from zonewise.kubelet.errors import KubeletError
-from zonewise.report.labels import machine_to_labels
+from zonewise.report.labels import Labels, labels_of
+from zonewise.report.node_feature import Features, node_features
 from zonewise.report.nrt import NrtOptions, machine_to_nrt
 from zonewise.usage.account import NotReady, account
 
@@ -69,8 +70,6 @@ class Wishes(NamedTuple):
     excluded: Callable[[Pod], bool]
     interval: float
     """Seconds after which to look again though nothing is heard."""
-    own_pod: tuple[str, str] | None = None
-    """Namespace and name of the pod that we are; None: of none, or we do not know."""
 
 
 class Agent:
@@ -97,7 +96,8 @@ class Agent:
         self._clock = clock
         self._draw = draw
         self._scan: Scan | None = None
-        self._labels: dict[str, str] = {}
+        self._features = Features({}, {}, {})
+        self._labels = Labels({})
         self._failures = 0
         self._said: tuple[str, ...] = ()
 
@@ -150,7 +150,8 @@ class Agent:
             before = self._scan
             self._scan = self._scanner.scan()
             if before is None or before.machine is not self._scan.machine:
-                self._labels = machine_to_labels(self._scan.machine)
+                self._features = node_features(self._scan.machine)
+                self._labels = labels_of(self._scan.machine, self._features)
         return self._scan
 
     def _asked(self, reasons: frozenset[Reason]) -> tuple[Answer | None, tuple[str, ...]]:
@@ -165,10 +166,6 @@ class Agent:
     def _accounted(self, machine: Machine, answer: Answer | None) -> Usage | NotReady | None:
         if answer is None:
             return None
-        own = self._wishes.own_pod
-        if own is not None and own not in {(pod.namespace, pod.name) for pod in answer.report.pods}:
-            # after its start it answers before the API server has told it of its pods, and all would seem to be free
-            return NotReady(f"the kubelet is not ready: it does not know yet that our own pod {'/'.join(own)} runs")
         return account(machine, answer.report, excluded=self._wishes.excluded)
 
     def _composed(self, scan: Scan, answer: Answer | None, usage: Usage | None, trouble: tuple[str, ...]) -> Snapshot:
@@ -178,7 +175,9 @@ class Agent:
             name, options = self._wishes.node_name, self._wishes.options
             nrt = machine_to_nrt(scan.machine, name, usage, config, options=options)
             trouble = (*trouble, *usage.problems)
-        return Snapshot(self._wishes.node_name, scan.machine, scan.runs, usage, config, trouble, nrt, self._labels)
+        trouble = (*trouble, *self._labels.problems)
+        labels, features = self._labels.values, self._features
+        return Snapshot(self._wishes.node_name, scan.machine, scan.runs, usage, config, trouble, nrt, labels, features)
 
     def _pause(self, ready: bool) -> float | None:
         if ready:

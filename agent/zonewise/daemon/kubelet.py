@@ -6,10 +6,9 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.daemon.events import Reason
+from zonewise.daemon.settling import Newcomers, Start
 from zonewise.kubelet.errors import KubeletError, Unsettled
 from zonewise.kubelet.model import Allocatable, KubeletReport
-from zonewise.usage.listing import is_listed, why_incomplete
-from zonewise.usage.policies import why_not_ready
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,10 +31,6 @@ asking for it too would double the calls at each pod start, and the kubelet take
 
 TRIES = 5
 """How often the files may change while List answers, which takes milliseconds."""
-
-SETTLING = 10.0
-"""Seconds after a kubelet's start, from when its managers run, after which List is believed whatever it lacks. It takes
-a second or two; in ten the kubelet takes pods that are gone out of cpu_manager_state (cpuManagerReconcilePeriod)."""
 
 
 class Answer(NamedTuple):
@@ -63,7 +58,8 @@ class Kubelet:
     def __init__(self, sources: Sources, meters: Meters, clock: Callable[[], float] = time.monotonic) -> None:
         self._from = sources
         self._meters = meters
-        self._start = _Start(clock, sources.own)
+        self._start = Start(clock, sources.own)
+        self._newcomers = Newcomers(clock)
         self._allocatable: Allocatable | None = None
         self._registered: Mapping[str, tuple[str, ...]] = {}
 
@@ -75,7 +71,8 @@ class Kubelet:
             self._allocatable = None
         state, pods, allocatable = self._moment()
         reading = self._from.config.read(refresh=not reasons <= PODS_ONLY)
-        report = KubeletReport(pods, allocatable, reading.config, state.files, self._from.cgroups.uids())
+        active = self._newcomers.beside(self._from.cgroups.uids(), state.files.uids())
+        report = KubeletReport(pods, allocatable, reading.config, state.files, active)
         self._start.judge(report)
         problems = [*self._from.client.problems, *state.problems]
         if reading.problem is not None:
@@ -125,36 +122,3 @@ class Kubelet:
         self._allocatable = None
         self._from.cgroups.forget()
         self._start.notice()
-
-
-class _Start:
-    """Whether the kubelet has just started, so that its List is not to be believed as long as pods are missing."""
-
-    def __init__(self, clock: Callable[[], float], own: Name | None) -> None:
-        self._clock = clock
-        self._own = own
-        self._own_listed = True
-        self._settled = True
-        self._end: float | None = None
-        """When it is believed in any case; None before its managers run."""
-
-    def notice(self) -> None:
-        """Take notice of a start, or of what may have been one."""
-        self._settled, self._end = False, None
-
-    def judge(self, report: KubeletReport) -> None:
-        """Raise Unsettled where a report is not to be believed. One of managers that do not run yet tells itself."""
-        if why_not_ready(report) is not None:
-            self.notice()
-            return
-        listed = self._own is None or is_listed(self._own, report.pods)
-        if self._own_listed and not listed:
-            self.notice()
-        self._own_listed = listed
-        if self._settled:
-            return
-        self._end = self._clock() + SETTLING if self._end is None else self._end
-        reason = why_incomplete(report, self._own)
-        if reason is not None and self._clock() < self._end:
-            raise Unsettled(reason)
-        self._settled = True

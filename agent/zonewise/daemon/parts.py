@@ -134,8 +134,7 @@ def make_agent(
         raise SettingsError(str(error)) from error
     labels = PodLabels(client) if client is not None and settings.exclude.needs_labels() else None
     options = NrtOptions(settings.exclude.resource_patterns(settings.node_name), settings.fingerprint)
-    own_pod = (settings.namespace, settings.pod_name) if settings.namespace and settings.pod_name else None
-    wishes = Wishes(settings.node_name, options, excluder(settings.exclude, labels), settings.interval, own_pod)
+    wishes = Wishes(settings.node_name, options, excluder(settings.exclude, labels), settings.interval)
     return Agent(scanner, kubelet, publishing.sinks, wishes, status, meters)
 
 

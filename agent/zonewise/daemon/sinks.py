@@ -15,7 +15,6 @@ from zonewise.publish.node_feature import Place
 from zonewise.publish.nrt import NrtPublisher
 from zonewise.publish.worker import Worker
 from zonewise.publish.written import NOTHING, Written
-from zonewise.report.node_feature import node_features
 from zonewise.report.yaml import render_yaml
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ def labels_sink(client: Client, settings: Settings, status: Status, meters: Mete
     told: set[str] = set()
 
     def publish(snapshot: Snapshot) -> Written:
-        published = publisher.publish(snapshot.labels or {}, node_features(snapshot.machine))
+        published = publisher.publish(snapshot.labels or {}, snapshot.features)
         for problem in published.problems:
             if problem not in told:
                 log.warning("%s", problem)

@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zonewise.machine.model.machine import Machine
+from zonewise.report.node_feature import Features
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -25,10 +26,12 @@ class Snapshot(NamedTuple):
     """None: the kubelet has not told yet."""
     config: KubeletConfig | None = None
     problems: tuple[str, ...] = ()
-    """What is wrong at present with what the kubelet says, each a sentence."""
+    """What is wrong at present with what the kubelet says, and with labels, each a sentence."""
     nrt: dict[str, Any] | None = None
     """The NodeResourceTopology; None as long as there is none to publish."""
     labels: dict[str, str] | None = None
+    features: Features = Features({}, {}, {})
+    """What rules of Node Feature Discovery may match, beside the labels."""
 
 
 class Status:

@@ -160,6 +160,11 @@ class StateFiles(NamedTuple):
     devices: DeviceCheckpoint | None = None
     claims: tuple[DraClaim, ...] | None = None
 
+    def uids(self) -> set[str]:
+        """Return the UIDs of all pods that have CPUs, memory or devices."""
+        entries = [*(self.cpu.entries if self.cpu else ()), *(self.memory.entries if self.memory else ())]
+        return {*entries, *(entry.uid for entry in (self.devices.entries if self.devices else ()))}
+
 
 # --- its configuration
 
@@ -205,4 +210,4 @@ class KubeletReport(NamedTuple):
     """None: could not be read from anywhere."""
     state: StateFiles = StateFiles()
     active: frozenset[str] | None = None
-    """UIDs of the pods that have a cgroup; None: not known."""
+    """UIDs of the pods that have a cgroup, or may not have one yet; None: not known."""

@@ -10,18 +10,16 @@ memory of the same zones can be mistaken for one another, and it does not matter
 entries are given back. Where init containers make them unequal, those that hold most are taken for alive: we may then
 promise less than there is until the next admission, never more.
 
-The files are not read at the very moment of List. A pod that only List has yet is returned as unrecorded, to be charged
-for. One of which List tells more than the files do matches no UID, so that it is charged for and its UID is given back,
-which comes to the same.
+A pod that is just being admitted is in one file and not yet in the other. One that only List has is returned as
+unrecorded, to be charged for. One of which List tells more than the files do matches no UID, so that it is charged for
+and its UID is given back, which comes to the same.
 
 Some UIDs have entries of init containers only, and could be any listed pod that holds nothing. Where it is known which
-pods have a cgroup, those that have one are alive. So are as many more, those that hold most first, as pods are listed
-beyond those with a cgroup, as a pod that was just admitted has none yet (one that ends in that very moment can hide it:
-its cgroup is there and it is no longer listed). Where it is not known, all are taken for gone.
-Nearly always they are (jobs that validate the GPUs of a node are such), and a device kept for one would be kept until
-the next admission, which may never come for want of that very device.
+pods are active, those that are keep what they have. Where it is not, all are taken for gone. Nearly always they are
+(jobs that validate the GPUs of a node are such), and a device kept for one would be kept until the next admission,
+which may never come for want of that very device.
 
-A UID with a cgroup that no listed pod could be is gone all the same: its containers are dead, and its volumes are being
+An active UID that no listed pod could be is gone all the same: its containers are dead, and its volumes are being
 unmounted, while the kubelet gives what it had to others. Only while a kubelet starts is it a pod that List lacks.
 """
 
@@ -57,32 +55,30 @@ class Owners(NamedTuple):
     alive: frozenset[str]
     """The UIDs that keep what they hold."""
     unlisted: frozenset[str] = frozenset()
-    """UIDs that hold something, and that no listed pod could be; where it is known, those with a cgroup."""
+    """UIDs that hold something, and that match no listed pod; where it is known, active ones that could be none."""
 
 
 def match(pods: Iterable[Pod], state: StateFiles, active: frozenset[str] | None = None) -> Owners:
     """Match listed pods with the UIDs of the checkpoints that could be read.
 
-    `active` are the UIDs of pods that have a cgroup, None where that is not known.
+    `active` are the UIDs of KubeletReport, None where they are not known.
     """
     listed = _shapes(pods, state)
     holding = {shape: group for shape, group in listed.items() if any(held for _, held in shape)}
     recorded = _recorded(state)
-    candidates = recorded.keys() if active is None else recorded.keys() & active
-    order = sorted(recorded, key=lambda uid: (uid in candidates, _weight(recorded[uid].items())), reverse=True)
+    first = active or frozenset[str]()
+    order = sorted(recorded, key=lambda uid: (uid in first, _weight(recorded[uid].items())), reverse=True)
     taken: dict[Shape, list[str]] = defaultdict(list)
     fitting = _fitting(recorded, holding)
     matched = {uid for uid in order if _assign(uid, fitting, holding, taken, set())}
     known = {uid: pod for shape, group in holding.items() for uid, pod in zip(taken[shape], group, strict=False)}
     unrecorded = tuple(pod for shape, group in holding.items() for pod in group[len(taken[shape]) :])
-    fitting = _with_idle(fitting, recorded, listed.keys() - holding.keys()) if len(matched) < len(order) else fitting
-    idle = [uid for uid in order if uid not in matched and _assign(uid, fitting, listed, taken, set())]
-    unlisted = candidates - matched - set(idle)
     if active is None:
-        return Owners(known, unrecorded, frozenset(matched), frozenset(unlisted))
-    without = sum(map(len, listed.values())) - len(active - unlisted) - len(matched - active)
-    young = [uid for uid in idle if uid not in active][: max(0, without)]
-    return Owners(known, unrecorded, frozenset((*matched, *active.intersection(idle), *young)), frozenset(unlisted))
+        return Owners(known, unrecorded, frozenset(matched), frozenset(recorded.keys() - matched))
+    others = [uid for uid in order if uid in active and uid not in matched]
+    fitting = _with_idle(fitting, recorded, listed.keys() - holding.keys()) if others else fitting
+    idle = {uid for uid in others if _assign(uid, fitting, listed, taken, set())}
+    return Owners(known, unrecorded, frozenset(matched | idle), frozenset(others) - idle)
 
 
 def _shapes(pods: Iterable[Pod], state: StateFiles) -> dict[Shape, list[Pod]]:

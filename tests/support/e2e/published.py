@@ -1,17 +1,23 @@
-"""What the agent's own pieces make of a running node: all the way to the object, but for the daemon."""
+"""What the agent's own pieces make of a running node: all the way to the object, but for the loop."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from support.e2e.kubelet import NODE
 from support.e2e.truth import Stock, Truth, truth, unzoned
+from zonewise.daemon.events import Reason
+from zonewise.daemon.kubelet import Kubelet, Sources
+from zonewise.daemon.metrics.meters import Meters
+from zonewise.kubelet.cgroups import PodCgroups
 from zonewise.kubelet.config import parse_config
-from zonewise.kubelet.model import KubeletReport
+from zonewise.kubelet.config_source import ConfigReading
+from zonewise.kubelet.errors import Unsettled
 from zonewise.kubelet.podresources.client import PodResourcesClient
-from zonewise.kubelet.state import read_state
+from zonewise.kubelet.registered import Registered
+from zonewise.kubelet.state import StateReader, device_checkpoint
 from zonewise.machine.archive import open_root
 from zonewise.machine.discover import discover
 from zonewise.report.nrt import machine_to_nrt
@@ -22,7 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from support.e2e.node import Node
-    from zonewise.kubelet.model import KubeletConfig
+    from zonewise.kubelet.config_source import ConfigSource
+    from zonewise.kubelet.model import KubeletConfig, KubeletReport
     from zonewise.machine.model.machine import Machine
 
 
@@ -32,17 +39,21 @@ class Observer(NamedTuple):
     node: Node
     machine: Machine
     client: PodResourcesClient
+    kubelet: Kubelet
     config: KubeletConfig
 
     def report(self) -> KubeletReport:
         """Ask the kubelet and read its files."""
-        state = read_state(str(self.node.kubelet.directory))
-        assert state.problems == ()
-        return KubeletReport(self.client.list(), self.client.allocatable(), self.config, state.files)
+        answer = self.kubelet.ask(frozenset({Reason.TIMER}))
+        assert answer.problems == ()
+        return answer.report
 
     def account(self) -> Usage | NotReady:
         """Account for all that the kubelet says now."""
-        return account(self.machine, self.report())
+        try:
+            return account(self.machine, self.report())
+        except Unsettled as error:
+            return NotReady(str(error))
 
     def usage(self) -> Usage:
         """Account for a kubelet that is ready and makes sense."""
@@ -55,9 +66,29 @@ class Observer(NamedTuple):
 @contextlib.contextmanager
 def observing(node: Node) -> Generator[Observer]:
     """Observe a node whose kubelet runs."""
-    client = PodResourcesClient(str(node.kubelet.podresources))
-    with contextlib.closing(client):
-        yield Observer(node, discover(open_root(str(node.root))), client, configuration_of(node))
+    directory, socket = str(node.kubelet.directory), str(node.kubelet.podresources)
+    client, config = PodResourcesClient(socket), configuration_of(node)
+    sources = Sources(
+        client,
+        StateReader(directory),
+        cast("ConfigSource", _Configuration(config)),
+        Registered(device_checkpoint(directory), socket),
+        PodCgroups(str(node.root)),
+    )
+    kubelet = Kubelet(sources, Meters())
+    with contextlib.closing(kubelet):
+        yield Observer(node, discover(open_root(str(node.root))), client, kubelet, config)
+
+
+class _Configuration:
+    """One that never changes."""
+
+    def __init__(self, config: KubeletConfig) -> None:
+        self._config = config
+
+    def read(self, *, refresh: bool) -> ConfigReading:
+        del refresh
+        return ConfigReading(self._config, None, "/configz")
 
 
 def configuration_of(node: Node) -> KubeletConfig:

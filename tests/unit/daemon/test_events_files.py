@@ -349,3 +349,18 @@ def test_what_is_no_file_is_refused_as_notification_file(tmp_path: Path) -> None
     for name in (".", "fifo"):
         with pytest.raises(OSError, match=r"Is a directory|is no regular file|No such device"):
             ensure_notify_file(str(tmp_path / name))
+
+
+def test_cgroups_of_pods(tmp_path: Path, watching: Callable[..., Watching]) -> None:
+    """A pod's cgroup that comes or goes is heard of, in whatever class of service."""
+    mount = tmp_path / "sys" / "fs" / "cgroup"
+    burstable = mount / "kubepods.slice" / "kubepods-burstable.slice"
+    burstable.mkdir(parents=True)
+    (mount / "cgroup.controllers").touch()
+    one = watching(*rules(Settings(root=str(tmp_path), kubelet_dir=str(tmp_path / "k"))))
+    assert one.told() == set()
+    for place in (mount / "kubepods.slice" / "kubepods-pod1.slice", burstable / "kubepods-burstable-pod2.slice"):
+        place.mkdir()
+        assert one.told(Reason.PODS) == {Reason.PODS}
+        place.rmdir()
+        assert one.told(Reason.PODS) == {Reason.PODS}

@@ -61,7 +61,7 @@ def test_unknown_is_not_zero(scrape: Scrape) -> None:
     scrape.status.found(Snapshot("n1", small_vm(), problems=("the kubelet is away",)))
     assert scrape.value("zonewise_zone_available", zone="0", resource="cpu") is None
     assert scrape.value("zonewise_cpus", state="online") == 4
-    assert scrape.value("zonewise_problems", source="kubelet") == 1
+    assert scrape.value("zonewise_problems", source="report") == 1
 
 
 def test_hardware(scrape: Scrape) -> None:

@@ -135,7 +135,7 @@ def test_metrics(agent: Agent, port: int) -> None:
         'zonewise_zone_available{resource="cpu",zone="0"} 9.0',
         'zonewise_zone_allocatable{resource="cpu",zone="0"} 15.0',
         'zonewise_zone_available{resource="example.com/dongle",zone=""} 1.0',
-        'zonewise_problems{source="kubelet"} 1.0',
+        'zonewise_problems{source="report"} 1.0',
         "zonewise_published_age_seconds 2.0",
     ):
         assert line in lines

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 TWO = node_of((0, 1))
 NO_FILES = StateFiles()
+ACTIVE = (None, frozenset({"other"}), frozenset({"u"}))
 
 
 def usage_of(machine: Machine, report: KubeletReport, excluded: Callable[[Pod], bool] = nobody) -> Usage:
@@ -263,6 +264,14 @@ def test_devices_left_by_init_containers() -> None:
     assert amounts(usage, DEVICE) == {0: (2, 2, 1)}
 
 
+def test_devices_left_by_init_containers_alone() -> None:
+    """Where it is known which pods are active, they are held as long as theirs is; where it is not, they are free."""
+    record = Record("u", holding("p"), (Container("init", devices=devices(("a", (0,)))),))
+    report = Books(TWO, (record,), devices(("a", (0,)), ("b", (0,)))).report()
+    left = {active: amounts(usage_of(TWO, report._replace(active=active)), DEVICE)[0] for active in ACTIVE}
+    assert left == {ACTIVE[0]: (2, 2, 2), ACTIVE[1]: (2, 2, 2), ACTIVE[2]: (2, 2, 1)}
+
+
 def test_devices_of_pods_that_are_gone() -> None:
     """The checkpoint keeps them until the next device is given; they are free."""
     state = StateFiles(devices=DeviceCheckpoint((DeviceEntry("u", "c", DEVICE, {0: ("a",)}),), {}))
@@ -387,6 +396,22 @@ def test_files_of_a_moment_ago(made: Books) -> None:
         assert one.free_cpus == other.free_cpus
         assert one.memory_group == other.memory_group
         assert one.amounts == other.amounts
+
+
+@given(books())
+def test_with_cgroups_every_amount_is_known(made: Books) -> None:
+    """Where it is known which pods are active, what is left is what they do not have, whatever files keep of others."""
+    alive = made._replace(records=tuple(record for record in made.records if record.alive))
+    active = frozenset(record.uid for record in alive.records)
+    usage = usage_of(made.machine, made.report()._replace(active=active))
+    held = [one for record in alive.records for one in record.containers]
+    taken = {device for one in held for device in one.devices}
+    for one in usage.zones:
+        near = {device for device in made.devices if one.zone in device.zones}
+        told = one.amounts.get(DEVICE, Amount(0, 0, 0))
+        assert (told.allocatable, told.available) == (len(near), len(near - taken))
+    memory = sum(block.size for one in held for block in one.memory)
+    assert sum(one.amounts["memory"].allocatable - one.amounts["memory"].available for one in usage.zones) == memory
 
 
 @given(books(), st.booleans(), st.integers(0, 6))

@@ -99,7 +99,9 @@ def test_what_no_file_tells_is_not_compared() -> None:
 
 def test_pods_that_hold_nothing_are_nobody() -> None:
     """They are not in the checkpoints, and not missed there."""
-    assert match([pod("a", c=()), Pod("ns", "b")], memory(one={"init": block(1)})) == Owners({}, (), frozenset())
+    assert match([pod("a", c=()), Pod("ns", "b")], memory(one={"init": block(1)})) == Owners(
+        {}, (), frozenset(), frozenset({"one"})
+    )
 
 
 def test_hundreds_of_alike() -> None:
@@ -143,18 +145,6 @@ def test_of_alike_more_have_a_cgroup_than_are_listed() -> None:
     """As many as there are places for are taken for listed."""
     owners = match([pod("a", c=block(1))], memory(one={"c": block(1)}, two={"c": block(1)}), frozenset({"one", "two"}))
     assert len(owners.alive) == len(owners.unlisted) == 1
-
-
-def test_a_pod_that_has_no_cgroup_yet() -> None:
-    """While more pods are listed than have a cgroup, a UID without one may be of a pod just admitted, and is kept."""
-    state = memory(one=ONLY_INIT, two={"init": block(1)})
-    listed = [pod("a", c=()), pod("b", c=())]
-    assert match(listed, state, frozenset({"x", "y"})).alive == set()
-    assert match(listed, state, frozenset({"x"})).alive == {"one"}
-    assert match(listed, state, frozenset()).alive == {"one", "two"}
-    assert match(
-        [*listed, pod("c", d=block(1))], memory(one=ONLY_INIT, new={"d": block(1)}), frozenset({"x", "y"})
-    ).alive == {"new"}
 
 
 @given(books())

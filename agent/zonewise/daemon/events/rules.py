@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from zonewise.daemon.events.reasons import Reason
 from zonewise.daemon.events.watches import Rule
 from zonewise.kubelet import state
+from zonewise.kubelet.cgroups import PodCgroups
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +29,9 @@ def rules(settings: Settings, settings_file: str = "") -> Iterator[Rule]:
     yield Rule(kubelet, (state.CPU_STATE, state.MEMORY_STATE, state.DRA_STATE), Reason.STATE)
     # a plugin's socket, and the kubelet's own for them, come before what they serve is in the checkpoint
     yield Rule(plugins, (state.DEVICE_CHECKPOINT, "*.sock"), Reason.DEVICES)
+    # a pod that holds nothing exclusively leaves no other trace, nor does one whose end has not reached the files yet
+    for place in PodCgroups(settings.root).places():
+        yield Rule(place, ("*pod*",), Reason.PODS)
     yield _file(settings.podresources_socket, Reason.SOCKET)
     yield _file(settings.pods_api_socket, Reason.SOCKET)
     if "://" not in settings.kubelet_config:

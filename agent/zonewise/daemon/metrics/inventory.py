@@ -48,7 +48,7 @@ class Inventory:
         yield from _infiniband(snapshot.machine)
         yield from _links(snapshot.machine)
         yield _gauge("zonewise_problems", "What is wrong with what was read, by who told it.", ("source",), [
-            (("machine",), len(snapshot.machine.problems)), (("kubelet",), len(snapshot.problems)),
+            (("machine",), len(snapshot.machine.problems)), (("report",), len(snapshot.problems)),
         ])  # fmt: skip
 
 
