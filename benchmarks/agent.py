@@ -7,39 +7,29 @@ are found), `zonewise agent`, and here a simulated kubelet, which allocates, and
 from __future__ import annotations
 
 import compileall
-import json
-import os
-import re
-import socket
 import statistics
 import subprocess
 import sys
 import tarfile
 import tempfile
-import threading
 import time
-import urllib.request
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
+from benchmarks.stage import NODE, PROJECT, AgentProcess, Api, Seen, embedded, real, running_agent, wait
+from benchmarks.table import Row, show
 from zonewise.kube.client import Client
-from zonewise.kube.config import Config
-from zonewise.kube.errors import KubeError
-from zonewise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NODE_RESOURCE_TOPOLOGIES, NODES
+from zonewise.kube.resources import NODES
 from zonewise.kubelet.simulated import ContainerSpec, PodSpec, SimulatedKubelet, SimulatedZone
 from zonewise.machine.archive import open_root
 from zonewise.machine.discover import discover
 from zonewise.topology.fingerprint import fingerprint
-from zonewise.topology.names import ALL_PODS, FINGERPRINTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Iterator
 
-PROJECT = Path(__file__).resolve().parents[1]
 SNAPSHOT = PROJECT.parent / "shared" / "snapshots" / "hwloc" / "32intel64-2p8co2t+8ve.tar.bz2"
-CRD = PROJECT / "manifests" / "base" / "noderesourcetopologies.yaml"
-NODE = "bench"
 PODS = 1000
 RATE = 20.0
 """Pod starts a second."""
@@ -48,7 +38,6 @@ RUNNING = 12
 IDLE = 70.0
 """Seconds in which nothing happens but the slow rescan, once a minute."""
 LOOKS = 10_000
-PATIENCE = 30.0
 
 KUBELET_CONFIG = """\
 apiVersion: kubelet.config.k8s.io/v1beta1
@@ -87,24 +76,6 @@ with open_publishing(settings, api, "", status, meters) as publishing:
 """
 
 
-class Row(NamedTuple):
-    """A figure beside its promise."""
-
-    what: str
-    found: str
-    promise: str = ""
-    kept: bool = True
-
-
-class Api(NamedTuple):
-    """An API server under measurement."""
-
-    name: str
-    config: Config
-    arguments: tuple[str, ...]
-    """By which an agent reaches it."""
-
-
 def main() -> int:
     """Measure all, print the table; return 1 where a promise is not kept."""
     if not SNAPSHOT.exists():
@@ -114,46 +85,11 @@ def main() -> int:
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as directory:
         root = _unpack(Path(directory))
-        for opened in (_embedded, _real):
+        for opened in (embedded, real):
             with opened(Path(directory)) as api:
                 if api is not None:
                     rows += _measure(root, api)
-    width = max(len(row.what) for row in rows)
-    for row in rows:
-        print(f"{row.what:{width}}  {row.found:>22}  {row.promise:>14}  {'kept' if row.kept else 'MISSED'}")
-    return 0 if all(row.kept for row in rows) else 1
-
-
-# --- API servers
-
-
-@contextmanager
-def _embedded(_: Path) -> Generator[Api | None]:
-    port = _free_port()
-    command = [sys.executable, "-m", "zonewise.kube.server", "--port", str(port), "--crd", str(CRD)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
-        url = f"http://127.0.0.1:{port}"
-        _wait(lambda: _answers(f"{url}/readyz"))
-        yield Api("embedded API server", Config.plain(url), ("--api-server", url))
-        process.terminate()
-
-
-@contextmanager
-def _real(directory: Path) -> Generator[Api | None]:
-    sys.path.insert(0, str(PROJECT / "tests"))
-    from support.apiserver import binaries, real_apiserver  # the harness of the contract tests
-
-    absent = binaries()
-    if isinstance(absent, str):
-        print(absent)
-        yield None
-        return
-    with real_apiserver() as server:
-        config = Config.plain(server.url, server.token, ca=server.ca)
-        _define(config)
-        file = directory / "kubeconfig"
-        file.write_text(json.dumps(_kubeconfig(server.url, server.token, server.ca)))
-        yield Api("kube-apiserver and etcd", config, ("--kubeconfig", str(file)))
+    return show(rows)
 
 
 # --- measuring
@@ -168,16 +104,17 @@ def _measure(root: Path, api: Api) -> Iterator[Row]:
         client.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})
         seen = Seen(client)
         stack.callback(seen.close)
-        agent = stack.enter_context(_running_agent(root, directory, api))
+        agent = stack.enter_context(running_agent(root, directory, api))
         yield from _latency(kubelet, seen, agent, api)
         if "api-server" in api.arguments[0]:
+            yield from _weight(agent)
             yield from _idle(agent)
             agent.stop()
-            yield from _weight(root, directory, api.config.url)
+            yield from _growth(root, directory, api.config.url)
 
 
 def _latency(kubelet: SimulatedKubelet, seen: Seen, agent: AgentProcess, api: Api) -> Iterator[Row]:
-    _wait(lambda: seen.has(fingerprint(())))
+    wait(lambda: seen.has(fingerprint(())))
     before = agent.writes()
     pods = [PodSpec("bench", f"pod-{number}", (ContainerSpec("c", 1000, {"memory": 1 << 30}),), f"uid-{number}")
             for number in range(PODS)]  # fmt: skip
@@ -191,7 +128,7 @@ def _latency(kubelet: SimulatedKubelet, seen: Seen, agent: AgentProcess, api: Ap
             kubelet.stop(pods[number - RUNNING].uid)
         kubelet.start(pod)
         expected.append((moment, fingerprint((one.namespace, one.name) for one in running)))
-    _wait(lambda: seen.has(expected[-1][1]))
+    wait(lambda: seen.has(expected[-1][1]))
     delays = sorted(seen.delays(expected))
     median, last = statistics.median(delays) * 1000, delays[int(len(delays) * 0.99)] * 1000
     after = agent.writes()
@@ -215,105 +152,19 @@ def _idle(agent: AgentProcess) -> Iterator[Row]:
     yield Row("CPU while idle", f"{share:.2f} % of a core", "<= 0.2 %", share <= 0.2)
 
 
-def _weight(root: Path, directory: str, url: str) -> Iterator[Row]:
+def _weight(agent: AgentProcess) -> Iterator[Row]:
+    """Weigh the process after at least as many scans as there were pods."""
+    resident, private = agent.weight()
+    yield Row(f"resident after {PODS:,} pod starts", f"{resident:.1f} MiB", "<= 48 MiB", resident <= 48)
+    yield Row("... of which private", f"{private:.1f} MiB", "<= 26 MiB", private <= 26)
+
+
+def _growth(root: Path, directory: str, url: str) -> Iterator[Row]:
     command = [sys.executable, "-c", SCANS, str(root), directory, url, str(LOOKS)]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    (resident, private), (later, later_private) = (
-        [int(number) / 1024 for number in line.split()] for line in printed.splitlines()
-    )
-    growth = max(later - resident, later_private - private)
-    yield Row("resident after 1,000 scans", f"{resident:.1f} MiB", "<= 48 MiB", resident <= 48)
-    yield Row("... of which private", f"{private:.1f} MiB", "<= 26 MiB", private <= 26)
-    yield Row(f"... growth until {LOOKS:,} scans", f"{growth:.2f} MiB", "flat", growth <= 0.5)
-
-
-class Seen:
-    """Every version of the object, with the moment at which it was visible to a watcher."""
-
-    def __init__(self, client: Client) -> None:
-        self._watch = client.watch(NODE_RESOURCE_TOPOLOGIES, resource_version="0", seconds=600)
-        self._versions: list[tuple[float, str]] = []
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def has(self, wanted: str) -> bool:
-        """Tell whether a set of pods was seen."""
-        return any(found == wanted for _, found in self._versions)
-
-    def delays(self, expected: list[tuple[float, str]]) -> list[float]:
-        """Return for each state how long it took until it, or a later one, was visible."""
-        order = {found: number for number, (_, found) in enumerate(expected)}
-        versions = [(moment, order[found]) for moment, found in self._versions if found in order]
-        delays: list[float] = []
-        for number, (moment, _) in enumerate(expected):
-            delays.append(next(seen for seen, at in versions if at >= number) - moment)
-        return delays
-
-    def close(self) -> None:
-        """Stop watching."""
-        self._watch.abort()
-        self._thread.join(5.0)
-
-    def _run(self) -> None:
-        try:
-            for event in self._watch:
-                moment = time.monotonic()
-                found = re.search(rf'"{FINGERPRINTS[ALL_PODS]}","value":"(\w+)"', bytes(event.object).decode())
-                if found is not None:
-                    self._versions.append((moment, found[1]))
-        except KubeError:
-            return
-
-
-class AgentProcess:
-    """A running agent."""
-
-    def __init__(self, process: subprocess.Popen[bytes], port: int) -> None:
-        self.process = process
-        self._port = port
-
-    def writes(self) -> dict[str, int]:
-        """Return the count and bytes of all writes, and how many of them were of at most 1,200 bytes."""
-        found = {"count": 0, "bytes": 0, "small": 0}
-        for line in self._metrics().splitlines():
-            if 'object="nrt"' not in line or not line.startswith("zonewise_publish_size_bytes"):
-                continue
-            value = int(float(line.rpartition(" ")[2]))
-            name = line.partition("{")[0]
-            found["count"] += value if name.endswith("_count") else 0
-            found["bytes"] += value if name.endswith("_sum") else 0
-            found["small"] += value if 'le="1200.0"' in line else 0
-        return found
-
-    def cpu_seconds(self) -> float:
-        """Return the CPU time used so far."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    def stop(self) -> None:
-        """End it."""
-        self.process.terminate()
-        self.process.wait(10)
-
-    def _metrics(self) -> str:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=5) as answer:
-            return answer.read().decode()
-
-
-@contextmanager
-def _running_agent(root: Path, directory: str, api: Api) -> Generator[AgentProcess]:
-    port = _free_port()
-    command = [
-        sys.executable, "-m", "zonewise", "agent", *api.arguments, "--root", str(root), "--kubelet-dir", directory,
-        "--node-name", NODE, "--publish-labels", "node", "--listen", f"127.0.0.1:{port}", "--log-level", "error",
-    ]  # fmt: skip
-    with subprocess.Popen(command) as process:
-        agent = AgentProcess(process, port)
-        _wait(lambda: _answers(f"http://127.0.0.1:{port}/readyz"))
-        try:
-            yield agent
-        finally:
-            agent.stop()
+    first, last = ([int(number) / 1024 for number in line.split()] for line in printed.splitlines())
+    growth = max(after - before for before, after in zip(first, last, strict=True))
+    yield Row(f"growth from 1,000 to {LOOKS:,} scans", f"{growth:.2f} MiB", "flat", growth <= 0.5)
 
 
 # --- odds and ends
@@ -322,54 +173,6 @@ def _running_agent(root: Path, directory: str, api: Api) -> Generator[AgentProce
 def _zones(root: Path) -> list[SimulatedZone]:
     machine = discover(open_root(str(root)))
     return [SimulatedZone(zone.id, zone.cpus, {"memory": zone.memory or 0}) for zone in machine.zones if zone.cpus]
-
-
-def _define(config: Config) -> None:
-    import yaml
-
-    client = Client(config)
-    client.create(CUSTOM_RESOURCE_DEFINITIONS, yaml.safe_load(CRD.read_text()))
-    _wait(lambda: _served(client))
-    client.close()
-
-
-def _served(client: Client) -> bool:
-    try:
-        client.list(NODE_RESOURCE_TOPOLOGIES)
-    except KubeError:
-        return False
-    return True
-
-
-def _kubeconfig(url: str, token: str, ca: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1", "kind": "Config", "current-context": "bench",
-        "clusters": [{"name": "bench", "cluster": {"server": url, "certificate-authority": ca}}],
-        "users": [{"name": "bench", "user": {"token": token}}],
-        "contexts": [{"name": "bench", "context": {"cluster": "bench", "user": "bench"}}],
-    }  # fmt: skip
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=1) as answer:  # noqa: S310
-            return answer.status == 200
-    except OSError:
-        return False
-
-
-def _wait(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        if time.monotonic() > end:
-            raise TimeoutError(f"not so within {PATIENCE:g} s: {condition}")
-        time.sleep(0.02)
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 def _unpack(directory: Path) -> Path:

@@ -15,7 +15,9 @@ import tarfile
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from benchmarks.table import Row, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,15 +49,6 @@ print(pages * 4096 / (1 << 20), len(machine.cpus.online), ",".join(heavy) or "no
 """
 
 
-class Row(NamedTuple):
-    """A figure beside its promise."""
-
-    what: str
-    found: str
-    promise: str
-    kept: bool
-
-
 def main() -> int:
     """Measure all, print the table; return 1 where a promise is not kept."""
     compileall.compile_dir(PROJECT / "agent", quiet=1)  # as it is installed for service
@@ -65,12 +58,9 @@ def main() -> int:
             if SNAPSHOTS.is_dir():
                 rows += measure(Path(directory))
         rows += _live()
-    width = max(len(row.what) for row in rows)
-    for row in rows:
-        print(f"{row.what:{width}}  {row.found:>22}  {row.promise:>14}  {'kept' if row.kept else 'MISSED'}")
     if not SNAPSHOTS.is_dir():
         print("the captured machines are not beside the project: only the live machine was measured")
-    return 0 if all(row.kept for row in rows) else 1
+    return show(rows)
 
 
 def _arm(directory: Path) -> Iterator[Row]:

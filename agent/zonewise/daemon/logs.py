@@ -35,5 +35,5 @@ def set_up(level: str, style: str) -> None:
         handler.setFormatter(formatter)
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(logging.WARNING)  # of libraries; urllib3 tells of each retry
+    root.setLevel(logging.WARNING)  # of libraries
     logging.getLogger("zonewise").setLevel(level.upper())
