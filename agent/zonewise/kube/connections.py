@@ -1,6 +1,6 @@
 """Connections to one API server: verified, kept for the next request, and never waited for without end.
 
-http.client speaks HTTP here, which the standard library has anyway; all of urllib3 would weigh 4 MiB more.
+http.client speaks HTTP here, which the standard library has anyway; all of urllib3 would weigh 3 MiB more.
 """
 
 from __future__ import annotations

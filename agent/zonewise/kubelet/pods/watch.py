@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import logging
+import os
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -108,6 +109,13 @@ class PodsWatch:
 
     def _watch_once(self, *, told: bool) -> bool:
         """Follow one stream to its end; tell whether it gave anything."""
+        if not os.path.exists(self._socket):  # the usual case, in which a channel would cost memory for nothing
+            log.log(
+                logging.DEBUG if told else logging.INFO,
+                "no watch of pods, will look again: there is no %s",
+                self._socket,
+            )
+            return False
         seen = 0
         with open_channel(self._socket) as channel:
             try:

@@ -158,7 +158,7 @@ def test_a_release_is_no_path() -> None:
     assert machine_of(tree).kernel.config is None
 
 
-@pytest.mark.parametrize("content", [b"", b"\x1f\x8b", b"noise", gzip.compress(b"no option at all\n")])
+@pytest.mark.parametrize("content", [b"", b"\x1f\x8b", b"noise", gzip.compress(b"no option at all\n", mtime=0)])
 def test_configurations_that_are_damaged(content: bytes) -> None:
     """What cannot be unpacked, or holds no option, is unknown and said."""
     machine = machine_of(host_tree() | {"proc/config.gz": content})
