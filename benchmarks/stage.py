@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 PROJECT = Path(__file__).resolve().parents[1]
 CRD = PROJECT / "manifests" / "base" / "noderesourcetopologies.yaml"
 NODE = "bench"
+SERVICE = {"PYTHONOPTIMIZE": "2", "MALLOC_ARENA_MAX": "1"}
+"""The environment of the agent in its image (Dockerfile)."""
 PATIENCE = 30.0
 """Seconds for what comes soon."""
 
@@ -158,7 +160,12 @@ def running_agent(root: Path, directory: str, api: Api) -> Generator[AgentProces
         sys.executable, "-m", "zonewise", "agent", *api.arguments, "--root", str(root), "--kubelet-dir", directory,
         "--node-name", NODE, "--publish-labels", "node", "--listen", f"127.0.0.1:{port}", "--log-level", "error",
     ]  # fmt: skip
-    with subprocess.Popen(command) as process:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment |= {**SERVICE, "PYTHONPYCACHEPREFIX": os.path.join(directory, "bytecode")}
+    # compiles: who compiles at the import has a fragmented heap for good
+    once = [*command, "--oneshot", "--dry-run"]
+    subprocess.run(once, check=True, env=environment, stdout=subprocess.DEVNULL)
+    with subprocess.Popen(command, env=environment) as process:
         agent = AgentProcess(process, port)
         wait(lambda: _answers(f"http://127.0.0.1:{port}/readyz"))
         try:

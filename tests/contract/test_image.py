@@ -15,6 +15,7 @@ from typing import NamedTuple
 import pytest
 import yaml
 
+from benchmarks.stage import SERVICE
 from support.snapshots import PROJECT
 from zonewise import cli
 
@@ -114,6 +115,15 @@ def test_bytecode_is_never_forgone() -> None:
     assert [file for file in files if "DONTWRITEBYTECODE" in file.read_text()] == []
     compiled = [json.loads(text) for text in texts("RUN", stages()[-1])]
     assert [command[:4] for command in compiled] == [["/usr/bin/python3", "-m", "compileall", "-q"]]
+
+
+def test_bytecode_is_of_the_level_that_is_run() -> None:
+    """What is compiled in either stage is what the agent's Python looks for, and what the benchmark weighs."""
+    _, build, final = stages()
+    assert variables(build)["PYTHONOPTIMIZE"] == variables(final)["PYTHONOPTIMIZE"]
+    instructions = [step.instruction for step in final]
+    assert instructions.index("ENV") < instructions.index("RUN")
+    assert variables(final) == SERVICE
 
 
 def test_both_stages_have_the_same_python() -> None:

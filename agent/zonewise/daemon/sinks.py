@@ -144,14 +144,20 @@ class FileSink:
             sys.stdout.write(text)
             sys.stdout.flush()
             return
+        path = os.path.realpath(self._path)  # a link stays one, and what it leads to is written
+        if os.path.exists(path) and not os.path.isfile(path):
+            # a device or a FIFO, such as /dev/null or /dev/stderr, is written to, never replaced
+            with open(path, "w", encoding="utf-8") as special:
+                special.write(text)
+            return
         # a reader sees the old file or the new one, never a part
-        directory = os.path.dirname(os.path.abspath(self._path))
+        directory = os.path.dirname(path)
         handle, temporary = tempfile.mkstemp(dir=directory, prefix=".zonewise-")
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 file.write(text)
             os.chmod(temporary, 0o644)
-            os.replace(temporary, self._path)
+            os.replace(temporary, path)
         except OSError:
             os.unlink(temporary)
             raise

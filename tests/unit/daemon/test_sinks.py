@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from typing import TYPE_CHECKING
 
 import pytest
@@ -39,6 +41,23 @@ def test_file(tmp_path: Path) -> None:
     sink.offer(SNAPSHOT._replace(labels={"a": "c"}))
     assert "a: c" in path.read_text()
     assert [name.name for name in tmp_path.iterdir()] == ["out.yaml"]
+
+
+def test_what_is_no_file_is_never_replaced(tmp_path: Path) -> None:
+    """A FIFO, as a device, is written to and stays; a link stays, and what it leads to is written."""
+    fifo, link, file = tmp_path / "fifo", tmp_path / "link", tmp_path / "file"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        FileSink(str(fifo), Status(lambda: 0.0)).offer(SNAPSHOT)
+        assert list(yaml.safe_load_all(os.read(reader, 1 << 16))) == documents(SNAPSHOT)
+    finally:
+        os.close(reader)
+    assert stat.S_ISFIFO(fifo.stat().st_mode)
+    link.symlink_to(file)
+    FileSink(str(link), Status(lambda: 0.0)).offer(SNAPSHOT)
+    assert link.is_symlink()
+    assert list(yaml.safe_load_all(file.read_text())) == documents(SNAPSHOT)
 
 
 def test_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
