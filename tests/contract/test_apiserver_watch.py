@@ -56,7 +56,8 @@ def test_a_watch_from_a_version_tells_what_followed(cluster: Cluster) -> None:
 def test_a_watch_from_no_version_begins_with_all_there_is(cluster: Cluster, query: dict[str, str]) -> None:
     cluster.api.post(cluster.config_maps, config_map("a")).ok()
     cluster.api.post(cluster.config_maps, config_map("b")).ok()
-    cluster.api.patch(f"{cluster.config_maps}/a", {"data": {"a": "1"}}).ok()
+    if not query:  # version 0 is of any age: a cache that lags would send the change as one
+        cluster.api.patch(f"{cluster.config_maps}/a", {"data": {"a": "1"}}).ok()
     with cluster.api.watch(cluster.config_maps, **query) as events:
         assert sorted(take(events, 2)) == [("ADDED", "a"), ("ADDED", "b")]
         cluster.api.post(cluster.config_maps, config_map("c")).ok()
