@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -18,6 +19,9 @@ MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
+
+_STARTING = b"storage is (re)initializing"  # apiserver pkg/storage/cacher/cacher.go
+_PATIENCE = 10.0  # seconds
 
 
 class Answer(NamedTuple):
@@ -57,12 +61,20 @@ class Api:
         self._pool = urllib3.PoolManager(4, ca_certs=ca, retries=False, timeout=urllib3.Timeout(10))
 
     def request(self, method: str, path: str, body: Any = None, content: str = "", /, **query: Any) -> Answer:
-        """Send one request; `_headers` in the query are extra headers."""
+        """Send one request; `_headers` in the query are extra headers.
+
+        A real server refuses all requests for a kind just defined while it fills its cache: they are sent again.
+        """
         headers = self._headers(query.pop("_headers", {}))
         if body is not None:
             headers["Content-Type"] = content or "application/json"
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-        response = self._pool.request(method, self._address(path, query), body=data, headers=headers)
+        address = self._address(path, query)
+        response = self._pool.request(method, address, body=data, headers=headers)
+        deadline = time.monotonic() + _PATIENCE
+        while response.status == 429 and _STARTING in response.data and time.monotonic() < deadline:
+            time.sleep(0.05)
+            response = self._pool.request(method, address, body=data, headers=headers)
         return Answer(response.status, _parsed(response.data), {k.lower(): v for k, v in response.headers.items()})
 
     def get(self, path: str, **query: Any) -> Answer:
