@@ -26,6 +26,7 @@ WHOLE_POD = ""
 
 T = TypeVar("T")
 _ZONE = re.compile(r"-?[0-9]{1,9}", re.ASCII)
+_LONGEST_NAME = 200  # characters: a pod's UID, a container's name, a resource and an index make about half of it
 _MAX_ZONE = 1 << 16  # MAX_NUMNODES of no kernel exceeds 1024 (CONFIG_NODES_SHIFT)
 
 
@@ -50,8 +51,9 @@ class Checkpoint:
         return Parsed(value, tuple(self._problems))
 
     def problem(self, field: str, value: object, reason: str) -> None:
-        """Record that a field's value makes no sense."""
-        self._problems.append(f"{self._place}: {field}: {repr(value)[:80]} {reason}")
+        """Record that a field's value makes no sense, on one line: names of fields are keys that the file chose."""
+        name = field if field.isprintable() else repr(field)
+        self._problems.append(f"{self._place}: {name[:_LONGEST_NAME]}: {repr(value)[:80]} {reason}")
 
     def document(self, content: bytes | str) -> Mapping[str, Any]:
         """Return the fields of a JSON object; none, with a problem, where it is not one."""

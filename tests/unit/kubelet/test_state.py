@@ -9,7 +9,7 @@ import zlib
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from support.snapshots import PROJECT
@@ -249,6 +249,7 @@ def damaged(draw: st.DrawFn) -> Any:
 
 
 @given(damaged())
+@example({**POLICY, "entries": {"\n": False}, "podEntries": {"u\r\n": {"cpuSet": 1}}})
 def test_damage_never_stops_a_reading(document: Any) -> None:
     """Whatever stands in a field, each parser gives a value or None, and one-line problems."""
     for parse in PARSERS:
