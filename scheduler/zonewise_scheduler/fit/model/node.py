@@ -1,0 +1,120 @@
+"""Nodes: what is the same for all of a kind, and what changes while pods come and go.
+
+Sets of zones are integers, bit i for NUMA node i (the kubelet's bitmask, pkg/kubelet/cm/topologymanager/bitmask).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from zonewise_scheduler.fit.model.cpus import CpuTopology
+
+
+class Policies(NamedTuple):
+    """The part of a kubelet's configuration that decides about zones."""
+
+    topology: str = "none"
+    """"none", "best-effort", "restricted" or "single-numa-node"."""
+    scope: str = "container"
+    """"container" or "pod"."""
+    prefer_closest: bool = False
+    """prefer-closest-numa-nodes."""
+    max_zones: int = 8
+    """max-allowable-numa-nodes: with more NUMA nodes and a policy, a kubelet does not start."""
+    cpu: str = "none"
+    """"none" or "static"."""
+    full_cores: bool = False
+    """full-pcpus-only."""
+    strict_reservation: bool = False
+    """strict-cpu-reservation."""
+    distribute_across_zones: bool = False
+    """distribute-cpus-across-numa."""
+    align_by_package: bool = False
+    """align-by-socket."""
+    distribute_across_cores: bool = False
+    """distribute-cpus-across-cores."""
+    align_by_cache: bool = False
+    """prefer-align-cpus-by-uncorecache."""
+    memory: str = "None"
+    """"None" or "Static"."""
+    pod_level_managers: bool = False
+    """The feature gate PodLevelResourceManagers: pods with resources of their own are given whole."""
+    release: tuple[int, int] = (1, 36)
+    """Of the kubelet, where its behaviour differs between releases."""
+
+
+class DeviceClass(NamedTuple):
+    """Devices of one resource that are close to the same zones."""
+
+    resource: str
+    zones: int
+    """0: no zone is known."""
+    total: int
+    """All of them, unhealthy ones too: what the Device Manager counts widths by."""
+    healthy: int
+
+
+@dataclass(frozen=True)
+class NodeKind:
+    """What nodes have in common that are made and configured alike; share one value among them."""
+
+    policies: Policies
+    zones: tuple[int, ...]
+    """All NUMA nodes, ascending, those without CPUs too: the Topology Manager's."""
+    distances: tuple[tuple[int, ...], ...]
+    """From and to zones, in the order of zones, in the kernel's units (10: local); empty where unknown."""
+    cpus: CpuTopology
+    memory_types: tuple[str, ...] = ()
+    """Sorted: hugepages by size, memory."""
+    allocatable: tuple[tuple[int, ...], ...] = ()
+    """Bytes, by zone and type: what the Memory Manager may give."""
+    devices: tuple[DeviceClass, ...] = ()
+    """Sorted."""
+    unknown: tuple[str, ...] = ()
+    """What the report does not tell, each as the end of "nothing is known of ..."."""
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.policies, self.zones, self.cpus, self.memory_types, self.allocatable, self.devices))
+
+    @cached_property
+    def classes(self) -> dict[str, tuple[int, ...]]:
+        """Return the places in devices of each resource."""
+        found: dict[str, tuple[int, ...]] = {}
+        for place, one in enumerate(self.devices):
+            found[one.resource] = (*found.get(one.resource, ()), place)
+        return found
+
+
+class NodeState(NamedTuple):
+    """One node at one moment; equal states give equal verdicts, whatever the node."""
+
+    kind: NodeKind
+    free_cpus: int
+    """Bits of the CPUs that the CPU Manager would still give: in its default set and not reserved."""
+    memory_free: tuple[tuple[int, ...], ...] = ()
+    """Bytes, by zone and type, as in the kind's allocatable."""
+    memory_groups: tuple[int, ...] = ()
+    """By zone: the set of zones from which memory is given as one at present; the zone alone otherwise."""
+    memory_assigned: int = 0
+    """The set of zones of which any memory is assigned."""
+    device_free: tuple[int, ...] = ()
+    """Count by the kind's devices: healthy ones that nobody has."""
+
+
+class Room(NamedTuple):
+    """What of a whole node is left by the requests of its pods (NodeResourcesFit); None nowhere: absent is none left."""
+
+    milli_cpus: int
+    memory: int
+    """Bytes."""
+    pods: int
+    storage: int
+    """Bytes of ephemeral storage."""
+    others: tuple[tuple[str, int], ...] = ()
+    """Hugepages in bytes and extended resources as counts, sorted by name."""
