@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from demo.machine import DEVICES, GPU, ZONES, FixedScanner
 from demo.story import GIB, STORY
 from demo.watcher import Watcher
-from zonewise.daemon import logs
 from zonewise.daemon.agent import Agent, Wishes
 from zonewise.daemon.events import Reason
 from zonewise.daemon.events.wake import Wake
@@ -26,6 +25,7 @@ from zonewise.kube.resources import NODES
 from zonewise.kube.server import Server
 from zonewise.kubelet.simulated import DoesNotFit, SimulatedKubelet
 from zonewise.report.nrt import NrtOptions
+from zonewise.service import logs
 from zonewise.topology.fingerprint import fingerprint
 from zonewise.usage.account import nobody
 

@@ -18,12 +18,12 @@ from support.manifests import (
     overlays,
     parsed,
 )
-from zonewise.daemon.serve.pages import OPEN_TO_ALL
 from zonewise.daemon.settings import DEFAULT_FILE, OPTIONS, Settings, read_settings
 from zonewise.machine.capture.recording import RecordingFiles
 from zonewise.machine.discover import Scanner
 from zonewise.machine.files import MemoryFiles
 from zonewise.report.labels import machine_to_labels
+from zonewise.service.site import OPEN_TO_ALL
 
 HOST_PATHS = {"/sys", "/etc/os-release", "/boot", "/lib/modules", "/var/lib/kubelet"}
 GPU_LABELS = ("feature.node.kubernetes.io/pci-0300_10de.present", "feature.node.kubernetes.io/pci-0302_10de.present")

@@ -13,7 +13,6 @@ from support.machines import gpu_server, small_vm
 from support.manifests import ACCOUNT, NAMESPACE, any_kind, apply, combined, rendered
 from zonewise.daemon.exclusions import Exclusions, PodPattern
 from zonewise.daemon.pod_labels import PodLabels, excluder
-from zonewise.daemon.serve.access import ALLOWED, Access
 from zonewise.kube.client import Client
 from zonewise.kube.config import Config
 from zonewise.kube.errors import Forbidden, KubeError
@@ -25,6 +24,7 @@ from zonewise.publish.nrt import NrtPublisher
 from zonewise.report.labels import machine_to_labels
 from zonewise.report.node_feature import node_features
 from zonewise.report.nrt import machine_to_nrt
+from zonewise.service.access import ALLOWED, Access
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

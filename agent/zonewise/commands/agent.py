@@ -6,12 +6,11 @@ import os
 from typing import TYPE_CHECKING
 
 from zonewise.commands import Command, CommandError
-from zonewise.daemon.settings import DEFAULT_FILE, OPTIONS, PREFIX, Settings, SettingsError, read_settings
+from zonewise.daemon.settings import DEFAULT_FILE, OPTIONS, Settings, read_settings
+from zonewise.service.options import CONFIG_VARIABLE, PREFIX, SettingsError, read_settings_file
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-
-_CONFIG_VARIABLE = f"{PREFIX}CONFIG"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -21,13 +20,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         f"Each setting is also read from the environment ({PREFIX}INTERVAL for --interval) and from the file, where it "
         "is written in camelCase (interval, publish.labels). Flags win over the environment, it over the file."
     )
-    add("--config", metavar="FILE", help=f"settings, re-read when the file changes (default: ${_CONFIG_VARIABLE}, or "
+    add("--config", metavar="FILE", help=f"settings, re-read when the file changes (default: ${CONFIG_VARIABLE}, or "
         f"{DEFAULT_FILE} where it is)")  # fmt: skip
     add("--oneshot", action="store_true", help="scan and publish once, and end: status 0, or 1 where that failed")
     add("--dry-run", action="store_true", help="write nothing to the API server; show what would be written")
     add("--output", metavar="FILE", help='write the objects there too, at each change, as YAML ("-": standard output)')
-    for option in OPTIONS:
-        add(option.flag, dest=option.field, metavar=option.metavar, help=option.help)
+    OPTIONS.add_arguments(parser)
 
 
 def run(arguments: Namespace) -> int:
@@ -36,11 +34,11 @@ def run(arguments: Namespace) -> int:
         from zonewise.daemon.main import Mode, run_agent
     except ImportError as error:
         raise CommandError(f"the agent's libraries are missing: {error}; pip install 'zonewise[agent]'") from None
-    path = arguments.config or os.environ.get(_CONFIG_VARIABLE)
+    path = arguments.config or os.environ.get(CONFIG_VARIABLE)
 
     def read() -> Settings:
         flags = {option.field: getattr(arguments, option.field) for option in OPTIONS}
-        return read_settings(flags, os.environ, _content(path), path or DEFAULT_FILE)
+        return read_settings(flags, os.environ, read_settings_file(path, DEFAULT_FILE), path or DEFAULT_FILE)
 
     output = arguments.output or ("-" if arguments.dry_run else "")
     mode = Mode(oneshot=arguments.oneshot, dry_run=arguments.dry_run, output=output)
@@ -51,18 +49,3 @@ def run(arguments: Namespace) -> int:
 
 
 COMMAND = Command("publish what this node has, zone by zone, and keep that right", add_arguments, run)
-
-
-def _content(path: str | None) -> str | None:
-    """Return the text of the settings file; None where there is none and none was named."""
-    try:
-        with open(path or DEFAULT_FILE, encoding="utf-8") as file:
-            return file.read()
-    except FileNotFoundError:
-        if path is None:
-            return None
-        raise SettingsError(f"{path}: no such file") from None
-    except OSError as error:
-        raise SettingsError(f"{path or DEFAULT_FILE}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise SettingsError(f"{path or DEFAULT_FILE}: is no text: {error}") from error

@@ -8,13 +8,13 @@ import time
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise.daemon import logs
 from zonewise.daemon.events import Reason
 from zonewise.daemon.events.wake import Signals
 from zonewise.daemon.metrics.meters import Meters
 from zonewise.daemon.parts import make_agent, open_client, open_events, open_kubelet, open_publishing, open_server
-from zonewise.daemon.settings import SettingsError
 from zonewise.daemon.status import Status
+from zonewise.service import logs
+from zonewise.service.options import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,10 +15,8 @@ from zonewise.daemon.events.uevents import open_uevents
 from zonewise.daemon.events.wake import Wake
 from zonewise.daemon.events.watches import Watches
 from zonewise.daemon.kubelet import Kubelet, Sources
+from zonewise.daemon.pages import Pages
 from zonewise.daemon.pod_labels import PodLabels, excluder
-from zonewise.daemon.serve.pages import Pages
-from zonewise.daemon.serve.server import Server
-from zonewise.daemon.settings import SettingsError
 from zonewise.daemon.sinks import FileSink, PublishingSink, labels_sink, nrt_sink
 from zonewise.kube.client import Client
 from zonewise.kube.config import Config
@@ -33,6 +31,8 @@ from zonewise.kubelet.state import StateReader, device_checkpoint
 from zonewise.machine.discover import Scanner
 from zonewise.machine.files import DirectoryFiles, RootError
 from zonewise.report.nrt import NrtOptions
+from zonewise.service.options import SettingsError
+from zonewise.service.server import Server
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from zonewise.daemon.agent import Sink
     from zonewise.daemon.events.source import Channel
     from zonewise.daemon.metrics.meters import Meters
-    from zonewise.daemon.serve.tls import Certificates
     from zonewise.daemon.settings import Settings
     from zonewise.daemon.status import Status
+    from zonewise.service.tls import Certificates
 
 log = logging.getLogger(__name__)
 
@@ -167,7 +167,7 @@ def _certificates(settings: Settings) -> Certificates | None:
         return None
     from ssl import SSLError
 
-    from zonewise.daemon.serve.tls import Certificates
+    from zonewise.service.tls import Certificates
 
     try:
         return Certificates(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
@@ -187,7 +187,7 @@ def open_server(settings: Settings, client: Client, status: Status, meters: Mete
     pages = Pages(status, meters.registry, silence_limit=silence_limit, readiness_limit=settings.readiness_limit)
     access = None
     if settings.metrics_auth == "token":
-        from zonewise.daemon.serve.access import Access
+        from zonewise.service.access import Access
 
         access = Access(client)
     try:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zonewise.daemon.exclusions import Exclusions, PodPattern
-from zonewise.daemon.settings import OPTIONS, Settings, SettingsError, parse_duration, read_settings
+from zonewise.daemon.settings import OPTIONS, Settings, read_settings
+from zonewise.service.options import SettingsError, duration
 
 PLACES = ("default", "file", "environment", "flag")
 
@@ -172,6 +173,6 @@ def test_durations(number: float, unit: str) -> None:
     seconds = float(f"{number:.3f}") * {"": 1, "s": 1, "ms": 0.001, "m": 60, "h": 3600}[unit]
     if seconds < 0.1:
         with pytest.raises(ValueError, match="at least 100ms"):
-            parse_duration(text)
+            duration(text)
     else:
-        assert parse_duration(text) == pytest.approx(seconds)
+        assert duration(text) == pytest.approx(seconds)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from zonewise.daemon import logs
+from zonewise.service import logs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,13 +13,13 @@ import trustme
 
 from support.clock import Clock
 from zonewise.daemon.metrics.meters import Meters
-from zonewise.daemon.serve.access import KEPT, Access
-from zonewise.daemon.serve.pages import Pages
-from zonewise.daemon.serve.server import Server
-from zonewise.daemon.serve.tls import Certificates
+from zonewise.daemon.pages import Pages
 from zonewise.daemon.status import Snapshot, Status
 from zonewise.kube.errors import TransportError
 from zonewise.kube.resources import TOKEN_REVIEWS
+from zonewise.service.access import KEPT, Access
+from zonewise.service.server import Server
+from zonewise.service.tls import Certificates
 from zonewise.topology.cpuset import CpuSet
 from zonewise.usage.model import Amount, Usage, ZoneUsage
 
@@ -159,12 +159,14 @@ def test_state(port: int) -> None:
 
 
 def test_the_rest(port: int) -> None:
-    """An index, 404 with a hint, HEAD without a body, 501 for what only changes things."""
+    """An index, 404 with a hint, HEAD without a body, 405 for what is only to be read, 501 for what nothing takes."""
     assert "/metrics" in get(port, "/").body
     assert get(port, "/nothing").body == "nothing under /nothing; see /\n"
     head = get(port, "/healthz", "HEAD")
     assert (head.status, head.body, head.headers["Content-Length"]) == (200, "", "3")
-    assert get(port, "/healthz", "POST").status == 501
+    refused = get(port, "/healthz", "POST")
+    assert (refused.status, refused.body) == (405, "/healthz takes GET only\n")
+    assert get(port, "/healthz", "DELETE").status == 501
 
 
 def test_several_requests_on_one_connection(port: int) -> None:

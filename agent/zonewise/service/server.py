@@ -1,4 +1,4 @@
-"""The HTTP server around the pages: sockets, threads, TLS, and who may see what."""
+"""The HTTP server around a site: sockets, threads, TLS, and who may see what."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, cast
 
-from zonewise.daemon.serve.access import ALLOWED, Access
-from zonewise.daemon.serve.pages import OPEN_TO_ALL, Pages
+from zonewise.service.access import ALLOWED, Access
+from zonewise.service.site import OPEN_TO_ALL, Page, Request, text_page
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from zonewise.daemon.serve.tls import Certificates
+    from zonewise.service.site import Site
+    from zonewise.service.tls import Certificates
 
     _Request: TypeAlias = socket.socket | tuple[bytes, socket.socket]
     _Address: TypeAlias = tuple[str, int] | str
@@ -29,15 +30,15 @@ PATIENCE = 10.0
 
 
 class Server:
-    """Serves pages in threads of its own."""
+    """Serves a site in threads of its own."""
 
     def __init__(
-        self, listen: str, pages: Pages, *, access: Access | None = None, certificates: Certificates | None = None
+        self, listen: str, site: Site, *, access: Access | None = None, certificates: Certificates | None = None
     ) -> None:
         """Listen at "ADDRESS:PORT" or ":PORT" (every address, IPv6 too where there is). Raises OSError."""
         host, _, port = listen.rpartition(":")
         self._server = _listener(host.strip("[]"), int(port))
-        self._server.pages, self._server.access, self._server.certificates = pages, access, certificates
+        self._server.site, self._server.access, self._server.certificates = site, access, certificates
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.2,), name="http", daemon=True)
 
     @property
@@ -60,12 +61,12 @@ class Server:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 32
-    pages: Pages
+    site: Site
     access: Access | None
     certificates: Certificates | None
 
     def verify_request(self, request: _Request, client_address: _Address) -> bool:  # noqa: ARG002 -- the base's
-        """Turn connections away where there are too many: a scan must never want for the memory they take."""
+        """Turn connections away where there are too many: the program must never want for the memory they take."""
         return threading.active_count() < MOST_THREADS
 
     def finish_request(self, request: _Request, client_address: _Address) -> None:
@@ -96,30 +97,66 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
     timeout = PATIENCE
     disable_nagle_algorithm = True
+    # an answer leaves in one piece: in small ones each waits for the client's delayed acknowledgement, 40 ms
+    wbufsize = 1 << 16
 
     def do_GET(self) -> None:
-        server = cast("_Server", self.server)
-        path = self.path.partition("?")[0]
-        verdict = ALLOWED
-        if server.access is not None and path not in OPEN_TO_ALL:
-            verdict = server.access.verdict(self.headers.get("Authorization", ""), path)
-        if verdict is ALLOWED or verdict.status == 200:
-            page = server.pages.answer(path, self.headers.get("Accept", ""))
-            self._send(page.status, page.type, page.body)
-        else:
-            self._send(verdict.status, "text/plain; charset=utf-8", f"{verdict.reason}\n".encode())
+        self._serve("GET", b"")
 
     do_HEAD = do_GET  # noqa: N815 -- the name is the base class's
 
-    def _send(self, status: int, content_type: str, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", content_type)
-        self.send_header("Content-Length", str(len(body)))
-        if status == 401:
+    def do_POST(self) -> None:
+        length = self.headers.get("Content-Length", "")
+        if not length.isdecimal() or "Transfer-Encoding" in self.headers:
+            self._refuse(411, "the header Content-Length is needed: bodies in chunks are not taken")
+        elif int(length) > (most := cast("_Server", self.server).site.most_body):
+            self._refuse(413, f"the body of {length} bytes is larger than {most} bytes")
+        else:
+            body = self.rfile.read(int(length))
+            if len(body) < int(length):
+                self._refuse(400, f"the body ends after {len(body)} of {length} bytes")
+            else:
+                self._serve("POST", body)
+
+    def _serve(self, method: str, body: bytes) -> None:
+        path = self.path.partition("?")[0]
+        self._send(
+            self._refusal(method, path) or self._answer(Request(method, path, self.headers.get("Accept", ""), body))
+        )
+
+    def _refusal(self, method: str, path: str) -> Page | None:
+        server = cast("_Server", self.server)
+        if server.access is not None and path not in OPEN_TO_ALL:
+            verdict = server.access.verdict(self.headers.get("Authorization", ""), path)
+            if verdict is not ALLOWED and verdict.status != 200:
+                return text_page(verdict.status, f"{verdict.reason}\n")
+        methods = server.site.methods(path)
+        if not methods:
+            return text_page(404, f"nothing under {path[:80]}; see /\n")
+        return None if method in methods else text_page(405, f"{path} takes {', '.join(methods)} only\n")
+
+    def _answer(self, request: Request) -> Page:
+        try:
+            return cast("_Server", self.server).site.answer(request)
+        except Exception:  # a fault of ours in one answer must not end the connection without a word
+            log.exception("no answer to %s %s", request.method, request.path)
+            return text_page(500, "this went wrong here; the log tells more\n")
+
+    def _refuse(self, status: int, reason: str) -> None:
+        self.close_connection = True  # what is left of the body would be taken for the next request
+        self._send(text_page(status, f"{reason}\n"))
+
+    def _send(self, page: Page) -> None:
+        self.send_response(page.status)
+        self.send_header("Content-Type", page.type)
+        self.send_header("Content-Length", str(len(page.body)))
+        if page.status == 401:
             self.send_header("WWW-Authenticate", "Bearer")
+        if self.close_connection:
+            self.send_header("Connection", "close")
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(body)
+            self.wfile.write(page.body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- the name is the base class's
         log.debug(format, *args)

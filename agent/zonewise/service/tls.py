@@ -1,4 +1,4 @@
-"""TLS for the agent's server, with certificates that are renewed under it."""
+"""TLS for our servers, with certificates that are renewed under it."""
 
 from __future__ import annotations
 
