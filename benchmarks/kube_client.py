@@ -30,6 +30,7 @@ url, pods, events = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 """
 REFLECTOR = """
 import threading
+import msgspec
 from zonewise.kube.client import Client
 from zonewise.kube.config import Config
 from zonewise.kube.reflector import Reflector
@@ -43,7 +44,7 @@ def tell(old, new):
         done.set()
 client = Client(Config.plain(url))
 begun = time.process_time()
-reflector = Reflector(client, PODS, INTO, tell)
+reflector = Reflector(client, PODS, msgspec.json.Decoder(INTO).decode, tell)
 reflector.start()
 assert done.wait(120)
 report(begun, len(reflector.values()), told - pods)

@@ -16,11 +16,16 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
+import msgspec
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import BinaryIO, Self
 
 Object = dict[str, Any]
+
+as_dict = msgspec.json.Decoder(Object).decode
+"""For reflectors that keep objects whole."""
 
 
 class Request(NamedTuple):

@@ -64,7 +64,7 @@ class Selection(NamedTuple):
 
 
 class Reflector(Generic[T]):
-    """Keeps a copy of all selected objects, decoded into a struct of the fields that matter (or dict).
+    """Keeps a copy of all selected objects, each decoded into what matters of it.
 
     The handler gets (None, new), (old, new) and (old, None), one call at a time, in order, in the reflector's own
     thread; between two calls for an object changes may have been skipped, never reordered.
@@ -74,7 +74,7 @@ class Reflector(Generic[T]):
         self,
         client: Client,
         resource: Resource,
-        into: type[T],
+        decode: Callable[[msgspec.Raw], T],
         handler: Callable[[T | None, T | None], object],
         *,
         selection: Selection = Selection(),  # noqa: B008 -- immutable
@@ -84,11 +84,12 @@ class Reflector(Generic[T]):
     ) -> None:
         """Take what to copy and whom to tell.
 
+        `decode` makes of an object's JSON what is kept, and raises msgspec.DecodeError or ValueError where it cannot.
         `draw` gives random numbers from 0 to 1, and `wait` waits so many seconds but no longer than until close().
         """
         self._client = client
         self._resource = resource
-        self._decoder = msgspec.json.Decoder(into)
+        self._decode = decode
         self._handler = handler
         self._selection = selection
         self._times = times
@@ -255,8 +256,8 @@ class Reflector(Generic[T]):
         meta = _identity(raw)
         value: T | None = None
         try:
-            value = self._decoder.decode(raw)
-        except msgspec.DecodeError as error:
+            value = self._decode(raw)
+        except (msgspec.DecodeError, ValueError) as error:
             log.warning("%s: what was known of it stands: %s", name_of(self._resource, raw), error)
         return Found((meta.namespace, meta.name), meta.uid, _number(meta.resource_version), value)
 

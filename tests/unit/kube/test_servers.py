@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from support.apiserver import RealServer, real_server
-from support.kube_faults import eventually
+from support.kube_faults import as_dict, eventually
 from zonewise.kube.backoff import Backoff
 from zonewise.kube.client import Client, PatchKind
 from zonewise.kube.config import Config
@@ -152,7 +152,7 @@ def test_a_copy_follows(site: Site) -> None:
     chance = random.Random(7)
     times = Times(watch=(1, 2), settled=0.5, backoff=Backoff(0.001, 0.01))
     reflector = Reflector(
-        site.client, PODS, dict[str, Any], hear, selection=Selection(site.namespace, "copy=yes"), times=times
+        site.client, PODS, as_dict, hear, selection=Selection(site.namespace, "copy=yes"), times=times
     )
     reflector.start()
     for _ in range(120):
@@ -218,7 +218,7 @@ def test_a_server_that_breaks_and_forgets(embedded: Server) -> None:
     """Connections broken off and a history forgotten in between leave the copy right."""
     client = Client(embedded.client_config())
     times = Times(settled=30, backoff=Backoff(0.001, 0.01))
-    reflector = Reflector(client, NODES, dict[str, Any], ignore, times=times)
+    reflector = Reflector(client, NODES, as_dict, ignore, times=times)
     reflector.start()
     assert reflector.wait_synced(5)
     for number, fault in enumerate((embedded.disconnect, embedded.end_watches, embedded.forget_history) * 2):

@@ -7,7 +7,7 @@ import socket
 import ssl
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import trustme
@@ -15,6 +15,7 @@ import trustme
 from support.kube_faults import (
     Exchange,
     ScriptedServer,
+    as_dict,
     event,
     eventually,
     give,
@@ -149,7 +150,7 @@ def test_a_watch_over_tls_is_cut_at_once(tls: ssl.SSLContext, ca: str) -> None:
     """Closing works on an encrypted stream as well, from another thread."""
     with ScriptedServer([give(200, pods(1))], [watch_on(event("ADDED", pod("a", 2)))], tls=tls) as server:
         client = quick(Config.plain(server.url, ca=ca))
-        reflector = Reflector(client, PODS, dict[str, Any], ignore)
+        reflector = Reflector(client, PODS, as_dict, ignore)
         reflector.start()
         assert eventually(lambda: reflector.get("a", "default") is not None)
         began = time.monotonic()

@@ -16,6 +16,7 @@ import pytest
 from support.kube_faults import (
     Exchange,
     ScriptedServer,
+    as_dict,
     bookmark,
     event,
     eventually,
@@ -55,6 +56,9 @@ class Pod(msgspec.Struct):
     phase: str = ""
 
 
+as_pod = msgspec.json.Decoder(Pod).decode
+
+
 def ignore(*_: object) -> None:
     """Take any change, and do nothing."""
 
@@ -66,7 +70,7 @@ class Copy:
         self.server = server
         self.told: list[tuple[str | None, str | None]] = []
         self.client = Client(Config.plain(server.url), timeout=2.0)
-        self.reflector = Reflector(self.client, PODS, Pod, self.tell, times=times, wait=wait, draw=lambda: 0.5)
+        self.reflector = Reflector(self.client, PODS, as_pod, self.tell, times=times, wait=wait, draw=lambda: 0.5)
 
     def tell(self, old: Pod | None, new: Pod | None) -> None:
         self.told.append((old.metadata.name if old else None, new.metadata.name if new else None))
@@ -367,7 +371,7 @@ def test_a_handler_that_fails() -> None:
 
     with ScriptedServer([LISTED], [watch_on(event("ADDED", B))]) as server:
         client = Client(Config.plain(server.url))
-        reflector = Reflector(client, PODS, Pod, fail, times=QUICK)
+        reflector = Reflector(client, PODS, as_pod, fail, times=QUICK)
         reflector.start()
         assert eventually(lambda: told == ["a", "b"])
         assert reflector.has_synced
@@ -385,7 +389,7 @@ def test_synced_only_when_all_is_told() -> None:
 
     with ScriptedServer(lists, [watch_on()]) as server:
         client = Client(Config.plain(server.url))
-        reflector = Reflector(client, PODS, Pod, tell, times=QUICK)
+        reflector = Reflector(client, PODS, as_pod, tell, times=QUICK)
         assert not reflector.has_synced
         reflector.start()
         assert reflector.wait_synced(5)
@@ -436,7 +440,7 @@ def test_dicts_for_those_who_want_all() -> None:
     """Where the caller gives dict, objects are whole."""
     with ScriptedServer([LISTED], [watch_on(event("ADDED", B))]) as server:
         client = Client(Config.plain(server.url))
-        reflector = Reflector(client, PODS, dict[str, Any], ignore, times=QUICK)
+        reflector = Reflector(client, PODS, as_dict, ignore, times=QUICK)
         reflector.start()
         assert eventually(lambda: json.dumps(reflector.get("b", "default")) == json.dumps(B))
         reflector.close()
