@@ -52,7 +52,8 @@ from zonewise.kubelet.podresources import client
 client.RATE, client.BURST = 1e9, 1 << 20  # the simulated kubelet refuses nobody
 from zonewise.daemon.events import Reason
 from zonewise.daemon.metrics.meters import Meters
-from zonewise.daemon.parts import make_agent, open_client, open_kubelet, open_publishing
+from zonewise.daemon.parts import make_agent, open_kubelet, open_publishing
+from zonewise.service.api import open_client
 from zonewise.daemon.settings import Settings
 from zonewise.daemon.status import Status
 root, directory, url, looks = sys.argv[1:]
@@ -60,7 +61,7 @@ settings = Settings(node_name="bench", root=root, kubelet_dir=directory, api_ser
 settings = settings.completed()
 meters, status = Meters(), Status(time.monotonic)
 meters.watch(status)
-api, kubelet = open_client(settings), open_kubelet(settings, meters)
+api, kubelet = open_client(settings.api_server, settings.kubeconfig), open_kubelet(settings, meters)
 def weight():
     lines = open("/proc/self/smaps_rollup").read().splitlines()
     found = {line.split()[0]: int(line.split()[1]) for line in lines[1:]}

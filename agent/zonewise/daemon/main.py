@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise.daemon.events import Reason
 from zonewise.daemon.events.wake import Signals
 from zonewise.daemon.metrics.meters import Meters
-from zonewise.daemon.parts import make_agent, open_client, open_events, open_kubelet, open_publishing, open_server
+from zonewise.daemon.parts import make_agent, open_events, open_kubelet, open_publishing, open_server
 from zonewise.daemon.status import Status
 from zonewise.service import logs
+from zonewise.service.api import open_client
 from zonewise.service.options import SettingsError
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ FAREWELL = 1.0
 """Seconds that what is under way to the API server gets at the end, of the 5 that the DaemonSet's pod has."""
 
 _FAILED = 1
+_OR_DRY = ", or look without writing by --dry-run"
 
 
 class Mode(NamedTuple):
@@ -125,7 +127,11 @@ def _once(program: _Program, settings: Settings) -> int:
 
 def _parts(program: _Program, settings: Settings, stack: ExitStack) -> tuple[Agent, Publishing, Client | None]:
     """Make the loop and what it needs; the stack ends them."""
-    client = None if program.mode.dry_run else open_client(settings)
+    client = (
+        None
+        if program.mode.dry_run
+        else open_client(settings.api_server, settings.kubeconfig, ", or look without writing by --dry-run")
+    )
     if client is not None:
         stack.callback(client.close)
     kubelet = open_kubelet(settings, program.meters)

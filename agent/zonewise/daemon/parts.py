@@ -18,9 +18,6 @@ from zonewise.daemon.kubelet import Kubelet, Sources
 from zonewise.daemon.pages import Pages
 from zonewise.daemon.pod_labels import PodLabels, excluder
 from zonewise.daemon.sinks import FileSink, PublishingSink, labels_sink, nrt_sink
-from zonewise.kube.client import Client
-from zonewise.kube.config import Config
-from zonewise.kube.errors import ConfigError
 from zonewise.kubelet.cgroups import PodCgroups
 from zonewise.kubelet.config import ConfigError as KubeletConfigError
 from zonewise.kubelet.config_source import open_config
@@ -31,8 +28,10 @@ from zonewise.kubelet.state import StateReader, device_checkpoint
 from zonewise.machine.discover import Scanner
 from zonewise.machine.files import DirectoryFiles, RootError
 from zonewise.report.nrt import NrtOptions
+from zonewise.service.access import Access
 from zonewise.service.options import SettingsError
-from zonewise.service.server import Server
+from zonewise.service.server import serving
+from zonewise.service.tls import open_certificates
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from zonewise.daemon.metrics.meters import Meters
     from zonewise.daemon.settings import Settings
     from zonewise.daemon.status import Status
-    from zonewise.service.tls import Certificates
+    from zonewise.kube.client import Client
 
 log = logging.getLogger(__name__)
 
@@ -86,22 +85,6 @@ def open_publishing(
         files = [FileSink(output, status)] if output else []
         status.expect([sink.name for sink in (*workers, *files)])
         yield Publishing((*workers, *files), tuple(workers))
-
-
-def open_client(settings: Settings) -> Client:
-    """Return a client of the API server that the settings name. Raises SettingsError."""
-    try:
-        if settings.api_server:
-            return Client(Config.plain(settings.api_server))
-        if settings.kubeconfig:
-            return Client(Config.from_kubeconfig(settings.kubeconfig))
-    except ConfigError as error:
-        raise SettingsError(f"{'apiServer' if settings.api_server else 'kubeconfig'}: {error}") from error
-    try:
-        return Client(Config.in_cluster())
-    except ConfigError as error:
-        raise SettingsError(f"no API server: {error}; outside of a cluster name it by --kubeconfig or --api-server, "
-                            "or look without writing by --dry-run") from error  # fmt: skip
 
 
 def open_kubelet(settings: Settings, meters: Meters) -> Kubelet:
@@ -162,21 +145,6 @@ def open_events(settings: Settings, settings_file: str, channels: Iterable[Chann
         yield EventSource(watches, heard)
 
 
-def _certificates(settings: Settings) -> Certificates | None:
-    if not settings.tls_cert:
-        return None
-    from ssl import SSLError
-
-    from zonewise.service.tls import Certificates
-
-    try:
-        return Certificates(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
-    except OSError as error:
-        files = ", ".join(filter(None, (settings.tls_cert, settings.tls_key, settings.tls_client_ca)))
-        why = "they are no certificates and key in PEM" if isinstance(error, SSLError) else error.strerror
-        raise SettingsError(f"tls: {files} cannot be used: {why}") from error
-
-
 @contextmanager
 def open_server(settings: Settings, client: Client, status: Status, meters: Meters) -> Generator[None]:
     """Serve health and metrics as long as this lasts, if the settings ask for it. Raises SettingsError."""
@@ -185,18 +153,7 @@ def open_server(settings: Settings, client: Client, status: Status, meters: Mete
         return
     silence_limit = SILENCES * settings.interval + LONGEST_ROUND
     pages = Pages(status, meters.registry, silence_limit=silence_limit, readiness_limit=settings.readiness_limit)
-    access = None
-    if settings.metrics_auth == "token":
-        from zonewise.service.access import Access
-
-        access = Access(client)
-    try:
-        server = Server(settings.listen, pages, access=access, certificates=_certificates(settings))
-    except OSError as error:
-        raise SettingsError(f"cannot serve on {settings.listen}: {error.strerror or error}") from error
-    server.start()
-    log.info("serving on port %d", server.port)
-    try:
+    access = Access(client) if settings.metrics_auth == "token" else None
+    certificates = open_certificates(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
+    with serving(settings.listen, pages, access=access, certificates=certificates):
         yield
-    finally:
-        server.close()

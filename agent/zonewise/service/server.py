@@ -11,9 +11,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, cast
 
 from zonewise.service.access import ALLOWED, Access
+from zonewise.service.options import SettingsError
 from zonewise.service.site import OPEN_TO_ALL, Page, Request, text_page
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from typing import TypeAlias
 
     from zonewise.service.site import Site
@@ -56,6 +58,23 @@ class Server:
             self._server.shutdown()
             self._thread.join(5.0)
         self._server.server_close()
+
+
+@contextlib.contextmanager
+def serving(
+    listen: str, site: Site, *, access: Access | None = None, certificates: Certificates | None = None
+) -> Generator[Server]:
+    """Serve as long as this lasts. Raises SettingsError where the address cannot be had."""
+    try:
+        server = Server(listen, site, access=access, certificates=certificates)
+    except OSError as error:
+        raise SettingsError(f"cannot serve on {listen}: {error.strerror or error}") from error
+    server.start()
+    log.info("serving on port %d", server.port)
+    try:
+        yield server
+    finally:
+        server.close()
 
 
 class _Server(ThreadingHTTPServer):

@@ -6,6 +6,8 @@ import logging
 import os
 import ssl
 
+from zonewise.service.options import SettingsError
+
 log = logging.getLogger(__name__)
 
 
@@ -42,3 +44,15 @@ class Certificates:
             context.load_verify_locations(self._client_ca)
             context.verify_mode = ssl.CERT_REQUIRED
         return context
+
+
+def open_certificates(cert: str, key: str, client_ca: str) -> Certificates | None:
+    """Return the certificates of the settings tls.*; None where they name none. Raises SettingsError."""
+    if not cert:
+        return None
+    try:
+        return Certificates(cert, key, client_ca)
+    except OSError as error:
+        files = ", ".join(filter(None, (cert, key, client_ca)))
+        why = "they are no certificates and key in PEM" if isinstance(error, ssl.SSLError) else error.strerror
+        raise SettingsError(f"tls: {files} cannot be used: {why}") from error
