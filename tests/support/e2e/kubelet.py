@@ -1,7 +1,7 @@
-"""A real kubelet without an API server, in a mount namespace of its own, on hardware made of files.
+"""A real kubelet in a mount namespace of its own, on hardware made of files; without an API server, or of one.
 
 Its /var/lib is a directory of ours, so that every path is the default one: the device plugins' is hard-coded
-(k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1/constants.go). Pods are static ones, given as files.
+(k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1/constants.go). Without an API server pods are static ones, given as files.
 """
 
 from __future__ import annotations
@@ -63,9 +63,16 @@ def why_not() -> str | None:
 class Kubelet:
     """A kubelet that runs while it is entered. Enter it in a thread that outlives it: the kernel kills it with that."""
 
-    def __init__(self, place: Path, hardware: Path, runtime: str, settings: Settings) -> None:
-        """Prepare a kubelet in an empty directory, on files of hardware, with a container runtime's endpoint."""
+    def __init__(
+        self, place: Path, hardware: Path, runtime: str, settings: Settings, *, name: str = NODE, kubeconfig: str = ""
+    ) -> None:
+        """Prepare a kubelet in an empty directory, on files of hardware, with a container runtime's endpoint.
+
+        With a kubeconfig it makes a Node of its name, and runs the pods that are bound to it.
+        """
         self.place = place
+        self.name = name
+        self._kubeconfig = kubeconfig
         self.directory = place / "var-lib" / "kubelet"
         self.manifests = place / "manifests"
         self.port = _free_port()
@@ -75,9 +82,10 @@ class Kubelet:
         for directory in (self.directory / "device-plugins", self.manifests, place / "var-log"):
             directory.mkdir(parents=True)
         # a kubelet looks its own name up before it runs a pod, and may wait 5 s for a name server
-        (place / "hosts").write_text(f"127.0.0.1 localhost {NODE}\n")
+        (place / "hosts").write_text(f"127.0.0.1 localhost {name}\n")
         self.config = self.directory / "config.yaml"
         made = configuration(settings, runtime=runtime, manifests=str(self.manifests), port=self.port)
+        made["registerNode"] = kubeconfig != ""
         self.config.write_text(yaml.safe_dump(made))
 
     def __enter__(self) -> Kubelet:
@@ -109,7 +117,11 @@ class Kubelet:
         mounts += [(self.place / "hosts", "/etc/hosts")]
         command = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "sh", "-euc", _MOUNT_AND_RUN, "sh"]
         command += [str(path) for mount in mounts for path in mount]
-        command += ["--", str(find_kubelet()), "--config=/var/lib/kubelet/config.yaml", f"--hostname-override={NODE}"]
+        command += ["--", str(find_kubelet()), "--config=/var/lib/kubelet/config.yaml"]
+        command += [
+            f"--hostname-override={self.name}",
+            *([f"--kubeconfig={self._kubeconfig}"] * bool(self._kubeconfig)),
+        ]
         with (self.place / "kubelet.log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.place, start_new_session=True)
         if wait:
@@ -136,7 +148,7 @@ class Kubelet:
         hidden = self.manifests / f".{name}"  # names with a dot are ignored (pkg/kubelet/config/file_linux.go)
         hidden.write_text(json.dumps(pod))
         hidden.rename(self.manifests / f"{name}.json")
-        return f"{name}-{NODE}"
+        return f"{name}-{self.name}"
 
     def remove(self, name: str) -> None:
         """Take a static pod away, by the name it was given with."""

@@ -54,7 +54,7 @@ class Node(NamedTuple):
         """Take pods away and wait until the kubelet has forgotten them."""
         for name in names:
             self.kubelet.remove(name)
-        ended = {f"{name}-{NODE}" for name in names}
+        ended = {f"{name}-{self.kubelet.name}" for name in names}
         self.kubelet.until(lambda: ended.isdisjoint(self._held()), f"end of {names}")
 
     def plug(self, resource: str, devices: Iterable[Device]) -> Plugin:
@@ -78,14 +78,18 @@ class Node(NamedTuple):
 
 
 @contextlib.contextmanager
-def running_node(settings: Settings, hardware: Hardware | None = None) -> Generator[Node]:
-    """Run a node."""
+def running_node(
+    settings: Settings, hardware: Hardware | None = None, *, name: str = NODE, kubeconfig: str = ""
+) -> Generator[Node]:
+    """Run a node: alone, or as one of the cluster that a kubeconfig leads to."""
     hardware = hardware or Hardware()
     with contextlib.ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="node-", dir=_MEMORY)))
         root = lay_out_hardware(hardware, place / "hardware")
         runtime = stack.enter_context(Runtime(place / "runtime.sock"))
-        kubelet = stack.enter_context(Kubelet(place / "kubelet", root, runtime.endpoint, settings))
+        kubelet = stack.enter_context(
+            Kubelet(place / "kubelet", root, runtime.endpoint, settings, name=name, kubeconfig=kubeconfig)
+        )
         plugins: list[Plugin] = []
         stack.callback(lambda: [plugin.stop() for plugin in plugins])
         yield Node(hardware, settings, root, runtime, kubelet, plugins)

@@ -1,0 +1,267 @@
+"""A whole cluster: API server, etcd, kube-scheduler and kubelets, all real; an agent on each node; our extender.
+
+No controller runs: nodes are untainted here, and what is deleted is deleted by kubelets.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+import urllib3
+import yaml
+
+from support.agents import CRD, AgentProcess
+from support.apiserver import real_apiserver
+from support.e2e.kubelet import why_not as why_no_kubelet
+from support.e2e.node import running_node
+from support.kubelets import short_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping, Sequence
+
+    from support.apiserver import RealServer
+    from support.e2e.node import Node
+    from support.e2e.settings import Settings
+
+Object = dict[str, Any]
+
+LIMIT = 60.0
+"""Seconds for what takes a few on an idle machine."""
+NAMESPACE = "lab"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+TOPOLOGIES = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies"
+_DIES_WITH_US = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv[1], sys.argv[1:])"
+_SCHEDULER_PROGRAM = "import sys; from zonewise.cli import main; sys.exit(main())"
+
+
+def find_scheduler() -> Path | None:
+    """Return kube-scheduler's binary, where there is one."""
+    named = os.environ.get("TEST_ASSET_KUBE_SCHEDULER")
+    assets = os.environ.get("KUBEBUILDER_ASSETS", "/usr/local/kubebuilder/bin")
+    binary = Path(named) if named else Path(assets) / "kube-scheduler"
+    return binary if os.access(binary, os.X_OK) else None
+
+
+def why_not() -> str | None:
+    """Return the reason why no cluster can be run here, None where one can."""
+    if find_scheduler() is None:
+        return "no kube-scheduler: set TEST_ASSET_KUBE_SCHEDULER or KUBEBUILDER_ASSETS"
+    return why_no_kubelet()
+
+
+class Cluster(NamedTuple):
+    """The parts of a cluster, all running; kube-scheduler is started by scheduling()."""
+
+    server: RealServer
+    kubeconfig: Path
+    directory: Path
+    nodes: dict[str, Node]
+
+    def create(self, pods: Sequence[Object]) -> None:
+        """Create pods, one after another."""
+        for pod in pods:
+            self.server.admin.post(PODS, pod).ok()
+
+    def pods(self) -> dict[str, Object]:
+        """Return all pods by name."""
+        return {pod["metadata"]["name"]: pod for pod in self.server.admin.get(PODS).ok()["items"]}
+
+    def settled(self, names: Sequence[str], ready: Callable[[Object], bool]) -> dict[str, Object]:
+        """Wait until each of the pods is as it should be; return them."""
+        found: dict[str, Object] = {}
+
+        def all_ready() -> bool:
+            found.update(self.pods())
+            return all(name in found and ready(found[name]) for name in names)
+
+        self.until(all_ready, lambda: str({name: found.get(name, {}).get("status") for name in names})[:4000])
+        return {name: found[name] for name in names}
+
+    def clear(self) -> None:
+        """Delete all pods, and wait until kubelets have let them go and agents have said so."""
+        for name in self.pods():
+            self.server.admin.delete(f"{PODS}/{name}", gracePeriodSeconds=1)
+        self.until(lambda: not self.pods(), lambda: str(self.pods().keys()))
+        self.until(self._idle, lambda: "the nodes are not idle")
+
+    def reports(self) -> dict[str, Object]:
+        """Return all NodeResourceTopologies by name."""
+        return {made["metadata"]["name"]: made for made in self.server.admin.get(TOPOLOGIES).ok()["items"]}
+
+    def until(self, holds: Callable[[], bool], say: Callable[[], str]) -> None:
+        """Wait for something; fail with what is said then."""
+        deadline = time.monotonic() + LIMIT
+        while not holds():
+            assert time.monotonic() < deadline, say()
+            time.sleep(0.05)
+
+    def _idle(self) -> bool:
+        return all(
+            amount["available"] == amount["allocatable"]
+            for report in self.reports().values()
+            for zone in report["zones"]
+            for amount in zone.get("resources", ())
+        )
+
+
+@contextlib.contextmanager
+def running_cluster(
+    nodes: Mapping[str, Settings], prepare: Callable[[Node], object] | None = None
+) -> Generator[Cluster]:
+    """Run a cluster of nodes with these kubelets; each is prepared (device plugins) before its agent starts."""
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(real_apiserver())
+        directory = Path(stack.enter_context(short_directory()))
+        kubeconfig = _kubeconfig(server, directory)
+        server.admin.post(
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", yaml.safe_load(CRD.read_text())
+        ).ok()
+        server.admin.post("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}}).ok()
+        made: dict[str, Node] = {}
+        cluster = Cluster(server, kubeconfig, directory, made)
+        for name, settings in nodes.items():
+            made[name] = stack.enter_context(running_node(settings, name=name, kubeconfig=str(kubeconfig)))
+            if prepare is not None:
+                prepare(made[name])
+        for name, node in made.items():
+            _make_ready(cluster, name)
+            stack.callback(_agent(cluster, node).kill)
+        cluster.until(lambda: cluster.reports().keys() == made.keys(), lambda: str(cluster.reports().keys()))
+        yield cluster
+
+
+@contextlib.contextmanager
+def scheduling(cluster: Cluster, *, extender: Extender | None = None) -> Generator[None]:
+    """Run kube-scheduler, with an extender where one is given."""
+    config: Object = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        "clientConnection": {"kubeconfig": str(cluster.kubeconfig), "qps": 1000, "burst": 2000},
+        "percentageOfNodesToScore": 100,
+    }
+    if extender is not None:
+        config["extenders"] = [
+            {
+                "urlPrefix": extender.url, "filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 1,
+                "nodeCacheCapable": True, "httpTimeout": "10s",
+            }
+        ]  # fmt: skip
+    file = cluster.directory / "scheduler.json"
+    file.write_text(json.dumps(config))
+    access = [f"--{name}-kubeconfig={cluster.kubeconfig}" for name in ("authentication", "authorization")]
+    log = cluster.directory / f"kube-scheduler-{extender is not None}.log"
+    command = [str(find_scheduler()), f"--config={file}", "--bind-address=127.0.0.1", "--secure-port=0", *access]
+    with log.open("wb") as output:
+        process = _process([sys.executable, "-S", "-c", _DIES_WITH_US, *command], output)
+    try:
+        yield
+        assert process.poll() is None, log.read_text()[-4000:]
+    finally:
+        process.kill()
+        process.wait(LIMIT)
+
+
+class Extender:
+    """`zonewise scheduler --extender-only` as a process."""
+
+    def __init__(self, directory: Path, flags: Sequence[str]) -> None:
+        self._said = directory / "extender.log"
+        command = [sys.executable, "-c", _SCHEDULER_PROGRAM, "scheduler", "--extender-only", "--listen", "127.0.0.1:0"]
+        with self._said.open("wb") as said:
+            self.process = _process([*command, "--metrics-listen", "127.0.0.1:0", *flags], said)
+        self.ports = self._ports()
+
+    @property
+    def url(self) -> str:
+        """Where kube-scheduler asks it."""
+        return f"http://127.0.0.1:{self.ports[0]}"
+
+    @property
+    def metrics(self) -> str:
+        """Where it tells of itself."""
+        return f"http://127.0.0.1:{self.ports[1]}"
+
+    @property
+    def said(self) -> str:
+        """Return what it has logged so far."""
+        return self._said.read_text()
+
+    def close(self) -> None:
+        """End it."""
+        self.process.terminate()
+        assert self.process.wait(LIMIT) == 0, self.said
+
+    def _ports(self) -> list[int]:
+        deadline = time.monotonic() + LIMIT
+        while (said := self.said).count("serving on port") < 2:
+            assert self.process.poll() is None, said
+            assert time.monotonic() < deadline, said
+            time.sleep(0.02)
+        return [int(part.split()[0]) for part in said.split("serving on port ")[1:]]
+
+
+@contextlib.contextmanager
+def extending(cluster: Cluster, *flags: str) -> Generator[Extender]:
+    """Run the extender, until it knows the cluster."""
+    with tempfile.TemporaryDirectory(prefix="extender-") as place:
+        extender = Extender(Path(place), ["--kubeconfig", str(cluster.kubeconfig), *flags])
+        try:
+            cluster.until(lambda: ready(extender), lambda: extender.said)
+            yield extender
+        finally:
+            extender.close()
+
+
+def ready(extender: Extender) -> bool:
+    """Tell whether the extender knows the whole cluster."""
+    return urllib3.request("GET", f"{extender.metrics}/readyz").status == 200
+
+
+def _process(command: Sequence[str], said: IO[bytes]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+
+
+def _kubeconfig(server: RealServer, directory: Path) -> Path:
+    file = directory / "kubeconfig"
+    content = {
+        "apiVersion": "v1", "kind": "Config", "current-context": "lab",
+        "clusters": [{"name": "lab", "cluster": {"server": server.url, "certificate-authority": server.ca}}],
+        "users": [{"name": "admin", "user": {"token": server.token}}],
+        "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": "admin"}}],
+    }  # fmt: skip
+    file.write_text(json.dumps(content))
+    return file
+
+
+def _make_ready(cluster: Cluster, name: str) -> None:
+    """Wait for the kubelet's word, and take away the taint that a controller would take away then."""
+    path = f"/api/v1/nodes/{name}"
+
+    def is_ready() -> bool:
+        answer = cluster.server.admin.get(path)
+        conditions: list[Object] = answer.body.get("status", {}).get("conditions", []) if answer.status == 200 else []
+        return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+    cluster.until(is_ready, lambda: str(cluster.server.admin.get(path).body)[:3000])
+    cluster.server.admin.patch(path, {"spec": {"taints": []}}).ok()
+
+
+def _agent(cluster: Cluster, node: Node) -> AgentProcess:
+    kubelet = node.kubelet
+    place = cluster.directory / f"agent-{kubelet.name}"
+    place.mkdir()
+    flags = [
+        "--kubeconfig", str(cluster.kubeconfig), "--node-name", kubelet.name, "--root", str(node.root),
+        "--kubelet-dir", str(kubelet.directory), "--podresources-socket", str(kubelet.podresources),
+        "--kubelet-config", str(kubelet.config), "--publish-labels", "off", "--listen", "127.0.0.1:0",
+    ]  # fmt: skip
+    return AgentProcess(place, flags, {}, "pass")
