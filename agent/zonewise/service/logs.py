@@ -36,4 +36,5 @@ def set_up(level: str, style: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)  # of libraries
-    logging.getLogger("zonewise").setLevel(level.upper())
+    for name in ("zonewise", "zonewise_scheduler"):
+        logging.getLogger(name).setLevel(level.upper())

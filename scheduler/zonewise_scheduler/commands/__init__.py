@@ -1,0 +1,1 @@
+"""Subcommands of `zonewise` that the scheduler brings."""

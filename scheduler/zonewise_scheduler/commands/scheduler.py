@@ -1,0 +1,67 @@
+"""`zonewise scheduler`: serves kube-scheduler, so that no kubelet has to refuse a pod."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from zonewise.commands import Command, CommandError
+from zonewise.service.options import CONFIG_VARIABLE, PREFIX, SettingsError, read_settings_file
+from zonewise_scheduler.control.settings import DEFAULT_FILE, OPTIONS, read_settings
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments: every setting that a file can hold, and what else can be done."""
+    add = parser.add_argument
+    parser.epilog = (
+        f"Each setting is also read from the environment ({PREFIX}LISTEN for --listen) and from the file, where it is "
+        "written in camelCase (staleAfter, tls.cert). Flags win over the environment, it over the file."
+    )
+    add("--extender-only", action="store_true", help="serve kube-scheduler as an extender, and queue nothing")
+    add("--replay", metavar="FILE", help="say what is foretold now for a case of --miss-dir, and what its kubelet did: "
+        "status 0 where both agree, 1 where not")  # fmt: skip
+    add("--config", metavar="FILE", help=f"settings (default: ${CONFIG_VARIABLE}, or {DEFAULT_FILE} where it is)")
+    OPTIONS.add_arguments(parser)
+
+
+def run(arguments: Namespace) -> int:
+    """Run until stopped. Raises CommandError."""
+    if arguments.replay:
+        return _replay(arguments.replay)
+    if not arguments.extender_only:
+        raise CommandError("say --extender-only: serving kube-scheduler is what this version does")
+    path = arguments.config or os.environ.get(CONFIG_VARIABLE)
+    flags = {option.field: getattr(arguments, option.field) for option in OPTIONS}
+    try:
+        from zonewise_scheduler.control.main import run_scheduler
+
+        content = read_settings_file(path, DEFAULT_FILE)
+        return run_scheduler(read_settings(flags, os.environ, content, path or DEFAULT_FILE))
+    except SettingsError as error:
+        raise CommandError(str(error)) from error
+    except ImportError as error:
+        raise CommandError(
+            f"the scheduler's libraries are missing: {error}; pip install 'zonewise[scheduler]'"
+        ) from None
+
+
+def _replay(path: str) -> int:
+    from zonewise_scheduler.fit.ledger.case import CaseError, read_case, replay
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            miss = read_case(file.read())
+    except OSError as error:
+        raise CommandError(f"{path}: cannot be read: {error.strerror}") from error
+    except (CaseError, UnicodeDecodeError) as error:
+        raise CommandError(f"{path}: is no case: {error}") from error
+    foretold = replay(miss)
+    sys.stdout.write(f"kubelet:  {miss.reason}: {miss.message}\nforetold: {foretold.reason or 'admitted'}\n")
+    return 0 if foretold.reason == miss.reason else 1
+
+
+COMMAND = Command("serve kube-scheduler with each node's zones", add_arguments, run)

@@ -1,0 +1,1 @@
+"""The HTTP extender of kube-scheduler: filter, prioritize, bind."""

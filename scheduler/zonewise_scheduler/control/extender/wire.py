@@ -1,0 +1,120 @@
+"""Requests and answers of kube-scheduler's extender protocol.
+
+staging/src/k8s.io/kube-scheduler/extender/v1/types.go. Those types have no JSON tags, so that the names of Go's fields
+are the keys; pods and nodes inside are as the API has them. A nil of Go is null here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+MOST_SCORE = 10
+"""MaxExtenderPriority: kube-scheduler multiplies by ten and by the extender's weight."""
+
+Json = dict[str, Any]
+
+
+class Arguments(msgspec.Struct, rename="pascal"):
+    """ExtenderArgs, of filter and of prioritize."""
+
+    pod: Json
+    nodes: NodeList | None = None
+    """Whole nodes, to extenders that are not nodeCacheCapable."""
+    node_names: msgspec.Raw = msgspec.Raw(b"null")
+    """A list of names, unread: most often only one of them matters."""
+
+
+class NodeList(msgspec.Struct):
+    """A v1.NodeList."""
+
+    items: list[msgspec.Raw] | None = None
+
+
+class FilterResult(msgspec.Struct, rename="pascal"):
+    """ExtenderFilterResult."""
+
+    nodes: NodeList | None = None
+    node_names: msgspec.Raw | list[str] | None = None
+    failed_nodes: dict[str, str] | None = None
+    failed_and_unresolvable_nodes: dict[str, str] | None = None
+    """Those on which preemption would not help either."""
+    error: str = ""
+
+
+class HostPriority(msgspec.Struct, rename="pascal"):
+    """One node's score, 0 to MOST_SCORE."""
+
+    host: str
+    score: int
+
+
+class BindingArguments(msgspec.Struct, rename={"uid": "PodUID", "name": "PodName", "namespace": "PodNamespace",
+                                               "node": "Node"}):  # fmt: skip
+    """ExtenderBindingArgs."""
+
+    name: str
+    namespace: str
+    uid: str
+    node: str
+
+
+class BindingResult(msgspec.Struct, rename="pascal"):
+    """ExtenderBindingResult."""
+
+    error: str = ""
+
+
+class _Meta(msgspec.Struct):
+    name: str
+
+
+class _Named(msgspec.Struct):
+    metadata: _Meta
+
+
+_NAMED = msgspec.json.Decoder(_Named)
+_NAMES = msgspec.json.Decoder(list[str])
+
+
+class Asked:
+    """The nodes that are asked about, read no further than need be."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        """Take a request. Raises ValueError where it names no nodes in any way."""
+        self._raw = bytes(arguments.node_names)
+        self._nodes = arguments.nodes.items or [] if arguments.nodes is not None else None
+        self._names: list[str] | None = None
+        if self._nodes is None and self._raw == b"null":
+            raise ValueError("neither Nodes nor NodeNames: there is no node to choose from")
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names, in the order given. Raises msgspec.DecodeError."""
+        if self._names is None:
+            nodes = self._nodes
+            self._names = (
+                _NAMES.decode(self._raw) if nodes is None else [_NAMED.decode(node).metadata.name for node in nodes]
+            )
+        return self._names
+
+    def __contains__(self, name: str) -> bool:
+        if self._names is None and self._nodes is None:
+            # names of nodes are DNS subdomains, so that none needs an escape or is part of another's quotes
+            return f'"{name}"'.encode() in self._raw
+        return name in self.names
+
+    def untouched(self) -> FilterResult:
+        """Return an answer that lets all nodes pass."""
+        if self._nodes is None:
+            return FilterResult(node_names=msgspec.Raw(self._raw), failed_nodes={})
+        return FilterResult(nodes=NodeList(self._nodes), failed_nodes={})
+
+    def only(self, passing: list[str], failed: dict[str, str]) -> FilterResult:
+        """Return an answer that lets some nodes pass, with why others do not."""
+        if self._nodes is None:
+            return FilterResult(node_names=passing, failed_and_unresolvable_nodes=failed)
+        kept = set(passing)
+        nodes = [node for name, node in zip(self.names, self._nodes, strict=True) if name in kept]
+        return FilterResult(nodes=NodeList(nodes), failed_and_unresolvable_nodes=failed)

@@ -1,0 +1,45 @@
+"""Writes down what was foretold wrongly, each in a file that `zonewise scheduler --replay` takes."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import time
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.fit.ledger.case import case_json
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.fit.ledger.values import Miss
+
+log = logging.getLogger(__name__)
+
+_SUFFIX = ".miss.json"
+
+
+class MissFiles:
+    """A directory that holds the newest of them."""
+
+    def __init__(self, directory: str, most: int) -> None:
+        """Take the directory, which is made where it is absent; raises OSError where it cannot be written."""
+        os.makedirs(directory, exist_ok=True)
+        self._directory, self._most = directory, most
+
+    def write(self, miss: Miss) -> None:
+        """Write one; what cannot be written is logged."""
+        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(miss.at))  # sorts by time
+        name = f"{stamp}-{re.sub('[^A-Za-z0-9.-]+', '-', miss.node)}-{miss.uid[:36]}{_SUFFIX}"
+        path = os.path.join(self._directory, name)
+        try:
+            with open(f"{path}.new", "w", encoding="utf-8") as file:
+                file.write(case_json(miss))
+            os.replace(f"{path}.new", path)
+            self._drop_old()
+        except OSError as error:
+            log.warning("miss-dir: %s: %s", path, error.strerror)
+
+    def _drop_old(self) -> None:
+        files = sorted(name for name in os.listdir(self._directory) if name.endswith(_SUFFIX))
+        for name in files[: -self._most]:
+            os.unlink(os.path.join(self._directory, name))

@@ -1,0 +1,76 @@
+"""The settings of `zonewise scheduler`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise.service.options import Option, Options, SettingsError, address, duration, flag, one_of, text, whole_number
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DEFAULT_FILE = "/etc/zonewise/scheduler.yaml"
+
+_TRUST = ("blind", "unaligned", "refuse")
+
+
+class Settings(NamedTuple):
+    """What the scheduler was told. Durations are seconds; empty strings mean "none"."""
+
+    kubeconfig: str = ""
+    api_server: str = ""
+    listen: str = "127.0.0.1:9810"
+    metrics_listen: str = ":9811"
+    tls_cert: str = ""
+    tls_key: str = ""
+    tls_client_ca: str = ""
+    metrics_auth: str = "none"
+    unreported_nodes: str = "unaligned"
+    stale_reports: str = "unaligned"
+    stale_after: float = 60.0
+    promise_limit: float = 60.0
+    bind: bool = False
+    miss_dir: str = ""
+    miss_files: int = 100
+    log_level: str = "info"
+    log_format: str = "text"
+
+
+OPTIONS = Options((
+    Option("kubeconfig", text, "reach the API server by this file (default: as a pod does)", "FILE"),
+    Option("apiServer", text, "reach the API server at this URL without credentials, as `kubectl proxy` offers it",
+           "URL"),
+    Option("listen", address, "serve the extender there (default: 127.0.0.1:9810)", "ADDRESS:PORT"),
+    Option("metricsListen", address, 'serve metrics and health there (default: ":9811"; "" for none)', "ADDRESS:PORT"),
+    Option("tls.cert", text, "serve both over TLS with this certificate, re-read when it changes", "FILE"),
+    Option("tls.key", text, "and this key", "FILE"),
+    Option("tls.clientCa", text, "take callers of the extender only with a certificate of these", "FILE"),
+    Option("metricsAuth", one_of("none", "token"), "ask the API server whether the bearer of a token may get /metrics "
+           "(default: none)", "none|token"),
+    Option("unreportedNodes", one_of(*_TRUST), "pods on nodes without a report: any (blind), those that ask nothing of "
+           "a zone (unaligned), none (refuse) (default: unaligned)", "|".join(_TRUST)),
+    Option("staleReports", one_of(*_TRUST), "the same for nodes whose report is stale (default: unaligned)",
+           "|".join(_TRUST)),
+    Option("staleAfter", duration, "a report is stale when a pod has run so long without being in it (default: 60s)",
+           "DURATION"),
+    Option("promiseLimit", duration, "take a node back from a pod that is not bound within this time (default: 60s)",
+           "DURATION"),
+    Option("bind", flag, "serve the verb bind too: bind pods ourselves, with the foretold zones as an annotation "
+           "(default: false)", "true|false"),
+    Option("missDir", text, "write a case for --replay there when a kubelet refuses what was foretold to fit", "PATH"),
+    Option("missFiles", whole_number(1, 100_000), "keep the newest so many of them (default: 100)", "NUMBER"),
+    Option("logLevel", one_of("debug", "info", "warning", "error"), "default: info", "debug|info|warning|error"),
+    Option("logFormat", one_of("text", "json"), "default: text", "text|json"),
+))  # fmt: skip
+
+
+def read_settings(
+    flags: Mapping[str, str | None], environment: Mapping[str, str], content: str | None, place: str = DEFAULT_FILE
+) -> Settings:
+    """Return the settings of all places together; as the agent's. Raises SettingsError."""
+    made = Settings(**OPTIONS.read(flags, environment, content, place))
+    if bool(made.tls_cert) != bool(made.tls_key):
+        raise SettingsError("tls.cert and tls.key go together: one of them is missing")
+    if not made.listen:
+        raise SettingsError("listen: without an address there is no extender to ask")
+    return made

@@ -1,0 +1,82 @@
+"""Follows the API server: nodes, their reports and all pods, each by a reflector of its own, into the cluster."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from zonewise.kube.reflector import Reflector
+from zonewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, PODS
+from zonewise_scheduler.control.objects import see_node, see_pod, see_report
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    import msgspec
+
+    from zonewise.kube.client import Client
+    from zonewise_scheduler.control.cluster import Cluster
+    from zonewise_scheduler.control.objects import Report
+
+log = logging.getLogger(__name__)
+
+TICK = 1.0
+"""Seconds between looks at what time alone changes: promises that run out, reports that grow stale."""
+
+
+class Watching:
+    """Keeps a cluster as the API server has it."""
+
+    def __init__(self, client: Client, cluster: Cluster) -> None:
+        def report(raw: msgspec.Raw) -> Report:
+            return see_report(raw, cluster.kinds, cluster.release)
+
+        self._nodes = Reflector(client, NODES, see_node, cluster.node_changed)
+        self._reports = Reflector(client, NODE_RESOURCE_TOPOLOGIES, report, cluster.report_changed)
+        self._pods = Reflector(client, PODS, see_pod, cluster.pod_changed)
+        self._cluster = cluster
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watching", daemon=True)
+
+    @property
+    def missing(self) -> list[str]:
+        """Return of what not everything is known yet that there was at the start."""
+        known = {"nodes": self._nodes, "reports": self._reports, "pods": self._pods}
+        return [name for name, reflector in known.items() if not reflector.has_synced]
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End."""
+        self._stopping.set()
+        for reflector in (self._nodes, self._reports, self._pods):
+            reflector.close()
+        self._thread.join(TICK)
+
+    def _run(self) -> None:
+        # nodes first: how a report is read depends on the release of the node's kubelet
+        self._nodes.start()
+        while not self._nodes.wait_synced(0.1) and not self._stopping.is_set():
+            pass
+        self._reports.start()
+        self._pods.start()
+        while not self._stopping.wait(TICK):
+            try:
+                self._cluster.tick()
+            except Exception:  # a fault of ours must not end the ticking
+                log.exception("a look at what time changes went wrong")
+
+
+@contextmanager
+def watching(client: Client, cluster: Cluster) -> Generator[Watching]:
+    """Follow the API server as long as this lasts."""
+    made = Watching(client, cluster)
+    made.start()
+    try:
+        yield made
+    finally:
+        made.close()
