@@ -7,13 +7,13 @@ to date when a question needs them, so that a burst of events on one node costs 
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from zonewise_scheduler.control import refusals
 from zonewise_scheduler.control.foretold import described
+from zonewise_scheduler.control.waiting import WaitingPods
 from zonewise_scheduler.fit.batch.place import ADMITTED, REFUSED
 from zonewise_scheduler.fit.batch.table import Table
 from zonewise_scheduler.fit.ledger.ledger import Ledger
@@ -21,7 +21,6 @@ from zonewise_scheduler.fit.ledger.values import IN_FLIGHT, SET_ASIDE, BoundPod
 from zonewise_scheduler.fit.read.kinds import Kinds
 from zonewise_scheduler.fit.read.nrt import RELEASE
 from zonewise_scheduler.fit.score.combined import score
-from zonewise_scheduler.fit.score.remains import Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -79,9 +78,11 @@ class Cluster:
         self._table = Table()
         self._rows: dict[str, int] = {}
         self._names: list[str] = []
+        self._changed: dict[int, float] = {}
         self._free: list[int] = []
         self._nodes: dict[str, NodeInfo] = {}
-        self._waiting: dict[str, PodShape] = {}
+        self._waiting = WaitingPods()
+        self._news = False  # a node's state has changed since the waiting were last looked at
 
     # --- what happens
 
@@ -114,7 +115,7 @@ class Cluster:
         with self._lock:
             at = self._clock()
             if new is None or new.node:
-                self._waiting.pop(pod.uid, None)
+                self._waiting.remove(pod.uid)
             if new is None:
                 self._ledger.gone(pod.uid, at)
             elif new.refused:
@@ -148,11 +149,20 @@ class Cluster:
                     continue
                 verdict = self._ledger.promise(pod, name, at)
                 if verdict.admitted:
-                    self._waiting.pop(pod.uid, None)
+                    self._waiting.remove(pod.uid)
                     return Choice(name, verdict, {})
                 if verdict.reason in (IN_FLIGHT, SET_ASIDE):
                     refused[name] = refusals.OF_LEDGER[verdict.reason]
-            return self._unreported(pod, asked, at) or self._none(pod, asked, refused)
+            return self._unreported(pod, asked, at) or self._none(pod, asked, refused, at)
+
+    def wakeable(self) -> list[Promise]:
+        """Return waiting pods that a node would take now; each of them again after a longer and longer pause."""
+        with self._lock:
+            self._refresh()
+            if not self._news:
+                return []
+            due, self._news = self._waiting.due(self._clock(), self._changes)
+            return due
 
     def scores(self, shape: PodShape, names: list[str]) -> list[int]:
         """Return 0 to 100 for each node; 0 where nothing is known of it."""
@@ -207,10 +217,15 @@ class Cluster:
         return {"inFlight": charged, **(described(state) if state is not None else {"report": None})}
 
     def _refresh(self) -> None:
-        for name in self._ledger.changed():
+        changed = self._ledger.changed()
+        self._news = self._news or bool(changed)
+        at = self._clock()
+        for name in changed:
             state = self._ledger.state(name)
             if state is not None:
-                self._table.set(self._row(name), state)
+                row = self._row(name)
+                self._table.set(row, state)
+                self._changed[row] = at
             elif name in self._rows:  # the row is the next node's
                 row = self._rows.pop(name)
                 self._table.set(row, None)
@@ -224,16 +239,21 @@ class Cluster:
             self._rows[name] = row
         return row
 
+    def _changes(self, shape: PodShape) -> list[float]:
+        """Return for each node that would take a pod when it last changed."""
+        rows: list[int] = np.flatnonzero(self._table.resolved(shape)).tolist()
+        return [self._changed[row] for row in rows]
+
     def _scores(self, shape: PodShape) -> NDArray[np.int64]:
-        waiting = Counter(self._waiting.values()).most_common(_MOST_WAITING)
-        return score(self._table, shape, tuple(Waiting(other, count) for other, count in waiting))
+        return score(self._table, shape, self._waiting.commonest(_MOST_WAITING))
 
     def _best_first(self, shape: PodShape, asked: Asked) -> Iterator[str]:
         """Yield the nodes asked about that may take a pod, sure ones by score first, then those that need a look."""
         fits = self._table.fits(shape)
         rank = self._scores(shape) + (fits == ADMITTED) * _SURE
         candidates = np.flatnonzero(fits != REFUSED)
-        for row in candidates[np.argsort(-rank[candidates], kind="stable")].tolist():
+        best_first: list[int] = candidates[np.argsort(-rank[candidates], kind="stable")].tolist()
+        for row in best_first:
             name = self._names[row]
             if name in asked:
                 yield name
@@ -249,8 +269,8 @@ class Cluster:
                     return Choice(name, None, {})
         return None
 
-    def _none(self, pod: Promise, asked: Asked, refused: dict[str, str]) -> Choice:
-        self._waiting[pod.uid] = pod.shape
+    def _none(self, pod: Promise, asked: Asked, refused: dict[str, str], at: float) -> Choice:
+        self._waiting.add(pod, at)
         states = {name: state for name in asked.names if (state := self._ledger.state(name)) is not None}
         told = refusals.explained(pod.shape, states)
         found = {name: refused.get(name) or told.get(name) or refusals.NO_REPORT for name in asked.names}

@@ -22,6 +22,7 @@ from zonewise_scheduler.control.extender.verbs import ExtenderVerbs
 from zonewise_scheduler.control.meters import Meters
 from zonewise_scheduler.control.misses import MissFiles
 from zonewise_scheduler.control.pages import Pages
+from zonewise_scheduler.control.waking import Waking
 from zonewise_scheduler.control.watching import watching
 from zonewise_scheduler.fit.ledger.values import Waits
 
@@ -51,6 +52,7 @@ def run_scheduler(settings: Settings) -> int:
         cluster = Cluster(_clock(), Waits(promise=settings.promise_limit), trust, _missed(settings, meters))
         meters.watch(cluster)
         watch = stack.enter_context(watching(client, cluster))
+        stack.enter_context(Waking(client, cluster, meters))
         site = ExtenderSite(ExtenderVerbs(cluster, client, meters, watch), meters, bind=settings.bind)
         certificates = open_certificates(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
         stack.enter_context(serving(settings.listen, site, certificates=certificates))

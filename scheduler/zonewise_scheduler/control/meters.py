@@ -41,6 +41,10 @@ class Meters:
             registry=self.registry,
         )  # fmt: skip
 
+        self._woken = Counter(
+            "zonewise_pods_woken", "Waiting pods that were told that a node would take them.", registry=self.registry
+        )
+
     def called(self, verb: str, code: int, seconds: float) -> None:
         """Count a call."""
         self._calls.labels(verb, str(code)).inc()
@@ -49,6 +53,10 @@ class Meters:
     def decided(self, outcome: str) -> None:
         """Count a decision: "placed", "untouched", "blind", "refused"."""
         self._decisions.labels(outcome).inc()
+
+    def woken(self) -> None:
+        """Count a pod that was woken."""
+        self._woken.inc()
 
     def missed(self, reason: str) -> None:
         """Count a foretelling that did not come true."""

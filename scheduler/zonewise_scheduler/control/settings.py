@@ -28,7 +28,7 @@ class Settings(NamedTuple):
     unreported_nodes: str = "unaligned"
     stale_reports: str = "unaligned"
     stale_after: float = 60.0
-    promise_limit: float = 60.0
+    promise_limit: float = 120.0
     bind: bool = False
     miss_dir: str = ""
     miss_files: int = 100
@@ -53,7 +53,7 @@ OPTIONS = Options((
            "|".join(_TRUST)),
     Option("staleAfter", duration, "a report is stale when a pod has run so long without being in it (default: 60s)",
            "DURATION"),
-    Option("promiseLimit", duration, "take a node back from a pod that is not bound within this time (default: 60s)",
+    Option("promiseLimit", duration, "take a node back from a pod that is not bound within this time (default: 120s)",
            "DURATION"),
     Option("bind", flag, "serve the verb bind too: bind pods ourselves, with the foretold zones as an annotation "
            "(default: false)", "true|false"),

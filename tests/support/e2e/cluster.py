@@ -85,10 +85,14 @@ class Cluster(NamedTuple):
         self.until(all_ready, lambda: str({name: found.get(name, {}).get("status") for name in names})[:4000])
         return {name: found[name] for name in names}
 
+    def delete(self, name: str) -> None:
+        """Delete a pod; its kubelet ends it."""
+        self.server.admin.delete(f"{PODS}/{name}", gracePeriodSeconds=1).ok()
+
     def clear(self) -> None:
         """Delete all pods, and wait until kubelets have let them go and agents have said so."""
         for name in self.pods():
-            self.server.admin.delete(f"{PODS}/{name}", gracePeriodSeconds=1)
+            self.delete(name)
         self.until(lambda: not self.pods(), lambda: str(self.pods().keys()))
         self.until(self._idle, lambda: "the nodes are not idle")
 

@@ -1,0 +1,82 @@
+"""Wakes pods that wait in kube-scheduler, once a node's zones would take them.
+
+A pod that an extender refused is tried again at any event that kube-scheduler hears of (schedule_one.go,
+findNodesThatFitPod). Zones become free a moment after such an event, when the kubelet has let a pod go and its agent
+has said so, and of that kube-scheduler hears nothing: the pod would wait for the flush after five minutes. So the pod
+itself is changed, by a condition that says what has happened; with queueing hints (on since Kubernetes 1.32) any change
+of a pod counts.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from zonewise.kube.client import PatchKind
+from zonewise.kube.errors import KubeError, NotFound
+from zonewise.kube.resources import PODS
+
+if TYPE_CHECKING:
+    from zonewise.kube.client import Client
+    from zonewise_scheduler.control.cluster import Cluster
+    from zonewise_scheduler.control.meters import Meters
+    from zonewise_scheduler.fit.ledger.values import Promise
+
+log = logging.getLogger(__name__)
+
+CONDITION = "zonewise.dev/ZonesFree"
+"""Type of the condition of a pod."""
+PERIOD = 0.25
+"""Seconds between looks at who could be woken."""
+
+
+class Waking:
+    """A thread that wakes pods as long as it lives."""
+
+    def __init__(self, client: Client, cluster: Cluster, meters: Meters) -> None:
+        self._client = client
+        self._cluster = cluster
+        self._meters = meters
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="waking", daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join(self._client.timeout)
+
+    def _run(self) -> None:
+        while not self._stopping.wait(PERIOD):
+            try:
+                for pod in self._cluster.wakeable():
+                    self._wake(pod)
+            except Exception:  # a fault of ours must not end the waking
+                log.exception("waking pods went wrong")
+
+    def _wake(self, pod: Promise) -> None:
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        condition = {
+            "type": CONDITION,
+            "status": "True",
+            "reason": "WouldBeAdmitted",
+            "message": "zonewise: there is a node whose kubelet would admit this pod now",
+            "lastProbeTime": now,
+            "lastTransitionTime": now,
+        }
+        # the UID makes it a conflict where the pod is another by now
+        body = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
+        try:
+            self._client.patch(
+                PODS, pod.name, body, kind=PatchKind.STRATEGIC, namespace=pod.namespace, subresource="status"
+            )
+        except NotFound:
+            return
+        except KubeError as error:
+            log.warning("pod=%s/%s cannot be woken: %s", pod.namespace, pod.name, error)
+            return
+        self._meters.woken()
+        log.debug("pod=%s/%s woken", pod.namespace, pod.name)
