@@ -20,7 +20,8 @@ import yaml
 
 from support.apiserver import DEFAULT_ASSETS
 from support.snapshots import PROJECT
-from zonewise.commands.agent import COMMAND
+from zonewise.commands import agent
+from zonewise_scheduler.commands import scheduler
 
 if TYPE_CHECKING:
     from support.apiserver import RealServer
@@ -28,18 +29,19 @@ if TYPE_CHECKING:
 MANIFESTS = PROJECT / "manifests"
 NAMESPACE = "zonewise"
 ACCOUNT = "zonewise-agent"
+COMMANDS = {"agent": agent.COMMAND, "scheduler": scheduler.COMMAND}
 
 Object = dict[str, Any]
 
 
-def overlays() -> list[str]:
-    """Return what a user may apply, relative to manifests/: "." and each overlay."""
-    return [".", *sorted(f"overlays/{place.name}" for place in (MANIFESTS / "overlays").iterdir())]
+def overlays(part: str = ".") -> list[str]:
+    """Return what a user may apply, relative to manifests/: a part itself ("." or "scheduler") and its overlays."""
+    return [part, *_named(MANIFESTS / part / "overlays")]
 
 
-def components() -> list[str]:
-    """Return the parts that overlays are made of, relative to manifests/."""
-    return sorted(f"components/{place.name}" for place in (MANIFESTS / "components").iterdir())
+def components(part: str = ".") -> list[str]:
+    """Return what a part's overlays are made of, relative to manifests/."""
+    return _named(MANIFESTS / part / "components")
 
 
 def kubectl() -> str:
@@ -78,7 +80,7 @@ def of_kind(made: list[Object], kind: str) -> list[Object]:
 
 
 def containers(made: list[Object]) -> list[tuple[Object, Object]]:
-    """Return the pod and its only container, of every DaemonSet."""
+    """Return the agent's pod and its only container, of every DaemonSet."""
     pods = [one["spec"]["template"]["spec"] for one in of_kind(made, "DaemonSet")]
     assert all(len(pod["containers"]) == 1 and "initContainers" not in pod for pod in pods)
     return [(pod, pod["containers"][0]) for pod in pods]
@@ -92,15 +94,17 @@ def mounts_of(pod: Object, container: Object) -> dict[str, tuple[Object, Object]
 
 
 def parsed(arguments: list[str]) -> Namespace:
-    """Return what the agent makes of the arguments of its container."""
-    assert arguments[0] == "agent"
+    """Return what the agent or the scheduler makes of the arguments of its container."""
     parser = ArgumentParser(exit_on_error=False)
-    COMMAND.add_arguments(parser)
+    COMMANDS[arguments[0]].add_arguments(parser)
     return parser.parse_args(arguments[1:])
 
 
 def rights(made: list[Object], account: str = ACCOUNT) -> set[tuple[str, str, str]]:
-    """Return what an account may do, as (verb, group/resource or path, namespace or "*")."""
+    """Return what an account may do, as (verb, group/resource or path, namespace or "*").
+
+    What a role says that is the cluster's own is told by its name: ("as", role, namespace or "*").
+    """
     roles = {(role["kind"], role["metadata"]["name"]): role["rules"] for role in made if role["kind"].endswith("Role")}
     found: set[tuple[str, str, str]] = set()
     for binding in made:
@@ -110,7 +114,10 @@ def rights(made: list[Object], account: str = ACCOUNT) -> set[tuple[str, str, st
         if binding["subjects"] != [subject]:
             continue
         where = binding["metadata"].get("namespace", "*")
-        for rule in roles[binding["roleRef"]["kind"], binding["roleRef"]["name"]]:
+        role = binding["roleRef"]["name"]
+        if (binding["roleRef"]["kind"], role) not in roles:
+            found.add(("as", role, where))
+        for rule in roles.get((binding["roleRef"]["kind"], role), ()):
             things = [f"{group}/{name}" for group in rule.get("apiGroups", ()) for name in rule.get("resources", ())]
             things += rule.get("nonResourceURLs", [])
             found |= {(verb, thing, where) for verb in rule["verbs"] for thing in things}
@@ -149,6 +156,10 @@ def apply(server: RealServer, content: str, *flags: str) -> str:
         )
     assert answer.returncode == 0, answer.stderr
     return answer.stdout
+
+
+def _named(folder: Path) -> list[str]:
+    return sorted(str(place.relative_to(MANIFESTS)) for place in folder.iterdir())
 
 
 def _kustomize(place: Path) -> str:

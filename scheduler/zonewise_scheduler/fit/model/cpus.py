@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
+from typing import NamedTuple
 
 Group = tuple[int, int]
 """An id, and the CPUs as the bits of an integer."""
+
+
+class CorePattern(NamedTuple):
+    """Cores whose CPUs lie equally far from their first one, so that one shift finds a sibling of each."""
+
+    firsts: int
+    """Bits of the lowest CPU of each core: the cores' ids."""
+    offsets: tuple[int, ...]
+    """From the lowest CPU of a core to each of its CPUs, ascending; the first is 0."""
 
 
 @dataclass(frozen=True)
@@ -47,3 +58,97 @@ class CpuTopology:
     def threads_per_core(self) -> int:
         """Return CPUs by cores, rounded down (CPUsPerCore()); 0 without cores."""
         return self.cpus.bit_count() // len(self.cores) if self.cores else 0
+
+    @cached_property
+    def cpus_per_package(self) -> int:
+        """Return CPUs by packages, rounded down (CPUsPerSocket()); 0 without packages."""
+        return self.cpus.bit_count() // len(self.packages) if self.packages else 0
+
+    @cached_property
+    def uncore_caches(self) -> tuple[Group, ...]:
+        """Return the caches, or the packages where none is known (getUncoreCacheID)."""
+        return self.caches or self.packages
+
+    @cached_property
+    def cpus_per_cache(self) -> int:
+        """Return CPUs by uncore caches, rounded down (CPUsPerUncore()); 0 without any."""
+        return self.cpus.bit_count() // len(self.uncore_caches) if self.uncore_caches else 0
+
+    @cached_property
+    def zones_hold_packages(self) -> bool:
+        """Tell whether zones are taken to be above packages (cpu_assignment.go newCPUAccumulator): no more zones."""
+        return len(self.packages) >= len(self.zones)
+
+    @cached_property
+    def smallest_zone(self) -> int:
+        """Return the count of CPUs of the smallest zone; 0 without zones."""
+        return min((bits.bit_count() for _, bits in self.zones), default=0)
+
+    @cached_property
+    def smallest_package(self) -> int:
+        """Return the count of CPUs of the smallest package; 0 without packages."""
+        return min((bits.bit_count() for _, bits in self.packages), default=0)
+
+    @cached_property
+    def largest_totals(self) -> tuple[int, ...]:
+        """Return the most CPUs that 1, 2, ... zones have together, busy and reserved ones too."""
+        return tuple(accumulate(sorted((bits.bit_count() for _, bits in self.zones), reverse=True)))
+
+    @cached_property
+    def reserved_cores(self) -> int:
+        """Return the bits of all CPUs of the cores that have a reserved one (reservedPhysicalCPUs)."""
+        bits = 0
+        for _, core in self.cores:
+            if core & self.reserved:
+                bits |= core
+        return bits
+
+    @cached_property
+    def patterns(self) -> tuple[CorePattern, ...]:
+        """Return the cores by the distances of their CPUs: one pattern on most machines."""
+        firsts: dict[tuple[int, ...], int] = {}
+        for number, bits in self.cores:
+            offsets = tuple(place for place in range((bits >> number).bit_length()) if bits >> (number + place) & 1)
+            firsts[offsets] = firsts.get(offsets, 0) | 1 << number
+        return tuple(CorePattern(bits, offsets) for offsets, bits in firsts.items())
+
+    @cached_property
+    def uniform(self) -> bool:
+        """Tell whether all cores have as many CPUs; not so with hybrid cores or where single threads are offline."""
+        return all(len(pattern.offsets) == self.threads_per_core for pattern in self.patterns)
+
+    def cpus_of_zones(self, zones: int) -> int:
+        """Return the bits of all CPUs of zones given by their ids, as bits."""
+        bits = 0
+        for number, cpus in self.zones:
+            if zones >> number & 1:
+                bits |= cpus
+        return bits
+
+    def cpus_of_cores(self, firsts: int) -> int:
+        """Return the bits of all CPUs of cores given by their ids, as bits."""
+        bits = 0
+        for pattern in self.patterns:
+            chosen = firsts & pattern.firsts
+            if chosen:
+                for offset in pattern.offsets:
+                    bits |= chosen << offset
+        return bits
+
+    def cores_by_count(self, cpus: int) -> list[int]:
+        """Return the ids, as bits, of the cores that have exactly 0, 1, 2, ... of the given CPUs.
+
+        Each pattern's cores are counted at once: the set with n found so far moves up where the next CPU is found too.
+        """
+        by_count = [0] * (max((len(pattern.offsets) for pattern in self.patterns), default=0) + 1)
+        for firsts, offsets in self.patterns:
+            counted = [firsts]
+            for offset in offsets:
+                found = cpus >> offset & firsts
+                counted.append(0)
+                for count in range(len(counted) - 1, 0, -1):
+                    counted[count] = counted[count] & ~found | counted[count - 1] & found
+                counted[0] &= ~found
+            for count, cores in enumerate(counted):
+                by_count[count] |= cores
+        return by_count

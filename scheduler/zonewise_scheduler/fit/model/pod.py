@@ -24,6 +24,10 @@ class Container(NamedTuple):
     """Limits of extended resources, counts rounded up; one of 0 is kept, since it still chooses zones."""
     storage: int = 0
     """Request of ephemeral storage, bytes."""
+    complete: bool = True
+    """Its requests of CPU and memory are its limits: by itself it would be Guaranteed. In a pod with resources of its
+    own, which is Guaranteed by these, it may not be (pkg/kubelet/cm/qos/helpers.go IsContainerEquivalentQOSGuaranteed).
+    """
 
 
 class PodLevel(NamedTuple):

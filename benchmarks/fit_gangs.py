@@ -1,0 +1,160 @@
+"""Gangs: 1,000 pods on 5,000 nodes and 8,192 pods on 65,000, against placing the same pods one by one.
+
+A pod has 8 GPUs, 8 NICs and 96 CPUs, a node two zones, 128 CPUs, and 8 of each device. Idle nodes are in equal states;
+busy ones are each in a state of its own, and many lack devices. Run by `make bench`. Machines are noisy, so each
+figure is the median of several runs in CPU time; one by one, only some pods are placed, and the time is multiplied.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from benchmarks.table import Row, show
+from zonewise_scheduler.fit.batch.table import Table
+from zonewise_scheduler.fit.gangs.levels import levels_of
+from zonewise_scheduler.fit.gangs.model import Placement, PodSet
+from zonewise_scheduler.fit.gangs.place import place
+from zonewise_scheduler.fit.gangs.snapshot import Snapshot
+from zonewise_scheduler.fit.kubelet.admit import admit
+from zonewise_scheduler.fit.model.cpus import CpuTopology
+from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, NodeState, Policies, Room
+from zonewise_scheduler.fit.model.pod import Container, PodShape
+from zonewise_scheduler.fit.nodes.constraints import Constraints
+from zonewise_scheduler.fit.nodes.info import Labels, NodeInfo
+from zonewise_scheduler.fit.nodes.table import NodeTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+GIB = 1 << 30
+GPU, NIC = "nvidia.com/gpu", "rdma/nic"
+ZONES, CORES, DEVICES = 2, 64, 8
+MEMORY = 960 * GIB
+KEYS = ("topology/block", "topology/rack")
+RACK, BLOCK = 32, 1024
+RUNS = 7
+SAMPLE = 20
+
+SHAPE = PodShape((Container("c", "app", 96_000, (("memory", 512 * GIB),), ((GPU, 8), (NIC, 8))),), "Guaranteed")
+OTHER = PodShape((Container("c", "app", 1000, (("memory", GIB),)),), "Guaranteed")
+REQUESTS = Room(96_000, 512 * GIB, 1, 0, ((GPU, 8), (NIC, 8)))
+
+
+def main() -> int:
+    """Measure all, print the table; return 1 where a promise is not kept."""
+    rows: list[Row] = []
+    for nodes, pods, promise in ((5_000, 1_000, 150), (65_000, 8_192, 1_000)):
+        for busy in (False, True):
+            rows += _measure(nodes, pods, promise, busy=busy)
+    return show(rows)
+
+
+def _measure(nodes: int, pods: int, promise: int, *, busy: bool) -> Iterator[Row]:
+    draw = random.Random(nodes)  # noqa: S311 -- no secret
+    kind = _kind()
+    states = [_busy(kind, draw) if busy else _idle(kind) for _ in range(nodes)]
+    cluster = _snapshot(states)
+    ours = _median(cluster, states, pods)
+    peer = statistics.median(_one_by_one(cluster, states) for _ in range(3)) * pods
+    what = f"{pods:,} pods on {nodes:,} {'busy' if busy else 'idle'} nodes, CPU"
+    yield Row(what, f"{ours:.0f} ms", f"<= {promise:,} ms", ours <= promise)
+    yield Row("... pod by pod through the same tables / at once", f"{peer / 1000:.1f} s = {peer / ours:.0f}")
+    if busy:
+        yield Row("... as many pods as nodes, refused with reasons", f"{_median(cluster, states, nodes):.0f} ms")
+
+
+def _median(cluster: Snapshot, states: list[NodeState], pods: int) -> float:
+    """Return the milliseconds to place a gang, or to tell why not, where nothing was asked of the tables before."""
+    taken: list[float] = []
+    for _ in range(RUNS):
+        cold = cluster._replace(table=_table(states))
+        started = time.process_time()
+        found = place(cold, [PodSet("workers", pods, SHAPE, Constraints(REQUESTS))])
+        taken.append((time.process_time() - started) * 1000)
+        assert isinstance(found, Placement) is (pods < len(states))
+    return statistics.median(taken)
+
+
+def _one_by_one(cluster: Snapshot, states: list[NodeState]) -> float:
+    """Return the milliseconds that a pod takes: all nodes are asked, the first that fits takes it."""
+    table = _table(states)
+    table.resolved(SHAPE)
+    constraints = Constraints(REQUESTS)
+    started = time.process_time()
+    for _ in range(SAMPLE):
+        passing = (cluster.nodes.refused(constraints) == 0) & table.resolved(SHAPE)
+        row = int(np.flatnonzero(passing)[0])
+        state = table.state(row)
+        assert state is not None
+        table.set(row, admit(state, SHAPE).after)
+    return (time.process_time() - started) * 1000 / SAMPLE
+
+
+def _snapshot(states: list[NodeState]) -> Snapshot:
+    nodes = NodeTable([_info(row, state) for row, state in enumerate(states)])
+    return Snapshot(_table(states), nodes, levels_of(nodes, KEYS))
+
+
+def _table(states: list[NodeState]) -> Table:
+    table = Table()
+    table.set_rows(dict(enumerate(states)))
+    table.fits(OTHER)  # takes the rows in
+    return table
+
+
+def _info(row: int, state: NodeState) -> NodeInfo:
+    kind = state.kind
+    used = Room(
+        ((kind.cpus.cpus & ~kind.cpus.reserved).bit_count() - state.free_cpus.bit_count()) * 1000,
+        64 * GIB,
+        4,
+        0,
+        tuple(
+            (
+                name,
+                DEVICES
+                - sum(free for one, free in zip(kind.devices, state.device_free, strict=True) if one.resource == name),
+            )
+            for name in (GPU, NIC)
+        ),
+    )
+    labels = Labels(KEYS, (f"block-{row // BLOCK}", f"rack-{row // RACK}"))
+    whole = Room(126_000, MEMORY, 110, 0, ((GPU, DEVICES), (NIC, DEVICES)))
+    return NodeInfo(f"node-{row}", labels, allocatable=whole, requested=used)
+
+
+def _kind() -> NodeKind:
+    """Two zones of 64 CPUs; the CPUs of a core are 64 apart, one core is reserved."""
+    cores = tuple((core, 1 << core | 1 << core + CORES) for core in range(CORES))
+    half = CORES // ZONES
+    zones = tuple((zone, sum(bits for _, bits in cores[zone * half : (zone + 1) * half])) for zone in range(ZONES))
+    return NodeKind(
+        Policies("restricted", cpu="static"),
+        tuple(range(ZONES)),
+        ((10, 21), (21, 10)),
+        CpuTopology(cores, zones, zones, reserved=cores[0][1]),
+        devices=tuple(DeviceClass(name, 1 << zone, 4, 4) for name in (GPU, NIC) for zone in range(ZONES)),
+    )
+
+
+def _idle(kind: NodeKind) -> NodeState:
+    free = tuple(one.healthy for one in kind.devices)
+    return NodeState(kind, kind.cpus.cpus & ~kind.cpus.reserved, device_free=free)
+
+
+def _busy(kind: NodeKind, draw: random.Random) -> NodeState:
+    """Return a node on which up to 14 cores are given, and of every third some devices."""
+    idle = _idle(kind)
+    taken = sum(bits for _, bits in draw.sample(kind.cpus.cores[1:], draw.randrange(15)))
+    devices = tuple(free - (draw.randrange(3) if not draw.randrange(3) else 0) for free in idle.device_free)
+    return idle._replace(free_cpus=idle.free_cpus & ~taken, device_free=devices)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Gangs: where pods go that must start together, all of them or none."""

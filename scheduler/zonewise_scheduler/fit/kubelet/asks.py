@@ -1,0 +1,93 @@
+"""What of a pod the managers of a kubelet take notice of, by container and for the pod as a whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.fit.kubelet.books import Ask
+from zonewise_scheduler.fit.kubelet.cpus import cpu_request, given_whole, pod_cpu_request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zonewise_scheduler.fit.model.node import NodeKind, Policies
+    from zonewise_scheduler.fit.model.pod import Amounts, Container, PodShape
+
+
+def container_ask(pod: PodShape, container: Container, kind: NodeKind) -> Ask:
+    """Return what a container is aligned by: CPUs, bytes by type, counts by resource."""
+    policies = kind.policies
+    return Ask(
+        cpu_request(pod, container, policies),
+        memory_request(pod, container, policies),
+        tuple(one for one in container.devices if one[0] in kind.classes),
+    )
+
+
+def pod_ask(pod: PodShape, kind: NodeKind) -> Ask:
+    """Return what a pod is aligned by as a whole (scope pod)."""
+    policies = kind.policies
+    peak = devices_at_most(pod)
+    return Ask(
+        pod_cpu_request(pod, policies),
+        pod_memory_request(pod, policies),
+        tuple(one for one in peak if one[0] in kind.classes),
+    )
+
+
+def pins_memory(pod: PodShape, policies: Policies) -> bool:
+    """Tell whether the Memory Manager pins a pod.
+
+    Without PodLevelResourceManagers it leaves pods with resources of their own alone, since 1.34 (policy_static.go).
+    """
+    if policies.memory != "Static" or pod.qos != "Guaranteed":
+        return False
+    return pod.pod_level is None or policies.release < (1, 34) or given_whole(pod, policies)
+
+
+def memory_request(pod: PodShape, container: Container, policies: Policies) -> Amounts:
+    """Return bytes by type that a container is pinned with.
+
+    One of a pod that is given whole has its own only where it is complete (IsContainerEquivalentQOSGuaranteed).
+    """
+    if not pins_memory(pod, policies):
+        return ()
+    complete = container.complete and container.milli_cpus and dict(container.memory).get("memory")
+    return container.memory if complete or not given_whole(pod, policies) else ()
+
+
+def pod_memory_request(pod: PodShape, policies: Policies) -> Amounts:
+    """Return bytes by type that a pod is pinned with: what runs together, or an init container if that is more.
+
+    getPodRequestedResources: types that only init containers ask for are left out.
+    """
+    if pod.pod_level is not None and given_whole(pod, policies):
+        whole = pod.pod_level.memory if pins_memory(pod, policies) else ()
+        return tuple((name, size) for name, size in whole if size > 0)
+    lasting = {name for one in pod.containers if one.role == "app" for name, _ in one.memory}
+    peak = at_most(pod, lambda one: memory_request(pod, one, policies))
+    return tuple((name, size) for name, size in peak if name in lasting)
+
+
+def devices_at_most(pod: PodShape) -> Amounts:
+    """Return how many devices a pod has at most at one time (resourcehelper PodLimits)."""
+    return at_most(pod, lambda one: one.devices)
+
+
+def at_most(pod: PodShape, amounts: Callable[[Container], Amounts]) -> Amounts:
+    """Return what a pod asks for at its peak: init containers run one by one, beside the sidecars before them.
+
+    KEP-753, "Resources calculation for scheduling and pod admission".
+    """
+    lasting: dict[str, int] = {}
+    sidecars: dict[str, int] = {}
+    peak: dict[str, int] = {}
+    for one in pod.containers:
+        for name, size in amounts(one):
+            if one.role == "init":
+                peak[name] = max(peak.get(name, 0), sidecars.get(name, 0) + size)
+                continue
+            lasting[name] = lasting.get(name, 0) + size
+            if one.role == "sidecar":
+                sidecars[name] = sidecars.get(name, 0) + size
+    return tuple((name, max(lasting.get(name, 0), peak.get(name, 0))) for name in sorted(lasting.keys() | peak.keys()))

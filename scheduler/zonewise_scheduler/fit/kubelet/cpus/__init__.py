@@ -1,0 +1,29 @@
+"""The kubelet's static CPU Manager, foretold to the CPU (pkg/kubelet/cm/cpumanager).
+
+What the releases 1.31 to 1.37 decide differently, by Policies.release:
+
+- 1.31: where full-pcpus-only finds no whole core free, the message blames the request (check_cores). The options
+  strict-cpu-reservation and prefer-align-cpus-by-uncorecache begin with 1.32.
+- 1.32 and 1.33: prefer-align-cpus-by-uncorecache rounds down the cores that it takes within a cache (take_cpus).
+- 1.34 and later: pods with resources of their own are given no exclusive CPUs (cpu_request).
+- 1.36 and later: they are given them as one with the gate PodLevelResourceManagers (given_whole, empty_pool,
+  divide_pod_cpus).
+"""
+
+from zonewise_scheduler.fit.kubelet.cpus.cores import check_cores
+from zonewise_scheduler.fit.kubelet.cpus.hints import cpu_hints
+from zonewise_scheduler.fit.kubelet.cpus.requests import cpu_request, empty_pool, given_whole, pod_cpu_request
+from zonewise_scheduler.fit.kubelet.cpus.shortage import CpuShortage
+from zonewise_scheduler.fit.kubelet.cpus.take import divide_pod_cpus, take_cpus
+
+__all__ = [
+    "CpuShortage",
+    "check_cores",
+    "cpu_hints",
+    "cpu_request",
+    "divide_pod_cpus",
+    "empty_pool",
+    "given_whole",
+    "pod_cpu_request",
+    "take_cpus",
+]

@@ -1,0 +1,154 @@
+"""CPUs being chosen, step by step (pkg/kubelet/cm/cpumanager/cpu_assignment.go cpuAccumulator).
+
+Sets of CPUs are integers. The kubelet walks lists of ids; here one operation on a mask stands for a walk over all cores
+of a group, since cores of a group with equally many free CPUs are taken in the order of their ids.
+
+Two oddities of the kubelet are kept. A package or core counts as free where as many of its CPUs are free as the
+average one has, and is then taken whole: where they are unequal, that may be CPUs which others have. And what lies in
+two groups of the level above is listed, and counted as taken, twice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.fit.kubelet.cpus.bits import lowest, singles
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zonewise_scheduler.fit.model.cpus import CpuTopology, Group
+
+
+class Accumulator:
+    """The CPUs that are still free, how many are still needed, and those taken."""
+
+    __slots__ = ("free", "need", "taken", "topology")
+
+    def __init__(self, topology: CpuTopology, free: int, need: int) -> None:
+        self.topology = topology
+        self.free = free
+        self.need = need
+        self.taken = 0
+
+    def take(self, cpus: int) -> None:
+        """Take CPUs."""
+        self.taken |= cpus
+        self.free &= ~cpus
+        self.need -= cpus.bit_count()
+
+    def zones(self) -> list[int]:
+        """Return the zones with free CPUs, those with the fewest first, within packages where those are larger."""
+        topology = self.topology
+        if topology.zones_hold_packages:
+            return self._ascending(topology.zones, self.free)
+        return [
+            zone
+            for package in self._ascending(topology.packages, self.free)
+            for zone in self._ascending(topology.zones, package)
+        ]
+
+    def packages(self) -> list[int]:
+        """Return the packages with free CPUs, those with the fewest first, within zones where those are larger."""
+        topology = self.topology
+        if not topology.zones_hold_packages:
+            return self._ascending(topology.packages, self.free)
+        return [
+            package
+            for zone in self._ascending(topology.zones, self.free)
+            for package in self._ascending(topology.packages, zone)
+        ]
+
+    def take_whole_zones(self) -> None:
+        """Take zones that are free, while as many CPUs are needed (takeFullNUMANodes)."""
+        if self.need >= self.topology.smallest_zone:
+            self._take_each(zone for zone in self.zones() if not zone & ~self.free)
+
+    def take_whole_packages(self) -> None:
+        """Take packages that are free, while as many CPUs are needed (takeFullSockets)."""
+        if self.need >= self.topology.smallest_package:
+            size = self.topology.cpus_per_package
+            self._take_each(package for package in self.packages() if (package & self.free).bit_count() == size)
+
+    def take_caches(self, *, rounds_up: bool) -> None:
+        """Take uncore caches that are free, then the rest within one that can give it (takeUncoreCache).
+
+        The kubelet tries the free ones anew before each cache, to no effect.
+        """
+        order = [cache for zone in self.zones() for cache in self._ascending(self.topology.uncore_caches, zone)]
+        if self.need >= self.topology.cpus_per_cache:
+            self._take_each(cache for cache in order if not cache & ~self.free)
+        if self.need > 0:
+            self._take_within_cache(order, rounds_up=rounds_up)
+
+    def take_whole_cores(self) -> None:
+        """Take cores that are free, while as many CPUs are needed (takeFullCores)."""
+        topology = self.topology
+        threads = topology.threads_per_core
+        cores = topology.cores_by_count(self.free)[threads] if self.need >= threads else 0
+        if not cores:
+            return
+        for group in self._groups_of_cores():
+            if topology.uniform:
+                self.take(topology.cpus_of_cores(lowest(cores & group, self.need // threads)))
+            else:
+                self._take_each(topology.cpus_of_cores(core) for core in singles(cores & group))
+
+    def take_threads(self) -> None:
+        """Take CPUs of cores with the fewest free ones (takeRemainingCPUs with sortAvailableCPUsPacked)."""
+        free = self.free
+        by_count = self.topology.cores_by_count(free)
+        for group in self._groups_of_cores():
+            for count, cores in enumerate(by_count):
+                if count and cores & group:
+                    self._take_from_cores(cores & group, count, free)
+            if self.need < 1:
+                return
+
+    def take_threads_in_turn(self) -> None:
+        """Take CPUs by their ids, and so the first thread of each core (sortAvailableCPUsSpread)."""
+        free = self.free
+        for package in self.packages():
+            self.take(lowest(package & free, self.need))
+
+    def _ascending(self, groups: Iterable[Group], within: int) -> list[int]:
+        """Return the groups with free CPUs within others, ascending by all their free CPUs, then by id."""
+        free = self.free
+        found = [((free & cpus).bit_count(), number, cpus) for number, cpus in groups if free & within & cpus]
+        return [cpus for _, _, cpus in sorted(found)]
+
+    def _groups_of_cores(self) -> list[int]:
+        return self.packages() if self.topology.zones_hold_packages else self.zones()
+
+    def _take_each(self, groups: Iterable[int]) -> None:
+        """Take those that are no larger than what is needed when it is their turn; they are listed beforehand."""
+        for cpus in list(groups):
+            if self.need >= cpus.bit_count():
+                self.take(cpus)
+
+    def _take_within_cache(self, order: Iterable[int], *, rounds_up: bool) -> None:
+        """Take all that is needed from the first cache of which the lowest cores have just so many (takePartialUncore).
+
+        Where the need is odd, the last of their CPUs may be one too many.
+        """
+        threads = self.topology.threads_per_core
+        count = (self.need + threads - 1) // threads if rounds_up else self.need // threads
+        odd = rounds_up and threads > 1 and self.need % 2
+        cores = 0
+        for with_some in self.topology.cores_by_count(self.free)[1:]:
+            cores |= with_some
+        for cache in order:
+            cpus = self.topology.cpus_of_cores(lowest(cores & cache, count)) & self.free
+            if odd and cpus.bit_count() > self.need:
+                cpus ^= 1 << cpus.bit_length() - 1
+            if cpus.bit_count() == self.need:
+                self.take(cpus)
+                return
+
+    def _take_from_cores(self, cores: int, count: int, free: int) -> None:
+        """Take the free CPUs of cores that have so many each, as far as they are needed."""
+        whole = lowest(cores, self.need // count)
+        self.take(self.topology.cpus_of_cores(whole) & free)
+        left = cores & ~whole
+        if self.need > 0 and left:
+            self.take(lowest(self.topology.cpus_of_cores(left & -left) & free, self.need))

@@ -1,0 +1,7 @@
+"""Why the CPU Manager gives nothing."""
+
+from __future__ import annotations
+
+
+class CpuShortage(Exception):
+    """The static policy cannot give the CPUs; the message is its own."""

@@ -1,0 +1,109 @@
+"""Why a pod does not fit a node, in a sentence that a person understands."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.fit.kubelet.asks import container_ask, pod_ask
+from zonewise_scheduler.fit.kubelet.books import Books
+from zonewise_scheduler.fit.kubelet.cpu_giving import CPU
+from zonewise_scheduler.fit.kubelet.cpus import given_whole
+from zonewise_scheduler.fit.kubelet.memory_giving import MEMORY
+from zonewise_scheduler.fit.kubelet.misaligned import memory_in_words, misaligned
+from zonewise_scheduler.fit.kubelet.pod_level import empty_pools
+from zonewise_scheduler.fit.kubelet.refusal import CORES, EMPTY_POOL, TOPOLOGY, Refusal
+from zonewise_scheduler.fit.kubelet.room import lacks
+from zonewise_scheduler.fit.kubelet.scopes import admit_containers
+from zonewise_scheduler.fit.kubelet.wording import amount, is_bytes, listed, zones_in_words
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.fit.kubelet.books import Ask
+    from zonewise_scheduler.fit.model.node import NodeState, Room
+    from zonewise_scheduler.fit.model.pod import PodShape
+    from zonewise_scheduler.fit.model.verdict import Verdict
+
+
+def sentence(state: NodeState, pod: PodShape, verdict: Verdict, room: Room | None = None) -> str:
+    """Return why the verdict on a pod is what it is: "needs 6 CPUs in one zone; zone 0 has 4 free, zone 1 has 4".
+
+    State, pod and room are those of the verdict. A container is named where the pod has several. Empty for a pod that
+    is admitted.
+    """
+    if verdict.admitted:
+        return ""
+    if not verdict.reason:
+        return f"its kubelet does not start: it is {verdict.message}"
+    if verdict.reason.startswith("OutOf"):
+        return _no_room(pod, verdict, room)
+    books = Books(state, pod)
+    with suppress(Refusal):
+        admit_containers(books)
+    several = len(pod.containers) > 1 and verdict.container
+    return (f"container {verdict.container} " if several else "") + _problem(books, verdict)
+
+
+def _problem(books: Books, verdict: Verdict) -> str:
+    """Return what is wrong, from the node as it is when the container in question comes to it."""
+    kind = books.state.kind
+    one = next((one for one in books.pod.containers if one.name == verdict.container), None)
+    ask = pod_ask(books.pod, kind) if one is None else container_ask(books.pod, one, kind)
+    if verdict.reason == TOPOLOGY:
+        empty = empty_pools(books.pod, kind.policies) if one is None and given_whole(books.pod, kind.policies) else {}
+        return _empty_pool(ask, next(iter(empty))) if empty else misaligned(books, ask)
+    if verdict.reason == CORES:
+        return _cores(books.state, ask.cpus)
+    if verdict.reason == EMPTY_POOL:
+        return _empty_pool(ask, verdict.resource)
+    if verdict.resource == MEMORY:
+        return _memory(books, ask)
+    if verdict.resource == CPU:
+        free = books.state.free_cpus | books.idle_cpus
+        return f"needs {amount(CPU, ask.cpus)}; {free.bit_count()} are free"
+    return _devices(books, verdict.resource, dict(ask.devices).get(verdict.resource, 0))
+
+
+def _no_room(pod: PodShape, verdict: Verdict, room: Room | None) -> str:
+    lack = next((one for one in lacks(pod, room) if one.resource == verdict.resource), None) if room else None
+    if verdict.resource == "pods":
+        return "the node has as many pods as it takes"
+    if lack is None:
+        return f"needs more {verdict.resource} than the node has left"
+    wanted, left = _whole(lack.resource, lack.requested), _whole(lack.resource, max(0, lack.left))
+    return f"needs {wanted} in all; the node has {left} left"
+
+
+def _whole(resource: str, size: int) -> str:
+    if resource == CPU:
+        return f"{size / 1000:g} CPUs"
+    return amount(resource, size) if is_bytes(resource) else f"{size} {resource}"
+
+
+def _empty_pool(ask: Ask, manager: str) -> str:
+    whole = [amount(name, size) for name, size in ([(CPU, ask.cpus)] if manager == CPU else ask.memory)]
+    return f"leaves nothing of its {listed(whole)} to the containers that have none of their own"
+
+
+def _cores(state: NodeState, cpus: int) -> str:
+    threads = state.kind.cpus.threads_per_core
+    less = cpus - cpus % threads
+    if cpus % threads:
+        choices = f"{less} or {less + threads}" if less else str(threads)
+        return f"needs {amount(CPU, cpus)}, but the node gives whole cores of {threads} only: ask for {choices} CPUs"
+    free = state.free_cpus & ~state.kind.cpus.reserved_cores
+    return f"needs {amount(CPU, cpus)} in whole cores; {free.bit_count()} are free"
+
+
+def _devices(books: Books, resource: str, asked: int) -> str:
+    kind = books.state.kind
+    places = kind.classes.get(resource, ())
+    if not any(kind.devices[place].healthy for place in places):
+        return f"needs {amount(resource, asked)}; none is healthy{'' if asked else ', and even 0 is then refused'}"
+    free = sum(books.state.device_free[place] + books.idle_devices.get(place, 0) for place in places)
+    return f"needs {amount(resource, asked)}; {free} {'is' if free == 1 else 'are'} free"
+
+
+def _memory(books: Books, ask: Ask) -> str:
+    wanted = listed([amount(name, size) for name, size in ask.memory])
+    source = "the same zones" if books.zones is None else f"{zones_in_words(books.zones)}, which it is aligned to"
+    return f"needs {wanted} from {source}; {'; '.join(memory_in_words(books.state, ask))}"

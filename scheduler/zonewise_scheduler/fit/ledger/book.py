@@ -1,0 +1,207 @@
+"""The ledger's page of one node: its last report, and its pods.
+
+The invariant. Each living pod of a node, promised or bound, is in exactly one place: in the numbers of the held report
+(covered), or charged on top of it. Nothing is in neither, so no zone is promised twice; and what is charged leaves by
+one of these rules and no other, so no capacity leaks:
+
+1. A pod is covered while the held report's fingerprint is that of a set of pods with it. A later report whose
+   fingerprint is that of a set without it means that its kubelet has let it go: until the API says so too it is charged
+   again, since a kubelet that has just started may report too few, and then it leaves at once.
+2. Where a report has no fingerprint, or one of no set of pods that we can find (pods that we do not know of), each pod
+   stays what it was, and a charged pod is taken as covered once its kubelet started it before the report came, and as
+   long as Waits.settle ago: the report of that time is then here.
+3. A pod that has ended by its kubelet's word, or was refused, leaves at once: the kubelet has given back what it held
+   before it said so. One that is gone from the API without that word (deleted by force: its kubelet may still be
+   stopping it) leaves Waits.settle later.
+4. A promise leaves when it is withdrawn, or is not bound within Waits.promise.
+
+Pods that are gone are remembered for Waits.settle, since a late report may still have them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise.topology.names import ALL_PODS, EXCLUSIVE_PODS
+from zonewise_scheduler.fit.ledger.cover import covered_by
+from zonewise_scheduler.fit.ledger.flight import Flight, drained
+from zonewise_scheduler.fit.ledger.holding import holds, holds_of_a_zone
+from zonewise_scheduler.fit.ledger.signs import sign_of_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zonewise_scheduler.fit.ledger.known import Known
+    from zonewise_scheduler.fit.ledger.values import Admit, Waits
+    from zonewise_scheduler.fit.model.node import NodeState
+    from zonewise_scheduler.fit.read.nrt import NodeReport
+
+
+class Book:
+    """One node's page."""
+
+    __slots__ = (
+        "_decides",
+        "_flight",
+        "_idle",
+        "_open",
+        "_published",
+        "_signs",
+        "_version",
+        "pods",
+        "reported",
+        "shown",
+    )
+
+    def __init__(self) -> None:
+        self.reported: NodeState | None = None
+        """By the last report; None where there is none."""
+        self.pods: dict[str, Known] = {}
+        """By UID, in the order in which they are charged."""
+        self.shown: NodeState | None = None
+        """What was last told of the node to those who ask for changes."""
+        self._version = -1
+        self._published = 0.0
+        self._signs: tuple[int | None, int | None] = (None, None)
+        self._decides: str | None = None  # the method of the fingerprint that matched
+        self._open = False  # the search for what is covered is still to be made
+        self._flight: Flight | None = None
+        self._idle = False  # known to have nothing charged, and no flight kept
+
+    # --- what is told of it
+
+    def take(self, report: NodeReport, published: float) -> bool:
+        """Take a report, unless it is older than the one that is held, or is the same."""
+        version = int(report.version) if report.version.isdecimal() else None
+        if version is not None and version <= self._version:
+            return False
+        self._version = -1 if version is None else version
+        self._published = published
+        self.reported = report.state
+        texts = dict(report.covered)
+        self._signs = sign_of_text(texts.get(ALL_PODS, "")), sign_of_text(texts.get(EXCLUSIVE_PODS, ""))
+        self._decides = None
+        self._open = True
+        self.recharge()
+        return True
+
+    def drop_report(self) -> None:
+        """Take note that the node has no report any more."""
+        self.reported = None
+        self._version = -1
+        self._signs = (None, None)
+        self._decides = None
+        self.recharge()
+
+    def add(self, pod: Known) -> None:
+        """Take in a pod."""
+        self.pods[pod.uid] = pod
+        self.recharge()
+
+    def remove(self, pod: Known) -> None:
+        """Take a pod out."""
+        del self.pods[pod.uid]
+        if any(other.sign == pod.sign for other in self.pods.values()):
+            self._open = True  # which of the two the report has was told by age
+        self.recharge()
+
+    def recharge(self) -> None:
+        """Forget what is charged: the report or the pods have changed."""
+        self._flight = None
+        self._idle = False
+
+    def search_again(self) -> None:
+        """Have the pods behind the fingerprint searched for again, where none were found: there is news of pods."""
+        self._open = self._open or self._decides is None
+
+    # --- what leaves
+
+    def cover(self) -> list[Known]:
+        """Find what the report covers, where that is still to be done; return the pods that are newly covered."""
+        if not self._open or self.reported is None:
+            return []
+        self._open = False
+        kind = self.reported.kind
+        pods = list(self.pods.values())
+        everyone, exclusive = self._signs
+        found = None if everyone is None else covered_by(everyone, pods)
+        if found is not None:
+            self._decides = ALL_PODS
+            return self._mark(pods, found)
+        if exclusive is not None:
+            pods = [pod for pod in pods if holds_of_a_zone(kind, pod.shape)]
+            found = covered_by(exclusive, pods)
+        self._decides = None if found is None else EXCLUSIVE_PODS
+        return [] if found is None else self._mark(pods, found)
+
+    def _mark(self, pods: Sequence[Known], found: frozenset[str]) -> list[Known]:
+        newly: list[Known] = []
+        for pod in pods:
+            if pod.uid in found:
+                if not pod.covered:
+                    newly.append(pod)
+                pod.covered = pod.was_covered = True
+            elif pod.covered:
+                pod.covered = False
+                self.recharge()
+        if newly:
+            self.recharge()
+        return newly
+
+    def presume(self, at: float, waits: Waits) -> list[Known]:
+        """Take as covered what the report must have by now though no fingerprint says so; return those pods."""
+        if self.reported is None or self._decides == ALL_PODS:
+            return []
+        found: list[Known] = []
+        for pod in self.pods.values():
+            if pod.covered or pod.started is None or not self._undecided(pod, self.reported):
+                continue
+            if pod.started <= self._published and pod.started + waits.settle <= at:
+                pod.covered = pod.was_covered = True
+                found.append(pod)
+        if found:
+            self.recharge()
+        return found
+
+    def _undecided(self, pod: Known, state: NodeState) -> bool:
+        return self._decides is None or not holds_of_a_zone(state.kind, pod.shape)
+
+    def leavers(self, at: float, waits: Waits) -> list[Known]:
+        """Return the pods that are to be taken out by now: let go, long gone, or promised too long ago."""
+        return [pod for pod in self.pods.values() if not pod.stays(at, waits)]
+
+    # --- what follows
+
+    def charged(self) -> list[Known]:
+        """Return the pods that are charged, in their order."""
+        kind = None if self.reported is None else self.reported.kind
+        return [pod for pod in self.pods.values() if pod.charged and (kind is None or holds(kind, pod.shape))]
+
+    def flight(self, base: NodeState, admit: Admit) -> Flight:
+        """Return what is in flight on top of the report's state `base`."""
+        if self._flight is not None:
+            return self._flight
+        shapes = [] if self._idle else [pod.shape for pod in self.charged()]
+        flight = Flight.charged(base, shapes, admit)
+        self.keep(flight)
+        return flight
+
+    def keep(self, flight: Flight) -> None:
+        """Take note of what is in flight, so that it need not be found again."""
+        self._idle = not flight.shapes
+        self._flight = flight if flight.shapes else None
+
+    def state(self, admit: Admit) -> NodeState | None:
+        """Return the node with all that is in flight; drained where that does not fit; None without a report."""
+        if self.reported is None or self._idle:
+            return self.reported
+        state = self.flight(self.reported, admit).state
+        return drained(self.reported) if state is None else state
+
+    def blocked(self, admit: Admit) -> bool:
+        """Tell whether what is in flight does not fit."""
+        return self.reported is not None and not self._idle and self.flight(self.reported, admit).state is None
+
+    def waits(self) -> bool:
+        """Tell whether time alone may change anything."""
+        return any(not pod.covered or pod.gone is not None for pod in self.pods.values())

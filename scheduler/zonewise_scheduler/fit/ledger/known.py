@@ -1,0 +1,61 @@
+"""One pod of a node, as the ledger knows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.fit.ledger.values import Waits
+    from zonewise_scheduler.fit.model.node import NodeState
+    from zonewise_scheduler.fit.model.pod import PodShape
+    from zonewise_scheduler.fit.model.verdict import Verdict
+
+
+class Foretold(NamedTuple):
+    """What a promise was made of."""
+
+    at: float
+    verdict: Verdict
+    state: NodeState | None
+    """By the report; None where nothing was known and the pod was promised blindly."""
+    ahead: tuple[PodShape, ...]
+    """In flight before it."""
+
+
+@dataclass(slots=True, eq=False)
+class Known:
+    """A pod, and how far it is known to have come."""
+
+    uid: str
+    namespace: str
+    name: str
+    shape: PodShape
+    node: str
+    sign: int
+    """Its hash in pod fingerprints."""
+    foretold: Foretold | None = None
+    """None: it was not placed by us, or before the ledger was opened."""
+    bound: bool = False
+    started: float | None = None
+    """When its kubelet took it."""
+    gone: float | None = None
+    """When the API last had it, or had it as a living pod."""
+    ended: bool = False
+    """Its kubelet says so: it holds nothing any more."""
+    covered: bool = False
+    """It is in the numbers of the held report."""
+    was_covered: bool = False
+    """It has been in those of this report or an earlier one."""
+
+    @property
+    def charged(self) -> bool:
+        """Tell whether it has to be charged on top of the report (the rule is in book.py)."""
+        return not self.covered and not (self.gone is not None and (self.ended or self.was_covered))
+
+    def stays(self, at: float, waits: Waits) -> bool:
+        """Tell whether it is still to be remembered (the rules are in book.py)."""
+        if self.gone is not None:
+            return self.gone + waits.settle > at and not (self.was_covered and not self.covered)
+        promised = self.foretold
+        return self.bound or self.covered or promised is None or promised.at + waits.promise > at

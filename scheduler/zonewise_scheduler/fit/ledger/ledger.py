@@ -1,0 +1,296 @@
+"""The ledger: each pod that is placed and not yet reported is charged to the zones that it is foretold to get."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.fit.kubelet.admit import admit as kubelet_admits
+from zonewise_scheduler.fit.ledger.aside import Aside
+from zonewise_scheduler.fit.ledger.book import Book
+from zonewise_scheduler.fit.ledger.holding import holds
+from zonewise_scheduler.fit.ledger.known import Foretold, Known
+from zonewise_scheduler.fit.ledger.signs import sign_of_pod
+from zonewise_scheduler.fit.ledger.values import BOUND, NO_REPORT, SET_ASIDE, Counters, Entry, Miss, Waits
+from zonewise_scheduler.fit.model.verdict import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zonewise_scheduler.fit.ledger.values import Admit, BoundPod, Promise
+    from zonewise_scheduler.fit.model.node import NodeState
+    from zonewise_scheduler.fit.read.nrt import NodeReport
+
+_WAITS = Waits()
+
+_MEMORY = 1 << 12
+"""Answers that are kept, a few megabytes of them: nodes of one kind often are in equal states, and orders meet."""
+
+
+class Ledger:
+    """What is promised, on top of what is reported, for all nodes.
+
+    It replaces the OverReserve cache of scheduler-plugins, which charges a pod to all zones of its node
+    (pkg/noderesourcetopology/cache/overreserve.go). By what rules a pod leaves it is told in book.py. All times are
+    those of the caller's clock, and must not go back.
+    """
+
+    def __init__(self, admit: Admit = kubelet_admits, waits: Waits = _WAITS) -> None:
+        self._admit: Admit = lru_cache(maxsize=_MEMORY)(admit)
+        self._waits = waits
+        self._books: dict[str, Book] = {}
+        self._pods: dict[str, Known] = {}
+        self._waiting: set[str] = set()
+        self._touched: set[str] = set()
+        self._aside = Aside(waits)
+        self._counts = Counter[str]()
+        self._refused = Counter[str]()
+        self._missed = Counter[str]()
+
+    # --- what the API shows
+
+    def report(self, report: NodeReport, at: float, *, published: float | None = None) -> None:
+        """Take a node's report; one older than the last, by its version, changes nothing.
+
+        `published`: when it was written, where that is known (the latest time in metadata.managedFields).
+        """
+        book = self._book(report.node)
+        if book.take(report, at if published is None else min(at, published)):
+            self._touched.add(report.node)
+            self._settle(report.node, book, at)
+
+    def unreport(self, node: str, at: float) -> None:
+        """Take note that a node has no report any more; its pods stay known."""
+        book = self._books.get(node)
+        if book is not None:
+            book.drop_report()
+            self._touched.add(node)
+            self._settle(node, book, at)
+
+    def bound(self, pod: BoundPod, at: float) -> None:  # noqa: ARG002 -- each event has its time
+        """Take note of a pod on a node, whoever put it there; to be called for any change of it, too."""
+        known = self._pods.get(pod.uid)
+        if known is not None and known.node != pod.node and known.gone is None:
+            self._counts["withdrawn"] += not known.bound
+            self._remove(known)
+            known = None
+        book = self._book(pod.node)
+        if known is None:
+            known = Known(*pod[:5], sign=sign_of_pod(pod.namespace, pod.name))
+            self._pods[pod.uid] = known
+            book.add(known)
+            book.search_again()
+        elif known.shape != pod.shape:
+            known.shape = pod.shape
+            book.recharge()
+        known.bound, known.started = True, pod.started
+        self._waiting.add(pod.node)
+        self._touched.add(pod.node)
+
+    def gone(self, uid: str, at: float, *, ended: bool = False) -> None:
+        """Take note that a pod is gone from the API or will never run again.
+
+        `ended`: its kubelet has said so (its last phase was Succeeded or Failed), thus it holds nothing any more.
+        """
+        known = self._pods.get(uid)
+        if known is None or known.gone is not None:
+            return
+        if not known.bound and not known.covered:
+            self.withdraw(uid, at)
+            return
+        known.gone, known.ended = at, ended
+        book = self._books[known.node]
+        book.recharge()
+        book.search_again()
+        self._touched.add(known.node)
+        self._settle(known.node, book, at)
+
+    def refused(self, uid: str, reason: str, message: str, at: float) -> Miss | None:
+        """Take note that a kubelet refused a pod (phase Failed with a reason of admission); its charge ends.
+
+        Where we had promised it, that is a miss: the pair of its shape and node is set aside for a while, and what the
+        promise was made of is returned.
+        """
+        self._refused[reason] += 1
+        known = self._pods.get(uid)
+        if known is None:
+            return None
+        self._remove(known)
+        foretold = known.foretold
+        if foretold is None or foretold.state is None:
+            return None
+        self._missed[reason] += 1
+        self._aside.put(known.node, known.shape, at)
+        return Miss(
+            known.node, uid, known.namespace, known.name, known.shape,
+            foretold.state, foretold.ahead, foretold.verdict, reason, message, at,
+        )  # fmt: skip
+
+    def tick(self, at: float) -> None:
+        """Let time pass; to be called every second or so. It costs nothing for nodes with nothing in flight."""
+        for node in tuple(self._waiting):
+            self._settle(node, self._books[node], at)
+        self._aside.expire(at)
+
+    # --- what we decide
+
+    def promise(self, pod: Promise, node: str, at: float, *, blind: bool = False) -> Verdict:
+        """Foretell what a node's kubelet will answer to a pod, and reserve what it will get if it is admitted.
+
+        A pod has at most one promise. To promise it again to the same node changes nothing and returns the same; to
+        promise it to another node moves it there, if that one admits it. Besides a kubelet's reasons a refusal may have
+        those of values.py. `blind`: on a node without a report reserve whatever it may be, to be charged once there is
+        one; otherwise such a node refuses with the reason NO_REPORT.
+        """
+        known = self._pods.get(pod.uid)
+        if known is not None and (known.bound or known.gone is not None or known.node == node):
+            if known.node == node and known.foretold is not None and known.gone is None:
+                return known.foretold.verdict
+            return _no(BOUND, f"the pod is bound to {known.node} already")
+        book = self._books.get(node)
+        if book is not None:
+            self._settle(node, book, at)
+        if book is None or book.reported is None:
+            if not blind:
+                return _no(NO_REPORT, "the node has no report")
+            verdict = Verdict(admitted=True, uncertain=("the node has no report",))
+            self._reserve(pod, node, Foretold(at, verdict, None, ()))
+            return verdict
+        return self._promise(pod, node, book, book.reported, at)
+
+    def _promise(self, pod: Promise, node: str, book: Book, base: NodeState, at: float) -> Verdict:
+        left = self._aside.left(node, pod.shape, at)
+        if left:
+            return _no(SET_ASIDE, f"the node's kubelet refused such a pod; it is not asked again for {left:.0f} s")
+        flight = after = book.flight(base, self._admit)
+        if holds(base.kind, pod.shape):
+            verdict, after = flight.offer(pod.shape, self._admit)
+        else:
+            verdict = self._admit(flight.state or base, pod.shape)
+        if verdict.admitted:
+            self._reserve(pod, node, Foretold(at, verdict, base, flight.shapes))
+            book.keep(after)
+        return verdict
+
+    def _reserve(self, pod: Promise, node: str, foretold: Foretold) -> None:
+        self.withdraw(pod.uid, foretold.at)
+        known = Known(*pod, node=node, sign=sign_of_pod(pod.namespace, pod.name), foretold=foretold)
+        self._pods[pod.uid] = known
+        self._book(node).add(known)
+        self._waiting.add(node)
+        self._touched.add(node)
+        self._counts["promised"] += 1
+
+    def withdraw(self, uid: str, at: float) -> None:  # noqa: ARG002 -- each event has its time
+        """Take a promise back; what is bound by now stays charged."""
+        known = self._pods.get(uid)
+        if known is not None and not known.bound:
+            self._counts["withdrawn"] += 1
+            self._remove(known)
+
+    # --- what is known
+
+    def state(self, node: str) -> NodeState | None:
+        """Return the report with everything in flight charged to the zones that it is foretold to get.
+
+        None without a report. Where what is in flight does not fit, nothing is left.
+        """
+        book = self._books.get(node)
+        if book is None:
+            return None
+        self._cover(node, book)
+        return book.state(self._admit)
+
+    def changed(self) -> frozenset[str]:
+        """Return the nodes whose state() is another than when this was last called."""
+        changed: list[str] = []
+        for node in self._touched:
+            book = self._books.get(node)
+            if book is None:
+                continue
+            state = self.state(node)
+            if state is not book.shown and state != book.shown:
+                changed.append(node)
+            book.shown = state
+            if state is None and not book.pods:
+                del self._books[node]
+                self._waiting.discard(node)
+        self._touched.clear()
+        return frozenset(changed)
+
+    def entries(self, node: str) -> tuple[Entry, ...]:
+        """Return what is charged on a node, in its order."""
+        book = self._books.get(node)
+        if book is None:
+            return ()
+        self._cover(node, book)
+        return tuple(
+            Entry(pod.uid, pod.namespace, pod.name, pod.shape, pod.bound, pod.foretold and pod.foretold.verdict)
+            for pod in book.charged()
+        )
+
+    def promised(self, uid: str) -> Verdict | None:
+        """Return what a pod is foretold to get; None where it was not promised."""
+        known = self._pods.get(uid)
+        return known.foretold.verdict if known is not None and known.foretold is not None else None
+
+    def is_stale(self, node: str, at: float, limit: float) -> bool:
+        """Tell whether a pod has run on a node for longer than a limit, in seconds, without its report having it."""
+        book = self._books.get(node)
+        if book is None or node not in self._waiting or book.reported is None:
+            return False
+        self._cover(node, book)
+        return any(pod.started is not None and at - pod.started > limit for pod in book.charged())
+
+    def counters(self) -> Counters:
+        """Return what has happened and how it stands."""
+        waiting = [self._books[node] for node in self._waiting]
+        return Counters(
+            promised=self._counts["promised"],
+            covered=self._counts["covered"],
+            withdrawn=self._counts["withdrawn"],
+            expired=self._counts["expired"],
+            refused=tuple(sorted(self._refused.items())),
+            missed=tuple(sorted(self._missed.items())),
+            in_flight=sum(len(book.charged()) for book in waiting),
+            blocked=sum(book.blocked(self._admit) for book in waiting),
+        )
+
+    # --- inside
+
+    def _book(self, node: str) -> Book:
+        book = self._books.get(node)
+        if book is None:
+            book = self._books[node] = Book()
+        return book
+
+    def _settle(self, node: str, book: Book, at: float) -> None:
+        """Bring a node's page up to date."""
+        self._cover(node, book)
+        if book.waits():
+            self._confirm(node, book.presume(at, self._waits))
+            for pod in book.leavers(at, self._waits):
+                self._counts["expired"] += not pod.bound
+                self._remove(pod)
+            self._waiting.add(node)
+        else:
+            self._waiting.discard(node)
+
+    def _cover(self, node: str, book: Book) -> None:
+        self._confirm(node, book.cover())
+
+    def _confirm(self, node: str, covered: Iterable[Known]) -> None:
+        for pod in covered:
+            self._counts["covered"] += pod.foretold is not None
+            self._aside.forget(node, pod.shape)
+            self._touched.add(node)
+
+    def _remove(self, pod: Known) -> None:
+        del self._pods[pod.uid]
+        self._books[pod.node].remove(pod)
+        self._touched.add(pod.node)
+
+
+def _no(reason: str, sentence: str) -> Verdict:
+    return Verdict(admitted=False, reason=reason, message=sentence)

@@ -1,0 +1,103 @@
+"""The plugin's Filter (filter.go, numaresources.go)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.fit.upstream.answers import FilterAnswer, PanicError
+from zonewise_scheduler.fit.upstream.nodes import SINGLE_NUMA_NODE, Zone, read_manager, read_zones
+from zonewise_scheduler.fit.upstream.pods import PluginPod, read_plugin_pod
+from zonewise_scheduler.fit.upstream.resources import Amounts, is_of_host, is_zonal, known_to_node_info
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from zonewise_scheduler.fit.model.pod import Qos, Role
+
+_EVERY_ZONE = (1 << 64) - 1
+_PASSES = FilterAnswer("passes")
+_UNALIGNED: dict[Role, str] = {
+    "init": "cannot align init container",
+    "sidecar": "cannot align sidecar container",
+    "app": "cannot align container",
+}
+
+
+def filter_node(nrt: Mapping[str, Any] | None, pod: Mapping[str, Any], allocatable: Iterable[str]) -> FilterAnswer:
+    """Tell whether the plugin lets a pod go to a node.
+
+    Takes the node's NodeResourceTopology (None: there is none), a v1.Pod, and the resources that the node's
+    status.allocatable names, of which only the names count. Raises InputError, naming field and value.
+
+    Only single-numa-node is ever enforced. Init containers and sidecars are each compared with zones that no other
+    container uses; containers are taken off the lowest zone that has enough, as the kubelet does.
+    """
+    asked = read_plugin_pod(pod)
+    if nrt is None or (asked.qos == "BestEffort" and not asked.asks_for_devices()):
+        return _PASSES
+    manager = read_manager(nrt)
+    if manager.policy != SINGLE_NUMA_NODE:
+        return _PASSES
+    try:
+        zones = read_zones(nrt)
+    except PanicError as panic:
+        return FilterAnswer("crashes", str(panic))
+    known = known_to_node_info(allocatable)
+    if manager.scope == "container":
+        return _by_container(zones, asked, known)
+    fitting = _zones_that_fit(zones, asked.effective_requests(), asked.qos, known)
+    return _PASSES if fitting else FilterAnswer("refuses", "cannot align pod")
+
+
+def _suffices(qos: Qos, name: str, amount: int, available: int) -> bool:
+    """Tell whether an available amount is enough: any is, of what only Guaranteed pods are given exclusively."""
+    return (qos != "Guaranteed" and is_zonal(name)) or available >= amount
+
+
+def _by_container(zones: list[Zone], pod: PluginPod, known: frozenset[str]) -> FilterAnswer:
+    for part in pod.parts:
+        fitting = _zones_that_fit(zones, part.requests, pod.qos, known)
+        if not fitting:
+            return FilterAnswer("refuses", _UNALIGNED[part.role])
+        lowest = (fitting & -fitting).bit_length() - 1
+        if part.role == "app" and not _take(zones, lowest, pod.qos, part.requests):
+            return FilterAnswer("refuses", "inconsistent resource accounting")
+    return _PASSES
+
+
+def _zones_that_fit(zones: list[Zone], requests: Amounts, qos: Qos, known: frozenset[str]) -> int:
+    """Return bits of the zones with enough of everything (resourcesAvailableInAnyNUMANodes); all 64 if all is enough.
+
+    A host's resource that no zone lists is not looked at; a native one (memory, hugepages) refuses, even to pods to
+    which the kubelet would give it from anywhere.
+    """
+    fitting = _EVERY_ZONE
+    for name, amount in requests.items():
+        if not amount:
+            continue
+        if name not in known:
+            return 0
+        having = [zone for zone in zones if name in zone.available]
+        if having or not is_of_host(name):
+            fitting &= _bits(zone for zone in having if _suffices(qos, name, amount, zone.available[name]))
+    return fitting
+
+
+def _bits(zones: Iterable[Zone]) -> int:
+    bits = 0
+    for zone in zones:
+        bits |= 1 << zone.id
+    return bits
+
+
+def _take(zones: list[Zone], lowest: int, qos: Qos, requests: Amounts) -> bool:
+    """Take requests off a zone; False where another zone of the same name has too little."""
+    for zone in zones:
+        if zone.id == lowest:
+            for name, amount in requests.items():
+                if amount and name in zone.available and not (qos != "Guaranteed" and is_zonal(name)):
+                    zone.available[name] -= amount
+                    if zone.available[name] < 0:
+                        return False
+    return True

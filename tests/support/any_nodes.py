@@ -1,0 +1,166 @@
+"""Nodes and pods of any kind, for property tests of the fit: every policy, scope, option and state of groups."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from hypothesis import strategies as st
+
+from zonewise_scheduler.fit.model.cpus import CpuTopology
+from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, NodeState, Policies
+from zonewise_scheduler.fit.model.pod import Container, PodLevel, PodShape, Qos, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+GPU, NIC, TPM = "example.com/gpu", "example.com/nic", "example.com/tpm"
+RESOURCES = (GPU, NIC, TPM)
+TYPES = ("hugepages-2Mi", "memory")
+UNIT = 1 << 20
+
+
+@lru_cache(maxsize=256)
+def cpu_topology(zones: tuple[int, ...], cores: int, threads: int, packages: int, reserved: int) -> CpuTopology:
+    """Return CPUs with as many cores in each zone; thread t of core c is CPU t * all cores + c."""
+    every = len(zones) * cores
+    groups = tuple((core, sum(1 << thread * every + core for thread in range(threads))) for core in range(every))
+
+    def union(first: int, count: int) -> int:
+        return sum(bits for _, bits in groups[first : first + count])
+
+    by_zone = tuple((zone, union(place * cores, cores)) for place, zone in enumerate(zones))
+    share = -(-len(zones) // packages)
+    by_package = tuple((p, union(p * share * cores, share * cores)) for p in range(packages) if p * share < len(zones))
+    caches = tuple((first, union(first, 2)) for first in range(0, every, 2)) if cores % 2 == 0 else ()
+    return CpuTopology(groups, by_zone, by_package, caches, reserved & ((1 << every * threads) - 1))
+
+
+ALIGNED = ("single-numa-node", "restricted")
+
+
+@st.composite
+def policies(draw: st.DrawFn, topologies: Sequence[str] = ("none", "best-effort", *ALIGNED)) -> Policies:
+    """Draw a kubelet's configuration."""
+    topology = draw(st.sampled_from(topologies))
+    maybe = st.booleans()
+    seldom = st.sampled_from([False, False, False, True])
+    across_cores = draw(seldom)
+    return Policies(
+        topology=topology,
+        scope=draw(st.sampled_from(["container", "pod"])),
+        prefer_closest=draw(maybe),
+        cpu=draw(st.sampled_from(["static", "static", "static", "none"])),
+        full_cores=not across_cores and draw(maybe),
+        align_by_package=topology != "single-numa-node" and draw(seldom),
+        distribute_across_cores=across_cores,
+        memory=draw(st.sampled_from(["None", "Static"])),
+        pod_level_managers=draw(seldom),
+        release=draw(st.sampled_from([(1, 31), (1, 34), (1, 36)])),
+    )
+
+
+@st.composite
+def kinds(draw: st.DrawFn, topologies: Sequence[str] = ("none", "best-effort", *ALIGNED)) -> NodeKind:
+    """Draw a kind of nodes with 1 to 4 zones."""
+    zones = draw(st.sampled_from([(0,), (0, 1), (0, 1), (0, 2), (0, 1, 2, 3), (0, 1, 2, 3), (0, 8, 252)]))
+    cores, threads = draw(st.sampled_from([(2, 2), (4, 1), (3, 2), (4, 2)]))
+    packages = draw(st.sampled_from([1, 1, 2]))
+    reserved = draw(st.sampled_from([0, 1, 3, 1 << len(zones) * cores | 1]))
+    chosen = draw(policies(topologies))
+    hugepages = draw(st.lists(st.integers(0, 4), min_size=len(zones), max_size=len(zones)))
+    memory = draw(st.lists(st.integers(4, 9), min_size=len(zones), max_size=len(zones)))
+    table = tuple((huge * UNIT, some * UNIT) for huge, some in zip(hugepages, memory, strict=True))
+    distances = tuple(
+        tuple(10 if one == other else draw(st.sampled_from([11, 21])) for other in zones) for one in zones
+    )
+    return NodeKind(
+        chosen,
+        zones,
+        distances,
+        cpu_topology(zones, cores, threads, packages, reserved),
+        TYPES,
+        table,
+        draw(_devices(zones)),
+    )
+
+
+@st.composite
+def _devices(draw: st.DrawFn, zones: tuple[int, ...]) -> tuple[DeviceClass, ...]:
+    single = [1 << zone for zone in zones]
+    pairs = [one | other for one, other in combinations(single, 2)]
+    found: list[DeviceClass] = []
+    for resource in draw(st.sets(st.sampled_from(RESOURCES))):
+        plain = draw(st.sampled_from([True, True, False]))
+        places = draw(st.sets(st.sampled_from(single if plain else [*single, *pairs, 0]), min_size=1))
+        for place in places:
+            total = draw(st.integers(1, 4))
+            found.append(DeviceClass(resource, place, total, draw(st.integers(max(0, total - 1), total))))
+    return tuple(sorted(found))
+
+
+@st.composite
+def states(draw: st.DrawFn, kind: NodeKind) -> NodeState:
+    """Draw a state of a kind, with memory groups that a kubelet could have made."""
+    cpus = kind.cpus.cpus & ~kind.cpus.reserved
+    busy = draw(st.sampled_from([0, 0, (1 << 64) - 1])) & draw(st.integers(0, (1 << cpus.bit_length()) - 1))
+    memory = tuple(tuple(size - draw(st.integers(0, size // UNIT)) * UNIT for size in row) for row in kind.allocatable)
+    groups = {zone: 1 << zone for zone in kind.zones}
+    assigned = sum(1 << zone for zone in draw(st.sets(st.sampled_from(kind.zones))))
+    if len(kind.zones) > 1 and draw(st.sampled_from([False, False, True])):
+        together = draw(st.sets(st.sampled_from(kind.zones), min_size=2))
+        group = sum(1 << zone for zone in together)
+        groups |= dict.fromkeys(together, group)
+        assigned |= group
+    return NodeState(
+        kind,
+        cpus & ~busy,
+        memory,
+        tuple(groups[zone] for zone in kind.zones),
+        assigned,
+        tuple(draw(st.integers(0, one.healthy)) for one in kind.devices),
+    )
+
+
+@st.composite
+def clusters(
+    draw: st.DrawFn, topologies: Sequence[str] = ("none", "best-effort", *ALIGNED), most: int = 8
+) -> list[NodeState]:
+    """Draw the states of some nodes of few kinds."""
+    some = draw(st.lists(kinds(topologies), min_size=1, max_size=3))
+    return [draw(states(draw(st.sampled_from(some)))) for _ in range(draw(st.integers(1, most)))]
+
+
+_DEVICES = st.dictionaries(
+    st.sampled_from([*RESOURCES, "example.com/absent"]), st.sampled_from([1, 1, 1, 2, 2, 3, 5, 0]), max_size=2
+)
+
+
+@st.composite
+def containers(draw: st.DrawFn, name: str, role: Role, *, guaranteed: bool) -> Container:
+    """Draw a container."""
+    memory = {"memory": draw(st.sampled_from([1, 1, 2, 3, 5, 10])) * UNIT}
+    if draw(st.sampled_from([False, False, True])):
+        memory["hugepages-2Mi"] = draw(st.integers(1, 4)) * UNIT
+    milli = draw(st.sampled_from([1000, 1000, 2000, 2000, 3000, 4000, 6000, 9000, 500]))
+    devices = tuple(sorted(draw(_DEVICES).items()))
+    if not guaranteed and draw(st.booleans()):
+        return Container(name, role, devices=devices)
+    return Container(name, role, milli, tuple(sorted(memory.items())), devices)
+
+
+_QOS: st.SearchStrategy[Qos] = st.sampled_from(["Guaranteed", "Guaranteed", "Guaranteed", "Burstable", "BestEffort"])
+
+
+@st.composite
+def pods(draw: st.DrawFn, *, simple: bool = False) -> PodShape:
+    """Draw a pod; a simple one has app containers and sidecars only."""
+    qos = draw(_QOS)
+    roles: list[Role] = ["sidecar"] if simple else ["sidecar", "init", "init"]
+    apps: list[Role] = ["app"]
+    first = draw(st.lists(st.sampled_from(roles), max_size=draw(st.sampled_from([0, 0, 2]))))
+    every = first + apps * draw(st.sampled_from([1, 1, 2, 3]))
+    made = tuple(draw(containers(f"{r}{n}", r, guaranteed=qos == "Guaranteed")) for n, r in enumerate(every))
+    level = PodLevel(4000, (("memory", 4 * UNIT),)) if not simple and draw(st.sampled_from([0] * 9 + [1])) else None
+    return PodShape(made, qos, level)

@@ -1,0 +1,95 @@
+"""Nodes and pods for tests of the fit, described in few words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from zonewise_scheduler.fit.model.cpus import CpuTopology
+from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, NodeState, Policies
+from zonewise_scheduler.fit.model.pod import Container, PodShape
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from zonewise_scheduler.fit.model.pod import Qos, Role
+
+GIB = 1 << 30
+GPU, NIC = "nvidia.com/gpu", "rdma/nic"
+STATIC: dict[str, Any] = {"cpu": "static", "memory": "Static"}
+
+
+def node(
+    zones: int = 2,
+    cores: int = 4,
+    *,
+    gib: int = 16,
+    pages: int = 0,
+    devices: Mapping[str, Mapping[int, int]] | None = None,
+    reserved: int = 0,
+    unknown: tuple[str, ...] = (),
+    **policies: Any,
+) -> NodeState:
+    """An idle node: cores of two threads by zone, GiB of memory and of 1Gi pages, devices by resource and zone set.
+
+    The threads of core c are CPU 2c and 2c + 1, and each zone is a package.
+    """
+    siblings = [(2 * core, 3 << 2 * core) for core in range(zones * cores)]
+    of_zone = tuple(
+        (zone, sum(bits for _, bits in siblings[zone * cores : (zone + 1) * cores])) for zone in range(zones)
+    )
+    types = (("hugepages-1Gi",) if pages else ()) + ("memory",)
+    row = ((pages * GIB,) if pages else ()) + (gib * GIB,)
+    classes = sorted(
+        DeviceClass(resource, near, count, count)
+        for resource, places in (devices or {}).items()
+        for near, count in places.items()
+    )
+    kind = NodeKind(
+        Policies(**policies),
+        tuple(range(zones)),
+        tuple(tuple(10 + 10 * abs(a - b) for b in range(zones)) for a in range(zones)),
+        CpuTopology(tuple(siblings), of_zone, of_zone, (), reserved),
+        types,
+        (row,) * zones,
+        tuple(classes),
+        unknown,
+    )
+    return NodeState(
+        kind,
+        kind.cpus.cpus & ~reserved,
+        kind.allocatable,
+        tuple(1 << zone for zone in range(zones)),
+        0,
+        tuple(one.healthy for one in classes),
+    )
+
+
+def container(
+    name: str = "c0",
+    cpus: float = 0,
+    gib: float = 0,
+    devices: Mapping[str, int] | None = None,
+    *,
+    role: Role = "app",
+    pages: float | None = None,
+) -> Container:
+    """A container; pages are GiB of hugepages-1Gi."""
+    memory = (("memory", int(gib * GIB)),) if gib else ()
+    return Container(
+        name,
+        role,
+        int(cpus * 1000),
+        ((("hugepages-1Gi", int(pages * GIB)), *memory) if pages is not None else memory),
+        tuple(sorted((devices or {}).items())),
+    )
+
+
+def pod(*containers: Container, qos: Qos = "Guaranteed") -> PodShape:
+    """A pod, with its init containers first."""
+    ordered: Sequence[Container] = sorted(containers, key=lambda one: one.role == "app")
+    return PodShape(tuple(ordered), qos)
+
+
+def zone_cpus(state: NodeState, *zones: int) -> int:
+    """The bits of the CPUs of some zones."""
+    return sum(bits for zone, bits in state.kind.cpus.zones if zone in zones)

@@ -1,0 +1,88 @@
+"""Pods in flight in every order, against plain permutations."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.ledger_world import SINGLE, idle, kind_of, shape_of
+from zonewise_scheduler.fit.kubelet.admit import admit
+from zonewise_scheduler.fit.ledger.flight import Flight
+from zonewise_scheduler.fit.ledger.orders import no_pods, one_more
+from zonewise_scheduler.fit.ledger.values import IN_FLIGHT
+from zonewise_scheduler.fit.model.node import Policies
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zonewise_scheduler.fit.model.node import NodeState
+    from zonewise_scheduler.fit.model.pod import PodShape
+
+STATES = [
+    idle(kind_of(SINGLE)),
+    idle(kind_of(SINGLE, zones=3, cpus=5, gpus=1)),
+    idle(kind_of(SINGLE))._replace(free_cpus=0b11111111_00111111, device_free=(2, 0)),
+    idle(kind_of(SINGLE, gib=5)),
+    idle(kind_of(Policies(topology="restricted", cpu="static"), zones=3, cpus=4)),
+    idle(kind_of(Policies(topology="best-effort", cpu="static"), cpus=5)),
+]
+
+
+def shapes() -> st.SearchStrategy[PodShape]:
+    counts = st.tuples(st.integers(1, 7), st.integers(0, 2))
+    return st.builds(shape_of, counts, gib=st.integers(1, 4)) | st.builds(shape_of, counts, counts)
+
+
+def outcomes(state: NodeState, pods: Sequence[PodShape]) -> set[NodeState | None]:
+    """The states after each order; None where one is refused."""
+    found: set[NodeState | None] = set()
+    for order in permutations(pods):
+        now: NodeState | None = state
+        for shape in order:
+            now = now and admit(now, shape).after
+        found.add(now)
+    return found
+
+
+@given(st.sampled_from(STATES), st.lists(shapes(), min_size=1, max_size=5))
+def test_every_order_and_no_other(state: NodeState, wanted: list[PodShape]) -> None:
+    """A flight takes a pod exactly if the kubelet admits all, in whatever order, and is as if they came in turn."""
+    flight = Flight.charged(state, (), admit)
+    for shape in wanted:
+        verdict, after = flight.offer(shape, admit)
+        found = outcomes(state, (*flight.shapes, shape))
+        assert flight.state is not None
+        direct = admit(flight.state, shape)
+        if verdict.admitted:
+            assert None not in found
+            assert verdict == direct
+            assert after.state == verdict.after
+            assert after.state in found
+        else:
+            assert after is flight
+            assert verdict.reason == IN_FLIGHT or verdict == direct
+            assert None in found or "too many orders" in verdict.message
+        flight = after
+
+
+@given(st.sampled_from(STATES), st.lists(shapes(), min_size=1, max_size=4))
+def test_pods_already_in_flight(state: NodeState, charged: list[PodShape]) -> None:
+    """Of pods that others placed the orders are looked at once one more is wanted; the answer is the same."""
+    flight = Flight.charged(state, charged[:-1], admit)
+    verdict, _ = flight.offer(charged[-1], admit)
+    assert verdict.admitted == (None not in outcomes(state, charged))
+    assert flight.offer(charged[-1], admit)[0] == verdict, "asked again it says the same"
+
+
+@given(st.sampled_from(STATES), st.lists(shapes(), min_size=1, max_size=4))
+def test_the_states_that_all_pods_lead_to(state: NodeState, pods: list[PodShape]) -> None:
+    orders = no_pods(state)
+    for shape in pods:
+        more = one_more(orders, shape, admit)
+        if isinstance(more, str):
+            return
+        orders = more
+    assert set(orders.reached[orders.pods]) == outcomes(state, pods)
