@@ -247,7 +247,7 @@ def answer_of_verdict(verdict: Verdict) -> dict[str, Any]:
         "cpus": {one.container: one.cpus for one in made if one.cpus},
         "memory": {one.container: sorted(one.memory) for one in made if one.memory},
         "devices": {
-            one.container: {(share.resource, share.zones): share.count for share in one.devices}
+            one.container: {(share.resource, share.zones): share.number for share in one.devices}
             for one in made
             if one.devices
         },

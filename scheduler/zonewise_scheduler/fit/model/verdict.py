@@ -24,7 +24,7 @@ class DeviceShare(NamedTuple):
     resource: str
     zones: int
     """Of the class; 0: no zone is known."""
-    count: int
+    number: int
     certain: bool = True
     """False: the kubelet picks at random between this class and others; this is as good a guess as any."""
 

@@ -159,7 +159,7 @@ def test_near_devices_first_then_far_ones_then_those_of_nowhere() -> None:
     """With best-effort a container gets more than its zone has: all of there, then of the next."""
     state = node(3, devices={GPU: {0: 2, 1: 2, 2: 1, 4: 1}, NIC: {1: 1}}, topology="best-effort")
     verdict = admit(state, pod(container(devices={GPU: 5, NIC: 1}), qos="BestEffort"))
-    assert {share.zones: share.count for share in verdict.assignments[0].devices if share.resource == GPU} == {
+    assert {share.zones: share.number for share in verdict.assignments[0].devices if share.resource == GPU} == {
         0: 1,
         1: 2,
         2: 1,
@@ -175,7 +175,7 @@ def test_a_pick_between_zones_is_said_to_be_one() -> None:
     """Without alignment any device may be taken; the likeliest counts are foretold, and not as certain."""
     state = node(2, devices={GPU: {1: 5, 2: 3}})
     verdict = admit(state, pod(container(devices={GPU: 2}), qos="BestEffort"))
-    assert [(share.zones, share.count, share.certain) for share in verdict.assignments[0].devices] == [
+    assert [(share.zones, share.number, share.certain) for share in verdict.assignments[0].devices] == [
         (1, 1, False),
         (2, 1, False),
     ]
@@ -228,7 +228,7 @@ def test_an_app_takes_over_the_devices_of_its_init_container() -> None:
     )
     assert verdict.after is not None
     assert verdict.after.device_free == (0,)
-    assert [sum(share.count for share in one.devices) for one in verdict.assignments] == [3, 2, 2]
+    assert [sum(share.number for share in one.devices) for one in verdict.assignments] == [3, 2, 2]
 
 
 def test_a_sidecar_keeps_its_devices() -> None:
