@@ -24,8 +24,9 @@ from zonewise.report.nrt_common import MAX_NODE_ZONES as MAX_NODE_ZONES
 from zonewise.report.nrt_common import attributes, is_node, without_nothing, written_amount, zone_name
 from zonewise.report.nrt_devices import gpu_zones, nic_zones
 from zonewise.report.nrt_node import of_config, of_machine, of_usage
-from zonewise.report.nrt_processors import l3_zones, package_around, package_zones
+from zonewise.report.nrt_processors import l3_zones, of_cpus, package_around, package_zones
 from zonewise.topology import names
+from zonewise.topology.cpuset import CpuSet
 from zonewise.usage.idle import idle_amounts
 from zonewise.usage.model import ZoneUsage
 
@@ -68,8 +69,11 @@ def machine_to_nrt(
 ) -> Object:
     """Return the object for a node of the given name; the same for the same values, byte for byte."""
     placement = usage.placement if usage is not None else None
+    used = _used(machine, usage)
+    empty = CpuSet(one.zone.id for one in used if _is_empty(one))
     told = [
         *of_machine(machine),
+        (names.EMPTY_ZONES, empty or None),
         *of_usage(usage, options.fingerprint, options.shows),
         *of_config(config),
         (names.PLACEMENT_METADATA, placement.metadata if placement else None),
@@ -80,7 +84,7 @@ def machine_to_nrt(
         "metadata": {"name": node_name},
         "attributes": attributes(told),
         "zones": [
-            *_numa_zones(machine, _used(machine, usage), options, placement),
+            *_numa_zones(machine, [one for one in used if not _is_empty(one)], options, placement),
             *package_zones(machine),
             *l3_zones(machine),
             *gpu_zones(machine),
@@ -104,6 +108,12 @@ def _used(machine: Machine, usage: Usage | None) -> list[_Used]:
     return [_Used(zone, of_zones.get(zone.id, ZoneUsage(zone.id, {})), known=True) for zone in machine.zones]
 
 
+def _is_empty(one: _Used) -> bool:
+    """Tell whether a zone is a place kept for memory to come: coherent GPUs keep seven each for MIG."""
+    zone = one.zone
+    return zone.kind != "cpu" and zone.memory == 0 and not any(any(amount) for amount in one.usage.amounts.values())
+
+
 def _numa_zones(
     machine: Machine, zones: list[_Used], options: NrtOptions, placement: NumaPlacement | None
 ) -> Iterator[Object]:
@@ -111,8 +121,6 @@ def _numa_zones(
     nodes = [one.zone for one in ordered if is_node(one.zone)]
     for one in ordered:
         zone = one.zone
-        if zone.kind != "cpu" and zone.memory == 0 and not any(any(amount) for amount in one.usage.amounts.values()):
-            continue  # a place kept for memory to come: coherent GPUs keep seven each for MIG
         shown = {resource: amount for resource, amount in one.usage.amounts.items() if options.shows(resource)}
         told = [*_of_node(one, placement)] if is_node(zone) else [*_of_memory(one, shown)]
         made: Object = {
@@ -120,7 +128,7 @@ def _numa_zones(
             "type": "Node" if is_node(zone) else _TYPE_OF_MEMORY.get(zone.kind, "NodeBeyondLimit"),
             "parent": package_around(machine, zone.cpus),
             "costs": _costs(zone, nodes),
-            "attributes": attributes([(names.CPUS, zone.cpus if zone.cpus else None), *told]),
+            "attributes": attributes([*of_cpus(machine, zone), *told]),
             "resources": _resources(shown) if is_node(zone) else None,
         }
         yield without_nothing(made)

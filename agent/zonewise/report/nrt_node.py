@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from zonewise.report.nrt_common import written_amount
 from zonewise.topology import names
+from zonewise.topology.cpuset import CpuSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,6 +44,14 @@ def of_usage(usage: Usage | None, method: str, shown: Callable[[str], bool]) -> 
     yield names.RESERVED_CPUS, usage.reserved_cpus
     unzoned = {resource: written_amount(amount) for resource, amount in usage.unzoned.items() if shown(resource)}
     yield names.UNZONED, names.write_pairs(unzoned)
+    shared = {
+        f"{one.resource}@{'+'.join(map(str, one.zones))}": written_amount(one.amount)
+        for one in usage.shared
+        if shown(one.resource)
+    }
+    yield names.SHARED_DEVICES, names.write_pairs(shared) or None
+    assigned = usage.memory_assigned
+    yield names.MEMORY_ASSIGNED, CpuSet(assigned) if assigned is not None else None
     yield names.CLAIMED, names.write_pairs(usage.claimed)
 
 
@@ -57,3 +66,5 @@ def of_config(config: KubeletConfig | None) -> Iterator[Attribute]:
     yield names.CPU_MANAGER_POLICY, config.cpu_manager_policy
     yield names.CPU_MANAGER_OPTIONS, names.write_pairs(dict(config.cpu_manager_options)) or None
     yield names.MEMORY_MANAGER_POLICY, config.memory_manager_policy
+    gates = {name: str(on).lower() for name, on in config.feature_gates if name in names.DECISIVE_GATES}
+    yield names.FEATURE_GATES, names.write_pairs(gates) or None

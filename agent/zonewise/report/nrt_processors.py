@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise.report.nrt_common import attributes, without_nothing, zone_name
-from zonewise.topology.names import CPUS
+from zonewise.topology.cores import write_cores
+from zonewise.topology.cpuset import CpuSet
+from zonewise.topology.names import CORES, CPUS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,7 +16,16 @@ if TYPE_CHECKING:
     from zonewise.machine.model.machine import Machine
     from zonewise.machine.model.zone import Zone
     from zonewise.report.nrt_common import Object
-    from zonewise.topology.cpuset import CpuSet
+
+
+def of_cpus(machine: Machine, zone: Zone) -> Iterator[tuple[str, object]]:
+    """Yield the CPUs of a zone, and which of them are one core where any core has several."""
+    if zone.cpus:
+        yield CPUS, zone.cpus
+        cores = [core.cpus & zone.cpus for core in machine.cores if core.zone == zone.id]
+        if any(len(core) > 1 for core in cores):
+            alone = zone.cpus - CpuSet.union(cores)
+            yield CORES, write_cores([*cores, *(CpuSet((cpu,)) for cpu in alone)])
 
 
 def package_zones(machine: Machine) -> Iterator[Object]:

@@ -51,14 +51,28 @@ RESERVED_CPUS = "zonewise.dev/reserved-cpus"
 """CPUs that the kubelet gives to nobody exclusively, as a CPU list."""
 THREADS_PER_CORE = "zonewise.dev/threads-per-core"
 """CPUs by cores, rounded down: the number that the CPU Manager's full-pcpus-only divides by."""
+FEATURE_GATES = "zonewise.dev/feature-gates"
+"""Those of DECISIVE_GATES that the kubelet is told, as pairs; absent where it has its defaults."""
+DECISIVE_GATES = frozenset({"PodLevelResourceManagers"})
+"""They change what the kubelet gives to pods."""
+EMPTY_ZONES = "zonewise.dev/empty-zones"
+"""NUMA nodes that have nothing, and so are no zones here, as a list: the kubelet's masks have places for them."""
 UNZONED = "zonewise.dev/unzoned"
-"""Devices of which nobody knows a zone: "resource=capacity/allocatable/available", sorted, separated by commas."""
+"""Devices of which nobody knows a zone: "resource=capacity/allocatable/available", sorted, separated by commas; with
+0/0/0 those of a device plugin that has no healthy ones, for which the kubelet refuses every pod that names them."""
+MEMORY_ASSIGNED = "zonewise.dev/memory-assigned"
+"""NUMA nodes of which the Memory Manager has assigned any memory, as a list; absent where it assigns none."""
+SHARED_DEVICES = "zonewise.dev/shared-devices"
+"""Devices that are close to several zones, and so are counted in the resources of each of them: as UNZONED with the
+zones after the resource, "resource@0+1=capacity/allocatable/available"; absent where there are none."""
 CLAIMED = "zonewise.dev/claimed"
 """Devices held through ResourceClaims: "driver=count", sorted, separated by commas."""
 
 # --- of a zone
 
 CPUS = "zonewise.dev/cpus"
+CORES = "zonewise.dev/cores"
+"""Which of its CPUs are one core, as topology.cores has it; absent where every CPU is a core of its own."""
 FREE_CPUS = "zonewise.dev/free-cpus"
 """The CPUs behind the available amount of cpu, as a CPU list; absent where the kubelet gives none exclusively."""
 MEMORY_GROUP = "zonewise.dev/memory-group"

@@ -70,6 +70,8 @@ def account(machine: Machine, report: KubeletReport, *, excluded: Callable[[Pod]
         fingerprint_exclusive=fingerprint((pod.namespace, pod.name) for pod in counted if holds_of_a_zone(pod)),
         problems=tuple(sorted({*cpus.problems, *memory.problems, *devices.problems})),
         placement=placement(machine, report.config, counted),
+        shared=devices.shared,
+        memory_assigned=memory.assigned,
     )
 
 

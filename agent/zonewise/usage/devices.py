@@ -6,10 +6,10 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.usage.holdings import recorded_devices
-from zonewise.usage.model import Amount
+from zonewise.usage.model import Amount, SharedDevices
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from zonewise.kubelet.model import Devices, KubeletReport
     from zonewise.machine.model.machine import Machine
@@ -27,6 +27,8 @@ class DeviceUse(NamedTuple):
     """By zone and resource. A device that is close to several zones is one in each: it can be given to a pod of any
     of them, and is then gone from all (devicemanager/topology_hints.go)."""
     unzoned: dict[str, Amount]
+    shared: tuple[SharedDevices, ...] = ()
+    """Those in amounts that are close to several zones."""
     problems: tuple[str, ...] = ()
 
 
@@ -40,14 +42,19 @@ def use_of_devices(machine: Machine, report: KubeletReport, owners: Owners, excl
     held = _held(report, owners)
     places = held | offered
     by_zone: dict[int | None, set[DeviceId]] = defaultdict(set)
+    by_zones: dict[tuple[int, ...], set[DeviceId]] = defaultdict(set)
     for device, zones in places.items():
-        for zone in (zones & known) or (None,):
+        near = zones & known
+        for zone in near or (None,):
             by_zone[zone].add(device)
+        if len(near) > 1:
+            by_zones[tuple(sorted(near))].add(device)
     given = offered.keys() - excluded
     left = given - held.keys()
     return DeviceUse(
         {zone: _amounts(devices, given, left) for zone, devices in by_zone.items() if zone is not None},
-        _amounts(by_zone[None], given, left),
+        _amounts(by_zone[None], given, left) | _unseen(report, {resource for resource, _ in places}),
+        tuple(sorted(_shared(by_zones, given, left))),
         tuple(_strange(places, known)),
     )
 
@@ -83,6 +90,25 @@ def _amounts(devices: Iterable[DeviceId], given: set[DeviceId], left: set[Device
         resource: Amount(len(group), len(given.intersection(group)), len(left.intersection(group)))
         for resource, group in sorted(by_resource.items())
     }
+
+
+def _shared(
+    by_zones: Mapping[tuple[int, ...], set[DeviceId]], given: set[DeviceId], left: set[DeviceId]
+) -> Iterator[SharedDevices]:
+    for zones, devices in by_zones.items():
+        for resource, amount in _amounts(devices, given, left).items():
+            yield SharedDevices(resource, zones, amount)
+
+
+def _unseen(report: KubeletReport, seen: set[str]) -> dict[str, Amount]:
+    """Return the resources that have a plugin and no healthy device: the kubelet refuses pods that ask for even 0.
+
+    Where the others are it does not tell.
+    """
+    checkpoint = report.state.devices
+    return (
+        {resource: Amount(0, 0, 0) for resource in checkpoint.registered if resource not in seen} if checkpoint else {}
+    )
 
 
 def _strange(places: Mapping[DeviceId, frozenset[int]], known: set[int]) -> Iterable[str]:

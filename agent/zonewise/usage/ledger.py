@@ -85,6 +85,14 @@ class Ledger:
         """Return what is free."""
         return {(zone, kind): size for zone, cell in self._cells.items() for kind, size in cell.free.items()}
 
+    def assigned(self) -> tuple[int, ...]:
+        """Return the zones of which any memory is assigned, ascending.
+
+        Not those where less is free than can be given: the kubelet frees what init containers had under the containers
+        that took it over, so that all of a zone can be free and assigned.
+        """
+        return tuple(zone for zone, cell in sorted(self._cells.items()) if cell.assignments > 0)
+
     def group(self, zone: int) -> tuple[int, ...]:
         """Return the zones that give memory as one with a zone, it among them; none where it is alone."""
         cell = self._cells.get(zone)

@@ -26,6 +26,8 @@ class MemoryUse(NamedTuple):
     amounts: dict[int, dict[str, Amount]]
     """By zone and type, those of the machine's zones."""
     groups: dict[int, tuple[int, ...]]
+    assigned: tuple[int, ...] | None = None
+    """Zones; None where the Memory Manager gives none."""
     problems: tuple[str, ...] = ()
 
 
@@ -38,13 +40,13 @@ def use_of_memory(
     allocatable, problems = _allocatable(report.allocatable.memory)
     ledger = _ledger(report, owners, allocatable)
     groups = {zone.id: ledger.group(zone.id) for zone in machine.zones}
-    free = ledger.free()
+    free, assigned = ledger.free(), ledger.assigned()
     ledger.release(excluded)
     given = ledger.free()
     kept = {place: max(0, size - (given.get(place, 0) - free.get(place, 0))) for place, size in allocatable.items()}
     amounts = {zone.id: _amounts(zone, _of_zone(kept, zone.id), _of_zone(free, zone.id)) for zone in machine.zones}
     strange = _strange(machine, allocatable, report)
-    return MemoryUse(amounts, groups, (*problems, *strange, *_beyond(machine, allocatable)))
+    return MemoryUse(amounts, groups, assigned, (*problems, *strange, *_beyond(machine, allocatable)))
 
 
 def _shared(machine: Machine, report: KubeletReport) -> MemoryUse:

@@ -30,13 +30,22 @@ class ZoneUsage(NamedTuple):
     alone, or the Memory Manager is not Static. A zone of a group gives nothing to pods of a single zone."""
 
 
+class SharedDevices(NamedTuple):
+    """Devices of one resource that are close to the same several zones."""
+
+    resource: str
+    zones: tuple[int, ...]
+    """Ascending."""
+    amount: Amount
+
+
 class Usage(NamedTuple):
     """One node."""
 
     zones: tuple[ZoneUsage, ...]
     """Ascending by zone; those of the machine, whether anything can be had there or not."""
     unzoned: dict[str, Amount]
-    """Devices that the kubelet knows no zone of, by resource, sorted."""
+    """Devices that the kubelet knows no zone of, by resource, sorted; none of those of which it has no healthy one."""
     claimed: dict[str, int]
     """Count of distinct devices held through ResourceClaims, by driver, sorted."""
     reserved_cpus: CpuSet | None
@@ -49,3 +58,7 @@ class Usage(NamedTuple):
     """What the kubelet said that makes no sense, and what was done about it; each a sentence."""
     placement: NumaPlacement | None = None
     """In which zone each counted container is; None unless the kubelet keeps each in one."""
+    shared: tuple[SharedDevices, ...] = ()
+    """Devices that are close to several zones, sorted; they are in the amounts of each of these too."""
+    memory_assigned: tuple[int, ...] | None = None
+    """Zones of which the Memory Manager has assigned any memory, ascending; None where it assigns none."""

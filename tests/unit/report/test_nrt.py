@@ -26,6 +26,7 @@ from zonewise.machine.model.problem import Problem
 from zonewise.machine.model.zone import Zone
 from zonewise.report.nrt import MAX_NODE_ZONES, machine_to_nrt
 from zonewise.report.yaml import render_yaml
+from zonewise.topology import names
 from zonewise.topology.cpuset import EMPTY, CpuSet
 
 
@@ -247,6 +248,32 @@ def test_l3_groups_where_they_split_a_zone() -> None:
     assert groups["l3-3"]["parent"] == "node-1"
     assert attributes_of(groups["l3-3"])["zonewise.dev/cpus"] == "24-31,152-159"
     assert zones_of(tiered_memory(), "L3") == {}
+
+
+def test_cores() -> None:
+    """Which CPUs are one core, zone by zone, where any core has several."""
+    assert attributes_of(zones_of(gpu_server())["node-0"])[names.CORES] == "0-27/112-139"
+    assert attributes_of(zones_of(hybrid())["node-0"])[names.CORES] == "0-7*2;8-15"
+    assert names.CORES not in attributes_of(zones_of(grace_blackwell())["node-0"])
+
+
+def test_cpus_of_no_known_core_are_cores_of_their_own() -> None:
+    machine = gpu_server()
+    zones = zones_of(machine._replace(cores=machine.cores[1:]))
+    assert attributes_of(zones["node-0"])[names.CORES] == "0,112;1-27/113-139"
+
+
+def test_places_kept_for_memory_to_come_are_listed() -> None:
+    """They are no zones, and NUMA nodes all the same."""
+    machine = grace_blackwell()
+    made = machine_to_nrt(machine, "node")
+    kept = CpuSet.parse_list(attributes_of(made)[names.EMPTY_ZONES])
+    shown = {
+        int(zone["name"].rpartition("-")[2]) for zone in made["zones"] if zone["name"].startswith(("node-", "device-"))
+    }
+    assert kept.isdisjoint(CpuSet(shown))
+    assert {*kept, *shown} == {zone.id for zone in machine.zones}
+    assert names.EMPTY_ZONES not in attributes_of(machine_to_nrt(gpu_server(), "node"))
 
 
 def test_hybrid_cores_as_nfd_has_them() -> None:

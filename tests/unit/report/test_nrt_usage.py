@@ -110,6 +110,27 @@ def test_what_the_node_says() -> None:
     assert told[names.THREADS_PER_CORE] == "1"
 
 
+def test_what_a_scheduler_needs_to_foretell() -> None:
+    """Devices of several zones apart from the others, and the zones of which memory is assigned, if of none."""
+    devices = (Devices("r/d", ("a",), (0,)), Devices("r/d", ("b",), (0, 1)), Devices("r/e", ("c", "d"), (0, 1)))
+    told = attributes_of(machine_to_nrt(TWO, "n", usage_of(TWO, POD, devices=devices), CONFIG))
+    assert told[names.SHARED_DEVICES] == "r/d@0+1=1/1/1,r/e@0+1=2/2/2"
+    assert told[names.MEMORY_ASSIGNED] == "0-1"
+    idle = attributes_of(made_of())
+    assert idle[names.MEMORY_ASSIGNED] == ""
+    assert names.SHARED_DEVICES not in idle
+    options = NrtOptions(exclude_resources=("r/d",))
+    made = machine_to_nrt(TWO, "n", usage_of(TWO, devices=devices), CONFIG, options=options)
+    assert attributes_of(made)[names.SHARED_DEVICES] == "r/e@0+1=2/2/2"
+
+
+def test_feature_gates() -> None:
+    """Only those that decide, and only where the kubelet is told."""
+    config = CONFIG._replace(feature_gates=(("Other", True), ("PodLevelResourceManagers", True)))
+    assert attributes_of(made_of(config=config))[names.FEATURE_GATES] == "PodLevelResourceManagers=true"
+    assert names.FEATURE_GATES not in attributes_of(made_of(config=CONFIG._replace(feature_gates=(("Other", True),))))
+
+
 def test_the_other_method() -> None:
     """The standard fingerprint is that of all pods on request."""
     usage = usage_of(TWO, POD, Pod("ns", "idle"))

@@ -32,7 +32,7 @@ from zonewise.machine.model.zone import Zone
 from zonewise.topology.cpuset import EMPTY, CpuSet
 from zonewise.topology.fingerprint import fingerprint
 from zonewise.usage.account import NotReady, account, nobody
-from zonewise.usage.model import Amount, Usage
+from zonewise.usage.model import Amount, SharedDevices, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -187,6 +187,28 @@ def test_a_group_stays_while_one_of_its_pods_does() -> None:
     assert [one.memory_group for one in usage.zones] == [(0, 1), (0, 1)]
 
 
+def test_zones_of_which_memory_is_assigned() -> None:
+    """A block takes every zone of its group, if it uses up the first alone; none is told where none can be assigned."""
+    assert usage_of(TWO, said(holding("p", memory=block(1, 0, 1)))).memory_assigned == (0, 1)
+    gone = Record("u", holding("p", memory=block(1, 0)), alive=False)
+    there = Record("v", holding("q", memory=block(1, 1)))
+    assert usage_of(TWO, Books(TWO, (gone, there)).report()).memory_assigned == (1,)
+    assert usage_of(TWO, said(memory=())._replace(config=KubeletConfig())).memory_assigned is None
+
+
+def test_memory_that_is_assigned_and_free() -> None:
+    """The kubelet frees what an init container had under the one that took it over: the zone stays assigned."""
+    report = Books(TWO, (Record("u", holding("p", memory=block(2, 0))),)).report()
+    assert report.state.memory is not None
+    node = report.state.memory.nodes[0]
+    table = node.tables["memory"]
+    freed = node._replace(tables=node.tables | {"memory": table._replace(free=table.allocatable, reserved=0)})
+    memory = report.state.memory._replace(nodes=report.state.memory.nodes | {0: freed})
+    usage = usage_of(TWO, report._replace(state=report.state._replace(memory=memory)))
+    assert amounts(usage, "memory")[0] == (16 * GIB, 15 * GIB, 15 * GIB)
+    assert usage.memory_assigned == (0,)
+
+
 def test_memory_of_init_containers_stays_held() -> None:
     """What an init container has left is in the file alone, and not available while its pod lives."""
     record = Record("u", holding("p", memory=block(1, 0)), (Container("init", memory=block(3, 0)),))
@@ -241,6 +263,21 @@ def test_a_device_of_several_zones() -> None:
     assert amounts(usage_of(TWO, said(devices=both)), DEVICE) == {0: (1, 1, 1), 1: (2, 2, 2)}
     held = holding("p", devices=both[:1])
     assert amounts(usage_of(TWO, said(held, devices=both)), DEVICE) == {0: (1, 1, 0), 1: (2, 2, 1)}
+
+
+def test_devices_of_several_zones_are_told_apart() -> None:
+    """With the zones that the machine has, and as often as they are there; those of one zone are not among them."""
+    some = devices(("a", (0, 1)), ("b", (1,)), ("c", (0, 1, 9)), ("d", (1, 9)), ("e", (0, 1)))
+    usage = usage_of(TWO, said(holding("p", devices=some[:1]), devices=some[:4]))
+    assert usage.shared == (SharedDevices(DEVICE, (0, 1), Amount(2, 2, 1)),)
+    assert usage_of(TWO, said(devices=some[1:2])).shared == ()
+
+
+def test_a_plugin_without_healthy_devices() -> None:
+    """Its resource is there with nothing, as the checkpoint alone tells; where its devices are nobody does."""
+    state = StateFiles(devices=DeviceCheckpoint((), {"r/none": (), "r/left": ("x",), DEVICE: ("a",)}))
+    usage = usage_of(TWO, said(devices=devices(("a", (0,))), state=state))
+    assert usage.unzoned == {"r/left": Amount(0, 0, 0), "r/none": Amount(0, 0, 0)}
 
 
 def test_devices_of_no_zone_or_an_unknown_one() -> None:

@@ -1,0 +1,143 @@
+"""Memory and devices of a report, as the kubelet's managers count them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise.topology import names
+from zonewise_scheduler.fit.model.node import DeviceClass
+from zonewise_scheduler.fit.read.parts import MAX_ZONES, Count, pairs_of_counts, zone_bits
+from zonewise_scheduler.fit.read.processors import CPU
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zonewise_scheduler.fit.read.parts import Parts
+
+MEMORY, HUGEPAGES = "memory", "hugepages-"
+_NONE = Count(0, 0, 0)
+
+
+class Memory(NamedTuple):
+    """Memory by zone and type, bytes; zones and sets of zones as in NodeKind and NodeState."""
+
+    types: tuple[str, ...] = ()
+    allocatable: tuple[tuple[int, ...], ...] = ()
+    free: tuple[tuple[int, ...], ...] = ()
+    groups: tuple[int, ...] = ()
+    assigned: int = 0
+
+
+class Stock(NamedTuple):
+    """Devices, and how many of each class are free."""
+
+    classes: tuple[DeviceClass, ...]
+    free: tuple[int, ...]
+
+
+def is_memory(resource: str) -> bool:
+    """Tell whether the Memory Manager gives a resource."""
+    return resource == MEMORY or resource.startswith(HUGEPAGES)
+
+
+def read_memory(parts: Parts, zones: tuple[int, ...], policy: str) -> Memory:
+    """Return the memory of a node whose Memory Manager is Static, and whose Topology Manager has a policy.
+
+    Groups, and zones of which any is assigned, are told by our agent alone. In other reports a zone is taken for alone,
+    and for assigned where not all is free; not so under restricted, where zones in groups that nobody tells of would
+    then be refused to pods that the kubelet admits.
+    """
+    found = {zone.id: zone for zone in parts.zones}
+    types = tuple(sorted({name for zone in parts.zones for name in zone.counts if is_memory(name)}))
+    allocatable: list[tuple[int, ...]] = []
+    free: list[tuple[int, ...]] = []
+    groups: list[int] = []
+    for number in zones:
+        zone = found.get(number)
+        counts = [zone.counts.get(name, _NONE) if zone else _NONE for name in types]
+        allocatable.append(tuple([count.allocatable for count in counts]))
+        free.append(tuple([min(count.available, count.allocatable) for count in counts]))
+        groups.append(_group(zone.attributes.get(names.MEMORY_GROUP) if zone else None, number, parts.problems))
+    assigned = zone_bits(parts, names.MEMORY_ASSIGNED)
+    if not parts.ours and policy != "restricted":
+        used = (zone for zone, most, left in zip(zones, allocatable, free, strict=True) if left != most)
+        assigned = sum(1 << zone for zone in used)
+    return Memory(types, tuple(allocatable), tuple(free), tuple(groups), assigned)
+
+
+def _group(text: str | None, zone: int, problems: list[str]) -> int:
+    if text is None:
+        return 1 << zone
+    try:
+        return _zones(text, ",") | 1 << zone
+    except ValueError as error:
+        problems.append(f"zone {zone} {names.MEMORY_GROUP}: {error}")
+        return 1 << zone
+
+
+@lru_cache(1 << 10)
+def _zones(text: str, separator: str) -> int:
+    bits = 0
+    for part in text.split(separator):
+        if not (part.isascii() and part.isdecimal()) or len(part) > 4 or int(part) >= MAX_ZONES:
+            raise ValueError(f"not zones: {text[:80]!r}")
+        bits |= 1 << int(part)
+    return bits
+
+
+def read_devices(parts: Parts) -> Stock:
+    """Return the devices of a node, each in the one class of the zones that it is close to."""
+    counts: dict[tuple[str, int], Count] = {}
+    shared = list(_shared(parts))
+    less: dict[tuple[str, int], list[Count]] = defaultdict(list)
+    for resource, zones, count in shared:
+        counts[resource, zones] = count
+        for zone in parts.zones:
+            if zones >> zone.id & 1:
+                less[resource, zone.id].append(count)
+    for zone in parts.zones:
+        for name, count in zone.counts.items():
+            if name != CPU and not is_memory(name):
+                alone = _less(count, less.get((name, zone.id), []), f"zone {zone.id} {name}", parts.problems)
+                counts[name, 1 << zone.id] = alone
+    text = parts.attributes.get(names.UNZONED)
+    if text:
+        counts |= {(name, 0): count for name, count in pairs_of_counts(text, names.UNZONED, parts.problems)}
+    classes = sorted(
+        (DeviceClass(resource, zones, max(count.capacity, count.allocatable), count.allocatable), count.available)
+        for (resource, zones), count in counts.items()
+        if any(count) or not zones
+    )
+    return Stock(tuple([one for one, _ in classes]), tuple([min(free, one.healthy) for one, free in classes]))
+
+
+def _shared(parts: Parts) -> Iterator[tuple[str, int, Count]]:
+    text = parts.attributes.get(names.SHARED_DEVICES)
+    if not text:
+        return
+    known = 0
+    for zone in parts.zones:
+        known |= 1 << zone.id
+    for name, count in pairs_of_counts(text, names.SHARED_DEVICES, parts.problems):
+        resource, _, zones_text = name.rpartition("@")
+        try:
+            zones = _zones(zones_text, "+")
+        except ValueError as error:
+            parts.problems.append(f"{names.SHARED_DEVICES} ({name[:80]}): {error}")
+            continue
+        if zones & ~known or not zones & (zones - 1) or not resource:
+            parts.problems.append(f"{names.SHARED_DEVICES}: not a resource and several zones: {name[:80]!r}")
+        else:
+            yield resource, zones, count
+
+
+def _less(count: Count, shared: list[Count], at: str, problems: list[str]) -> Count:
+    """Return a count without devices that are close to other zones too."""
+    if not shared:
+        return count
+    left = Count(*(size - sum(sizes) for size, *sizes in zip(count, *shared, strict=True)))
+    if min(left) < 0:
+        problems.append(f"{names.SHARED_DEVICES}: more than the {count.capacity} of {at}")
+    return Count(*(max(0, size) for size in left))
