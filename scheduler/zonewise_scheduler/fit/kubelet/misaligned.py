@@ -9,7 +9,15 @@ from zonewise_scheduler.fit.kubelet.cpu_giving import CPU
 from zonewise_scheduler.fit.kubelet.devices import device_width, device_zones
 from zonewise_scheduler.fit.kubelet.memory import free_memory, memory_width
 from zonewise_scheduler.fit.kubelet.scopes import Opinion, opinions
-from zonewise_scheduler.fit.kubelet.wording import amount, free_in_words, is_bytes, listed, wide, zones_in_words
+from zonewise_scheduler.fit.kubelet.wording import (
+    amount,
+    are_free,
+    free_in_words,
+    is_bytes,
+    listed,
+    wide,
+    zones_in_words,
+)
 from zonewise_scheduler.fit.kubelet.zones import members
 
 if TYPE_CHECKING:
@@ -78,8 +86,8 @@ def _width(kind: NodeKind, ask: Ask, one: Opinion) -> int:
 
 def _free_in_all(books: Books, one: Opinion) -> str:
     if one.resource == CPU:
-        return f"{(books.state.free_cpus | books.idle_cpus).bit_count()} are free"
-    return f"near all zones together, {_near_any(books, one.resource)} are free"
+        return are_free((books.state.free_cpus | books.idle_cpus).bit_count())
+    return f"near all zones together, {are_free(_near_any(books, one.resource))}"
 
 
 def _near_any(books: Books, resource: str) -> int:

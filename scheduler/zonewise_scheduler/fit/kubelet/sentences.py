@@ -15,7 +15,7 @@ from zonewise_scheduler.fit.kubelet.pod_level import empty_pools
 from zonewise_scheduler.fit.kubelet.refusal import CORES, EMPTY_POOL, TOPOLOGY, Refusal
 from zonewise_scheduler.fit.kubelet.room import lacks
 from zonewise_scheduler.fit.kubelet.scopes import admit_containers
-from zonewise_scheduler.fit.kubelet.wording import amount, is_bytes, listed, zones_in_words
+from zonewise_scheduler.fit.kubelet.wording import amount, are_free, is_bytes, listed, zones_in_words
 
 if TYPE_CHECKING:
     from zonewise_scheduler.fit.kubelet.books import Ask
@@ -58,8 +58,7 @@ def _problem(books: Books, verdict: Verdict) -> str:
     if verdict.resource == MEMORY:
         return _memory(books, ask)
     if verdict.resource == CPU:
-        free = books.state.free_cpus | books.idle_cpus
-        return f"needs {amount(CPU, ask.cpus)}; {free.bit_count()} are free"
+        return _cpus(books, ask.cpus)
     return _devices(books, verdict.resource, dict(ask.devices).get(verdict.resource, 0))
 
 
@@ -84,6 +83,13 @@ def _empty_pool(ask: Ask, manager: str) -> str:
     return f"leaves nothing of its {listed(whole)} to the containers that have none of their own"
 
 
+def _cpus(books: Books, cpus: int) -> str:
+    free = (books.state.free_cpus | books.idle_cpus).bit_count()
+    # distribute-cpus-across-numa fails, or never ends, with enough of them (cpus/distributed.py)
+    uneven = f", but the kubelet cannot share out {cpus} evenly among zones" if free >= cpus else ""
+    return f"needs {amount(CPU, cpus)}; {are_free(free)}{uneven}"
+
+
 def _cores(state: NodeState, cpus: int) -> str:
     threads = state.kind.cpus.threads_per_core
     less = cpus - cpus % threads
@@ -91,7 +97,7 @@ def _cores(state: NodeState, cpus: int) -> str:
         choices = f"{less} or {less + threads}" if less else str(threads)
         return f"needs {amount(CPU, cpus)}, but the node gives whole cores of {threads} only: ask for {choices} CPUs"
     free = state.free_cpus & ~state.kind.cpus.reserved_cores
-    return f"needs {amount(CPU, cpus)} in whole cores; {free.bit_count()} are free"
+    return f"needs {amount(CPU, cpus)} in whole cores; {are_free(free.bit_count())}"
 
 
 def _devices(books: Books, resource: str, asked: int) -> str:
@@ -100,10 +106,12 @@ def _devices(books: Books, resource: str, asked: int) -> str:
     if not any(kind.devices[place].healthy for place in places):
         return f"needs {amount(resource, asked)}; none is healthy{'' if asked else ', and even 0 is then refused'}"
     free = sum(books.state.device_free[place] + books.idle_devices.get(place, 0) for place in places)
-    return f"needs {amount(resource, asked)}; {free} {'is' if free == 1 else 'are'} free"
+    return f"needs {amount(resource, asked)}; {are_free(free)}"
 
 
 def _memory(books: Books, ask: Ask) -> str:
+    if not ask.memory:
+        return "has no memory of its own, and the kubelet fails to give it none in a pod with resources of its own"
     wanted = listed([amount(name, size) for name, size in ask.memory])
     source = "the same zones" if books.zones is None else f"{zones_in_words(books.zones)}, which it is aligned to"
     return f"needs {wanted} from {source}; {'; '.join(memory_in_words(books.state, ask))}"

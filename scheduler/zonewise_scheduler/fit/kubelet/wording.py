@@ -31,6 +31,11 @@ def count(resource: str, size: int) -> str:
     return gib(size, up=False) if is_bytes(resource) else str(size)
 
 
+def are_free(many: int) -> str:
+    """Return "1 is free", "4 are free"."""
+    return f"{many} {'is' if many == 1 else 'are'} free"
+
+
 def gib(size: int, *, up: bool = True) -> str:
     """Return bytes in GiB, to the hundredth: up for what is needed, down for what is there."""
     hundredths = -(-size * 100 // _GIB) if up else size * 100 // _GIB
