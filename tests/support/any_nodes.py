@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from functools import lru_cache
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -100,16 +101,15 @@ def _devices(draw: st.DrawFn, zones: tuple[int, ...]) -> tuple[DeviceClass, ...]
     return tuple(sorted(found))
 
 
-@st.composite
-def states(draw: st.DrawFn, kind: NodeKind) -> NodeState:
-    """Draw a state of a kind, with memory groups that a kubelet could have made."""
+def state(kind: NodeKind, source: random.Random) -> NodeState:
+    """Make a state of a kind, with memory groups that a kubelet could have made."""
     cpus = kind.cpus.cpus & ~kind.cpus.reserved
-    busy = draw(st.sampled_from([0, 0, (1 << 64) - 1])) & draw(st.integers(0, (1 << cpus.bit_length()) - 1))
-    memory = tuple(tuple(size - draw(st.integers(0, size // UNIT)) * UNIT for size in row) for row in kind.allocatable)
+    busy = source.choice([0, 0, source.getrandbits(64), source.getrandbits(64) & source.getrandbits(64)])
+    memory = tuple(tuple(size - source.randint(0, size // UNIT) * UNIT for size in row) for row in kind.allocatable)
     groups = {zone: 1 << zone for zone in kind.zones}
-    assigned = sum(1 << zone for zone in draw(st.sets(st.sampled_from(kind.zones))))
-    if len(kind.zones) > 1 and draw(st.sampled_from([False, False, True])):
-        together = draw(st.sets(st.sampled_from(kind.zones), min_size=2))
+    assigned = sum(1 << zone for zone in kind.zones if source.random() < 0.5)
+    if len(kind.zones) > 1 and source.random() < 0.3:
+        together = source.sample(kind.zones, source.randint(2, len(kind.zones)))
         group = sum(1 << zone for zone in together)
         groups |= dict.fromkeys(together, group)
         assigned |= group
@@ -119,7 +119,7 @@ def states(draw: st.DrawFn, kind: NodeKind) -> NodeState:
         memory,
         tuple(groups[zone] for zone in kind.zones),
         assigned,
-        tuple(draw(st.integers(0, one.healthy)) for one in kind.devices),
+        tuple(source.randint(0, one.healthy) for one in kind.devices),
     )
 
 
@@ -127,9 +127,10 @@ def states(draw: st.DrawFn, kind: NodeKind) -> NodeState:
 def clusters(
     draw: st.DrawFn, topologies: Sequence[str] = ("none", "best-effort", *ALIGNED), most: int = 8
 ) -> list[NodeState]:
-    """Draw the states of some nodes of few kinds."""
+    """Draw the states of some nodes of few kinds; the states from one seed, since a draw for each number takes long."""
     some = draw(st.lists(kinds(topologies), min_size=1, max_size=3))
-    return [draw(states(draw(st.sampled_from(some)))) for _ in range(draw(st.integers(1, most)))]
+    source = random.Random(draw(st.integers(0, 1 << 32)))
+    return [state(source.choice(some), source) for _ in range(draw(st.integers(1, most)))]
 
 
 _DEVICES = st.dictionaries(

@@ -1,0 +1,1 @@
+"""Every node at once: what the kubelets of a whole cluster would answer, as arrays."""

@@ -1,0 +1,143 @@
+"""Rows of one layout, in arrays that grow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zonewise_scheduler.fit.batch.absorb import changing, totals
+from zonewise_scheduler.fit.batch.asks import asks
+from zonewise_scheduler.fit.batch.kept import Kept
+from zonewise_scheduler.fit.batch.place import Placed, place
+from zonewise_scheduler.fit.batch.view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Sequence
+
+    from numpy.typing import NDArray
+
+    from zonewise_scheduler.fit.batch.layout import Layout
+    from zonewise_scheduler.fit.batch.types import I64
+    from zonewise_scheduler.fit.model.node import NodeKind, NodeState
+    from zonewise_scheduler.fit.model.pod import PodShape
+
+    At = slice | I64
+    """Places: all, or their numbers."""
+
+_START = 16
+_CHUNK = 16384
+"""Places that are answered at once: intermediate arrays (128 KiB each) then stay in the cache of the processor."""
+
+
+class Block:
+    """The rows of a table that share a layout; places, the last axis of all arrays, are in no order."""
+
+    def __init__(self, layout: Layout) -> None:
+        """Make an empty block."""
+        self.layout = layout
+        self._rows: I64 = np.zeros(_START, np.int64)
+        self._kinds: list[NodeKind | None] = []
+        self._all = _empty(layout, _START)
+        self._kept = Kept()
+
+    @property
+    def rows(self) -> I64:
+        """Return the table's row at each place."""
+        return self._rows[: len(self._kinds)]
+
+    def view(self) -> View:
+        """Return the arrays of all places in use."""
+        return self._all.at(slice(0, len(self._kinds)))
+
+    def add(self, row: int) -> int:
+        """Return a new place for a row, which is to be written next."""
+        place = len(self._kinds)
+        if place == self._all.rows:
+            self._all = _grown(self._all, 2 * place)
+            self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
+        self._rows[place] = row
+        self._kinds.append(None)
+        return place
+
+    def remove(self, place: int) -> int | None:
+        """Give up a place; return the row that is at it now instead of at the end, if any."""
+        last, kind = len(self._kinds) - 1, self._kinds.pop()
+        if place == last:
+            return None
+        row = int(self._rows[last])
+        self._rows[place], self._kinds[place] = row, kind
+        for array in self._all.arrays:
+            array[..., place] = array[..., last]
+        self._kept.touch(np.array([place]))
+        return row
+
+    def write(self, places: Sequence[int], states: Sequence[NodeState]) -> None:
+        """Write states of this layout at places."""
+        at = np.array(places, np.int64)
+        new = changing(self.layout, states)
+        one = self._all
+        one.free[:, :, at], one.node_free[:, at] = new.free, new.node_free
+        one.whole_cores[at], one.assigned[at], one.grouped[at] = new.whole_cores, new.assigned, new.grouped
+        kinds = self._kinds
+        changed = [(at, new.kind) for at, new in zip(places, states, strict=True) if kinds[at] is not new.kind]
+        self._write_kinds(changed)
+        self._kept.touch(at)
+
+    def _write_kinds(self, changed: list[tuple[int, NodeKind]]) -> None:
+        if not changed:
+            return
+        kinds = list({id(kind): kind for _, kind in changed}.values())
+        column = {id(kind): number for number, kind in enumerate(kinds)}
+        found = totals(self.layout, kinds)
+        at = np.array([place for place, _ in changed])
+        self._all.total[:, :, at] = (written := found[:, :, [column[id(kind)] for _, kind in changed]])
+        largest: I64 = written.max(axis=1)
+        self._all.largest[:, at] = largest
+        self._all.share[:, at] = np.divide(100, largest, out=np.zeros(largest.shape), where=largest > 0)
+        for number, kind in changed:
+            self._kinds[number] = kind
+
+    def placed(self, shape: PodShape) -> Placed:
+        """Return the answer of all places to a pod."""
+        asked = asks(self.layout, shape)
+        found = self.recall(("placed", shape), lambda view, _: np.vstack(place(view, asked)))
+        return Placed(found[0], found[1:])
+
+    def recall(self, key: Hashable, make: Callable[[View, At], NDArray[Any]]) -> NDArray[Any]:
+        """Return what is made of each place, the last axis; only changed places are made anew.
+
+        The key stands for all that make depends on besides the places. The array is not to be changed.
+        """
+        view = self.view()
+
+        def renew(places: I64 | None) -> NDArray[Any]:
+            if places is not None:
+                return make(view.at(places), places)
+            parts = [slice(start, min(start + _CHUNK, view.rows)) for start in range(0, view.rows, _CHUNK)]
+            return np.concatenate([make(view.at(part), part) for part in parts], axis=-1)
+
+        return self._kept.recall(key, view.rows, renew)
+
+
+def _empty(layout: Layout, capacity: int) -> View:
+    shape = (layout.height, len(layout.zones), capacity)
+    flat = (layout.height, capacity)
+    return View(
+        layout,
+        np.zeros(shape, np.int64),
+        np.zeros(shape, np.int64),
+        np.zeros(flat, np.int64),
+        np.zeros(flat, np.float64),
+        np.zeros(flat, np.int64),
+        np.zeros(capacity, np.int64),
+        np.zeros(capacity, np.int64),
+        np.zeros(capacity, np.bool_),
+    )
+
+
+def _grown(view: View, capacity: int) -> View:
+    made = _empty(view.layout, capacity)
+    for new, old in zip(made.arrays, view.arrays, strict=True):
+        new[..., : view.rows] = old
+    return made
