@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from demo.burst import tell as tell_burst
 from demo.machine import DEVICES, GPU, ZONES, FixedScanner
 from demo.story import GIB, STORY
 from demo.watcher import Watcher
@@ -83,6 +84,8 @@ def main() -> int:
         print(_heading())
         _tell(kubelet, watcher, sent, pause)
         print(_summary(sent))
+    print()
+    tell_burst()
     return 0
 
 

@@ -40,6 +40,21 @@ def test_what_is_written(shown: str) -> None:
     assert int(size) < 1200
 
 
+def test_a_burst(shown: str) -> None:
+    """Placed by zones no pod is refused, and not fewer run than placed by nodes, where kubelets refuse some."""
+    counts = re.findall(r"by (nodes|zones): (\d+) run, (\d+) refused by their kubelet, (\d+) wait", shown)
+    (_, *by_nodes), (_, *by_zones) = [(name, *map(int, numbers)) for name, *numbers in counts]
+    assert sum(by_nodes) == sum(by_zones) == 16
+    assert by_zones[1] == 0 < by_nodes[1]
+    assert by_zones[0] >= by_nodes[0]
+
+
+def test_the_readme_shows_the_burst(shown: str) -> None:
+    """Line for line."""
+    burst = shown[shown.index("A burst on ") :].strip()
+    assert burst in (PROJECT / "README.md").read_text()
+
+
 def test_the_readme_shows_it(shown: str) -> None:
     """What the README prints of the demonstration is what it prints: the same steps with the same amounts."""
     readme = (PROJECT / "README.md").read_text()

@@ -6,18 +6,19 @@ import os
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+import yaml
 
+from demo.burst import idle_node
+from demo.machine import GPU
 from support.snapshots import PROJECT
+from zonewise.cli import main
 from zonewise.machine.collector import Collector, NoData
 from zonewise.machine.files import MemoryFiles
 from zonewise.machine.model.machine import Machine
 from zonewise.machine.reader import Reader
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 README = (PROJECT / "README.md").read_text()
 
@@ -54,8 +55,24 @@ def test_every_file_of_the_house_exists() -> None:
     paths = [name for group in names for name in group.split()]
     assert len(paths) >= 10
     agent = PROJECT / "agent" / "zonewise"
-    parents = [agent, *(agent / name for name in ("machine", "kubelet", "kube"))]
+    scheduler = PROJECT / "scheduler" / "zonewise_scheduler"
+    parents = [agent, *(agent / name for name in ("machine", "kubelet", "kube")), scheduler, scheduler / "fit"]
     assert [path for path in paths if not any((parent / path).exists() for parent in parents)] == []
+
+
+def test_what_is_foretold(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The README's two pods, asked of the demonstration's node, get the answers that it prints."""
+    monkeypatch.chdir(tmp_path)
+    Path("node-7.yaml").write_text(yaml.safe_dump(idle_node("node-7")))
+    wishes = {"train": {"cpu": "16", "memory": "24Gi", GPU: "2"}, "wide": {"cpu": "36", "memory": "1Gi"}}
+    for name, limits in wishes.items():
+        container = {"name": "main", "resources": {"limits": limits}}
+        Path(f"{name}.yaml").write_text(yaml.safe_dump({"kind": "Pod", "spec": {"containers": [container]}}))
+    told = re.findall(r"\$ zonewise (foretell .+)\n((?:node-7 .+\n)(?:  .+\n)*)", README)
+    assert len(told) == 2
+    for command, answer in told:
+        main(command.split())
+        assert capsys.readouterr().out == answer
 
 
 def test_the_collector_of_the_readme_is_one() -> None:
