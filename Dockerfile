@@ -1,10 +1,14 @@
 # syntax=docker/dockerfile:1
-# The image of zonewise. From the repository's root:
+# The images of zonewise: the agent's, and the scheduler's, which has NumPy. From the repository's root:
 #
 #     docker build --tag zonewise:0.1.0 .
+#     docker build --tag zonewise-scheduler:0.1.0 --build-arg PART=scheduler .
 #
 # Images are pinned by tag. To pin what is behind a tag as well, write its digest behind it, `debian:13-slim@sha256:...`,
 # as `docker buildx imagetools inspect debian:13-slim` prints it.
+
+# agent or scheduler
+ARG PART=agent
 
 FROM ghcr.io/astral-sh/uv:0.13.8 AS uv
 
@@ -23,22 +27,21 @@ ENV PYTHONOPTIMIZE=2 \
     UV_PYTHON=/usr/bin/python3 \
     UV_PYTHON_DOWNLOADS=never
 WORKDIR /src
+ARG PART
 # the dependencies in a layer of their own, which a change of the code leaves as it is
 RUN --mount=type=cache,target=/root/.cache/uv \
     --mount=type=bind,source=pyproject.toml,target=pyproject.toml \
     --mount=type=bind,source=uv.lock,target=uv.lock \
-    uv sync --locked --no-default-groups --extra agent --no-install-project
+    uv sync --locked --no-default-groups --extra ${PART} --no-install-project
 COPY pyproject.toml uv.lock README.md ./
 COPY agent agent
 COPY scheduler scheduler
 RUN --mount=type=cache,target=/root/.cache/uv \
-    uv sync --locked --no-default-groups --extra agent --no-editable
+    uv sync --locked --no-default-groups --extra ${PART} --no-editable
 # Where the DaemonSet mounts the host's files (--root=/host). /proc is the container's own: see the DaemonSet.
 RUN mkdir -p /root-of-image/host && ln -s /proc /root-of-image/host/proc
 
-FROM gcr.io/distroless/python3-debian13:nonroot
-LABEL org.opencontainers.image.title="zonewise" \
-      org.opencontainers.image.description="Sees what a Kubernetes node is made of and what is free, zone by zone"
+FROM gcr.io/distroless/python3-debian13:nonroot AS both
 # The level of the bytecode compiled above; and one heap for all threads, which are few: 0.2 MiB less.
 ENV PYTHONOPTIMIZE=2 \
     MALLOC_ARENA_MAX=1
@@ -51,4 +54,15 @@ COPY --from=build /root-of-image/ /
 # whoever needs root says so, as the DaemonSet does
 USER 65532:65532
 ENTRYPOINT ["/opt/zonewise/bin/zonewise"]
+
+FROM both AS agent
+LABEL org.opencontainers.image.title="zonewise" \
+      org.opencontainers.image.description="Sees what a Kubernetes node is made of and what is free, zone by zone"
 CMD ["agent"]
+
+FROM both AS scheduler
+LABEL org.opencontainers.image.title="zonewise-scheduler" \
+      org.opencontainers.image.description="Tells kube-scheduler which node's kubelet will take a pod, zone by zone"
+CMD ["scheduler", "--extender-only"]
+
+FROM ${PART}

@@ -75,6 +75,7 @@ def test_every_file_is_used() -> None:
         named = {*content.get("resources", ()), *content.get("components", ())}
         for generator in content.get("configMapGenerator", ()):
             named |= set(generator["files"])
+        named |= {patch["path"] for patch in content.get("patches", ()) if "path" in patch}
         place = kustomization.parent
         assert [name for name in named if not (place / name).exists()] == []
         assert {file.name for file in place.glob("*.yaml")} - {"kustomization.yaml"} <= named
@@ -83,7 +84,8 @@ def test_every_file_is_used() -> None:
 def test_every_component_is_told_of() -> None:
     """The README names each overlay and each component."""
     readme = (MANIFESTS / "README.md").read_text()
-    assert [name for name in [*overlays()[1:], *components()] if f"`{name}`" not in readme] == []
+    parts = [*overlays()[1:], *components(), *overlays("scheduler"), *components("scheduler")]
+    assert [name for name in parts if f"`{name}`" not in readme] == []
 
 
 @pytest.mark.parametrize("file", sorted(MANIFESTS.rglob("agent.yaml")), ids=lambda file: file.parent.name)
@@ -93,10 +95,12 @@ def test_settings_are_settings(file: Any) -> None:
     assert made._replace(log_format="text", publish_labels="auto") == read_settings({}, {}, None)
 
 
-@pytest.mark.parametrize("place", ["README.md", "base/daemonset/daemonset.yaml", "../Dockerfile"])
+@pytest.mark.parametrize(
+    "place", ["README.md", "base/daemonset/daemonset.yaml", "scheduler/base/deployment.yaml", "../Dockerfile"]
+)
 def test_the_image_is_tagged_with_the_version(place: str) -> None:
     """Wherever a version of the image is named, it is that of the package."""
-    found = re.findall(r"(?:zonewise:|newTag: )(\d[\w.]*)", (MANIFESTS / place).read_text())
+    found = re.findall(r"(?:zonewise(?:-scheduler)?:|newTag: )(\d[\w.]*)", (MANIFESTS / place).read_text())
     assert found
     assert set(found) == {zonewise.__version__}
 

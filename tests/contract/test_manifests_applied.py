@@ -27,7 +27,7 @@ def admin(real_server: RealServer) -> Api:
     return real_server.admin
 
 
-@pytest.mark.parametrize("overlay", overlays())
+@pytest.mark.parametrize("overlay", [*overlays(), *overlays("scheduler")])
 def test_a_server_takes_it(admin: Api, real_server: RealServer, overlay: str) -> None:
     """Server-side apply with strict validation takes every object: no unknown field, no invalid value, no warning."""
     said = apply(real_server, rendered(overlay), "--dry-run=server")

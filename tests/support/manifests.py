@@ -67,10 +67,17 @@ def objects(overlay: str) -> list[Object]:
 
 def combined(overlay: str, *parts: str) -> list[Object]:
     """Return the objects of an overlay with components added, as a user's own kustomization has them."""
+    return kustomized({"resources": [overlay], "components": parts})
+
+
+def kustomized(content: Object) -> list[Object]:
+    """Return the objects of a user's own kustomization, whose resources and components are relative to manifests/."""
     with tempfile.TemporaryDirectory() as directory:
         near = os.path.relpath(MANIFESTS, os.path.realpath(directory))
-        content = {"resources": [f"{near}/{overlay}"], "components": [f"{near}/{part}" for part in parts]}
-        (Path(directory) / "kustomization.yaml").write_text(yaml.safe_dump(content))
+        places = {
+            key: [f"{near}/{place}" for place in content[key]] for key in ("resources", "components") if key in content
+        }
+        (Path(directory) / "kustomization.yaml").write_text(yaml.safe_dump(content | places))
         return list(yaml.safe_load_all(_kustomize(Path(directory))))
 
 

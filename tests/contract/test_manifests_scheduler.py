@@ -1,0 +1,421 @@
+"""The scheduler's manifests: one locked pod, the rights it needs, settings and configurations that are taken."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import ssl
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from support.e2e.cluster import find_scheduler
+from support.manifests import (
+    MANIFESTS,
+    NAMESPACE,
+    Object,
+    combined,
+    components,
+    kustomized,
+    mounts_of,
+    objects,
+    of_kind,
+    overlays,
+    parsed,
+    rights,
+)
+from zonewise.service.site import OPEN_TO_ALL
+from zonewise.service.tls import Certificates
+from zonewise_scheduler.control import refusals
+from zonewise_scheduler.control.settings import DEFAULT_FILE, OPTIONS, Settings, read_settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ACCOUNT = "zonewise-scheduler"
+ALONE, BOTH = "scheduler/overlays/extender", "scheduler"
+BIND = "scheduler/components/bind"
+WORKLOADS = ("DaemonSet", "Deployment")
+EXAMPLE = MANIFESTS / "scheduler" / "examples" / "kube-scheduler-configuration.yaml"
+README = (MANIFESTS / "README.md").read_text()
+
+OWN = {
+    *((verb, thing, "*") for verb in ("list", "watch") for thing in ("/nodes", "/pods")),
+    *((verb, "topology.node.k8s.io/noderesourcetopologies", "*") for verb in ("list", "watch")),
+    ("patch", "/pods/status", "*"),
+}
+OF_KUBE_SCHEDULER = {
+    ("as", "system:kube-scheduler", "*"),
+    ("as", "system:volume-scheduler", "*"),
+    ("as", "extension-apiserver-authentication-reader", "kube-system"),
+}
+BINDS = {("create", "/pods/binding", "*")}
+RIGHTS = {ALONE: OWN, BOTH: OWN | OF_KUBE_SCHEDULER}
+
+each_overlay = pytest.mark.parametrize("overlay", overlays("scheduler"))
+each_way = pytest.mark.parametrize("bind", [False, True], ids=["", "bind"])
+
+
+def made_of(overlay: str, *, bind: bool = False) -> list[Object]:
+    return combined(overlay, BIND) if bind else objects(overlay)
+
+
+def pod_of(made: list[Object]) -> Object:
+    [deployment] = of_kind(made, "Deployment")
+    return deployment["spec"]["template"]["spec"]
+
+
+def ours(made: list[Object]) -> Object:
+    [container] = [one for one in pod_of(made)["containers"] if one["name"] == "zonewise"]
+    return container
+
+
+def files_of(made: list[Object], directory: str = os.path.dirname(DEFAULT_FILE)) -> dict[str, str]:
+    """Return the files that the pod finds in a directory, by name."""
+    [mount] = [one for one in ours(made)["volumeMounts"] if one["mountPath"] == directory]
+    [volume] = [one for one in pod_of(made)["volumes"] if one["name"] == mount["name"]]
+    [config_map] = [one for one in of_kind(made, "ConfigMap") if one["metadata"]["name"] == volume["configMap"]["name"]]
+    return config_map["data"]
+
+
+def settings_of(made: list[Object]) -> Settings:
+    given = parsed(ours(made)["args"])
+    flags = {option.field: getattr(given, option.field) for option in OPTIONS}
+    return read_settings(flags, {}, files_of(made)[os.path.basename(DEFAULT_FILE)])
+
+
+def test_the_parts_are_known() -> None:
+    """Every overlay and component is looked at here."""
+    assert {*overlays("scheduler")} == {ALONE, BOTH}
+    assert components("scheduler") == [BIND, "scheduler/components/kube-scheduler"]
+
+
+# --- rights
+
+
+@each_overlay
+@each_way
+def test_rights(overlay: str, *, bind: bool) -> None:
+    """The account may do exactly this: look, wake, be a kube-scheduler where one is in the pod, bind where it shall."""
+    assert rights(made_of(overlay, bind=bind), ACCOUNT) == RIGHTS[overlay] | (BINDS if bind else set())
+
+
+@each_overlay
+def test_nothing_is_about_others(overlay: str) -> None:
+    """Every object is the scheduler's own by name and label; namespace and CRD come with the agent."""
+    made = objects(overlay)
+    assert not of_kind(made, "Namespace")
+    assert not of_kind(made, "CustomResourceDefinition")
+    for one in made:
+        assert one["metadata"]["name"].startswith(("zonewise-scheduler", "zonewise-extender"))
+        assert one["metadata"]["labels"]["app.kubernetes.io/name"] == "zonewise-scheduler"
+        namespace = "kube-system" if "authentication-reader" in one["metadata"]["name"] else NAMESPACE
+        assert one["metadata"].get("namespace", namespace) == namespace
+
+
+@each_overlay
+def test_it_goes_with_the_agent(overlay: str) -> None:
+    """One kustomization can have both: no object is in each."""
+    made = objects(".") + objects(overlay)
+    names = [(one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]) for one in made]
+    assert len(names) == len(set(names))
+
+
+# --- the pod
+
+
+@each_overlay
+def test_the_pod_is_locked(overlay: str) -> None:
+    """Not root, no capability, nothing of the host, one place to write to, the runtime's seccomp profile."""
+    pod = pod_of(objects(overlay))
+    assert not {"hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "initContainers"} & set(pod)
+    assert not [volume for volume in pod["volumes"] if "hostPath" in volume]
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["securityContext"] == {
+        "runAsNonRoot": True,
+        "runAsUser": 65532,
+        "runAsGroup": 65532,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    for container in pod["containers"]:
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        writable = {one["mountPath"] for one in container["volumeMounts"] if not one.get("readOnly")}
+        assert writable == ({"/misses"} if container["name"] == "zonewise" else set())
+        assert not any("hostPort" in port for port in container["ports"])
+
+
+@each_overlay
+def test_there_is_one(overlay: str) -> None:
+    """Never two of them, which would promise the same zones; from a node that is gone it soon moves."""
+    made = objects(overlay)
+    [deployment] = of_kind(made, "Deployment")
+    assert deployment["spec"]["replicas"] == 1
+    assert deployment["spec"]["strategy"] == {"type": "Recreate"}
+    pod = pod_of(made)
+    assert pod["priorityClassName"] == "system-cluster-critical"
+    assert pod["nodeSelector"] == {"kubernetes.io/os": "linux"}
+    gone = {one["key"]: one["tolerationSeconds"] for one in pod["tolerations"] if one["effect"] == "NoExecute"}
+    assert gone == {"node.kubernetes.io/not-ready": 30, "node.kubernetes.io/unreachable": 30}
+
+
+@each_overlay
+def test_the_resources(overlay: str) -> None:
+    """Memory for the largest cluster, and no limit of CPU."""
+    assert ours(objects(overlay))["resources"] == {
+        "requests": {"cpu": "100m", "memory": "256Mi"},
+        "limits": {"memory": "1Gi"},
+    }
+
+
+@each_overlay
+@each_way
+def test_it_takes_what_it_is_given(overlay: str, *, bind: bool) -> None:
+    """Every argument and setting is one that it knows, together they are valid, and each file is in a mount."""
+    made = made_of(overlay, bind=bind)
+    settings, container = settings_of(made), ours(made)
+    assert parsed(container["args"]).extender_only
+    assert settings.bind is bind
+    mounts = mounts_of(pod_of(made), container)
+    files = [settings.tls_cert, settings.tls_key, settings.tls_client_ca]
+    assert all(os.path.dirname(file) in mounts for file in files if file)
+    assert settings.miss_dir in mounts
+    assert settings.log_format == "json"
+
+
+def test_the_settings_repeat_defaults() -> None:
+    """The file says what holds without it, but for the log, the place for misses and, over TLS, what that needs."""
+    plain = Settings(log_format="json", miss_dir="/misses")
+    assert settings_of(objects(BOTH)) == plain
+    over_tls = settings_of(objects(ALONE))
+    assert over_tls == plain._replace(
+        listen=":9810",
+        unreported_nodes="blind",
+        tls_cert="/etc/zonewise-tls/tls.crt",
+        tls_key="/etc/zonewise-tls/tls.key",
+        tls_client_ca="/etc/zonewise-tls/ca.crt",
+    )
+
+
+@each_overlay
+def test_the_ports(overlay: str) -> None:
+    """Metrics are open; the extender is on loopback beside its kube-scheduler, else for bearers of certificates."""
+    made = objects(overlay)
+    settings = settings_of(made)
+    ports = {port["name"]: port["containerPort"] for port in ours(made)["ports"]}
+    host, _, number = settings.listen.rpartition(":")
+    opened = {"metrics": int(settings.metrics_listen.rpartition(":")[2])}
+    if overlay == ALONE:
+        assert settings.tls_client_ca
+        opened["extender"] = int(number)
+    else:
+        assert host == "127.0.0.1"
+    assert ports == opened
+    [policy] = of_kind(made, "NetworkPolicy")
+    [rule] = policy["spec"]["ingress"]
+    assert {port["port"] for port in rule["ports"]} == set(opened)
+    served = {port["targetPort"]: port["port"] for one in of_kind(made, "Service") for port in one["spec"]["ports"]}
+    assert served == opened
+
+
+@each_overlay
+def test_selectors(overlay: str) -> None:
+    """The Services, the NetworkPolicy and the Deployment select this pod."""
+    made = objects(overlay)
+    [deployment] = of_kind(made, "Deployment")
+    labels = deployment["spec"]["template"]["metadata"]["labels"].items()
+    selectors = [deployment["spec"]["selector"]["matchLabels"]]
+    selectors += [one["spec"]["selector"] for one in of_kind(made, "Service")]
+    selectors += [one["spec"]["podSelector"]["matchLabels"] for one in of_kind(made, "NetworkPolicy")]
+    assert all(selector.items() <= labels for selector in selectors)
+    assert not labels & {("app.kubernetes.io/name", "zonewise-agent")}
+
+
+@each_overlay
+def test_the_probes(overlay: str) -> None:
+    """They ask pages that need no token, over TLS exactly where it is served."""
+    made = objects(overlay)
+    scheme = "HTTPS" if settings_of(made).tls_cert else "HTTP"
+    container = ours(made)
+    probes = {kind: container[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")}
+    assert {kind: probe["path"] for kind, probe in probes.items()} == {
+        "startup": "/healthz",
+        "liveness": "/healthz",
+        "readiness": "/readyz",
+    }
+    assert {probe["path"] for probe in probes.values()} == set(OPEN_TO_ALL)
+    assert {(probe["port"], probe.get("scheme", "HTTP")) for probe in probes.values()} == {("metrics", scheme)}
+
+
+# --- the README
+
+
+def test_its_kustomizations() -> None:
+    """Each that it shows renders, takes its images from a registry, and names the node where that is needed."""
+    blocks = [block for block in re.findall(r"```yaml\n(.*?)```", README, re.DOTALL) if "kustomization.yaml" in block]
+    rendered = [kustomized(yaml.safe_load(block.replace("zonewise/manifests", "."))) for block in blocks]
+    assert len(rendered) == 3
+    nodes = [pod_of(made).get("nodeName") for made in rendered if of_kind(made, "Deployment")]
+    assert nodes == [None, "control-plane-1"]
+    for made, block in zip(rendered, blocks, strict=True):
+        chosen = {f"{one.get('newName', one['name'])}:{one['newTag']}" for one in yaml.safe_load(block)["images"]}
+        assert chosen <= {container["image"] for one in made if one["kind"] in WORKLOADS for container in of_pod(one)}
+
+
+def of_pod(one: Object) -> list[Object]:
+    return one["spec"]["template"]["spec"]["containers"]
+
+
+def test_its_messages() -> None:
+    """What it explains is what a pod may be told, word for word."""
+    said = " ".join((*refusals.OF_LEDGER.values(), refusals.NO_REPORT, refusals.STALE, "would refuse it: needs 6 CPUs"))
+    explained = re.findall(r"^\| (.+?) \| ", README.split("| 16 node(s) ... | |\n|---|---|\n")[1], re.MULTILINE)[:5]
+    assert [words for words in explained if words.split(" in one zone")[0] not in said] == []
+
+
+def test_its_certificates(tmp_path: Path) -> None:
+    """The commands make a CA and one certificate for each side, with which they take each other and nobody else."""
+    openssl = shutil.which("openssl")
+    if openssl is None or b"OpenSSL 3" not in subprocess.check_output([openssl, "version"]):
+        pytest.skip("no openssl 3")
+    [block] = [block for block in re.findall(r"```console\n(.*?)```", README, re.DOTALL) if "$side.crt" in block]
+    commands = re.sub(r"^\$ ", "", block.partition("$ kubectl")[0], flags=re.MULTILINE).replace("3072", "2048")
+    subprocess.run(["bash", "-e", "-c", commands], cwd=tmp_path, check=True, capture_output=True, timeout=60)
+    ca, name = str(tmp_path / "ca.crt"), example()["extenders"][0]["tlsConfig"]["serverName"]
+    server = Certificates(str(tmp_path / "tls.crt"), str(tmp_path / "tls.key"), ca).context()
+    client = ssl.create_default_context(cafile=ca)
+    assert shaken_hands(server, client, name) is False
+    client.load_cert_chain(tmp_path / "client.crt", tmp_path / "client.key")
+    assert shaken_hands(server, client, name) is True
+
+
+def shaken_hands(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> bool:
+    """Tell whether both sides are content with each other."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    sides = (
+        client.wrap_bio(to_client, to_server, server_hostname=name),
+        server.wrap_bio(to_server, to_client, server_side=True),
+    )
+    for _ in range(4):
+        for side in sides:
+            try:
+                side.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            except ssl.SSLError:
+                return False
+    return sides[1].getpeercert() is not None
+
+
+# --- kube-scheduler
+
+
+def beside(*, bind: bool = False) -> tuple[Object, Object]:
+    """Return the container of the kube-scheduler in our pod, and its configuration."""
+    made = made_of(BOTH, bind=bind)
+    [container] = [one for one in pod_of(made)["containers"] if one["name"] == "kube-scheduler"]
+    [config] = [one.removeprefix("--config=") for one in container["args"] if one.startswith("--config=")]
+    return container, yaml.safe_load(files_of(made, os.path.dirname(config))[os.path.basename(config)])
+
+
+def example() -> Object:
+    return yaml.safe_load(EXAMPLE.read_text())
+
+
+def test_its_image_can_be_chosen() -> None:
+    """It is the published one of a release, by the name that the README tells kustomize."""
+    container, _ = beside()
+    name, _, tag = container["image"].partition(":")
+    assert name == "registry.k8s.io/kube-scheduler"
+    assert re.fullmatch(r"v1\.\d+\.\d+", tag)
+    assert f"name: {name}\n    newTag: {tag} " in README
+
+
+def test_its_probes() -> None:
+    """Its own pages, over TLS, at the port where it serves them."""
+    container, _ = beside()
+    assert [(port["name"], port["containerPort"]) for port in container["ports"]] == [("kube-scheduler", 10259)]
+    probes = [container[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")]
+    assert [probe["path"] for probe in probes] == ["/livez", "/livez", "/readyz"]
+    assert {(probe["port"], probe["scheme"]) for probe in probes} == {("kube-scheduler", "HTTPS")}
+
+
+@each_way
+def test_the_configuration_is_for_this_extender(*, bind: bool) -> None:
+    """It asks where the extender listens, only for pods that name its profile, and elects no leader."""
+    _, made = beside(bind=bind)
+    [asked] = made["extenders"]
+    assert asked["urlPrefix"] == f"http://{Settings().listen}"
+    assert asked.get("bindVerb") == ("bind" if bind else None)
+    assert [profile["schedulerName"] for profile in made["profiles"]] == ["zonewise"]
+    assert made["leaderElection"] == {"leaderElect": False}
+
+
+def test_binding_changes_nothing_else() -> None:
+    """With the component for it the configuration has one verb more."""
+    _, plain = beside()
+    _, binding = beside(bind=True)
+    assert binding["extenders"][0].pop("bindVerb") == "bind"
+    assert binding == plain
+
+
+def test_the_example_is_for_the_overlay() -> None:
+    """It asks over TLS, by the name of the Service, with a certificate of its own, and never without."""
+    [asked] = example()["extenders"]
+    [service] = [one for one in of_kind(objects(ALONE), "Service") if one["spec"].get("clusterIP") != "None"]
+    assert asked["urlPrefix"].partition("://")[0] == "https"
+    assert asked["enableHTTPS"] is True
+    assert int(asked["urlPrefix"].rpartition(":")[2]) == service["spec"]["ports"][0]["port"]
+    tls = asked["tlsConfig"]
+    assert tls["serverName"] == f"{service['metadata']['name']}.{NAMESPACE}.svc"
+    assert {"caFile", "certFile", "keyFile"} < set(tls)
+
+
+@pytest.mark.parametrize("made", [beside, example])
+def test_what_both_ask_alike(made: Any) -> None:
+    """Every node and every pod is asked about, by names alone, and nothing passes while the extender is away."""
+    found: Object = made()[1] if made is beside else made()
+    [asked] = found["extenders"]
+    assert found["percentageOfNodesToScore"] == 100
+    assert (asked["filterVerb"], asked["prioritizeVerb"], asked["weight"]) == ("filter", "prioritize", 1)
+    assert asked["nodeCacheCapable"] is True
+    assert asked["ignorable"] is False
+    assert not {"managedResources", "preemptVerb"} & set(asked)
+
+
+@pytest.mark.parametrize("bind", [False, True, None], ids=["", "bind", "example"])
+def test_kube_scheduler_takes_it(bind: bool | None, tmp_path: Path) -> None:
+    """The real one decodes it strictly, finds it valid, and says the same again with its defaults added."""
+    binary = find_scheduler()
+    if binary is None:
+        pytest.skip("no kube-scheduler: set TEST_ASSET_KUBE_SCHEDULER or KUBEBUILDER_ASSETS")
+    given = example() if bind is None else beside(bind=bind)[1]
+    asked = given["extenders"][0]
+    given["clientConnection"] = {**given["clientConnection"], "kubeconfig": str(tmp_path / "kubeconfig")}
+    asked.pop("tlsConfig", None)  # its files are read
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(NOWHERE))
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(given))
+    command = [binary, f"--config={tmp_path}/config.yaml", f"--write-config-to={tmp_path}/said.yaml", "--secure-port=0"]
+    answer = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert answer.returncode == 0, answer.stderr
+    said = yaml.safe_load((tmp_path / "said.yaml").read_text())
+    assert said["extenders"] == [{name: value for name, value in asked.items() if value}]
+    assert said["percentageOfNodesToScore"] == 100
+    assert said["leaderElection"]["leaderElect"] is (bind is None)
+    assert [profile["schedulerName"] for profile in said["profiles"]] == [
+        "zonewise" if bind is not None else "default-scheduler"
+    ]
+
+
+NOWHERE: Object = {
+    "apiVersion": "v1", "kind": "Config", "current-context": "none",
+    "clusters": [{"name": "none", "cluster": {"server": "http://127.0.0.1:1"}}],
+    "users": [{"name": "none", "user": {}}],
+    "contexts": [{"name": "none", "context": {"cluster": "none", "user": "none"}}],
+}  # fmt: skip
