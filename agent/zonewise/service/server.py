@@ -15,6 +15,7 @@ from zonewise.service.options import SettingsError
 from zonewise.service.site import OPEN_TO_ALL, Page, Request, text_page
 
 if TYPE_CHECKING:
+    import io
     from collections.abc import Generator
     from typing import TypeAlias
 
@@ -35,12 +36,22 @@ class Server:
     """Serves a site in threads of its own."""
 
     def __init__(
-        self, listen: str, site: Site, *, access: Access | None = None, certificates: Certificates | None = None
+        self,
+        listen: str,
+        site: Site,
+        *,
+        access: Access | None = None,
+        certificates: Certificates | None = None,
+        idle: float = PATIENCE,
     ) -> None:
-        """Listen at "ADDRESS:PORT" or ":PORT" (every address, IPv6 too where there is). Raises OSError."""
+        """Listen at "ADDRESS:PORT" or ":PORT" (every address, IPv6 too where there is). Raises OSError.
+
+        `idle` is how many seconds a connection is kept on which nothing is asked.
+        """
         host, _, port = listen.rpartition(":")
         self._server = _listener(host.strip("[]"), int(port))
         self._server.site, self._server.access, self._server.certificates = site, access, certificates
+        self._server.idle = idle
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.2,), name="http", daemon=True)
 
     @property
@@ -62,11 +73,16 @@ class Server:
 
 @contextlib.contextmanager
 def serving(
-    listen: str, site: Site, *, access: Access | None = None, certificates: Certificates | None = None
+    listen: str,
+    site: Site,
+    *,
+    access: Access | None = None,
+    certificates: Certificates | None = None,
+    idle: float = PATIENCE,
 ) -> Generator[Server]:
     """Serve as long as this lasts. Raises SettingsError where the address cannot be had."""
     try:
-        server = Server(listen, site, access=access, certificates=certificates)
+        server = Server(listen, site, access=access, certificates=certificates, idle=idle)
     except OSError as error:
         raise SettingsError(f"cannot serve on {listen}: {error.strerror or error}") from error
     server.start()
@@ -83,6 +99,7 @@ class _Server(ThreadingHTTPServer):
     site: Site
     access: Access | None
     certificates: Certificates | None
+    idle: float
 
     def verify_request(self, request: _Request, client_address: _Address) -> bool:  # noqa: ARG002 -- the base's
         """Turn connections away where there are too many: the program must never want for the memory they take."""
@@ -118,6 +135,16 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     # an answer leaves in one piece: in small ones each waits for the client's delayed acknowledgement, 40 ms
     wbufsize = 1 << 16
+
+    def handle_one_request(self) -> None:
+        self.connection.settimeout(cast("_Server", self.server).idle)
+        try:
+            cast("io.BufferedReader", self.rfile).peek(1)
+        except TimeoutError:
+            self.close_connection = True
+            return
+        self.connection.settimeout(PATIENCE)
+        super().handle_one_request()
 
     def do_GET(self) -> None:
         self._serve("GET", b"")

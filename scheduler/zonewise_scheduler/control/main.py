@@ -40,6 +40,11 @@ _SWITCH = 0.0005
 the 5 ms of the default whenever a burst of events is being read."""
 
 
+_IDLE = 120.0
+"""Seconds that a connection of kube-scheduler is kept: longer than it keeps one itself (90 s in Go's net/http), since it
+does not repeat a POST on a connection that is closed just then."""
+
+
 def run_scheduler(settings: Settings) -> int:
     """Run until SIGTERM or SIGINT, and return the program's status. Raises SettingsError."""
     logs.set_up(settings.log_level, settings.log_format)
@@ -55,7 +60,7 @@ def run_scheduler(settings: Settings) -> int:
         stack.enter_context(Waking(client, cluster, meters))
         site = ExtenderSite(ExtenderVerbs(cluster, client, meters, watch), meters, bind=settings.bind)
         certificates = open_certificates(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
-        stack.enter_context(serving(settings.listen, site, certificates=certificates))
+        stack.enter_context(serving(settings.listen, site, certificates=certificates, idle=_IDLE))
         if settings.metrics_listen:
             access = Access(client) if settings.metrics_auth == "token" else None
             certificates = open_certificates(settings.tls_cert, settings.tls_key, "")

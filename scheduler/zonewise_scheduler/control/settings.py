@@ -71,6 +71,8 @@ def read_settings(
     made = Settings(**OPTIONS.read(flags, environment, content, place))
     if bool(made.tls_cert) != bool(made.tls_key):
         raise SettingsError("tls.cert and tls.key go together: one of them is missing")
+    if made.tls_client_ca and not made.tls_cert:
+        raise SettingsError("tls.clientCa needs tls.cert and tls.key: without TLS nobody shows a certificate")
     if not made.listen:
         raise SettingsError("listen: without an address there is no extender to ask")
     return made
