@@ -7,7 +7,7 @@ PREFIX ?= /opt/zonewise
 SOURCES := agent scheduler tests benchmarks tools demo
 
 .DEFAULT_GOAL := help
-.PHONY: help show demo proto test test-long check format bench bench-client install clean
+.PHONY: help show demo proto test test-long check format bench bench-agent bench-fit bench-extender bench-client install clean
 
 help: ## Say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,9 +37,19 @@ format: .venv/.dev ## Format the code
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 
-bench: .venv/.dev ## Measure speed and memory, as ratios in one run
+bench: bench-agent bench-fit bench-extender ## Measure speed and memory of all, as ratios in one run
+
+bench-agent: .venv/.dev ## ... of discovery and the agent
 	$(BIN)/python -m benchmarks.discovery
 	$(BIN)/python -m benchmarks.agent
+
+bench-fit: .venv/.dev ## ... of the fit: one node, every node, gangs
+	$(BIN)/python -m benchmarks.fit_admission
+	$(BIN)/python -m benchmarks.fit_batch
+	$(BIN)/python -m benchmarks.fit_gangs
+
+bench-extender: .venv/.dev ## ... of the extender, under load and under a real kube-scheduler
+	$(BIN)/python -m benchmarks.extender
 
 bench-client: .venv/.dev ## Measure our API client against the official one; takes minutes
 	$(BIN)/python -m benchmarks.kube_client
