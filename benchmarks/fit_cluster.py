@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.fit.model.cpus import CpuTopology
-from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, NodeState, Policies
+from benchmarks.fit_machines import GIB, idle, processors
+from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, Policies
 from zonewise_scheduler.fit.model.pod import Container, PodShape
 
-GIB = 1 << 30
+if TYPE_CHECKING:
+    from zonewise_scheduler.fit.model.node import NodeState
+
 DEVICES = ("example.com/gpu", "example.com/nic", "example.com/rdma")
 TYPES = ("hugepages-1Gi", "memory")
 
@@ -35,30 +37,21 @@ TWO_ZONES = Make(zones=2, cores=48, devices=4, memory=500, pages=16, resources=D
 
 def kind(make: Make, topology: str = "single-numa-node") -> NodeKind:
     """Return the kind of all nodes of a make: CPU and Memory Manager static, the first core of each zone reserved."""
-    every = make.zones * make.cores
-    cores = tuple((core, 1 << core | 1 << every + core) for core in range(every))
-    zones = tuple((zone, _union(cores, zone * make.cores, make.cores)) for zone in range(make.zones))
-    caches = tuple((first, _union(cores, first, 8)) for first in range(0, every, 8))
-    reserved = sum(cores[zone * make.cores][1] for zone in range(make.zones))
-    policies = Policies(topology=topology, cpu="static", memory="Static", full_cores=True)
-    names = tuple(range(make.zones))
+    first_cores = range(0, make.zones * make.cores, make.cores)
+    zones = tuple(range(make.zones))
     return NodeKind(
-        policies,
-        names,
-        tuple(tuple(10 if one == other else 21 for other in names) for one in names),
-        CpuTopology(cores, zones, ((0, (1 << 2 * every) - 1),), caches, reserved),
+        Policies(topology=topology, cpu="static", memory="Static", full_cores=True),
+        zones,
+        tuple(tuple(10 if one == other else 21 for other in zones) for one in zones),
+        processors(make.zones, make.cores, reserved=first_cores),
         TYPES,
         ((make.pages * GIB, make.memory * GIB),) * make.zones,
         tuple(
             sorted(
-                DeviceClass(name, 1 << zone, make.devices, make.devices) for name in make.resources for zone in names
+                DeviceClass(name, 1 << zone, make.devices, make.devices) for name in make.resources for zone in zones
             )
         ),
     )
-
-
-def _union(cores: tuple[tuple[int, int], ...], first: int, count: int) -> int:
-    return sum(bits for _, bits in cores[first : first + count])
 
 
 def states(one: NodeKind, make: Make, count: int, seed: int = 1) -> list[NodeState]:
@@ -68,7 +61,8 @@ def states(one: NodeKind, make: Make, count: int, seed: int = 1) -> list[NodeSta
 
 
 def _state(one: NodeKind, make: Make, source: random.Random) -> NodeState:
-    free = one.cpus.cpus & ~one.cpus.reserved
+    state = idle(one)
+    free = state.free_cpus
     every = make.zones * make.cores
     memory: list[tuple[int, ...]] = []
     devices: dict[int, int] = {}
@@ -78,9 +72,10 @@ def _state(one: NodeKind, make: Make, source: random.Random) -> NodeState:
         free &= ~(run | run << every)
         memory.append((source.randrange(make.pages + 1) * GIB, source.randrange(make.memory + 1) * GIB))
         devices[zone] = used * make.devices // make.cores
-    groups = tuple(1 << zone for zone in range(make.zones))
     left = tuple(device.total - devices[device.zones.bit_length() - 1] for device in one.devices)
-    return NodeState(one, free, tuple(memory), groups, (1 << make.zones) - 1, left)
+    return state._replace(
+        free_cpus=free, memory_free=tuple(memory), memory_assigned=(1 << make.zones) - 1, device_free=left
+    )
 
 
 def pod(cpus: int = 8, devices: int = 1, resources: tuple[str, ...] = DEVICES, memory: int = 32) -> PodShape:

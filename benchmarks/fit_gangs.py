@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from benchmarks.fit_machines import GIB, GPU, NIC, idle, processors
 from benchmarks.table import Row, show
 from zonewise_scheduler.fit.batch.table import Table
 from zonewise_scheduler.fit.gangs.levels import levels_of
@@ -22,7 +23,6 @@ from zonewise_scheduler.fit.gangs.model import Placement, PodSet
 from zonewise_scheduler.fit.gangs.place import place
 from zonewise_scheduler.fit.gangs.snapshot import Snapshot
 from zonewise_scheduler.fit.kubelet.admit import admit
-from zonewise_scheduler.fit.model.cpus import CpuTopology
 from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, NodeState, Policies, Room
 from zonewise_scheduler.fit.model.pod import Container, PodShape
 from zonewise_scheduler.fit.nodes.constraints import Constraints
@@ -32,8 +32,6 @@ from zonewise_scheduler.fit.nodes.table import NodeTable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-GIB = 1 << 30
-GPU, NIC = "nvidia.com/gpu", "rdma/nic"
 ZONES, CORES, DEVICES = 2, 64, 8
 MEMORY = 960 * GIB
 KEYS = ("topology/block", "topology/rack")
@@ -58,7 +56,7 @@ def main() -> int:
 def _measure(nodes: int, pods: int, promise: int, *, busy: bool) -> Iterator[Row]:
     draw = random.Random(nodes)  # noqa: S311 -- no secret
     kind = _kind()
-    states = [_busy(kind, draw) if busy else _idle(kind) for _ in range(nodes)]
+    states = [_busy(kind, draw) if busy else idle(kind) for _ in range(nodes)]
     cluster = _snapshot(states)
     ours = _median(cluster, states, pods)
     peer = statistics.median(_one_by_one(cluster, states) for _ in range(3)) * pods
@@ -131,29 +129,21 @@ def _info(row: int, state: NodeState) -> NodeInfo:
 
 def _kind() -> NodeKind:
     """Two zones of 64 CPUs; the CPUs of a core are 64 apart, one core is reserved."""
-    cores = tuple((core, 1 << core | 1 << core + CORES) for core in range(CORES))
-    half = CORES // ZONES
-    zones = tuple((zone, sum(bits for _, bits in cores[zone * half : (zone + 1) * half])) for zone in range(ZONES))
     return NodeKind(
         Policies("restricted", cpu="static"),
         tuple(range(ZONES)),
         ((10, 21), (21, 10)),
-        CpuTopology(cores, zones, zones, reserved=cores[0][1]),
+        processors(ZONES, CORES // ZONES, packages=ZONES),
         devices=tuple(DeviceClass(name, 1 << zone, 4, 4) for name in (GPU, NIC) for zone in range(ZONES)),
     )
 
 
-def _idle(kind: NodeKind) -> NodeState:
-    free = tuple(one.healthy for one in kind.devices)
-    return NodeState(kind, kind.cpus.cpus & ~kind.cpus.reserved, device_free=free)
-
-
 def _busy(kind: NodeKind, draw: random.Random) -> NodeState:
     """Return a node on which up to 14 cores are given, and of every third some devices."""
-    idle = _idle(kind)
+    state = idle(kind)
     taken = sum(bits for _, bits in draw.sample(kind.cpus.cores[1:], draw.randrange(15)))
-    devices = tuple(free - (draw.randrange(3) if not draw.randrange(3) else 0) for free in idle.device_free)
-    return idle._replace(free_cpus=idle.free_cpus & ~taken, device_free=devices)
+    devices = tuple(free - (draw.randrange(3) if not draw.randrange(3) else 0) for free in state.device_free)
+    return state._replace(free_cpus=state.free_cpus & ~taken, device_free=devices)
 
 
 if __name__ == "__main__":

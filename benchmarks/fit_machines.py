@@ -1,4 +1,4 @@
-"""Nodes with 256 CPUs and 8 GPUs, half full, and pods as are common on them."""
+"""Nodes that all figures of the fit are of: with 256 CPUs and 8 GPUs, half full, and pods as are common on them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, NodeState, 
 from zonewise_scheduler.fit.model.pod import Container, PodShape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from zonewise_scheduler.fit.model.cpus import Group
     from zonewise_scheduler.fit.model.pod import Qos, Role
 
 GIB = 1 << 30
@@ -60,20 +61,11 @@ def states(zones: int, policy: Policy, count: int) -> Iterator[NodeState]:
 @cache
 def machine(zones: int, policy: Policy) -> NodeKind:
     """Two packages, two threads a core, a core's CPUs 128 apart; an L3 cache for 16 CPUs; two CPUs reserved."""
-    half = CPUS // 2
-    by_zone = tuple((zone, _both(zone * half // zones, half // zones)) for zone in range(zones))
-    cpus = CpuTopology(
-        cores=tuple((core, _both(core, 1)) for core in range(half)),
-        zones=by_zone,
-        packages=tuple((package, _both(package * half // 2, half // 2)) for package in range(2)),
-        caches=tuple((cache, _both(cache * 8, 8)) for cache in range(half // 8)),
-        reserved=_both(0, 1),
-    )
     return NodeKind(
         Policies(policy, cpu="static", full_cores=True, memory="Static"),
         tuple(range(zones)),
         tuple(tuple(_distance(zones, a, b) for b in range(zones)) for a in range(zones)),
-        cpus,
+        processors(zones, CPUS // 2 // zones, packages=2),
         ("memory",),
         ((MEMORY // zones - GIB,),) * zones,
         tuple(
@@ -84,22 +76,41 @@ def machine(zones: int, policy: Policy) -> NodeKind:
     )
 
 
+def processors(zones: int, cores: int, *, packages: int = 1, reserved: Iterable[int] = (0,)) -> CpuTopology:
+    """Return zones of so many cores of two threads, numbered one after the other, with an L3 cache for 8 cores.
+
+    The threads of a core are as many CPUs apart as there are cores. Both CPUs of the reserved cores are reserved.
+    """
+    every = zones * cores
+    return CpuTopology(
+        cores=_groups(every, 1, every),
+        zones=_groups(every, cores, zones),
+        packages=_groups(every, every // packages, packages),
+        caches=_groups(every, 8, every // 8),
+        reserved=sum(_cpus(every, core, 1) for core in reserved),
+    )
+
+
+def _groups(every: int, cores: int, count: int) -> tuple[Group, ...]:
+    return tuple((number, _cpus(every, number * cores, cores)) for number in range(count))
+
+
+def _cpus(every: int, first: int, cores: int) -> int:
+    """Return the CPUs of so many cores, as bits."""
+    bits = (1 << cores) - 1 << first
+    return bits | bits << every
+
+
 def idle(kind: NodeKind) -> NodeState:
     """Return a node without pods."""
     return NodeState(
         kind,
         kind.cpus.cpus & ~kind.cpus.reserved,
         kind.allocatable,
-        tuple(1 << zone for zone in kind.zones),
+        tuple(1 << zone for zone in kind.zones) if kind.memory_types else (),
         0,
         tuple(device.healthy for device in kind.devices),
     )
-
-
-def _both(first: int, count: int) -> int:
-    """Return the CPUs of so many cores, as bits."""
-    bits = (1 << count) - 1 << first
-    return bits | bits << CPUS // 2
 
 
 def _distance(zones: int, one: int, other: int) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,7 +18,7 @@ from zonewise_scheduler.fit.upstream import filter_node
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from support.fit_cases import pod_of_case, policies_of_case, state_of_case
-from support.kubelet_cases import Json, cases, given, machine_of_case, report_of_case
+from support.kubelet_cases import Json, cases, machine_of_case, report_of_case
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,19 +109,9 @@ def _by_report(nrt: Json, case: Json, kinds: Kinds, policies: Policies | None = 
 
 def _our_report(case: Json) -> Json:
     machine, report = machine_of_case(case), report_of_case(case)
-    of_kubelet = partial(_pairs, case["kubelet"])
-    assert report.config is not None
-    config = report.config._replace(
-        cpu_manager_options=of_kubelet("cpuManagerPolicyOptions"),
-        topology_manager_options=of_kubelet("topologyManagerPolicyOptions"),
-    )
-    usage = account(machine, report._replace(config=config, active=frozenset(pod.name for pod in report.pods)))
+    usage = account(machine, report)
     assert not isinstance(usage, NotReady)
-    return machine_to_nrt(machine, "n", usage, config)
-
-
-def _pairs(kubelet: Json, field: str) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted(given(kubelet.get(field)).items()))
+    return machine_to_nrt(machine, "n", usage, report.config)
 
 
 def _upstream(case: Json) -> bool:

@@ -23,17 +23,14 @@ from support.kubelet_cases import (
     ABSENT,
     Json,
     cases,
-    given,
     machine_of_case,
     machine_of_trace,
     report_of_case,
     report_of_trace,
     traces,
 )
-from zonewise.kubelet.model import Devices, KubeletReport
-from zonewise.machine.model.cpu import Package
+from zonewise.kubelet.model import Devices
 from zonewise.report.nrt import machine_to_nrt
-from zonewise.topology.cpuset import CpuSet
 from zonewise.usage.account import NotReady, account
 from zonewise_scheduler.fit.kubelet.admit import admit
 from zonewise_scheduler.fit.read.kinds import Kinds
@@ -41,6 +38,7 @@ from zonewise_scheduler.fit.read.nrt import NodeReport, read_nrt
 from zonewise_scheduler.fit.read.state_files import Hardware, read_state_files
 
 if TYPE_CHECKING:
+    from zonewise.kubelet.model import KubeletReport
     from zonewise.machine.model.machine import Machine
     from zonewise_scheduler.fit.model.node import NodeState
     from zonewise_scheduler.fit.model.verdict import Verdict
@@ -48,33 +46,6 @@ if TYPE_CHECKING:
 recorded = pytest.mark.skipif(not cases(), reason=ABSENT)
 WEAKER = {"per-NUMA-counts-mispredict", "podresources-visible-state-mispredicts"}
 """Tags of cases for which counts by zone are known not to suffice."""
-
-
-def machine_of(case: Json) -> Machine:
-    """The machine of a case with its packages."""
-    packages: dict[int, list[int]] = {}
-    for node in case["machine"]["numaNodes"]:
-        for cpu in node["cpus"]:
-            packages.setdefault(cpu["socket"], []).append(cpu["id"])
-    made = tuple(Package(number, CpuSet(cpus)) for number, cpus in sorted(packages.items()))
-    return machine_of_case(case)._replace(packages=made)
-
-
-def report_of(case: Json) -> KubeletReport:
-    """What the kubelet of a case says, with its options, the pods that have cgroups, and its plugins."""
-    report, kubelet = report_of_case(case), case["kubelet"]
-    assert report.config is not None
-    assert report.state.devices is not None
-    config = report.config._replace(
-        cpu_manager_options=tuple(sorted(given(kubelet.get("cpuManagerPolicyOptions")).items())),
-        topology_manager_options=tuple(sorted(given(kubelet.get("topologyManagerPolicyOptions")).items())),
-    )
-    healthy = {
-        resource: tuple(device["id"] for device in devices if device["healthy"])
-        for resource, devices in case["machine"]["devices"].items()
-    }
-    files = report.state._replace(devices=report.state.devices._replace(registered=healthy))
-    return report._replace(config=config, state=files, active=frozenset(pod.name for pod in report.pods))
 
 
 def published(machine: Machine, report: KubeletReport) -> Json:
@@ -98,7 +69,7 @@ def test_our_reports_lose_nothing() -> None:
     """
     kinds, wrong = Kinds(), list[object]()
     for case in cases():
-        state = read_back(read_nrt(published(machine_of(case), report_of(case)), kinds))
+        state = read_back(read_nrt(published(machine_of_case(case), report_of_case(case)), kinds))
         verdict = admit(state, pod_of_case(case))
         told, expected = (
             certain_part(answer, verdict) for answer in (answer_of_verdict(verdict), answer_of_case(case))
@@ -113,7 +84,7 @@ def test_our_reports_lose_nothing() -> None:
 def test_state_files() -> None:
     """The kubelet's own files give the very state that was recorded."""
     for case in cases():
-        report, kind = report_of(case), kind_of_case(case)
+        report, kind = report_of_case(case), kind_of_case(case)
         assert report.config is not None
         devices = tuple(
             Devices(resource, (device["id"],), tuple(device["numa"] or ()))

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-from zonewise_scheduler.fit.model.cpus import CpuTopology
+from support.cpu_nodes import CoreAt, topology_of
 from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, NodeState, Policies
 from zonewise_scheduler.fit.model.pod import Container, PodLevel, PodShape, Qos, Role
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from zonewise_scheduler.fit.model.cpus import CpuTopology
 
 GPU, NIC, TPM = "example.com/gpu", "example.com/nic", "example.com/tpm"
 RESOURCES = (GPU, NIC, TPM)
@@ -24,18 +26,21 @@ UNIT = 1 << 20
 
 @lru_cache(maxsize=256)
 def cpu_topology(zones: tuple[int, ...], cores: int, threads: int, packages: int, reserved: int) -> CpuTopology:
-    """Return CPUs with as many cores in each zone; thread t of core c is CPU t * all cores + c."""
+    """Return CPUs with as many cores in each zone; thread t of core c is CPU t * all cores + c. Two share a cache."""
     every = len(zones) * cores
-    groups = tuple((core, sum(1 << thread * every + core for thread in range(threads))) for core in range(every))
-
-    def union(first: int, count: int) -> int:
-        return sum(bits for _, bits in groups[first : first + count])
-
-    by_zone = tuple((zone, union(place * cores, cores)) for place, zone in enumerate(zones))
     share = -(-len(zones) // packages)
-    by_package = tuple((p, union(p * share * cores, share * cores)) for p in range(packages) if p * share < len(zones))
-    caches = tuple((first, union(first, 2)) for first in range(0, every, 2)) if cores % 2 == 0 else ()
-    return CpuTopology(groups, by_zone, by_package, caches, reserved & ((1 << every * threads) - 1))
+    return topology_of(
+        (
+            CoreAt(
+                zones[core // cores],
+                core // cores // share,
+                core // 2 if cores % 2 == 0 else None,
+                sum(1 << thread * every + core for thread in range(threads)),
+            )
+            for core in range(every)
+        ),
+        reserved & ((1 << every * threads) - 1),
+    )
 
 
 ALIGNED = ("single-numa-node", "restricted")

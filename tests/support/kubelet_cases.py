@@ -28,7 +28,7 @@ from zonewise.kubelet.model import (
     Pod,
     StateFiles,
 )
-from zonewise.machine.model.cpu import Core, Cpus
+from zonewise.machine.model.cpu import Core, Cpus, Package
 from zonewise.machine.model.machine import Machine
 from zonewise.machine.model.zone import Zone
 from zonewise.topology.cpuset import EMPTY, CpuSet
@@ -202,16 +202,25 @@ def machine_of_case(case: Json) -> Machine:
         }
         distances = {str(other): distance for other, distance in enumerate(node["distances"])}
         zones.append(Zone(node["id"], cpus, cpus, node["memoryBytes"], pages, distances, "cpu"))
-    return _machine(zones, case["machine"]["threadsPerCore"])
+    packages: dict[int, list[int]] = {}
+    for node in case["machine"]["numaNodes"]:
+        for cpu in node["cpus"]:
+            packages.setdefault(cpu["socket"], []).append(cpu["id"])
+    made = tuple(Package(number, CpuSet(cpus)) for number, cpus in sorted(packages.items()))
+    return _machine(zones, case["machine"]["threadsPerCore"])._replace(packages=made)
 
 
 def report_of_case(case: Json, *, files: bool = True) -> KubeletReport:
     """What the kubelet of a case would say before the pod comes: its state, and in List what is visible of that."""
-    kubelet, state = case["kubelet"], case["state"]
-    static = kubelet["cpuManagerPolicy"] == "static"
+    state, machine = case["state"], case["machine"]
+    static = case["kubelet"]["cpuManagerPolicy"] == "static"
+    healthy = {
+        resource: tuple(device["id"] for device in devices if device["healthy"])
+        for resource, devices in machine["devices"].items()
+    }
     recorded = StateFiles(
         CpuState(
-            kubelet["cpuManagerPolicy"],
+            case["kubelet"]["cpuManagerPolicy"],
             CpuSet(state["defaultCPUSet"]),
             {
                 uid: {name: CpuSet(cpus) for name, cpus in of_pod.items()}
@@ -219,17 +228,17 @@ def report_of_case(case: Json, *, files: bool = True) -> KubeletReport:
             },
         ),
         _memory_of_case(case),
-        DeviceCheckpoint(tuple(_entries_of_case(case)), {}),
+        DeviceCheckpoint(tuple(_entries_of_case(case)), healthy),
     )
-    every = CpuSet(cpu["id"] for node in case["machine"]["numaNodes"] for cpu in node["cpus"])
-    reserved = CpuSet(case["machine"]["reservedCPUs"])
+    every = CpuSet(cpu["id"] for node in machine["numaNodes"] for cpu in node["cpus"])
+    pods = tuple(_listed(case))
     return KubeletReport(
-        tuple(_listed(case)),
+        pods,
         Allocatable(
-            every - reserved if static else EMPTY,
+            every - CpuSet(machine["reservedCPUs"]) if static else EMPTY,
             tuple(
                 Devices(resource, (device["id"],), tuple(device["numa"] or ()))
-                for resource, devices in case["machine"]["devices"].items()
+                for resource, devices in machine["devices"].items()
                 for device in devices
                 if device["healthy"]
             ),
@@ -240,14 +249,22 @@ def report_of_case(case: Json, *, files: bool = True) -> KubeletReport:
                 if table["allocatable"]
             ),
         ),
-        KubeletConfig(
-            cpu_manager_policy=kubelet["cpuManagerPolicy"],
-            memory_manager_policy=kubelet["memoryManagerPolicy"],
-            topology_manager_policy=kubelet["topologyManagerPolicy"],
-            topology_manager_scope=kubelet["topologyManagerScope"],
-            reserved_cpus=reserved,
-        ),
+        _config_of_case(case),
         recorded if files else StateFiles(),
+        active=frozenset(pod.name for pod in pods),
+    )
+
+
+def _config_of_case(case: Json) -> KubeletConfig:
+    kubelet = case["kubelet"]
+    return KubeletConfig(
+        cpu_manager_policy=kubelet["cpuManagerPolicy"],
+        cpu_manager_options=tuple(sorted(given(kubelet.get("cpuManagerPolicyOptions")).items())),
+        memory_manager_policy=kubelet["memoryManagerPolicy"],
+        topology_manager_policy=kubelet["topologyManagerPolicy"],
+        topology_manager_scope=kubelet["topologyManagerScope"],
+        topology_manager_options=tuple(sorted(given(kubelet.get("topologyManagerPolicyOptions")).items())),
+        reserved_cpus=CpuSet(case["machine"]["reservedCPUs"]),
     )
 
 

@@ -2,11 +2,13 @@
 
 This is version v001 of github.com/k8stopologyawareschedwg/podfingerprint. The order of pods does not matter, and two
 pods of one name count twice; there is no UID in it, so that a pod is not told from its successor of the same name.
+
+Whoever looks for the pods behind a fingerprint tries many sets of the same pods: read() gives the number to find,
+hash_of() that of each pod, once, and number_of() that of a set.
 """
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING
 
 from xxhash import xxh64_intdigest
@@ -14,21 +16,35 @@ from xxhash import xxh64_intdigest
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-PREFIX = "pfp0"
-VERSION = "v001"
-_LENGTH = len(PREFIX) + len(VERSION) + 16
+_START = "pfp0v001"
+"""The name and the version of the algorithm."""
+_DIGITS = frozenset("0123456789abcdef")
 
 
 def fingerprint(pods: Iterable[tuple[str, str]]) -> str:
     """Return the fingerprint of pods given as (namespace, name)."""
-    hashes = sorted(xxh64_intdigest(name.encode(), xxh64_intdigest(namespace.encode())) for namespace, name in pods)
-    return f"{PREFIX}{VERSION}{xxh64_intdigest(struct.pack(f'<{len(hashes)}Q', *hashes)):016x}"
+    hashes = sorted(hash_of(namespace, name) for namespace, name in pods)
+    return f"{_START}{number_of(map(packed, hashes)):016x}"
 
 
-def check(sign: str, pods: Iterable[tuple[str, str]]) -> bool:
-    """Tell whether a fingerprint is that of the pods; raise ValueError for a text that is none of this version."""
-    if len(sign) != _LENGTH or not sign.startswith(PREFIX):
-        raise ValueError(f"not a pod fingerprint: {sign[:80]!r}")
-    if not sign.startswith(VERSION, len(PREFIX)):
-        raise ValueError(f"not a pod fingerprint of version {VERSION}: {sign!r}")
-    return sign == fingerprint(pods)
+def read(text: str) -> int:
+    """Return the number of a fingerprint; raise ValueError for a text that is none of this version."""
+    digits = text.removeprefix(_START)
+    if not text.startswith(_START) or len(digits) != 16 or not _DIGITS.issuperset(digits):
+        raise ValueError(f"not a pod fingerprint of version {_START}: {text[:80]!r}")
+    return int(digits, 16)
+
+
+def hash_of(namespace: str, name: str) -> int:
+    """Return the hash of one pod."""
+    return xxh64_intdigest(name.encode(), xxh64_intdigest(namespace.encode()))
+
+
+def packed(pod: int) -> bytes:
+    """Return the hash of one pod as it enters a fingerprint."""
+    return pod.to_bytes(8, "little")
+
+
+def number_of(ascending: Iterable[bytes]) -> int:
+    """Return the number of the fingerprint of pods by their packed hashes, in ascending order of the hashes."""
+    return xxh64_intdigest(b"".join(ascending))

@@ -2,25 +2,5 @@
 
 from zonewise_scheduler.fit.kubelet.admit import admit
 from zonewise_scheduler.fit.kubelet.sentences import sentence
-from zonewise_scheduler.fit.model.cpus import CpuTopology
-from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, NodeState, Policies, Room
-from zonewise_scheduler.fit.model.pod import Container, PodLevel, PodShape
-from zonewise_scheduler.fit.model.verdict import Assignment, DeviceShare, MemoryShare, Verdict
 
-__all__ = [
-    "Assignment",
-    "Container",
-    "CpuTopology",
-    "DeviceClass",
-    "DeviceShare",
-    "MemoryShare",
-    "NodeKind",
-    "NodeState",
-    "PodLevel",
-    "PodShape",
-    "Policies",
-    "Room",
-    "Verdict",
-    "admit",
-    "sentence",
-]
+__all__ = ["admit", "sentence"]

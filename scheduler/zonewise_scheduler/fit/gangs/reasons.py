@@ -8,8 +8,11 @@ import numpy as np
 
 from zonewise_scheduler.fit.gangs.model import Cause, Reasons
 from zonewise_scheduler.fit.kubelet.sentences import sentence
+from zonewise_scheduler.fit.kubelet.wording import amount, count
+from zonewise_scheduler.fit.model.node import amounts
+from zonewise_scheduler.fit.model.resources import CPU, PODS
 from zonewise_scheduler.fit.nodes.filters import refusal
-from zonewise_scheduler.fit.nodes.table import OUTCOMES, UNKNOWN, amounts
+from zonewise_scheduler.fit.nodes.table import OUTCOMES, UNKNOWN
 from zonewise_scheduler.fit.nodes.taints import untolerated
 
 if TYPE_CHECKING:
@@ -21,8 +24,6 @@ if TYPE_CHECKING:
     from zonewise_scheduler.fit.gangs.folds import Folds
     from zonewise_scheduler.fit.gangs.snapshot import Snapshot
     from zonewise_scheduler.fit.model.node import NodeState
-
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 _TAKEN = "what they have left is given to other pods of the gang"
 
@@ -85,11 +86,11 @@ def _filtered(snapshot: Snapshot, demand: Demand, rows: NDArray[np.int64]) -> It
 
 def _tainted(snapshot: Snapshot, demand: Demand, rows: NDArray[np.int64]) -> Iterator[Cause]:
     counts: dict[str, int] = {}
-    for taints, count in snapshot.nodes.taints(rows):
+    for taints, many in snapshot.nodes.taints(rows):
         name = str(untolerated(taints, demand.pods.constraints.tolerations))
-        counts[name] = counts.get(name, 0) + count
-    for name, count in counts.items():
-        yield Cause(count, "TaintToleration", f"the taint {name} is not tolerated")
+        counts[name] = counts.get(name, 0) + many
+    for name, many in counts.items():
+        yield Cause(many, "TaintToleration", f"the taint {name} is not tolerated")
 
 
 def _short(snapshot: Snapshot, demand: Demand, rows: NDArray[np.int64]) -> Iterator[Cause]:
@@ -99,24 +100,17 @@ def _short(snapshot: Snapshot, demand: Demand, rows: NDArray[np.int64]) -> Itera
         some = left < size
         if size and some.any():
             most = max(int(left[some].max()), 0)
-            told = f"needs {_size(name, size)} of the whole node; no more than {_size(name, most)} left"
-            yield Cause(int(some.sum()), "NodeResourcesFit", told if name != "pods" else "too many pods")
+            told = f"needs {_needed(name, size)} of the whole node; no more than {_left(name, most)} left"
+            yield Cause(int(some.sum()), "NodeResourcesFit", told if name != PODS else "too many pods")
             rows = rows[~some]
 
 
-def _size(resource: str, size: int) -> str:
-    """Return an amount with its resource."""
-    if resource == "cpu":
-        return f"{size / 1000:g} CPUs"
-    if resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-"):
-        return f"{_binary(size)} {resource}"
-    return f"{size:,} {resource}"
+def _needed(resource: str, size: int) -> str:
+    return f"{size / 1000:g} CPUs" if resource == CPU else amount(resource, size)
 
 
-def _binary(size: int) -> str:
-    """Return bytes in the largest unit that leaves three digits before the point or fewer."""
-    unit = min(max(size.bit_length() - 1, 0) // 10, len(_UNITS) - 1)
-    return f"{size / (1 << 10 * unit):.3g} {_UNITS[unit]}"
+def _left(resource: str, size: int) -> str:
+    return f"{size / 1000:g}" if resource == CPU else count(resource, size)
 
 
 # --- nodes whose kubelets refuse
@@ -144,9 +138,9 @@ def _kubelets(draft: Draft, demand: Demand, rows: NDArray[np.int64], folds: Fold
 
 
 def _together(snapshot: Snapshot, reason: str, some: list[tuple[str, list[int]]]) -> Cause:
-    count = sum(len(rows) for _, rows in some)
+    many = sum(len(rows) for _, rows in some)
     told, rows = some[0]
     if len({each for each, _ in some}) == 1:
-        return Cause(count, reason, told)
+        return Cause(many, reason, told)
     name = snapshot.nodes.name(rows[0])
-    return Cause(count, reason, f"{told} ({name}; much the same on the others)", name)
+    return Cause(many, reason, f"{told} ({name}; much the same on the others)", name)

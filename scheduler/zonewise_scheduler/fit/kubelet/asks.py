@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from zonewise_scheduler.fit.kubelet.books import Ask
 from zonewise_scheduler.fit.kubelet.cpus import cpu_request, given_whole, pod_cpu_request
+from zonewise_scheduler.fit.model.requests import peak
+from zonewise_scheduler.fit.model.resources import MEMORY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from zonewise_scheduler.fit.model.node import NodeKind, Policies
     from zonewise_scheduler.fit.model.pod import Amounts, Container, PodShape
 
@@ -27,11 +27,11 @@ def container_ask(pod: PodShape, container: Container, kind: NodeKind) -> Ask:
 def pod_ask(pod: PodShape, kind: NodeKind) -> Ask:
     """Return what a pod is aligned by as a whole (scope pod)."""
     policies = kind.policies
-    peak = devices_at_most(pod)
+    devices = peak((one.role, one.devices) for one in pod.containers)  # resourcehelper PodLimits
     return Ask(
         pod_cpu_request(pod, policies),
         pod_memory_request(pod, policies),
-        tuple(one for one in peak if one[0] in kind.classes),
+        tuple(one for one in sorted(devices.items()) if one[0] in kind.classes),
     )
 
 
@@ -52,7 +52,7 @@ def memory_request(pod: PodShape, container: Container, policies: Policies) -> A
     """
     if not pins_memory(pod, policies):
         return ()
-    complete = container.complete and container.milli_cpus and dict(container.memory).get("memory")
+    complete = container.complete and container.milli_cpus and dict(container.memory).get(MEMORY)
     return container.memory if complete or not given_whole(pod, policies) else ()
 
 
@@ -65,29 +65,5 @@ def pod_memory_request(pod: PodShape, policies: Policies) -> Amounts:
         whole = pod.pod_level.memory if pins_memory(pod, policies) else ()
         return tuple((name, size) for name, size in whole if size > 0)
     lasting = {name for one in pod.containers if one.role == "app" for name, _ in one.memory}
-    peak = at_most(pod, lambda one: memory_request(pod, one, policies))
-    return tuple((name, size) for name, size in peak if name in lasting)
-
-
-def devices_at_most(pod: PodShape) -> Amounts:
-    """Return how many devices a pod has at most at one time (resourcehelper PodLimits)."""
-    return at_most(pod, lambda one: one.devices)
-
-
-def at_most(pod: PodShape, amounts: Callable[[Container], Amounts]) -> Amounts:
-    """Return what a pod asks for at its peak: init containers run one by one, beside the sidecars before them.
-
-    KEP-753, "Resources calculation for scheduling and pod admission".
-    """
-    lasting: dict[str, int] = {}
-    sidecars: dict[str, int] = {}
-    peak: dict[str, int] = {}
-    for one in pod.containers:
-        for name, size in amounts(one):
-            if one.role == "init":
-                peak[name] = max(peak.get(name, 0), sidecars.get(name, 0) + size)
-                continue
-            lasting[name] = lasting.get(name, 0) + size
-            if one.role == "sidecar":
-                sidecars[name] = sidecars.get(name, 0) + size
-    return tuple((name, max(lasting.get(name, 0), peak.get(name, 0))) for name in sorted(lasting.keys() | peak.keys()))
+    together = peak((one.role, memory_request(pod, one, policies)) for one in pod.containers)
+    return tuple(sorted((name, size) for name, size in together.items() if name in lasting))

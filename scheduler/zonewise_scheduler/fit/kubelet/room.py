@@ -9,15 +9,13 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.fit.kubelet.asks import at_most
 from zonewise_scheduler.fit.kubelet.refusal import Refusal
+from zonewise_scheduler.fit.model.node import Room, amounts
+from zonewise_scheduler.fit.model.requests import peak, whole
+from zonewise_scheduler.fit.model.resources import CPU, MEMORY, PODS, STORAGE
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.fit.model.node import Room
     from zonewise_scheduler.fit.model.pod import Amounts, Container, PodShape
-
-_CPU, _MEMORY, _PODS, _STORAGE = "cpu", "memory", "pods", "ephemeral-storage"
-_FIRST = (_PODS, _CPU, _MEMORY, _STORAGE)
 
 
 class Lack(NamedTuple):
@@ -30,25 +28,18 @@ class Lack(NamedTuple):
 
 
 @lru_cache(maxsize=1 << 12)
-def pod_requests(pod: PodShape) -> Amounts:
-    """Return what a pod requests, by resource in the order in which it is checked (resourcehelper PodRequests).
-
-    CPUs in milli-CPU, memory and storage in bytes, the overhead of the runtime class included.
-    """
-    found = dict(at_most(pod, _container_requests))
-    if pod.pod_level is not None:
-        found |= dict(pod.pod_level.memory)
-        if pod.pod_level.milli_cpus is not None:
-            found[_CPU] = pod.pod_level.milli_cpus
-    for name, size in pod.overhead:
-        found[name] = found.get(name, 0) + size
-    found[_PODS] = 1
-    first = [(name, found.pop(name, 0)) for name in _FIRST]
-    return (*first, *sorted(found.items()))
+def pod_requests(pod: PodShape) -> Room:
+    """Return what a pod requests, the overhead of the runtime class included; `pods` is 1."""
+    own = {} if pod.pod_level is None else dict(pod.pod_level.memory)
+    if pod.pod_level is not None and pod.pod_level.milli_cpus is not None:
+        own[CPU] = pod.pod_level.milli_cpus
+    found = whole(peak((one.role, _requests(one)) for one in pod.containers), own, pod.overhead)
+    others = tuple(sorted((name, size) for name, size in found.items() if name not in {CPU, MEMORY, STORAGE, PODS}))
+    return Room(found.get(CPU, 0), found.get(MEMORY, 0), 1, found.get(STORAGE, 0), others)
 
 
-def _container_requests(container: Container) -> Amounts:
-    own = ((_CPU, container.milli_cpus), (_STORAGE, container.storage))
+def _requests(container: Container) -> Amounts:
+    own = ((CPU, container.milli_cpus), (STORAGE, container.storage))
     return (*own, *container.memory, *container.devices)
 
 
@@ -58,8 +49,8 @@ def lacks(pod: PodShape, room: Room) -> tuple[Lack, ...]:
     An extended resource that a node has never had is lacking, as it is to the scheduler. The kubelet alone would pass
     it over (removeMissingExtendedResources), and run the pod without.
     """
-    left = {_PODS: room.pods, _CPU: room.milli_cpus, _MEMORY: room.memory, _STORAGE: room.storage, **dict(room.others)}
-    asked = ((name, size, left.get(name, 0)) for name, size in pod_requests(pod) if size > 0)
+    left = dict(amounts(room))
+    asked = ((name, size, left.get(name, 0)) for name, size in amounts(pod_requests(pod)) if size > 0)
     return tuple(Lack(name, size, there) for name, size, there in asked if size > there)
 
 

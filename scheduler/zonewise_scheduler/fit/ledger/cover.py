@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import combinations, compress, islice
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.fit.ledger.signs import packed, sign_of_pods
+from zonewise.topology.fingerprint import number_of, packed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -16,17 +16,17 @@ _TRIES = 1 << 10
 """A few milliseconds; all the sets in which ten pods may be or not."""
 
 
-def covered_by(sign: int, pods: Sequence[Known]) -> frozenset[str] | None:
-    """Return the UIDs of the pods that a fingerprint is of; None where no likely set of them has it.
+def covered_by(number: int, pods: Sequence[Known]) -> frozenset[str] | None:
+    """Return the UIDs of the pods that a fingerprint, by its number, is of; None where no likely set of them has it.
 
     `pods` are in the order in which the ledger heard of them. Of several pods of one name, of which all but one are
     gone, the older ones are taken first: what is not there any more may be in a report that is late, and what is new
     must stay charged until it surely is in one.
     """
-    ascending = sorted(pods, key=lambda pod: pod.sign)
-    signs = [packed(pod.sign) for pod in ascending]
+    ascending = sorted(pods, key=lambda pod: pod.hash)
+    hashes = [packed(pod.hash) for pod in ascending]
     for mask in islice(_masks(ascending, pods), _TRIES):
-        if sign_of_pods(compress(signs, mask)) == sign:
+        if number_of(compress(hashes, mask)) == number:
             return _oldest_first(list(compress(ascending, mask)), pods)
     return None
 
@@ -67,10 +67,10 @@ def _departures(alive: bytearray, order: Sequence[int]) -> Iterator[bytearray]:
 def _oldest_first(found: Sequence[Known], pods: Iterable[Known]) -> frozenset[str]:
     left: dict[int, int] = {}
     for pod in found:
-        left[pod.sign] = left.get(pod.sign, 0) + 1
+        left[pod.hash] = left.get(pod.hash, 0) + 1
     chosen: list[str] = []
     for pod in pods:
-        if left.get(pod.sign, 0):
-            left[pod.sign] -= 1
+        if left.get(pod.hash, 0):
+            left[pod.hash] -= 1
             chosen.append(pod.uid)
     return frozenset(chosen)

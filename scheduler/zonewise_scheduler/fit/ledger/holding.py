@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.fit.kubelet.asks import container_ask, given_whole, pod_ask
+from zonewise_scheduler.fit.kubelet.asks import container_ask, pod_ask
+from zonewise_scheduler.fit.kubelet.cpus import given_whole
 
 if TYPE_CHECKING:
     from zonewise_scheduler.fit.kubelet.books import Ask

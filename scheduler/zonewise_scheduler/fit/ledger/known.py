@@ -32,7 +32,7 @@ class Known:
     name: str
     shape: PodShape
     node: str
-    sign: int
+    hash: int
     """Its hash in pod fingerprints."""
     foretold: Foretold | None = None
     """None: it was not placed by us, or before the ledger was opened."""
@@ -50,11 +50,11 @@ class Known:
 
     @property
     def charged(self) -> bool:
-        """Tell whether it has to be charged on top of the report (the rule is in book.py)."""
+        """Tell whether it has to be charged on top of the report (the rule is in page.py)."""
         return not self.covered and not (self.gone is not None and (self.ended or self.was_covered))
 
     def stays(self, at: float, waits: Waits) -> bool:
-        """Tell whether it is still to be remembered (the rules are in book.py)."""
+        """Tell whether it is still to be remembered (the rules are in page.py)."""
         if self.gone is not None:
             return self.gone + waits.settle > at and not (self.was_covered and not self.covered)
         promised = self.foretold

@@ -6,12 +6,12 @@ from collections import Counter
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from zonewise.topology.fingerprint import hash_of
 from zonewise_scheduler.fit.kubelet.admit import admit as kubelet_admits
 from zonewise_scheduler.fit.ledger.aside import Aside
-from zonewise_scheduler.fit.ledger.book import Book
 from zonewise_scheduler.fit.ledger.holding import holds
 from zonewise_scheduler.fit.ledger.known import Foretold, Known
-from zonewise_scheduler.fit.ledger.signs import sign_of_pod
+from zonewise_scheduler.fit.ledger.page import Page
 from zonewise_scheduler.fit.ledger.values import BOUND, NO_REPORT, SET_ASIDE, Counters, Entry, Miss, Waits
 from zonewise_scheduler.fit.model.verdict import Verdict
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _WAITS = Waits()
 
-_MEMORY = 1 << 12
+_ANSWERS = 1 << 12
 """Answers that are kept, a few megabytes of them: nodes of one kind often are in equal states, and orders meet."""
 
 
@@ -32,14 +32,14 @@ class Ledger:
     """What is promised, on top of what is reported, for all nodes.
 
     It replaces the OverReserve cache of scheduler-plugins, which charges a pod to all zones of its node
-    (pkg/noderesourcetopology/cache/overreserve.go). By what rules a pod leaves it is told in book.py. All times are
+    (pkg/noderesourcetopology/cache/overreserve.go). By what rules a pod leaves it is told in page.py. All times are
     those of the caller's clock, and must not go back.
     """
 
     def __init__(self, admit: Admit = kubelet_admits, waits: Waits = _WAITS) -> None:
-        self._admit: Admit = lru_cache(maxsize=_MEMORY)(admit)
+        self._admit: Admit = lru_cache(maxsize=_ANSWERS)(admit)
         self._waits = waits
-        self._books: dict[str, Book] = {}
+        self._pages: dict[str, Page] = {}
         self._pods: dict[str, Known] = {}
         self._waiting: set[str] = set()
         self._touched: set[str] = set()
@@ -55,18 +55,18 @@ class Ledger:
 
         `published`: when it was written, where that is known (the latest time in metadata.managedFields).
         """
-        book = self._book(report.node)
-        if book.take(report, at if published is None else min(at, published)):
+        page = self._page(report.node)
+        if page.take(report, at if published is None else min(at, published)):
             self._touched.add(report.node)
-            self._settle(report.node, book, at)
+            self._settle(report.node, page, at)
 
     def unreport(self, node: str, at: float) -> None:
         """Take note that a node has no report any more; its pods stay known."""
-        book = self._books.get(node)
-        if book is not None:
-            book.drop_report()
+        page = self._pages.get(node)
+        if page is not None:
+            page.drop_report()
             self._touched.add(node)
-            self._settle(node, book, at)
+            self._settle(node, page, at)
 
     def bound(self, pod: BoundPod, at: float) -> None:  # noqa: ARG002 -- each event has its time
         """Take note of a pod on a node, whoever put it there; to be called for any change of it, too."""
@@ -75,15 +75,15 @@ class Ledger:
             self._counts["withdrawn"] += not known.bound
             self._remove(known)
             known = None
-        book = self._book(pod.node)
+        page = self._page(pod.node)
         if known is None:
-            known = Known(*pod[:5], sign=sign_of_pod(pod.namespace, pod.name))
+            known = Known(*pod[:5], hash=hash_of(pod.namespace, pod.name))
             self._pods[pod.uid] = known
-            book.add(known)
-            book.search_again()
+            page.add(known)
+            page.search_again()
         elif known.shape != pod.shape:
             known.shape = pod.shape
-            book.recharge()
+            page.recharge()
         known.bound, known.started = True, pod.started
         self._waiting.add(pod.node)
         self._touched.add(pod.node)
@@ -100,11 +100,11 @@ class Ledger:
             self.withdraw(uid, at)
             return
         known.gone, known.ended = at, ended
-        book = self._books[known.node]
-        book.recharge()
-        book.search_again()
+        page = self._pages[known.node]
+        page.recharge()
+        page.search_again()
         self._touched.add(known.node)
-        self._settle(known.node, book, at)
+        self._settle(known.node, page, at)
 
     def refused(self, uid: str, reason: str, message: str, at: float) -> Miss | None:
         """Take note that a kubelet refused a pod (phase Failed with a reason of admission); its charge ends.
@@ -130,7 +130,7 @@ class Ledger:
     def tick(self, at: float) -> None:
         """Let time pass; to be called every second or so. It costs nothing for nodes with nothing in flight."""
         for node in tuple(self._waiting):
-            self._settle(node, self._books[node], at)
+            self._settle(node, self._pages[node], at)
         self._aside.expire(at)
 
     # --- what we decide
@@ -148,36 +148,36 @@ class Ledger:
             if known.node == node and known.foretold is not None and known.gone is None:
                 return known.foretold.verdict
             return _no(BOUND, f"the pod is bound to {known.node} already")
-        book = self._books.get(node)
-        if book is not None:
-            self._settle(node, book, at)
-        if book is None or book.reported is None:
+        page = self._pages.get(node)
+        if page is not None:
+            self._settle(node, page, at)
+        if page is None or page.reported is None:
             if not blind:
                 return _no(NO_REPORT, "the node has no report")
             verdict = Verdict(admitted=True, uncertain=("the node has no report",))
             self._reserve(pod, node, Foretold(at, verdict, None, ()))
             return verdict
-        return self._promise(pod, node, book, book.reported, at)
+        return self._promise(pod, node, page, page.reported, at)
 
-    def _promise(self, pod: Promise, node: str, book: Book, base: NodeState, at: float) -> Verdict:
+    def _promise(self, pod: Promise, node: str, page: Page, base: NodeState, at: float) -> Verdict:
         left = self._aside.left(node, pod.shape, at)
         if left:
             return _no(SET_ASIDE, f"the node's kubelet refused such a pod; it is not asked again for {left:.0f} s")
-        flight = after = book.flight(base, self._admit)
+        flight = after = page.flight(base, self._admit)
         if holds(base.kind, pod.shape):
             verdict, after = flight.offer(pod.shape, self._admit)
         else:
             verdict = self._admit(flight.state or base, pod.shape)
         if verdict.admitted:
             self._reserve(pod, node, Foretold(at, verdict, base, flight.shapes))
-            book.keep(after)
+            page.keep(after)
         return verdict
 
     def _reserve(self, pod: Promise, node: str, foretold: Foretold) -> None:
         self.withdraw(pod.uid, foretold.at)
-        known = Known(*pod, node=node, sign=sign_of_pod(pod.namespace, pod.name), foretold=foretold)
+        known = Known(*pod, node=node, hash=hash_of(pod.namespace, pod.name), foretold=foretold)
         self._pods[pod.uid] = known
-        self._book(node).add(known)
+        self._page(node).add(known)
         self._waiting.add(node)
         self._touched.add(node)
         self._counts["promised"] += 1
@@ -196,38 +196,38 @@ class Ledger:
 
         None without a report. Where what is in flight does not fit, nothing is left.
         """
-        book = self._books.get(node)
-        if book is None:
+        page = self._pages.get(node)
+        if page is None:
             return None
-        self._cover(node, book)
-        return book.state(self._admit)
+        self._cover(node, page)
+        return page.state(self._admit)
 
     def changed(self) -> frozenset[str]:
         """Return the nodes whose state() is another than when this was last called."""
         changed: list[str] = []
         for node in self._touched:
-            book = self._books.get(node)
-            if book is None:
+            page = self._pages.get(node)
+            if page is None:
                 continue
             state = self.state(node)
-            if state is not book.shown and state != book.shown:
+            if state is not page.shown and state != page.shown:
                 changed.append(node)
-            book.shown = state
-            if state is None and not book.pods:
-                del self._books[node]
+            page.shown = state
+            if state is None and not page.pods:
+                del self._pages[node]
                 self._waiting.discard(node)
         self._touched.clear()
         return frozenset(changed)
 
     def entries(self, node: str) -> tuple[Entry, ...]:
         """Return what is charged on a node, in its order."""
-        book = self._books.get(node)
-        if book is None:
+        page = self._pages.get(node)
+        if page is None:
             return ()
-        self._cover(node, book)
+        self._cover(node, page)
         return tuple(
             Entry(pod.uid, pod.namespace, pod.name, pod.shape, pod.bound, pod.foretold and pod.foretold.verdict)
-            for pod in book.charged()
+            for pod in page.charged()
         )
 
     def promised(self, uid: str) -> Verdict | None:
@@ -237,15 +237,15 @@ class Ledger:
 
     def is_stale(self, node: str, at: float, limit: float) -> bool:
         """Tell whether a pod has run on a node for longer than a limit, in seconds, without its report having it."""
-        book = self._books.get(node)
-        if book is None or node not in self._waiting or book.reported is None:
+        page = self._pages.get(node)
+        if page is None or node not in self._waiting or page.reported is None:
             return False
-        self._cover(node, book)
-        return any(pod.started is not None and at - pod.started > limit for pod in book.charged())
+        self._cover(node, page)
+        return any(pod.started is not None and at - pod.started > limit for pod in page.charged())
 
     def counters(self) -> Counters:
         """Return what has happened and how it stands."""
-        waiting = [self._books[node] for node in self._waiting]
+        waiting = [self._pages[node] for node in self._waiting]
         return Counters(
             promised=self._counts["promised"],
             covered=self._counts["covered"],
@@ -253,32 +253,32 @@ class Ledger:
             expired=self._counts["expired"],
             refused=tuple(sorted(self._refused.items())),
             missed=tuple(sorted(self._missed.items())),
-            in_flight=sum(len(book.charged()) for book in waiting),
-            blocked=sum(book.blocked(self._admit) for book in waiting),
+            in_flight=sum(len(page.charged()) for page in waiting),
+            blocked=sum(page.blocked(self._admit) for page in waiting),
         )
 
     # --- inside
 
-    def _book(self, node: str) -> Book:
-        book = self._books.get(node)
-        if book is None:
-            book = self._books[node] = Book()
-        return book
+    def _page(self, node: str) -> Page:
+        page = self._pages.get(node)
+        if page is None:
+            page = self._pages[node] = Page()
+        return page
 
-    def _settle(self, node: str, book: Book, at: float) -> None:
+    def _settle(self, node: str, page: Page, at: float) -> None:
         """Bring a node's page up to date."""
-        self._cover(node, book)
-        if book.waits():
-            self._confirm(node, book.presume(at, self._waits))
-            for pod in book.leavers(at, self._waits):
+        self._cover(node, page)
+        if page.waits():
+            self._confirm(node, page.presume(at, self._waits))
+            for pod in page.leavers(at, self._waits):
                 self._counts["expired"] += not pod.bound
                 self._remove(pod)
             self._waiting.add(node)
         else:
             self._waiting.discard(node)
 
-    def _cover(self, node: str, book: Book) -> None:
-        self._confirm(node, book.cover())
+    def _cover(self, node: str, page: Page) -> None:
+        self._confirm(node, page.cover())
 
     def _confirm(self, node: str, covered: Iterable[Known]) -> None:
         for pod in covered:
@@ -288,7 +288,7 @@ class Ledger:
 
     def _remove(self, pod: Known) -> None:
         del self._pods[pod.uid]
-        self._books[pod.node].remove(pod)
+        self._pages[pod.node].remove(pod)
         self._touched.add(pod.node)
 
 

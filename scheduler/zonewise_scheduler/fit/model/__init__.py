@@ -1,1 +1,1 @@
-"""The values that a decision is made of: kinds of nodes and their states, shapes of pods, verdicts."""
+"""The values that a decision is made of, nodes, pods and verdicts, and the rules of the API that all readers share."""

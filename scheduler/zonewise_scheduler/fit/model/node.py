@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.fit.model.cpus import CpuTopology
+from zonewise_scheduler.fit.model.cpus import CpuTopology  # noqa: TC001 -- ledger/case.py asks for the types at run time
+from zonewise_scheduler.fit.model.resources import CPU, MEMORY, PODS, STORAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Policies(NamedTuple):
@@ -108,7 +112,7 @@ class NodeState(NamedTuple):
 
 
 class Room(NamedTuple):
-    """What of a whole node is left by the requests of its pods (NodeResourcesFit); None nowhere: absent is none left."""
+    """Amounts of a whole node: what it has, what its pods request, or what they leave of it (NodeResourcesFit)."""
 
     milli_cpus: int
     memory: int
@@ -117,4 +121,10 @@ class Room(NamedTuple):
     storage: int
     """Bytes of ephemeral storage."""
     others: tuple[tuple[str, int], ...] = ()
-    """Hugepages in bytes and extended resources as counts, sorted by name."""
+    """Hugepages in bytes and extended resources as counts, sorted by name; of one that is absent there is none."""
+
+
+def amounts(room: Room) -> Iterator[tuple[str, int]]:
+    """Yield all of it by resource, in the order in which it is checked (noderesources/fit.go fitsRequest)."""
+    yield from ((PODS, room.pods), (CPU, room.milli_cpus), (MEMORY, room.memory), (STORAGE, room.storage))
+    yield from room.others

@@ -56,5 +56,3 @@ class Verdict(NamedTuple):
     """What was short, where it is one."""
     uncertain: tuple[str, ...] = ()
     """Why the kubelet may answer otherwise; empty: it will not."""
-
-

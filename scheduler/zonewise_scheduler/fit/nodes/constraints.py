@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from zonewise_scheduler.fit.model.fields import part, parts, text
 from zonewise_scheduler.fit.model.node import Room
-from zonewise_scheduler.fit.nodes.fields import part, parts, text
 from zonewise_scheduler.fit.nodes.ports import HostPort, host_ports
-from zonewise_scheduler.fit.nodes.requests import DEVICE_CLASS, containers_of, pod_requests
+from zonewise_scheduler.fit.nodes.requests import names_device_class, pod_requests
 from zonewise_scheduler.fit.nodes.selectors import Requirement, Term, read_selector, read_terms
 from zonewise_scheduler.fit.nodes.taints import Toleration, read_tolerations
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zonewise_scheduler.fit.nodes.fields import Json
+    from zonewise_scheduler.fit.model.fields import Json
 
 _VOLUMES = (
     "persistentVolumeClaim", "ephemeral", "csi", "gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "azureFile",
@@ -65,7 +65,7 @@ def left_to_scheduler(pod: Mapping[str, Any]) -> tuple[str, ...]:
     spec = part(pod, "spec", "")
     uses = {
         "pod affinity": _has_pod_affinity(spec),
-        "resource claims": bool(parts(spec, "resourceClaims", "spec.")) or _names_device_class(spec),
+        "resource claims": bool(parts(spec, "resourceClaims", "spec.")) or names_device_class(spec),
         "topology spread": any(
             one.get("whenUnsatisfiable") != "ScheduleAnyway"
             for one in parts(spec, "topologySpreadConstraints", "spec.")
@@ -81,7 +81,3 @@ def _has_pod_affinity(spec: Json) -> bool:
         part(affinity, kind, "spec.affinity.").get("requiredDuringSchedulingIgnoredDuringExecution")
         for kind in ("podAffinity", "podAntiAffinity")
     )
-
-
-def _names_device_class(spec: Json) -> bool:
-    return any(name.startswith(DEVICE_CLASS) for _, requests in containers_of(spec, {}) for name in requests)

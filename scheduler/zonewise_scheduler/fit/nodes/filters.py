@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise_scheduler.fit.model.node import amounts
+from zonewise_scheduler.fit.model.resources import PODS
 from zonewise_scheduler.fit.nodes.info import room
 from zonewise_scheduler.fit.nodes.ports import conflict
 from zonewise_scheduler.fit.nodes.selectors import NAME
@@ -95,16 +97,7 @@ def _holds(term: Term, node: NodeInfo) -> bool:
 
 def _short(wanted: Room, left: Room) -> Iterator[str]:
     """Yield what there is too little of (noderesources/fit.go fitsRequest); nobody is refused what it asks none of."""
-    if left.pods < wanted.pods:
-        yield "Too many pods"
-    for name, asked, free in (
-        ("cpu", wanted.milli_cpus, left.milli_cpus),
-        ("memory", wanted.memory, left.memory),
-        ("ephemeral-storage", wanted.storage, left.storage),
-    ):
-        if asked > max(free, 0):
-            yield f"Insufficient {name}"
-    others = dict(left.others)
-    for name, asked in wanted.others:
-        if asked > max(others.get(name, 0), 0):
-            yield f"Insufficient {name}"
+    free = dict(amounts(left))
+    for name, asked in amounts(wanted):
+        if asked > max(free.get(name, 0), 0):
+            yield "Too many pods" if name == PODS else f"Insufficient {name}"

@@ -11,8 +11,8 @@ from functools import lru_cache
 from sys import intern
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
+from zonewise_scheduler.fit.model.fields import amounts, pairs, part, text
 from zonewise_scheduler.fit.model.node import Room
-from zonewise_scheduler.fit.nodes.fields import amounts, pairs, part, text
 from zonewise_scheduler.fit.nodes.ports import HostPort, host_ports
 from zonewise_scheduler.fit.nodes.requests import NOTHING, held_requests, room_of
 from zonewise_scheduler.fit.nodes.taints import Taint, read_taints
@@ -79,7 +79,7 @@ def read_node(node: Mapping[str, Any], pods: Iterable[HeldPod] = ()) -> NodeInfo
         _labels(name, pairs(metadata, "labels", "metadata.")),
         _shared(read_taints(spec)),
         spec.get("unschedulable") is True,
-        _shared(room_of(allocatable, -(-allocatable.get("pods", 0) // 1000))),
+        _shared(room_of(allocatable)),
         _release(text(part(status, "nodeInfo", "status."), "kubeletVersion", "status.nodeInfo.")),
     )
     for pod in pods:

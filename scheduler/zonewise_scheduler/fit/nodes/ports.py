@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from zonewise_scheduler.fit.nodes.fields import FieldError, part, parts, short, text
+from zonewise_scheduler.fit.model.fields import FieldError, containers, part, parts, short, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,17 +31,11 @@ def host_ports(pod: Mapping[str, Any]) -> tuple[HostPort, ...]:
     spec = part(pod, "spec", "")
     on_host = spec.get("hostNetwork") is True
     found: set[HostPort] = set()
-    for kind in ("initContainers", "containers"):
-        for place, container in enumerate(parts(spec, kind, "spec.")):
-            if kind == "initContainers" and container.get("restartPolicy") != "Always":
-                continue
-            at = f"spec.{kind}[{place}]."
-            for one in parts(container, "ports", at):
-                port = _port(one, "hostPort", at) or (_port(one, "containerPort", at) if on_host else 0)
-                if port:
-                    found.add(
-                        HostPort(text(one, "hostIP", at) or ALL_ADDRESSES, text(one, "protocol", at) or "TCP", port)
-                    )
+    for role, container, at in containers(spec):
+        for one in parts(container, "ports", at) if role != "init" else ():
+            port = _port(one, "hostPort", at) or (_port(one, "containerPort", at) if on_host else 0)
+            if port:
+                found.add(HostPort(text(one, "hostIP", at) or ALL_ADDRESSES, text(one, "protocol", at) or "TCP", port))
     return tuple(sorted(found))
 
 

@@ -1,37 +1,29 @@
-"""What a pod requests of a node as a whole, as NodeResourcesFit counts it.
+"""What a pod requests of a node as a whole, as NodeResourcesFit counts it (pkg/scheduler/framework/types.go Resource).
 
-k8s.io/component-helpers/resource/helpers.go PodRequests; pkg/scheduler/framework/types.go Resource. Quantities are
-added in thousandths of their unit and rounded up once. Requests are defaulted as the API server does for pods
-(pkg/apis/core/v1/defaults.go SetDefaults_Pod), so that a template counts as its pods will.
+Quantities are added in thousandths of their unit and rounded up once. Requests are defaulted as the API server does for
+pods (pkg/apis/core/v1/defaults.go SetDefaults_Pod), so that a template counts as its pods will.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from zonewise_scheduler.fit.model.fields import amounts, containers, part, parts, text
 from zonewise_scheduler.fit.model.node import Room
-from zonewise_scheduler.fit.nodes.fields import amounts, part, parts, text
+from zonewise_scheduler.fit.model.requests import defaulted, peak, whole
+from zonewise_scheduler.fit.model.resources import CPU, MEMORY, PODS, STORAGE, is_compute, is_scalar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from zonewise_scheduler.fit.nodes.fields import Json
-
-Sums = dict[str, int]
-"""Thousandths of the unit, by resource."""
+    from zonewise_scheduler.fit.model.fields import Json
+    from zonewise_scheduler.fit.model.pod import Role
+    from zonewise_scheduler.fit.model.requests import Sums
 
 NOTHING = Room(0, 0, 0, 0)
 
 DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
 """Resources that are a DeviceClass by name (pkg/apis/resource ResourceDeviceClassPrefix) are not the node's to give."""
-
-
-class Container(NamedTuple):
-    """One container's requests."""
-
-    role: str
-    """"init", "sidecar" (an init container with restartPolicy Always) or "app"."""
-    requests: Sums
 
 
 def pod_requests(pod: Mapping[str, Any]) -> Room:
@@ -51,108 +43,60 @@ def held_requests(pod: Mapping[str, Any]) -> Room:
     return _room(_requests(part(pod, "spec", ""), part(pod, "status", "")))
 
 
-def room_of(thousandths: Sums, pods: int) -> Room:
-    """Return a Resource: what is no resource that schedulers count is left out (util/utils.go IsScalarResourceName)."""
-    sizes = {name: -(-amount // 1000) for name, amount in thousandths.items() if name != "cpu"}
+def room_of(thousandths: Sums) -> Room:
+    """Return amounts as a Resource: without what no scheduler counts."""
+    sizes = {name: -(-amount // 1000) for name, amount in thousandths.items() if name != CPU}
     others = tuple(sorted((name, size) for name, size in sizes.items() if size and is_scalar(name)))
-    return Room(thousandths.get("cpu", 0), sizes.get("memory", 0), pods, sizes.get("ephemeral-storage", 0), others)
+    return Room(thousandths.get(CPU, 0), sizes.get(MEMORY, 0), sizes.get(PODS, 0), sizes.get(STORAGE, 0), others)
 
 
-def is_scalar(name: str) -> bool:
-    """Tell whether a resource is extended, hugepages, of kubernetes.io, or of attachable volumes."""
-    extended = "/" in name and not name.startswith("requests.")
-    return extended or "kubernetes.io/" in name or name.startswith(("hugepages-", "attachable-volumes-"))
+def names_device_class(spec: Json) -> bool:
+    """Tell whether any container requests a resource that is a DeviceClass by name; raise FieldError."""
+    return any(name.startswith(DEVICE_CLASS) for _, requests in _containers(spec, {}) for name in requests)
 
 
 def _room(thousandths: Sums) -> Room:
     counted = {name: amount for name, amount in thousandths.items() if not name.startswith(DEVICE_CLASS)}
-    return room_of(counted, 1)
-
-
-# --- a pod
+    return room_of(counted)._replace(pods=1)
 
 
 def _requests(spec: Json, status: Json) -> Sums:
-    sums = together(containers_of(spec, status))
-    own = _pod_level(spec, sums)
+    together = peak((role, requests.items()) for role, requests in _containers(spec, status))
+    own = _pod_level(spec, together)
     if own and status.get("resources") is not None:
         resources = part(status, "resources", "status.")
         had = (amounts(resources, "requests", "status.resources."), amounts(status, "allocatedResources", "status."))
         effective = _effective(status, own, *had)
         own = {name: effective.get(name, 0) for name in own}
-    sums |= own
-    for name, amount in amounts(spec, "overhead", "spec.").items():
-        sums[name] = sums.get(name, 0) + amount
-    return sums
+    return whole(together, own, amounts(spec, "overhead", "spec.").items())
 
 
-def together(containers: Iterator[Container]) -> Sums:
-    """Return what containers request together: init containers run one by one, beside the sidecars before them.
-
-    helpers.go AggregateContainerRequests; KEP-753.
-    """
-    lasting: Sums = {}
-    sidecars: Sums = {}
-    peak: Sums = {}
-    for role, requests in containers:
-        for name, amount in requests.items():
-            if role == "init":
-                peak[name] = max(peak.get(name, 0), sidecars.get(name, 0) + amount)
-                continue
-            lasting[name] = lasting.get(name, 0) + amount
-            if role == "sidecar":
-                sidecars[name] = sidecars.get(name, 0) + amount
-    return {name: max(lasting.get(name, 0), peak.get(name, 0)) for name in lasting | peak}
-
-
-def containers_of(spec: Json, status: Json) -> Iterator[Container]:
-    """Yield the containers' requests, those of init containers first; by what they have, where a status tells."""
+def _containers(spec: Json, status: Json) -> Iterator[tuple[Role, Sums]]:
+    """Yield the roles and requests of the containers; by what they have, where a status tells."""
     had = {
         text(one, "name", "status."): one
         for kind in ("containerStatuses", "initContainerStatuses")
         for one in parts(status, kind, "status.")
     }
-    for kind in ("initContainers", "containers"):
-        for place, one in enumerate(parts(spec, kind, "spec.")):
-            at = f"spec.{kind}[{place}]."
-            resources = part(one, "resources", at)
-            limits, requests = (amounts(resources, name, f"{at}resources.") for name in ("limits", "requests"))
-            requests = limits | requests
-            role = "app" if kind == "containers" else _role(one)
-            found = had.get(text(one, "name", at))
-            if found is not None and role != "init" and found.get("resources") is not None:
-                actual = amounts(part(found, "resources", "status."), "requests", "status.resources.")
-                requests = _effective(status, requests, actual, amounts(found, "allocatedResources", "status."))
-            yield Container(role, requests)
+    for role, one, at in containers(spec):
+        resources = part(one, "resources", at)
+        limits, requests = (amounts(resources, name, f"{at}resources.") for name in ("limits", "requests"))
+        requests = limits | requests
+        found = had.get(text(one, "name", at))
+        if found is not None and role != "init" and found.get("resources") is not None:
+            actual = amounts(part(found, "resources", "status."), "requests", "status.resources.")
+            requests = _effective(status, requests, actual, amounts(found, "allocatedResources", "status."))
+        yield role, requests
 
 
-def _role(one: Json) -> str:
-    return "sidecar" if one.get("restartPolicy") == "Always" else "init"
-
-
-def _pod_level(spec: Json, sums: Sums) -> Sums:
-    """Return the pod's own requests of CPUs, memory and hugepages (KEP-2837), with their defaults.
-
-    defaults.go defaultHugePagePodLimits and defaultPodRequests: CPUs and memory default to what the containers request
-    together, else to the limit; hugepages to their limit, which defaults to the containers'.
-    """
+def _pod_level(spec: Json, together: Sums) -> Sums:
+    """Return the pod's own requests with their defaults."""
     resources = part(spec, "resources", "spec.")
     requests, limits = (
-        {name: amount for name, amount in amounts(resources, kind, "spec.resources.").items() if _of_pods(name)}
+        {name: amount for name, amount in amounts(resources, kind, "spec.resources.").items() if is_compute(name)}
         for kind in ("requests", "limits")
     )
-    if not requests and not limits:
-        return {}
-    huge = {name: amount for name, amount in sums.items() if name.startswith("hugepages-") and name not in requests}
-    limits = huge | limits
-    if limits:
-        shared = {name: sums[name] for name in ("cpu", "memory") if name in sums}
-        requests = limits | shared | requests
-    return requests
-
-
-def _of_pods(name: str) -> bool:
-    return name in {"cpu", "memory"} or name.startswith("hugepages-")
+    return defaulted(requests, limits, together)[0]
 
 
 def _effective(status: Json, asked: Sums, actual: Sums, allocated: Sums) -> Sums:

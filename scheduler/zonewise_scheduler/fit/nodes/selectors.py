@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from zonewise_scheduler.fit.nodes.fields import part, parts, text, texts
+from zonewise_scheduler.fit.model.fields import part, parts, text, texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zonewise_scheduler.fit.nodes.fields import Json
+    from zonewise_scheduler.fit.model.fields import Json
 
 NAME = "metadata.name"
 """The only field that nodes are selected by."""

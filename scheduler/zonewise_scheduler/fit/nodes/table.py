@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from zonewise_scheduler.fit.model.node import amounts
+from zonewise_scheduler.fit.model.resources import CPU, MEMORY, PODS, STORAGE
 from zonewise_scheduler.fit.nodes.columns import Column
 from zonewise_scheduler.fit.nodes.filters import FILTERS
 from zonewise_scheduler.fit.nodes.ports import conflict
@@ -37,7 +39,7 @@ MOST = 1 << 62
 Promised = tuple["Room", "NDArray[np.int64]"]
 """Requests of a pod, and by row how many of such pods; (rows,)."""
 
-_FIRST = ("pods", "cpu", "memory", "ephemeral-storage")
+_FIRST = tuple(name for name, _ in amounts(NOTHING))
 
 
 class NodeTable:
@@ -128,7 +130,7 @@ class NodeTable:
         """
         found = np.zeros(len(self), np.int64)
         for name, size in amounts(requests):
-            if name != "pods" and size > 0:
+            if name != PODS and size > 0:
                 left = self.left(name)
                 found += (left - copies * size) // max(int(left.max(initial=0)) // 1000, 1)
         return found
@@ -206,12 +208,12 @@ class NodeTable:
         taken = [NOTHING if info is None else info.requested for info in infos]
         left = {name: [0] * len(rows) for name in self._resources}
         both = list(zip(have, taken, strict=True))
-        left["pods"] = [whole.pods - used.pods for whole, used in both]
-        left["cpu"] = [whole.milli_cpus - used.milli_cpus for whole, used in both]
-        left["memory"] = [whole.memory - used.memory for whole, used in both]
-        left["ephemeral-storage"] = [whole.storage - used.storage for whole, used in both]
-        for amounts, sign in ((have, 1), (taken, -1)):
-            for at, one in enumerate(amounts):
+        left[PODS] = [whole.pods - used.pods for whole, used in both]
+        left[CPU] = [whole.milli_cpus - used.milli_cpus for whole, used in both]
+        left[MEMORY] = [whole.memory - used.memory for whole, used in both]
+        left[STORAGE] = [whole.storage - used.storage for whole, used in both]
+        for rooms, sign in ((have, 1), (taken, -1)):
+            for at, one in enumerate(rooms):
                 for name, size in one.others:
                     if name not in left:
                         left[name] = [0] * len(rows)
@@ -225,9 +227,3 @@ class NodeTable:
 
 def _values(infos: Iterable[NodeInfo | None], key: str) -> list[str | None]:
     return [None if info is None else info.label(key) for info in infos]
-
-
-def amounts(one: Room) -> Iterator[tuple[str, int]]:
-    """Yield the sizes by resource."""
-    yield from zip(_FIRST, (one.pods, one.milli_cpus, one.memory, one.storage), strict=True)
-    yield from one.others

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from zonewise_scheduler.fit.nodes.fields import parts, text
+from zonewise_scheduler.fit.model.fields import parts, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

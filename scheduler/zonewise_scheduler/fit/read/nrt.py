@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zonewise.topology import names
 from zonewise_scheduler.fit.model.node import NodeKind, NodeState, Policies
+from zonewise_scheduler.fit.model.resources import CPU, is_memory
 from zonewise_scheduler.fit.read.parts import read_parts, zone_bits
 from zonewise_scheduler.fit.read.policies import told_policies
-from zonewise_scheduler.fit.read.processors import CPU, Cpus, counted_cpus, told_cpus
-from zonewise_scheduler.fit.read.stocks import Memory, is_memory, read_devices, read_memory
+from zonewise_scheduler.fit.read.processors import Cpus, counted_cpus, told_cpus
+from zonewise_scheduler.fit.read.stocks import Memory, read_devices, read_memory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zonewise_scheduler.fit.read.kinds import Kinds
-    from zonewise_scheduler.fit.read.parts import Parts
+from zonewise_scheduler.fit.read.parts import Parts
 
 RELEASE = Policies().release
 _ANNOTATED_FINGERPRINT = "topology.node.k8s.io/fingerprint"

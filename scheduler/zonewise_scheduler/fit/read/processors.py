@@ -10,6 +10,7 @@ from zonewise.topology import names
 from zonewise.topology.cores import read_cores
 from zonewise.topology.cpuset import MAX_CPUS
 from zonewise_scheduler.fit.model.cpus import CpuTopology
+from zonewise_scheduler.fit.model.resources import CPU
 from zonewise_scheduler.fit.read.parts import cpu_bits
 
 if TYPE_CHECKING:
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.fit.model.cpus import Group
     from zonewise_scheduler.fit.read.parts import Parts
-
-CPU = "cpu"
 
 
 class Cpus(NamedTuple):

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.topology import names
 from zonewise_scheduler.fit.model.node import DeviceClass
+from zonewise_scheduler.fit.model.resources import is_compute, is_memory
 from zonewise_scheduler.fit.read.parts import MAX_ZONES, Count, pairs_of_counts, zone_bits
-from zonewise_scheduler.fit.read.processors import CPU
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from zonewise_scheduler.fit.read.parts import Parts
 
-MEMORY, HUGEPAGES = "memory", "hugepages-"
 _NONE = Count(0, 0, 0)
 
 
@@ -35,11 +34,6 @@ class Stock(NamedTuple):
 
     classes: tuple[DeviceClass, ...]
     free: tuple[int, ...]
-
-
-def is_memory(resource: str) -> bool:
-    """Tell whether the Memory Manager gives a resource."""
-    return resource == MEMORY or resource.startswith(HUGEPAGES)
 
 
 def read_memory(parts: Parts, zones: tuple[int, ...], policy: str) -> Memory:
@@ -99,7 +93,7 @@ def read_devices(parts: Parts) -> Stock:
                 less[resource, zone.id].append(count)
     for zone in parts.zones:
         for name, count in zone.counts.items():
-            if name != CPU and not is_memory(name):
+            if not is_compute(name):
                 alone = _less(count, less.get((name, zone.id), []), f"zone {zone.id} {name}", parts.problems)
                 counts[name, 1 << zone.id] = alone
     text = parts.attributes.get(names.UNZONED)

@@ -7,7 +7,6 @@ scores of the same names. Inputs are the API's own objects; the rules are those 
 
 from zonewise_scheduler.fit.upstream.answers import FilterAnswer, ScoreAnswer
 from zonewise_scheduler.fit.upstream.filtering import filter_node
-from zonewise_scheduler.fit.upstream.inputs import InputError
 from zonewise_scheduler.fit.upstream.scoring import STRATEGIES, Strategy, score_node
 
-__all__ = ["STRATEGIES", "FilterAnswer", "InputError", "ScoreAnswer", "Strategy", "filter_node", "score_node"]
+__all__ = ["STRATEGIES", "FilterAnswer", "ScoreAnswer", "Strategy", "filter_node", "score_node"]

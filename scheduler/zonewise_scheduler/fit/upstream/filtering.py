@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zonewise_scheduler.fit.model.resources import is_compute
 from zonewise_scheduler.fit.upstream.answers import FilterAnswer, PanicError
 from zonewise_scheduler.fit.upstream.nodes import SINGLE_NUMA_NODE, Zone, read_manager, read_zones
 from zonewise_scheduler.fit.upstream.pods import PluginPod, read_plugin_pod
-from zonewise_scheduler.fit.upstream.resources import Amounts, is_of_host, is_zonal, known_to_node_info
+from zonewise_scheduler.fit.upstream.resources import Amounts, is_of_host, known_to_node_info
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,7 +29,7 @@ def filter_node(nrt: Mapping[str, Any] | None, pod: Mapping[str, Any], allocatab
     """Tell whether the plugin lets a pod go to a node.
 
     Takes the node's NodeResourceTopology (None: there is none), a v1.Pod, and the resources that the node's
-    status.allocatable names, of which only the names count. Raises InputError, naming field and value.
+    status.allocatable names, of which only the names count. Raises FieldError, naming field and value.
 
     Only single-numa-node is ever enforced. Init containers and sidecars are each compared with zones that no other
     container uses; containers are taken off the lowest zone that has enough, as the kubelet does.
@@ -51,8 +52,8 @@ def filter_node(nrt: Mapping[str, Any] | None, pod: Mapping[str, Any], allocatab
 
 
 def _suffices(qos: Qos, name: str, amount: int, available: int) -> bool:
-    """Tell whether an available amount is enough: any is, of what only Guaranteed pods are given exclusively."""
-    return (qos != "Guaranteed" and is_zonal(name)) or available >= amount
+    """Tell whether an amount is enough: any is, of what zones give to Guaranteed pods only (isNUMAAffineResource)."""
+    return (qos != "Guaranteed" and is_compute(name)) or available >= amount
 
 
 def _by_container(zones: list[Zone], pod: PluginPod, known: frozenset[str]) -> FilterAnswer:
@@ -96,7 +97,7 @@ def _take(zones: list[Zone], lowest: int, qos: Qos, requests: Amounts) -> bool:
     for zone in zones:
         if zone.id == lowest:
             for name, amount in requests.items():
-                if amount and name in zone.available and not (qos != "Guaranteed" and is_zonal(name)):
+                if amount and name in zone.available and not (qos != "Guaranteed" and is_compute(name)):
                     zone.available[name] -= amount
                     if zone.available[name] < 0:
                         return False

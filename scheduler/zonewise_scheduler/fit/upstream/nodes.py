@@ -6,13 +6,15 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.topology.names import MAX_ZONES, POLICY, SCOPE
+from zonewise_scheduler.fit.model.fields import FieldError, amount, parts, short, texts
 from zonewise_scheduler.fit.upstream.answers import PanicError
-from zonewise_scheduler.fit.upstream.inputs import InputError, Json, items, texts
-from zonewise_scheduler.fit.upstream.resources import Amounts, read_amount
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
+
+    from zonewise_scheduler.fit.model.fields import Json
+    from zonewise_scheduler.fit.upstream.resources import Amounts
 
 SINGLE_NUMA_NODE = "single-numa-node"
 _POLICIES = {"none", "best-effort", "restricted", SINGLE_NUMA_NODE}
@@ -58,7 +60,7 @@ def read_manager(nrt: Mapping[str, Any]) -> Manager:
     manager = Manager()
     for named in texts(nrt, "topologyPolicies", "")[:1]:
         manager = _DEPRECATED.get(named, manager)
-    for attribute in items(nrt, "attributes", ""):
+    for attribute in parts(nrt, "attributes", ""):
         name, value = attribute.get("name"), str(attribute.get("value"))
         if name == POLICY and value in _POLICIES:
             manager = manager._replace(policy=value)
@@ -72,12 +74,12 @@ def read_manager(nrt: Mapping[str, Any]) -> Manager:
 def read_zones(nrt: Mapping[str, Any]) -> list[Zone]:
     """Return the zones in the object's order (pluginhelpers.go createNUMANodeList).
 
-    Zones of other types, of other names than node-N, and of too high an N are left out. Raises InputError, naming field
+    Zones of other types, of other names than node-N, and of too high an N are left out. Raises FieldError, naming field
     and value, and PanicError for node-64, which is just not too high.
     """
     found: list[tuple[int, Amounts]] = []
     costs: dict[int, dict[int, int]] = {}
-    for number, zone in enumerate(items(nrt, "zones", "")):
+    for number, zone in enumerate(parts(nrt, "zones", "")):
         place = f"zones[{number}]."
         identity = _zone_id(zone.get("name"))
         if zone.get("type") != "Node" or identity is None:
@@ -96,17 +98,17 @@ def _zone_id(name: object) -> int | None:
 
 def _available(zone: Json, place: str) -> Amounts:
     return {
-        str(resource.get("name")): read_amount(resource.get("available", 0), f"{place}resources[{number}].available")
-        for number, resource in enumerate(items(zone, "resources", place))
+        str(resource.get("name")): amount(resource.get("available", 0), f"{place}resources[{number}].available")
+        for number, resource in enumerate(parts(zone, "resources", place))
     }
 
 
 def _costs(zone: Json, place: str) -> dict[int, int]:
     found: dict[int, int] = {}
-    for number, cost in enumerate(items(zone, "costs", place)):
+    for number, cost in enumerate(parts(zone, "costs", place)):
         value = cost.get("value")
         if not isinstance(value, int):
-            raise InputError(f"{place}costs[{number}].value: not a whole number: {str(value)[:80]!r}")
+            raise FieldError(f"{place}costs[{number}].value", f"not a whole number: {short(value)}")
         identity = _zone_id(cost.get("name"))
         if identity is not None:
             found[identity] = value

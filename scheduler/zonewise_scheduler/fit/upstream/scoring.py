@@ -33,7 +33,7 @@ def score_node(
     """Return what the plugin scores a node by a scoringStrategy.type: 100 is best.
 
     Takes the node's NodeResourceTopology (None: there is none), a v1.Pod, and the weights of scoringStrategy.resources,
-    1 for any other. Raises InputError, naming field and value.
+    1 for any other. Raises FieldError, naming field and value.
 
     Every node has 100 for a pod that is not Guaranteed, and 0 where nothing is known of its zones. Only LeastNUMANodes
     scores nodes of other policies than single-numa-node. With 16 zones and more, its time grows as the plugin's own

@@ -36,16 +36,20 @@ def some_count(data: st.DataObject, state: NodeState) -> int:
     return data.draw(st.integers(1, state.free_cpus.bit_count()))
 
 
-def some_zones(data: st.DataObject, state: NodeState) -> int | None:
-    """Draw an affinity."""
-    chosen = data.draw(st.none() | st.sets(st.sampled_from(state.kind.zones), min_size=1))
-    return None if chosen is None else sum(1 << zone for zone in chosen)
+def some_zones(data: st.DataObject, state: NodeState) -> int:
+    """Draw zones to be aligned to."""
+    return sum(1 << zone for zone in data.draw(st.sets(st.sampled_from(state.kind.zones), min_size=1)))
+
+
+def some_affinity(data: st.DataObject, state: NodeState) -> int | None:
+    """Draw such zones, or none."""
+    return some_zones(data, state) if data.draw(st.booleans()) else None
 
 
 @given(states(PACKED), st.data())
 def test_exactly_as_many_of_the_free_ones(state: NodeState, data: st.DataObject) -> None:
     """A request that fits gets its count of CPUs, of those that are free or reusable."""
-    count, zones = some_count(data, state), some_zones(data, state)
+    count, zones = some_count(data, state), some_affinity(data, state)
     busy = state.kind.cpus.cpus & ~state.free_cpus
     reusable = data.draw(st.integers(0, busy)) & busy
     taken = take_cpus(state, count, zones, reusable)
@@ -56,7 +60,7 @@ def test_exactly_as_many_of_the_free_ones(state: NodeState, data: st.DataObject)
 @given(states(ANY), st.data())
 def test_spread_or_not_only_free_ones(state: NodeState, data: st.DataObject) -> None:
     """With any option, what is taken is free and as much as was asked for; else nothing is."""
-    count, zones = some_count(data, state), some_zones(data, state)
+    count, zones = some_count(data, state), some_affinity(data, state)
     try:
         taken = take_cpus(state, count, zones, 0)
     except CpuShortage:
@@ -70,8 +74,7 @@ def test_spread_or_not_only_free_ones(state: NodeState, data: st.DataObject) -> 
 def test_inside_the_affinity_where_that_suffices(state: NodeState, data: st.DataObject) -> None:
     """None outside as long as some inside are left, where align-by-socket widens it to the package."""
     count, zones = some_count(data, state), some_zones(data, state)
-    assume(zones is not None)
-    near = state.kind.cpus.cpus_of_zones(zones or 0)
+    near = state.kind.cpus.cpus_of_zones(zones)
     if state.kind.policies.align_by_package:
         near = sum(package for _, package in state.kind.cpus.packages if package & near)
     taken = take_cpus(state, count, zones, 0)
@@ -113,7 +116,7 @@ def test_only_the_order_of_ids_matters(state: NodeState, data: st.DataObject) ->
         reserved=moved(topology.reserved),
     )
     other = state_of(renumbered, state.kind.policies)._replace(free_cpus=moved(state.free_cpus))
-    count, zones = some_count(data, state), some_zones(data, state)
+    count, zones = some_count(data, state), some_affinity(data, state)
     answers: list[int | str] = []
     for node, change in ((state, moved), (other, int)):
         try:

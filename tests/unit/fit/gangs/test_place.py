@@ -157,7 +157,7 @@ def test_reasons_count_nodes_by_cause() -> None:
     text = str(found)
     assert text.startswith("0 of 3 pods of workers fit at once\n3 nodes: needs 2 example.com/gpu")
     assert "1 node: the taint gpu:NoSchedule is not tolerated" in text
-    assert "1 node: needs 2 CPUs of the whole node; no more than 1.5 CPUs left" in text
+    assert "1 node: needs 2 CPUs of the whole node; no more than 1.5 left" in text
     assert "1 node: node(s) didn't match Pod's node affinity/selector" in text
     assert "1 node: there is no report of their zones" in text
 

@@ -58,6 +58,22 @@ def test_a_stale_report_after_a_promise() -> None:
     assert ledger.counters().covered == 1
 
 
+def test_a_report_is_stale_once_a_pod_has_run_for_long_without_being_in_it() -> None:
+    """Not by a pod that no kubelet has taken, and not on a node that has no report at all."""
+    kubelet = fresh()
+    ledger = reported(kubelet)
+    ledger.bound(bound(pod("a"), "n1"), 1.0)
+    assert not ledger.is_stale("n1", 99.0, 30.0)
+    ledger.bound(bound(pod("a"), "n1", started=2.0), 2.0)
+    assert [ledger.is_stale("n1", at, 30.0) for at in (2.0, 32.0, 32.1)] == [False, False, True]
+    kubelet.sees(pod("a"))
+    ledger.report(kubelet.report(), 33.0)
+    assert not ledger.is_stale("n1", 99.0, 30.0)
+    ledger.bound(bound(pod("b"), "n2", started=2.0), 2.0)
+    assert not ledger.is_stale("n2", 99.0, 30.0)
+    assert not ledger.is_stale("unheard of", 99.0, 30.0)
+
+
 def test_a_report_that_has_the_pod_before_the_api_shows_it_bound() -> None:
     kubelet = fresh()
     ledger = reported(kubelet)

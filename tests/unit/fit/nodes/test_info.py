@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from zonewise_scheduler.fit.model.fields import FieldError
 from zonewise_scheduler.fit.model.node import Room
-from zonewise_scheduler.fit.nodes.fields import FieldError
 from zonewise_scheduler.fit.nodes.info import NodeInfo, read_held, read_node, room, with_pod, without_pod
 from zonewise_scheduler.fit.nodes.ports import ALL_ADDRESSES, HostPort
 from zonewise_scheduler.fit.nodes.taints import Taint

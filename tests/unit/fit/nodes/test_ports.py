@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zonewise_scheduler.fit.nodes.fields import FieldError
+from zonewise_scheduler.fit.model.fields import FieldError
 from zonewise_scheduler.fit.nodes.ports import ALL_ADDRESSES as ALL
 from zonewise_scheduler.fit.nodes.ports import HostPort, conflict, host_ports
 

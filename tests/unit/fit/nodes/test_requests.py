@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zonewise_scheduler.fit.model.fields import FieldError
 from zonewise_scheduler.fit.model.node import Room
-from zonewise_scheduler.fit.nodes.fields import FieldError
 from zonewise_scheduler.fit.nodes.requests import held_requests, pod_requests
 
 GIB = 1 << 30

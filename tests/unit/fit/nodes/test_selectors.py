@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zonewise_scheduler.fit.model.fields import FieldError
 from zonewise_scheduler.fit.nodes.constraints import Constraints, read_constraints
-from zonewise_scheduler.fit.nodes.fields import FieldError
 from zonewise_scheduler.fit.nodes.filters import node_affinity
 from zonewise_scheduler.fit.nodes.info import NodeInfo, read_node
 from zonewise_scheduler.fit.nodes.selectors import Requirement

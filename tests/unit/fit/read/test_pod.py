@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zonewise_scheduler.fit.model.fields import FieldError
 from zonewise_scheduler.fit.model.pod import Container, PodLevel
-from zonewise_scheduler.fit.read.pod import PodError, read_pod
+from zonewise_scheduler.fit.read.pod import read_pod
 
 GIB = 1 << 30
 Json = dict[str, Any]
@@ -164,21 +165,21 @@ def test_equal_pods_are_equal_keys() -> None:
         (pod(container(), inits=({"name": 5},)), r"spec.initContainers\[0\].name", "5"),
         (
             pod(container(), container("d", limits={"cpu": "1x"})),
-            r'spec.containers\[1\].resources.requests\["cpu"\]',
+            r"spec.containers\[1\].resources.requests.cpu",
             "1x",
         ),
-        (pod(container(limits={"a/b": "-1"})), r'spec.containers\[0\].resources.limits\["a/b"\]', "-1"),
-        (pod(container(requests={"memory": []})), r'spec.containers\[0\].resources.requests\["memory"\]', r"\[\]"),
-        (pod(container(requests={"cpu": True})), r'spec.containers\[0\].resources.requests\["cpu"\]', "True"),
+        (pod(container(limits={"a/b": "-1"})), r"spec.containers\[0\].resources.limits.a/b", "-1"),
+        (pod(container(requests={"memory": []})), r"spec.containers\[0\].resources.requests.memory", r"\[\]"),
+        (pod(container(requests={"cpu": True})), r"spec.containers\[0\].resources.requests.cpu", "True"),
         (pod(container(limits={"cpu": 1}, requests={"cpu": 1}, resources=5)), r"spec.containers\[0\].resources", "5"),
-        (pod(container(), resources={"limits": {"cpu": "z"}}), r'spec.resources.limits\["cpu"\]', "z"),
-        (pod(container(), overhead={"cpu": "z"}), r'spec.overhead\["cpu"\]', "z"),
+        (pod(container(), resources={"limits": {"cpu": "z"}}), r"spec.resources.limits.cpu", "z"),
+        (pod(container(), overhead={"cpu": "z"}), r"spec.overhead.cpu", "z"),
         (pod(container(), status={"qosClass": "Best"}), "status.qosClass", "Best"),
     ],
 )
 def test_damage(given: Json, field: str, value: str) -> None:
     """An error names the field and shows the value."""
-    with pytest.raises(PodError, match=f"^{field}: .*{value}"):
+    with pytest.raises(FieldError, match=f"^{field}: .*{value}"):
         read_pod(given)
 
 
@@ -199,5 +200,5 @@ JSON = st.recursive(
 @given(st.dictionaries(st.sampled_from(("spec", "status")), JSON))
 def test_nothing_but_an_error_of_the_pod(given: Json) -> None:
     """Whatever the object, it is read or refused."""
-    with suppress(PodError):
+    with suppress(FieldError):
         read_pod(given)

@@ -1,4 +1,7 @@
-"""Fields of the objects of the Kubernetes API, as parsed from JSON, with errors that name them."""
+"""Fields of the objects of the Kubernetes API, as parsed from JSON, with errors that name them.
+
+The place of an owner is told as the path before the field's name: "spec." or "spec.containers[0].".
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 from zonewise.topology.quantity import parse_milli
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+
+    from zonewise_scheduler.fit.model.pod import Role
 
 Json = dict[str, Any]
 
@@ -16,7 +21,7 @@ _thousandths = lru_cache(1 << 14)(parse_milli)
 
 
 class FieldError(ValueError):
-    """A field of a node or a pod that no API server would have taken."""
+    """A field of an object that no API server would have taken; the text names it and its value."""
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field}: {problem}")
@@ -76,20 +81,37 @@ def pairs(owner: Mapping[str, Any], name: str, at: str) -> tuple[tuple[str, str]
 
 
 def amounts(owner: Mapping[str, Any], name: str, at: str) -> dict[str, int]:
-    """Return quantities by resource in thousandths of their unit: what the API server rounds them up to.
+    """Return quantities by resource, each as amount()."""
+    return {resource: amount(value, f"{at}{name}.{resource}") for resource, value in part(owner, name, at).items()}
+
+
+def amount(value: object, field: str) -> int:
+    """Return a quantity in thousandths of its unit: what the API server rounds it up to.
 
     pkg/apis/core/v1/defaults.go SetDefaults_ResourceList.
     """
-    found: dict[str, int] = {}
-    for resource, value in part(owner, name, at).items():
-        field = f"{at}{name}.{resource}"
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise FieldError(field, f"not a quantity: {short(value)}")
-        try:
-            found[resource] = _thousandths(str(value))
-        except ValueError as error:
-            raise FieldError(field, str(error)) from None
-    return found
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise FieldError(field, f"not a quantity: {short(value)}")
+    try:
+        return _thousandths(str(value))
+    except ValueError as error:
+        raise FieldError(field, str(error)) from None
+
+
+def containers(spec: Mapping[str, Any]) -> Iterator[tuple[Role, Json, str]]:
+    """Yield the containers of a pod's spec with their roles and paths: init containers and sidecars, then the others.
+
+    A sidecar is an init container with restartPolicy Always (KEP-753).
+    """
+    for name in ("initContainers", "containers"):
+        for place, one in enumerate(parts(spec, name, "spec.")):
+            yield _role(name, one), one, f"spec.{name}[{place}]."
+
+
+def _role(name: str, container: Json) -> Role:
+    if name == "containers":
+        return "app"
+    return "sidecar" if container.get("restartPolicy") == "Always" else "init"
 
 
 def short(value: object) -> str:

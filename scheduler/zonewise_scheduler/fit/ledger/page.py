@@ -20,16 +20,17 @@ Pods that are gone are remembered for Waits.settle, since a late report may stil
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from zonewise.topology import fingerprint
 from zonewise.topology.names import ALL_PODS, EXCLUSIVE_PODS
 from zonewise_scheduler.fit.ledger.cover import covered_by
 from zonewise_scheduler.fit.ledger.flight import Flight, drained
 from zonewise_scheduler.fit.ledger.holding import holds, holds_of_a_zone
-from zonewise_scheduler.fit.ledger.signs import sign_of_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from zonewise_scheduler.fit.ledger.known import Known
     from zonewise_scheduler.fit.ledger.values import Admit, Waits
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
     from zonewise_scheduler.fit.read.nrt import NodeReport
 
 
-class Book:
-    """One node's page."""
+class Page:
+    """One node: its last report, and its pods."""
 
     __slots__ = (
         "_decides",
@@ -46,8 +47,8 @@ class Book:
         "_idle",
         "_open",
         "_published",
-        "_signs",
         "_version",
+        "_wanted",
         "pods",
         "reported",
         "shown",
@@ -62,7 +63,7 @@ class Book:
         """What was last told of the node to those who ask for changes."""
         self._version = -1
         self._published = 0.0
-        self._signs: tuple[int | None, int | None] = (None, None)
+        self._wanted: dict[str, int] = {}  # numbers of the fingerprints, by method
         self._decides: str | None = None  # the method of the fingerprint that matched
         self._open = False  # the search for what is covered is still to be made
         self._flight: Flight | None = None
@@ -78,8 +79,7 @@ class Book:
         self._version = -1 if version is None else version
         self._published = published
         self.reported = report.state
-        texts = dict(report.covered)
-        self._signs = sign_of_text(texts.get(ALL_PODS, "")), sign_of_text(texts.get(EXCLUSIVE_PODS, ""))
+        self._wanted = dict(_numbers(report))
         self._decides = None
         self._open = True
         self.recharge()
@@ -89,7 +89,7 @@ class Book:
         """Take note that the node has no report any more."""
         self.reported = None
         self._version = -1
-        self._signs = (None, None)
+        self._wanted = {}
         self._decides = None
         self.recharge()
 
@@ -101,7 +101,7 @@ class Book:
     def remove(self, pod: Known) -> None:
         """Take a pod out."""
         del self.pods[pod.uid]
-        if any(other.sign == pod.sign for other in self.pods.values()):
+        if any(other.hash == pod.hash for other in self.pods.values()):
             self._open = True  # which of the two the report has was told by age
         self.recharge()
 
@@ -122,17 +122,16 @@ class Book:
             return []
         self._open = False
         kind = self.reported.kind
-        pods = list(self.pods.values())
-        everyone, exclusive = self._signs
-        found = None if everyone is None else covered_by(everyone, pods)
-        if found is not None:
-            self._decides = ALL_PODS
-            return self._mark(pods, found)
-        if exclusive is not None:
-            pods = [pod for pod in pods if holds_of_a_zone(kind, pod.shape)]
-            found = covered_by(exclusive, pods)
-        self._decides = None if found is None else EXCLUSIVE_PODS
-        return [] if found is None else self._mark(pods, found)
+        for method in (ALL_PODS, EXCLUSIVE_PODS):
+            if method not in self._wanted:
+                continue
+            pods = [pod for pod in self.pods.values() if method == ALL_PODS or holds_of_a_zone(kind, pod.shape)]
+            found = covered_by(self._wanted[method], pods)
+            if found is not None:
+                self._decides = method
+                return self._mark(pods, found)
+        self._decides = None
+        return []
 
     def _mark(self, pods: Sequence[Known], found: frozenset[str]) -> list[Known]:
         newly: list[Known] = []
@@ -205,3 +204,10 @@ class Book:
     def waits(self) -> bool:
         """Tell whether time alone may change anything."""
         return any(not pod.covered or pod.gone is not None for pod in self.pods.values())
+
+
+def _numbers(report: NodeReport) -> Iterator[tuple[str, int]]:
+    """Yield the numbers of a report's fingerprints by method, without those of other versions."""
+    for method, value in report.covered:
+        with suppress(ValueError):
+            yield method, fingerprint.read(value)
