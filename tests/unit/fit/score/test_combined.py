@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 from hypothesis import given, settings
 
 from support.any_nodes import GPU, NIC, TYPES, UNIT, clusters, cpu_topology, pods
 from zonewise_scheduler.fit.batch.table import Table
-from zonewise_scheduler.fit.kubelet.admit import admit
 from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, NodeState, Policies
 from zonewise_scheduler.fit.model.pod import Container, PodShape
 from zonewise_scheduler.fit.score.combined import Weights, score
-from zonewise_scheduler.fit.score.exact import groups_broken, places_lost, zones_used
 from zonewise_scheduler.fit.score.remains import Waiting
 
 if TYPE_CHECKING:
@@ -110,23 +107,3 @@ def test_every_score_is_within_bounds(cluster: list[NodeState], pod: PodShape, o
         found = score(table, pod, waiting)
         assert ((found >= 0) & (found <= 100)).all()
         assert not found[table.fits(pod) == 0].any()
-
-
-@pytest.mark.parametrize(("free", "lost"), [((4, 8), 0), ((6, 8), 1)])
-def test_places_lost_by_the_verdict(free: tuple[int, int], lost: int) -> None:
-    before = _state(free)
-    after = admit(before, _pod(2)).after
-    assert after is not None
-    assert places_lost(before, after, [Waiting(_pod(6), 10)]) == 10 * lost
-
-
-def test_zones_and_groups_by_the_verdict() -> None:
-    """Four CPUs are an L3 group of one zone; one CPU breaks up a core and a group."""
-    before = _state((8, 8))
-    verdict = admit(before, _pod(4))
-    assert verdict.after is not None
-    assert (zones_used(verdict, before), groups_broken(before, verdict.after)) == (1, 100)
-    one = admit(before, _pod(1)).after
-    assert one is not None
-    assert groups_broken(before, one) == 0
-    assert groups_broken(before, before) == 100
