@@ -47,6 +47,7 @@ bench-fit: .venv/.dev ## ... of the fit: one node, every node, gangs
 	$(BIN)/python -m benchmarks.fit_admission
 	$(BIN)/python -m benchmarks.fit_batch
 	$(BIN)/python -m benchmarks.fit_gangs
+	$(BIN)/python -m benchmarks.topology
 
 bench-extender: .venv/.dev ## ... of the extender, under load and under a real kube-scheduler
 	$(BIN)/python -m benchmarks.extender

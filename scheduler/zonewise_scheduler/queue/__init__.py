@@ -1,0 +1,1 @@
+"""The queue: which job starts, when and where, decided over values alone."""

@@ -1,0 +1,1 @@
+"""Topology-aware placement: which domains of a Topology's levels the pods of a workload get."""

@@ -1,0 +1,39 @@
+"""What pods take of the leaves of a tree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from zonewise_scheduler.queue.topology.model import PODS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from zonewise_scheduler.queue.topology.model import Assignment
+    from zonewise_scheduler.queue.topology.tree import Tree
+
+Usage = dict[str, "NDArray[np.int64]"]
+"""By resource, (leaves,): milli-CPU, bytes, counts. Absent: none; the arrays are not to be changed."""
+
+
+def one_pod(requests: Mapping[str, int]) -> dict[str, int]:
+    """Return what a pod takes, itself too (pkg/resources OnePodRequest)."""
+    return {**requests, PODS: requests.get(PODS, 0) + 1}
+
+
+def with_pods(tree: Tree, usage: Usage, assignment: Assignment, requests: Mapping[str, int]) -> Usage:
+    """Return the usage with the pods of an assignment; those in leaves that are no more take nothing."""
+    found = [(tree.leaf(domain.values), domain.pods) for domain in assignment.domains]
+    there = [(leaf, count) for leaf, count in found if leaf is not None]
+    counts = np.zeros(tree.leaves, np.int64)
+    np.add.at(counts, [leaf for leaf, _ in there], [count for _, count in there])
+    return added(usage, {name: counts * amount for name, amount in one_pod(requests).items()})
+
+
+def added(one: Usage, other: Usage) -> Usage:
+    """Return the sum of two."""
+    return one | {name: one[name] + amount if name in one else amount for name, amount in other.items()}

@@ -1,0 +1,46 @@
+"""Small clusters of blocks, racks and hosts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from zonewise_scheduler.fit.nodes.info import read_node
+from zonewise_scheduler.fit.nodes.table import NodeTable
+from zonewise_scheduler.queue.topology.model import HOSTNAME
+from zonewise_scheduler.queue.topology.supply import NodeSupply
+from zonewise_scheduler.queue.topology.tree import tree_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from support.kubelet_cases import Json
+
+KEYS = ("block", "rack", HOSTNAME)
+
+
+class Host(NamedTuple):
+    """A node, and the CPUs that it has."""
+
+    name: str
+    block: str
+    rack: str
+    cpus: int
+
+    @property
+    def path(self) -> tuple[str, str, str]:
+        return self.block, self.rack, self.name
+
+
+def node_of(host: Host) -> Json:
+    return {
+        "metadata": {"name": host.name, "labels": dict(zip(KEYS, host.path, strict=True))},
+        "status": {"allocatable": {"cpu": f"{host.cpus}m", "pods": "110"}},
+    }
+
+
+def supply_of(hosts: Sequence[Host], keys: Sequence[str] = KEYS) -> NodeSupply:
+    """A supply of hosts of which a pod's `cpu` takes thousandths."""
+    nodes = NodeTable([read_node(node_of(host)) for host in hosts])
+    return NodeSupply(tree_of("default", keys, nodes, np.ones(len(hosts), np.bool_)), nodes)

@@ -1,0 +1,189 @@
+"""place() on any small tree: what it finds keeps every promise, and what it refuses has no place."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.tas_trees import KEYS, Host, supply_of
+from zonewise_scheduler.queue.topology.model import Assignment, Layer, Options, PodSet, Request
+from zonewise_scheduler.queue.topology.place import Placed, place
+from zonewise_scheduler.queue.topology.refusal import Refused
+
+BLOCK, RACK, HOST = KEYS
+
+
+class Gang(NamedTuple):
+    """Workers, and maybe their leader."""
+
+    sets: tuple[PodSet, ...]
+
+    @property
+    def workers(self) -> PodSet:
+        return self.sets[0]
+
+    @property
+    def request(self) -> Request:
+        assert self.workers.request is not None
+        return self.workers.request
+
+
+@st.composite
+def hosts(draw: st.DrawFn, most: int = 9) -> list[Host]:
+    count = draw(st.integers(1, most))
+    place = st.tuples(st.sampled_from("ab"), st.sampled_from("xyz"))
+    return [Host(f"h{number}", *draw(place), draw(st.integers(0, 5))) for number in range(count)]
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> Request:
+    kind, level = draw(st.sampled_from(["required", "preferred", "unconstrained"])), draw(st.integers(0, 2))
+    layers: list[Layer] = []
+    size = draw(st.sampled_from([0, 1, 2, 4]))
+    if size:
+        at = draw(st.integers(level if kind != "unconstrained" else 0, 2))
+        layers.append(Layer(KEYS[at], size))
+        if at < 2 and draw(st.booleans()):
+            layers.append(Layer(KEYS[draw(st.integers(at + 1, 2))], draw(st.sampled_from([1, size // 2 or 1]))))
+    if kind == "unconstrained":
+        return Request(unconstrained=not layers, layers=tuple(layers))
+    if kind == "required":
+        return Request(required=KEYS[level], layers=tuple(layers))
+    return Request(preferred=KEYS[level], layers=tuple(layers))
+
+
+@st.composite
+def gangs(draw: st.DrawFn) -> Gang:
+    request = draw(requests())
+    size = request.layers[0].size if request.layers else 1
+    workers = PodSet("workers", size * draw(st.integers(1, 8 // size + 1)), {"cpu": draw(st.integers(1, 2))}, request)
+    if not draw(st.booleans()):
+        return Gang((workers,))
+    leader = PodSet("leader", 1, {"cpu": draw(st.integers(1, 4))}, request, group="one")
+    return Gang((workers._replace(group="one"), leader))
+
+
+OPTIONS = st.builds(Options, mixed_profile=st.booleans(), balanced=st.booleans())
+
+
+def pods_in(found: Assignment, nodes: list[Host], level: str) -> dict[tuple[str, ...], int]:
+    """How many pods each domain of a level has."""
+    paths = {host.name: host.path[: KEYS.index(level) + 1] for host in nodes}
+    counts: dict[tuple[str, ...], int] = {}
+    for domain in found.domains:
+        path = paths[domain.values[-1]]
+        counts[path] = counts.get(path, 0) + domain.pods
+    return counts
+
+
+def check(nodes: list[Host], gang: Gang, found: Placed) -> None:
+    """All pods are placed, within capacity, in one required domain, and slices are whole."""
+    workers = found.assignments["workers"]
+    assert workers.pods == gang.workers.size
+    used: dict[str, int] = {}
+    for pods in gang.sets:
+        assignment = found.assignments[pods.name]
+        assert assignment.pods == pods.size
+        names = [domain.values for domain in assignment.domains]
+        assert len(set(names)) == len(names)
+        for domain in assignment.domains:
+            used[domain.values[-1]] = used.get(domain.values[-1], 0) + domain.pods * pods.requests["cpu"]
+    assert all(used.get(host.name, 0) <= host.cpus for host in nodes)
+    if gang.request.required:
+        level = gang.request.required
+        assert len({path for one in found.assignments.values() for path in pods_in(one, nodes, level)}) == 1
+    for layer in gang.request.layers:
+        assert all(pods % layer.size == 0 for pods in pods_in(workers, nodes, layer.level).values())
+
+
+@settings(max_examples=300)
+@given(hosts(), gangs(), OPTIONS)
+def test_what_is_found_keeps_all_promises(nodes: list[Host], gang: Gang, options: Options) -> None:
+    found = place(supply_of(nodes), gang.sets, options)
+    if isinstance(found, Placed):
+        check(nodes, gang, found)
+
+
+def exists(nodes: list[Host], gang: Gang) -> bool:
+    """Whether there is any place at all, by trying every number of pods on every host, and the leader on each."""
+    request, (workers, *leader) = gang.request, gang.sets
+    homes: list[Host | None] = [*nodes] if leader else [None]
+    for home in homes:
+        free = {host.name: host.cpus - (leader[0].requests["cpu"] if host is home else 0) for host in nodes}
+        if min(free.values()) < 0:
+            continue
+        choices = [range(free[host.name] // workers.requests["cpu"] + 1) for host in nodes]
+        for counts in product(*choices):
+            if sum(counts) == workers.size and keeps(nodes, counts, home, request):
+                return True
+    return False
+
+
+def keeps(nodes: list[Host], counts: tuple[int, ...], home: Host | None, request: Request) -> bool:
+    """Whether such numbers of pods are in one required domain, with slices whole."""
+    if request.required:
+        depth = KEYS.index(request.required) + 1
+        used = [host for host, count in zip(nodes, counts, strict=True) if count or host is home]
+        if len({host.path[:depth] for host in used}) > 1:
+            return False
+    for layer in request.layers:
+        depth = KEYS.index(layer.level) + 1
+        sums: dict[tuple[str, ...], int] = {}
+        for host, count in zip(nodes, counts, strict=True):
+            sums[host.path[:depth]] = sums.get(host.path[:depth], 0) + count
+        if any(total % layer.size for total in sums.values()):
+            return False
+    return True
+
+
+@settings(max_examples=300)
+@given(hosts(most=4), gangs(), OPTIONS)
+def test_a_place_is_found_exactly_if_there_is_one(nodes: list[Host], gang: Gang, options: Options) -> None:
+    """Whatever the request: required, preferred, unconstrained, slices in layers, a leader."""
+    assert isinstance(place(supply_of(nodes), gang.sets, options), Placed) is exists(nodes, gang)
+
+
+@given(hosts(), gangs(), OPTIONS, st.randoms(use_true_random=False))
+def test_the_order_of_nodes_does_not_matter(nodes: list[Host], gang: Gang, options: Options, random: object) -> None:
+    moved = list(nodes)
+    random.shuffle(moved)  # type: ignore[attr-defined]
+    found, other = (place(supply_of(one), gang.sets, options) for one in (nodes, moved))
+    if isinstance(found, Placed):
+        assert isinstance(other, Placed)
+        assert other.assignments == found.assignments
+    else:
+        assert str(other) == str(found)
+
+
+@given(hosts(), gangs())
+def test_a_refusal_tells_how_many_fit(nodes: list[Host], gang: Gang) -> None:
+    """Without a leader, as many slices as it names are placed when only so many are asked for, and one more is not."""
+    workers = gang.workers._replace(group="")
+    found = place(supply_of(nodes), [workers])
+    if isinstance(found, Refused):
+        assert found.pod_set == "workers"
+        assert found.level == gang.request.required
+        assert found.fits < found.wanted == workers.size // found.size
+        for more in (0, 1):
+            asked = workers._replace(size=(found.fits + more) * found.size)
+            assert isinstance(place(supply_of(nodes), [asked]), Refused) is bool(more)
+
+
+@given(hosts(), gangs(), st.integers(1, 3))
+def test_earlier_pods_are_assumed(nodes: list[Host], gang: Gang, times: int) -> None:
+    """The same gang placed again and again never exceeds what nodes have."""
+    supply, placed = supply_of(nodes), Placed({}, {})
+    used = np.zeros(len(nodes), np.int64)
+    for _ in range(times):
+        found = place(supply, gang.sets, assumed=placed.assumed)
+        if isinstance(found, Refused):
+            break
+        for pods in gang.sets:
+            for domain in found.assignments[pods.name].domains:
+                used[[host.name for host in nodes].index(domain.values[-1])] += domain.pods * pods.requests["cpu"]
+        placed = found
+    assert (used <= [host.cpus for host in nodes]).all()
