@@ -1,0 +1,1 @@
+"""One cycle: what is decided about the heads of the queues."""

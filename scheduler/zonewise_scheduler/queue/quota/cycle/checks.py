@@ -1,0 +1,15 @@
+"""Admission checks: what else than quota a workload needs before it starts (pkg/util/admissioncheck, KEP-993)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.queue.quota.model.queues import ClusterQueue
+    from zonewise_scheduler.queue.quota.model.workload import Admission
+
+
+def required_checks(spec: ClusterQueue, admission: Admission) -> tuple[str, ...]:
+    """Return the checks that a workload with this admission must pass: some are of certain flavors only."""
+    flavors = {name for one in admission.pod_sets for name in one.flavors.values()}
+    return tuple(one.name for one in spec.checks if not one.flavors or not one.flavors.isdisjoint(flavors))

@@ -1,0 +1,203 @@
+"""One cycle of decisions (pkg/scheduler/scheduler.go): nominate all heads, then decide one after the other.
+
+What is decided counts at once for those behind: admitted workloads and those that wait for a preemption take their
+room, so that what was nominated is checked again in turn. Two preemptors never count on the same victim: the later one
+looks for others, keeping to its flavors, or waits for the earlier one's victims to be gone. So it is with places.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.queue.quota.cycle.nominate import nominate, pinned, request_of
+from zonewise_scheduler.queue.quota.cycle.turns import in_turn
+from zonewise_scheduler.queue.quota.cycle.values import Decision, Entry
+from zonewise_scheduler.queue.quota.flavors.assignment import START, Progress
+from zonewise_scheduler.queue.quota.flavors.modes import Mode
+from zonewise_scheduler.queue.quota.model.amounts import minus, plus
+from zonewise_scheduler.queue.quota.model.workload import Admission, PodSetAdmission
+from zonewise_scheduler.queue.quota.tree.snapshot import fits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from zonewise_scheduler.queue.quota.cycle.values import Head, Reason
+    from zonewise_scheduler.queue.quota.flavors.assignment import Assignment
+    from zonewise_scheduler.queue.quota.model.quotas import FlavorResource
+    from zonewise_scheduler.queue.quota.model.workload import Settings, Usage, Workload
+    from zonewise_scheduler.queue.quota.tree.node import Node, QueueNode
+    from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
+
+
+def run_cycle(
+    snapshot: Snapshot, heads: Iterable[Head], settings: Settings, now: float, number: int = 0
+) -> list[Decision]:
+    """Decide about the heads; the snapshot then has those admitted. Victims run on in it until they are removed.
+
+    `now`: seconds; `number`: of the cycle. Decisions come in the order in which they were made, those about heads that
+    no quota helps first.
+    """
+    decisions: list[Decision] = []
+    entries: list[Entry] = []
+    for head in heads:
+        barred = _barred(snapshot, head)
+        if barred is not None:
+            decisions.append(barred)
+        else:
+            assignment, targets = nominate(request_of(snapshot, head, settings))
+            progress = Progress(assignment.tried, number)
+            entries.append(Entry(head, snapshot.queues[head.queue], assignment, targets, progress))
+    cycle = _Cycle(snapshot, settings, now)
+    for entry in in_turn(entries, settings):
+        cycle.decide(entry)
+        if entry.decision is not None:
+            decisions.append(entry.decision)
+    cycle.settle(decisions)
+    return decisions
+
+
+def _barred(snapshot: Snapshot, head: Head) -> Decision | None:
+    """Decide about a head that no quota helps; None for the others."""
+    reason: tuple[Reason, str] | None = None
+    if head.barred == "checks":
+        reason = "PendingEvaluation", "its admission checks have failed"
+    elif head.queue in snapshot.inactive:
+        reason = "Suspended", f"ClusterQueue {head.queue} is inactive: {snapshot.inactive[head.queue]}"
+    elif head.queue not in snapshot.queues:
+        reason = "Misconfigured", f"there is no ClusterQueue {head.queue}"
+    elif head.barred == "namespace":
+        reason = "Misconfigured", f"ClusterQueue {head.queue} is not for namespace {head.workload.namespace}"
+    if reason is None:
+        return None
+    again = "NamespaceMismatch" if head.barred == "namespace" and reason[0] == "Misconfigured" else ""
+    return Decision(head, "inadmissible", head.workload, None, (), *reason, again, head.progress)
+
+
+class _Cycle:
+    """The state of a cycle: what was taken so far, and who has been told to give way."""
+
+    def __init__(self, snapshot: Snapshot, settings: Settings, now: float) -> None:
+        self._snapshot = snapshot
+        self._settings = settings
+        self._now = now
+        self._victims: dict[Node, dict[str, Workload]] = {}
+        """By tree, by key."""
+        self._taken: list[tuple[QueueNode, Usage]] = []
+        self._placed: list[Workload] = []
+
+    def decide(self, entry: Entry) -> None:
+        """Decide about one head (processEntry)."""
+        deferred = self._renominate(entry)
+        mode = entry.assignment.mode
+        if mode == Mode.NO_FIT:
+            entry.decide("waiting", entry.assignment.why, "NoFit")
+        elif deferred:
+            self._take(entry.queue, entry.usage)
+            entry.decide("deferred", "WaitingForPreemptedWorkloads", "PendingPreemption")
+        elif mode == Mode.PREEMPT and not entry.targets:
+            if entry.queue.spec.preemption.reclaim != "Any":
+                self._take(entry.queue, reservation(entry.queue, entry.assignment))
+            entry.decide("waiting", "WaitingForQuota", "NoCandidates")
+        elif mode == Mode.PREEMPT and entry.head.workload.gated:
+            entry.decide("gated", "AdmissionGated", "PreemptionGated")
+        elif self._overlaps(entry):
+            entry.decide("skipped", "WaitingForQuota", "FailedAfterNomination", "its victims are another workload's")
+        elif not self._fits(entry):
+            entry.decide("skipped", "WaitingForQuota", "FailedAfterNomination", "another workload was before it")
+        else:
+            self._go_on(entry, mode)
+
+    def settle(self, decisions: list[Decision]) -> None:
+        """Leave in the snapshot what was admitted, and nothing that was only set aside."""
+        for queue, usage in reversed(self._taken):
+            queue.remove_usage(usage)
+        for workload in self._placed:
+            self._snapshot.places.remove(workload)
+        for one in decisions:
+            if one.status == "admitted" and one.head.workload.admission is None:
+                self._snapshot.add(one.workload)
+
+    def _go_on(self, entry: Entry, mode: Mode) -> None:
+        self._victims.setdefault(entry.tree, {}).update((one.workload.key, one.workload) for one in entry.targets)
+        self._take(entry.queue, entry.usage)
+        if mode == Mode.PREEMPT:
+            entry.decide("preempting", "WaitingForPreemptedWorkloads", "PendingPreemption")
+            return
+        entry.decide("admitted")
+        if entry.decision is not None:
+            workload = admitted(entry.head.workload, entry.queue.name, entry.assignment, self._now)
+            entry.decision = entry.decision._replace(workload=workload)
+            self._snapshot.places.add(workload)
+            self._placed.append(workload)
+
+    def _renominate(self, entry: Entry) -> bool:
+        """Nominate anew where others have the victims, or the places; tell whether it fits once those are gone."""
+        overlaps = self._overlaps(entry)
+        if not overlaps and self._has_places(entry):
+            return False
+        request = pinned(
+            request_of(self._snapshot, entry.head._replace(progress=START), self._settings), entry.assignment
+        )
+        gone = self._victims[entry.tree] if overlaps else {}
+        with self._snapshot.without(gone.values()):
+            entry.assignment, entry.targets = nominate(request)
+        entry.progress = entry.progress._replace(tried=entry.assignment.tried)
+        return overlaps and entry.assignment.mode == Mode.FIT
+
+    def _has_places(self, entry: Entry) -> bool:
+        """Tell whether there is room still at the places that were found for it."""
+        if entry.assignment.mode != Mode.FIT or all(one.place is None for one in entry.assignment.pod_sets):
+            return True
+        new = admitted(entry.head.workload, entry.queue.name, entry.assignment, self._now)
+        return self._snapshot.places.fits(new)
+
+    def _overlaps(self, entry: Entry) -> bool:
+        victims = self._victims.get(entry.tree, {})
+        return any(one.workload.key in victims for one in entry.targets)
+
+    def _fits(self, entry: Entry) -> bool:
+        """Tell whether it fits still, without its victims and those of others."""
+        victims = self._victims.get(entry.tree, {})
+        with self._snapshot.without([*victims.values(), *(one.workload for one in entry.targets)]):
+            return fits(entry.queue, entry.usage)
+
+    def _take(self, queue: QueueNode, usage: Usage) -> None:
+        queue.add_usage(usage)
+        self._taken.append((queue, usage))
+
+
+def admitted(workload: Workload, queue: str, assignment: Assignment, at: float) -> Workload:
+    """Return a workload with the admission that an assignment gives it."""
+    sets = tuple(
+        PodSetAdmission(
+            one.name,
+            {resource: choice.name for resource, choice in one.flavors.items()},
+            {resource: amount for resource, amount in one.requests.items() if resource in one.flavors},
+            one.pods,
+            one.place,
+        )
+        for one in assignment.pod_sets
+    )
+    return replace(workload, admission=Admission(queue, sets, at), eviction=None)
+
+
+def reservation(queue: QueueNode, assignment: Assignment) -> Mapping[FlavorResource, int]:
+    """Return the quota kept for a workload that waits and may make nobody give way (quotaResourcesToReserve).
+
+    So that those of other queues do not overtake it for ever: as much as its queue's nominal quota has left, or where
+    it borrows, as much as the queue may borrow.
+    """
+    if assignment.mode != Mode.PREEMPT:
+        return assignment.usage
+    kept: dict[FlavorResource, int] = {}
+    for key, amount in assignment.usage.items():
+        quota, used = queue.quotas.get(key), queue.usage.get(key, 0)
+        nominal = 0 if quota is None else quota.nominal
+        if not assignment.borrowing:
+            kept[key] = max(0, min(amount, minus(nominal, used)))
+        elif quota is None or quota.borrowing is None:
+            kept[key] = amount
+        else:
+            kept[key] = max(0, min(amount, minus(plus(nominal, quota.borrowing), used)))
+    return kept

@@ -1,0 +1,68 @@
+"""What a head could have now: its flavors, and who would have to give way (scheduler.go getInitialAssignments)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.queue.quota.flavors.assign import assign
+from zonewise_scheduler.queue.quota.flavors.modes import Mode
+from zonewise_scheduler.queue.quota.flavors.partial import with_fewer_pods
+from zonewise_scheduler.queue.quota.flavors.scan import Request
+from zonewise_scheduler.queue.quota.preemption.targets import find_targets, oracle
+from zonewise_scheduler.queue.quota.preemption.values import Ask
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.queue.quota.cycle.values import Head
+    from zonewise_scheduler.queue.quota.flavors.assignment import Assignment
+    from zonewise_scheduler.queue.quota.model.workload import Settings
+    from zonewise_scheduler.queue.quota.preemption.values import Target
+    from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
+
+Nomination = tuple["Assignment", tuple["Target", ...]]
+
+
+def request_of(snapshot: Snapshot, head: Head, settings: Settings) -> Request:
+    """Return the request for a head's flavors."""
+    queue = snapshot.queues[head.queue]
+    return Request(snapshot, head.workload, queue, oracle(snapshot, settings), settings, head.progress)
+
+
+def nominate(request: Request) -> Nomination:
+    """Return the flavors that a workload could have, and who would have to give way.
+
+    All its pods, by preemption too, before fewer of them. Where nothing helps, what is in the way of all of them.
+    """
+    full = assign(request)
+    found = _helped(request, full)
+    if found is None and request.settings.partial_admission and request.workload.admission is None:
+        found = with_fewer_pods(request.workload.pod_sets, lambda counts: _helped(request, assign(request, counts)))
+    return (full, ()) if found is None else found
+
+
+def pinned(request: Request, assignment: Assignment) -> Request:
+    """Return the request for no other flavors than those of an assignment, from the first on."""
+    flavors = {
+        pods.name: {resource: choice.name for resource, choice in pods.flavors.items()} for pods in assignment.pod_sets
+    }
+    return replace(request, pinned=flavors)
+
+
+def _helped(request: Request, assignment: Assignment) -> Nomination | None:
+    """Return it with those who give way; None where it does not fit and nobody may be made to."""
+    if assignment.mode == Mode.FIT:
+        return assignment, ()
+    if assignment.mode != Mode.PREEMPT:
+        return None
+    targets = find_targets(
+        Ask(
+            request.snapshot,
+            request.workload,
+            request.queue,
+            assignment.needs,
+            assignment.contested,
+            request.settings,
+            assignment.wishes,
+        )
+    )
+    return (assignment, targets) if targets else None

@@ -1,0 +1,85 @@
+"""What a cycle is asked, and what it decides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from zonewise_scheduler.queue.quota.flavors.assignment import START, Assignment
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.queue.quota.flavors.assignment import Progress, Why
+    from zonewise_scheduler.queue.quota.model.workload import Usage, Workload
+    from zonewise_scheduler.queue.quota.preemption.values import Target
+    from zonewise_scheduler.queue.quota.tree.node import Node, QueueNode
+
+Status = Literal["admitted", "preempting", "deferred", "skipped", "gated", "waiting", "inadmissible"]
+"""deferred: it will fit once preemptions under way are done; skipped: another workload of the cycle took its room."""
+
+Again = Literal[
+    "", "NamespaceMismatch", "PreemptionGated", "PendingPreemption", "NoFit", "NoCandidates", "FailedAfterNomination"
+]
+"""Why a workload is queued again (pkg/cache/queue/cluster_queue.go RequeueReason)."""
+
+Reason = Literal["Suspended", "Misconfigured", "PendingEvaluation", "WaitingForPreemptedWorkloads", "AdmissionGated"]
+"""Reasons of the condition QuotaReserved=False beside those of assignments (workload_types.go)."""
+
+
+class Head(NamedTuple):
+    """A workload whose turn it is."""
+
+    workload: Workload
+    queue: str
+    """The ClusterQueue's name."""
+    progress: Progress = START
+    """Of its last scan of flavors."""
+    barred: Literal["", "checks", "namespace"] = ""
+    """Why it may not be admitted whatever there is of quota: failed admission checks, or its namespace; "": it may."""
+
+
+class Decision(NamedTuple):
+    """What is decided about a head."""
+
+    head: Head
+    status: Status
+    workload: Workload
+    """The head's; with its admission, once admitted."""
+    assignment: Assignment | None = None
+    targets: tuple[Target, ...] = ()
+    """Whom to preempt now."""
+    why: Why | Reason = ""
+    detail: str = ""
+    again: Again = ""
+    progress: Progress = START
+    """From which its next scan goes on."""
+
+
+@dataclass
+class Entry:
+    """A head while its cycle runs."""
+
+    head: Head
+    queue: QueueNode
+    assignment: Assignment
+    targets: tuple[Target, ...] = ()
+    progress: Progress = START
+    decision: Decision | None = None
+
+    @property
+    def tree(self) -> Node:
+        """The root of the tree of its queue; the queue where that is in no cohort."""
+        return self.queue.root or self.queue
+
+    @property
+    def usage(self) -> Usage:
+        """What it would use more than now: nothing where it has its quota and waits for places."""
+        return {} if self.head.workload.admission is not None else self.assignment.usage
+
+    def decide(self, status: Status, why: Why | Reason = "", again: Again = "", detail: str = "") -> None:
+        """Take note of what is decided; preemption lets the next scan begin anew."""
+        anew = status in {"preempting", "deferred", "gated"}
+        targets = self.targets if status == "preempting" else ()
+        progress = START if anew else self.progress
+        self.decision = Decision(
+            self.head, status, self.head.workload, self.assignment, targets, why, detail, again, progress
+        )

@@ -1,0 +1,1 @@
+"""Flavors: which ones a workload gets, and what has to happen first."""

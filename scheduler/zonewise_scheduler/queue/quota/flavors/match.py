@@ -1,0 +1,61 @@
+"""Whether pods may go to the nodes of a flavor: taints, node labels, topology (checkFlavorForPodSets)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.fit.nodes.taints import untolerated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from zonewise_scheduler.fit.nodes.selectors import Requirement
+    from zonewise_scheduler.queue.quota.model.queues import ResourceFlavor
+    from zonewise_scheduler.queue.quota.model.quotas import ResourceGroup
+    from zonewise_scheduler.queue.quota.model.workload import PodSet
+    from zonewise_scheduler.queue.quota.places import Places
+
+
+def mismatch(pod_set: PodSet, flavor: ResourceFlavor) -> str:
+    """Return why the pods may not go to a flavor's nodes, "" if they may.
+
+    The flavor's labels are all that is known of its nodes: what is required of other labels is not looked at, and a
+    term of the node affinity that is of other labels alone makes the affinity hold.
+    """
+    taint = untolerated(flavor.taints, (*pod_set.tolerations, *flavor.tolerations))
+    if taint is not None:
+        return f"taint {taint} is not tolerated"
+    if not _selects(pod_set, flavor.labels):
+        return "the node selector or affinity asks for other labels"
+    return ""
+
+
+def misplaced(
+    pod_set: PodSet, flavor: ResourceFlavor, group: ResourceGroup, places: Places, *, everywhere: bool
+) -> str:
+    """Return why a flavor's topology does not suit the pods, "" if it does.
+
+    `everywhere`: all flavors of the queue have topologies, and all pods are placed, asked for or not. A flavor without
+    topology suits pods that are to be placed where it gives none of what they request of nodes.
+    """
+    request = pod_set.topology
+    if request is None or not request.explicit:
+        return "" if everywhere or not flavor.topology else "its nodes are for pods that ask for placement"
+    if not flavor.topology:
+        return "" if group.covered.isdisjoint(pod_set.requests) else "it has no topology"
+    if not places.has(flavor.name):
+        return "its topology is not known"
+    return "" if places.has_level(flavor.name, request) else "its topology lacks the level that is asked for"
+
+
+def _selects(pod_set: PodSet, labels: Mapping[str, str]) -> bool:
+    if not _hold((one for one in pod_set.selector if one.key in labels), labels):
+        return False
+    if pod_set.terms is None:
+        return True
+    kept = [[one for one in term.labels if one.key in labels] for term in pod_set.terms]
+    return not all(kept) or any(_hold(term, labels) for term in kept)
+
+
+def _hold(requirements: Iterable[Requirement], labels: Mapping[str, str]) -> bool:
+    return all(one.matches(labels.get(one.key)) for one in requirements)

@@ -1,0 +1,1 @@
+"""Values: queues, cohorts, flavors, workloads, and settings."""

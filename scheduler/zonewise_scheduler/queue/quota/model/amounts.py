@@ -1,0 +1,47 @@
+"""Amounts of quota: 64-bit integers with one value that stands for "unlimited", which no sum or difference leaves.
+
+CPUs are counted in milli-CPU, bytes and all else in their unit (Kueue pkg/resources/amount.go, requests.go).
+"""
+
+from zonewise.topology.quantity import parse_bytes, parse_milli
+
+UNLIMITED = (1 << 63) - 1
+"""Of a quota; larger than any other amount. Sums that reach it are unlimited too."""
+
+LEAST = -(1 << 63)
+
+_CPU = "cpu"
+
+
+def plus(one: int, other: int) -> int:
+    """Return the sum; unlimited where a part is."""
+    return UNLIMITED if UNLIMITED in (one, other) else _saturated(one + other)
+
+
+def minus(one: int, other: int) -> int:
+    """Return the difference: of two unlimited amounts 0, and LEAST where only `other` is unlimited."""
+    if one == UNLIMITED:
+        return 0 if other == UNLIMITED else UNLIMITED
+    return LEAST if other == UNLIMITED else _saturated(one - other)
+
+
+def quota_amount(resource: str, quantity: str | int) -> int:
+    """Return a quota; one too large for 64 bits is unlimited. Raises ValueError for what is no quantity."""
+    if resource != _CPU:
+        return min(parse_bytes(quantity), UNLIMITED)
+    milli = parse_milli(quantity)
+    return UNLIMITED if milli >= UNLIMITED // 1000 * 1000 else milli
+
+
+def request_amount(resource: str, quantity: str | int) -> int:
+    """Return what is requested as an amount, cut to 64 bits. Raises ValueError for what is no quantity."""
+    return of_thousandths(resource, parse_milli(quantity))
+
+
+def of_thousandths(resource: str, thousandths: int) -> int:
+    """Return an amount that was summed in thousandths of its unit, rounded up once."""
+    return _saturated(thousandths if resource == _CPU else -(-thousandths // 1000))
+
+
+def _saturated(amount: int) -> int:
+    return amount if LEAST <= amount <= UNLIMITED else UNLIMITED if amount > 0 else LEAST

@@ -1,0 +1,41 @@
+"""The heads of a cycle: of each queue that admits, the workload whose turn it is (manager.go Heads)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from zonewise_scheduler.queue.quota.cycle.values import Head
+    from zonewise_scheduler.queue.quota.model.queues import ClusterQueue
+    from zonewise_scheduler.queue.quota.order.pending import Pending
+    from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
+
+
+def take_heads(
+    pending: Iterable[Pending],
+    snapshot: Snapshot,
+    namespaces: Mapping[str, Mapping[str, str]] | None = None,
+    cycle: int = 0,
+) -> list[Head]:
+    """Take the heads out of their queues, one of each.
+
+    `namespaces`: labels by name, None where they do not matter; `cycle`: the number of the cycle that they are for.
+    """
+    found: list[Head] = []
+    for queue in pending:
+        if queue.spec.name not in snapshot.queues or queue.spec.name in snapshot.inactive:
+            continue
+        head = queue.pop(snapshot.usage_of_local_queues, cycle)
+        if head is not None:
+            labels = None if namespaces is None else namespaces.get(head.workload.namespace, {})
+            found.append(head if suits(queue.spec, labels) else head._replace(barred="namespace"))
+    return found
+
+
+def suits(spec: ClusterQueue, labels: Mapping[str, str] | None) -> bool:
+    """Tell whether a queue is for workloads of a namespace with these labels; None where they do not matter."""
+    if spec.namespaces is None:
+        return False
+    return labels is None or all(one.matches(labels.get(one.key)) for one in spec.namespaces)

@@ -1,0 +1,184 @@
+"""The workloads that wait in a ClusterQueue, in their order (pkg/cache/queue/cluster_queue.go).
+
+First the one that waits for its victims to be gone, so that nobody takes what they leave (BestEffortFIFO only: in
+StrictFIFO it is the first anyway). Then by priority, by how long it waits, by UID. Where admission follows usage, the
+LocalQueue with the least usage comes before all that.
+
+A workload that cannot be admitted stays first in StrictFIFO. In BestEffortFIFO it is set aside, with all that fare
+like it, until wake() tells that something has changed; it is not, while its scan of flavors has some left to try. To
+set aside and to wake costs by shape, not by workload: of a shape only the first has its turn, so only it is looked at.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_scheduler.queue.quota.cycle.values import Head
+from zonewise_scheduler.queue.quota.flavors.assignment import START
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+    from zonewise_scheduler.queue.quota.cycle.values import Decision
+    from zonewise_scheduler.queue.quota.flavors.assignment import Progress
+    from zonewise_scheduler.queue.quota.model.queues import ClusterQueue
+    from zonewise_scheduler.queue.quota.model.workload import Workload
+
+_AT_ONCE = {"FailedAfterNomination", "PendingPreemption"}
+_HOPELESS = {"NoFit", "NoCandidates"}
+
+_Rank = tuple[int, float, str, str]
+"""The less, the earlier; the last is the key."""
+
+
+class _Lane:
+    """Those of one shape and, where admission follows usage, of one LocalQueue: they are set aside and woken as one."""
+
+    __slots__ = ("asleep", "queue", "ranks")
+
+    def __init__(self, queue: str) -> None:
+        self.queue = queue
+        self.ranks: list[_Rank] = []
+        """A heap, with some left over of those that are gone."""
+        self.asleep = False
+
+
+class _Place(NamedTuple):
+    workload: Workload
+    rank: _Rank
+    lane: _Lane
+
+
+class Pending:
+    """One ClusterQueue's."""
+
+    def __init__(self, spec: ClusterQueue, *, from_timeout: bool = True) -> None:
+        self.spec = spec
+        self._from_timeout = from_timeout
+        self._places: dict[str, _Place] = {}
+        """Of all but those set aside alone, by key."""
+        self._alone: dict[str, Workload] = {}
+        """Set aside without those of their shape, by key."""
+        self._lanes: dict[tuple[str, Hashable], _Lane] = {}
+        self._asleep: list[_Lane] = []
+        self._firsts: dict[str, list[_Rank]] = {}
+        """By LocalQueue as the lanes: heaps of the first of each lane that is awake, with some left over."""
+        self._progress: dict[str, tuple[Progress, int]] = {}
+        """With how often there had been news."""
+        self._news = 0
+        self._preemptor = ""
+
+    def __len__(self) -> int:
+        return len(self._places) + len(self._alone)
+
+    @property
+    def waiting(self) -> list[str]:
+        """The keys of those whose turn may come."""
+        return [key for key, one in self._places.items() if not one.lane.asleep]
+
+    @property
+    def aside(self) -> list[str]:
+        """The keys of those that are set aside."""
+        return [*self._alone, *(key for key, one in self._places.items() if one.lane.asleep)]
+
+    def push(self, workload: Workload) -> None:
+        """Take in a workload, or its new state; one of a shape that is set aside is set aside."""
+        key = workload.key
+        old = self._take(key) or self._alone.pop(key, None)
+        if old is not None and old.shape != workload.shape:
+            self._progress.pop(key, None)
+        self._place(workload)
+
+    def remove(self, key: str) -> None:
+        """Forget a workload."""
+        self._take(key)
+        self._alone.pop(key, None)
+        self._progress.pop(key, None)
+        if self._preemptor == key:
+            self._preemptor = ""
+
+    def pop(self, usages: Mapping[str, float], cycle: int = 0) -> Head | None:
+        """Take out the workload whose turn it is; None where there is none.
+
+        `usages` of LocalQueues, by key, where admission follows usage; `cycle`: the number of the cycle. The scan of
+        flavors goes on where the last cycle's ended; where that of an earlier one did only if nothing has changed.
+        """
+        sticky = self._places.get(self._preemptor)
+        workload = self._take(self._first(usages) if sticky is None or sticky.lane.asleep else self._preemptor)
+        if workload is None:
+            return None
+        progress, news = self._progress.pop(workload.key, (START, self._news))
+        fresh = cycle - progress.cycle <= 1 or news == self._news
+        return Head(workload, self.spec.name, progress if fresh else START)
+
+    def put_back(self, decision: Decision) -> None:
+        """Take back a workload that was not admitted, by what was decided about it."""
+        workload, strict = decision.head.workload, self.spec.strategy == "StrictFIFO"
+        self._progress[workload.key] = decision.progress, self._news
+        if decision.again == "PendingPreemption" and not strict:
+            self._preemptor = workload.key
+        at_once = decision.again != "NamespaceMismatch" if strict else decision.again in _AT_ONCE
+        if at_once or decision.progress.pending:
+            self._place(workload)
+        elif decision.again in _HOPELESS:
+            lane = self._place(workload)
+            if not lane.asleep:
+                lane.asleep = True
+                self._asleep.append(lane)
+        else:
+            self._alone[workload.key] = workload
+
+    def wake(self) -> None:
+        """Have the turn of those set aside come again: something has changed."""
+        self._news += 1
+        for lane in self._asleep:
+            lane.asleep = False
+            self._announce(lane)
+        self._asleep.clear()
+        alone, self._alone = self._alone, {}
+        for one in alone.values():
+            self._place(one)
+
+    def _place(self, workload: Workload) -> _Lane:
+        queue = f"{workload.namespace}/{workload.queue}" if self.spec.by_usage else ""
+        lane = self._lanes.setdefault((queue, workload.shape), _Lane(queue))
+        rank = -workload.priority, workload.queued_at(from_timeout=self._from_timeout), workload.uid, workload.key
+        heappush(lane.ranks, rank)
+        self._places[workload.key] = _Place(workload, rank, lane)
+        if lane.ranks[0] == rank:
+            self._announce(lane)
+        return lane
+
+    def _take(self, key: str) -> Workload | None:
+        place = self._places.pop(key, None)
+        if place is None:
+            return None
+        lane = place.lane
+        if lane.ranks[0] == place.rank:
+            while lane.ranks and not self._stands(lane.ranks[0]):
+                heappop(lane.ranks)
+            self._announce(lane)
+        if not lane.ranks and not lane.asleep:
+            self._lanes.pop((lane.queue, place.workload.shape), None)
+        return place.workload
+
+    def _announce(self, lane: _Lane) -> None:
+        """Have a lane's first among those whose turn may come."""
+        if lane.ranks and not lane.asleep:
+            heappush(self._firsts.setdefault(lane.queue, []), lane.ranks[0])
+
+    def _stands(self, rank: _Rank) -> bool:
+        """Tell whether a rank is of a workload that is here, and its rank still."""
+        place = self._places.get(rank[-1])
+        return place is not None and place.rank == rank
+
+    def _first(self, usages: Mapping[str, float]) -> str:
+        """Return the key of the workload whose turn it is, "" where there is none."""
+        firsts: list[tuple[float, _Rank]] = []
+        for name, ranks in self._firsts.items():
+            while ranks and (not self._stands(ranks[0]) or self._places[ranks[0][-1]].lane.asleep):
+                heappop(ranks)
+            if ranks:
+                firsts.append((usages.get(name, 0.0), ranks[0]))
+        return min(firsts)[1][-1] if firsts else ""

@@ -1,0 +1,92 @@
+"""Where pods find places in topologies, as far as quotas ask: the interface to topology-aware placement."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from zonewise_scheduler.queue.quota.model.workload import PodSet, TopologyRequest, Workload
+
+
+class Wish(NamedTuple):
+    """Pods of one pod set that are to be placed in the topology of a flavor."""
+
+    pod_set: PodSet
+    pods: int
+    flavor: str
+
+
+class NoPlace(NamedTuple):
+    """That a pod set finds no place."""
+
+    pod_set: str
+    flavor: str
+    reason: str
+
+
+Found = dict[str, object]
+"""By pod set: where its pods go."""
+
+
+class Places(Protocol):
+    """What knows of topologies: it follows what runs, and finds places for what does not."""
+
+    def has(self, flavor: str) -> bool:
+        """Tell whether the flavor has a topology that is known."""
+        ...
+
+    def has_level(self, flavor: str, request: TopologyRequest) -> bool:
+        """Tell whether its topology has the levels that are asked for."""
+        ...
+
+    def find(self, workload: Workload, wishes: Mapping[str, Sequence[Wish]], *, empty: bool) -> Found | NoPlace:
+        """Find places for the wishes, by flavor; `empty`: as if nothing ran."""
+        ...
+
+    def fits(self, workload: Workload) -> bool:
+        """Tell whether there is room at the places of a workload's admission."""
+        ...
+
+    def add(self, workload: Workload) -> None:
+        """Take note that a workload runs."""
+        ...
+
+    def remove(self, workload: Workload) -> None:
+        """Take note that it does not."""
+        ...
+
+
+class Nowhere:
+    """A cluster without topologies."""
+
+    def has(self, flavor: str) -> bool:  # noqa: ARG002 -- there is none
+        """No flavor has one."""
+        return False
+
+    def has_level(self, flavor: str, request: TopologyRequest) -> bool:  # noqa: ARG002 -- there is none
+        """There are no levels."""
+        return False
+
+    def find(
+        self,
+        workload: Workload,  # noqa: ARG002 -- nothing is placed
+        wishes: Mapping[str, Sequence[Wish]],
+        *,
+        empty: bool,  # noqa: ARG002 -- nothing is placed
+    ) -> Found | NoPlace:
+        """Nothing is placed where nothing is wished for."""
+        for flavor, found in wishes.items():
+            return NoPlace(found[0].pod_set.name, flavor, "no topology is known")
+        return {}
+
+    def fits(self, workload: Workload) -> bool:  # noqa: ARG002 -- nothing is placed
+        """Nothing is in the way."""
+        return True
+
+    def add(self, workload: Workload) -> None:
+        """Nothing follows."""
+
+    def remove(self, workload: Workload) -> None:
+        """Nothing follows."""

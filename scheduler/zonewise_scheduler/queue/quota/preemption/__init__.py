@@ -1,0 +1,1 @@
+"""Preemption: which workloads give way to another."""

@@ -1,0 +1,187 @@
+"""Workloads of kueue.x-k8s.io: what they ask for, what they have been given, and what happened to them.
+
+A pod template that is invalid makes the Workload unreadable: nothing is known of what it asks for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from zonewise_scheduler.fit.model.fields import FieldError
+from zonewise_scheduler.fit.model.node import amounts
+from zonewise_scheduler.fit.nodes.requests import pod_requests
+from zonewise_scheduler.fit.nodes.selectors import read_selector, read_terms
+from zonewise_scheduler.fit.nodes.taints import read_tolerations
+from zonewise_scheduler.queue.quota.model.amounts import request_amount
+from zonewise_scheduler.queue.quota.model.workload import (
+    DEFAULT_POD_SET,
+    Admission,
+    Eviction,
+    PodSet,
+    PodSetAdmission,
+    TopologyRequest,
+    Workload,
+)
+from zonewise_scheduler.queue.quota.read.part import Part
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+BOOST = "kueue.x-k8s.io/priority-boost"
+"""Added to the priority where the gate PriorityBoost (alpha in 0.20) is on."""
+
+_SPEC = ("priorityClassName", "priorityClassSource", "priorityClassRef")
+_STATUS = (
+    "requeueState", "resourceRequests", "accumulatedPastExecutionTimeSeconds", "accumulatedPastExexcutionTimeSeconds",
+    "schedulingStats", "nominatedClusterNames", "clusterName", "unhealthyNodes", "admissionChecks",
+)  # fmt: skip
+
+
+class ReadWorkload(NamedTuple):
+    """What was read of a Workload."""
+
+    workload: Workload | None
+    """None: what it asks for cannot be told."""
+    problems: tuple[str, ...]
+    finished: bool = False
+    limit: int | None = None
+    """maximumExecutionTimeSeconds."""
+    failed_checks: tuple[str, ...] = ()
+    """Admission checks in state Retry or Rejected."""
+    pending_checks: tuple[str, ...] = ()
+
+
+def read_workload(given: Mapping[str, Any], *, boosts: bool = False) -> ReadWorkload:
+    """Read a Workload; `boosts`: the gate PriorityBoost. Whatever it is, nothing is raised."""
+    problems: list[str] = []
+    whole = Part(given, "", problems)
+    whole.ignore("apiVersion", "kind")
+    metadata, spec, status = whole.part("metadata"), whole.part("spec"), whole.part("status")
+    whole.close()
+    conditions = _conditions(status)
+    checks = {one.text("name"): one.text("state") for one in status.parts("admissionChecks")}
+    limit = spec.count("maximumExecutionTimeSeconds")
+    try:
+        pod_sets = tuple(map(_pod_set, spec.parts("podSets")))
+        workload = _workload(metadata, spec, status, pod_sets, conditions, boosts=boosts)
+    except FieldError as error:
+        problems.append(str(error))
+        workload = None
+    spec.ignore(*_SPEC)
+    status.ignore(*_STATUS, "admission", "reclaimablePods", "preemptionGates")
+    spec.close()
+    status.close()
+    failed = tuple(name for name, state in checks.items() if state in {"Retry", "Rejected"})
+    pending = tuple(name for name, state in checks.items() if state == "Pending")
+    return ReadWorkload(workload, tuple(problems), "Finished" in conditions, limit, failed, pending)
+
+
+def _workload(
+    metadata: Part,
+    spec: Part,
+    status: Part,
+    pod_sets: tuple[PodSet, ...],
+    conditions: Mapping[str, tuple[str, float]],
+    *,
+    boosts: bool,
+) -> Workload:
+    reason, at = conditions.get("Evicted", ("", 0.0))
+    gates = {one.text("name"): one.text("position") for one in status.parts("preemptionGates")}
+    names = [one.text("name") for one in spec.parts("preemptionGates")]
+    return Workload(
+        metadata.text("namespace"),
+        metadata.text("name"),
+        pod_sets,
+        metadata.text("uid"),
+        spec.text("queueName"),
+        (spec.number("priority", 0) or 0) + (_boost(metadata) if boosts else 0),
+        metadata.time("creationTimestamp") or 0.0,
+        _admission(status, pod_sets, conditions),
+        Eviction(reason, at) if "Evicted" in conditions else None,
+        {one.text("name"): one.count("count", 0) or 0 for one in status.parts("reclaimablePods")},
+        any(gates.get(name) != "Open" for name in names),
+        active=spec.flag("active", default=True),
+    )
+
+
+def _boost(metadata: Part) -> int:
+    """Return the boost; an invalid one is told, and is none (util/priority/priority.go)."""
+    text = metadata.pairs("annotations").get(BOOST, "0")
+    try:
+        return int(text)
+    except ValueError:
+        metadata.problems.append(f"metadata.annotations.{BOOST}: not a whole number: {text[:80]!r}")
+        return 0
+
+
+def _conditions(status: Part) -> dict[str, tuple[str, float]]:
+    """Return the reasons and times of the conditions that hold."""
+    return {
+        one.text("type"): (one.text("reason"), one.time("lastTransitionTime") or 0.0)
+        for one in status.parts("conditions")
+        if one.text("status") == "True"
+    }
+
+
+def _pod_set(one: Part) -> PodSet:
+    """Return a pod set; raise FieldError for a template that no API server would take."""
+    count, minimum = one.count("count", 1), one.count("minCount")
+    if count is None or (one.has("count") and one.given.get("count") != count):
+        raise FieldError(f"{one.at}count", "nothing is known of how many pods it has")
+    template = one.part("template")
+    try:
+        pod = dict(template.given)
+        pod_spec = dict(template.part("spec").given)
+        found = PodSet(
+            one.text("name", DEFAULT_POD_SET) or DEFAULT_POD_SET,
+            count,
+            {name: amount for name, amount in amounts(pod_requests(pod)) if amount and name != "pods"},
+            minimum,
+            read_selector(pod_spec),
+            read_terms(pod_spec),
+            read_tolerations(pod_spec, comparisons=True),
+            _topology(one),
+        )
+    except FieldError as error:
+        raise FieldError(f"{template.at}{error.field}", str(error).partition(": ")[2]) from error
+    one.close()
+    return found
+
+
+def _topology(one: Part) -> TopologyRequest | None:
+    if not one.has("topologyRequest"):
+        return None
+    own = one.part("topologyRequest")
+    level = own.text("required") or own.text("preferred")
+    slices = [own.text("podSetSliceRequiredTopology")]
+    slices += [each.text("topology") for each in own.parts("podsetSliceRequiredTopologyConstraints")]
+    levels = tuple(filter(None, slices))
+    explicit = bool(level or levels) or own.flag("unconstrained", default=False)
+    found = TopologyRequest(level, own.text("podSetGroupName"), explicit, levels)
+    own.ignore("podIndexLabel", "subGroupIndexLabel", "subGroupCount", "podSetSliceSize")
+    own.close()
+    return found
+
+
+def _admission(
+    status: Part, pod_sets: tuple[PodSet, ...], conditions: Mapping[str, tuple[str, float]]
+) -> Admission | None:
+    """Return the admission of a Workload that has its quota."""
+    if "QuotaReserved" not in conditions or not status.has("admission"):
+        return None
+    own = status.part("admission")
+    counts = {one.name: one.pods for one in pod_sets}
+    sets: list[PodSetAdmission] = []
+    for one in own.parts("podSetAssignments"):
+        name = one.text("name", DEFAULT_POD_SET)
+        used = one.amounts("resourceUsage", request_amount)
+        pods = one.count("count", counts.get(name, 1))
+        place = one.given.get("topologyAssignment")
+        sets.append(
+            PodSetAdmission(name, one.pairs("flavors"), used, counts.get(name, 1) if pods is None else pods, place)
+        )
+        one.ignore("topologyAssignment", "delayedTopologyRequest")
+        one.close()
+    found = Admission(own.text("clusterQueue"), tuple(sets), conditions["QuotaReserved"][1])
+    own.close()
+    return found

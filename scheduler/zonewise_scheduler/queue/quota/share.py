@@ -1,0 +1,82 @@
+"""The dominant resource share: how much of what could be lent a node borrows, by its weight.
+
+Source: pkg/cache/scheduler/fair_sharing.go, KEP-1714.
+
+Of each resource: what is borrowed over all flavors, in thousandths of what the parent could have available of it. The
+largest counts, divided by the node's weight. A node that borrows with weight 0 has an infinite share; two such are
+compared by what they borrow. A root, and a queue in no cohort, borrow nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_scheduler.queue.quota.model.amounts import UNLIMITED, minus, plus
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.queue.quota.model.quotas import FlavorResource
+    from zonewise_scheduler.queue.quota.model.workload import Usage
+    from zonewise_scheduler.queue.quota.tree.node import Node
+
+
+class Share(NamedTuple):
+    """A node's share; the larger, the less fair."""
+
+    ratio: float = 0.0
+    """Thousandths, before the weight; -1 for what is smaller than any share."""
+    weight: float = 1.0
+    resource: str = ""
+    """The dominant one."""
+    borrowed: tuple[FlavorResource, ...] = ()
+
+    @property
+    def order(self) -> tuple[float, float]:
+        """What shares are compared by."""
+        infinite = self.weight == 0 and self.ratio != 0
+        return (math.inf, self.ratio) if infinite else (self.value, 0.0)
+
+    @property
+    def value(self) -> float:
+        """The share, in thousandths."""
+        if self.ratio == 0:
+            return 0.0
+        return self.ratio / self.weight if self.weight else math.inf
+
+    @property
+    def rounded(self) -> int:
+        """As statuses tell it: rounded up; the largest integer where it is infinite."""
+        return UNLIMITED if math.isinf(self.value) else min(math.ceil(self.value), UNLIMITED)
+
+    @property
+    def text(self) -> str:
+        """As messages tell it: the shortest decimal that is this number, without an exponent."""
+        return "+Inf" if math.isinf(self.value) else f"{Decimal(repr(self.value)):f}".removesuffix(".0")
+
+    def borrows_of(self, usage: Usage) -> bool:
+        """Tell whether anything that is used here is borrowed."""
+        return any(usage.get(key, 0) > 0 for key in self.borrowed)
+
+
+SMALLEST = Share(ratio=-1.0)
+
+
+def share(node: Node, more: Usage | None = None) -> Share:
+    """Return a node's share, with so much more usage at the node."""
+    if node.parent is None:
+        return Share(weight=node.weight)
+    borrowing: dict[str, int] = {}
+    borrowed: list[FlavorResource] = []
+    for key, quota in node.subtree.items():
+        used = node.usage.get(key, 0)
+        amount = minus(plus(more.get(key, 0), used) if more else used, quota)
+        if amount > 0:
+            borrowing[key.resource] = plus(borrowing.get(key.resource, 0), amount)
+            borrowed.append(key)
+    ratio, resource = 0.0, ""
+    for name in sorted(borrowing):
+        lendable = node.parent.lendable.get(name, 0)
+        if lendable > 0 and float(borrowing[name]) * 1000.0 / float(lendable) > ratio:
+            ratio, resource = float(borrowing[name]) * 1000.0 / float(lendable), name
+    return Share(ratio, node.weight, resource, tuple(borrowed))

@@ -1,0 +1,229 @@
+"""The recorded cycles of Kueue's scheduler: who is admitted with which flavors, who gives way, who waits and why."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from support.kueue_cases import cases_of, cluster_queue, cohort, flat, flavor, local_queue, part, table, usage, workload
+from zonewise_scheduler.queue.quota.cycle.cycle import reservation, run_cycle
+from zonewise_scheduler.queue.quota.flavors.assignment import Assignment, FlavorChoice, PodSetAssignment
+from zonewise_scheduler.queue.quota.flavors.modes import Mode
+from zonewise_scheduler.queue.quota.model.amounts import request_amount
+from zonewise_scheduler.queue.quota.model.workload import Settings
+from zonewise_scheduler.queue.quota.order.heads import take_heads
+from zonewise_scheduler.queue.quota.order.pending import Pending
+from zonewise_scheduler.queue.quota.order.usage import Decay, Used, enter
+from zonewise_scheduler.queue.quota.order.usage import usage as used_lately
+from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from support.kubelet_cases import Json
+    from zonewise_scheduler.queue.quota.cycle.values import Decision
+    from zonewise_scheduler.queue.quota.model.queues import LocalQueue
+    from zonewise_scheduler.queue.quota.model.workload import Admission
+
+NAMESPACES: dict[str, dict[str, str]] = {
+    "eng-alpha": {"dep": "eng"},
+    "eng-beta": {"dep": "eng"},
+    "eng-gamma": {"dep": "eng"},
+    "sales": {"dep": "sales"},
+    "lend": {"dep": "lend"},
+}
+"""Of the upstream tests."""
+
+HALVED = Decay(half_life=10.0, sampling=1.0)
+"""The upstream tests' admissionFairSharing."""
+
+
+class World:
+    """The queues of a case with their workloads; cycle() runs one with one head per queue."""
+
+    def __init__(self, case: Json, workloads: list[Json]) -> None:
+        given, shared = case["input"], table("schedule")["fixtures"].get(case["test"], {})
+        queues: list[Json] = [*shared.get("clusterQueues", [])]
+        queues += given.get("additionalClusterQueues") or given.get("cqs") or []
+        flavors = map(flavor, shared["resourceFlavors"])
+        gates = part(given, "featureGates")
+        self.locals: dict[str, LocalQueue] = {
+            one.key: one
+            for one in map(local_queue, [*shared.get("queues", []), *(given.get("additionalLocalQueues") or [])])
+        }
+        found = [workload(one) for one in workloads]
+        if not (gates.get("MultiKueueOrchestratedPreemption") or gates.get("ConcurrentAdmission")):
+            found = [replace(one, gated=False) for one in found]
+        specs = [cluster_queue(one) for one in queues]
+        self.snapshot = Snapshot(specs, map(cohort, given.get("cohorts") or ()), flavors, found)
+        self.settings = Settings(
+            given.get("enableFairSharing", False), partial_admission=gates.get("PartialAdmission", True)
+        )
+        self.pending = {one.name: Pending(one) for one in specs}
+        for one in found:
+            queue = self.locals.get(f"{one.namespace}/{one.queue}")
+            if one.admission is None and queue is not None and queue.cluster_queue in self.pending:
+                self.pending[queue.cluster_queue].push(one)
+        self.number = 0
+
+    def cycle(self, namespaces: Any = NAMESPACES) -> list[Decision]:
+        self.number += 1
+        heads = take_heads(self.pending.values(), self.snapshot, namespaces, self.number)
+        decisions = run_cycle(self.snapshot, heads, self.settings, 0.0, self.number)
+        for one in decisions:
+            if one.status != "admitted":
+                self.pending[one.head.queue].put_back(one)
+        return decisions
+
+    def assignments(self) -> dict[str, Any]:
+        """What runs, by key: the queue and the pod sets' flavors, usage and number of pods."""
+        return {
+            key: given_by(one.admission)
+            for found in self.snapshot.running.values()
+            for key, one in found.items()
+            if one.admission is not None
+        }
+
+
+def given_by(admission: Admission) -> Any:
+    return admission.cluster_queue, [(one.name, one.flavors, one.usage, one.pods) for one in admission.pod_sets]
+
+
+def wanted_assignments(given: Json, workloads: list[Json]) -> dict[str, Any]:
+    """Where the usage is "podSet requests x count" it is that."""
+    specs = {f"{one['namespace']}/{one['name']}": one for one in workloads}
+    found: dict[str, Any] = {}
+    for key, one in given.items():
+        admitted = workload({**specs[key], "quotaReserved": one}).admission
+        assert admitted is not None
+        found[key] = given_by(admitted)
+    return found
+
+
+def preempted(workloads: list[Json]) -> set[tuple[str, str]]:
+    return {
+        (f"{one['namespace']}/{one['name']}", condition["reason"])
+        for one in workloads
+        for condition in one.get("conditions") or ()
+        if condition["type"] == "Preempted"
+    }
+
+
+def reasons(workloads: list[Json]) -> dict[str, str]:
+    """Why workloads have no quota, by key."""
+    return {
+        f"{one['namespace']}/{one['name']}": condition["reason"]
+        for one in workloads
+        for condition in one.get("conditions") or ()
+        if condition["type"] == "QuotaReserved" and condition["status"] == "False"
+    }
+
+
+def keys(given: Json | None) -> dict[str, set[str]]:
+    return {name: set(found) for name, found in (given or {}).items()}
+
+
+# --- one cycle
+
+
+@cases_of("schedule", "TestSchedule")
+def test_cycle(case: Json) -> None:
+    check_cycle(case)
+
+
+@cases_of("schedule", "TestScheduleForFairSharing")
+def test_fair_cycle(case: Json) -> None:
+    check_cycle(case)
+
+
+@cases_of("schedule", "TestScheduleRecomputePreemptionTargets")
+def test_cycle_with_victims_of_two(case: Json) -> None:
+    check_cycle(case)
+
+
+def check_cycle(case: Json) -> None:
+    given, expected = case["input"], case["expected"]
+    world = World(case, given["workloads"])
+    decisions = world.cycle()
+    assert world.assignments() == wanted_assignments(expected.get("wantAssignments") or {}, given["workloads"])
+    waiting = {name: set(one.waiting) for name, one in world.pending.items() if set(one.waiting)}
+    aside = {name: set(one.aside) for name, one in world.pending.items() if set(one.aside)}
+    assert (waiting, aside) == (keys(expected.get("wantLeft")), keys(expected.get("wantInadmissibleLeft")))
+    evictions = {(one.workload.key, one.reason) for each in decisions for one in each.targets}
+    assert evictions == preempted(expected["wantWorkloads"])
+    assert {one.workload.key: one.why for one in decisions if one.status != "admitted"} == reasons(
+        expected["wantWorkloads"]
+    )
+    skipped = {
+        one.head.queue
+        for one in decisions
+        if one.status == "skipped" and one.assignment is not None and one.assignment.mode == Mode.PREEMPT
+    }
+    counted = part(expected, "wantSkippedPreemptions")
+    assert {name for name, count in counted.items() if count} == skipped & set(counted)
+
+
+# --- several cycles
+
+
+@cases_of("schedule", "TestLastSchedulingContext")
+def test_scan_goes_on_in_the_next_cycle(case: Json) -> None:
+    """After the first cycle some workloads are gone, and those set aside wake."""
+    given, expected = case["input"], case["expected"]
+    world = World(case, given["workloads"])
+    first = world.cycle()
+    assert {(one.workload.key, one.reason) for each in first for one in each.targets} == preempted(
+        expected["wantWorkloads"]
+    )
+    for gone in given.get("deleteWorkloads") or ():
+        key = f"{gone['namespace']}/{gone['name']}"
+        for found in list(world.snapshot.running.values()):
+            if key in found:
+                world.snapshot.remove(found[key])
+        for queue in world.pending.values():
+            queue.wake()
+    world.cycle()
+    wanted = wanted_assignments(expected["wantAdmissionsOnSecondSchedule"], given["workloads"])
+    assert world.assignments() == wanted
+
+
+@cases_of("schedule", "TestScheduleForAFS")
+def test_cycles_by_usage(case: Json) -> None:
+    """As many cycles as workloads; a queue that is deleted has weight 1."""
+    given, expected = case["input"], case["expected"]
+    world = World(case, given["workloads"])
+    world.settings = world.settings._replace(fair_sharing=True)
+    used = {
+        f"default/{name}": Used({one: request_amount(one, amount) / 1000 for one, amount in resources.items()}, 0.0, {})
+        for name, resources in given["initialUsage"].items()
+    }
+    for _ in given["workloads"]:
+        for key, found in used.items():
+            weight = world.locals[key].weight if key != f"default/{given.get('deleteQueue')}" else 1.0
+            world.snapshot.usage_of_local_queues[key] = used_lately(found, weight, HALVED)
+        for one in world.cycle(None):
+            if one.status == "admitted":
+                key = f"{one.workload.namespace}/{one.workload.queue}"
+                sums = {name: amount / 1000 for total in one.workload.totals for name, amount in total.requests.items()}
+                used[key] = enter(used.get(key, Used({}, 0.0, {})), sums, HALVED)
+    admitted = {
+        f"{one['namespace']}/{one['name']}": one["admission"] for one in expected["wantWorkloads"] if "admission" in one
+    }
+    assert world.assignments() == wanted_assignments(admitted, given["workloads"])
+
+
+@cases_of("schedule", "TestResourcesToReserve")
+def test_reservation(case: Json) -> None:
+    """The upstream test's queue: memory without limit and up to 100, GPUs without borrowing and up to 5."""
+
+    def quotas(name: str, resource: str, nominal: str, borrowing: str | None = None) -> Json:
+        limit = {} if borrowing is None else {"borrowingLimit": borrowing}
+        return {"name": name, "resources": [{"name": resource, "nominalQuota": nominal, **limit}]}
+
+    memory = [quotas("on-demand", "memory", "100"), quotas("spot", "memory", "0", "100")]
+    gpus = [quotas("model-a", "gpu", "10", "0"), quotas("model-b", "gpu", "10", "5")]
+    given = case["input"]
+    snapshot = Snapshot([cluster_queue({"name": "cq", "cohort": "eng", "resourceGroups": [memory, gpus]})])
+    snapshot.queues["cq"].add_usage(usage(given["cqUsage"]))
+    used, mode = usage(given["assignmentUsage"]), {"Fit": Mode.FIT, "Preempt": Mode.PREEMPT}[given["assignmentMode"]]
+    flavors = {key.resource: FlavorChoice(key.flavor, mode, given.get("borrowing", 0)) for key in used}
+    assignment = Assignment((PodSetAssignment("main", 1, {}, flavors),), used)
+    assert flat(reservation(snapshot.queues["cq"], assignment)) == case["expected"]["wantReserved"]

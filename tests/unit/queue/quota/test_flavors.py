@@ -1,0 +1,178 @@
+"""Flavors: which nodes suit, where the scan stops, what is in the way, several pod sets, fewer pods."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.any_quotas import KEYS, running, snapshots, usages, waiting
+from zonewise_scheduler.fit.nodes.selectors import Requirement, Term
+from zonewise_scheduler.fit.nodes.taints import Taint, Toleration
+from zonewise_scheduler.queue.quota.flavors.assign import assign
+from zonewise_scheduler.queue.quota.flavors.assignment import Progress
+from zonewise_scheduler.queue.quota.flavors.match import mismatch
+from zonewise_scheduler.queue.quota.flavors.modes import BEST, WORST, Grade, Mode, Reach, preferred
+from zonewise_scheduler.queue.quota.flavors.partial import with_fewer_pods
+from zonewise_scheduler.queue.quota.flavors.scan import Request
+from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Fungibility, ResourceFlavor
+from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, FlavorResource, Quota, group
+from zonewise_scheduler.queue.quota.model.workload import DEFAULTS, PodSet, Workload
+from zonewise_scheduler.queue.quota.preemption.targets import oracle
+from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot, fits
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.queue.quota.flavors.assignment import Assignment
+
+SPOT = ResourceFlavor("spot", {"type": "spot"}, (Taint("spot", "yes", "NoSchedule"),))
+
+
+def request(snapshot: Snapshot, workload: Workload, queue: str = "q", **more: Any) -> Request:
+    return Request(snapshot, workload, snapshot.queues[queue], oracle(snapshot, DEFAULTS), **more)
+
+
+def two_flavors(first: int, second: int, **more: Any) -> Snapshot:
+    """A queue with CPUs of an old and a new flavor."""
+    flavors = [FlavorQuotas(name, (("cpu", Quota(one)),)) for name, one in (("old", first), ("new", second))]
+    return Snapshot([ClusterQueue("q", (group(*flavors),), **more)])
+
+
+def chosen(assignment: Assignment) -> list[dict[str, str]]:
+    return [{name: one.name for name, one in pods.flavors.items()} for pods in assignment.pod_sets]
+
+
+# --- properties
+
+
+@given(snapshots(), st.integers(0, 9), st.integers(0, 4))
+def test_what_fits_has_room_and_the_snapshot_is_as_before(snapshot: Snapshot, amount: int, priority: int) -> None:
+    before = usages(snapshot)
+    for name, queue in snapshot.queues.items():
+        found = assign(request(snapshot, waiting("new", amount, priority), name))
+        assert found.mode != Mode.FIT or fits(queue, found.usage)
+        assert (found.why == "") == (found.mode != Mode.NO_FIT)
+        assert found.mode == Mode.FIT or any(one.hindrances for one in found.pod_sets)
+        assert found.mode != Mode.NO_FIT or not any(amount <= queue.available(key) for key in KEYS)
+    assert usages(snapshot) == before
+
+
+GRADES = st.builds(Grade, st.sampled_from(Reach), st.integers(0, 2))
+RULES = st.sampled_from([Fungibility(), Fungibility(preference="PreemptionOverBorrowing")])
+
+
+@given(GRADES, GRADES, GRADES, RULES)
+def test_preference_is_an_order(one: Grade, other: Grade, third: Grade, rules: Fungibility) -> None:
+    """At most one of two is better, better than better is better, and nothing is better than the best."""
+    assert not (preferred(one, other, rules) and preferred(other, one, rules))
+    if preferred(one, other, rules) and preferred(other, third, rules):
+        assert preferred(one, third, rules)
+    assert not preferred(one, BEST, rules)
+    assert preferred(one, WORST, rules) == (one.reach != Reach.NO_FIT)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=4), st.integers(0, 40))
+def test_as_many_pods_as_fit(sets: list[tuple[int, int]], room: int) -> None:
+    """Within each pod set's bounds; one more step towards all of them would not fit."""
+    pod_sets = [PodSet(f"{place}", least + more, min_pods=least) for place, (least, more) in enumerate(sets)]
+    found = with_fewer_pods(pod_sets, lambda counts: counts if sum(counts) <= room else None)
+    least, most = sum(least for least, _ in sets), sum(one.pods for one in pod_sets)
+    if most == least:
+        assert found is None
+    elif found is None:
+        assert least > room
+    else:
+        assert all(
+            one.min_pods <= count <= one.pods
+            for one, count in zip(pod_sets, found, strict=True)
+            if one.min_pods is not None
+        )
+        assert sum(found) <= room
+        assert sum(found) == most or sum(found) + len(sets) > room
+
+
+# --- nodes
+
+
+@pytest.mark.parametrize(
+    ("pod_set", "suits"),
+    [
+        (PodSet(), False),
+        (PodSet(tolerations=(Toleration("spot", "Exists"),)), True),
+        (PodSet(tolerations=(Toleration("spot", "Equal", "no"),)), False),
+    ],
+)
+def test_taints(pod_set: PodSet, suits: bool) -> None:
+    assert (mismatch(pod_set, SPOT) == "") == suits
+
+
+def test_a_flavor_may_bring_tolerations() -> None:
+    assert not mismatch(PodSet(), SPOT._replace(tolerations=(Toleration("spot", "Exists"),)))
+
+
+def is_in(key: str, *values: str) -> Requirement:
+    return Requirement(key, "In", values)
+
+
+@pytest.mark.parametrize(
+    ("pod_set", "suits"),
+    [
+        (PodSet(selector=(is_in("type", "spot"), is_in("zone", "a"))), True),
+        (PodSet(selector=(is_in("type", "other"),)), False),
+        (PodSet(terms=(Term((is_in("type", "other"),)), Term((is_in("type", "spot"),)))), True),
+        (PodSet(terms=(Term((is_in("type", "other"),)),)), False),
+        (PodSet(terms=(Term((is_in("type", "other"), is_in("zone", "a"))),)), False),
+        (PodSet(terms=(Term((is_in("type", "other"),)), Term((is_in("zone", "a"),)))), True),
+    ],
+)
+def test_only_labels_of_the_flavor_are_looked_at(pod_set: PodSet, suits: bool) -> None:
+    """A term of other labels alone makes the affinity hold."""
+    assert (mismatch(pod_set, SPOT._replace(taints=())) == "") == suits
+
+
+# --- the scan
+
+
+def test_the_scan_goes_on_where_it_ended() -> None:
+    snapshot = two_flavors(4, 4)
+    progress = Progress({"main": {"cpu": 0}})
+    assert chosen(assign(request(snapshot, waiting("new", 2)))) == [{"cpu": "old"}]
+    assert chosen(assign(request(snapshot, waiting("new", 2), progress=progress))) == [{"cpu": "new"}]
+
+
+def test_pod_sets_count_on_what_those_before_them_get() -> None:
+    sets = tuple(PodSet(name, requests={"cpu": 3}) for name in ("one", "two"))
+    found = assign(request(two_flavors(4, 4), Workload("ns", "new", sets)))
+    assert chosen(found) == [{"cpu": "old"}, {"cpu": "new"}]
+    assert found.usage == {FlavorResource("old", "cpu"): 3, FlavorResource("new", "cpu"): 3}
+
+
+def test_what_is_in_the_way_is_told() -> None:
+    """Of each flavor: which, how much is missing, and whether it is only in use."""
+    snapshot = two_flavors(2, 4)
+    snapshot.add(running("w", "q", FlavorResource("new", "cpu"), 3))
+    found = assign(request(snapshot, waiting("new", 3)))
+    assert [(one.why, one.flavor, one.missing) for one in found.pod_sets[0].hindrances] == [
+        ("ExceedsMaxQuota", "old", 1),
+        ("InUse", "new", 2),
+    ]
+    assert assign(request(snapshot, waiting("new", 9))).why == "ExceedsMaxQuota"
+
+
+def test_a_resource_without_quota() -> None:
+    """It does not fit, unless nothing of it is asked for, or what is not declared does not count."""
+    snapshot = two_flavors(4, 4)
+    for amount, ignored, mode in ((1, False, Mode.NO_FIT), (0, False, Mode.FIT), (1, True, Mode.FIT)):
+        new = Workload("ns", "new", (PodSet(requests={"cpu": 1, "gpu": amount}),))
+        found = assign(request(snapshot, new, settings=DEFAULTS._replace(ignore_undeclared=ignored)))
+        assert found.mode == mode
+        assert found.why == ("NoMatchingFlavor" if mode == Mode.NO_FIT else "")
+
+
+def test_pinned_flavors() -> None:
+    new = waiting("new", 2)
+    found = assign(request(two_flavors(4, 4), new, pinned={"main": {"cpu": "new"}}))
+    assert chosen(found) == [{"cpu": "new"}]
+    assert assign(request(two_flavors(4, 4), replace(new, allowed_flavors=frozenset({"none"})))).mode == Mode.NO_FIT

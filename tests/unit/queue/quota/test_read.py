@@ -1,0 +1,382 @@
+"""Objects of kueue.x-k8s.io: what is sound is read, what is not is told by field and value; nothing else is lost."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zonewise_scheduler.fit.nodes.selectors import Requirement, Term
+from zonewise_scheduler.fit.nodes.taints import Taint, Toleration
+from zonewise_scheduler.queue.quota.model.amounts import UNLIMITED
+from zonewise_scheduler.queue.quota.model.queues import (
+    CheckRule,
+    ClusterQueue,
+    Cohort,
+    Fungibility,
+    LocalQueue,
+    Preemption,
+    ResourceFlavor,
+)
+from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, Quota, ResourceGroup
+from zonewise_scheduler.queue.quota.model.workload import (
+    Admission,
+    Eviction,
+    PodSet,
+    PodSetAdmission,
+    PriorityClass,
+    TopologyRequest,
+)
+from zonewise_scheduler.queue.quota.read.queues import (
+    read_cluster_queue,
+    read_cohort,
+    read_flavor,
+    read_local_queue,
+    read_priority_class,
+)
+from zonewise_scheduler.queue.quota.read.workload import BOOST, read_workload
+
+Json = dict[str, Any]
+
+GROUPS: list[Json] = [
+    {
+        "coveredResources": ["cpu", "memory"],
+        "flavors": [
+            {
+                "name": "old",
+                "resources": [
+                    {"name": "cpu", "nominalQuota": 10, "borrowingLimit": "500m", "lendingLimit": "2"},
+                    {"name": "memory", "nominalQuota": "4Gi"},
+                ],
+            }
+        ],
+    }
+]
+QUEUE: Json = {
+    "apiVersion": "kueue.x-k8s.io/v1beta2",
+    "kind": "ClusterQueue",
+    "metadata": {"name": "team", "uid": "1"},
+    "spec": {
+        "resourceGroups": GROUPS,
+        "cohortName": "all",
+        "queueingStrategy": "StrictFIFO",
+        "namespaceSelector": {
+            "matchLabels": {"dep": "eng"},
+            "matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["x"]}],
+        },
+        "flavorFungibility": {"whenCanBorrow": "TryNextFlavor", "preference": "PreemptionOverBorrowing"},
+        "preemption": {
+            "withinClusterQueue": "LowerPriority",
+            "reclaimWithinCohort": "Any",
+            "borrowWithinCohort": {"policy": "LowerPriority", "maxPriorityThreshold": -3},
+        },
+        "admissionChecksStrategy": {"admissionChecks": [{"name": "check", "onFlavors": ["old"]}]},
+        "stopPolicy": "Hold",
+        "fairSharing": {"weight": "2500m"},
+        "admissionScope": {"admissionMode": "UsageBasedAdmissionFairSharing"},
+    },
+    "status": {"anything": 1},
+}
+READ_GROUPS = (
+    ResourceGroup(
+        (FlavorQuotas("old", (("cpu", Quota(10_000, 500, 2_000)), ("memory", Quota(4 << 30)))),),
+        frozenset({"cpu", "memory"}),
+    ),
+)
+
+
+def changed(one: Json, path: str, value: Any) -> Json:
+    """A copy with one field set, or taken away by None."""
+    found = copy.deepcopy(one)
+    owner: Any = found
+    *way, last = path.split(".")
+    for name in way:
+        owner = owner[int(name) if name.isdecimal() else name]
+    if value is None:
+        del owner[last]
+    else:
+        owner[last] = value
+    return found
+
+
+# --- queues
+
+
+def test_cluster_queue() -> None:
+    assert read_cluster_queue(QUEUE) == (
+        ClusterQueue(
+            "team",
+            READ_GROUPS,
+            "all",
+            "StrictFIFO",
+            Preemption("LowerPriority", "Any", "LowerPriority", -3),
+            Fungibility("TryNextFlavor", "TryNextFlavor", "PreemptionOverBorrowing"),
+            2.5,
+            "Hold",
+            (Requirement("dep", "In", ("eng",)), Requirement("tier", "NotIn", ("x",))),
+            (CheckRule("check", frozenset({"old"})),),
+            by_usage=True,
+        ),
+        (),
+    )
+
+
+def test_defaults() -> None:
+    """Without a namespaceSelector it is for nobody; with an empty one for all."""
+    bare = {"metadata": {"name": "q"}, "spec": {}}
+    assert read_cluster_queue(bare) == (ClusterQueue("q", namespaces=None), ())
+    assert read_cluster_queue(changed(bare, "spec.namespaceSelector", {})) == (ClusterQueue("q"), ())
+
+
+def test_v1beta1() -> None:
+    """The names of v1beta1 mean the same."""
+    old: Json = {
+        "metadata": {"name": "q"},
+        "spec": {
+            "cohort": "all",
+            "admissionChecks": ["check"],
+            "flavorFungibility": {"whenCanBorrow": "Borrow", "whenCanPreempt": "Preempt"},
+        },
+    }
+    found, problems = read_cluster_queue(old)
+    assert (found.cohort, found.checks, problems) == ("all", (CheckRule("check"),), ())
+    assert found.fungibility == Fungibility("MayStopSearch", "MayStopSearch")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "problem"),
+    [
+        ("spec.queueingStrategy", "LIFO", "spec.queueingStrategy: not one of StrictFIFO, BestEffortFIFO: 'LIFO'"),
+        ("spec.surprise", 1, "spec.surprise: not a known field"),
+        ("spec.preemption.surprise", 1, "spec.preemption.surprise: not a known field"),
+        (
+            "spec.preemption.borrowWithinCohort.maxPriorityThreshold",
+            "3",
+            "maxPriorityThreshold: not a whole number: '3'",
+        ),
+        ("spec.fairSharing.weight", "-1", "spec.fairSharing.weight: negative: '-1'"),
+        ("spec.fairSharing.weight", "much", "spec.fairSharing.weight: not a quantity: 'much'"),
+        ("spec.stopPolicy", 3, "spec.stopPolicy: not one of None, Hold, HoldAndDrain: 3"),
+        ("spec.cohortName", 3, "spec.cohortName: not a string: 3"),
+        ("spec.admissionChecksStrategy", [], "spec.admissionChecksStrategy: not an object: []"),
+        ("metadata.name", None, "metadata.name: not a name: None"),
+        ("oops", 1, "oops: not a known field"),
+    ],
+)
+def test_what_is_wrong_is_told(path: str, value: object, problem: str) -> None:
+    """And the quotas are as they were."""
+    found, problems = read_cluster_queue(changed(QUEUE, path, value))
+    assert len(problems) == 1
+    assert problem in problems[0]
+    assert found.groups == READ_GROUPS
+
+
+@pytest.mark.parametrize("field", ["nominalQuota", "borrowingLimit", "lendingLimit"])
+@pytest.mark.parametrize("value", ["many", -1, True, {}])
+def test_a_resource_with_an_invalid_quota_has_none(field: str, value: object) -> None:
+    """No quota is not zero, and no limit is not unlimited: the resource is left out of the group."""
+    found, problems = read_cluster_queue(changed(QUEUE, f"spec.resourceGroups.0.flavors.0.resources.0.{field}", value))
+    assert [one.covered for one in found.groups] == [frozenset({"memory"})]
+    assert f"spec.resourceGroups[0].flavors[0].resources[0].{field}" in problems[0]
+
+
+def test_a_namespace_selector_that_is_invalid_is_for_nobody() -> None:
+    wrong = [{"key": "tier", "operator": "Near", "values": ["x"]}]
+    found, problems = read_cluster_queue(changed(QUEUE, "spec.namespaceSelector.matchExpressions", wrong))
+    assert found.namespaces is None
+    assert "spec.namespaceSelector.matchExpressions" in problems[0]
+
+
+def test_a_quota_beyond_64_bits_is_unlimited() -> None:
+    found, problems = read_cluster_queue(
+        changed(QUEUE, "spec.resourceGroups.0.flavors.0.resources.0.nominalQuota", "1E")
+    )
+    assert found.groups[0].flavors[0].quotas[0] == ("cpu", Quota(UNLIMITED, 500, 2_000))
+    assert not problems
+
+
+def test_cohort() -> None:
+    given: Json = {"metadata": {"name": "c"}, "spec": {"parentName": "root", "resourceGroups": GROUPS}}
+    assert read_cohort(given) == (Cohort("c", "root", READ_GROUPS), ())
+    assert read_cohort(changed(given, "spec.parent", "x"))[1] == ("spec.parent: not a known field",)
+
+
+def test_local_queue() -> None:
+    given: Json = {
+        "metadata": {"name": "lq", "namespace": "ns"},
+        "spec": {"clusterQueue": "q", "stopPolicy": "HoldAndDrain", "fairSharing": {"weight": 3}},
+    }
+    assert read_local_queue(given) == (LocalQueue("ns", "lq", "q", "HoldAndDrain", 3.0), ())
+
+
+def test_flavor() -> None:
+    given: Json = {
+        "metadata": {"name": "spot"},
+        "spec": {
+            "nodeLabels": {"type": "spot"},
+            "nodeTaints": [{"key": "spot", "effect": "NoSchedule"}],
+            "tolerations": [{"key": "spot", "operator": "Exists"}],
+            "topologyName": "racks",
+        },
+    }
+    taints, tolerations = (Taint("spot", "", "NoSchedule"),), (Toleration("spot", "Exists"),)
+    assert read_flavor(given) == (ResourceFlavor("spot", {"type": "spot"}, taints, tolerations, "racks"), ())
+    found, problems = read_flavor(changed(given, "spec.nodeTaints", [{"key": 3}]))
+    assert found.labels == {"type": "spot"}
+    assert len(problems) == 1
+
+
+def test_priority_class() -> None:
+    assert read_priority_class({"metadata": {"name": "high"}, "value": 7}) == (PriorityClass("high", 7), ())
+
+
+# --- workloads
+
+TEMPLATE: Json = {
+    "spec": {
+        "containers": [{"name": "c", "resources": {"requests": {"cpu": "1500m", "nvidia.com/gpu": "2"}}}],
+        "nodeSelector": {"type": "spot"},
+        "tolerations": [{"key": "spot", "operator": "Exists"}],
+    }
+}
+WORKLOAD: Json = {
+    "metadata": {
+        "name": "job",
+        "namespace": "ns",
+        "uid": "u",
+        "creationTimestamp": "1970-01-01T00:00:10Z",
+        "annotations": {BOOST: "5"},
+    },
+    "spec": {
+        "podSets": [
+            {
+                "name": "main",
+                "count": 4,
+                "minCount": 2,
+                "template": TEMPLATE,
+                "topologyRequest": {"required": "rack", "podSetGroupName": "g"},
+            }
+        ],
+        "queueName": "lq",
+        "priority": 3,
+        "maximumExecutionTimeSeconds": 60,
+        "preemptionGates": [{"name": "gate"}],
+    },
+    "status": {
+        "admission": {
+            "clusterQueue": "q",
+            "podSetAssignments": [
+                {"name": "main", "flavors": {"cpu": "spot"}, "resourceUsage": {"cpu": "6"}, "count": 4}
+            ],
+        },
+        "conditions": [
+            {"type": "QuotaReserved", "status": "True", "lastTransitionTime": "1970-01-01T00:00:20Z"},
+            {"type": "Evicted", "status": "True", "reason": "Preempted", "lastTransitionTime": "1970-01-01T00:00:30Z"},
+            {"type": "Finished", "status": "False"},
+        ],
+        "reclaimablePods": [{"name": "main", "count": 1}],
+        "admissionChecks": [{"name": "one", "state": "Pending"}, {"name": "two", "state": "Retry"}],
+    },
+}
+
+
+def test_workload() -> None:
+    found = read_workload(WORKLOAD)
+    one = found.workload
+    assert one is not None
+    assert (found.problems, found.finished, found.limit) == ((), False, 60)
+    assert (found.pending_checks, found.failed_checks) == (("one",), ("two",))
+    assert (one.key, one.uid, one.queue, one.priority, one.created) == ("ns/job", "u", "lq", 3, 10.0)
+    assert one.eviction == Eviction("Preempted", 30.0)
+    assert one.gated
+    assert one.admission == Admission("q", (PodSetAdmission("main", {"cpu": "spot"}, {"cpu": 6_000}, 4),), 20.0)
+    assert {key.flavor: amount for key, amount in one.usage.items()} == {"spot": 4_500}
+    assert one.pod_sets == (
+        PodSet(
+            "main",
+            4,
+            {"cpu": 1500, "nvidia.com/gpu": 2},
+            2,
+            (Requirement("type", "In", ("spot",)),),
+            None,
+            (Toleration("spot", "Exists"),),
+            TopologyRequest("rack", "g"),
+        ),
+    )
+
+
+def test_boost_counts_by_its_gate() -> None:
+    """An invalid one is told, and is none."""
+    boosted = read_workload(WORKLOAD, boosts=True).workload
+    assert boosted is not None
+    assert boosted.priority == 8
+    found = read_workload(changed(WORKLOAD, "metadata.annotations", {BOOST: "high"}), boosts=True)
+    assert found.workload is not None
+    assert (found.workload.priority, len(found.problems)) == (3, 1)
+
+
+def test_gates_that_are_open() -> None:
+    opened = changed(WORKLOAD, "status.preemptionGates", [{"name": "gate", "position": "Open"}])
+    found = read_workload(opened).workload
+    assert found is not None
+    assert not found.gated
+
+
+def test_without_quota_it_has_no_admission() -> None:
+    found = read_workload(changed(WORKLOAD, "status.conditions", [])).workload
+    assert found is not None
+    assert (found.admission, found.eviction, dict(found.usage)) == (None, None, {})
+
+
+def test_required_affinity() -> None:
+    terms = [{"matchExpressions": [{"key": "type", "operator": "In", "values": ["a"]}]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    path = "spec.podSets.0.template.spec.affinity"
+    found = read_workload(changed(WORKLOAD, path, {"nodeAffinity": required})).workload
+    assert found is not None
+    assert found.pod_sets[0].terms == (Term((Requirement("type", "In", ("a",)),)),)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "told"),
+    [
+        ("spec.podSets.0.template.spec.containers.0.resources.requests.cpu", "lots", "requests.cpu"),
+        ("spec.podSets.0.template.spec.nodeSelector", [], "spec.podSets[0].template.spec.nodeSelector"),
+        ("spec.podSets.0.count", -1, "spec.podSets[0].count"),
+        ("spec.podSets.0.count", "four", "spec.podSets[0].count"),
+    ],
+)
+def test_what_it_asks_for_cannot_be_told(path: str, value: object, told: str) -> None:
+    """It is not read as asking for nothing."""
+    found = read_workload(changed(WORKLOAD, path, value))
+    assert found.workload is None
+    assert any(told in problem for problem in found.problems)
+
+
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=4,
+)
+PLACES = [
+    (path, read)
+    for one, read in ((QUEUE, read_cluster_queue), (WORKLOAD, read_workload))
+    for path in (
+        [
+            "metadata",
+            "spec",
+            "status",
+            *(f"spec.{name}" for name in one["spec"]),
+            *(f"status.{name}" for name in one["status"]),
+        ]
+    )
+]
+
+
+@given(st.sampled_from(PLACES), ANY)
+def test_nothing_is_raised_whatever_comes(place: Any, value: object) -> None:
+    path, read = place
+    read(changed(QUEUE if read is read_cluster_queue else WORKLOAD, path, value))
