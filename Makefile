@@ -7,7 +7,7 @@ PREFIX ?= /opt/zonewise
 SOURCES := agent scheduler tests benchmarks tools demo
 
 .DEFAULT_GOAL := help
-.PHONY: help show demo proto test test-long check format bench bench-agent bench-fit bench-extender bench-client install clean
+.PHONY: help show demo proto test test-long check format bench bench-agent bench-fit bench-extender bench-queue bench-client install clean
 
 help: ## Say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,7 +37,7 @@ format: .venv/.dev ## Format the code
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 
-bench: bench-agent bench-fit bench-extender ## Measure speed and memory of all, as ratios in one run
+bench: bench-agent bench-fit bench-extender bench-queue ## Measure speed and memory of all, as ratios in one run
 
 bench-agent: .venv/.dev ## ... of discovery and the agent
 	$(BIN)/python -m benchmarks.discovery
@@ -47,6 +47,9 @@ bench-fit: .venv/.dev ## ... of the fit: one node, every node, gangs
 	$(BIN)/python -m benchmarks.fit_admission
 	$(BIN)/python -m benchmarks.fit_batch
 	$(BIN)/python -m benchmarks.fit_gangs
+
+bench-queue: .venv/.dev ## ... of the queue: backfilling logs, topology-aware placement
+	$(BIN)/python -m benchmarks.backfill
 	$(BIN)/python -m benchmarks.topology
 
 bench-extender: .venv/.dev ## ... of the extender, under load and under a real kube-scheduler

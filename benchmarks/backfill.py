@@ -1,0 +1,151 @@
+"""Backfill on long logs: EASY, the default and conservative by the seconds, waits against greedy, accasim as a peer.
+
+The logs lie beside the project; longer ones are made from KTH-SP2 by repeating it. Run by `make bench`; figures are CPU
+time of the decisions and the virtual clock, without reading. For the peer give the interpreter of a virtual environment
+that has accasim from PyPI: `python -m benchmarks.backfill --peer VENV/bin/python`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.table import Row, show
+from zonewise_scheduler.simulate.clock import Outcome, simulate
+from zonewise_scheduler.simulate.summary import summarise
+from zonewise_scheduler.simulate.swf import LoggedJob, read_swf
+from zonewise_scheduler.simulate.workload import COLUMNS, PROCESSORS, tasks_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+TRACES = Path(__file__).resolve().parents[2] / "shared" / "traces"
+KTH, CURIE = "KTH-SP2.easy.swf.gz", "CEA-Curie-sample.swf.gz"
+PROCESSORS_OF = {KTH: 100, CURIE: 93_312}
+LONG, MIDDLE, PEER = 300_000, 80_000, 2_981
+PEER_SCRIPT = Path(__file__).with_name("backfill_accasim.py")
+
+
+def main() -> int:
+    """Measure all, print the table; return 1 where a promise is not kept."""
+    parser = argparse.ArgumentParser(description="Measure backfill on long logs")
+    parser.add_argument("--peer", help="a Python that has accasim")
+    peer = parser.parse_args().peer
+    if not TRACES.exists():
+        print(f"no logs: {TRACES.name}/ is not beside the project")
+        return 0
+    kth = read_swf(TRACES / KTH).jobs
+    return show([*_speed(kth), *_waits(), *_peer(sorted(kth, key=_arrival)[:PEER], peer)])
+
+
+def _speed(kth: Sequence[LoggedJob]) -> Iterator[Row]:
+    """Yield how long the policies take."""
+    long = _repeated(kth, LONG)
+    easy, _ = _timed(long, 100, "easy")
+    default, _ = _timed(long, 100, DEFAULT)
+    yield Row(f"EASY, {LONG:,} jobs", f"{easy:.2f} s", "<= 5 s", easy <= 5)
+    yield Row("... the default / EASY", f"{default / easy:.2f}", "<= 1.5", default <= 1.5 * easy)
+    for what, jobs, processors in (
+        ("conservative", _repeated(kth, MIDDLE), 100),
+        ("... four logs at once, 320 processors", _at_once(kth, 4)[:MIDDLE], 320),
+    ):
+        taken, outcome = _timed(jobs, processors, "conservative")
+        yield Row(
+            f"{what}, {MIDDLE:,} jobs, {_queue(outcome):.0f} waiting on average",
+            f"{taken:.2f} s",
+            "<= 20 s",
+            taken <= 20,
+        )
+
+
+def _waits() -> Iterator[Row]:
+    """Yield the waits of the default against those of greedy."""
+    for name, processors in PROCESSORS_OF.items():
+        jobs = read_swf(TRACES / name).jobs
+        ours, greedy = (
+            summarise(_timed(jobs, processors, policy)[1], COLUMNS, COLUMNS.room({PROCESSORS: processors}))
+            for policy in (DEFAULT, "greedy")
+        )
+        mean, worst = ours.wait_mean / greedy.wait_mean, ours.wait_max / greedy.wait_max
+        log = name.partition(".")[0]
+        yield Row(f"{log}: mean wait of the default / greedy's", f"{mean:.2f}", "<= 1.25", mean <= 1.25)
+        yield Row(
+            f"... worst wait ({greedy.wait_max / 3600:.0f} h under greedy)", f"{worst:.2f}", "<= 0.2", worst <= 0.2
+        )
+
+
+def _peer(jobs: Sequence[LoggedJob], python: str | None) -> Iterator[Row]:
+    """Yield the comparison with accasim under FIFO."""
+    if python is None:
+        yield Row("accasim, FIFO", "not run: no --peer")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        script, log = shutil.copy(PEER_SCRIPT, folder), Path(folder, "log.swf")
+        log.write_text("".join(map(_line, jobs)))
+        done = subprocess.run(
+            [python, script, log, "100"], cwd=folder, capture_output=True, text=True, check=False, timeout=600
+        )
+    if done.returncode:
+        yield Row("accasim, FIFO", f"not run: {done.stderr.strip().splitlines()[-1][:60]}")
+        return
+    found = json.loads(done.stdout.splitlines()[-1])
+    taken, outcome = _timed(jobs, 100, "fifo")
+    waits = {task.job.name: outcome.starts[task.job] - task.job.submitted for task in outcome.tasks}
+    same = sum(found["waits"].get(name) == wait for name, wait in waits.items())
+    yield Row(f"accasim, FIFO, first {len(jobs):,} jobs: equal waits", f"{same:,}", f"{len(jobs):,}", same == len(jobs))
+    yield Row("... accasim / ours", f"{found['seconds']:.1f} s = {found['seconds'] / taken:.0f}")
+
+
+def _line(job: LoggedJob) -> str:
+    """Return a line of a log, with all that a scheduler may know and the run time."""
+    size = job.processors
+    return (
+        f"{job.number} {job.submitted} -1 {job.run} {size} -1 -1 {size} {job.limit} -1 1 {job.user} -1 -1 1 -1 -1 -1\n"
+    )
+
+
+def _timed(jobs: Sequence[LoggedJob], processors: int, policy: str) -> tuple[float, Outcome]:
+    tasks, capacity = tasks_of(jobs), COLUMNS.room({PROCESSORS: processors})
+    started = time.process_time()
+    outcome = simulate(tasks, capacity, policy_named(policy))
+    return time.process_time() - started, outcome
+
+
+def _arrival(job: LoggedJob) -> tuple[float, int]:
+    return (job.submitted, job.number)
+
+
+def _queue(outcome: Outcome) -> float:
+    """Return how many jobs waited on average (Little's law)."""
+    submitted = [task.job.submitted for task in outcome.tasks]
+    return sum(outcome.starts[task.job] - task.job.submitted for task in outcome.tasks) / (submitted[-1] - submitted[0])
+
+
+def _repeated(jobs: Sequence[LoggedJob], size: int) -> list[LoggedJob]:
+    """Return a log of so many jobs: one after another, each begun where the last submission was."""
+    span = max(job.submitted for job in jobs)
+    return [
+        job._replace(number=serial, submitted=job.submitted + serial // len(jobs) * span)
+        for serial, job in ((serial, jobs[serial % len(jobs)]) for serial in range(size))
+    ]
+
+
+def _at_once(jobs: Sequence[LoggedJob], times: int) -> list[LoggedJob]:
+    """Return a log of one large machine: the same at once, shifted by some days."""
+    found = [
+        job._replace(number=copy * len(jobs) + place, submitted=job.submitted + copy * 10 * 86_400)
+        for copy in range(times)
+        for place, job in enumerate(jobs)
+    ]
+    return sorted(found, key=lambda job: job.submitted)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

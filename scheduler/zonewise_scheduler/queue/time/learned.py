@@ -1,0 +1,57 @@
+"""How long jobs are likely to run, from how long their like did: for forecasts alone, never for a decision.
+
+What a user submits is much like what that user ran last (Tsafrir, Etsion and Feitelson, TPDS 2007), all the more so
+from the same queue or template. So the last few run times are kept for each circle of kin, and the narrowest circle
+that knows enough is asked.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from zonewise_scheduler.queue.time.state import Job
+
+KEPT = 10
+"""Run times of a circle."""
+ENOUGH = 3
+_SHORT, _MIDDLE = 0.1, 0.5
+
+
+class Lengths(NamedTuple):
+    """How long a job runs in all, in seconds; infinite where unknown."""
+
+    short: float
+    likely: float
+    longest: float
+    """The declared run time."""
+
+
+class RunTimes:
+    """The last run times of each circle."""
+
+    __slots__ = ("_circles",)
+
+    def __init__(self) -> None:
+        self._circles: dict[tuple[Hashable, ...], deque[float]] = {}
+
+    def observe(self, job: Job, run: float) -> None:
+        """Take in how long a job ran."""
+        for size in range(1, len(job.kin) + 1):
+            self._circles.setdefault(job.kin[:size], deque(maxlen=KEPT)).append(run)
+
+    def lengths(self, job: Job, elapsed: float = 0.0) -> Lengths:
+        """Return how long a job runs that has done so for a while; what ended sooner says nothing of it.
+
+        Of a job whose kin are not known enough, it may end at once or take all that it declares.
+        """
+        longest = max(job.limit, elapsed)
+        for size in range(len(job.kin), 0, -1):
+            known = sorted(run for run in self._circles.get(job.kin[:size], ()) if run >= elapsed)
+            if len(known) >= ENOUGH:
+                short, likely = known[int(_SHORT * len(known))], known[int(_MIDDLE * len(known))]
+                return Lengths(min(short, longest), min(likely, longest), longest)
+        return Lengths(elapsed, longest, longest)

@@ -1,0 +1,49 @@
+"""When a job that does not fit now can start at the latest, and what is left then: the shadow time and the extra room.
+
+The names are those of the papers on EASY backfilling (Lifka, JSSPP 1995; Mu'alem and Feitelson, TPDS 2001).
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_scheduler.queue.time.state import Job, Reservation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+class Shadow(NamedTuple):
+    """The reservation of a job."""
+
+    start: float
+    """When it starts at the latest; infinite where jobs must end first that declare no run time."""
+    extra: int
+    """What is free from then on beside the job itself (Columns.room)."""
+
+    @property
+    def clear_by(self) -> float:
+        """Jobs that end by then do not delay it: none can, where nobody knows when it starts."""
+        return self.start if self.start < inf else -inf
+
+
+def shadow_of(job: Job, now: float, room: int, running: Iterable[tuple[float, int, Job]]) -> Shadow:
+    """Return the reservation of a job beside those that run, ascending by their latest ends.
+
+    The job must fit when all of them have ended.
+    """
+    demand, guards = job.demand, job.guards
+    start = now
+    for latest, _, other in running:
+        if latest > start and (room - demand) & guards == guards:
+            break
+        room += other.demand
+        start = latest
+    return Shadow(start, room - demand)
+
+
+def reservation_of(job: Job, now: float, room: int, running: Sequence[tuple[float, int, Job]]) -> Reservation:
+    """Return the same as a value to tell."""
+    start = shadow_of(job, now, room, running).start
+    return Reservation(job, start, tuple(other for latest, _, other in running if latest == start))

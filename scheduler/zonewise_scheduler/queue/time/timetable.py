@@ -1,0 +1,225 @@
+"""Policies with several reservations: depth k, and conservative backfilling, where every job has one.
+
+A job is promised the earliest start at which the profile has room for it until its latest end, and from then on the
+profile is without that room: whoever comes later finds only what no promise needs. When a job ends before its latest
+end, the room it leaves is offered round: in the order of the queue each reservation is brought forward to the earliest
+start there is, with all others in their places (the compression of conservative backfilling; Mu'alem and Feitelson,
+TPDS 2001). Jobs beyond the depth start only where they fit into the profile at once.
+
+The invariant: where declared run times are upper bounds, no job starts later than it was promised. The profile never
+has more than what is truly free, for a job that ends only adds to it. A reservation is made only where the profile has
+room for it beside all others, and is only ever moved to an earlier start. So there is room when its time comes.
+
+A job that must wait for others which declare no run time has no time to be promised: what it needs is withheld from
+everyone who comes later until they have ended.
+
+When something happens that was not to be expected (a job outlives its run time, or nodes go), each reservation that
+there still is room for stays where it was, and the others become as early as possible.
+"""
+
+from __future__ import annotations
+
+import sys
+from bisect import insort
+from math import inf
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.queue.time.backfill import aged, shortest
+from zonewise_scheduler.queue.time.profile import Profile
+from zonewise_scheduler.queue.time.state import Decision, Reservation, order
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zonewise_scheduler.queue.time.state import Job, State
+
+ALL = sys.maxsize
+"""The depth at which every job has a reservation."""
+
+
+class Timetable:
+    """Remembers what was promised; one for each State."""
+
+    __slots__ = ("_depth", "_grown", "_line", "_profile", "_reserve_after", "_shortest_first", "_starts")
+
+    def __init__(self, depth: int = ALL, reserve_after: float = 0.0, *, shortest_first: bool = False) -> None:
+        self._depth = depth
+        self._reserve_after = reserve_after
+        self._shortest_first = shortest_first
+        self._line: list[Job] = []
+        """Who is promised a start, in the order of the queue."""
+        self._starts: dict[Job, float] = {}
+        """When; infinite where it is unknown."""
+        self._profile = Profile(0.0, 0)
+        self._grown = -inf
+        """Until when the profile may have room that was not offered to all of the line."""
+
+    @property
+    def overtaking(self) -> bool:
+        """Whoever finds room beside the reservations may start."""
+        return True
+
+    @property
+    def eager(self) -> bool:
+        """A job that does not fit is promised a start when it comes."""
+        return True
+
+    def decide(self, now: float, state: State) -> Decision:
+        """Return what starts now; promise starts to others."""
+        profile = self._refresh(now, state)
+        starts = self._due(now, state, profile)
+        self._promise(now, state, profile, starts)
+        if self._depth < ALL or self._reserve_after:
+            self._fill(now, state, profile, starts)
+        return Decision(starts, None, min((start for start in self._starts.values() if start > now), default=inf))
+
+    def reservations(self, now: float, state: State) -> list[Reservation]:  # noqa: ARG002 -- promised at the decision
+        """Return what is promised, in the order of the queue."""
+        ends: dict[float, list[Job]] = {}
+        for latest, _, job in state.running:
+            ends.setdefault(latest, []).append(job)
+        for job, start in self._starts.items():
+            if start < inf:
+                ends.setdefault(start + job.limit, []).append(job)
+        promised = ((job, self._starts[job]) for job in self._line)
+        return [Reservation(job, start, tuple(ends.get(start, ()))) for job, start in promised]
+
+    def turn(self, now: float, state: State) -> list[Job]:
+        """Return those that are promised a start, those that will be, then the others."""
+        first = dict.fromkeys([*self._line, *aged(now, state.waiting, self._reserve_after)])
+        rest = [job for job in state.waiting if job not in first]
+        return [*first, *(sorted(rest, key=shortest) if self._shortest_first else rest)]
+
+    # --- what has changed since the last decision
+
+    def _refresh(self, now: float, state: State) -> Profile:
+        """Bring the profile and the reservations up to now."""
+        if state.disturbed:
+            return self._build(now, state)
+        profile = self._profile
+        profile.advance(now)
+        offered = len(state.left) > 0
+        for job, latest in state.ended:
+            if latest > now:
+                profile.change(now, latest, job.demand)
+                self._grown = max(self._grown, latest)
+                offered = True
+        for job in state.left:
+            if job in self._starts:
+                self._grown = max(self._grown, self._give_up(job, now, profile))
+        if offered:
+            self._compress(now, profile)
+        return profile
+
+    def _build(self, now: float, state: State) -> Profile:
+        """Begin anew; reservations stay where they were as far as there is room for them."""
+        profile = self._profile = Profile(now, state.room, state.running)
+        late: list[Job] = []
+        before, line = self._starts, [job for job in self._line if job not in state.left and state.possible(job)]
+        self._line, self._starts = [], {}
+        for job in line:
+            start = max(before[job], now)
+            if start < inf and profile.fits(job, start):
+                self._place(job, start, now, profile)
+            else:
+                late.append(job)
+        for job in late:
+            self._place(job, profile.earliest(job), now, profile)
+        self._grown = inf
+        self._compress(now, profile)
+        return profile
+
+    def _compress(self, now: float, profile: Profile) -> None:
+        """Offer the room that has come free to each in the order of the queue."""
+        grown, left = self._grown, -inf
+        for job in self._line:
+            if self._starts[job] == inf:
+                profile.change(now, inf, job.demand)
+                grown = inf
+        for job in self._line:
+            start = self._starts[job]
+            if start == inf:
+                self._take(job, profile.earliest(job), now, profile)
+                left = inf
+            elif (better := profile.before(job, start, grown)) is not None:
+                profile.change(better, min(start, better + job.limit), -job.demand)
+                profile.change(max(start, better + job.limit), start + job.limit, job.demand)
+                self._starts[job] = better
+                grown, left = max(grown, start + job.limit), max(left, start + job.limit)
+        self._grown = left
+
+    # --- what happens now
+
+    def _due(self, now: float, state: State, profile: Profile) -> list[Job]:
+        """Return those whose time has come; one that comes late is given all of its run time."""
+        starts: list[Job] = []
+        room = state.room
+        for job in self._line:
+            start = self._starts[job]
+            if start <= now and (room - job.demand) & job.guards == job.guards:
+                profile.change(max(start + job.limit, now), now + job.limit, -job.demand)
+                room -= job.demand
+                starts.append(job)
+                del self._starts[job]
+        if starts:
+            self._line = [job for job in self._line if job in self._starts]
+        return starts
+
+    def _promise(self, now: float, state: State, profile: Profile, starts: list[Job]) -> None:
+        """Give reservations to those next in the order of the queue; one that is for now is a start.
+
+        Unless others must end in this very instant and have not done so yet: then it is due when they have.
+        """
+        gone = set(starts)
+        room = state.room - sum(job.demand for job in starts)
+        for job in self._next(now, state):
+            if len(self._line) >= self._depth:
+                return
+            if job in self._starts or job in gone or not state.possible(job):
+                continue
+            start = profile.earliest(job)
+            if start <= now and (room - job.demand) & job.guards == job.guards:
+                profile.change(now, now + job.limit, -job.demand)
+                room -= job.demand
+                starts.append(job)
+            else:
+                self._place(job, start, now, profile)
+
+    def _fill(self, now: float, state: State, profile: Profile, starts: list[Job]) -> None:
+        """Start what fits between all reservations."""
+        gone = set(starts)
+        room = state.room - sum(job.demand for job in starts)
+        seen = state.waiting if state.stale else state.fresh
+        rest = [job for job in seen if job not in self._starts and job not in gone]
+        if self._shortest_first:
+            rest.sort(key=shortest)
+        for job in rest:
+            if (room - job.demand) & job.guards == job.guards and profile.fits(job, now):
+                profile.change(now, now + job.limit, -job.demand)
+                room -= job.demand
+                starts.append(job)
+
+    def _next(self, now: float, state: State) -> Iterable[Job]:
+        """Return who may lack a reservation, in the order of the queue: if all have one, only those that just came."""
+        if self._depth < ALL or self._reserve_after or state.disturbed:
+            return aged(now, state.waiting, self._reserve_after)
+        return sorted(state.fresh, key=order)
+
+    # --- one reservation
+
+    def _place(self, job: Job, start: float, now: float, profile: Profile) -> None:
+        """Promise a start."""
+        insort(self._line, job, key=order)
+        self._take(job, start, now, profile)
+
+    def _take(self, job: Job, start: float, now: float, profile: Profile) -> None:
+        """Take the room from the profile; from now on where the start is unknown."""
+        self._starts[job] = start
+        profile.change(now if start == inf else start, start + job.limit, -job.demand)
+
+    def _give_up(self, job: Job, now: float, profile: Profile) -> float:
+        """Forget a reservation; return until when there is more room."""
+        self._line.remove(job)
+        start = self._starts.pop(job)
+        profile.change(now if start == inf else max(start, now), start + job.limit, job.demand)
+        return start + job.limit

@@ -1,0 +1,1 @@
+"""The decisions of the queue on a virtual clock: traces, the event loop, and what came of it."""

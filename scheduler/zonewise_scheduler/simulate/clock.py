@@ -1,0 +1,150 @@
+"""The virtual clock: jobs come and end, and between, the policy decides as it does on a live cluster.
+
+Of events at one time, submissions are before ends, each on its own (as in pyss, whose results are published). A job
+that ends by its latest end in that very instant has its room back for all of them: that it ends now is certain. One
+that ends early is only known to when its own event comes.
+"""
+
+from __future__ import annotations
+
+import time
+from heapq import heappop, heappush
+from itertools import takewhile
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from zonewise_scheduler.queue.time.state import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zonewise_scheduler.queue.time.state import Decision, Job, Policy
+
+
+class Watcher(Protocol):
+    """Is told of what happens."""
+
+    def arrived(self, now: float, state: State, job: Job) -> None:
+        """Take note of a job that waits now; nothing is decided yet."""
+        ...
+
+    def decided(self, now: float, state: State, decision: Decision) -> None:
+        """Take note of a decision that is not applied yet."""
+        ...
+
+    def ended(self, now: float, job: Job, run: float) -> None:
+        """Take note of a job that has ended, and how long it ran."""
+        ...
+
+
+class Task(NamedTuple):
+    """A job and what only time tells of it."""
+
+    job: Job
+    run: float
+    """How long it takes in truth, in seconds; longer than declared if need be."""
+
+
+class Outcome(NamedTuple):
+    """What came of the tasks."""
+
+    tasks: list[Task]
+    """By time of submission."""
+    starts: dict[Job, float]
+    refused: list[Task]
+    """Those that do not fit into an empty machine; they never waited."""
+    decisions: int
+    seconds: float
+    """How long all of it took, by the wall."""
+
+
+class _Simulation:
+    """One run of tasks through a policy."""
+
+    def __init__(self, tasks: Iterable[Task], capacity: int, policy: Policy, watcher: Watcher | None = None) -> None:
+        """Take the tasks in any order, their serials unique, and what is there in all (Columns.room)."""
+        self._capacity = capacity
+        self._state = State(capacity)
+        self._policy = policy
+        self._watcher = watcher
+        self._tasks = sorted(tasks, key=_arrival)
+        self._ends: list[tuple[float, int, Job]] = []
+        """A heap of those that run by their true ends; of equal ones, who came first."""
+        self._runs = {task.job: task.run for task in self._tasks}
+        self._starts: dict[Job, float] = {}
+        self._decisions = 0
+        self._wake = inf
+
+    def run(self) -> Outcome:
+        """Let everything happen."""
+        began = time.perf_counter()
+        refused: list[Task] = []
+        for task in self._tasks:
+            job = task.job
+            self._happen_before(job.submitted)
+            if (self._capacity - job.demand) & job.guards == job.guards:
+                self._submit(job)
+            else:
+                refused.append(task)
+        self._happen_before(inf)
+        return Outcome(self._tasks, self._starts, refused, self._decisions, time.perf_counter() - began)
+
+    def _happen_before(self, until: float) -> None:
+        """Let jobs end, and reservations begin, before the next submission."""
+        ends = self._ends
+        while True:
+            at = ends[0][0] if ends else inf
+            if self._wake < at:
+                if self._wake >= until:
+                    return
+                self._settle(self._wake)
+                self._decide(self._wake)
+            elif at < until:
+                job = heappop(ends)[2]
+                self._settle(at)
+                if job in self._state.runs:
+                    self._state.end(job)
+                if self._watcher is not None:
+                    self._watcher.ended(at, job, self._runs[job])
+                self._decide(at)
+            else:
+                return
+
+    def _submit(self, job: Job) -> None:
+        state, now = self._state, job.submitted
+        self._settle(now)
+        state.submit(job)
+        if self._watcher is not None:
+            self._watcher.arrived(now, state, job)
+        if self._policy.eager or (state.room - job.demand) & job.guards == job.guards:
+            self._decide(now)
+
+    def _settle(self, now: float) -> None:
+        """See to those whose latest end has come: they end in this instant or outlive their declared run time."""
+        state = self._state
+        if not state.running or state.running[0][0] > now:
+            return
+        for _, _, job in list(takewhile(lambda run: run[0] <= now, state.running)):
+            if state.runs[job][0] + self._runs[job] <= now:
+                state.end(job)
+        state.overrun(now)
+
+    def _decide(self, now: float) -> None:
+        decision = self._policy.decide(now, self._state)
+        if self._watcher is not None:
+            self._watcher.decided(now, self._state, decision)
+        self._state.apply(decision, now)
+        self._decisions += 1
+        self._wake = decision.wake
+        for job in decision.starts:
+            self._starts[job] = now
+            heappush(self._ends, (now + self._runs[job], job.serial, job))
+
+
+def simulate(tasks: Iterable[Task], capacity: int, policy: Policy, watcher: Watcher | None = None) -> Outcome:
+    """Run tasks, in any order, their serials unique, through a policy on a machine so large (Columns.room)."""
+    return _Simulation(tasks, capacity, policy, watcher).run()
+
+
+def _arrival(task: Task) -> tuple[float, int]:
+    return (task.job.submitted, task.job.serial)

@@ -1,0 +1,162 @@
+"""Logs in the Standard Workload Format, version 2 (Chapin et al., JSSPP 1999), as text or gzip.
+
+A line is a job of 18 numbers, -1 where unknown. Of use here are 1 job number, 2 submit time, 3 wait time, 4 run time,
+5 allocated processors, 8 requested processors, 9 requested time (the declared run time), 11 status, 12 user, 14
+executable and 15 queue. Lines that begin with ";" are comments; the header says with MaxProcs, or else MaxNodes, how
+large the machine is.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from math import inf, isfinite
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+_GZIP = b"\x1f\x8b"
+_FIELDS = 18
+_NAMES = {
+    1: "job number", 2: "submit time", 3: "wait time", 4: "run time", 5: "allocated processors",
+    8: "requested processors", 9: "requested time", 11: "status", 12: "user", 14: "executable", 15: "queue",
+}  # fmt: skip
+_PLACES = tuple(field - 1 for field in _NAMES)
+_MOST = 2**53
+"""Beyond it, seconds are not told apart."""
+_PARTIAL = frozenset({2, 3, 4})
+"""Of a job that was suspended or checkpointed: there is another line of the whole."""
+_SIZES = ("MaxProcs", "MaxNodes")
+
+
+class LoggedJob(NamedTuple):
+    """A job of a log; times in seconds since the log's begin."""
+
+    number: int
+    submitted: float
+    wait: float
+    """As it was; -1 where unknown."""
+    run: float
+    processors: int
+    """Those allocated, or where that is unknown those requested."""
+    limit: float
+    """The declared run time; infinite where unknown."""
+    user: int
+    executable: int
+    queue: int
+
+
+class Problem(NamedTuple):
+    """A line that is left out."""
+
+    line: int
+    """From 1."""
+    field: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.field}: {self.what}"
+
+
+class Log(NamedTuple):
+    """What a log holds."""
+
+    jobs: list[LoggedJob]
+    """In the order of the file."""
+    processors: int | None
+    """Of the machine; None where the header does not say."""
+    problems: list[Problem]
+    partial: int
+    """Lines left out that tell of a part of a job which has a line of the whole."""
+
+
+def read_swf(path: Path) -> Log:
+    """Read a log; raise OSError if it cannot be opened."""
+    with path.open("rb") as file:
+        zipped = file.read(2) == _GZIP
+    with gzip.open(path) if zipped else path.open("rb") as file:
+        return parse_swf(_lines(file))
+
+
+def parse_swf(lines: Iterable[str | Problem]) -> Log:
+    """Take in the lines of a log; those that are damaged are named, and nothing else is lost."""
+    log = Log([], None, [], 0)
+    sizes: dict[str, int] = {}
+    partial = 0
+    for number, line in enumerate(lines, 1):
+        if isinstance(line, Problem):
+            log.problems.append(line._replace(line=number))
+        elif line.startswith(";"):
+            _header(line, sizes)
+        elif fields := line.split():
+            job = _job(fields)
+            if isinstance(job, LoggedJob):
+                log.jobs.append(job)
+            elif job is None:
+                partial += 1
+            else:
+                log.problems.append(job._replace(line=number))
+    return log._replace(processors=next((sizes[name] for name in _SIZES if name in sizes), None), partial=partial)
+
+
+def _lines(file: Iterable[bytes]) -> Iterator[str | Problem]:
+    """Yield the lines, and where compressed data end too early, that."""
+    try:
+        for line in file:
+            yield line.decode("ascii", "replace")
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        yield Problem(0, "file", str(error))
+
+
+def _header(line: str, sizes: dict[str, int]) -> None:
+    name, _, value = line[1:].partition(":")
+    words = value.split()
+    if name.strip() in _SIZES and words and words[0].isdecimal() and int(words[0]):
+        sizes[name.strip()] = int(words[0])
+
+
+def _job(fields: list[str]) -> LoggedJob | Problem | None:
+    """Return the job of a line, or what is wrong with it, or None for a part of a job."""
+    if len(fields) != _FIELDS:
+        return Problem(0, "line", f"{len(fields)} fields rather than {_FIELDS}")
+    found = _numbers(fields)
+    if isinstance(found, Problem):
+        return found
+    number, submitted, wait, run, allocated, requested, limit, status, user, executable, queue = found
+    if status in _PARTIAL:
+        return None
+    processors = int(allocated if allocated > 0 else requested)
+    for field, value in ((2, submitted), (4, run), (5, processors - 1), (9, max(limit, 0))):
+        if not 0 <= value <= _MOST:
+            return _unusable(field, found[_PLACES.index(field - 1)])
+    return LoggedJob(
+        int(number), submitted, wait, run, processors, limit if limit > 0 else inf,
+        int(user), int(executable), int(queue),
+    )  # fmt: skip
+
+
+def _numbers(fields: list[str]) -> Sequence[float] | Problem:
+    """Return the fields that are of use; nearly always whole numbers."""
+    try:
+        return [int(fields[place]) for place in _PLACES]
+    except ValueError:
+        pass
+    found: list[float] = []
+    for place in _PLACES:
+        try:
+            found.append(float(fields[place]))
+        except ValueError:
+            return Problem(0, _field(place + 1), f"{fields[place]!r} is no number")
+        if not isfinite(found[-1]):
+            return _unusable(place + 1, found[-1])
+    return found
+
+
+def _unusable(field: int, value: float) -> Problem:
+    return Problem(0, _field(field), f"{value:g}")
+
+
+def _field(field: int) -> str:
+    return f"field {field} ({_NAMES[field]})"

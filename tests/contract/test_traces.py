@@ -1,0 +1,98 @@
+"""Published logs: every job waits just as long as in the experiment that they are the outcome of.
+
+EASY and EASY with shortest first (exact run times) of Gaussier, Glesser, Reis and Trystram, SC'15; the waits are field
+3 of each log. The means of the other policies are those of the study beside the project.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.snapshots import PROJECT
+from zonewise_scheduler.queue.time.policies import DEFAULT, policy_named
+from zonewise_scheduler.simulate.clock import simulate
+from zonewise_scheduler.simulate.summary import Summary, summarise
+from zonewise_scheduler.simulate.swf import Log, read_swf
+from zonewise_scheduler.simulate.workload import COLUMNS, PROCESSORS, tasks_of
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.simulate.clock import Outcome
+
+TRACES = PROJECT.parent / "shared" / "traces"
+KTH, KTH_EXACT, CURIE = "KTH-SP2.easy", "KTH-SP2.easy-sjbf-exact", "CEA-Curie-sample"
+
+pytestmark = pytest.mark.skipif(
+    not TRACES.exists(), reason=f"the logs are not beside the project ({TRACES.name}/ is absent)"
+)
+
+
+@functools.cache
+def log(name: str) -> Log:
+    """One log, read once for all tests of a process."""
+    return read_swf(TRACES / f"{name}.swf.gz")
+
+
+def run(name: str, policy: str, *, exact: bool = False) -> Outcome:
+    return simulate(tasks_of(log(name).jobs, exact=exact), capacity(name), policy_named(policy))
+
+
+@functools.cache
+def summary(name: str, policy: str) -> Summary:
+    return summarise(run(name, policy), COLUMNS, capacity(name))
+
+
+def capacity(name: str) -> int:
+    processors = log(name).processors
+    assert processors is not None
+    return COLUMNS.room({PROCESSORS: processors})
+
+
+@pytest.mark.parametrize(
+    ("name", "jobs", "processors"), [(KTH, 28_481, 100), (KTH_EXACT, 28_481, 100), (CURIE, 29_998, 93_312)]
+)
+def test_logs_are_read_whole(name: str, jobs: int, processors: int) -> None:
+    found = log(name)
+    assert (len(found.jobs), found.processors, found.problems, found.partial) == (jobs, processors, [], 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "policy", "exact"), [(KTH, "easy", False), (KTH, "depth-1", False), (KTH_EXACT, "easy-sjbf", True)]
+)
+def test_every_job_waits_as_long_as_in_the_published_experiment(name: str, policy: str, exact: bool) -> None:
+    outcome = run(name, policy, exact=exact)
+    waits = {task.job.name: outcome.starts[task.job] - task.job.submitted for task in outcome.tasks}
+    assert waits == {str(one.number): one.wait for one in log(name).jobs}
+
+
+@pytest.mark.parametrize(
+    ("policy", "mean", "slowdown", "most"),
+    [
+        ("fifo", 353_776, 6_815, 946_685),
+        ("greedy", 5_719, 71.4, 1_723_252),
+        ("easy", 6_837, 92.6, 262_194),
+        ("easy-sjbf", 5_904, 69.4, 284_815),
+        ("conservative", 7_316, 89.0, 249_058),
+    ],
+)
+def test_other_policies_come_to_the_numbers_of_the_study(
+    policy: str, mean: float, slowdown: float, most: float
+) -> None:
+    """Those that leave a choice among equals, to a thousandth."""
+    found = summary(KTH, policy)
+    assert found.wait_mean == pytest.approx(mean, rel=1e-3)
+    assert found.bounded_slowdown == pytest.approx(slowdown, rel=1e-3)
+    assert found.wait_max == most
+    assert found.utilisation[PROCESSORS] == pytest.approx(0.6856, abs=5e-4)
+
+
+def test_the_default_waits_no_longer_than_greedy_and_nobody_for_weeks() -> None:
+    """On KTH-SP2; on the sample of Curie nobody waits for a day under either, so nothing is reserved."""
+    default, greedy = summary(KTH, DEFAULT), summary(KTH, "greedy")
+    assert default.wait_mean <= 1.25 * greedy.wait_mean
+    assert default.wait_max <= greedy.wait_max / 5
+    default, greedy = summary(CURIE, DEFAULT), summary(CURIE, "greedy")
+    assert default.wait_mean <= 1.25 * greedy.wait_mean
+    assert greedy.wait_max < 24 * 3600

@@ -1,0 +1,103 @@
+"""Jobs to try policies on: by hand, by chance, and what is promised to them along the way."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hypothesis import strategies as st
+
+from zonewise_scheduler.queue.time.amounts import Columns
+from zonewise_scheduler.queue.time.state import Decision, Job, Policy, State
+from zonewise_scheduler.simulate.clock import Outcome, Task, simulate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+CPUS = Columns(("cpu",))
+TWO = Columns(("cpu", "gpu"))
+SIZE = 8
+"""Of each resource, on the machines below."""
+
+
+def job(serial: int, cpus: int, limit: float = inf, submitted: float = 0, **fields: Any) -> Job:
+    """A job that wants CPUs."""
+    demand = CPUS.demand({"cpu": cpus})
+    return Job(serial, demand.amount, demand.guards, submitted, limit, name=f"job-{serial}", **fields)
+
+
+def task(serial: int, cpus: int, limit: float, submitted: float = 0, run: float | None = None, **fields: Any) -> Task:
+    """A job that wants CPUs and runs for as long as it declares, or shorter."""
+    return Task(job(serial, cpus, limit, submitted, **fields), limit if run is None else run)
+
+
+def cpus(free: int) -> int:
+    """So many free CPUs."""
+    return CPUS.room({"cpu": free})
+
+
+class Case(NamedTuple):
+    """A machine and what comes to it."""
+
+    columns: Columns
+    capacity: int
+    tasks: list[Task]
+
+
+@st.composite
+def cases(draw: st.DrawFn, *, declared: bool = False, priorities: bool = True, most: int = 14) -> Case:
+    """Small machines of one or two resources; many things happen at once; declared run times are upper bounds."""
+    columns = draw(st.sampled_from([CPUS, TWO]))
+    whole = columns.room(dict.fromkeys(columns.names, SIZE))
+    tasks: list[Task] = []
+    now = 0
+    for serial in range(draw(st.integers(1, most))):
+        now += draw(st.integers(0, 4))
+        sizes = {name: draw(st.integers(0, SIZE)) for name in columns.names}
+        demand = columns.demand(sizes)
+        run = draw(st.integers(0, 12))
+        unused: float = draw(st.sampled_from([0.0, 0.0, 1.0, 3.0, 10.0] + [inf] * (not declared)))
+        limit = max(run + unused, 1)
+        priority = draw(st.integers(0, 2)) if priorities else 0
+        tasks.append(Task(Job(serial, demand.amount, demand.guards, now, limit, priority, f"job-{serial}"), run))
+    return Case(columns, whole, tasks)
+
+
+class Promises:
+    """Keeps what was promised, and checks at every decision that no promise became later and that nothing overlaps."""
+
+    def __init__(self, policy: Policy, columns: Columns) -> None:
+        self.policy = policy
+        self.columns = columns
+        self.first: dict[Job, float] = {}
+        self.least: dict[Job, float] = {}
+
+    def arrived(self, now: float, state: State, job: Job) -> None:
+        """Nothing is promised yet."""
+
+    def decided(self, now: float, state: State, decision: Decision) -> None:
+        """What is promised is no later than it was; what starts is no later than promised, and has room."""
+        room = state.room
+        for one in decision.starts:
+            assert now <= self.least.get(one, inf)
+            room -= one.demand
+        assert min(self.columns.amounts(room).values()) >= 0
+        for one in self.policy.reservations(now, state):
+            assert one.start <= self.least.get(one.job, inf), f"{one.job.name} was promised an earlier start"
+            self.first.setdefault(one.job, one.start)
+            self.least[one.job] = one.start
+
+    def ended(self, now: float, job: Job, run: float) -> None:
+        """A job's end breaks no promise."""
+
+
+def starts(tasks: Sequence[Task], capacity: int, policy: Policy) -> list[float]:
+    """When each starts, in the order given."""
+    outcome = simulate(tasks, capacity, policy)
+    return [outcome.starts[one.job] for one in tasks]
+
+
+def kept(case: Case, policy: Policy) -> tuple[Outcome, Promises]:
+    """Run a case, watching that promises are kept."""
+    promises = Promises(policy, case.columns)
+    return simulate(case.tasks, case.capacity, policy, promises), promises

@@ -1,0 +1,120 @@
+"""The virtual clock: the order of events, and what came of it in numbers."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from support.jobs import CPUS, Case, cases, cpus, job, starts, task
+from zonewise_scheduler.queue.time.policies import DEFAULT, policy_named
+from zonewise_scheduler.simulate.clock import Outcome, Task, simulate
+from zonewise_scheduler.simulate.foresight import ForecastError, Foresight
+from zonewise_scheduler.simulate.summary import Summary, summarise
+
+EASY = policy_named("easy")
+
+
+# --- ties, as in the published experiments
+
+
+def test_a_job_that_ends_when_it_declared_has_its_room_back_for_who_comes_then() -> None:
+    assert starts([task(0, 8, 10), task(1, 8, 5, 10)], cpus(8), EASY) == [0, 10]
+
+
+def test_a_submission_is_before_an_early_end_of_the_same_time() -> None:
+    """So the shorter job that comes at 10 is there to be chosen when the machine is free."""
+    tasks = [task(0, 8, 20, run=10), task(1, 8, 5), task(2, 8, 1, 10)]
+    assert starts(tasks, cpus(8), policy_named(DEFAULT)) == [0, 11, 10]
+
+
+def test_ends_of_the_same_time_are_one_by_one() -> None:
+    """After the first early end only the narrow job fits; it may pass, as it ends before the shadow time."""
+    tasks = [task(0, 4, 20, run=10), task(1, 4, 20, run=10), task(2, 8, 5), task(3, 4, 5)]
+    for name in ("greedy", "easy"):
+        assert starts(tasks, cpus(8), policy_named(name)) == [0, 0, 15, 10]
+
+
+def test_a_job_may_outlive_what_it_declared() -> None:
+    """Nobody has its room before it has ended in truth."""
+    tasks = [task(0, 8, 10, run=130), task(1, 8, 5, 1), task(2, 8, 5, 40)]
+    for name in ("easy", "conservative", "shortest-reserving"):
+        assert starts(tasks, cpus(8), policy_named(name)) == [0, 130, 135]
+
+
+def test_a_job_of_no_length_starts_and_ends() -> None:
+    assert starts([task(0, 8, 1, run=0), task(1, 8, 1)], cpus(8), EASY) == [0, 0]
+
+
+def test_a_reservation_begins_though_nothing_else_happens_then() -> None:
+    """Job 1 is brought forward to 7, the end of job 3's reservation, before that is brought forward in its turn."""
+    tasks = [task(0, 1, 10, run=1), task(1, 8, 5), task(2, 4, 5), task(3, 4, 2)]
+    assert starts(tasks, cpus(8), policy_named("conservative")) == [0, 7, 0, 1]
+
+
+def test_what_fits_into_no_empty_machine_is_refused() -> None:
+    tasks = [task(0, 9, 10), task(1, 8, 10)]
+    outcome = simulate(tasks, cpus(8), EASY)
+    assert (outcome.refused, list(outcome.starts)) == ([tasks[0]], [tasks[1].job])
+
+
+def test_tasks_may_come_in_any_order() -> None:
+    tasks = [task(1, 8, 10, 5), task(0, 8, 10, 0)]
+    outcome = simulate(tasks, cpus(8), EASY)
+    assert [one.job.serial for one in outcome.tasks] == [0, 1]
+    assert outcome.starts == {tasks[1].job: 0, tasks[0].job: 10}
+
+
+# --- numbers
+
+
+def test_a_summary_by_hand() -> None:
+    tasks = [task(0, 8, 10, 100), task(1, 8, 30, 100), task(2, 4, 2, 110), task(3, 9, 1, 90)]
+    outcome = simulate(tasks, cpus(8), EASY)
+    assert [outcome.starts[one.job] for one in tasks[:3]] == [100, 110, 140]
+    found = summarise(outcome._replace(seconds=2.0), CPUS, cpus(8))
+    numbers = (*found[:7], *found[8:])
+    slowdown = (1 + 40 / 30 + 32 / 10) / 3
+    assert numbers == pytest.approx((3, 1, 40 / 3, 10, 28, 30, slowdown, 42, outcome.decisions / 2))
+    assert found.utilisation == pytest.approx({"cpu": (80 + 240 + 8) / (8 * 42)})
+
+
+def test_a_summary_of_nothing() -> None:
+    found = summarise(Outcome([], {}, [], 0, 0.0), CPUS, cpus(8))
+    assert found == Summary(0, 0, 0, 0, 0, 0, 0, {"cpu": 0.0}, 0, 0)
+
+
+@given(cases())
+def test_no_more_is_taken_than_there_is(case: Case) -> None:
+    found = summarise(simulate(case.tasks, case.capacity, EASY), case.columns, case.capacity)
+    assert found.jobs + found.refused == len(case.tasks)
+    assert all(0 <= share <= 1 for share in found.utilisation.values())
+    assert 0 <= found.wait_median <= found.wait_max
+    assert found.bounded_slowdown >= 1 or not found.jobs
+
+
+# --- foresight
+
+
+def test_forecasts_are_compared_with_what_came() -> None:
+    """Every job declares 100 s and takes 10: what its kin took is the better forecast."""
+    tasks = [Task(job(serial, 8, 100, 5.0 * serial, kin=("ann",)), 10) for serial in range(20)]
+    policy = policy_named("greedy")
+    watcher = Foresight(policy)
+    outcome = simulate(tasks, cpus(8), policy, watcher)
+    found = watcher.error(outcome.starts)
+    assert (found.jobs, found.unknown, found.median, found.within) == (19, 0, 0.0, 1.0)
+    assert found.mean < found.declared_mean / 2
+
+
+def test_every_so_manyth_job_is_asked_about() -> None:
+    tasks = [task(serial, 8, 10) for serial in range(10)]
+    watcher = Foresight(EASY, every=3)
+    outcome = simulate(tasks, cpus(8), EASY, watcher)
+    assert watcher.error(outcome.starts) == ForecastError(3, 0, 0, 0, 0, 1)
+
+
+def test_what_nobody_can_foretell_is_counted() -> None:
+    tasks = [Task(job(0, 8), 10), task(1, 8, 10)]
+    watcher = Foresight(EASY)
+    outcome = simulate(tasks, cpus(8), EASY, watcher)
+    assert watcher.error(outcome.starts) == ForecastError(1, 1, 0, 0, 0, 0)
