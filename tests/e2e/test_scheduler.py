@@ -95,7 +95,8 @@ def test_random_bursts(cluster: Cluster, seed: int, capsys: pytest.CaptureFixtur
 
 def test_three_pods_at_once(cluster: Cluster) -> None:
     """Three pods in one burst, each wanting most of a zone of a node with two: two run, the third hears why it waits,
-    and runs as soon as one of them has gone. The stock scheduler lets the kubelet refuse the third."""
+    and runs as soon as one of them has gone. The stock scheduler lets the kubelet refuse the third.
+    """
     pods = [pod(f"t{number}", container(cpu="9", memory="1Gi"), restart="Never") for number in range(3)]
     for one in pods:
         one["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "single-container"}
