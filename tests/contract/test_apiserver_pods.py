@@ -92,6 +92,18 @@ def test_a_binding_puts_a_pod_on_a_node(cluster: Cluster) -> None:
     assert (condition["type"], condition["status"]) == ("PodScheduled", "True")
 
 
+def test_a_binding_adds_labels_and_annotations(cluster: Cluster) -> None:
+    body = pod("one")
+    body["metadata"] |= {"labels": {"a": "1", "b": "2"}, "annotations": {"a": "1", "b": "2"}}
+    cluster.api.post(cluster.pods, body).ok()
+    more = {"labels": {"b": "3"}, "annotations": {"b": "3", "c": "4"}}
+    binding = {"metadata": {"name": "one", **more}, "target": {"kind": "Node", "name": "node-1"}}
+    cluster.api.post(f"{cluster.pods}/one/binding", binding).ok()
+    found = cluster.api.get(f"{cluster.pods}/one").ok()["metadata"]
+    assert found["labels"] == {"a": "1", "b": "3"}
+    assert found["annotations"] == {"a": "1", "b": "3", "c": "4"}
+
+
 def test_a_pod_is_bound_once(cluster: Cluster) -> None:
     cluster.api.post(cluster.pods, pod("one")).ok()
     bind(cluster, "one").ok()

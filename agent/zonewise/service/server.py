@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 MOST_THREADS = 40
 PATIENCE = 10.0
 """Seconds that a client may take to say what it wants, so that silent connections do not gather."""
+_MOST_DIGITS = 18
+"""Of a Content-Length: int() of very many of them is an error."""
 
 
 class Server:
@@ -155,8 +157,9 @@ class _Handler(BaseHTTPRequestHandler):
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal() or "Transfer-Encoding" in self.headers:
             self._refuse(411, "the header Content-Length is needed: bodies in chunks are not taken")
-        elif int(length) > (most := cast("_Server", self.server).site.most_body):
-            self._refuse(413, f"the body of {length} bytes is larger than {most} bytes")
+        elif len(length) > _MOST_DIGITS or int(length) > cast("_Server", self.server).site.most_body:
+            most = cast("_Server", self.server).site.most_body
+            self._refuse(413, f"the body of {length[:_MOST_DIGITS]} bytes is larger than {most} bytes")
         else:
             body = self.rfile.read(int(length))
             if len(body) < int(length):

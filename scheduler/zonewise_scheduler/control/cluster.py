@@ -9,23 +9,17 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from zonewise_scheduler.control import refusals
 from zonewise_scheduler.control.foretold import described
+from zonewise_scheduler.control.rows import Rows
 from zonewise_scheduler.control.waiting import WaitingPods
-from zonewise_scheduler.fit.batch.place import ADMITTED, REFUSED
-from zonewise_scheduler.fit.batch.table import Table
 from zonewise_scheduler.fit.ledger.ledger import Ledger
-from zonewise_scheduler.fit.ledger.values import IN_FLIGHT, SET_ASIDE, BoundPod
+from zonewise_scheduler.fit.ledger.values import BoundPod
 from zonewise_scheduler.fit.read.kinds import Kinds
 from zonewise_scheduler.fit.read.nrt import RELEASE
-from zonewise_scheduler.fit.score.combined import score
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
+    from collections.abc import Callable
 
     from zonewise_scheduler.control.extender.wire import Asked
     from zonewise_scheduler.control.objects import PodSeen, Report
@@ -35,8 +29,6 @@ if TYPE_CHECKING:
     from zonewise_scheduler.fit.nodes.info import NodeInfo
 
 
-_SURE = 1000
-"""Above any score."""
 _MOST_WAITING = 4
 """Shapes of waiting pods, the most frequent ones, for which places are kept: each costs a pass over all nodes."""
 
@@ -75,14 +67,9 @@ class Cluster:
         self._missed = missed
         self._lock = threading.Lock()
         self._ledger = Ledger(waits=waits)
-        self._table = Table()
-        self._rows: dict[str, int] = {}
-        self._names: list[str] = []
-        self._changed: dict[int, float] = {}
-        self._free: list[int] = []
+        self._rows = Rows()
         self._nodes: dict[str, NodeInfo] = {}
         self._waiting = WaitingPods()
-        self._news = False  # a node's state has changed since the waiting were last looked at
 
     # --- what happens
 
@@ -104,6 +91,7 @@ class Cluster:
         with self._lock:
             if new is not None:
                 self._ledger.report(new.report, self._clock(), published=new.published)
+                self._ease(new.report.node)
             elif old is not None:
                 self._ledger.unreport(old.report.node, self._clock())
 
@@ -114,7 +102,7 @@ class Cluster:
             return
         with self._lock:
             at = self._clock()
-            if new is None or new.node:
+            if new is None or new.node or new.finished:
                 self._waiting.remove(pod.uid)
             if new is None:
                 self._ledger.gone(pod.uid, at)
@@ -133,6 +121,8 @@ class Cluster:
         with self._lock:
             self._ledger.tick(self._clock())
             self._refresh()
+            arrived = [name for name in self._rows.crowded() if not self._ledger.entries(name)]
+            self._ease(*arrived, *self._rows.set_aside())
 
     # --- what is asked
 
@@ -143,34 +133,40 @@ class Cluster:
             self._ledger.withdraw(pod.uid, at)
             self._refresh()
             refused: dict[str, str] = {}
-            for name in self._best_first(pod.shape, asked):
-                if self._trust.stale != "blind" and self._ledger.is_stale(name, at, self._trust.stale_after):
+            for name in self._rows.best_first(pod.shape, self._waiting.commonest(_MOST_WAITING)):
+                if name not in asked:
+                    continue
+                if self._is_stale(name, at):
                     refused[name] = refusals.STALE
                     continue
-                verdict = self._ledger.promise(pod, name, at)
-                if verdict.admitted:
-                    self._waiting.remove(pod.uid)
-                    return Choice(name, verdict, {})
-                if verdict.reason in (IN_FLIGHT, SET_ASIDE):
-                    refused[name] = refusals.OF_LEDGER[verdict.reason]
-            return self._unreported(pod, asked, at) or self._none(pod, asked, refused, at)
+                reason = self._rows.refusal(name, pod.shape)
+                if reason is None:
+                    verdict = self._ledger.promise(pod, name, at)
+                    if verdict.admitted:
+                        self._waiting.remove(pod.uid)
+                        return Choice(name, verdict, {})
+                    reason = verdict.reason
+                    self._rows.refuse(name, pod.shape, reason)
+                if reason in refusals.OF_LEDGER:
+                    refused[name] = refusals.OF_LEDGER[reason]
+            return self._unreported(pod, asked, at) or self._none(pod, asked, refused)
 
     def wakeable(self) -> list[Promise]:
-        """Return waiting pods that a node would take now; each of them again after a longer and longer pause."""
+        """Return waiting pods that a node may take now; each of them again after a longer and longer pause."""
         with self._lock:
             self._refresh()
-            if not self._news:
-                return []
-            due, self._news = self._waiting.due(self._clock(), self._changes)
-            return due
+            return self._waiting.due(self._clock(), self._rows.changes)
+
+    def forget(self, uid: str) -> None:
+        """Take that a waiting pod is no more."""
+        with self._lock:
+            self._waiting.remove(uid)
 
     def scores(self, shape: PodShape, names: list[str]) -> list[int]:
         """Return 0 to 100 for each node; 0 where nothing is known of it."""
         with self._lock:
             self._refresh()
-            found = self._scores(shape)
-            rows = [self._rows.get(name, -1) for name in names]
-            return [int(found[row]) if 0 <= row < len(found) else 0 for row in rows]
+            return self._rows.scores(shape, self._waiting.commonest(_MOST_WAITING), names)
 
     @property
     def trusts_all(self) -> bool:
@@ -181,6 +177,7 @@ class Cluster:
         """Return the nodes that a pod may have that asks nothing of a zone, and why it may not have the others."""
         with self._lock:
             at = self._clock()
+            self._refresh()
             failed = {name: why for name in names if (why := self._distrust(name, at))}
             return [name for name in names if name not in failed], failed
 
@@ -207,77 +204,51 @@ class Cluster:
         """Return what is known of each node, for people."""
         with self._lock:
             names = sorted({*self._nodes, *self._rows})
-            return {"counters": self._ledger.counters()._asdict(), "nodes": {name: self._node(name) for name in names}}
+            counters = self._ledger.counters()._asdict()
+        return {"counters": counters, "nodes": {name: self._node(name) for name in names}}
+
+    def _node(self, name: str) -> dict[str, object]:
+        with self._lock:  # for each node anew: kube-scheduler's calls must not wait for all of them
+            state, entries = self._ledger.state(name), self._ledger.entries(name)
+        charged = [f"{entry.namespace}/{entry.name}" for entry in entries]
+        return {"inFlight": charged, **(described(state) if state is not None else {"report": None})}
 
     # --- inside, with the lock held
 
-    def _node(self, name: str) -> dict[str, object]:
-        state = self._ledger.state(name)
-        charged = [f"{entry.namespace}/{entry.name}" for entry in self._ledger.entries(name)]
-        return {"inFlight": charged, **(described(state) if state is not None else {"report": None})}
-
     def _refresh(self) -> None:
         changed = self._ledger.changed()
-        self._news = self._news or bool(changed)
-        at = self._clock()
-        for name in changed:
-            state = self._ledger.state(name)
-            if state is not None:
-                row = self._row(name)
-                self._table.set(row, state)
-                self._changed[row] = at
-            elif name in self._rows:  # the row is the next node's
-                row = self._rows.pop(name)
-                self._table.set(row, None)
-                self._free.append(row)
+        if changed:
+            self._rows.write((name, self._ledger.state(name)) for name in sorted(changed))
+            self._waiting.stir()
 
-    def _row(self, name: str) -> int:
-        row = self._rows.get(name)
-        if row is None:
-            row = self._free.pop() if self._free else len(self._names)
-            self._names[row : row + 1] = [name]
-            self._rows[name] = row
-        return row
+    def _ease(self, *names: str) -> None:
+        """Take that less may be in the way on some nodes.
 
-    def _changes(self, shape: PodShape) -> list[float]:
-        """Return for each node that would take a pod when it last changed."""
-        rows: list[int] = np.flatnonzero(self._table.resolved(shape)).tolist()
-        return [self._changed[row] for row in rows]
+        Once pods have arrived as foretold the state is equal, but the orders in which they might matter no more.
+        """
+        if self._rows.ease(names):
+            self._waiting.stir()
 
-    def _scores(self, shape: PodShape) -> NDArray[np.int64]:
-        return score(self._table, shape, self._waiting.commonest(_MOST_WAITING))
-
-    def _best_first(self, shape: PodShape, asked: Asked) -> Iterator[str]:
-        """Yield the nodes asked about that may take a pod, sure ones by score first, then those that need a look."""
-        fits = self._table.fits(shape)
-        rank = self._scores(shape) + (fits == ADMITTED) * _SURE
-        candidates = np.flatnonzero(fits != REFUSED)
-        best_first: list[int] = candidates[np.argsort(-rank[candidates], kind="stable")].tolist()
-        for row in best_first:
-            name = self._names[row]
-            if name in asked:
-                yield name
+    def _is_stale(self, name: str, at: float) -> bool:
+        return self._trust.stale != "blind" and self._ledger.is_stale(name, at, self._trust.stale_after)
 
     def _unreported(self, pod: Promise, asked: Asked, at: float) -> Choice | None:
         """Send a pod where nobody knows anything, if that is wished."""
         if self._trust.unreported != "blind":
             return None
         for name in asked.names:
-            if self._ledger.state(name) is None:
-                verdict = self._ledger.promise(pod, name, at, blind=True)
-                if verdict.admitted:
-                    return Choice(name, None, {})
+            if name not in self._rows and self._ledger.promise(pod, name, at, blind=True).admitted:
+                return Choice(name, None, {})
         return None
 
-    def _none(self, pod: Promise, asked: Asked, refused: dict[str, str], at: float) -> Choice:
-        self._waiting.add(pod, at)
-        states = {name: state for name in asked.names if (state := self._ledger.state(name)) is not None}
-        told = refusals.explained(pod.shape, states)
-        found = {name: refused.get(name) or told.get(name) or refusals.NO_REPORT for name in asked.names}
-        return Choice("", None, found)
+    def _none(self, pod: Promise, asked: Asked, refused: dict[str, str]) -> Choice:
+        self._waiting.add(pod, self._rows.revision)
+        told = refusals.explained(pod.shape, asked.names, self._rows)
+        told.update(refused)
+        return Choice("", None, told)
 
     def _distrust(self, name: str, at: float) -> str:
-        if self._trust.unreported == "refuse" and self._ledger.state(name) is None:
+        if self._trust.unreported == "refuse" and name not in self._rows:
             return refusals.NO_REPORT
         if self._trust.stale == "refuse" and self._ledger.is_stale(name, at, self._trust.stale_after):
             return refusals.STALE

@@ -41,8 +41,8 @@ the 5 ms of the default whenever a burst of events is being read."""
 
 
 _IDLE = 120.0
-"""Seconds that a connection of kube-scheduler is kept: longer than it keeps one itself (90 s in Go's net/http), since it
-does not repeat a POST on a connection that is closed just then."""
+"""Seconds that a connection of kube-scheduler is kept: longer than it keeps one itself (90 s in Go's net/http), since
+it does not repeat a POST on a connection that is closed just then."""
 
 
 def run_scheduler(settings: Settings) -> int:

@@ -29,8 +29,8 @@ class MissFiles:
     def write(self, miss: Miss) -> None:
         """Write one; what cannot be written is logged."""
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(miss.at))  # sorts by time
-        name = f"{stamp}-{re.sub('[^A-Za-z0-9.-]+', '-', miss.node)}-{miss.uid[:36]}{_SUFFIX}"
-        path = os.path.join(self._directory, name)
+        name = re.sub("[^A-Za-z0-9.-]+", "-", f"{stamp}-{miss.node}-{miss.uid[:36]}")
+        path = os.path.join(self._directory, f"{name}{_SUFFIX}")
         try:
             with open(f"{path}.new", "w", encoding="utf-8") as file:
                 file.write(case_json(miss))

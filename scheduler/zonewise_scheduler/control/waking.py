@@ -1,4 +1,4 @@
-"""Wakes pods that wait in kube-scheduler, once a node's zones would take them.
+"""Wakes pods that wait in kube-scheduler, once a node's zones may take them.
 
 A pod that an extender refused is tried again at any event that kube-scheduler hears of (schedule_one.go,
 findNodesThatFitPod). Zones become free a moment after such an event, when the kubelet has let a pod go and its agent
@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from zonewise.kube.client import PatchKind
-from zonewise.kube.errors import KubeError, NotFound
+from zonewise.kube.errors import Conflict, KubeError, NotFound
 from zonewise.kube.resources import PODS
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ CONDITION = "zonewise.dev/ZonesFree"
 """Type of the condition of a pod."""
 PERIOD = 0.25
 """Seconds between looks at who could be woken."""
+_PATIENCE = 1.0
+"""Seconds that its end may take: a thread that waits for an API server is then left behind."""
 
 
 class Waking:
@@ -47,7 +49,7 @@ class Waking:
 
     def __exit__(self, *_: object) -> None:
         self._stopping.set()
-        self._thread.join(self._client.timeout)
+        self._thread.join(_PATIENCE)
 
     def _run(self) -> None:
         while not self._stopping.wait(PERIOD):
@@ -62,8 +64,8 @@ class Waking:
         condition = {
             "type": CONDITION,
             "status": "True",
-            "reason": "WouldBeAdmitted",
-            "message": "zonewise: there is a node whose kubelet would admit this pod now",
+            "reason": "NodeChanged",
+            "message": "zonewise: there is a node whose kubelet may admit this pod now",
             "lastProbeTime": now,
             "lastTransitionTime": now,
         }
@@ -73,7 +75,8 @@ class Waking:
             self._client.patch(
                 PODS, pod.name, body, kind=PatchKind.STRATEGIC, namespace=pod.namespace, subresource="status"
             )
-        except NotFound:
+        except (NotFound, Conflict):  # it is gone, or another of its name is there
+            self._cluster.forget(pod.uid)
             return
         except KubeError as error:
             log.warning("pod=%s/%s cannot be woken: %s", pod.namespace, pod.name, error)

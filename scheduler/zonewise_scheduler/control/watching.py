@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
 from contextlib import contextmanager
@@ -64,6 +65,9 @@ class Watching:
             pass
         self._reports.start()
         self._pods.start()
+        while self.missing and not self._stopping.wait(0.1):
+            pass
+        gc.freeze()  # to search all of this for garbage takes up to half a second, and there is none in it
         while not self._stopping.wait(TICK):
             try:
                 self._cluster.tick()

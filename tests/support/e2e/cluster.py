@@ -10,18 +10,17 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-import urllib3
 import yaml
 
 from support.agents import CRD, AgentProcess
 from support.apiserver import real_apiserver
 from support.e2e.kubelet import why_not as why_no_kubelet
 from support.e2e.node import running_node
+from support.extender import Extender, running_extender
 from support.kubelets import short_directory
 
 if TYPE_CHECKING:
@@ -39,7 +38,6 @@ NAMESPACE = "lab"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 TOPOLOGIES = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies"
 _DIES_WITH_US = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv[1], sys.argv[1:])"
-_SCHEDULER_PROGRAM = "import sys; from zonewise.cli import main; sys.exit(main())"
 
 
 def find_scheduler() -> Path | None:
@@ -124,7 +122,7 @@ def running_cluster(
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(real_apiserver())
         directory = Path(stack.enter_context(short_directory()))
-        kubeconfig = _kubeconfig(server, directory)
+        kubeconfig = write_kubeconfig(server, directory)
         server.admin.post(
             "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", yaml.safe_load(CRD.read_text())
         ).ok()
@@ -143,14 +141,14 @@ def running_cluster(
 
 
 @contextlib.contextmanager
-def scheduling(cluster: Cluster, *, extender: Extender | None = None) -> Generator[None]:
-    """Run kube-scheduler, with an extender where one is given."""
+def scheduling(cluster: Cluster, *, extender: Extender | None = None, percentage: int = 100) -> Generator[None]:
+    """Run kube-scheduler, with an extender where one is given; it looks at so many percent of nodes (0: it decides)."""
     config: Object = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         "leaderElection": {"leaderElect": False},
-        "clientConnection": {"kubeconfig": str(cluster.kubeconfig), "qps": 1000, "burst": 2000},
-        "percentageOfNodesToScore": 100,
+        "clientConnection": {"kubeconfig": str(cluster.kubeconfig), "qps": 5000, "burst": 10000},
+        "percentageOfNodesToScore": percentage,
     }
     if extender is not None:
         config["extenders"] = [
@@ -174,67 +172,21 @@ def scheduling(cluster: Cluster, *, extender: Extender | None = None) -> Generat
         process.wait(LIMIT)
 
 
-class Extender:
-    """`zonewise scheduler --extender-only` as a process."""
-
-    def __init__(self, directory: Path, flags: Sequence[str]) -> None:
-        self._said = directory / "extender.log"
-        command = [sys.executable, "-c", _SCHEDULER_PROGRAM, "scheduler", "--extender-only", "--listen", "127.0.0.1:0"]
-        with self._said.open("wb") as said:
-            self.process = _process([*command, "--metrics-listen", "127.0.0.1:0", *flags], said)
-        self.ports = self._ports()
-
-    @property
-    def url(self) -> str:
-        """Where kube-scheduler asks it."""
-        return f"http://127.0.0.1:{self.ports[0]}"
-
-    @property
-    def metrics(self) -> str:
-        """Where it tells of itself."""
-        return f"http://127.0.0.1:{self.ports[1]}"
-
-    @property
-    def said(self) -> str:
-        """Return what it has logged so far."""
-        return self._said.read_text()
-
-    def close(self) -> None:
-        """End it."""
-        self.process.terminate()
-        assert self.process.wait(LIMIT) == 0, self.said
-
-    def _ports(self) -> list[int]:
-        deadline = time.monotonic() + LIMIT
-        while (said := self.said).count("serving on port") < 2:
-            assert self.process.poll() is None, said
-            assert time.monotonic() < deadline, said
-            time.sleep(0.02)
-        return [int(part.split()[0]) for part in said.split("serving on port ")[1:]]
-
-
 @contextlib.contextmanager
 def extending(cluster: Cluster, *flags: str) -> Generator[Extender]:
     """Run the extender, until it knows the cluster."""
-    with tempfile.TemporaryDirectory(prefix="extender-") as place:
-        extender = Extender(Path(place), ["--kubeconfig", str(cluster.kubeconfig), *flags])
-        try:
-            cluster.until(lambda: ready(extender), lambda: extender.said)
-            yield extender
-        finally:
-            extender.close()
-
-
-def ready(extender: Extender) -> bool:
-    """Tell whether the extender knows the whole cluster."""
-    return urllib3.request("GET", f"{extender.metrics}/readyz").status == 200
+    with running_extender("--kubeconfig", str(cluster.kubeconfig), *flags) as extender:
+        cluster.until(extender.ready, lambda: extender.said)
+        yield extender
+        extender.close()
 
 
 def _process(command: Sequence[str], said: IO[bytes]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
 
 
-def _kubeconfig(server: RealServer, directory: Path) -> Path:
+def write_kubeconfig(server: RealServer, directory: Path) -> Path:
+    """Write how an administrator reaches a server; return the file."""
     file = directory / "kubeconfig"
     content = {
         "apiVersion": "v1", "kind": "Config", "current-context": "lab",
@@ -269,3 +221,15 @@ def _agent(cluster: Cluster, node: Node) -> AgentProcess:
         "--kubelet-config", str(kubelet.config), "--publish-labels", "off", "--listen", "127.0.0.1:0",
     ]  # fmt: skip
     return AgentProcess(place, flags, {}, "pass")
+
+
+__all__ = [
+    "Cluster",
+    "Extender",
+    "extending",
+    "find_scheduler",
+    "running_cluster",
+    "scheduling",
+    "why_not",
+    "write_kubeconfig",
+]

@@ -119,7 +119,11 @@ def bound(pod: Object, binding: Object, now: str) -> Object:
     status = object_in(pod, "status")
     others = [one for one in list_in(status, "conditions") if one.get("type") != "PodScheduled"]
     status = {**status, "conditions": [*others, _scheduled(now)]}
-    return {**pod, "spec": {**pod["spec"], "nodeName": target["name"]}, "status": status}
+    metadata: Object = {**pod["metadata"]}
+    for field in ("annotations", "labels"):
+        if told := object_in(object_in(binding, "metadata"), field):
+            metadata[field] = {**object_in(metadata, field), **told}
+    return {**pod, "metadata": metadata, "spec": {**pod["spec"], "nodeName": target["name"]}, "status": status}
 
 
 def grace(pod: Object, asked: int | None) -> int:

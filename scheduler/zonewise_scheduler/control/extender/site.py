@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from zonewise.service.site import Page, Request, text_page
-from zonewise_scheduler.control.extender.wire import Arguments, Asked, BindingArguments, BindingResult, FilterResult
+from zonewise_scheduler.control.extender.wire import (
+    Arguments,
+    Asked,
+    BindingArguments,
+    BindingResult,
+    FilterResult,
+    RequestError,
+)
 from zonewise_scheduler.fit.read.pod import PodError
 
 if TYPE_CHECKING:
@@ -62,7 +69,7 @@ class ExtenderSite:
         began = time.perf_counter()
         try:
             page = Page(200, "application/json", msgspec.json.encode(self._paths[request.path](request.body)))
-        except (msgspec.DecodeError, ValueError, UnicodeError) as error:
+        except (msgspec.DecodeError, RequestError, UnicodeError) as error:
             log.warning("%s: a request is refused: %s", request.path, error)
             page = text_page(400, f"{error}\n")
         self._meters.called(request.path[1:], page.status, time.perf_counter() - began)
@@ -73,8 +80,10 @@ class ExtenderSite:
         asked = Asked(arguments)
         try:
             return self._verbs.filter(arguments.pod, asked)
+        except RequestError:
+            raise
         except PodError as error:
-            raise ValueError(f"Pod.{error}") from error
+            raise RequestError(f"Pod.{error}") from error
         except Exception as error:  # kube-scheduler should say it, and try the pod again
             log.exception("filter went wrong")
             return FilterResult(error=f"zonewise: {error.__class__.__name__}: {error}")
@@ -84,7 +93,7 @@ class ExtenderSite:
         try:
             return self._verbs.prioritize(arguments.pod, Asked(arguments))
         except PodError as error:
-            raise ValueError(f"Pod.{error}") from error
+            raise RequestError(f"Pod.{error}") from error
 
     def _bind(self, body: bytes) -> BindingResult:
         binding = _BINDING.decode(body)

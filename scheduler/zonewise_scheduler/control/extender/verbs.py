@@ -9,13 +9,13 @@ decided again.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from zonewise.kube.resources import PODS
 from zonewise_scheduler.control.extender.wire import MOST_SCORE, FilterResult, HostPriority
 from zonewise_scheduler.control.foretold import ANNOTATION, foretold
 from zonewise_scheduler.fit.ledger.values import Promise
-from zonewise_scheduler.fit.read.pod import read_pod
+from zonewise_scheduler.fit.read.pod import PodError, read_pod
 
 if TYPE_CHECKING:
     from zonewise.kube.client import Client
@@ -95,7 +95,12 @@ def asks_of_zones(shape: PodShape) -> bool:
 
 
 def _promise(pod: Json) -> Promise:
-    metadata: Json = pod.get("metadata") or {}
-    return Promise(
-        str(metadata.get("uid", "")), str(metadata.get("namespace", "")), str(metadata.get("name", "")), read_pod(pod)
-    )
+    """Return what is to be promised. Raises PodError."""
+    metadata: object = pod.get("metadata")
+    if not isinstance(metadata, dict):
+        raise PodError("metadata", "not an object")
+    told = cast("Json", metadata)
+    uid, namespace, name = (told.get(field) for field in ("uid", "namespace", "name"))
+    if not isinstance(uid, str) or not uid:
+        raise PodError("metadata.uid", f"not an ID: {uid!r:.80}")
+    return Promise(uid, str(namespace or ""), str(name or ""), read_pod(pod))

@@ -74,36 +74,46 @@ class _Named(msgspec.Struct):
     metadata: _Meta
 
 
+_FEW = 4
+"""Names that are searched for before all are read, which takes as long as to search for about so many."""
 _NAMED = msgspec.json.Decoder(_Named)
 _NAMES = msgspec.json.Decoder(list[str])
+
+
+class RequestError(ValueError):
+    """A request that cannot be answered; the message names the field."""
 
 
 class Asked:
     """The nodes that are asked about, read no further than need be."""
 
     def __init__(self, arguments: Arguments) -> None:
-        """Take a request. Raises ValueError where it names no nodes in any way."""
+        """Take a request. Raises RequestError where it names no nodes in any way."""
         self._raw = bytes(arguments.node_names)
         self._nodes = arguments.nodes.items or [] if arguments.nodes is not None else None
         self._names: list[str] | None = None
+        self._known: frozenset[str] = frozenset()
+        self._searches = 0
         if self._nodes is None and self._raw == b"null":
-            raise ValueError("neither Nodes nor NodeNames: there is no node to choose from")
+            raise RequestError("neither Nodes nor NodeNames: there is no node to choose from")
+        if self._nodes is None and not self._raw.startswith(b"["):
+            raise RequestError(f"NodeNames: not a list: {self._raw[:80].decode()}")
 
     @property
     def names(self) -> list[str]:
-        """Return the names, in the order given. Raises msgspec.DecodeError."""
+        """Return the names, in the order given. Raises RequestError."""
         if self._names is None:
-            nodes = self._nodes
-            self._names = (
-                _NAMES.decode(self._raw) if nodes is None else [_NAMED.decode(node).metadata.name for node in nodes]
-            )
+            self._names = _read_names(self._raw) if self._nodes is None else _names_of(self._nodes)
         return self._names
 
     def __contains__(self, name: str) -> bool:
-        if self._names is None and self._nodes is None:
+        """Tell whether a node is asked about. Raises RequestError."""
+        if self._names is None and self._nodes is None and self._searches < _FEW:
             # names of nodes are DNS subdomains, so that none needs an escape or is part of another's quotes
+            self._searches += 1
             return f'"{name}"'.encode() in self._raw
-        return name in self.names
+        self._known = self._known or frozenset(self.names)
+        return name in self._known
 
     def untouched(self) -> FilterResult:
         """Return an answer that lets all nodes pass."""
@@ -118,3 +128,20 @@ class Asked:
         kept = set(passing)
         nodes = [node for name, node in zip(self.names, self._nodes, strict=True) if name in kept]
         return FilterResult(nodes=NodeList(nodes), failed_and_unresolvable_nodes=failed)
+
+
+def _read_names(raw: bytes) -> list[str]:
+    try:
+        return _NAMES.decode(raw)
+    except msgspec.DecodeError as error:
+        raise RequestError(f"NodeNames: {error}") from error
+
+
+def _names_of(nodes: list[msgspec.Raw]) -> list[str]:
+    names: list[str] = []
+    for place, node in enumerate(nodes):
+        try:
+            names.append(_NAMED.decode(node).metadata.name)
+        except msgspec.DecodeError as error:
+            raise RequestError(f"Nodes.items[{place}]: {error}") from error
+    return names

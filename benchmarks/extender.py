@@ -1,0 +1,178 @@
+"""The extender: calls per second, and what it costs kube-scheduler. Run as `python -m benchmarks.extender`.
+
+First alone: one client asks on one connection, as kube-scheduler does, with all nodes' names in a new order each time;
+extender and client have a core each. The peer of the same run is an extender of the same server that decides nothing.
+Of several series the quietest is told, since other programs have their share of the machine.
+
+Then, where the binaries are found, kube-scheduler places 2,000 pods that wait, with the extender and without it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import socket
+import sys
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from benchmarks.extender_stage import (
+    TemplatePod,
+    bound_pods,
+    node_names,
+    nothing_extender,
+    objects_of,
+    real_cluster,
+    real_extender,
+    serving_lists,
+)
+from benchmarks.fit_cluster import EIGHT_ZONES, TWO_ZONES, Make
+from benchmarks.table import Row, show
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from benchmarks.extender_stage import Asked
+
+NODES = 5_000
+SERIES = 3
+CALLS = 600
+WARM = 50
+SHAPES = 20
+PODS = 2_000
+
+
+class Took(NamedTuple):
+    """What one series of calls took, in seconds."""
+
+    each: list[float]
+    placed: int
+    cpu: float
+    """Of the extender, with the calls that came first."""
+
+    @property
+    def rate(self) -> float:
+        """Return calls per second, of the time in which the client waited."""
+        return len(self.each) / sum(self.each)
+
+    def quantile(self, part: float) -> float:
+        """Return milliseconds."""
+        return sorted(self.each)[min(len(self.each) - 1, int(len(self.each) * part))] * 1000
+
+
+def main() -> int:
+    """Measure all, print the table; return 1 where a promise is not kept."""
+    cores = sorted(os.sched_getaffinity(0))
+    print(f"{len(cores)} cores, load {os.getloadavg()[0]:.1f}")
+    rows: list[Row] = []
+    os.sched_setaffinity(0, cores[:1])
+    for make in (TWO_ZONES, EIGHT_ZONES):
+        rows += _calls(make, set(cores[1:] or cores))
+    os.sched_setaffinity(0, cores)
+    for count in (1_000, NODES):
+        rows += _placing(count)
+    return show(rows)
+
+
+# --- alone
+
+
+def _calls(make: Make, core: set[int]) -> Iterator[Row]:
+    names = node_names(NODES)
+    title = f"{NODES:,} nodes x {make.zones} zones"
+    with nothing_extender(core) as extender:
+        nothing = _quietest(extender, names, [4])
+    yield Row(f"{title}: an extender that decides nothing", _told(nothing))
+    with serving_lists(objects_of(make, names)) as url, real_extender(url, core) as extender:
+        small = [2 * (number % 8) + 2 for number in range(SHAPES)]
+        for what, cpus, memory in (
+            ("pods of one shape", [4], False),
+            (f"pods of {SHAPES} shapes", small, True),
+            ("pods for which there is no node", [2 * make.cores + 2], False),
+        ):
+            took = _quietest(extender, names, cpus, other_memory=memory)
+            late = took.quantile(0.99)
+            yield Row(
+                f"... {what}: {took.placed} of {CALLS} placed", f"{_told(took)}", ">= 300/s, <= 8 ms",
+                took.rate >= 300 and late <= 8,
+            )  # fmt: skip
+            yield Row("... ... of the calls that decide nothing", f"{took.rate / nothing.rate:.2f}")
+
+
+def _told(took: Took) -> str:
+    cpu = took.cpu / (WARM + CALLS) * 1000
+    return f"{took.rate:.0f}/s, p50 {took.quantile(0.5):.2f}, p99 {took.quantile(0.99):.2f}, CPU {cpu:.2f} ms"
+
+
+def _quietest(extender: Asked, names: Sequence[str], cpus: Sequence[int], *, other_memory: bool = False) -> Took:
+    series = [
+        _series(extender, names, cpus, first=n * (WARM + CALLS), other_memory=other_memory) for n in range(SERIES)
+    ]
+    return min(series, key=lambda took: took.quantile(0.99))
+
+
+def _series(extender: Asked, names: Sequence[str], cpus: Sequence[int], *, first: int, other_memory: bool) -> Took:
+    """Ask for pod after pod; of several shapes in turn."""
+    chance = random.Random(first)  # noqa: S311 -- no secret
+    template = TemplatePod()
+    each: list[float] = []
+    placed = 0
+    before = extender.cpu_seconds()
+    with socket.create_connection(("127.0.0.1", extender.port)) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for number in range(first, first + WARM + CALLS):
+            place = number % len(cpus)
+            request = _request(template.made(number, cpus[place], 8 + place * other_memory), names, chance)
+            began = time.perf_counter()
+            answer = _ask(connection, request)
+            took = time.perf_counter() - began
+            if number >= first + WARM:
+                each.append(took)
+                placed += b'"NodeNames":["' in answer
+    return Took(each, placed, extender.cpu_seconds() - before)
+
+
+def _request(pod: str, names: Sequence[str], chance: random.Random) -> bytes:
+    shuffled = list(names)
+    chance.shuffle(shuffled)  # kube-scheduler begins its round of the nodes elsewhere each time
+    body = f'{{"Pod":{pod},"Nodes":null,"NodeNames":{json.dumps(shuffled, separators=(",", ":"))}}}'
+    head = (
+        "POST /filter HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: Go-http-client/1.1\r\n"
+        f"Content-Length: {len(body)}\r\nContent-Type: application/json\r\nAccept-Encoding: gzip\r\n\r\n"
+    )
+    return f"{head}{body}".encode()
+
+
+def _ask(connection: socket.socket, request: bytes) -> bytes:
+    connection.sendall(request)
+    answer = connection.recv(1 << 20)
+    while b"\r\n\r\n" not in answer:
+        answer += connection.recv(1 << 20)
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 "), answer[:500]
+    length = int(head.partition(b"Content-Length: ")[2].split()[0])
+    parts, size = [body], len(body)
+    while size < length:
+        parts.append(connection.recv(1 << 20))
+        size += len(parts[-1])
+    return b"".join(parts)
+
+
+# --- under kube-scheduler
+
+
+def _placing(count: int) -> Iterator[Row]:
+    with real_cluster(TWO_ZONES, count) as cluster:
+        if cluster is None:
+            return
+        for percentage, what in ((0, "as many nodes as it likes"), (100, "all nodes")):
+            alone = bound_pods(cluster, PODS, percentage=percentage)
+            rate = bound_pods(cluster, PODS, percentage=percentage, extended=True)
+            yield Row(f"{count:,} nodes, {PODS:,} pods: kube-scheduler looks at {what}", f"{alone:.0f} pods/s")
+            found = f"{rate:.0f} pods/s = {rate / alone:.2f} x"
+            yield Row("... with the extender", found, ">= 0.6 x", rate >= 0.6 * alone)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

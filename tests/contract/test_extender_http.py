@@ -1,0 +1,300 @@
+"""The extender as kube-scheduler and others find it: what it answers to requests, good and bad, over real sockets."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from support.extender import Caller, Extender, new_world, nrt_of, pod_of, running_extender
+from support.ledger_world import SHARED, SINGLE, idle, kind_of, shape_of
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+NODES = ("node-a", "node-b", "node-aa")
+ASKS = shape_of((5, 0))
+
+
+class Site(NamedTuple):
+    """An extender that knows three idle nodes, with the verb bind."""
+
+    extender: Extender
+    caller: Caller
+    numbers: list[int]
+
+    def pod(self, name: str = "p", **changes: Any) -> dict[str, Any]:
+        """Return a new pod, of which no API server knows."""
+        made = pod_of(name, ASKS)
+        self.numbers[0] += 1
+        made["metadata"]["uid"] = f"uid-{self.numbers[0]}"
+        return made | changes
+
+    def arguments(self, **changes: Any) -> dict[str, Any]:
+        return {"Pod": self.pod(), "Nodes": None, "NodeNames": list(NODES)} | changes
+
+
+@pytest.fixture(scope="module")
+def site() -> Generator[Site]:
+    with new_world() as world:
+        for name in NODES:
+            world.add_node(name)
+            world.publish(nrt_of(name, idle(kind_of(SINGLE, gpus=0))))
+        with running_extender("--api-server", world.server.url, "--bind", "true", "--promise-limit", "1s") as extender:
+            extender.until(extender.ready)
+            with contextlib.closing(Caller(extender)) as caller:
+                yield Site(extender, caller, [0])
+            extender.close()
+
+
+def node_object(name: str) -> dict[str, Any]:
+    """A whole node, with fields that we know nothing of."""
+    return {"metadata": {"name": name, "labels": {"x": "y"}, "new": [1.5, None]}, "spec": {"podCIDR": "10.0.0.0/24"}}
+
+
+# --- what is right
+
+
+def test_one_node_by_name(site: Site) -> None:
+    """Of the names one comes back; the answer has the fields that Go's type has."""
+    answer = site.caller.call("filter", site.arguments()).json
+    assert len(answer["NodeNames"]) == 1
+    assert set(answer["NodeNames"]) <= set(NODES)
+    assert answer == {
+        "Nodes": None, "NodeNames": answer["NodeNames"], "FailedNodes": None, "FailedAndUnresolvableNodes": {},
+        "Error": "",
+    }  # fmt: skip
+
+
+def test_one_node_whole(site: Site) -> None:
+    """To a caller that sends whole nodes the one comes back as it was sent, to the last byte."""
+    items = [node_object(name) for name in NODES]
+    reply = site.caller.call("filter", site.arguments(Nodes={"items": items}, NodeNames=None))
+    assert reply.json["NodeNames"] is None
+    [node] = reply.json["Nodes"]["items"]
+    assert node in items
+    assert json.dumps(node) in reply.text
+
+
+def test_a_pod_that_asks_nothing_of_zones(site: Site) -> None:
+    """It may have all nodes, whatever is known of them, in either way."""
+    pod = pod_of("s", SHARED)
+    pod["metadata"]["uid"] = "uid-s"
+    names = [*NODES, "unknown"]
+    assert site.caller.filter(pod, names).json["NodeNames"] == names
+    items = [node_object(name) for name in names]
+    whole = site.caller.call("filter", {"Pod": pod, "Nodes": {"items": items}, "NodeNames": None})
+    assert whole.json["Nodes"]["items"] == items
+
+
+def test_reasons_by_name(site: Site) -> None:
+    """Where no node will do, each has its reason, as one that preemption does not change."""
+    reply = site.caller.filter(site.pod(spec={"containers": [_guaranteed("9")]}), [*NODES, "node-z"])
+    assert reply.chosen == ""
+    assert reply.reasons.pop("node-z").startswith("node(s) without a report of zones")
+    assert reply.reasons.keys() == {*NODES, "node-z"}
+    assert set(reply.reasons.values()) >= {"node(s) would refuse it: needs 9 CPUs in one zone"}
+
+
+def _guaranteed(cpus: str) -> dict[str, Any]:
+    amounts = {"cpu": cpus, "memory": "1Gi"}
+    return {"name": "c", "image": "none", "resources": {"requests": amounts, "limits": amounts}}
+
+
+def test_names_that_contain_others(site: Site) -> None:
+    """A name that is part of one that is asked about was not asked about."""
+    assert site.caller.filter(site.pod(), ["node-aa"]).chosen == "node-aa"
+    assert site.caller.filter(site.pod(), ["node", "ode-a", "node-aaa"]).chosen == ""
+
+
+def test_names_with_escapes(site: Site) -> None:
+    """A name is read as JSON says, if other clients write it otherwise than Go does."""
+    body = json.dumps(site.arguments(NodeNames=["@"])).replace("@", "\\u006eode-a").encode()
+    assert site.caller.send("/filter", body).chosen in ("node-a", "")
+
+
+def test_priorities(site: Site) -> None:
+    """Each node has a score from 0 to 10, in the order asked; a single one the highest; an unknown one the lowest."""
+    names = ["node-z", *NODES]
+    scores = site.caller.call("prioritize", site.arguments(NodeNames=names)).json
+    assert [score["Host"] for score in scores] == names
+    assert all(0 <= score["Score"] <= 10 for score in scores)
+    assert scores[0]["Score"] == 0
+    alone = site.caller.call("prioritize", site.arguments(NodeNames=["node-b"])).json
+    assert alone == [{"Host": "node-b", "Score": 10}]
+
+
+def test_a_kept_connection(site: Site) -> None:
+    """Many calls go over one connection, refused ones among them, and none waits for a delayed acknowledgement."""
+    site.caller.filter(site.pod(), NODES)
+    socket_before = site.caller.connection.sock
+    for _ in range(20):
+        assert site.caller.send("/filter", b"{}").status == 400
+        assert site.caller.filter(site.pod(), NODES).status == 200
+    assert site.caller.connection.sock is socket_before
+
+
+# --- what is wrong
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"", "truncated"),
+        (b"{", "truncated"),
+        (b"no JSON", "malformed"),
+        (b"[]", "Expected `object`"),
+        (b"null", "Expected `object`"),
+        (b"{}", "`Pod`"),
+        (b'{"Pod":null,"NodeNames":["n"]}', "$.Pod"),
+        (b'{"Pod":[],"NodeNames":["n"]}', "$.Pod"),
+        (b'{"Pod":{"metadata":{"uid":"u"}}}', "neither Nodes nor NodeNames"),
+        (b'{"Pod":{},"Nodes":7}', "$.Nodes"),
+        (b'{"Pod":{},"Nodes":{"items":{}}}', "$.Nodes.items"),
+        (b'{"Pod":{},"NodeNames":"n"}', "NodeNames"),
+        (b'{"Pod":{},"NodeNames":["n"]}', "Pod.metadata"),
+        (b'{"Pod":{"metadata":[]},"NodeNames":["n"]}', "Pod.metadata"),
+        (b'{"Pod":{"metadata":{}},"NodeNames":["n"]}', "Pod.metadata.uid"),
+        (b'{"Pod":{"metadata":{"uid":7}},"NodeNames":["n"]}', "Pod.metadata.uid"),
+        (b'{"Pod":{"metadata":{"uid":"u"}},"NodeNames":["n"]}', "Pod.spec.containers"),
+        (b'{"Pod":{"metadata":{"uid":"u"},"spec":{"containers":[7]}},"NodeNames":["n"]}', "Pod.spec.containers[0]"),
+        (b'{"Pod":{"metadata":{"uid":"\xff"}},"NodeNames":["n"]}', "utf-8"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["filter", "prioritize"])
+def test_malformed(site: Site, verb: str, body: bytes, words: str) -> None:
+    """What cannot be read is refused with a sentence that names the field; and the next call is answered."""
+    if verb == "prioritize":
+        body = body.replace(b'["n"]', b'["n","m"]')
+    reply = site.caller.send(f"/{verb}", body)
+    assert reply.status == 400
+    assert words.lower() in reply.text.lower()
+    assert reply.text.endswith("\n")
+    assert site.caller.filter(site.pod(), ["node-z"]).status == 200
+
+
+def test_a_bad_quantity(site: Site) -> None:
+    """A pod with a quantity that is none: the field and the value are named."""
+    reply = site.caller.filter(site.pod(spec={"containers": [_guaranteed("many")]}), NODES)
+    assert reply.status == 400
+    assert "Pod.spec.containers[0].resources.requests" in reply.text
+    assert "'many'" in reply.text
+
+
+@pytest.mark.parametrize("names", [["node-a", 7], [None], [["node-a"]]])
+def test_names_that_are_none(site: Site, names: list[object]) -> None:
+    """A list with something else than names is refused as such, once all of it matters."""
+    reply = site.caller.call("filter", site.arguments(Pod=_impossible(site), NodeNames=names))
+    assert reply.status == 400
+    assert "NodeNames" in reply.text
+
+
+def test_nodes_without_names(site: Site) -> None:
+    """As names, so nodes."""
+    reply = site.caller.call("filter", site.arguments(NodeNames=None, Nodes={"items": [node_object("n"), {}]}))
+    assert reply.status == 400
+    assert "Nodes.items[1]" in reply.text
+
+
+def _impossible(site: Site) -> dict[str, Any]:
+    return site.pod(spec={"containers": [_guaranteed("9")]})
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/filter", 405), ("GET", "/prioritize", 405), ("GET", "/bind", 405), ("HEAD", "/filter", 405),
+        ("GET", "/", 404), ("POST", "/", 404), ("POST", "/preempt", 404), ("POST", "/filter/", 404),
+        ("PUT", "/filter", 501), ("GET", "/metrics", 404),
+    ],
+)  # fmt: skip
+def test_paths_and_methods(site: Site, method: str, path: str, status: int) -> None:
+    """A path takes what it takes, and there is nothing else; metrics are elsewhere."""
+    caller = Caller(site.extender)
+    assert caller.send(path, b"{}" if method in ("POST", "PUT") else None, method).status == status
+    caller.close()
+
+
+def test_a_query_is_no_part_of_the_path(site: Site) -> None:
+    """kube-scheduler adds none; what others add changes nothing."""
+    assert site.caller.send("/filter?timeout=5s", json.dumps(site.arguments()).encode()).status == 200
+
+
+# --- on the wire
+
+
+def exchange(site: Site, request: bytes, *, end: bool = False) -> bytes:
+    """Send bytes, and return all that comes until the other side ends."""
+    with socket.create_connection(("127.0.0.1", site.extender.ports[0]), timeout=10) as connection:
+        connection.sendall(request)
+        if end:
+            connection.shutdown(socket.SHUT_WR)
+        parts: list[bytes] = []
+        with contextlib.suppress(ConnectionResetError):  # it closes with our bytes unread
+            while part := connection.recv(65536):
+                parts.append(part)
+        return b"".join(parts)
+
+
+def head(*lines: str) -> bytes:
+    return "\r\n".join(["POST /filter HTTP/1.1", "Host: x", *lines, "", ""]).encode()
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (head("Content-Length: 99999999999"), 413),
+        (head(f"Content-Length: {'9' * 5000}"), 413),
+        (head(), 411),
+        (head("Content-Length: -1"), 411),
+        (head("Content-Length: some"), 411),
+        (head("Transfer-Encoding: chunked") + b"2\r\n{}\r\n0\r\n\r\n", 411),
+        (head("Transfer-Encoding: chunked", "Content-Length: 2") + b"{}", 411),
+    ],
+)
+def test_bodies_of_no_good_length(site: Site, request_bytes: bytes, status: int) -> None:
+    """A body without a length, in chunks, or beyond the limit is refused unread, and the connection ends."""
+    answer = exchange(site, request_bytes)
+    assert answer.startswith(f"HTTP/1.1 {status} ".encode())
+    assert answer.count(b"HTTP/1.1") == 1
+
+
+def test_a_body_that_is_cut_short(site: Site) -> None:
+    """A caller that ends in the middle hears so, if it listens."""
+    answer = exchange(site, head("Content-Length: 100") + b'{"Pod":', end=True)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"the body ends after 7 of 100 bytes" in answer
+
+
+@pytest.mark.parametrize("noise", [b"\x16\x03\x01\x02\x00", b"\r\n\r\n", b"GET\r\n\r\n", b"\x00" * 100])
+def test_noise(site: Site, noise: bytes) -> None:
+    """What is no HTTP at all harms nobody."""
+    exchange(site, noise, end=True)
+    assert site.caller.filter(site.pod(), NODES).status == 200
+
+
+# --- binding
+
+
+def test_bind_fails(site: Site) -> None:
+    """What the API server will not bind is told in the field that kube-scheduler reads."""
+    arguments = {"PodName": "nobody", "PodNamespace": "lab", "PodUID": "u", "Node": "node-a"}
+    assert "not found" in site.caller.call("bind", arguments).json["Error"]
+    assert site.caller.call("bind", {"PodName": "nobody"}).status == 400
+
+
+# --- what is counted
+
+
+def test_metrics(site: Site) -> None:
+    """Calls are counted by verb and status, and how long they took."""
+    name = 'zonewise_extender_requests_total{code="%s",verb="filter"}'
+    before = [site.extender.metric(name % status) for status in (200, 400)]
+    site.caller.filter(site.pod(), NODES)
+    site.caller.send("/filter", b"")
+    assert [site.extender.metric(name % status) for status in (200, 400)] == [count + 1 for count in before]
+    assert site.extender.metric('zonewise_nodes{state="reported"}') == len(NODES)
+    assert site.extender.metric('zonewise_extender_request_duration_seconds_count{verb="filter"}') > 0

@@ -1,0 +1,350 @@
+"""`zonewise scheduler --extender-only` as a process, and clusters of values that it sees on an embedded API server."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from support.agents import CRD, TOPOLOGIES
+from support.api import STRATEGIC, Api
+from zonewise.kube.server import Server
+from zonewise.topology import names
+from zonewise.topology.cores import write_cores
+from zonewise.topology.cpuset import CpuSet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+
+    from support.ledger_world import Kubelet
+    from zonewise_scheduler.fit.model.node import NodeState
+    from zonewise_scheduler.fit.model.pod import Container, PodShape
+    from zonewise_scheduler.fit.read.nrt import Covered
+
+Json = dict[str, Any]
+
+LIMIT = 20.0
+"""Seconds for what takes a moment: tests share two cores."""
+GRACE = 10.0
+"""Seconds that it may take to end: one or two, on a machine that does nothing else."""
+NAMESPACE = "lab"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+_PROGRAM = "import sys; from zonewise.cli import main; sys.exit(main())"
+
+
+class Extender:
+    """The process; everything it says is kept."""
+
+    def __init__(self, directory: Path, flags: Iterable[str]) -> None:
+        self._said = directory / "extender.log"
+        command = [sys.executable, "-c", _PROGRAM, "scheduler", "--extender-only", "--listen", "127.0.0.1:0"]
+        with self._said.open("wb") as said:
+            self.process = subprocess.Popen(
+                [*command, "--metrics-listen", "127.0.0.1:0", *flags],
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                env={name: value for name, value in os.environ.items() if not name.startswith("ZONEWISE_")},
+            )
+
+    @property
+    def ports(self) -> list[int]:
+        """On which it serves the extender and its metrics, once it does."""
+        self.until(lambda: self.said.count("serving on port") == 2)
+        return [int(part.split()[0].strip('"}')) for part in self.said.split("serving on port ")[1:]]
+
+    @property
+    def url(self) -> str:
+        """Where kube-scheduler asks it."""
+        return f"http://127.0.0.1:{self.ports[0]}"
+
+    @property
+    def said(self) -> str:
+        """What it has logged so far."""
+        return self._said.read_text()
+
+    def until(self, condition: Callable[[], bool], seconds: float = LIMIT) -> None:
+        """Wait until something holds; fail with all that was logged where it does not, or the process ends first."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert self.process.poll() is None, f"ended with status {self.process.returncode}: {self.said}"
+            assert time.monotonic() < deadline, f"not so within {seconds} s: {self.said}"
+            time.sleep(0.01)
+
+    def page(self, path: str) -> tuple[int, str]:
+        """Get a page of those for metrics and health."""
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.ports[1], timeout=LIMIT)) as connection:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+
+    def ready(self) -> bool:
+        """Tell whether it knows the whole cluster."""
+        return self.page("/readyz")[0] == 200
+
+    def state(self, node: str) -> Json:
+        """Return what it knows of a node."""
+        return json.loads(self.page("/debug/state")[1])["nodes"].get(node, {})
+
+    def metric(self, name: str) -> float:
+        """Return a sample of /metrics, by its name with its labels; 0 where there is none."""
+        for line in self.page("/metrics")[1].splitlines():
+            if line.rpartition(" ")[0] == name:
+                return float(line.rpartition(" ")[2])
+        return 0.0
+
+    def end(self, number: signal.Signals = signal.SIGTERM, seconds: float = GRACE) -> int:
+        """Ask it to end, and return its status; fail where it takes too long."""
+        self.process.send_signal(number)
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"runs on after {seconds} s: {self.said}") from None
+
+    def close(self) -> None:
+        """End it; it has nothing to complain of."""
+        assert self.end() == 0, self.said
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+@contextlib.contextmanager
+def running_extender(*flags: str) -> Generator[Extender]:
+    """Run it until it is no longer needed."""
+    with tempfile.TemporaryDirectory(prefix="extender-") as place:
+        extender = Extender(Path(place), flags)
+        try:
+            yield extender
+        finally:
+            extender.kill()
+
+
+class Reply(NamedTuple):
+    """An answer to a call."""
+
+    status: int
+    text: str
+
+    @property
+    def json(self) -> Any:
+        assert self.status == 200, f"{self.status}: {self.text}"
+        return json.loads(self.text)
+
+    @property
+    def chosen(self) -> str:
+        """The one node that a pod may have; "" where it may have none."""
+        assert not self.json["Error"], self.text
+        assert len(self.json["NodeNames"]) <= 1
+        return next(iter(self.json["NodeNames"]), "")
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """By node why not."""
+        return self.json["FailedAndUnresolvableNodes"]
+
+
+class Caller:
+    """What kube-scheduler does, on one connection that is kept."""
+
+    def __init__(self, extender: Extender) -> None:
+        self.connection = http.client.HTTPConnection("127.0.0.1", extender.ports[0], timeout=LIMIT)
+
+    def send(self, path: str, body: bytes | None, method: str = "POST", headers: Mapping[str, str] = {}) -> Reply:
+        """Send anything."""
+        self.connection.request(method, path, body, dict(headers))
+        answer = self.connection.getresponse()
+        return Reply(answer.status, answer.read().decode())
+
+    def call(self, verb: str, arguments: object) -> Reply:
+        """Send arguments to a verb."""
+        return self.send(f"/{verb}", json.dumps(arguments).encode())
+
+    def filter(self, pod: Json, nodes: Sequence[str]) -> Reply:
+        """Ask which nodes a pod may have."""
+        return self.call("filter", {"Pod": pod, "Nodes": None, "NodeNames": list(nodes)})
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+class World:
+    """An API server in memory with nodes, reports and pods, as values say."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.api = Api(server.url)
+        self.api.post("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+
+    def add_node(self, name: str, release: str = "v1.36.0") -> None:
+        """Create a Node."""
+        self.api.post(
+            "/api/v1/nodes", {"metadata": {"name": name}, "status": {"nodeInfo": {"kubeletVersion": release}}}
+        )
+
+    def publish(self, nrt: Json) -> None:
+        """Create or replace a NodeResourceTopology."""
+        path = f"{TOPOLOGIES}/{nrt['metadata']['name']}"
+        found = self.api.get(path)
+        if found.status == 404:
+            self.api.post(TOPOLOGIES, nrt).ok()
+        else:
+            version = found.ok()["metadata"]["resourceVersion"]
+            self.api.put(path, {**nrt, "metadata": {**nrt["metadata"], "resourceVersion": version}}).ok()
+
+    def report(self, kubelet: Kubelet) -> None:
+        """Publish what a kubelet's agent sees."""
+        report = kubelet.report()
+        assert report.state is not None
+        self.publish(nrt_of(kubelet.node, report.state, report.covered))
+
+    def create(self, pod: Json) -> Json:
+        """Create a pod; return it as the server has it."""
+        return self.api.post(PODS, pod).ok()
+
+    def pod(self, name: str) -> Json:
+        return self.api.get(f"{PODS}/{name}").ok()
+
+    def bind(self, pod: Json, node: str) -> None:
+        """Bind a pod as kube-scheduler does."""
+        name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+        body = {
+            "apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, "uid": uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }  # fmt: skip
+        self.api.post(f"{PODS}/{name}/binding", body).ok()
+
+    def set_status(self, pod: Json, **status: Any) -> None:
+        """Write into a pod's status, as its kubelet does."""
+        self.api.patch(f"{PODS}/{pod['metadata']['name']}/status", {"status": status}, STRATEGIC).ok()
+
+    def refuse(self, pod: Json, reason: str, message: str = "no") -> None:
+        """Have a kubelet refuse a pod."""
+        self.set_status(pod, phase="Failed", reason=reason, message=message)
+
+    def delete(self, pod: Json) -> None:
+        """Delete a pod at once."""
+        self.api.delete(f"{PODS}/{pod['metadata']['name']}", gracePeriodSeconds=0).ok()
+
+
+@contextlib.contextmanager
+def new_world(port: int = 0) -> Generator[World]:
+    with Server(port, crds=[CRD]) as server:
+        world = World(server)
+        try:
+            yield world
+        finally:
+            world.api.close()
+
+
+def pod_of(name: str, shape: PodShape) -> Json:
+    """Write a pod of plain containers."""
+    guaranteed = shape.qos == "Guaranteed"
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {"containers": [_container(one, guaranteed=guaranteed) for one in shape.containers]},
+    }
+
+
+def _container(one: Container, *, guaranteed: bool) -> Json:
+    devices = {name: str(count) for name, count in one.devices}
+    amounts = {"cpu": f"{one.milli_cpus}m"} | {name: str(size) for name, size in one.memory}
+    limits = (amounts if guaranteed else {}) | devices
+    return {"name": one.name, "image": "none", "resources": {"requests": amounts | devices, "limits": limits}}
+
+
+def nrt_of(node: str, state: NodeState, covered: Iterable[Covered] = ()) -> Json:
+    """Write what our agent would publish of a node whose devices are each close to one zone."""
+    kind = state.kind
+    policies = kind.policies
+    options = {"full-pcpus-only": policies.full_cores}
+    told = {
+        names.USAGE: names.USAGE_KNOWN,
+        names.POLICY: policies.topology,
+        names.SCOPE: policies.scope,
+        names.CPU_MANAGER_POLICY: policies.cpu,
+        names.CPU_MANAGER_OPTIONS: names.write_pairs({name: "true" for name, given in options.items() if given}),
+        names.MEMORY_MANAGER_POLICY: policies.memory,
+        names.RESERVED_CPUS: str(CpuSet.from_bits(kind.cpus.reserved)),
+        names.THREADS_PER_CORE: str(max(bits.bit_count() for _, bits in kind.cpus.cores)),
+        names.MEMORY_ASSIGNED: str(CpuSet.from_bits(state.memory_assigned)),
+    }
+    told |= {names.FINGERPRINTS[one.method]: one.value for one in covered}
+    packages = [
+        {"name": f"package-{number}", "type": "Package", "attributes": _pairs({names.CPUS: _list(bits)})}
+        for number, bits in kind.cpus.packages
+    ]
+    return {
+        "apiVersion": "topology.node.k8s.io/v1alpha2",
+        "kind": "NodeResourceTopology",
+        "metadata": {"name": node},
+        "attributes": _pairs({name: value for name, value in told.items() if value}),
+        "zones": [*(_zone(state, place) for place in range(len(kind.zones))), *packages],
+    }
+
+
+def plain_nrt(node: str, free: Sequence[int], size: int = 8, policy: str = "single-numa-node") -> Json:
+    """Write what another agent would publish: CPUs by zone, and a policy."""
+    zones = [
+        {
+            "name": f"node-{zone}", "type": "Node",
+            "resources": [{"name": "cpu", "capacity": str(size), "allocatable": str(size), "available": str(left)}],
+        }
+        for zone, left in enumerate(free)
+    ]  # fmt: skip
+    return {
+        "apiVersion": "topology.node.k8s.io/v1alpha2",
+        "kind": "NodeResourceTopology",
+        "metadata": {"name": node},
+        "attributes": _pairs({names.POLICY: policy, names.SCOPE: "container"}),
+        "zones": zones,
+    }
+
+
+def _zone(state: NodeState, place: int) -> Json:
+    kind = state.kind
+    zone = kind.zones[place]
+    cpus = dict(kind.cpus.zones)[zone]
+    own = [CpuSet.from_bits(bits) for _, bits in kind.cpus.cores if bits & cpus]
+    attributes = {names.CPUS: _list(cpus), names.CORES: write_cores(own)}
+    if kind.policies.cpu == "static":
+        attributes[names.FREE_CPUS] = _list(state.free_cpus & cpus)
+    if state.memory_groups:
+        attributes[names.MEMORY_GROUP] = str(CpuSet.from_bits(state.memory_groups[place])).replace("-", ",")
+    most, left = (cpus & ~kind.cpus.reserved).bit_count(), (state.free_cpus & cpus).bit_count()
+    resources = [_amount("cpu", cpus.bit_count(), most, left)]
+    if kind.allocatable:
+        amounts = zip(kind.memory_types, kind.allocatable[place], state.memory_free[place], strict=True)
+        resources += [_amount(name, size, size, free) for name, size, free in amounts]
+    for device, free in zip(kind.devices, state.device_free, strict=True):
+        if device.zones == 1 << zone:
+            resources.append(_amount(device.resource, device.total, device.healthy, free))
+    row = kind.distances[place] if kind.distances else ()
+    costs = [{"name": f"node-{other}", "value": value} for other, value in zip(kind.zones, row, strict=False)]
+    return {
+        "name": f"node-{zone}", "type": "Node", "attributes": _pairs(attributes), "resources": resources, "costs": costs
+    }  # fmt: skip
+
+
+def _amount(name: str, capacity: int, allocatable: int, available: int) -> Json:
+    return {"name": name, "capacity": str(capacity), "allocatable": str(allocatable), "available": str(available)}
+
+
+def _pairs(values: Mapping[str, str]) -> list[Json]:
+    return [{"name": name, "value": value} for name, value in values.items()]
+
+
+def _list(bits: int) -> str:
+    return str(CpuSet.from_bits(bits))
