@@ -228,6 +228,17 @@ def test_unreported_nodes(policy: str, node: str) -> None:
         assert ("foretold=unknown" in site.extender.said) == (policy == "blind")
 
 
+@pytest.mark.parametrize(("policy", "node"), [("blind", "new"), ("unaligned", "new"), ("refuse", "")])
+def test_daemons_on_unreported_nodes(policy: str, node: str) -> None:
+    """A DaemonSet's pod may go where no report is yet, since the report may need it; unless none may."""
+    with new_site("--unreported-nodes", policy) as site:
+        site.world.add_node("new")
+        owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "net", "uid": "u", "controller": True}
+        made = pod_of("net-1", MOST)
+        made["metadata"]["ownerReferences"] = [owner]
+        assert site.ask(site.world.create(made), "new") == node
+
+
 @pytest.mark.parametrize(("policy", "node"), [("blind", "n"), ("unaligned", ""), ("refuse", "")])
 def test_stale_reports(policy: str, node: str) -> None:
     """A node on which a pod has run for --stale-after without being in the report is treated by the policy."""

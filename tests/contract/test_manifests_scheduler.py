@@ -196,7 +196,6 @@ def test_the_settings_repeat_defaults() -> None:
     over_tls = settings_of(objects(ALONE))
     assert over_tls == plain._replace(
         listen=":9810",
-        unreported_nodes="blind",
         tls_cert="/etc/zonewise-tls/tls.crt",
         tls_key="/etc/zonewise-tls/tls.key",
         tls_client_ca="/etc/zonewise-tls/ca.crt",

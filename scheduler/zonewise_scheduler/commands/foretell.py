@@ -102,14 +102,15 @@ def _zones(bits: int) -> str:
 
 
 def _shape(path: str) -> PodShape:
-    from zonewise_scheduler.fit.read.pod import PodError, read_pod
+    from zonewise_scheduler.fit.model.fields import FieldError
+    from zonewise_scheduler.fit.read.pod import read_pod
 
     documents = list(_documents(path))
     if len(documents) != 1:
         raise CommandError(f"{path}: holds {len(documents)} objects, not one pod")
     try:
         return read_pod(_pod(documents[0], path))
-    except PodError as error:
+    except FieldError as error:
         raise CommandError(f"{path}: {error}") from error
 
 

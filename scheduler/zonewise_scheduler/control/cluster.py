@@ -36,7 +36,7 @@ _MOST_WAITING = 4
 class Trust(NamedTuple):
     """Which pods may go where nobody knows enough.
 
-    "blind": any; "unaligned": those that ask nothing of a zone; "refuse": none.
+    "blind": any; "unaligned": those that ask nothing of a zone, and DaemonSets'; "refuse": none.
     """
 
     unreported: str = "unaligned"
@@ -126,8 +126,11 @@ class Cluster:
 
     # --- what is asked
 
-    def choose(self, pod: Promise, asked: Asked) -> Choice:
-        """Promise a pod the best of the nodes asked about that will take it; one that it was promised before goes."""
+    def choose(self, pod: Promise, asked: Asked, *, daemon: bool = False) -> Choice:
+        """Promise a pod the best of the nodes asked about that will take it; one that it was promised before goes.
+
+        `daemon`: it is a DaemonSet's.
+        """
         with self._lock:
             at = self._clock()
             self._ledger.withdraw(pod.uid, at)
@@ -149,7 +152,7 @@ class Cluster:
                     self._rows.refuse(name, pod.shape, reason)
                 if reason in refusals.OF_LEDGER:
                     refused[name] = refusals.OF_LEDGER[reason]
-            return self._unreported(pod, asked, at) or self._none(pod, asked, refused)
+            return self._unreported(pod, asked, at, daemon=daemon) or self._none(pod, asked, refused)
 
     def wakeable(self) -> list[Promise]:
         """Return waiting pods that a node may take now; each of them again after a longer and longer pause."""
@@ -232,9 +235,13 @@ class Cluster:
     def _is_stale(self, name: str, at: float) -> bool:
         return self._trust.stale != "blind" and self._ledger.is_stale(name, at, self._trust.stale_after)
 
-    def _unreported(self, pod: Promise, asked: Asked, at: float) -> Choice | None:
-        """Send a pod where nobody knows anything, if that is wished."""
-        if self._trust.unreported != "blind":
+    def _unreported(self, pod: Promise, asked: Asked, at: float, *, daemon: bool) -> Choice | None:
+        """Send a pod where nobody knows anything, if that is wished, or if it is a DaemonSet's.
+
+        Those have one node each, and the network and the agent are among them: without them a new node would never
+        have a report.
+        """
+        if self._trust.unreported != "blind" and not (daemon and self._trust.unreported == "unaligned"):
             return None
         for name in asked.names:
             if name not in self._rows and self._ledger.promise(pod, name, at, blind=True).admitted:

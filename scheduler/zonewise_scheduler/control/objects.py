@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from zonewise_scheduler.fit.model.fields import FieldError
 from zonewise_scheduler.fit.nodes.info import read_node
 from zonewise_scheduler.fit.read.nrt import read_nrt
-from zonewise_scheduler.fit.read.pod import PodError, read_pod
+from zonewise_scheduler.fit.read.pod import read_pod
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +74,7 @@ def see_pod(raw: msgspec.Raw) -> PodSeen:
     namespace, name = metadata.get("namespace", ""), metadata.get("name", "")
     try:
         shape = read_pod(pod)
-    except PodError as error:
+    except FieldError as error:
         log.warning("pod=%s/%s is not charged to any zone: %s", namespace, name, error)
         shape = None
     return PodSeen(

@@ -17,7 +17,7 @@ from zonewise_scheduler.control.extender.wire import (
     FilterResult,
     RequestError,
 )
-from zonewise_scheduler.fit.read.pod import PodError
+from zonewise_scheduler.fit.model.fields import FieldError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -36,11 +36,11 @@ class Verbs(Protocol):
     """What the extender does."""
 
     def filter(self, pod: Json, asked: Asked) -> FilterResult:
-        """Choose among the nodes asked about. Raises PodError."""
+        """Choose among the nodes asked about. Raises FieldError."""
         ...
 
     def prioritize(self, pod: Json, asked: Asked) -> list[HostPriority]:
-        """Score them. Raises PodError."""
+        """Score them. Raises FieldError."""
         ...
 
     def bind(self, binding: BindingArguments) -> None:
@@ -82,7 +82,7 @@ class ExtenderSite:
             return self._verbs.filter(arguments.pod, asked)
         except RequestError:
             raise
-        except PodError as error:
+        except FieldError as error:
             raise RequestError(f"Pod.{error}") from error
         except Exception as error:  # kube-scheduler should say it, and try the pod again
             log.exception("filter went wrong")
@@ -92,7 +92,7 @@ class ExtenderSite:
         arguments = _ARGUMENTS.decode(body)
         try:
             return self._verbs.prioritize(arguments.pod, Asked(arguments))
-        except PodError as error:
+        except FieldError as error:
             raise RequestError(f"Pod.{error}") from error
 
     def _bind(self, body: bytes) -> BindingResult:

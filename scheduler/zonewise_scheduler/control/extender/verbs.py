@@ -15,7 +15,8 @@ from zonewise.kube.resources import PODS
 from zonewise_scheduler.control.extender.wire import MOST_SCORE, FilterResult, HostPriority
 from zonewise_scheduler.control.foretold import ANNOTATION, foretold
 from zonewise_scheduler.fit.ledger.values import Promise
-from zonewise_scheduler.fit.read.pod import PodError, read_pod
+from zonewise_scheduler.fit.model.fields import FieldError
+from zonewise_scheduler.fit.read.pod import read_pod
 
 if TYPE_CHECKING:
     from zonewise.kube.client import Client
@@ -38,18 +39,18 @@ class ExtenderVerbs:
         self._watching = watching
 
     def filter(self, pod: Json, asked: Asked) -> FilterResult:
-        """Choose among the nodes asked about. Raises PodError."""
+        """Choose among the nodes asked about. Raises FieldError."""
         if missing := self._watching.missing:
             return FilterResult(error=f"zonewise: not known yet: {', '.join(missing)}")
         promise = _promise(pod)
         if not asks_of_zones(promise.shape):
             return self._untouched(asked)
-        choice = self._cluster.choose(promise, asked)
+        choice = self._cluster.choose(promise, asked, daemon=is_daemon(pod))
         self._record(promise, choice)
         return asked.only([choice.node] if choice.node else [], choice.refusals)
 
     def prioritize(self, pod: Json, asked: Asked) -> list[HostPriority]:
-        """Score nodes; the one that filter chose has the most. Raises PodError."""
+        """Score nodes; the one that filter chose has the most. Raises FieldError."""
         names = asked.names
         if len(names) == 1:
             return [HostPriority(names[0], MOST_SCORE)]
@@ -94,13 +95,22 @@ def asks_of_zones(shape: PodShape) -> bool:
     return shape.qos == "Guaranteed" or any(container.devices for container in shape.containers)
 
 
+def is_daemon(pod: Json) -> bool:
+    """Tell whether a pod is a DaemonSet's."""
+    owners: object = cast("Json", pod.get("metadata") or {}).get("ownerReferences")
+    if not isinstance(owners, list):
+        return False
+    found = cast("list[object]", owners)
+    return any(isinstance(owner, dict) and cast("Json", owner).get("kind") == "DaemonSet" for owner in found)
+
+
 def _promise(pod: Json) -> Promise:
-    """Return what is to be promised. Raises PodError."""
+    """Return what is to be promised. Raises FieldError."""
     metadata: object = pod.get("metadata")
     if not isinstance(metadata, dict):
-        raise PodError("metadata", "not an object")
+        raise FieldError("metadata", "not an object")
     told = cast("Json", metadata)
     uid, namespace, name = (told.get(field) for field in ("uid", "namespace", "name"))
     if not isinstance(uid, str) or not uid:
-        raise PodError("metadata.uid", f"not an ID: {uid!r:.80}")
+        raise FieldError("metadata.uid", f"not an ID: {uid!r:.80}")
     return Promise(uid, str(namespace or ""), str(name or ""), read_pod(pod))

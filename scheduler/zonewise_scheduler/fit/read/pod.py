@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from zonewise_scheduler.fit.model.fields import Json
     from zonewise_scheduler.fit.model.pod import Amounts, Role
 
-PodError = FieldError
-"""What read_pod() raises."""
-
 
 def read_pod(pod: Mapping[str, Any]) -> PodShape:
     """Return the shape of a pod; raise FieldError, naming field and value, for one that no API server would take."""
