@@ -206,7 +206,7 @@ def test_explaining_does_not_change_the_machine(server: str, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("frobnicate",), "unknown command frobnicate: there is agent, capture, show"),
+        (("frobnicate",), "unknown command frobnicate: there is agent, capture, foretell, scheduler, show"),
         (("--frobnicate",), "unknown option --frobnicate; see `zonewise --help`"),
         (("show", "-o", "pdf"), "unknown format pdf: there is text, svg, json"),
         (("show", "-o"), "expected at least one argument"),

@@ -1,8 +1,12 @@
-"""The pods that no node took; which of them are to be woken when."""
+"""The pods that no node took; which of them are to be woken when.
+
+Pods of a shape stand in a line, the one first of which nothing has been heard and that has not been woken for longest.
+Each look goes to some lines in turn and wakes from the front. So whoever stands in a line comes to its front, and is
+woken as long as some node that may take it has changed since it was refused.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -23,6 +27,7 @@ MOST_AT_ONCE = 64
 MOST_SHAPES = 8
 """Shapes that one look asks all nodes about, so that no call of kube-scheduler waits for long."""
 MOST_LOOKED_AT = 2000
+"""Pods of a line that one look passes by."""
 
 
 class _Pod:
@@ -35,53 +40,91 @@ class _Pod:
         self.quiet_until = 0.0
 
 
+class _Line:
+    """The pods of one shape."""
+
+    __slots__ = ("pods", "woken")
+
+    def __init__(self) -> None:
+        self.pods: dict[str, _Pod] = {}
+        self.woken: dict[str, float] = {}  # when; those of which nothing was heard since
+
+    def due(self, at: float, changes: list[int], most: int) -> tuple[list[_Pod], bool]:
+        """Return the pods to be woken, and whether others may have to be; one node wakes one pod."""
+        for uid in [uid for uid, woken in self.woken.items() if woken + FIRST_PAUSE <= at]:
+            del self.woken[uid]
+        left = changes[: max(0, len(changes) - len(self.woken))]
+        due: list[_Pod] = []
+        again = bool(self.woken)
+        for waiting in islice(self.pods.values(), MOST_LOOKED_AT):
+            if not changes or changes[-1] <= waiting.refused:
+                continue
+            again = True
+            if not left or left[-1] <= waiting.refused or len(due) == most:
+                break
+            if at >= waiting.quiet_until:
+                left.pop()
+                due.append(waiting)
+        return due, again
+
+    def wake(self, uid: str, at: float) -> None:
+        """Take that a pod is woken: it goes to the end of the line, for longer and longer."""
+        waiting = self.pods[uid] = self.pods.pop(uid)
+        waiting.pause = min(max(2 * waiting.pause, FIRST_PAUSE), LONGEST_PAUSE)
+        waiting.quiet_until = at + waiting.pause
+        self.woken[uid] = at
+
+
 class WaitingPods:
     """See the module. Times are seconds of one clock; revisions count the changes of nodes."""
 
     def __init__(self) -> None:
-        self._pods: dict[str, _Pod] = {}  # those that were looked at last come last
-        self._shapes: Counter[PodShape] = Counter()
-        self._woken: dict[str, float] = {}  # when; those of which nothing was heard since
-        self._unseen = 0  # how many are still to be looked at since there was news
-        self._again = False  # they are to be looked at once more after that
+        self._shapes: dict[str, PodShape] = {}
+        self._lines: dict[PodShape, _Line] = {}
+        self._next: dict[PodShape, None] = {}  # the lines that are to be looked at, in turn
 
     def __contains__(self, uid: str) -> bool:
-        return uid in self._pods
+        return uid in self._shapes
 
     def add(self, pod: Promise, revision: int) -> None:
-        """Take in a pod that all nodes refused as they are; one that is here keeps its place."""
-        waiting = self._pods.get(pod.uid)
-        if waiting is None or waiting.pod.shape != pod.shape:
+        """Take in a pod that all nodes refused as they are, at the end of its line."""
+        line = self._lines.get(pod.shape)
+        waiting = line.pods.pop(pod.uid, None) if line is not None else None
+        if line is None or waiting is None:
             self.remove(pod.uid)
-            waiting = self._pods[pod.uid] = _Pod(pod)
-            self._shapes[pod.shape] += 1
+            line, waiting = self._lines.setdefault(pod.shape, _Line()), _Pod(pod)
+            self._shapes[pod.uid] = pod.shape
         waiting.refused = revision
-        self._woken.pop(pod.uid, None)
+        line.pods[pod.uid] = waiting
+        line.woken.pop(pod.uid, None)
 
     def remove(self, uid: str) -> None:
         """Let a pod go that waits no more."""
-        waiting = self._pods.pop(uid, None)
-        if waiting is None:
+        shape = self._shapes.pop(uid, None)
+        if shape is None:
             return
-        self._woken.pop(uid, None)
-        shape = waiting.pod.shape
-        self._shapes[shape] -= 1
-        if not self._shapes[shape]:
-            del self._shapes[shape]
+        line = self._lines[shape]
+        del line.pods[uid]
+        line.woken.pop(uid, None)
+        if not line.pods:
+            del self._lines[shape]
+            self._next.pop(shape, None)
 
     def commonest(self, most: int) -> tuple[Waiting, ...]:
         """Return the shapes that most of them have, with how many, as a power of two: what is kept for it lasts."""
-        found = {shape for shape, _ in self._shapes.most_common(most)} if len(self._shapes) > most else self._shapes
-        return tuple(
-            Waiting(shape, 1 << count.bit_length() - 1) for shape, count in self._shapes.items() if shape in found
-        )
+        lines = self._lines.items()
+        if len(lines) > most:
+            kept = set(sorted(self._lines, key=lambda shape: -len(self._lines[shape].pods))[:most])
+            lines = [(shape, line) for shape, line in lines if shape in kept]
+        return tuple(Waiting(shape, 1 << len(line.pods).bit_length() - 1) for shape, line in lines)
 
     def stir(self) -> None:
         """Have all of them looked at: nodes have changed."""
-        self._unseen = len(self._pods)
+        for shape in self._lines:
+            self._next.setdefault(shape)
 
     def due(self, at: float, places: Callable[[PodShape], list[int]]) -> list[Promise]:
-        """Return the pods to be woken, of those that are next to be looked at; none once all were since stir().
+        """Return the pods to be woken, of the lines that are next to be looked at; none once all were since stir().
 
         `places` tells, ascending, when the nodes that may take a pod last changed, the latest of them. A pod is woken
         for a node that has changed since it was refused: those that would have taken it then are ruled out by something
@@ -89,49 +132,14 @@ class WaitingPods:
         one a second later, if nothing is heard of the first. Pods that were not heard of are woken again, after longer
         and longer pauses.
         """
-        self._unseen = min(self._unseen, len(self._pods))
-        if not self._unseen:
-            return []
-        changes: dict[PodShape, list[int]] = {}
-        kept = self._kept(at)
-        due: list[Promise] = []
-        looked: list[str] = []
-        for uid, waiting in islice(self._pods.items(), min(self._unseen, MOST_LOOKED_AT)):
-            shape = waiting.pod.shape
-            if shape not in changes:
-                if len(changes) == MOST_SHAPES:
-                    break
-                found = places(shape)
-                changes[shape] = found[: max(0, len(found) - kept[shape])]
-            looked.append(uid)
-            if not changes[shape] or changes[shape][-1] <= waiting.refused:
-                continue
-            self._again = True
-            if at >= waiting.quiet_until:
-                changes[shape].pop()
-                self._wake(waiting, at)
-                due.append(waiting.pod)
-                if len(due) == MOST_AT_ONCE:
-                    break
-        self._turn(looked, [pod.uid for pod in due])
-        return due
-
-    def _kept(self, at: float) -> Counter[PodShape]:
-        """Return how many nodes are kept, by shape, for pods that were woken a moment ago."""
-        for uid in [uid for uid, woken in self._woken.items() if woken + FIRST_PAUSE <= at]:
-            del self._woken[uid]
-        self._again = self._again or bool(self._woken)
-        return Counter(self._pods[uid].pod.shape for uid in self._woken)
-
-    def _wake(self, waiting: _Pod, at: float) -> None:
-        waiting.pause = min(max(2 * waiting.pause, FIRST_PAUSE), LONGEST_PAUSE)
-        waiting.quiet_until = at + waiting.pause
-        self._woken[waiting.pod.uid] = at
-
-    def _turn(self, looked: list[str], woken: list[str]) -> None:
-        """Put those that were looked at behind the others, and those that were woken behind all."""
-        for uid in (*looked, *woken):
-            self._pods[uid] = self._pods.pop(uid)
-        self._unseen -= len(looked)
-        if not self._unseen and self._again:
-            self._unseen, self._again = len(self._pods), False
+        found: list[Promise] = []
+        for shape in list(islice(self._next, MOST_SHAPES)):
+            line = self._lines[shape]
+            due, again = line.due(at, places(shape), MOST_AT_ONCE - len(found))
+            for waiting in due:
+                line.wake(waiting.pod.uid, at)
+                found.append(waiting.pod)
+            del self._next[shape]
+            if again:
+                self._next[shape] = None
+        return found
