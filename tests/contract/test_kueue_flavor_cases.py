@@ -18,6 +18,7 @@ from zonewise_scheduler.queue.quota.model.queues import Fungibility
 from zonewise_scheduler.queue.quota.model.workload import Admission, PodSet, PodSetAdmission, Settings, Workload
 from zonewise_scheduler.queue.quota.places import Nowhere
 from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
+from zonewise_scheduler.queue.topology.shape import has_levels
 
 if TYPE_CHECKING:
     from support.kubelet_cases import Json
@@ -58,7 +59,7 @@ class Nodes(Nowhere):
         return flavor in self._levels
 
     def has_level(self, flavor: str, request: TopologyRequest) -> bool:
-        return request.level in self._levels[flavor]
+        return has_levels(self._levels[flavor], request.request)
 
     def find(self, workload: Workload, wishes: Any, *, empty: bool) -> Found | NoPlace:
         if not self._room:

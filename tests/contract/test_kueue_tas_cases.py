@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from support.kubelet_cases import ABSENT, Json
+from support.kueue_cases import assignment as read_assignment
 from support.kueue_tas_cases import (
     as_case,
-    assignment_of_case,
     cases_of,
     decide,
     level_of,
@@ -86,7 +86,7 @@ def test_placement(case: Json) -> None:
 @of("TestMergeTopologyAssignments")
 def test_joined(case: Json) -> None:
     tree = tree_of_case(case, nodes_of(case))
-    one, other = (assignment_of_case(case["input"][name]) for name in ("a", "b"))
+    one, other = (read_assignment(case["input"][name]) for name in ("a", "b"))
     assert as_case(joined(tree, one, other)) == case["expected"]
 
 
@@ -105,20 +105,20 @@ def test_order(case: Json) -> None:
 
 @of("TestIsTopologyAssignmentStale")
 def test_stale(case: Json) -> None:
-    found = tree_of_case(case, nodes_of(case)).stale(assignment_of_case(case["input"]["assignment"]))
+    found = tree_of_case(case, nodes_of(case)).stale(read_assignment(case["input"]["assignment"]))
     assert (bool(found), found) == (case["expected"]["stale"], case["expected"].get("staleDomain", ""))
 
 
 @of("TestCountPodsInAssignment")
 def test_pods(case: Json) -> None:
-    assert assignment_of_case(case["input"]).pods == case["expected"]
+    assert read_assignment(case["input"]).pods == case["expected"]
 
 
 @of("TestComputeAssumedUsageFromAssignment", "TestAddAssumedUsage")
 def test_usage(case: Json) -> None:
     """By domain, what pods take, beside what was assumed before."""
     entered = case["input"]
-    assignment = assignment_of_case(entered["assignment"])
+    assignment = read_assignment(entered["assignment"])
     names = sorted({domain.values[-1] for domain in assignment.domains} | set(entered.get("assumedUsage", {})))
     tree = tree_of_paths("default", assignment.levels, [[name] for name in names])
     usage: Usage = {}
@@ -133,7 +133,7 @@ def test_usage(case: Json) -> None:
 
 @of("TestTruncateAssignment")
 def test_cut(case: Json) -> None:
-    assert as_case(cut(assignment_of_case(case["input"]["assignment"]), case["input"]["newCount"])) == case["expected"]
+    assert as_case(cut(read_assignment(case["input"]["assignment"]), case["input"]["newCount"])) == case["expected"]
 
 
 @of("TestSelectOptimalDomainSetToFit")

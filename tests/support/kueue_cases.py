@@ -33,6 +33,8 @@ from zonewise_scheduler.queue.quota.model.workload import (
     TopologyRequest,
     Workload,
 )
+from zonewise_scheduler.queue.topology.model import Assignment, Domain, Request
+from zonewise_scheduler.queue.topology.read import read_request
 
 BOOST = "kueue.x-k8s.io/priority-boost"
 
@@ -80,7 +82,13 @@ def cluster_queue(one: Json) -> ClusterQueue:
         float(one.get("fairWeight", 1)),
         one.get("stopPolicy", "None"),
         _namespaces(one.get("namespaceSelector")),
-        tuple(CheckRule(check) for check in one.get("admissionChecks") or ()),
+        (
+            *(CheckRule(check) for check in one.get("admissionChecks") or ()),
+            *(
+                CheckRule(check["name"], frozenset(check.get("onFlavors") or ()))
+                for check in one.get("admissionChecksStrategy") or ()
+            ),
+        ),
         one.get("admissionMode") == "UsageBasedAdmissionFairSharing",
     )
 
@@ -170,6 +178,7 @@ def workload(one: Json, *, boosts: bool = False) -> Workload:
         _admission(one.get("quotaReserved"), pod_sets),
         None if evicted is None else Eviction(evicted.get("reason", ""), time_of(evicted.get("lastTransitionTime"))),
         gated=bool(one.get("preemptionGates")),
+        failed_nodes=tuple(one.get("unhealthyNodes") or ()),
     )
 
 
@@ -199,16 +208,20 @@ def pod_set(one: Json) -> PodSet:
         read_selector(spec),
         read_terms(spec),
         read_tolerations({"tolerations": one.get("tolerations")}, comparisons=True),
-        _topology(one.get("topologyRequest")),
+        topology_request(one.get("topologyRequest")),
     )
 
 
-def _topology(given: Json | None) -> TopologyRequest | None:
+def topology_request(given: Json | None) -> TopologyRequest | None:
     if given is None:
         return None
-    level = given.get("required") or given.get("preferred") or ""
-    asked = bool(level or given.get("unconstrained") or given.get("podSetSliceRequiredTopology"))
-    return TopologyRequest(level, given.get("podSetGroupName", ""), asked)
+    request = read_request(given)
+    return TopologyRequest(request, given.get("podSetGroupName", ""), request != Request())
+
+
+def assignment(one: Json) -> Assignment:
+    domains = [Domain(tuple(domain["values"]), domain.get("count", 0)) for domain in one["domains"]]
+    return Assignment(tuple(one.get("levels", ())), tuple(domains))
 
 
 def _admission(given: Json | None, pod_sets: tuple[PodSet, ...]) -> Admission | None:
@@ -223,5 +236,7 @@ def _admission(given: Json | None, pod_sets: tuple[PodSet, ...]) -> Admission | 
             amounts = {name: amount * count for name, amount in specs[one["name"]].requests.items()}
         else:
             amounts = {name: request_amount(name, quantity) for name, quantity in part(one, "resourceUsage").items()}
-        sets.append(PodSetAdmission(one["name"], part(one, "flavors"), amounts, count))
+        place = assignment(one["topologyAssignment"]) if one.get("topologyAssignment") else None
+        delayed = one.get("delayedTopologyRequest", "")
+        sets.append(PodSetAdmission(one["name"], part(one, "flavors"), amounts, count, place, delayed))
     return Admission(given["clusterQueue"], tuple(sets), time_of(given.get("at")))

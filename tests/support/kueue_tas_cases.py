@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from support.kubelet_cases import CASES, Json, given
+from support.kueue_cases import assignment
 from zonewise_scheduler.fit.nodes.constraints import read_constraints
 from zonewise_scheduler.fit.nodes.info import read_held, read_node
 from zonewise_scheduler.fit.nodes.table import NodeTable
@@ -24,6 +25,8 @@ from zonewise_scheduler.queue.topology.usage import Usage, with_pods
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from numpy.typing import NDArray
 
     from zonewise_scheduler.queue.topology.refusal import Refused
 
@@ -47,11 +50,6 @@ def cases_of(*tests: str) -> dict[str, Json]:
 
 
 # --- values
-
-
-def assignment_of_case(one: Json) -> Assignment:
-    domains = [Domain(tuple(domain["values"]), domain.get("count", 0)) for domain in one["domains"]]
-    return Assignment(tuple(one.get("levels", ())), tuple(domains))
 
 
 def as_case(one: Assignment) -> Json:
@@ -85,7 +83,7 @@ def pod_set_of(one: Json) -> PodSet:
         read_constraints({"spec": spec}),
         read_preferences(spec),
         one.get("podSetGroupName") or "",
-        None if before is None else assignment_of_case(before),
+        None if before is None else assignment(before),
     )
 
 
@@ -111,10 +109,14 @@ def nodes_of(case: Json) -> NodeTable:
     )
 
 
+def ready_of(case: Json) -> NDArray[np.bool_]:
+    """Which of the nodes are ready; (nodes,)."""
+    return np.array([node.get("ready", True) for node in case["input"]["nodes"]], np.bool_)
+
+
 def tree_of_case(case: Json, nodes: NodeTable) -> Tree:
-    ready = np.array([node.get("ready", True) for node in case["input"]["nodes"]], np.bool_)
     labels = case["input"].get("flavorNodeLabels", {})
-    return tree_of(NAME, case["input"]["levels"], nodes, eligible(nodes, labels) & ready)
+    return tree_of(NAME, case["input"]["levels"], nodes, eligible(nodes, labels) & ready_of(case))
 
 
 def used_of(case: Json, tree: Tree) -> Usage:
@@ -142,7 +144,7 @@ def decide(case: Json) -> Placed | Refused:
     if not failed:
         return place(supply, pod_sets, options_of(gates))
     placed: list[Json] = workload["admission"]["podSetAssignments"]
-    assignments: dict[str, Assignment] = {one["name"]: assignment_of_case(one["topologyAssignment"]) for one in placed}
+    assignments: dict[str, Assignment] = {one["name"]: assignment(one["topologyAssignment"]) for one in placed}
     if gates.get("SkipReassignmentForPodOwnedWorkloads", True) and of_one_pod(metadata_of(workload)):
         return Placed(assignments, {})
     return replace(supply, pod_sets, assignments, failed[0], options_of(gates))

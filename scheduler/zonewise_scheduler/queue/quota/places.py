@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping, Sequence, Set
 
     from zonewise_scheduler.queue.quota.model.workload import PodSet, TopologyRequest, Workload
 
@@ -42,19 +42,26 @@ class Places(Protocol):
         ...
 
     def find(self, workload: Workload, wishes: Mapping[str, Sequence[Wish]], *, empty: bool) -> Found | NoPlace:
-        """Find places for the wishes, by flavor; `empty`: as if nothing ran."""
+        """Find places for the wishes, by flavor; `empty`: as if nothing ran.
+
+        Those of a workload with failed nodes are for the pods that are there; its other pods stay, and run.
+        """
         ...
 
-    def fits(self, workload: Workload) -> bool:
-        """Tell whether there is room at the places of a workload's admission."""
+    def broken(self, workload: Workload) -> Set[str]:
+        """Return the names of the pod sets that have pods on failed nodes."""
         ...
 
-    def add(self, workload: Workload) -> None:
-        """Take note that a workload runs."""
+    def fits(self, workload: Workload, held: Workload | None = None) -> bool:
+        """Tell whether there is room at the places of a workload's admission, beyond those that it held before."""
         ...
 
-    def remove(self, workload: Workload) -> None:
-        """Take note that it does not."""
+    def add(self, workload: Workload, held: Workload | None = None) -> None:
+        """Take note that a workload has the places of its admission, beyond those that it held before."""
+        ...
+
+    def remove(self, workload: Workload, held: Workload | None = None) -> None:
+        """Take note that it has them no more."""
         ...
 
 
@@ -81,12 +88,16 @@ class Nowhere:
             return NoPlace(found[0].pod_set.name, flavor, "no topology is known")
         return {}
 
-    def fits(self, workload: Workload) -> bool:  # noqa: ARG002 -- nothing is placed
+    def broken(self, workload: Workload) -> Set[str]:  # noqa: ARG002 -- nothing is placed
+        """No pod is on a known node."""
+        return frozenset()
+
+    def fits(self, workload: Workload, held: Workload | None = None) -> bool:  # noqa: ARG002 -- nothing is placed
         """Nothing is in the way."""
         return True
 
-    def add(self, workload: Workload) -> None:
+    def add(self, workload: Workload, held: Workload | None = None) -> None:
         """Nothing follows."""
 
-    def remove(self, workload: Workload) -> None:
+    def remove(self, workload: Workload, held: Workload | None = None) -> None:
         """Nothing follows."""

@@ -17,6 +17,7 @@ from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, FlavorReso
 from zonewise_scheduler.queue.quota.model.workload import PodSet, Settings, TopologyRequest, Workload
 from zonewise_scheduler.queue.quota.places import NoPlace, Nowhere
 from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
+from zonewise_scheduler.queue.topology.model import Request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -165,31 +166,31 @@ class OnePlace(Nowhere):
         return flavor == "any"
 
     def has_level(self, flavor: str, request: TopologyRequest) -> bool:
-        return request.level == "host"
+        return request.request.required == "host"
 
     def find(self, workload: Workload, wishes: Mapping[str, Sequence[Wish]], *, empty: bool) -> Found | NoPlace:
         free = [host for host in ("one", "two") if empty or host not in self._full]
         return {"main": free[0]} if free else NoPlace("main", "any", "both hosts are full")
 
-    def fits(self, workload: Workload) -> bool:
+    def fits(self, workload: Workload, held: Workload | None = None) -> bool:
         return not self._hosts(workload) & set(self._full)
 
-    def add(self, workload: Workload) -> None:
+    def add(self, workload: Workload, held: Workload | None = None) -> None:
         self._full += self._hosts(workload)
 
-    def remove(self, workload: Workload) -> None:
+    def remove(self, workload: Workload, held: Workload | None = None) -> None:
         for host in self._hosts(workload):
             self._full.remove(host)
 
     def _hosts(self, workload: Workload) -> set[object]:
-        return set() if workload.admission is None else {one.place for one in workload.admission.pod_sets}
+        return set() if workload.admission is None else {one.place for one in workload.admission.pod_sets if one.place}
 
 
 def test_no_place_is_given_twice() -> None:
     """Both were nominated for the first host: the later one is given the second, and the third waits."""
     flavors = [ResourceFlavor("any", topology="hosts")]
     snapshot = Snapshot([queue(name, 4) for name in "abc"], flavors=flavors, places=OnePlace())
-    placed = (PodSet(requests={"cpu": 1}, topology=TopologyRequest("host")),)
+    placed = (PodSet(requests={"cpu": 1}, topology=TopologyRequest(Request("host"))),)
     heads = [Head(Workload("ns", name, placed, created=float(place)), name) for place, name in enumerate("abc")]
     found = {one.workload.name: one for one in run_cycle(snapshot, heads, Settings(), 0.0)}
     hosts = {name: one.workload.admission.pod_sets[0].place for name, one in found.items() if one.workload.admission}

@@ -38,6 +38,7 @@ from zonewise_scheduler.queue.quota.read.queues import (
     read_priority_class,
 )
 from zonewise_scheduler.queue.quota.read.workload import BOOST, read_workload
+from zonewise_scheduler.queue.topology.model import Request
 
 Json = dict[str, Any]
 
@@ -303,7 +304,7 @@ def test_workload() -> None:
             (Requirement("type", "In", ("spot",)),),
             None,
             (Toleration("spot", "Exists"),),
-            TopologyRequest("rack", "g"),
+            TopologyRequest(Request("rack"), "g"),
         ),
     )
 

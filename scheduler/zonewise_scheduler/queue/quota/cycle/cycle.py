@@ -7,8 +7,9 @@ looks for others, keeping to its flavors, or waits for the earlier one's victims
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from zonewise_scheduler.queue.quota.cycle.nominate import nominate, pinned, request_of
 from zonewise_scheduler.queue.quota.cycle.turns import in_turn
@@ -20,7 +21,7 @@ from zonewise_scheduler.queue.quota.model.workload import Admission, PodSetAdmis
 from zonewise_scheduler.queue.quota.tree.snapshot import fits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Generator, Iterable, Mapping
 
     from zonewise_scheduler.queue.quota.cycle.values import Head, Reason
     from zonewise_scheduler.queue.quota.flavors.assignment import Assignment
@@ -53,7 +54,7 @@ def run_cycle(
         cycle.decide(entry)
         if entry.decision is not None:
             decisions.append(entry.decision)
-    cycle.settle(decisions)
+    cycle.settle()
     return decisions
 
 
@@ -84,91 +85,136 @@ class _Cycle:
         self._victims: dict[Node, dict[str, Workload]] = {}
         """By tree, by key."""
         self._taken: list[tuple[QueueNode, Usage]] = []
-        self._placed: list[Workload] = []
+        self._placed: list[tuple[Workload, Workload]] = []
+        """Those that were admitted, and are not in the snapshot yet: as they are now, and as they were."""
+        self._kept: list[tuple[Workload, Workload]] = []
+        """Those that wait, with the places that are kept for them, and as they are."""
 
     def decide(self, entry: Entry) -> None:
         """Decide about one head (processEntry)."""
         deferred = self._renominate(entry)
         mode = entry.assignment.mode
-        if mode == Mode.NO_FIT:
+        broken = self._snapshot.places.broken(entry.head.workload)
+        if broken and mode != Mode.FIT and self._settings.evict_unplaced:
+            entry.decide(
+                "evicted", "NodeFailures", detail=f"nodes failed: {', '.join(entry.head.workload.failed_nodes)}"
+            )
+        elif mode == Mode.NO_FIT:
             entry.decide("waiting", entry.assignment.why, "NoFit")
         elif deferred:
-            self._take(entry.queue, entry.usage)
+            self._take(entry, entry.usage, self._kept)
             entry.decide("deferred", "WaitingForPreemptedWorkloads", "PendingPreemption")
         elif mode == Mode.PREEMPT and not entry.targets:
             if entry.queue.spec.preemption.reclaim != "Any":
-                self._take(entry.queue, reservation(entry.queue, entry.assignment))
+                held = entry.head.workload.admission is not None
+                self._take(entry, {} if held else reservation(entry.queue, entry.assignment), self._kept)
             entry.decide("waiting", "WaitingForQuota", "NoCandidates")
         elif mode == Mode.PREEMPT and entry.head.workload.gated:
             entry.decide("gated", "AdmissionGated", "PreemptionGated")
         elif self._overlaps(entry):
             entry.decide("skipped", "WaitingForQuota", "FailedAfterNomination", "its victims are another workload's")
-        elif not self._fits(entry):
+        elif self._missing(entry):
             entry.decide("skipped", "WaitingForQuota", "FailedAfterNomination", "another workload was before it")
         else:
             self._go_on(entry, mode)
 
-    def settle(self, decisions: list[Decision]) -> None:
+    def settle(self) -> None:
         """Leave in the snapshot what was admitted, and nothing that was only set aside."""
         for queue, usage in reversed(self._taken):
             queue.remove_usage(usage)
-        for workload in self._placed:
-            self._snapshot.places.remove(workload)
-        for one in decisions:
-            if one.status == "admitted" and one.head.workload.admission is None:
-                self._snapshot.add(one.workload)
+        for new, old in (*self._kept, *self._placed):
+            self._snapshot.places.remove(new, old)
+        for new, old in self._placed:
+            if old.admission is not None:
+                self._snapshot.remove(old)
+            self._snapshot.add(new)
 
     def _go_on(self, entry: Entry, mode: Mode) -> None:
         self._victims.setdefault(entry.tree, {}).update((one.workload.key, one.workload) for one in entry.targets)
-        self._take(entry.queue, entry.usage)
         if mode == Mode.PREEMPT:
+            self._take(entry, entry.usage, self._kept)
             entry.decide("preempting", "WaitingForPreemptedWorkloads", "PendingPreemption")
             return
         entry.decide("admitted")
         if entry.decision is not None:
-            workload = admitted(entry.head.workload, entry.queue.name, entry.assignment, self._now)
-            entry.decision = entry.decision._replace(workload=workload)
-            self._snapshot.places.add(workload)
-            self._placed.append(workload)
+            entry.decision = entry.decision._replace(workload=self._take(entry, entry.usage, self._placed))
 
     def _renominate(self, entry: Entry) -> bool:
         """Nominate anew where others have the victims, or the places; tell whether it fits once those are gone."""
         overlaps = self._overlaps(entry)
-        if not overlaps and self._has_places(entry):
+        if not overlaps and not self._lost_places(entry):
             return False
         request = pinned(
             request_of(self._snapshot, entry.head._replace(progress=START), self._settings), entry.assignment
         )
-        gone = self._victims[entry.tree] if overlaps else {}
-        with self._snapshot.without(gone.values()):
+        with self._snapshot.without(self._gone(entry) if overlaps else ()):
             entry.assignment, entry.targets = nominate(request)
         entry.progress = entry.progress._replace(tried=entry.assignment.tried)
         return overlaps and entry.assignment.mode == Mode.FIT
 
-    def _has_places(self, entry: Entry) -> bool:
-        """Tell whether there is room still at the places that were found for it."""
-        if entry.assignment.mode != Mode.FIT or all(one.place is None for one in entry.assignment.pod_sets):
-            return True
-        new = admitted(entry.head.workload, entry.queue.name, entry.assignment, self._now)
-        return self._snapshot.places.fits(new)
+    def _lost_places(self, entry: Entry) -> bool:
+        """Tell whether places were found for it, and were then given to another."""
+        if not self._settings.place_anew or not entry.assignment.is_placed or entry.assignment.mode == Mode.NO_FIT:
+            return False
+        return self._missing(entry) == "places"
 
     def _overlaps(self, entry: Entry) -> bool:
         victims = self._victims.get(entry.tree, {})
         return any(one.workload.key in victims for one in entry.targets)
 
-    def _fits(self, entry: Entry) -> bool:
-        """Tell whether it fits still, without its victims and those of others."""
-        victims = self._victims.get(entry.tree, {})
-        with self._snapshot.without([*victims.values(), *(one.workload for one in entry.targets)]):
-            return fits(entry.queue, entry.usage)
+    def _gone(self, entry: Entry) -> list[Workload]:
+        """Return the victims so far: of its tree, which has its quota, or of all where they have places in common."""
+        trees = self._victims.values() if entry.assignment.is_placed else [self._victims.get(entry.tree, {})]
+        return [one for found in trees for one in found.values()]
 
-    def _take(self, queue: QueueNode, usage: Usage) -> None:
-        queue.add_usage(usage)
-        self._taken.append((queue, usage))
+    def _missing(self, entry: Entry) -> Literal["", "quota", "places"]:
+        """Return what it lacks now, without its victims and those of others.
+
+        Pods that start at once need places that are free while the victims run, too: Kueue looks at what is to be.
+        """
+        gone = self._gone(entry)
+        with self._snapshot.without([*gone, *(one.workload for one in entry.targets)]):
+            if not fits(entry.queue, entry.usage):
+                return "quota"
+            if not self._has_places(entry):
+                return "places"
+        if entry.assignment.mode != Mode.FIT or not gone:
+            return ""
+        with self._without_kept():
+            return "" if self._has_places(entry) else "places"
+
+    def _has_places(self, entry: Entry) -> bool:
+        """Tell whether there is room still at the places that were found for it."""
+        if not entry.assignment.is_placed:
+            return True
+        return self._snapshot.places.fits(self._as_admitted(entry), entry.head.workload)
+
+    @contextmanager
+    def _without_kept(self) -> Generator[None]:
+        """Give back for a while the places that are kept for those who wait."""
+        for new, old in self._kept:
+            self._snapshot.places.remove(new, old)
+        try:
+            yield
+        finally:
+            for new, old in self._kept:
+                self._snapshot.places.add(new, old)
+
+    def _take(self, entry: Entry, usage: Usage, places: list[tuple[Workload, Workload]]) -> Workload:
+        """Take quota and places, if they were found; return the workload with them. Those it leaves are free later."""
+        entry.queue.add_usage(usage)
+        self._taken.append((entry.queue, usage))
+        new, old = self._as_admitted(entry), entry.head.workload
+        self._snapshot.places.add(new, old)
+        places.append((new, old))
+        return new
+
+    def _as_admitted(self, entry: Entry) -> Workload:
+        return admitted(entry.head.workload, entry.queue.name, entry.assignment, self._now)
 
 
 def admitted(workload: Workload, queue: str, assignment: Assignment, at: float) -> Workload:
-    """Return a workload with the admission that an assignment gives it."""
+    """Return a workload with the admission that an assignment gives it; one that has its quota keeps its time."""
     sets = tuple(
         PodSetAdmission(
             one.name,
@@ -176,10 +222,12 @@ def admitted(workload: Workload, queue: str, assignment: Assignment, at: float) 
             {resource: amount for resource, amount in one.requests.items() if resource in one.flavors},
             one.pods,
             one.place,
+            one.delayed,
         )
         for one in assignment.pod_sets
     )
-    return replace(workload, admission=Admission(queue, sets, at), eviction=None)
+    since = at if workload.admission is None else workload.admission.at
+    return replace(workload, admission=Admission(queue, sets, since), eviction=None, failed_nodes=())
 
 
 def reservation(queue: QueueNode, assignment: Assignment) -> Mapping[FlavorResource, int]:

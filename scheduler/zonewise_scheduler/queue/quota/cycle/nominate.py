@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from zonewise_scheduler.queue.quota.flavors.assign import assign
 from zonewise_scheduler.queue.quota.flavors.modes import Mode
 from zonewise_scheduler.queue.quota.flavors.partial import with_fewer_pods
+from zonewise_scheduler.queue.quota.flavors.placing import with_places
 from zonewise_scheduler.queue.quota.flavors.scan import Request
+from zonewise_scheduler.queue.quota.places import NoPlace
 from zonewise_scheduler.queue.quota.preemption.targets import find_targets, oracle
 from zonewise_scheduler.queue.quota.preemption.values import Ask
 
@@ -31,13 +33,24 @@ def request_of(snapshot: Snapshot, head: Head, settings: Settings) -> Request:
 def nominate(request: Request) -> Nomination:
     """Return the flavors that a workload could have, and who would have to give way.
 
-    All its pods, by preemption too, before fewer of them. Where nothing helps, what is in the way of all of them.
+    All its pods, by preemption too, before fewer of them. Where nothing helps, what is in the way of all of them. While
+    it waits it keeps the places where its pods will go: those who give way gone, or if nobody does, all.
     """
     full = assign(request)
     found = _helped(request, full)
     if found is None and request.settings.partial_admission and request.workload.admission is None:
         found = with_fewer_pods(request.workload.pod_sets, lambda counts: _helped(request, assign(request, counts)))
-    return (full, ()) if found is None else found
+    assignment, targets = (full, ()) if found is None else found
+    return _with_places_ahead(request, assignment, targets), targets
+
+
+def _with_places_ahead(request: Request, assignment: Assignment, targets: tuple[Target, ...]) -> Assignment:
+    """Return an assignment that waits for others to give way with the places that are then free."""
+    if assignment.mode != Mode.PREEMPT or not assignment.wishes:
+        return assignment
+    with request.snapshot.without(one.workload for one in targets):
+        found = request.snapshot.places.find(request.workload, assignment.wishes, empty=not targets)
+    return assignment if isinstance(found, NoPlace) else with_places(assignment, found)
 
 
 def pinned(request: Request, assignment: Assignment) -> Request:
@@ -59,7 +72,7 @@ def _helped(request: Request, assignment: Assignment) -> Nomination | None:
             request.snapshot,
             request.workload,
             request.queue,
-            assignment.needs,
+            assignment.needs if request.workload.admission is None else {},
             assignment.contested,
             request.settings,
             assignment.wishes,

@@ -13,22 +13,26 @@ if TYPE_CHECKING:
     from zonewise_scheduler.queue.quota.preemption.values import Target
     from zonewise_scheduler.queue.quota.tree.node import Node, QueueNode
 
-Status = Literal["admitted", "preempting", "deferred", "skipped", "gated", "waiting", "inadmissible"]
-"""deferred: it will fit once preemptions under way are done; skipped: another workload of the cycle took its room."""
+Status = Literal["admitted", "preempting", "deferred", "skipped", "gated", "waiting", "inadmissible", "evicted"]
+"""deferred: it will fit once preemptions under way are done; skipped: another workload of the cycle took its room;
+evicted: a node of its failed, and there is no other."""
 
 Again = Literal[
     "", "NamespaceMismatch", "PreemptionGated", "PendingPreemption", "NoFit", "NoCandidates", "FailedAfterNomination"
 ]
 """Why a workload is queued again (pkg/cache/queue/cluster_queue.go RequeueReason)."""
 
-Reason = Literal["Suspended", "Misconfigured", "PendingEvaluation", "WaitingForPreemptedWorkloads", "AdmissionGated"]
-"""Reasons of the condition QuotaReserved=False beside those of assignments (workload_types.go)."""
+Reason = Literal[
+    "Suspended", "Misconfigured", "PendingEvaluation", "WaitingForPreemptedWorkloads", "AdmissionGated", "NodeFailures"
+]
+"""Reasons of the condition QuotaReserved=False beside those of assignments, or of Evicted (workload_types.go)."""
 
 
 class Head(NamedTuple):
     """A workload whose turn it is."""
 
     workload: Workload
+    """One that has an admission runs in the snapshot, and is here again for places: see needs_places."""
     queue: str
     """The ClusterQueue's name."""
     progress: Progress = START

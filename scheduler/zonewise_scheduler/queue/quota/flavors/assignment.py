@@ -11,7 +11,7 @@ from zonewise_scheduler.queue.quota.model.quotas import FlavorResource
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from zonewise_scheduler.queue.quota.model.workload import Amounts, Usage
+    from zonewise_scheduler.queue.quota.model.workload import Amounts, Delayed, Usage
     from zonewise_scheduler.queue.quota.places import Wish
     from zonewise_scheduler.queue.quota.preemption.targets import Possibility
 
@@ -79,6 +79,7 @@ class PodSetAssignment:
     attempts: tuple[Attempt, ...] = ()
     place: object | None = None
     """Where its pods go; None where that is not decided here."""
+    delayed: Delayed = ""
 
     @property
     def mode(self) -> Mode:
@@ -125,6 +126,11 @@ class Assignment:
     def mode(self) -> Mode:
         """The worst of its pod sets'."""
         return min((one.mode for one in self.pod_sets), default=Mode.NO_FIT)
+
+    @property
+    def is_placed(self) -> bool:
+        """Tell whether places were found for some of its pods."""
+        return any(one.place is not None for one in self.pod_sets)
 
     @property
     def borrowing(self) -> int:

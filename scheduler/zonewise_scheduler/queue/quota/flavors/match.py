@@ -42,7 +42,7 @@ def misplaced(
     if request is None or not request.explicit:
         return "" if everywhere or not flavor.topology else "its nodes are for pods that ask for placement"
     if not flavor.topology:
-        return "" if group.covered.isdisjoint(pod_set.requests) else "it has no topology"
+        return "" if group.covered.isdisjoint(pod_set.on_node) else "it has no topology"
     if not places.has(flavor.name):
         return "its topology is not known"
     return "" if places.has_level(flavor.name, request) else "its topology lacks the level that is asked for"

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.queue.quota.flavors.assignment import Assignment, Hindrance
+from zonewise_scheduler.queue.quota.flavors.delayed import is_delayed
 from zonewise_scheduler.queue.quota.flavors.modes import Mode
 from zonewise_scheduler.queue.quota.places import NoPlace, Wish
 
@@ -20,7 +21,7 @@ def placed(request: Request, assignment: Assignment) -> Assignment:
     """Return an assignment with places, or with what is in the way of them.
 
     Where there is quota but no place, others would have to give way; where there would be no place in an empty cluster
-    either, it does not fit.
+    either, it does not fit. Nobody gives way to pods that move from a failed node.
     """
     assignment = _with_wishes(request, assignment)
     if not assignment.wishes:
@@ -31,7 +32,8 @@ def placed(request: Request, assignment: Assignment) -> Assignment:
         if not isinstance(found, NoPlace):
             return with_places(assignment, found)
         problem = Hindrance("InUse", found.flavor, detail=found.reason)
-        assignment = _hindered(assignment, found.pod_set, Mode.PREEMPT, problem)
+        mode = Mode.NO_FIT if request.snapshot.places.broken(request.workload) else Mode.PREEMPT
+        assignment = _hindered(assignment, found.pod_set, mode, problem)
     if assignment.mode == Mode.PREEMPT:
         found = find(request.workload, wishes, empty=True)
         if isinstance(found, NoPlace):
@@ -44,18 +46,29 @@ def placed(request: Request, assignment: Assignment) -> Assignment:
 
 def with_places(assignment: Assignment, found: Found) -> Assignment:
     """Return an assignment with the places that were found for it."""
-    pods = (replace(one, place=found[one.name]) if one.name in found else one for one in assignment.pod_sets)
+    pods = (
+        replace(one, place=found[one.name], delayed="Ready" if one.delayed else "") if one.name in found else one
+        for one in assignment.pod_sets
+    )
     return replace(assignment, pod_sets=tuple(pods))
 
 
 def _with_wishes(request: Request, assignment: Assignment) -> Assignment:
-    """Find which pods are to be placed where; a pod set with no flavor to be placed in, or with two, is an error."""
+    """Find which pods are to be placed where; a pod set with no flavor to be placed in, or with two, is an error.
+
+    Those that have their places keep them, but for those on failed nodes; some are to be placed later.
+    """
     wishes: dict[str, list[Wish]] = {}
     pods: list[PodSetAssignment] = []
-    for spec, one in zip(request.workload.pod_sets, assignment.pod_sets, strict=True):
+    broken = request.snapshot.places.broken(request.workload)
+    for spec, given in zip(request.workload.pod_sets, assignment.pod_sets, strict=True):
+        one = _as_held(request, given)
         names = sorted({choice.name for choice in one.flavors.values() if request.snapshot.places.has(choice.name)})
-        if not _is_placed(request, spec) or not one.pods:
+        kept = one.place is not None and (one.name not in broken or request.workload.of_one_pod)
+        if not _is_placed(request, spec) or not one.pods or kept:
             pods.append(one)
+        elif len(names) == 1 and is_delayed(request.queue.spec, names[0], request.workload):
+            pods.append(replace(one, delayed="Pending"))
         elif len(names) == 1:
             pods.append(one)
             wishes.setdefault(names[0], []).append(Wish(spec, one.pods, names[0]))
@@ -63,6 +76,12 @@ def _with_wishes(request: Request, assignment: Assignment) -> Assignment:
             problem = f"flavors with different topologies: {', '.join(names)}" if names else "no flavor with a topology"
             pods.append(replace(one, error=problem))
     return replace(assignment, pod_sets=tuple(pods), wishes=wishes)
+
+
+def _as_held(request: Request, one: PodSetAssignment) -> PodSetAssignment:
+    """Return an assignment with the places that the pods have already."""
+    held = request.workload.held.get(one.name)
+    return one if held is None else replace(one, place=held.place, delayed=held.delayed)
 
 
 def _is_placed(request: Request, spec: PodSet) -> bool:

@@ -45,6 +45,8 @@ class CheckRule(NamedTuple):
     name: str
     flavors: frozenset[str] = frozenset()
     """Only for workloads with one of these; empty: for all."""
+    controller: str = ""
+    """spec.controllerName of the AdmissionCheck; "": it is not known."""
 
 
 class ClusterQueue(NamedTuple):

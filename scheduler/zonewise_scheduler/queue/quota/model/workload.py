@@ -10,6 +10,7 @@ from zonewise_scheduler.fit.nodes.selectors import Requirement, Term
 from zonewise_scheduler.fit.nodes.taints import Toleration
 from zonewise_scheduler.queue.quota.model.amounts import LEAST, UNLIMITED, plus
 from zonewise_scheduler.queue.quota.model.quotas import FlavorResource
+from zonewise_scheduler.queue.topology.model import Preference, Request
 
 Amounts = Mapping[str, int]
 """By resource."""
@@ -23,16 +24,17 @@ DEFAULT_POD_SET = "main"
 
 
 class TopologyRequest(NamedTuple):
-    """podSets[].topologyRequest, as far as quotas depend on it."""
+    """podSets[].topologyRequest."""
 
-    level: str = ""
-    """The label of the level required or preferred; "" where placement is unconstrained."""
+    request: Request = Request()
     group: str = ""
-    """podSetGroupName: pod sets of one group get the same flavors."""
+    """podSetGroupName: pod sets of one group get the same flavors, and are placed together."""
     explicit: bool = True
     """Placement is asked for: required, preferred, unconstrained or by slices."""
-    slice_levels: tuple[str, ...] = ()
-    """The labels of the levels of its slices."""
+
+
+Delayed = Literal["", "Pending", "Ready"]
+"""delayedTopologyRequest: the pods are placed only after the quota is reserved, and were not yet or were."""
 
 
 class PodSet(NamedTuple):
@@ -50,6 +52,15 @@ class PodSet(NamedTuple):
     """Of the required node affinity; None: there is none."""
     tolerations: tuple[Toleration, ...] = ()
     topology: TopologyRequest | None = None
+    preferences: tuple[Preference, ...] = ()
+    """Of the preferred node affinity."""
+    of_node: Amounts | None = None
+    """What each pod requests of its node, where the quota counts something else (KEP-2937); None: `requests`."""
+
+    @property
+    def on_node(self) -> Amounts:
+        """Return what each pod requests of its node."""
+        return self.requests if self.of_node is None else self.of_node
 
 
 class PodSetAdmission(NamedTuple):
@@ -63,6 +74,7 @@ class PodSetAdmission(NamedTuple):
     pods: int
     place: object | None = None
     """Where they are placed, where that was decided with it."""
+    delayed: Delayed = ""
 
 
 class Admission(NamedTuple):
@@ -123,6 +135,10 @@ class Workload:
     allowed_flavors: frozenset[str] | None = None
     """None: all."""
     active: bool = True
+    failed_nodes: tuple[str, ...] = ()
+    """unhealthyNodes: hostnames of nodes from which its pods are to move."""
+    of_one_pod: bool = False
+    """Its owner is a single pod, which never moves (workload.go OwnedBySinglePod)."""
 
     @cached_property
     def key(self) -> str:
@@ -143,11 +159,12 @@ class Workload:
     def shape(self) -> Hashable:
         """What a scan of flavors depends on: workloads with equal shapes fare alike at the same time in one queue."""
         sets = tuple(
-            (one.name, one.pods, one.min_pods, one.selector, one.terms, one.tolerations, one.topology)
+            (one.name, one.pods, one.min_pods, one.selector, one.terms, one.tolerations, one.topology, one.preferences)
             for one in self.pod_sets
         )
         totals = tuple((one.pods, frozenset(one.requests.items())) for one in self.totals)
-        return sets, totals, self.priority, self.allowed_flavors, self.gated
+        nodes = tuple(frozenset(one.on_node.items()) for one in self.pod_sets)
+        return sets, totals, nodes, self.priority, self.allowed_flavors, self.gated
 
     @cached_property
     def held(self) -> Mapping[str, PodSetAdmission]:
@@ -213,6 +230,10 @@ class Settings(NamedTuple):
     """quotaCheckStrategy IgnoreUndeclared: resources without quota are not counted."""
     from_timeout: bool = True
     """requeuingStrategy.timestamp Eviction: see Workload.queued_at."""
+    place_anew: bool = True
+    """TASRecomputeAssignmentWithinSchedulingCycle: where another took its places, it looks for others at once."""
+    evict_unplaced: bool = True
+    """TASFailedNodeReplacementFailFast: a workload whose node failed is evicted where no other is found at once."""
 
 
 DEFAULTS = Settings()

@@ -16,6 +16,7 @@ from zonewise_scheduler.queue.quota.model.amounts import request_amount
 from zonewise_scheduler.queue.quota.model.workload import (
     DEFAULT_POD_SET,
     Admission,
+    Delayed,
     Eviction,
     PodSet,
     PodSetAdmission,
@@ -23,6 +24,10 @@ from zonewise_scheduler.queue.quota.model.workload import (
     Workload,
 )
 from zonewise_scheduler.queue.quota.read.part import Part
+from zonewise_scheduler.queue.topology.encoding import read_assignment
+from zonewise_scheduler.queue.topology.model import Request
+from zonewise_scheduler.queue.topology.read import read_preferences, read_request
+from zonewise_scheduler.queue.topology.replace import of_one_pod
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,9 +36,13 @@ BOOST = "kueue.x-k8s.io/priority-boost"
 """Added to the priority where the gate PriorityBoost (alpha in 0.20) is on."""
 
 _SPEC = ("priorityClassName", "priorityClassSource", "priorityClassRef")
+_REQUEST = (
+    "required", "preferred", "unconstrained", "podSetSliceRequiredTopology", "podSetSliceSize",
+    "podsetSliceRequiredTopologyConstraints", "podIndexLabel", "subGroupIndexLabel", "subGroupCount",
+)  # fmt: skip
 _STATUS = (
     "requeueState", "resourceRequests", "accumulatedPastExecutionTimeSeconds", "accumulatedPastExexcutionTimeSeconds",
-    "schedulingStats", "nominatedClusterNames", "clusterName", "unhealthyNodes", "admissionChecks",
+    "schedulingStats", "nominatedClusterNames", "clusterName", "admissionChecks",
 )  # fmt: skip
 
 
@@ -68,7 +77,7 @@ def read_workload(given: Mapping[str, Any], *, boosts: bool = False) -> ReadWork
         problems.append(str(error))
         workload = None
     spec.ignore(*_SPEC)
-    status.ignore(*_STATUS, "admission", "reclaimablePods", "preemptionGates")
+    status.ignore(*_STATUS, "admission", "reclaimablePods", "preemptionGates", "unhealthyNodes")
     spec.close()
     status.close()
     failed = tuple(name for name, state in checks.items() if state in {"Retry", "Rejected"})
@@ -101,7 +110,18 @@ def _workload(
         {one.text("name"): one.count("count", 0) or 0 for one in status.parts("reclaimablePods")},
         any(gates.get(name) != "Open" for name in names),
         active=spec.flag("active", default=True),
+        failed_nodes=tuple(one.text("name") for one in status.parts("unhealthyNodes")),
+        of_one_pod=_of_one_pod(metadata),
     )
+
+
+def _of_one_pod(metadata: Part) -> bool:
+    """Tell whether a Workload is of a single pod; owners that are invalid are told, and are none."""
+    try:
+        return of_one_pod(metadata.given)
+    except FieldError as error:
+        metadata.problems.append(str(error))
+        return False
 
 
 def _boost(metadata: Part) -> int:
@@ -128,7 +148,7 @@ def _pod_set(one: Part) -> PodSet:
     count, minimum = one.count("count", 1), one.count("minCount")
     if count is None or (one.has("count") and one.given.get("count") != count):
         raise FieldError(f"{one.at}count", "nothing is known of how many pods it has")
-    template = one.part("template")
+    template, topology = one.part("template"), _topology(one)
     try:
         pod = dict(template.given)
         pod_spec = dict(template.part("spec").given)
@@ -140,7 +160,8 @@ def _pod_set(one: Part) -> PodSet:
             read_selector(pod_spec),
             read_terms(pod_spec),
             read_tolerations(pod_spec, comparisons=True),
-            _topology(one),
+            topology,
+            read_preferences(pod_spec),
         )
     except FieldError as error:
         raise FieldError(f"{template.at}{error.field}", str(error).partition(": ")[2]) from error
@@ -152,13 +173,12 @@ def _topology(one: Part) -> TopologyRequest | None:
     if not one.has("topologyRequest"):
         return None
     own = one.part("topologyRequest")
-    level = own.text("required") or own.text("preferred")
-    slices = [own.text("podSetSliceRequiredTopology")]
-    slices += [each.text("topology") for each in own.parts("podsetSliceRequiredTopologyConstraints")]
-    levels = tuple(filter(None, slices))
-    explicit = bool(level or levels) or own.flag("unconstrained", default=False)
-    found = TopologyRequest(level, own.text("podSetGroupName"), explicit, levels)
-    own.ignore("podIndexLabel", "subGroupIndexLabel", "subGroupCount", "podSetSliceSize")
+    try:
+        request = read_request(own.given)
+    except FieldError as error:
+        raise FieldError(f"{one.at}{error.field}", str(error).partition(": ")[2]) from error
+    found = TopologyRequest(request, own.text("podSetGroupName"), request != Request())
+    own.ignore(*_REQUEST)
     own.close()
     return found
 
@@ -176,11 +196,10 @@ def _admission(
         name = one.text("name", DEFAULT_POD_SET)
         used = one.amounts("resourceUsage", request_amount)
         pods = one.count("count", counts.get(name, 1))
-        place = one.given.get("topologyAssignment")
-        sets.append(
-            PodSetAdmission(name, one.pairs("flavors"), used, counts.get(name, 1) if pods is None else pods, place)
-        )
-        one.ignore("topologyAssignment", "delayedTopologyRequest")
+        place = one.part("topologyAssignment").by(read_assignment, None) if one.has("topologyAssignment") else None
+        delayed: Delayed = one.one_of("delayedTopologyRequest", Delayed, "")
+        pods = counts.get(name, 1) if pods is None else pods
+        sets.append(PodSetAdmission(name, one.pairs("flavors"), used, pods, place, delayed))
         one.close()
     found = Admission(own.text("clusterQueue"), tuple(sets), conditions["QuotaReserved"][1])
     own.close()

@@ -76,7 +76,8 @@ class Snapshot:
     @contextmanager
     def without(self, workloads: Iterable[Workload]) -> Generator[None]:
         """Take workloads out for a while; those that run in the tree only, each once."""
-        gone = {one.key: one for one in workloads if one.key in self.running[self.queue_of(one).name]}
+        found = ((one.key, self.running[self.queue_of(one).name]) for one in workloads)
+        gone = {key: running[key] for key, running in found if key in running}
         for one in gone.values():
             self.remove(one)
         try:

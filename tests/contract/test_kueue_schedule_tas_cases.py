@@ -1,0 +1,194 @@
+"""The recorded cycles of Kueue's scheduler over topologies: who is placed where, who gives way, who waits and why.
+
+Of the messages, those about topologies are equal too. Cluster and API server are no part of this: a case with an error
+of the API server has the same decision, and none of its events.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from support.kueue_cases import cases_of, cluster_queue, flavor, local_queue, part, table, workload
+from support.kueue_tas_cases import nodes_of, options_of, ready_of
+from zonewise_scheduler.queue.placing.ground import ground_of
+from zonewise_scheduler.queue.placing.topologies import Topologies
+from zonewise_scheduler.queue.quota.cycle.checks import required_checks
+from zonewise_scheduler.queue.quota.cycle.cycle import run_cycle
+from zonewise_scheduler.queue.quota.cycle.values import Head
+from zonewise_scheduler.queue.quota.flavors.delayed import needs_places
+from zonewise_scheduler.queue.quota.model.amounts import request_amount
+from zonewise_scheduler.queue.quota.model.workload import Settings
+from zonewise_scheduler.queue.quota.order.heads import take_heads
+from zonewise_scheduler.queue.quota.order.pending import Pending
+from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from support.kubelet_cases import Json
+    from zonewise_scheduler.queue.quota.cycle.values import Decision
+    from zonewise_scheduler.queue.quota.model.queues import ClusterQueue
+    from zonewise_scheduler.queue.quota.model.workload import Admission, PodSet, Workload
+
+TESTS = ("TestScheduleForTAS", "TestScheduleForTASCohorts", "TestScheduleForTASPreemption")
+
+
+class World:
+    """The queues and nodes of a case with their workloads; cycle() runs one, with one head of each queue."""
+
+    def __init__(self, case: Json) -> None:
+        given, gates = case["input"], part(case["input"], "featureGates")
+        flavors = [flavor(one) for one in given["resourceFlavors"]]
+        levels = {one["name"]: one["levels"] for one in given["topologies"]}
+        nodes, ready = nodes_of(case), ready_of(case)
+        grounds = [ground_of(one, levels[one.topology], nodes, ready) for one in flavors if one.topology in levels]
+        self.specs = [with_controllers(cluster_queue(one), given) for one in given["clusterQueues"]]
+        self.found = {one.key: one for one in (transformed(workload(one), given) for one in given["workloads"])}
+        places = Topologies(grounds, options_of(gates))
+        self.snapshot = Snapshot(self.specs, (), flavors, self.found.values(), places)
+        self.settings = Settings(
+            place_anew=gates.get("TASRecomputeAssignmentWithinSchedulingCycle", True),
+            evict_unplaced=gates.get("TASFailedNodeReplacementFailFast", True),
+        )
+        self.pending = {one.name: Pending(one) for one in self.specs}
+        queues = map(local_queue, table("schedule_tas")["fixtures"][case["test"]]["queues"])
+        leads = {one.key: one.cluster_queue for one in queues}
+        for one in self.found.values():
+            if one.admission is None:
+                self.pending[leads[f"{one.namespace}/{one.queue}"]].push(one)
+
+    def cycle(self) -> list[Decision]:
+        again = [
+            Head(one, one.admission.cluster_queue)
+            for one in self.found.values()
+            if one.admission is not None and needs_places(one, self.snapshot.places)
+        ]
+        heads = [*again, *take_heads(self.pending.values(), self.snapshot)]
+        decisions = run_cycle(self.snapshot, heads, self.settings, 0.0)
+        for one in decisions:
+            if one.status != "admitted" and one.head.workload.admission is None:
+                self.pending[one.head.queue].put_back(one)
+        return decisions
+
+    def admissions(self) -> dict[str, Any]:
+        return {
+            key: as_given(one.admission)
+            for running in self.snapshot.running.values()
+            for key, one in running.items()
+            if one.admission is not None
+        }
+
+    def events(self, one: Decision) -> list[tuple[str, str]]:
+        """What would be told of a decision, by workload."""
+        key, again, admission = one.workload.key, one.head.workload.admission is not None, one.workload.admission
+        if one.status == "admitted":
+            assert admission is not None
+            spec = next(spec for spec in self.specs if spec.name == one.head.queue)
+            delayed = any(each.delayed == "Ready" for each in admission.pod_sets)
+            reserved = [] if again else [(key, "QuotaReserved")]
+            starts = delayed if again else not required_checks(spec, admission)
+            return [*reserved, *([(key, "Admitted")] if starts else [])]
+        if one.status == "evicted":
+            return [(key, "EvictedDueToNodeFailures")]
+        found = [(key, "SecondPassFailed" if again else one.why)]
+        for target in one.targets:
+            victim = target.workload.key
+            found += [(victim, "Preempted"), (victim, "EvictedDueToPreempted"), (key, "PreemptedWorkload")]
+        return found
+
+
+def with_controllers(spec: ClusterQueue, given: Json) -> ClusterQueue:
+    controllers = {one["name"]: one["controllerName"] for one in given.get("admissionChecks") or ()}
+    return spec._replace(checks=tuple(one._replace(controller=controllers[one.name]) for one in spec.checks))
+
+
+def transformed(one: Workload, given: Json) -> Workload:
+    """A workload of which the quota counts other resources than its nodes give (resources.transformations)."""
+    rules: list[Json] = given.get("resourceTransformations") or []
+    return replace(one, pod_sets=tuple(transformed_pods(pods, rules) for pods in one.pod_sets)) if rules else one
+
+
+def transformed_pods(pods: PodSet, rules: list[Json]) -> PodSet:
+    counted = dict(pods.requests)
+    for rule in rules:
+        amount = pods.requests.get(rule["input"], 0)
+        if rule["strategy"] == "Replace":
+            counted.pop(rule["input"], None)
+        for name, each in rule["outputs"].items():
+            unit = request_amount(rule["input"], "1")
+            counted[name] = counted.get(name, 0) + amount * request_amount(name, each) // unit
+    return pods._replace(requests=counted, of_node=pods.requests)
+
+
+def as_given(admission: Admission) -> Any:
+    return admission.cluster_queue, [
+        (one.name, one.flavors, one.usage, one.pods, one.place, one.delayed) for one in admission.pod_sets
+    ]
+
+
+def keys(given: Json | None) -> dict[str, set[str]]:
+    return {name: set(found) for name, found in (given or {}).items()}
+
+
+def conditions(workloads: list[Json], kind: str, status: str) -> set[tuple[str, str]]:
+    """By workload, the reasons of a condition."""
+    return {
+        (f"{one['namespace']}/{one['name']}", condition["reason"])
+        for one in workloads
+        for condition in one.get("conditions") or ()
+        if (condition["type"], condition["status"]) == (kind, status)
+    }
+
+
+@cases_of("schedule_tas", TESTS[0])
+def test_cycle(case: Json) -> None:
+    check(case)
+
+
+@cases_of("schedule_tas", TESTS[1])
+def test_cycle_of_a_cohort(case: Json) -> None:
+    check(case)
+
+
+@cases_of("schedule_tas", TESTS[2])
+def test_cycle_with_victims(case: Json) -> None:
+    check(case)
+
+
+def test_all_cases_are_read() -> None:
+    """No kind of case is passed over; none is left out."""
+    assert {case["test"] for case in table("schedule_tas")["cases"]} <= set(TESTS)
+
+
+def check(case: Json) -> None:
+    given, expected = case["input"], case["expected"]
+    specs = {f"{one['namespace']}/{one['name']}": one for one in given["workloads"]}
+    world = World(case)
+    before = world.admissions()
+    decisions = world.cycle()
+    new: dict[str, Any] = {}
+    for key, one in part(expected, "wantNewAssignments").items():
+        admission = workload({**specs[key], "quotaReserved": one}).admission
+        assert admission is not None
+        new[key] = as_given(admission)
+    assert world.admissions() == before | new
+    waiting = {name: set(one.waiting) for name, one in world.pending.items() if one.waiting}
+    aside = {name: set(one.aside) for name, one in world.pending.items() if one.aside}
+    assert (waiting, aside) == (keys(expected.get("wantLeft")), keys(expected.get("wantInadmissibleLeft")))
+    check_what_is_told(world, decisions, expected, silent="patchStatusErr" in given)
+
+
+def check_what_is_told(world: World, decisions: list[Decision], expected: Json, *, silent: bool) -> None:
+    wanted: list[Json] = expected.get("wantEvents") or []
+    events = [] if silent else sorted(event for one in decisions for event in world.events(one))
+    assert events == sorted((f"{one['args'][0]}/{one['args'][1]}", one["args"][2]) for one in wanted)
+    said = {one.workload.key: str(one.assignment) for one in decisions}
+    for one in wanted:
+        message = one.get("message", "")
+        if ': topology "' in message:
+            text = message.partition(": ")[2].partition(". Pending")[0]
+            assert repr(text)[1:-1] in said[f"{one['args'][0]}/{one['args'][1]}"]
+    if "wantWorkloads" in expected:
+        victims = {(each.workload.key, each.reason) for one in decisions for each in one.targets}
+        assert victims == conditions(expected["wantWorkloads"], "Preempted", "True")
+        reasons = {(one.workload.key, one.why) for one in decisions if one.status != "admitted"}
+        assert reasons == conditions(expected["wantWorkloads"], "QuotaReserved", "False")

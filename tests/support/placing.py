@@ -1,0 +1,90 @@
+"""Small clusters with quotas and topologies: two flavors that have nodes in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_scheduler.fit.nodes.info import read_node
+from zonewise_scheduler.fit.nodes.table import NodeTable
+from zonewise_scheduler.queue.placing.ground import ground_of
+from zonewise_scheduler.queue.placing.topologies import Topologies
+from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Preemption, ResourceFlavor
+from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, Quota, group
+from zonewise_scheduler.queue.quota.model.workload import PodSet, TopologyRequest, Workload
+from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
+from zonewise_scheduler.queue.topology.model import HOSTNAME, Assignment, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from zonewise_scheduler.queue.placing.ground import Ground
+
+LEVELS = ("rack", HOSTNAME)
+FLAVORS = (ResourceFlavor("all", topology="racks"), ResourceFlavor("fast", {"fast": "yes"}, topology="racks"))
+
+
+class Host(NamedTuple):
+    name: str
+    rack: str
+    cpus: int
+    fast: bool = True
+
+
+def grounds_of(hosts: Sequence[Host], levels: Sequence[str] = LEVELS) -> list[Ground]:
+    """The hosts of both flavors."""
+    nodes = NodeTable(
+        [
+            read_node(
+                {
+                    "metadata": {
+                        "name": one.name,
+                        "labels": {"rack": one.rack, HOSTNAME: one.name, "fast": "yes" if one.fast else "no"},
+                    },
+                    "status": {"allocatable": {"cpu": f"{one.cpus}m", "pods": "110"}},
+                }
+            )
+            for one in hosts
+        ]
+    )
+    return [ground_of(one, levels, nodes) for one in FLAVORS]
+
+
+def queue(name: str, cpus: int, flavors: Sequence[str] = ("all",), cohort: str = "everyone") -> ClusterQueue:
+    """A queue that may preempt whom it can."""
+    quotas = (FlavorQuotas(one, (("cpu", Quota(cpus)),)) for one in flavors)
+    return ClusterQueue(name, (group(*quotas),), cohort, preemption=Preemption("LowerPriority", "Any"))
+
+
+def snapshot_of(queues: Iterable[ClusterQueue], hosts: Sequence[Host], levels: Sequence[str] = LEVELS) -> Snapshot:
+    return Snapshot(queues, flavors=FLAVORS, places=Topologies(grounds_of(hosts, levels)))
+
+
+def pods_of(cpus: int, pods: int = 1, request: Request | None = None, name: str = "main") -> PodSet:
+    """Pods of so many thousandths of a CPU."""
+    topology = TopologyRequest(Request(unconstrained=True) if request is None else request)
+    return PodSet(name, pods, {"cpu": cpus}, topology=topology)
+
+
+def job(name: str, *pod_sets: PodSet, priority: int = 0, created: float = 0.0) -> Workload:
+    return Workload("ns", name, pod_sets, name, priority=priority, created=created)
+
+
+def hosts_of(workload: Workload) -> dict[str, dict[str, int]]:
+    """By pod set, how many pods each host has."""
+    sets = workload.admission.pod_sets if workload.admission is not None else ()
+    return {
+        one.name: {domain.values[-1]: domain.pods for domain in one.place.domains}
+        for one in sets
+        if isinstance(one.place, Assignment)
+    }
+
+
+def used_by(workloads: Iterable[Workload]) -> dict[str, int]:
+    """What the pods of workloads take of each host, added up from nothing."""
+    found: dict[str, int] = {}
+    for one in workloads:
+        specs = {pods.name: pods for pods in one.pod_sets}
+        for name, hosts in hosts_of(one).items():
+            for host, count in hosts.items():
+                found[host] = found.get(host, 0) + count * specs[name].requests["cpu"]
+    return found

@@ -1,0 +1,135 @@
+"""Whole cycles with topologies: no host is ever given more than it has, and every placement is a valid one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.placing import Host, grounds_of, hosts_of, job, pods_of, queue, snapshot_of, used_by
+from zonewise_scheduler.queue.placing.topologies import Topologies
+from zonewise_scheduler.queue.quota.cycle.cycle import run_cycle
+from zonewise_scheduler.queue.quota.cycle.values import Head
+from zonewise_scheduler.queue.quota.flavors.delayed import needs_places
+from zonewise_scheduler.queue.quota.model.workload import PodSet, Settings
+from zonewise_scheduler.queue.quota.places import Wish
+from zonewise_scheduler.queue.topology.model import HOSTNAME, Layer, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zonewise_scheduler.queue.quota.cycle.values import Decision
+    from zonewise_scheduler.queue.quota.model.workload import Workload
+    from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
+
+REQUESTS = (
+    Request(unconstrained=True),
+    Request("rack"),
+    Request(HOSTNAME),
+    Request(preferred="rack"),
+    Request(preferred=HOSTNAME),
+    Request("rack", layers=(Layer(HOSTNAME, 2),)),
+    Request(preferred="rack", layers=(Layer("rack", 2),)),
+)
+QUEUES = (
+    queue("a", 6),
+    queue("b", 4, ("fast", "all")),
+    queue("c", 5, ("all", "fast")),
+    queue("alone", 9, ("fast",), cohort=""),
+)
+
+Step = tuple[list[tuple[list[PodSet], int]], set[int], int]
+"""Of a history: what is new in each queue, with its priority, who ends by himself, and whose node fails."""
+
+_HOSTS = st.lists(st.tuples(st.sampled_from("xy"), st.integers(0, 6), st.booleans()), min_size=1, max_size=5).map(
+    lambda found: [Host(f"h{place}", *one) for place, one in enumerate(found)]
+)
+_PODS = st.builds(pods_of, st.integers(1, 3), st.sampled_from([1, 2, 4]), st.sampled_from(REQUESTS))
+_SETS = st.lists(_PODS, min_size=1, max_size=2).map(
+    lambda found: [one._replace(name=f"set{place}") for place, one in enumerate(found)]
+)
+_NEW = st.tuples(_SETS, st.integers(0, 3))
+_STEP = st.tuples(st.lists(_NEW, min_size=4, max_size=4), st.sets(st.integers(0, 9)), st.integers(0, 9))
+_SETTINGS = st.builds(Settings, fair_sharing=st.booleans(), place_anew=st.booleans())
+
+
+def running(snapshot: Snapshot) -> list[Workload]:
+    return [one for found in snapshot.running.values() for one in found.values()]
+
+
+def fail(snapshot: Snapshot, number: int) -> None:
+    """Have the first node of a workload fail."""
+    for one in running(snapshot)[number : number + 1]:
+        hosts = [host for found in hosts_of(one).values() for host in found]
+        snapshot.remove(one)
+        snapshot.add(replace(one, failed_nodes=tuple(hosts[:1])))
+
+
+def history(snapshot: Snapshot, cycles: list[Step], settings: Settings) -> Iterator[Decision]:
+    """Run cycles; after each, victims and those evicted are gone, and some end by themselves."""
+    for number, (new, ended, failed) in enumerate(cycles):
+        fail(snapshot, failed)
+        heads = [
+            Head(one, one.admission.cluster_queue)
+            for one in running(snapshot)
+            if one.admission is not None and needs_places(one, snapshot.places)
+        ]
+        for spec, (sets, priority) in zip(QUEUES, new, strict=True):
+            heads.append(Head(job(f"{spec.name}-{number}", *sets, priority=priority, created=number), spec.name))
+        decisions = run_cycle(snapshot, heads, settings, float(number))
+        yield from decisions
+        gone = {each.workload.key for one in decisions for each in one.targets}
+        gone |= {one.workload.key for one in decisions if one.status == "evicted"}
+        gone |= {one.key for place, one in enumerate(running(snapshot)) if place in ended}
+        for one in running(snapshot):
+            if one.key in gone:
+                snapshot.remove(one)
+
+
+def is_valid(one: Workload, hosts: dict[str, Host]) -> bool:
+    """Tell whether all pods have a host of their flavor, as their request has it."""
+    assert one.admission is not None
+    found = hosts_of(one)
+    for spec, given_set in zip(one.pod_sets, one.admission.pod_sets, strict=True):
+        at, topology = found[spec.name], spec.topology
+        assert topology is not None
+        racks: dict[str, int] = {}
+        for host, count in at.items():
+            racks[hosts[host].rack] = racks.get(hosts[host].rack, 0) + count
+        levels = {"rack": racks, HOSTNAME: at}
+        request = topology.request
+        sound = sum(at.values()) == spec.pods
+        sound &= given_set.flavors["cpu"] == "all" or all(hosts[host].fast for host in at)
+        sound &= not request.required or len(levels[request.required]) == 1
+        sound &= all(count % layer.size == 0 for layer in request.layers for count in levels[layer.level].values())
+        if not sound:
+            return False
+    return True
+
+
+@given(_HOSTS, st.lists(_STEP, min_size=1, max_size=4), _SETTINGS)
+def test_no_host_is_given_more_than_it_has(hosts: list[Host], cycles: list[Step], settings: Settings) -> None:
+    """Over cycles with preemption, failed nodes and flavors that share hosts; each placement is as it was asked for."""
+    snapshot, by_name = snapshot_of(QUEUES, hosts), {one.name: one for one in hosts}
+    for one in history(snapshot, cycles, settings):
+        if one.status == "admitted":
+            assert is_valid(one.workload, by_name)
+        used = used_by(running(snapshot))
+        assert all(used.get(host.name, 0) <= host.cpus for host in hosts)
+
+
+@given(_HOSTS, st.lists(_STEP, min_size=1, max_size=3), _SETTINGS, _PODS)
+def test_books_are_those_of_who_runs(hosts: list[Host], cycles: list[Step], settings: Settings, pods: PodSet) -> None:
+    """After any history, places are found as by books that are made anew of those that run."""
+    snapshot = snapshot_of(QUEUES, hosts)
+    for _ in history(snapshot, cycles, settings):
+        pass
+    fresh = Topologies(grounds_of(hosts))
+    for one in running(snapshot):
+        fresh.add(one)
+    probe = job("probe", pods)
+    wishes = {name: [Wish(probe.pod_sets[0], probe.pod_sets[0].pods, name)] for name in ("all", "fast")}
+    for name, wish in wishes.items():
+        assert snapshot.places.find(probe, {name: wish}, empty=False) == fresh.find(probe, {name: wish}, empty=False)
