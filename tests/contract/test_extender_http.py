@@ -42,7 +42,8 @@ def site() -> Generator[Site]:
     with new_world() as world:
         for name in NODES:
             world.add_node(name)
-            world.publish(nrt_of(name, idle(kind_of(SINGLE, gpus=0))))
+            # large enough for all promises of all these tests, in whatever order and time they run
+            world.publish(nrt_of(name, idle(kind_of(SINGLE, gpus=0, cpus=500))))
         with running_extender("--api-server", world.server.url, "--bind", "true", "--promise-limit", "1s") as extender:
             extender.until(extender.ready)
             with contextlib.closing(Caller(extender)) as caller:
@@ -92,11 +93,11 @@ def test_a_pod_that_asks_nothing_of_zones(site: Site) -> None:
 
 def test_reasons_by_name(site: Site) -> None:
     """Where no node will do, each has its reason, as one that preemption does not change."""
-    reply = site.caller.filter(site.pod(spec={"containers": [_guaranteed("9")]}), [*NODES, "node-z"])
+    reply = site.caller.filter(site.pod(spec={"containers": [_guaranteed("501")]}), [*NODES, "node-z"])
     assert reply.chosen == ""
     assert reply.reasons.pop("node-z").startswith("node(s) without a report of zones")
     assert reply.reasons.keys() == {*NODES, "node-z"}
-    assert set(reply.reasons.values()) >= {"node(s) would refuse it: needs 9 CPUs in one zone"}
+    assert set(reply.reasons.values()) >= {"node(s) would refuse it: needs 501 CPUs in one zone"}
 
 
 def _guaranteed(cpus: str) -> dict[str, Any]:
@@ -200,7 +201,7 @@ def test_nodes_without_names(site: Site) -> None:
 
 
 def _impossible(site: Site) -> dict[str, Any]:
-    return site.pod(spec={"containers": [_guaranteed("9")]})
+    return site.pod(spec={"containers": [_guaranteed("501")]})
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_FAREWELL = 0.3
+"""Seconds that each thread gets to end, which one that waits for a silent API server does not: together they must stay
+well below the grace of a pod."""
 TICK = 1.0
 """Seconds between looks at what time alone changes: promises that run out, reports that grow stale."""
 
@@ -55,8 +58,8 @@ class Watching:
         """End."""
         self._stopping.set()
         for reflector in (self._nodes, self._reports, self._pods):
-            reflector.close()
-        self._thread.join(TICK)
+            reflector.close(_FAREWELL)
+        self._thread.join(_FAREWELL)
 
     def _run(self) -> None:
         # nodes first: how a report is read depends on the release of the node's kubelet
