@@ -16,6 +16,7 @@ from support.clusters import (
     definition,
     embedded_server,
     eventually,
+    kind_of,
     version_of,
     widget,
 )
@@ -245,7 +246,7 @@ def test_without_the_subresource_status_is_a_field_like_any(cluster: Cluster) ->
 def test_objects_go_with_their_definition(cluster: Cluster) -> None:
     plural = f"gone{cluster.namespace[-5:]}"
     path = cluster.define(plural)
-    kind = plural.capitalize()
+    kind = kind_of(plural)
     first = cluster.api.post(path, widget("one", kind)).ok()
     cluster.api.delete(f"{DEFINITIONS}/{plural}.{GROUP}").ok()
     eventually(lambda: cluster.api.get(f"{DEFINITIONS}/{plural}.{GROUP}").status == 404)

@@ -56,6 +56,11 @@ _SPEC: Json = {
 _STATUS: Json = {"type": "object", "properties": {"count": {"type": "integer"}}}
 
 
+def kind_of(plural: str) -> str:
+    """The kind whose objects have a plural, which may be a random name and end on an "s" or not."""
+    return plural.capitalize().rstrip("s")
+
+
 def definition(plural: str = "widgets", *, namespaced: bool = True, status: bool = True) -> Json:
     """A CustomResourceDefinition with a field of every sort."""
     properties: Json = {"spec": _SPEC, "status": _STATUS}
@@ -67,7 +72,7 @@ def definition(plural: str = "widgets", *, namespaced: bool = True, status: bool
         "schema": {"openAPIV3Schema": {"type": "object", "required": ["spec"], "properties": properties}},
         "additionalPrinterColumns": [{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}],
     }
-    names = {"plural": plural, "kind": plural.capitalize().rstrip("s")}
+    names = {"plural": plural, "kind": kind_of(plural)}
     spec = {"group": GROUP, "scope": "Namespaced" if namespaced else "Cluster", "names": names, "versions": [version]}
     metadata = {"name": f"{plural}.{GROUP}"}
     return {
