@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.table import Row, show
-from zonewise_scheduler.queue.time.policies import DEFAULT, policy_named
+from zonewise_scheduler.queue.time.policies import policy_named
+from zonewise_scheduler.queue.time.rules import DEFAULT
 from zonewise_scheduler.simulate.clock import Outcome, simulate
 from zonewise_scheduler.simulate.summary import summarise
 from zonewise_scheduler.simulate.swf import LoggedJob, read_swf

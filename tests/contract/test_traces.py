@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.snapshots import PROJECT
-from zonewise_scheduler.queue.time.policies import DEFAULT, policy_named
+from zonewise_scheduler.queue.time.policies import policy_named
+from zonewise_scheduler.queue.time.rules import DEFAULT
 from zonewise_scheduler.simulate.clock import simulate
 from zonewise_scheduler.simulate.summary import Summary, summarise
 from zonewise_scheduler.simulate.swf import Log, read_swf

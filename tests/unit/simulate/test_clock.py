@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 
 from support.jobs import CPUS, Case, cases, cpus, job, starts, task
-from zonewise_scheduler.queue.time.policies import DEFAULT, policy_named
+from zonewise_scheduler.queue.time.policies import policy_named
+from zonewise_scheduler.queue.time.rules import DEFAULT
 from zonewise_scheduler.simulate.clock import Outcome, Task, simulate
 from zonewise_scheduler.simulate.foresight import ForecastError, Foresight
 from zonewise_scheduler.simulate.summary import Summary, summarise

@@ -19,22 +19,19 @@ there still is room for stays where it was, and the others become as early as po
 
 from __future__ import annotations
 
-import sys
 from bisect import insort
 from math import inf
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.queue.time.backfill import aged, shortest
 from zonewise_scheduler.queue.time.profile import Profile
+from zonewise_scheduler.queue.time.rules import ALL
 from zonewise_scheduler.queue.time.state import Decision, Reservation, order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from zonewise_scheduler.queue.time.state import Job, State
-
-ALL = sys.maxsize
-"""The depth at which every job has a reservation."""
 
 
 class Timetable:

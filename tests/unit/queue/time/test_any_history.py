@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from support.jobs import CPUS, cpus, job
-from zonewise_scheduler.queue.time.policies import DEFAULT, policy_named
+from zonewise_scheduler.queue.time.policies import policy_named
+from zonewise_scheduler.queue.time.rules import DEFAULT
 from zonewise_scheduler.queue.time.reasons import reason_of
 from zonewise_scheduler.queue.time.state import State
 

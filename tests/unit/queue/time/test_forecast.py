@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from support.jobs import Case, cases, cpus, job
 from zonewise_scheduler.queue.time.forecast import Forecast, forecasts
 from zonewise_scheduler.queue.time.learned import KEPT, Lengths, RunTimes
-from zonewise_scheduler.queue.time.policies import DEFAULT, policy_named
+from zonewise_scheduler.queue.time.policies import policy_named
+from zonewise_scheduler.queue.time.rules import DEFAULT
 from zonewise_scheduler.queue.time.state import State
 from zonewise_scheduler.simulate.clock import simulate
 

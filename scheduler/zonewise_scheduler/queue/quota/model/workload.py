@@ -1,5 +1,6 @@
 """Workloads: what a job asks for, and what it has been given."""
 
+import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -139,6 +140,10 @@ class Workload:
     """unhealthyNodes: hostnames of nodes from which its pods are to move."""
     of_one_pod: bool = False
     """Its owner is a single pod, which never moves (workload.go OwnedBySinglePod)."""
+    limit: float = math.inf
+    """Declared run time in seconds, an upper bound; infinite where none is declared."""
+    kin: tuple[Hashable, ...] = ()
+    """Whose run times its own is likely to resemble, from the widest circle in: (user, queue, template)."""
 
     @cached_property
     def key(self) -> str:

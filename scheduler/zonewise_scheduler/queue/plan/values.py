@@ -1,0 +1,54 @@
+"""What the plan decides, as values."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zonewise_scheduler.queue.quota.cycle.values import Decision
+    from zonewise_scheduler.queue.quota.model.workload import Workload
+    from zonewise_scheduler.queue.quota.preemption.values import Reason
+
+
+class Victim(NamedTuple):
+    """A running workload that is to stop, and whom it makes way for."""
+
+    workload: Workload
+    by: Workload
+    reason: Reason
+
+
+class Promise(NamedTuple):
+    """A start that is promised to a waiting workload."""
+
+    workload: Workload
+    """With the admission that it will have: its flavors, and its places where its pods are placed."""
+    queue: str
+    """The ClusterQueue's name."""
+    start: float
+    """It starts then or earlier, if all that run end by their latest ends; infinite where those did not declare any."""
+    after: tuple[str, ...] = ()
+    """Keys of those that run, or are promised an earlier start, and must have ended for it at its start."""
+    victims: tuple[Workload, ...] = ()
+    """Who gives way to it then, if they still run."""
+
+    @property
+    def end(self) -> float:
+        """Return its latest end."""
+        return self.start + self.workload.limit
+
+
+class Step(NamedTuple):
+    """What is to happen now."""
+
+    admitted: tuple[Workload, ...] = ()
+    """Those that start, with their admissions, in the order in which they were decided."""
+    victims: tuple[Victim, ...] = ()
+    """Those that are to stop; none is named twice, in this step or a later one."""
+    decisions: Mapping[str, Decision] = {}  # noqa: RUF012 -- the default of a NamedTuple is never changed
+    """The last of each workload that was looked at, by key."""
+    wake: float = inf
+    """When to decide again, should nothing happen before."""

@@ -1,0 +1,45 @@
+"""What is simulated: queues, nodes, and the jobs that come."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_scheduler.queue.quota.model.workload import DEFAULTS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from zonewise_scheduler.fit.nodes.table import NodeTable
+    from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Cohort, ResourceFlavor
+    from zonewise_scheduler.queue.quota.model.workload import Settings, Workload
+
+
+class Arrival(NamedTuple):
+    """A job, and what only time tells of it."""
+
+    workload: Workload
+    """Its `created` is when it comes, in seconds since the simulation's begin; it has no admission."""
+    queue: str
+    """The ClusterQueue's name."""
+    run: float
+    """How long it takes in truth once all its pods are ready, in seconds; longer than declared if need be."""
+    kind: str = ""
+    """The class of jobs that it is of ("small"), for summaries; ""."""
+
+
+class Scenario(NamedTuple):
+    """All that a simulation is about."""
+
+    name: str
+    arrivals: list[Arrival]
+    """By time."""
+    queues: tuple[ClusterQueue, ...]
+    cohorts: tuple[Cohort, ...] = ()
+    flavors: tuple[ResourceFlavor, ...] = ()
+    topologies: Mapping[str, Sequence[str]] = {}  # noqa: RUF012 -- the default of a NamedTuple is never changed
+    """Levels of each Topology, the outermost first."""
+    nodes: NodeTable | None = None
+    """Where pods are placed, for flavors with a topology; None: only quotas count."""
+    settings: Settings = DEFAULTS
+    problems: tuple[str, ...] = ()
+    """What was wrong in what it was read from, a sentence each; the rest stands."""
