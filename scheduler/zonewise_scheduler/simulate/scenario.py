@@ -36,7 +36,7 @@ class Scenario(NamedTuple):
     queues: tuple[ClusterQueue, ...]
     cohorts: tuple[Cohort, ...] = ()
     flavors: tuple[ResourceFlavor, ...] = ()
-    topologies: Mapping[str, Sequence[str]] = {}  # noqa: RUF012 -- the default of a NamedTuple is never changed
+    topologies: Mapping[str, Sequence[str]] = {}
     """Levels of each Topology, the outermost first."""
     nodes: NodeTable | None = None
     """Where pods are placed, for flavors with a topology; None: only quotas count."""

@@ -48,7 +48,7 @@ class Step(NamedTuple):
     """Those that start, with their admissions, in the order in which they were decided."""
     victims: tuple[Victim, ...] = ()
     """Those that are to stop; none is named twice, in this step or a later one."""
-    decisions: Mapping[str, Decision] = {}  # noqa: RUF012 -- the default of a NamedTuple is never changed
+    decisions: Mapping[str, Decision] = {}
     """The last of each workload that was looked at, by key."""
     wake: float = inf
     """When to decide again, should nothing happen before."""

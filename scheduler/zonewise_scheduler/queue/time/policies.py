@@ -23,7 +23,6 @@ def policy_named(name: str, reserve_after: float = RESERVE_AFTER) -> Policy:
 
 def policy_of(rules: Rules) -> Policy:
     """Return what decides by these rules."""
-    if rules.depth == 1 or not rules.reserves:
-        after = rules.reserve_after if rules.depth else float("inf")
-        return Backfill(after, shortest_first=rules.shortest_first, overtaking=rules.overtaking)
-    return Timetable(rules.depth, rules.reserve_after, shortest_first=rules.shortest_first)
+    if rules.eager or rules.depth != 1:
+        return Timetable(rules.depth, rules.reserve_after, shortest_first=rules.shortest_first)
+    return Backfill(rules.reserve_after, shortest_first=rules.shortest_first, overtaking=rules.overtaking)

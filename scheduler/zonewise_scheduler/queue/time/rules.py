@@ -23,6 +23,9 @@ class Rules(NamedTuple):
     priority."""
     overtaking: bool = True
     """Whether there are others at all; without them it is FIFO (Kueue's StrictFIFO), which promises nothing."""
+    eager: bool = False
+    """Whether a job that does not fit is promised a start as soon as it comes, so that none of higher priority that
+    comes later is before it."""
 
     @property
     def reserves(self) -> bool:
@@ -41,7 +44,7 @@ _PLAIN = {
     "greedy": Rules(reserve_after=inf),
     "easy": Rules(),
     "easy-sjbf": Rules(shortest_first=True),
-    "conservative": Rules(depth=ALL),
+    "conservative": Rules(depth=ALL, eager=True),
 }
 _DEPTH = re.compile(r"depth-(\d{1,9})")
 NAMES = (DEFAULT, *_PLAIN, "depth-K")
@@ -52,7 +55,7 @@ def rules_named(name: str, reserve_after: float = RESERVE_AFTER) -> Rules:
     if name == DEFAULT:
         return Rules(reserve_after, shortest_first=True)
     if depth := _DEPTH.fullmatch(name):
-        return Rules(depth=int(depth[1]))
+        return Rules(depth=int(depth[1]), eager=True)
     if name not in _PLAIN:
         raise ValueError(f"policy: {name}: no such policy; there are {', '.join(NAMES)}")
     return _PLAIN[name]

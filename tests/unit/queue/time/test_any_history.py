@@ -10,8 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 from support.jobs import CPUS, cpus, job
 from zonewise_scheduler.queue.time.policies import policy_named
-from zonewise_scheduler.queue.time.rules import DEFAULT
 from zonewise_scheduler.queue.time.reasons import reason_of
+from zonewise_scheduler.queue.time.rules import DEFAULT
 from zonewise_scheduler.queue.time.state import State
 
 if TYPE_CHECKING:

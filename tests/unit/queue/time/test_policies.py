@@ -9,8 +9,8 @@ import pytest
 from support.jobs import CPUS, cpus, job, kept, starts, task
 from support.jobs import Case as Machine
 from zonewise_scheduler.queue.time.policies import policy_named
-from zonewise_scheduler.queue.time.rules import DEFAULT
 from zonewise_scheduler.queue.time.reasons import Reason, reason_of
+from zonewise_scheduler.queue.time.rules import DEFAULT
 from zonewise_scheduler.queue.time.state import OVERRUN, Decision, Job, Policy, Reservation, State
 
 RESERVING = ["easy", "easy-sjbf", "depth-1", "depth-2", "conservative"]
