@@ -76,5 +76,5 @@ $(UV): tools/bootstrap.py
 
 .venv/.dev: $(UV) pyproject.toml uv.lock
 	@echo "setting up .venv/ with the tools for tests and checks ..." >&2
-	@$(UV) sync --quiet --locked --extra agent --extra scheduler
+	@$(UV) sync --quiet --locked --extra agent --extra scheduler --extra plot
 	@touch $@ .venv/.run
