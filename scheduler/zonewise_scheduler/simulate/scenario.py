@@ -9,6 +9,7 @@ from zonewise_scheduler.queue.quota.model.workload import DEFAULTS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from zonewise_scheduler.fit.model.node import NodeState
     from zonewise_scheduler.fit.nodes.table import NodeTable
     from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Cohort, ResourceFlavor
     from zonewise_scheduler.queue.quota.model.workload import Settings, Workload
@@ -40,6 +41,8 @@ class Scenario(NamedTuple):
     """Levels of each Topology, the outermost first."""
     nodes: NodeTable | None = None
     """Where pods are placed, for flavors with a topology; None: only quotas count."""
+    states: Mapping[str, NodeState] = {}  # noqa: RUF012 -- as above
+    """What is known of the zones of nodes, by their names."""
     settings: Settings = DEFAULTS
     problems: tuple[str, ...] = ()
     """What was wrong in what it was read from, a sentence each; the rest stands."""

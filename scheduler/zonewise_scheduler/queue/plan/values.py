@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zonewise_scheduler.queue.quota.cycle.values import Decision
+    from zonewise_scheduler.queue.quota.cycle.values import Decision, Head
     from zonewise_scheduler.queue.quota.model.workload import Workload
     from zonewise_scheduler.queue.quota.preemption.values import Reason
 
@@ -26,14 +26,19 @@ class Promise(NamedTuple):
 
     workload: Workload
     """With the admission that it will have: its flavors, and its places where its pods are placed."""
-    queue: str
-    """The ClusterQueue's name."""
+    head: Head
+    """As it waits."""
     start: float
     """It starts then or earlier, if all that run end by their latest ends; infinite where those did not declare any."""
     after: tuple[str, ...] = ()
     """Keys of those that run, or are promised an earlier start, and must have ended for it at its start."""
     victims: tuple[Workload, ...] = ()
     """Who gives way to it then, if they still run."""
+
+    @property
+    def queue(self) -> str:
+        """Return the ClusterQueue's name."""
+        return self.head.queue
 
     @property
     def end(self) -> float:
@@ -48,6 +53,8 @@ class Step(NamedTuple):
     """Those that start, with their admissions, in the order in which they were decided."""
     victims: tuple[Victim, ...] = ()
     """Those that are to stop; none is named twice, in this step or a later one."""
+    promised: tuple[Promise, ...] = ()
+    """Starts that are promised for the first time."""
     decisions: Mapping[str, Decision] = {}
     """The last of each workload that was looked at, by key."""
     wake: float = inf

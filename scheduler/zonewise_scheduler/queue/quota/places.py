@@ -64,6 +64,10 @@ class Places(Protocol):
         """Take note that it has them no more."""
         ...
 
+    def copy(self) -> Places:
+        """Return another that changes on its own."""
+        ...
+
 
 class Nowhere:
     """A cluster without topologies."""
@@ -101,3 +105,7 @@ class Nowhere:
 
     def remove(self, workload: Workload, held: Workload | None = None) -> None:
         """Nothing follows."""
+
+    def copy(self) -> Places:
+        """Return another."""
+        return Nowhere()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from zonewise_scheduler.queue.quota.cycle.nominate import nominate, pinned, request_of
 from zonewise_scheduler.queue.quota.cycle.turns import in_turn
-from zonewise_scheduler.queue.quota.cycle.values import Decision, Entry
+from zonewise_scheduler.queue.quota.cycle.values import Decision, Entry, Open
 from zonewise_scheduler.queue.quota.flavors.assignment import START, Progress
 from zonewise_scheduler.queue.quota.flavors.modes import Mode
 from zonewise_scheduler.queue.quota.model.amounts import minus, plus
@@ -23,21 +23,23 @@ from zonewise_scheduler.queue.quota.tree.snapshot import fits
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping
 
-    from zonewise_scheduler.queue.quota.cycle.values import Head, Reason
+    from zonewise_scheduler.queue.quota.cycle.values import Gate, Head, Reason
     from zonewise_scheduler.queue.quota.flavors.assignment import Assignment
     from zonewise_scheduler.queue.quota.model.quotas import FlavorResource
     from zonewise_scheduler.queue.quota.model.workload import Settings, Usage, Workload
     from zonewise_scheduler.queue.quota.tree.node import Node, QueueNode
     from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
 
+_OPEN = Open()
+
 
 def run_cycle(
-    snapshot: Snapshot, heads: Iterable[Head], settings: Settings, now: float, number: int = 0
+    snapshot: Snapshot, heads: Iterable[Head], settings: Settings, now: float, number: int = 0, gate: Gate = _OPEN
 ) -> list[Decision]:
     """Decide about the heads; the snapshot then has those admitted. Victims run on in it until they are removed.
 
-    `now`: seconds; `number`: of the cycle. Decisions come in the order in which they were made, those about heads that
-    no quota helps first.
+    `now`: seconds; `number`: of the cycle; `gate`: keeps what was promised to others. Decisions come in the order in
+    which they were made, those about heads that no quota helps first.
     """
     decisions: list[Decision] = []
     entries: list[Entry] = []
@@ -49,7 +51,7 @@ def run_cycle(
             assignment, targets = nominate(request_of(snapshot, head, settings))
             progress = Progress(assignment.tried, number)
             entries.append(Entry(head, snapshot.queues[head.queue], assignment, targets, progress))
-    cycle = _Cycle(snapshot, settings, now)
+    cycle = _Cycle(snapshot, settings, now, gate)
     for entry in in_turn(entries, settings):
         cycle.decide(entry)
         if entry.decision is not None:
@@ -78,10 +80,11 @@ def _barred(snapshot: Snapshot, head: Head) -> Decision | None:
 class _Cycle:
     """The state of a cycle: what was taken so far, and who has been told to give way."""
 
-    def __init__(self, snapshot: Snapshot, settings: Settings, now: float) -> None:
+    def __init__(self, snapshot: Snapshot, settings: Settings, now: float, gate: Gate) -> None:
         self._snapshot = snapshot
         self._settings = settings
         self._now = now
+        self._gate = gate
         self._victims: dict[Node, dict[str, Workload]] = {}
         """By tree, by key."""
         self._taken: list[tuple[QueueNode, Usage]] = []
@@ -115,6 +118,8 @@ class _Cycle:
             entry.decide("skipped", "WaitingForQuota", "FailedAfterNomination", "its victims are another workload's")
         elif self._missing(entry):
             entry.decide("skipped", "WaitingForQuota", "FailedAfterNomination", "another workload was before it")
+        elif delayed := self._delays(entry):
+            entry.decide("waiting", "Reserved", "Reserved", f"it would delay {delayed}", delayed)
         else:
             self._go_on(entry, mode)
 
@@ -129,7 +134,15 @@ class _Cycle:
                 self._snapshot.remove(old)
             self._snapshot.add(new)
 
+    def _delays(self, entry: Entry) -> str:
+        """Return whose promised start it would delay, "" where nobody's; what has its quota was asked before."""
+        if entry.head.workload.admission is not None:
+            return ""
+        return self._gate.delays(self._as_admitted(entry), entry.victims)
+
     def _go_on(self, entry: Entry, mode: Mode) -> None:
+        if entry.head.workload.admission is None:
+            self._gate.take(self._as_admitted(entry), entry.victims)
         self._victims.setdefault(entry.tree, {}).update((one.workload.key, one.workload) for one in entry.targets)
         if mode == Mode.PREEMPT:
             self._take(entry, entry.usage, self._kept)

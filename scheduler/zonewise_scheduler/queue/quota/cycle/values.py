@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from zonewise_scheduler.queue.quota.flavors.assignment import START, Assignment
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from zonewise_scheduler.queue.quota.flavors.assignment import Progress, Why
     from zonewise_scheduler.queue.quota.model.workload import Usage, Workload
     from zonewise_scheduler.queue.quota.preemption.values import Target
@@ -18,14 +20,56 @@ Status = Literal["admitted", "preempting", "deferred", "skipped", "gated", "wait
 evicted: a node of its failed, and there is no other."""
 
 Again = Literal[
-    "", "NamespaceMismatch", "PreemptionGated", "PendingPreemption", "NoFit", "NoCandidates", "FailedAfterNomination"
+    "",
+    "NamespaceMismatch",
+    "PreemptionGated",
+    "PendingPreemption",
+    "NoFit",
+    "NoCandidates",
+    "FailedAfterNomination",
+    "Reserved",
 ]
-"""Why a workload is queued again (pkg/cache/queue/cluster_queue.go RequeueReason)."""
+"""Why a workload is queued again (pkg/cache/queue/cluster_queue.go RequeueReason); Reserved is ours."""
 
 Reason = Literal[
-    "Suspended", "Misconfigured", "PendingEvaluation", "WaitingForPreemptedWorkloads", "AdmissionGated", "NodeFailures"
+    "Suspended",
+    "Misconfigured",
+    "PendingEvaluation",
+    "WaitingForPreemptedWorkloads",
+    "AdmissionGated",
+    "NodeFailures",
+    "Reserved",
 ]
-"""Reasons of the condition QuotaReserved=False beside those of assignments, or of Evicted (workload_types.go)."""
+"""Reasons of the condition QuotaReserved=False beside those of assignments, or of Evicted (workload_types.go).
+
+Reserved is ours: it fits, but would delay a start that is promised to another.
+"""
+
+
+class Gate(Protocol):
+    """Keeps starts that were promised to others."""
+
+    def delays(self, workload: Workload, victims: Sequence[Workload]) -> str:
+        """Return the key of a workload that would be delayed if one with this admission started; "": nobody would.
+
+        `victims`: who gives way to it.
+        """
+        ...
+
+    def take(self, workload: Workload, victims: Sequence[Workload]) -> None:
+        """Take note that it starts."""
+        ...
+
+
+class Open:
+    """Nothing was promised to anybody."""
+
+    def delays(self, workload: Workload, victims: Sequence[Workload]) -> str:  # noqa: ARG002 -- nobody is asked for
+        """Nobody is delayed."""
+        return ""
+
+    def take(self, workload: Workload, victims: Sequence[Workload]) -> None:
+        """Nothing follows."""
 
 
 class Head(NamedTuple):
@@ -56,6 +100,8 @@ class Decision(NamedTuple):
     again: Again = ""
     progress: Progress = START
     """From which its next scan goes on."""
+    delays: str = ""
+    """The key of the workload whose promised start it would delay."""
 
 
 @dataclass
@@ -79,11 +125,18 @@ class Entry:
         """What it would use more than now: nothing where it has its quota and waits for places."""
         return {} if self.head.workload.admission is not None else self.assignment.usage
 
-    def decide(self, status: Status, why: Why | Reason = "", again: Again = "", detail: str = "") -> None:
+    @property
+    def victims(self) -> list[Workload]:
+        """Who would give way to it."""
+        return [one.workload for one in self.targets]
+
+    def decide(
+        self, status: Status, why: Why | Reason = "", again: Again = "", detail: str = "", delays: str = ""
+    ) -> None:
         """Take note of what is decided; preemption lets the next scan begin anew."""
         anew = status in {"preempting", "deferred", "gated"}
         targets = self.targets if status == "preempting" else ()
         progress = START if anew else self.progress
         self.decision = Decision(
-            self.head, status, self.head.workload, self.assignment, targets, why, detail, again, progress
+            self.head, status, self.head.workload, self.assignment, targets, why, detail, again, progress, delays
         )

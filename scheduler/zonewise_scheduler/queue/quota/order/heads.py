@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,22 +13,26 @@ if TYPE_CHECKING:
     from zonewise_scheduler.queue.quota.order.pending import Pending
     from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
 
+NO_TURNS: Mapping[str, str] = MappingProxyType({})
+
 
 def take_heads(
     pending: Iterable[Pending],
     snapshot: Snapshot,
     namespaces: Mapping[str, Mapping[str, str]] | None = None,
     cycle: int = 0,
+    turns: Mapping[str, str] = NO_TURNS,
 ) -> list[Head]:
     """Take the heads out of their queues, one of each.
 
-    `namespaces`: labels by name, None where they do not matter; `cycle`: the number of the cycle that they are for.
+    `namespaces`: labels by name, None where they do not matter; `cycle`: the number of the cycle that they are for;
+    `turns`: by queue the keys of those whose turn it is whatever their order.
     """
     found: list[Head] = []
     for queue in pending:
         if queue.spec.name not in snapshot.queues or queue.spec.name in snapshot.inactive:
             continue
-        head = queue.pop(snapshot.usage_of_local_queues, cycle)
+        head = queue.pop(snapshot.usage_of_local_queues, cycle, turns.get(queue.spec.name, ""))
         if head is not None:
             labels = None if namespaces is None else namespaces.get(head.workload.namespace, {})
             found.append(head if suits(queue.spec, labels) else head._replace(barred="namespace"))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _AT_ONCE = {"FailedAfterNomination", "PendingPreemption"}
 _HOPELESS = {"NoFit", "NoCandidates"}
 
-_Rank = tuple[int, float, str, str]
+_Rank = tuple[int, float, float, str, str]
 """The less, the earlier; the last is the key."""
 
 
@@ -53,9 +53,11 @@ class _Place(NamedTuple):
 class Pending:
     """One ClusterQueue's."""
 
-    def __init__(self, spec: ClusterQueue, *, from_timeout: bool = True) -> None:
+    def __init__(self, spec: ClusterQueue, *, from_timeout: bool = True, shortest_first: bool = False) -> None:
+        """Take the queue; `shortest_first`: within a priority by declared run time, before how long they wait."""
         self.spec = spec
         self._from_timeout = from_timeout
+        self._shortest_first = shortest_first
         self._places: dict[str, _Place] = {}
         """Of all but those set aside alone, by key."""
         self._alone: dict[str, Workload] = {}
@@ -71,6 +73,14 @@ class Pending:
 
     def __len__(self) -> int:
         return len(self._places) + len(self._alone)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._places or key in self._alone
+
+    def get(self, key: str) -> Workload | None:
+        """Return a workload that waits; None where there is no such."""
+        place = self._places.get(key)
+        return self._alone.get(key) if place is None else place.workload
 
     @property
     def waiting(self) -> list[str]:
@@ -98,14 +108,16 @@ class Pending:
         if self._preemptor == key:
             self._preemptor = ""
 
-    def pop(self, usages: Mapping[str, float], cycle: int = 0) -> Head | None:
-        """Take out the workload whose turn it is; None where there is none.
+    def pop(self, usages: Mapping[str, float], cycle: int = 0, key: str = "") -> Head | None:
+        """Take out the workload whose turn it is, or that with `key`; None where there is none.
 
         `usages` of LocalQueues, by key, where admission follows usage; `cycle`: the number of the cycle. The scan of
         flavors goes on where the last cycle's ended; where that of an earlier one did only if nothing has changed.
         """
         sticky = self._places.get(self._preemptor)
-        workload = self._take(self._first(usages) if sticky is None or sticky.lane.asleep else self._preemptor)
+        if not key:
+            key = self._first(usages) if sticky is None or sticky.lane.asleep else self._preemptor
+        workload = self._take(key) or self._alone.pop(key, None)
         if workload is None:
             return None
         progress, news = self._progress.pop(workload.key, (START, self._news))
@@ -122,10 +134,14 @@ class Pending:
         if at_once or decision.progress.pending:
             self._place(workload)
         elif decision.again in _HOPELESS:
+            self._set_aside(self._place(workload))
+        elif decision.again == "Reserved" and self._shortest_first:
             lane = self._place(workload)
-            if not lane.asleep:
-                lane.asleep = True
-                self._asleep.append(lane)
+            if lane.ranks[0][-1] == workload.key:  # what is longer would delay whom it would delay
+                self._set_aside(lane)
+            else:
+                self._take(workload.key)
+                self._alone[workload.key] = workload
         else:
             self._alone[workload.key] = workload
 
@@ -140,10 +156,17 @@ class Pending:
         for one in alone.values():
             self._place(one)
 
+    def _set_aside(self, lane: _Lane) -> None:
+        if not lane.asleep:
+            lane.asleep = True
+            self._asleep.append(lane)
+
     def _place(self, workload: Workload) -> _Lane:
         queue = f"{workload.namespace}/{workload.queue}" if self.spec.by_usage else ""
         lane = self._lanes.setdefault((queue, workload.shape), _Lane(queue))
-        rank = -workload.priority, workload.queued_at(from_timeout=self._from_timeout), workload.uid, workload.key
+        length = workload.limit if self._shortest_first else 0.0
+        since = workload.queued_at(from_timeout=self._from_timeout)
+        rank = -workload.priority, length, since, workload.uid, workload.key
         heappush(lane.ranks, rank)
         self._places[workload.key] = _Place(workload, rank, lane)
         if lane.ranks[0] == rank:

@@ -10,6 +10,7 @@ quota, which happens when quotas are lowered.
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from zonewise_scheduler.queue.quota.model.quotas import each_quota
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from typing import Self
 
     from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Cohort
     from zonewise_scheduler.queue.quota.model.quotas import FlavorResource, Quota
@@ -36,6 +38,12 @@ class Node:
         """The quota of the node and of what is below it."""
         self.usage: dict[FlavorResource, int] = {}
         """What counts against `subtree`."""
+
+    def copy(self) -> Self:
+        """Return another with usage of its own; its parent, and what is below it, are still those of this one."""
+        other = copy(self)
+        other.usage = dict(self.usage)
+        return other
 
     def ancestors(self) -> Iterator[CohortNode]:
         """Yield the cohorts above, the nearest first."""

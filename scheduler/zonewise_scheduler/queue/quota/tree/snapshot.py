@@ -6,6 +6,7 @@ Decisions try things out on it and undo them, so that it is as before after each
 from __future__ import annotations
 
 from contextlib import contextmanager
+from copy import copy
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.queue.quota.model.amounts import minus, plus
@@ -85,6 +86,20 @@ class Snapshot:
         finally:
             for one in gone.values():
                 self.add(one)
+
+    def copy(self) -> Snapshot:
+        """Return another that changes on its own."""
+        other = copy(self)
+        other.places = self.places.copy()
+        other.running = {name: dict(running) for name, running in self.running.items()}
+        other.cohorts = {name: node.copy() for name, node in self.cohorts.items()}
+        other.queues = {name: node.copy() for name, node in self.queues.items()}
+        for node in (*other.cohorts.values(), *other.queues.values()):
+            node.parent = None if node.parent is None else other.cohorts[node.parent.name]
+        for node in other.cohorts.values():
+            node.cohorts = [other.cohorts[one.name] for one in node.cohorts]
+            node.queues = [other.queues[one.name] for one in node.queues]
+        return other
 
     # --- building
 

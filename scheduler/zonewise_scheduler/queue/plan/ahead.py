@@ -1,0 +1,184 @@
+"""Playing forward: what there will be room for, and when, if all that run do so to their latest ends.
+
+A copy of the snapshot is led through time: those that run leave it at their latest ends, those that were promised a
+start enter it then and leave it at their own latest ends. So quotas, borrowing, places and preemption are at every
+time what they will be, by the very rules by which they are decided on now.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_scheduler.queue.plan.values import Promise
+from zonewise_scheduler.queue.quota.cycle.cycle import admitted
+from zonewise_scheduler.queue.quota.cycle.nominate import nominate, request_of
+from zonewise_scheduler.queue.quota.flavors.assignment import START
+from zonewise_scheduler.queue.quota.flavors.modes import Mode
+from zonewise_scheduler.queue.quota.tree.snapshot import fits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from zonewise_scheduler.queue.quota.cycle.values import Head
+    from zonewise_scheduler.queue.quota.model.workload import Settings, Workload
+    from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
+
+
+class Run(NamedTuple):
+    """A workload that runs."""
+
+    end: float
+    """Its latest end, seconds; infinite where it declares none."""
+    serial: int
+    """In the order of the starts."""
+    workload: Workload
+
+
+class _Step:
+    """What happens at one time: some leave, then others come."""
+
+    __slots__ = ("comes", "leaves", "time")
+
+    def __init__(self, time: float) -> None:
+        self.time = time
+        self.leaves: list[Workload] = []
+        self.comes: list[Promise] = []
+
+
+class Ahead:
+    """The future of one snapshot; good for one question, for which it is used up."""
+
+    def __init__(self, now: float, snapshot: Snapshot, running: Iterable[Run], promises: Iterable[Promise]) -> None:
+        """Take a copy of the snapshot, those that run in it, and what was promised; seconds."""
+        self._snapshot = snapshot
+        self._steps = _steps(now, running, promises)
+        self._promised = {one.workload.key for step in self._steps for one in step.comes}
+        self._at = 0
+        """The step at which the snapshot is; those that left on the way are in _gone."""
+        self._gone: list[list[Workload]] = []
+
+    def futures(self) -> Iterator[tuple[Promise, Snapshot]]:
+        """Yield each promise, by start, with the snapshot as it will be when it is kept, right before."""
+        for step in self._steps:
+            self._leave(step)
+            for promise in step.comes:
+                self._make_way(promise)
+                yield promise, self._snapshot.copy()
+                self._snapshot.add(promise.workload)
+
+    def earliest(self, head: Head, settings: Settings) -> Promise | None:
+        """Return the earliest start that a head can be promised, so that every promise is kept until its latest end.
+
+        None where it cannot start even when all have ended.
+        """
+        found: Promise | None = None
+        self._leave(self._steps[0])
+        while True:
+            found = self._come(self._steps[self._at], found)
+            if found is None:
+                found = self._search(head, settings)
+            if self._at + 1 == len(self._steps):
+                return found
+            if found is not None and found.end <= self._steps[self._at + 1].time:
+                return found
+            self._move(self._at + 1)
+
+    # --- one question
+
+    def _search(self, head: Head, settings: Settings) -> Promise | None:
+        """Find the first step at which it fits, of those before others come; if there is none, be at the last of them.
+
+        The more have left, the more fits: so by halves.
+        """
+        low = high = self._at
+        while high + 1 < len(self._steps) and not self._steps[high + 1].comes:
+            high += 1
+        self._move(high)
+        found = self._offer(head, settings)
+        if found is None:
+            return None
+        while low < high:
+            middle = (low + high) // 2
+            self._move(middle)
+            better = self._offer(head, settings)
+            if better is None:
+                low = middle + 1
+            else:
+                high, found = middle, better
+        self._move(high)
+        self._make_way(found)
+        self._snapshot.add(found.workload)
+        return found
+
+    def _offer(self, head: Head, settings: Settings) -> Promise | None:
+        """Return what a head can be promised at the step; None where it does not fit, or another's promise would go."""
+        step = self._steps[self._at]
+        assignment, targets = nominate(request_of(self._snapshot, head._replace(progress=START), settings))
+        helped = assignment.mode == Mode.FIT or (assignment.mode == Mode.PREEMPT and targets)
+        if not helped or any(one.workload.key in self._promised for one in targets):
+            return None
+        workload = admitted(head.workload, head.queue, assignment, step.time)
+        after = tuple(one.key for one in step.leaves)
+        return Promise(workload, head, step.time, after, tuple(one.workload for one in targets))
+
+    def _come(self, step: _Step, found: Promise | None) -> Promise | None:
+        """Let those come who were promised this time; return what was found, None where it is in the way of one."""
+        for promise in step.comes:
+            self._make_way(promise)
+            if found is not None and not keeps(self._snapshot, promise):
+                self._snapshot.remove(found.workload)
+                found = None
+            self._snapshot.add(promise.workload)
+        step.comes = []
+        return found
+
+    def _make_way(self, promise: Promise) -> None:
+        """Have those leave for good who give way to it."""
+        for one in promise.victims:
+            if runs_in(self._snapshot, one):
+                self._snapshot.remove(one)
+
+    # --- through time
+
+    def _move(self, to: int) -> None:
+        """Bring the snapshot to a step, without those that come."""
+        while self._at < to:
+            self._at += 1
+            self._leave(self._steps[self._at])
+        while self._at > to:
+            self._at -= 1
+            for one in self._gone.pop():
+                self._snapshot.add(one)
+
+    def _leave(self, step: _Step) -> None:
+        """Let those leave whose latest end it is, if they have not made way before."""
+        gone = [one for one in step.leaves if runs_in(self._snapshot, one)]
+        for one in gone:
+            self._snapshot.remove(one)
+        self._gone.append(gone)
+
+
+def keeps(snapshot: Snapshot, promise: Promise) -> bool:
+    """Tell whether a snapshot, which is that of its start, has room for what was promised."""
+    workload = promise.workload
+    return fits(snapshot.queues[promise.queue], workload.usage) and snapshot.places.fits(workload)
+
+
+def runs_in(snapshot: Snapshot, workload: Workload) -> bool:
+    """Tell whether a workload with an admission runs in a snapshot."""
+    return workload.key in snapshot.running[snapshot.queue_of(workload).name]
+
+
+def _steps(now: float, running: Iterable[Run], promises: Iterable[Promise]) -> list[_Step]:
+    """Return what happens from now on, by time; one of which nobody knows when it comes has come, and stays."""
+    steps = {now: _Step(now)}
+    for run in running:
+        steps.setdefault(max(run.end, now), _Step(max(run.end, now))).leaves.append(run.workload)
+    for promise in promises:
+        start = max(promise.start, now)
+        steps.setdefault(start, _Step(start)).comes.append(promise)
+        if start < inf:
+            end = start + promise.workload.limit
+            steps.setdefault(end, _Step(end)).leaves.append(promise.workload)
+    return [steps[time] for time in sorted(steps)]

@@ -1,0 +1,66 @@
+"""One ClusterQueue's line: who waits in it, and whose turn it is by how long they have waited."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.queue.quota.order.pending import Pending
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from zonewise_scheduler.queue.plan.values import Promise
+    from zonewise_scheduler.queue.quota.model.queues import ClusterQueue
+    from zonewise_scheduler.queue.quota.model.workload import Settings, Workload
+    from zonewise_scheduler.queue.time.rules import Rules
+
+_Place = tuple[int, float, str, str]
+"""In the order of the queue; the last is the key."""
+
+
+class Line:
+    """Beside Pending's order there is that of those who have waited long enough to be promised a start."""
+
+    def __init__(self, spec: ClusterQueue, rules: Rules, settings: Settings) -> None:
+        strict = spec if rules.overtaking else spec._replace(strategy="StrictFIFO")
+        self.pending = Pending(strict, from_timeout=settings.from_timeout, shortest_first=rules.shortest_first)
+        self._rules = rules
+        self._from_timeout = settings.from_timeout
+        self._coming: list[tuple[float, _Place]] = []
+        """A heap of those who will have waited long enough, by when; with some left over of those that are gone."""
+        self._aged: list[_Place] = []
+        """A heap of those who have, with some left over."""
+
+    @property
+    def strict(self) -> bool:
+        """Whether nobody may overtake the first."""
+        return self.pending.spec.strategy == "StrictFIFO"
+
+    def push(self, workload: Workload) -> None:
+        """Let a workload wait."""
+        self.pending.push(workload)
+        if self._rules.reserves:
+            since = workload.queued_at(from_timeout=self._from_timeout)
+            place = (-workload.priority, since, workload.uid, workload.key)
+            heappush(self._coming, (since + self._rules.reserve_after, place))
+
+    def due(self, now: float, promises: Iterable[Promise], tried: Collection[str]) -> str:
+        """Return the key of the one whose turn it is by time, whoever is first in Pending; "" where there is none.
+
+        `promises`: of this queue; `tried`: keys of those that have been looked at.
+        """
+        promised = {one.workload.key: one.start for one in promises}
+        for key, start in promised.items():
+            if start <= now and key not in tried:
+                return key
+        if len(promised) >= self._rules.depth:
+            return ""
+        while self._coming and self._coming[0][0] <= now:
+            heappush(self._aged, heappop(self._coming)[1])
+        while self._aged:
+            key = self._aged[0][-1]
+            if key in self.pending and key not in promised and key not in tried:
+                return key
+            heappop(self._aged)
+        return ""

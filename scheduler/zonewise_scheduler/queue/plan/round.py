@@ -1,0 +1,139 @@
+"""One decision: cycles until nothing more can start.
+
+Those that make others give way wait until these are gone; what they will use is kept for them meanwhile, and their
+queues are through for this time. So is a StrictFIFO queue whose first cannot start.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_scheduler.queue.plan.values import Step, Victim
+from zonewise_scheduler.queue.quota.cycle.cycle import admitted, run_cycle
+from zonewise_scheduler.queue.quota.order.heads import take_heads
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.queue.plan.planner import Planner
+    from zonewise_scheduler.queue.plan.values import Promise
+    from zonewise_scheduler.queue.quota.cycle.values import Decision, Head
+    from zonewise_scheduler.queue.quota.model.workload import Workload
+
+
+class Claim(NamedTuple):
+    """What is kept for a workload until others have given way to it."""
+
+    workload: Workload
+    """With the admission that it will have."""
+    victims: tuple[Workload, ...]
+
+
+class Round:
+    """One decision under way."""
+
+    def __init__(self, planner: Planner, now: float) -> None:
+        self.now = now
+        self.claims: list[Claim] = []
+        self._planner = planner
+        self._tried: set[str] = set()
+        """Those whose turn it was by time."""
+        self._through: set[str] = set()
+        """Queues of which nothing more is decided."""
+        self._held: list[Decision] = []
+        """Of those that are to wait in their queues only when all is decided."""
+        self._admitted: list[Workload] = []
+        self._victims: list[Victim] = []
+        self._promised: list[str] = []
+        self._decisions: dict[str, Decision] = {}
+
+    def run(self) -> Step:
+        """Decide."""
+        planner = self._planner
+        while heads := self._heads(number := planner.next_cycle()):
+            planner.promised.open(self.now)
+            found = run_cycle(planner.snapshot, heads, planner.settings, self.now, number, planner.promised)
+            for decision in found:
+                self._take(decision)
+            if all(one.status == "skipped" for one in found):  # who took their room is through
+                self._through.update(one.head.queue for one in found)
+        self._let_go()
+        made = planner.promised.made
+        wake = min((one.start for one in made.values() if one.start > self.now), default=inf)
+        promised = tuple(made[key] for key in self._promised if key in made)
+        return Step(tuple(self._admitted), tuple(self._victims), promised, self._decisions, wake)
+
+    def _heads(self, number: int) -> list[Head]:
+        """Take the next head of each queue in which somebody may have his turn."""
+        planner = self._planner
+        names = [name for name in planner.awake if name not in self._through]
+        turns = self._turns(names)
+        lines = [planner.lines[name].pending for name in names]
+        heads = take_heads(lines, planner.snapshot, None, number, turns)
+        going = {one.queue for one in heads}
+        for name in names:
+            if name not in going:
+                del planner.awake[name]
+        return heads
+
+    def _turns(self, names: list[str]) -> dict[str, str]:
+        """Return whose turn it is by time."""
+        planner = self._planner
+        if not planner.rules.reserves:
+            return {}
+        promises: dict[str, list[Promise]] = {}
+        for one in planner.promised.made.values():
+            promises.setdefault(one.queue, []).append(one)
+        found: dict[str, str] = {}
+        for name in names:
+            key = planner.lines[name].due(self.now, promises.get(name, ()), self._tried)
+            if key:
+                found[name] = key
+                self._tried.add(key)
+        return found
+
+    def _take(self, decision: Decision) -> None:
+        """Do what was decided about a head."""
+        planner, head = self._planner, decision.head
+        self._decisions[head.workload.key] = decision
+        line = planner.lines[head.queue]
+        if decision.status == "admitted":
+            self._admitted.append(decision.workload)
+            planner.started(decision.workload, self.now)
+            return
+        if decision.status in {"preempting", "deferred", "gated"}:
+            self._hold(decision)
+        else:
+            line.pending.put_back(decision)
+        if line.strict:
+            self._through.add(head.queue)
+        if head.workload.key in self._tried and decision.status == "waiting":
+            self._promise(head)
+
+    def _promise(self, head: Head) -> None:
+        key = head.workload.key
+        new = key not in self._planner.promised.made
+        if self._planner.promised.make(head) and new:
+            self._promised.append(key)
+
+    def _hold(self, decision: Decision) -> None:
+        """Keep what a workload will use, and have others give way."""
+        planner, head = self._planner, decision.head
+        self._held.append(decision)
+        self._through.add(head.queue)
+        for one in decision.targets:
+            if planner.told_to_leave(one.workload.key):
+                self._victims.append(Victim(one.workload, head.workload, one.reason))
+        if decision.status != "gated" and decision.assignment is not None and head.workload.admission is None:
+            new = admitted(head.workload, head.queue, decision.assignment, self.now)
+            planner.snapshot.queues[head.queue].add_usage(new.usage)
+            planner.snapshot.places.add(new)
+            self.claims.append(Claim(new, tuple(one.workload for one in decision.targets)))
+
+    def _let_go(self) -> None:
+        """Take back what was kept, and have those wait who hold on to their turn."""
+        planner = self._planner
+        for one in reversed(self.claims):
+            planner.snapshot.places.remove(one.workload)
+            planner.snapshot.queue_of(one.workload).remove_usage(one.workload.usage)
+        for decision in self._held:
+            planner.lines[decision.head.queue].pending.put_back(decision)

@@ -1,0 +1,107 @@
+"""Workloads for the planner, and a virtual clock that leads it; times are seconds."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from math import inf
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from zonewise_scheduler.queue.plan.planner import Planner
+from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Preemption
+from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, Quota, group
+from zonewise_scheduler.queue.quota.model.workload import Eviction, PodSet, Workload
+from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from zonewise_scheduler.queue.plan.values import Promise, Step
+    from zonewise_scheduler.queue.time.rules import Rules
+
+
+class Coming(NamedTuple):
+    """A workload that comes, and how long it runs in truth."""
+
+    workload: Workload
+    queue: str
+    run: float
+
+
+def queue(
+    name: str, cpus: int, *, cohort: str = "", preemption: Preemption | None = None, **fields: Any
+) -> ClusterQueue:
+    """A queue with a quota of CPUs of one flavor."""
+    quota = group(FlavorQuotas("all", (("cpu", Quota(cpus, **fields)),)))
+    return ClusterQueue(name, (quota,), cohort, preemption=preemption or Preemption())
+
+
+def coming(
+    name: str, cpus: int, run: float, *, at: float = 0, limit: float | None = None, queue: str = "q", priority: int = 0
+) -> Coming:
+    """A workload of one pod that wants CPUs; it declares how long it runs unless told otherwise."""
+    limit = run if limit is None else limit
+    pods = (PodSet(pods=1, requests={"cpu": cpus}),)
+    return Coming(Workload("", name, pods, name, priority=priority, created=at, limit=limit), queue, run)
+
+
+class Story:
+    """What became of workloads."""
+
+    def __init__(self, planner: Planner) -> None:
+        self.planner = planner
+        self.starts: dict[str, float] = {}
+        """Of the last run of each."""
+        self.promised: dict[str, list[tuple[float, Promise]]] = {}
+        """What was promised to each, and when."""
+        self.steps: list[tuple[float, Step]] = []
+        self._ends: list[tuple[float, int, str]] = []
+        self._serial = 0
+
+    def play(self, comings: Iterable[Coming]) -> Story:
+        """Let all come and end; of events at one time, those that come are before those that end early."""
+        left = sorted(comings, key=lambda one: one.workload.created)
+        self._runs = {one.workload.key: one.run for one in left}
+        self._begun: dict[str, int] = {}
+        while left or self._ends:
+            at = min(left[0].workload.created if left else inf, self._ends[0][0] if self._ends else inf)
+            if left and left[0].workload.created == at:
+                self._settle(at)
+                one = left.pop(0)
+                self.planner.submit(one.workload, one.queue)
+                self._decide(at)
+                continue
+            self._settle(at)
+            _, serial, key = heappop(self._ends)
+            if self._begun.get(key) == serial and key in self.planner.running:
+                self.planner.end(key)
+            self._decide(at)
+        return self
+
+    def _settle(self, now: float) -> None:
+        """Let those end whose latest end has come, in this very instant."""
+        for key, run in list(self.planner.running.items()):
+            if run.end <= now and self.starts[key] + self._runs[key] <= now:
+                self.planner.end(key)
+
+    def _decide(self, now: float) -> None:
+        while True:
+            step = self.planner.decide(now)
+            self.steps.append((now, step))
+            for promise in self.planner.promises:
+                told = self.promised.setdefault(promise.workload.key, [])
+                if not told or told[-1][1].start != promise.start:
+                    told.append((now, promise))
+            for one in step.admitted:
+                self._serial += 1
+                self.starts[one.key] = now
+                self._begun[one.key] = self._serial
+                heappush(self._ends, (now + self._runs[one.key], self._serial, one.key))
+            for victim in step.victims:
+                self.planner.evict(victim.workload.key, Eviction("Preempted", now))
+            if not step.victims:
+                return
+
+
+def story(queues: Sequence[ClusterQueue], comings: Iterable[Coming], rules: Rules) -> Story:
+    """Play workloads through queues."""
+    return Story(Planner(Snapshot(queues), rules)).play(comings)

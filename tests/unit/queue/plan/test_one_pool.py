@@ -1,0 +1,48 @@
+"""One queue without cohort and places is one pool: the plan decides as the policies over one pool do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.jobs import CPUS, cpus, task
+from support.plans import coming, queue, story
+from zonewise_scheduler.queue.time.policies import policy_of
+from zonewise_scheduler.queue.time.rules import DEFAULT, rules_named
+from zonewise_scheduler.simulate.clock import simulate
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.simulate.clock import Task
+
+SIZE = 8
+
+
+@st.composite
+def tasks(draw: st.DrawFn) -> list[Task]:
+    found: list[Task] = []
+    now = 0
+    for serial in range(draw(st.integers(1, 12))):
+        now += draw(st.integers(0, 4))
+        run = draw(st.integers(1, 12))
+        limit = run + draw(st.sampled_from([0, 0, 1, 3, 10, float("inf")]))
+        found.append(task(serial, draw(st.integers(1, SIZE)), limit, now, run))
+    return found
+
+
+@pytest.mark.parametrize("name", ["fifo", "greedy", "easy", "easy-sjbf", DEFAULT])
+@given(tasks(), st.sampled_from([0.0, 2.0, 10.0]))
+def test_all_start_when_they_do_in_one_pool(name: str, found: list[Task], reserve_after: float) -> None:
+    rules = rules_named(name, reserve_after)
+    expected = simulate(found, cpus(SIZE), policy_of(rules)).starts
+    played = story([queue("q", SIZE)], [as_coming(one) for one in found], rules).starts
+    assert {one.job.name: expected.get(one.job) for one in found} == {
+        one.job.name: played.get(f"/{one.job.name}") for one in found
+    }
+
+
+def as_coming(one: Task):
+    amounts = CPUS.asked(one.job.demand)
+    return coming(f"{one.job.name}", amounts["cpu"], one.run, at=one.job.submitted, limit=one.job.limit)
