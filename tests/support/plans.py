@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zonewise_scheduler.queue.plan.planner import Planner
 from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Preemption
-from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, Quota, group
+from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, FlavorResource, Quota, group
 from zonewise_scheduler.queue.quota.model.workload import Eviction, PodSet, Workload
 from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.queue.plan.values import Promise, Step
     from zonewise_scheduler.queue.time.rules import Rules
+
+CPU = FlavorResource("all", "cpu")
 
 
 class Coming(NamedTuple):
@@ -47,14 +49,19 @@ def coming(
 class Story:
     """What became of workloads."""
 
-    def __init__(self, planner: Planner) -> None:
+    def __init__(self, planner: Planner, *, lazy: bool = False) -> None:
+        """`lazy`: what comes and does not fit is no reason to decide, as over one pool."""
         self.planner = planner
+        self._lazy = lazy
         self.starts: dict[str, float] = {}
         """Of the last run of each."""
         self.promised: dict[str, list[tuple[float, Promise]]] = {}
         """What was promised to each, and when."""
         self.steps: list[tuple[float, Step]] = []
-        self._ends: list[tuple[float, int, str]] = []
+        self.used: list[tuple[float, dict[str, int]]] = []
+        """CPUs that each queue has, after each decision."""
+        self._ends: list[tuple[float, float, str, int]] = []
+        """By true end; of equal ones, who came first."""
         self._serial = 0
 
     def play(self, comings: Iterable[Coming]) -> Story:
@@ -68,14 +75,19 @@ class Story:
                 self._settle(at)
                 one = left.pop(0)
                 self.planner.submit(one.workload, one.queue)
-                self._decide(at)
+                if self._fits(one) or not self._lazy:
+                    self._decide(at)
                 continue
             self._settle(at)
-            _, serial, key = heappop(self._ends)
+            _, _, key, serial = heappop(self._ends)
             if self._begun.get(key) == serial and key in self.planner.running:
                 self.planner.end(key)
             self._decide(at)
         return self
+
+    def _fits(self, one: Coming) -> bool:
+        free = self.planner.snapshot.queues[one.queue].available(CPU)
+        return all(pods.requests["cpu"] * pods.pods <= free for pods in one.workload.pod_sets)
 
     def _settle(self, now: float) -> None:
         """Let those end whose latest end has come, in this very instant."""
@@ -95,13 +107,19 @@ class Story:
                 self._serial += 1
                 self.starts[one.key] = now
                 self._begun[one.key] = self._serial
-                heappush(self._ends, (now + self._runs[one.key], self._serial, one.key))
+                heappush(self._ends, (now + self._runs[one.key], one.created, one.key, self._serial))
             for victim in step.victims:
                 self.planner.evict(victim.workload.key, Eviction("Preempted", now))
             if not step.victims:
-                return
+                break
+        used = {name: self._used(name) for name in self.planner.snapshot.queues}
+        self.used.append((now, used))
+
+    def _used(self, queue: str) -> int:
+        running = self.planner.snapshot.running[queue].values()
+        return sum(one.usage.get(CPU, 0) for one in running)
 
 
-def story(queues: Sequence[ClusterQueue], comings: Iterable[Coming], rules: Rules) -> Story:
+def story(queues: Sequence[ClusterQueue], comings: Iterable[Coming], rules: Rules, *, lazy: bool = False) -> Story:
     """Play workloads through queues."""
-    return Story(Planner(Snapshot(queues), rules)).play(comings)
+    return Story(Planner(Snapshot(queues), rules), lazy=lazy).play(comings)

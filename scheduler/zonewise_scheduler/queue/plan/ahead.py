@@ -18,7 +18,7 @@ from zonewise_scheduler.queue.quota.flavors.modes import Mode
 from zonewise_scheduler.queue.quota.tree.snapshot import fits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from zonewise_scheduler.queue.quota.cycle.values import Head
     from zonewise_scheduler.queue.quota.model.workload import Settings, Workload
@@ -33,6 +33,15 @@ class Run(NamedTuple):
     serial: int
     """In the order of the starts."""
     workload: Workload
+
+
+class Future(NamedTuple):
+    """What will be at the start of a promise, right before."""
+
+    promise: Promise
+    snapshot: Snapshot
+    gone: Mapping[str, tuple[Workload, ...]]
+    """Who would still run, had they not given way to other promises; by the key of whom it was made to."""
 
 
 class _Step:
@@ -58,13 +67,20 @@ class Ahead:
         """The step at which the snapshot is; those that left on the way are in _gone."""
         self._gone: list[list[Workload]] = []
 
-    def futures(self) -> Iterator[tuple[Promise, Snapshot]]:
-        """Yield each promise, by start, with the snapshot as it will be when it is kept, right before."""
+    def futures(self) -> Iterator[Future]:
+        """Yield each promise, by start, with what will be then."""
+        ends = {one.key: step.time for step in self._steps for one in step.leaves}
+        gone: dict[str, list[Workload]] = {}
         for step in self._steps:
             self._leave(step)
             for promise in step.comes:
-                self._make_way(promise)
-                yield promise, self._snapshot.copy()
+                gone[promise.workload.key] = self._make_way(promise)
+                others = {
+                    key: tuple(one for one in found if ends.get(one.key, inf) > step.time)
+                    for key, found in gone.items()
+                    if found and key != promise.workload.key
+                }
+                yield Future(promise, self._snapshot.copy(), others)
                 self._snapshot.add(promise.workload)
 
     def earliest(self, head: Head, settings: Settings) -> Promise | None:
@@ -133,11 +149,12 @@ class Ahead:
         step.comes = []
         return found
 
-    def _make_way(self, promise: Promise) -> None:
-        """Have those leave for good who give way to it."""
-        for one in promise.victims:
-            if runs_in(self._snapshot, one):
-                self._snapshot.remove(one)
+    def _make_way(self, promise: Promise) -> list[Workload]:
+        """Have those leave for good who give way to it; return them."""
+        gone = [one for one in promise.victims if runs_in(self._snapshot, one)]
+        for one in gone:
+            self._snapshot.remove(one)
+        return gone
 
     # --- through time
 

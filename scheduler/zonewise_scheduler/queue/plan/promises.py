@@ -12,44 +12,18 @@ earlier one. Unless something was not to be expected: a workload outlives its de
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from zonewise_scheduler.queue.plan.ahead import keeps, runs_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from zonewise_scheduler.queue.plan.ahead import Ahead
+    from zonewise_scheduler.queue.plan.ahead import Ahead, Future
     from zonewise_scheduler.queue.plan.values import Promise
     from zonewise_scheduler.queue.quota.cycle.values import Head
     from zonewise_scheduler.queue.quota.model.workload import Settings, Workload
     from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
-
-
-class _Future(NamedTuple):
-    """What will be when a promise is to be kept, right before."""
-
-    promise: Promise
-    snapshot: Snapshot
-
-    def takes(self, workload: Workload, victims: Sequence[Workload]) -> bool:
-        """Tell whether the promise can be kept if a workload runs on until then."""
-        snapshot = self.snapshot
-        if runs_in(snapshot, workload):
-            return True
-        with snapshot.without(victims):
-            snapshot.add(workload)
-            kept = keeps(snapshot, self.promise)
-            snapshot.remove(workload)
-        return kept
-
-    def add(self, workload: Workload, victims: Sequence[Workload]) -> None:
-        """Take note that it does."""
-        for one in victims:
-            if runs_in(self.snapshot, one):
-                self.snapshot.remove(one)
-        if not runs_in(self.snapshot, workload):
-            self.snapshot.add(workload)
 
 
 class Present(Protocol):
@@ -68,7 +42,7 @@ class Promises:
         self._settings = settings
         self._made: dict[str, Promise] = {}
         self._now = 0.0
-        self._futures: list[_Future] | None = None
+        self._futures: list[Future] | None = None
 
     @property
     def made(self) -> Mapping[str, Promise]:
@@ -84,31 +58,37 @@ class Promises:
 
     def open(self, now: float) -> None:
         """Be ready for a cycle."""
-        if self._futures is None or self._now != now:
-            self._futures = self._all_but("")
+        if self._futures is None:
+            self._futures = list(self._present.ahead(self._made.values()).futures()) if self._made else []
         self._now = now
+
+    def close(self) -> None:
+        """Forget what was foretold: a decision is over."""
+        self._futures = None
 
     def delays(self, workload: Workload, victims: Sequence[Workload]) -> str:
         """Return the key of one whose promised start would be delayed; "": nobody's."""
-        futures = self._all_but(workload.key) if workload.key in self._made else self._futures or []
-        late = (one for one in self._asked(workload, futures) if not one.takes(workload, victims))
-        return next((one.promise.workload.key for one in late), "")
+        for future in self._reached(workload):
+            undo = _start(future, workload, victims)
+            kept = keeps(future.snapshot, future.promise)
+            for one, here in reversed(undo):
+                _have(future.snapshot, one, here=here)
+            if not kept:
+                return future.promise.workload.key
+        return ""
 
     def take(self, workload: Workload, victims: Sequence[Workload]) -> None:
         """Take note that a workload starts, or makes others give way and then starts."""
-        if workload.key in self._made:
-            self._futures = self._all_but(workload.key)
-        for one in self._asked(workload, self._futures or []):
-            one.add(workload, victims)
+        for future in self._reached(workload):
+            _start(future, workload, victims)
 
-    def _asked(self, workload: Workload, futures: Iterable[_Future]) -> list[_Future]:
-        """Return those that a workload reaches."""
+    def _reached(self, workload: Workload) -> Iterator[Future]:
+        """Yield what will be at the promises of others that come before its latest end, or nobody knows when."""
         end = self._now + workload.limit
-        return [one for one in futures if one.promise.start < end or one.promise.start == inf]
-
-    def _all_but(self, key: str) -> list[_Future]:
-        others = [one for name, one in self._made.items() if name != key]
-        return [_Future(*one) for one in self._present.ahead(others).futures()] if others else []
+        for one in self._futures or ():
+            start = one.promise.start
+            if one.promise.workload.key != workload.key and (start < end or start == inf):
+                yield one
 
     # --- promises
 
@@ -132,3 +112,27 @@ class Promises:
         """Bring promises forward, those first that were made first; with what is free now."""
         for promise in list(self._made.values()):
             self.make(promise.head)
+
+
+def _start(future: Future, workload: Workload, victims: Sequence[Workload]) -> list[tuple[Workload, bool]]:
+    """Have a workload run since now, rather than since it was promised to; return what undoes it, last first."""
+    undo: list[tuple[Workload, bool]] = []
+    snapshot, key = future.snapshot, workload.key
+    queue = snapshot.queue_of(workload).name
+    promised = snapshot.running[queue].get(key)
+    changes = [] if promised is None else [(promised, False)]
+    changes += [(one, True) for one in future.gone.get(key, ())]
+    changes += [(one, False) for one in victims]
+    changes.append((workload, True))
+    for one, here in changes:
+        if runs_in(snapshot, one) != here:
+            _have(snapshot, one, here=here)
+            undo.append((one, not here))
+    return undo
+
+
+def _have(snapshot: Snapshot, workload: Workload, *, here: bool) -> None:
+    if here:
+        snapshot.add(workload)
+    else:
+        snapshot.remove(workload)

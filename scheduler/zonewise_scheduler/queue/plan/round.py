@@ -57,6 +57,7 @@ class Round:
             if all(one.status == "skipped" for one in found):  # who took their room is through
                 self._through.update(one.head.queue for one in found)
         self._let_go()
+        planner.promised.close()
         made = planner.promised.made
         wake = min((one.start for one in made.values() if one.start > self.now), default=inf)
         promised = tuple(made[key] for key in self._promised if key in made)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.jobs import CPUS, cpus, task
-from support.plans import coming, queue, story
+from support.plans import Coming, coming, queue, story
 from zonewise_scheduler.queue.time.policies import policy_of
 from zonewise_scheduler.queue.time.rules import DEFAULT, rules_named
 from zonewise_scheduler.simulate.clock import simulate
@@ -37,12 +37,10 @@ def tasks(draw: st.DrawFn) -> list[Task]:
 def test_all_start_when_they_do_in_one_pool(name: str, found: list[Task], reserve_after: float) -> None:
     rules = rules_named(name, reserve_after)
     expected = simulate(found, cpus(SIZE), policy_of(rules)).starts
-    played = story([queue("q", SIZE)], [as_coming(one) for one in found], rules).starts
-    assert {one.job.name: expected.get(one.job) for one in found} == {
-        one.job.name: played.get(f"/{one.job.name}") for one in found
-    }
+    played = story([queue("q", SIZE)], [as_coming(one) for one in found], rules, lazy=True).starts
+    assert [expected.get(one.job) for one in found] == [played.get(f"/{one.job.serial:03}") for one in found]
 
 
-def as_coming(one: Task):
+def as_coming(one: Task) -> Coming:
     amounts = CPUS.asked(one.job.demand)
-    return coming(f"{one.job.name}", amounts["cpu"], one.run, at=one.job.submitted, limit=one.job.limit)
+    return coming(f"{one.job.serial:03}", amounts["cpu"], one.run, at=one.job.submitted, limit=one.job.limit)

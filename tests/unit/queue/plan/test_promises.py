@@ -1,0 +1,121 @@
+"""Whoever was promised a start has it by then, whatever queues borrow, reclaim and preempt; and nobody starves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.plans import CPU, Coming, coming, queue, story
+from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Preemption
+from zonewise_scheduler.queue.time.rules import ALL, Rules
+
+if TYPE_CHECKING:
+    from support.plans import Story
+
+NAMES = "abc"
+RULES = [
+    Rules(),
+    Rules(shortest_first=True),
+    Rules(reserve_after=5.0, shortest_first=True),
+    Rules(depth=2),
+    Rules(depth=ALL),
+]
+
+
+@st.composite
+def queues(draw: st.DrawFn, *, preemption: bool) -> list[ClusterQueue]:
+    """Queues of a cohort, and one alone; some limit what they borrow or lend."""
+    found: list[ClusterQueue] = []
+    for name in NAMES:
+        limits: dict[str, int] = {}
+        cohort = draw(st.sampled_from(["team", "team", ""]))
+        if cohort:
+            for field in ("borrowing", "lending"):
+                limit = draw(st.sampled_from([None, 0, 2]))
+                if limit is not None:
+                    limits[field] = limit
+        rules = Preemption()
+        if preemption:
+            rules = Preemption(
+                draw(st.sampled_from(["Never", "LowerPriority", "LowerOrNewerEqualPriority"])),
+                draw(st.sampled_from(["Never", "LowerPriority", "Any"])),
+            )
+        found.append(queue(name, draw(st.integers(2, 6)), cohort=cohort, preemption=rules, **limits))
+    return found
+
+
+@st.composite
+def comings(draw: st.DrawFn, *, most: int = 14) -> list[Coming]:
+    """Workloads whose declared run times are upper bounds."""
+    found: list[Coming] = []
+    now = 0
+    for serial in range(draw(st.integers(1, most))):
+        now += draw(st.integers(0, 3))
+        run = draw(st.integers(1, 12))
+        unused = draw(st.sampled_from([0, 0, 1, 3, 10]))
+        found.append(
+            coming(
+                f"{serial:02}",
+                draw(st.integers(1, 8)),
+                run,
+                at=now,
+                limit=run + unused,
+                queue=draw(st.sampled_from(NAMES)),
+                priority=draw(st.sampled_from([0, 0, 1])),
+            )
+        )
+    return found
+
+
+def check(played: Story, specs: list[ClusterQueue]) -> None:
+    """Every promise was kept, none was moved to a later start, and no quota was exceeded."""
+    for key, told in played.promised.items():
+        starts = [promise.start for _, promise in told]
+        assert starts == sorted(starts, reverse=True), key
+        assert played.starts[key] <= starts[-1], key
+    for now, used in played.used:
+        for name, amount in used.items():
+            spec = next(one for one in specs if one.name == name)
+            (quota,) = [quota for _, quota in spec.groups[0].flavors[0].quotas]
+            if not spec.cohort:
+                assert amount <= quota.nominal, (now, name)
+            elif quota.borrowing is not None:
+                assert amount <= quota.nominal + quota.borrowing, (now, name)
+        team = [one for one in specs if one.cohort]
+        whole = sum(quota.nominal for one in team for _, quota in one.groups[0].flavors[0].quotas)
+        assert sum(used[one.name] for one in team) <= whole, now
+
+
+@pytest.mark.parametrize("rules", RULES, ids=str)
+@given(queues(preemption=False), comings())
+def test_promises_are_kept(rules: Rules, specs: list[ClusterQueue], found: list[Coming]) -> None:
+    check(story(specs, found, rules), specs)
+
+
+@pytest.mark.parametrize("rules", RULES, ids=str)
+@given(queues(preemption=True), comings())
+def test_promises_are_kept_where_others_are_preempted(
+    rules: Rules, specs: list[ClusterQueue], found: list[Coming]
+) -> None:
+    check(story(specs, found, rules), specs)
+
+
+@pytest.mark.parametrize("rules", [*RULES, Rules(reserve_after=float("inf")), Rules(overtaking=False)], ids=str)
+@given(queues(preemption=True), comings())
+def test_all_that_fits_into_an_idle_cluster_is_done(
+    rules: Rules, specs: list[ClusterQueue], found: list[Coming]
+) -> None:
+    """What is never started has less quota than it asks for, or stands behind such a one in a queue without passing."""
+    played = story(specs, found, rules)
+    blocked: set[str] = set()
+    for one in found:
+        node = played.planner.snapshot.queues[one.queue]
+        fits = one.workload.totals[0].requests["cpu"] <= node.potential(CPU)
+        if not fits and not rules.overtaking:
+            blocked.add(one.queue)
+        started = one.workload.key in played.starts
+        assert started == fits or (one.queue in blocked and fits)
+    assert not played.planner.running
