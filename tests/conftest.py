@@ -1,4 +1,4 @@
-"""For all tests: no deadline for an example, and the closing table of the grading, fact by fact."""
+"""For all tests: no example is too slow, and the closing table of the grading, fact by fact."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     import pytest
 
 # a machine that does something else for a moment has found no defect; each test has its own timeout
-settings.register_profile("default", deadline=None)
+settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("default")
 
 _CASE = re.compile(r"test_fact\[(?P<snapshot>[^\]]+?)::(?P<fact>\w+)\]")

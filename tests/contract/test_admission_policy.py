@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -11,9 +10,10 @@ import pytest
 from support.api import JSON_PATCH
 from support.apiserver import RealServer, real_server
 from support.manifests import ACCOUNT, NAMESPACE, any_kind, apply, rendered
+from support.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Generator
 
     from support.api import Answer, Api
 
@@ -25,8 +25,6 @@ FEATURES = f"/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/{NAMESPACE}/nodefeatures"
 NODES = "/api/v1/nodes"
 BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 NODE_NAME = "nfd.node.kubernetes.io/node-name"
-LIMIT = 30.0
-"""Seconds until a policy or a right that was written is in force: about 1."""
 
 
 class Cluster(NamedTuple):
@@ -46,16 +44,9 @@ def cluster(real_server: RealServer) -> Cluster:
     apply(real_server, rendered(".") + any_kind("nfd.k8s-sigs.io", "v1alpha1", "NodeFeature", "nodefeatures"))
     agent = real_server.as_token(real_server.token_on_node(NAMESPACE, ACCOUNT, OWN))
     real_server.new_node(OTHER)
-    wait_until(lambda: "only" in message(write_topology(agent, OTHER)))
-    wait_until(lambda: agent.get(f"{FEATURES}/none").status == 404)
+    eventually(lambda: "only" in message(write_topology(agent, OTHER)))
+    eventually(lambda: real_server.admin.get(FEATURES).status == 200 and agent.get(f"{FEATURES}/none").status == 404)
     return Cluster(real_server.admin, agent, real_server)
-
-
-def wait_until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LIMIT
-    while not done():
-        assert time.monotonic() < deadline, "not in force in time"
-        time.sleep(0.05)
 
 
 def message(answer: Answer) -> str:
@@ -343,8 +334,8 @@ def everything_allowed(cluster: Cluster) -> Generator[None]:
     }
     cluster.admin.post(BINDINGS, binding).ok()
     try:
-        wait_until(lambda: cluster.agent.get("/api/v1/secrets").status == 200)
+        eventually(lambda: cluster.agent.get("/api/v1/secrets").status == 200)
         yield
     finally:
         cluster.admin.delete(f"{BINDINGS}/too-much").ok()
-        wait_until(lambda: cluster.agent.get("/api/v1/secrets").status == 403)
+        eventually(lambda: cluster.agent.get("/api/v1/secrets").status == 403)

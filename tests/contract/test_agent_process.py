@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from support.agents import GPU, NODE, NODE_PATH, Site, available, new_site
-from support.kubelets import eventually, pod
+from support.kubelets import pod
+from support.waiting import eventually
 from zonewise.topology.fingerprint import fingerprint
 
 if TYPE_CHECKING:
@@ -132,17 +133,15 @@ def test_a_stop_ends_it_cleanly(site: Site, number: signal.Signals) -> None:
     eventually(lambda: site.topology() is not None)
 
 
-def test_a_change_just_before_the_stop_is_published(site: Site) -> None:
-    """What is under way gets its time."""
-    agent = site.start()
-    agent.until(lambda: agent.page("/readyz")[0] == 200)
-    site.kubelet.start(pod("last", 2))
-    try:
+def test_a_change_just_before_the_stop_is_published() -> None:
+    """What is under way gets its time; on a site where no other agent could have published it."""
+    with new_site() as site:
+        agent = site.start()
+        agent.until(lambda: agent.page("/readyz")[0] == 200)
+        site.kubelet.start(pod("last", 2))
         agent.until(lambda: agent.metric('zonewise_zone_available{resource="cpu",zone="0"}') == 13)
         assert agent.end() == 0
         assert site.available() == (13, 16)
-    finally:
-        site.kubelet.stop("uid-last")
 
 
 # --- what else it writes

@@ -154,7 +154,7 @@ def test_what_is_not_to_be_published(site: Site) -> None:
     before = site.version()
     agent = site.start("--publish-nrt", "false", "--publish-labels", "off")
     agent.until(lambda: agent.metric('zonewise_zone_available{resource="cpu",zone="0"}') == 15)
-    assert agent.page("/readyz")[0] == 200
+    agent.until(lambda: agent.page("/readyz")[0] == 200)
     assert agent.end() == 0
     assert site.version() == before
 

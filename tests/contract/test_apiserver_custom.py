@@ -15,11 +15,11 @@ from support.clusters import (
     cluster,
     definition,
     embedded_server,
-    eventually,
     kind_of,
     version_of,
     widget,
 )
+from support.waiting import eventually
 
 __all__ = ["cluster", "embedded_server", "real_server"]
 
@@ -250,6 +250,7 @@ def test_objects_go_with_their_definition(cluster: Cluster) -> None:
     first = cluster.api.post(path, widget("one", kind)).ok()
     cluster.api.delete(f"{DEFINITIONS}/{plural}.{GROUP}").ok()
     eventually(lambda: cluster.api.get(f"{DEFINITIONS}/{plural}.{GROUP}").status == 404)
+    eventually(lambda: cluster.api.get(path).status == 404)
     cluster.define(plural)
     assert cluster.api.get(path).ok()["items"] == []
     second = cluster.api.post(path, widget("one", kind)).ok()

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
-from support.apiserver import DEFAULT_ASSETS, real_server
+from support.apiserver import real_server
 from support.clusters import Cluster, cluster, config_map, embedded_server, pod, widget
+from support.programs import find_program, why_no
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from support.api import Json
 
 __all__ = ["cluster", "embedded_server", "real_server"]
 
-KUBECTL = Path(
-    os.environ.get("TEST_ASSET_KUBECTL", Path(os.environ.get("KUBEBUILDER_ASSETS", DEFAULT_ASSETS), "kubectl"))
-)
+KUBECTL = find_program("kubectl")
 
-pytestmark = pytest.mark.skipif(not os.access(KUBECTL, os.X_OK), reason=f"{KUBECTL} is no program")
+pytestmark = pytest.mark.skipif(KUBECTL is None, reason=why_no("kubectl"))
 
 
 @pytest.fixture
@@ -45,7 +43,7 @@ def kubectl(cluster: Cluster, tmp_path: Path) -> Callable[..., str]:
     def run(*arguments: str, documents: list[Json] | None = None) -> str:
         command = [str(KUBECTL), "--kubeconfig", str(config), "--cache-dir", str(tmp_path / "cache"), *arguments]
         given = yaml.safe_dump_all(documents) if documents else None
-        done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

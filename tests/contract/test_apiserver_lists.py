@@ -168,6 +168,7 @@ def test_a_version_is_a_number(cluster: Cluster) -> None:
 def test_a_version_that_is_old_is_good_enough(cluster: Cluster, query: dict[str, str]) -> None:
     """Without resourceVersionMatch a list is not older than the version."""
     some(cluster, 1)
+    cluster.wait_for_cache()
     assert names(cluster.api.get(cluster.config_maps, **query).ok()) == ["c0"]
 
 

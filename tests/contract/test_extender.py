@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.extender import Caller, Extender, World, new_world, plain_nrt, pod_of, running_extender
-from support.kubelets import eventually
-from support.ledger_world import SHARED, SINGLE, Kubelet, idle, kind_of, shape_of
+from support.ledger_world import SHARED, SINGLE, Kubelet, kind_of, shape_of
+from support.ports import reserved_port
+from support.waiting import eventually
 from zonewise.cli import main
+from zonewise_scheduler.fit.model.node import idle
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -123,10 +125,9 @@ def test_a_pod_that_is_deleted(site: Site) -> None:
 def test_a_pod_that_is_never_bound() -> None:
     """A promise runs out after --promise-limit."""
     with new_site("--promise-limit", "1s") as site:
-        site.ask(site.create("p"))
-        assert site.in_flight("n") == ["p"]
-        site.until_in_flight("n")
-        assert site.extender.metric('zonewise_promises_total{outcome="expired"}') == 1
+        assert site.ask(site.create("p")) == "n"
+        site.extender.until(lambda: site.extender.metric('zonewise_promises_total{outcome="expired"}') == 1)
+        assert site.in_flight("n") == []
 
 
 def test_a_report_covers_it(site: Site) -> None:
@@ -299,7 +300,7 @@ def test_waking(site: Site) -> None:
     assert (condition["status"], condition["reason"]) == ("True", "NodeChanged")
     assert conditions(site, "never") == [], "nobody has asked about it"
     assert site.ask(waiting) == "n"
-    assert site.extender.metric("zonewise_pods_woken_total") >= 1
+    site.extender.until(lambda: site.extender.metric("zonewise_pods_woken_total") >= 1)
 
 
 def test_a_pod_that_is_gone_is_not_woken(site: Site) -> None:
@@ -322,9 +323,7 @@ def test_a_pod_that_is_gone_is_not_woken(site: Site) -> None:
 
 def test_not_ready_before_all_is_known() -> None:
     """Without an API server it starts, says what it lacks, and answers no filter; once there is one, all is well."""
-    with socket.create_server(("127.0.0.1", 0)) as placeholder:
-        port = placeholder.getsockname()[1]
-    with running_extender("--api-server", f"http://127.0.0.1:{port}") as extender:
+    with reserved_port() as port, running_extender("--api-server", f"http://127.0.0.1:{port}") as extender:
         status, text = extender.page("/readyz")
         assert (status, text) == (503, "not known yet: nodes, reports, pods\n")
         assert extender.page("/healthz")[0] == 200

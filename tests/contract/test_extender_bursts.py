@@ -15,9 +15,9 @@ import pytest
 
 from support.extender import Caller, new_world, nrt_of, pod_of, running_extender
 from support.fit_nodes import node
-from support.ledger_world import GPU, SINGLE, Kubelet, container, idle, kind_of
+from support.ledger_world import GPU, SINGLE, Kubelet, container, kind_of
 from zonewise_scheduler.fit.ledger.values import Promise
-from zonewise_scheduler.fit.model.node import Policies
+from zonewise_scheduler.fit.model.node import Policies, idle
 from zonewise_scheduler.fit.model.pod import PodShape
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from support.extender import Caller, Extender, new_world, nrt_of, pod_of, running_extender
-from support.ledger_world import SHARED, SINGLE, idle, kind_of, shape_of
+from support.ledger_world import SHARED, SINGLE, kind_of, shape_of
+from zonewise_scheduler.fit.model.node import idle
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -112,8 +112,7 @@ def test_the_agent_takes_what_it_is_given(overlay: str) -> None:
     made = objects(overlay)
     settings = {one["metadata"]["name"]: one["data"] for one in of_kind(made, "ConfigMap")}
     for pod, container in containers(made):
-        given = parsed(container["args"])
-        flags = {option.field: getattr(given, option.field) for option in OPTIONS}
+        flags = OPTIONS.given(parsed(container["args"]))
         variables = {one["name"]: one.get("value", "a") for one in container["env"]}
         known = {name for option in OPTIONS for name in option.variables}
         assert {name for name in variables if not name.startswith("NVIDIA_")} <= known

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -10,13 +9,12 @@ import yaml
 
 from support.apiserver import RealServer, real_apiserver
 from support.machines import gpu_server, small_vm
-from support.manifests import ACCOUNT, NAMESPACE, any_kind, apply, combined, rendered
+from support.manifests import ACCOUNT, NAMESPACE, any_kind, apply, combined, objects, rendered, rights
+from support.waiting import eventually
 from zonewise.daemon.exclusions import Exclusions, PodPattern
 from zonewise.daemon.pod_labels import PodLabels, excluder
 from zonewise.kube.client import Client
 from zonewise.kube.config import Config
-from zonewise.kube.errors import Forbidden, KubeError
-from zonewise.kube.resources import NODE_RESOURCE_TOPOLOGIES
 from zonewise.kubelet.model import Pod
 from zonewise.publish.labels import LabelPublisher
 from zonewise.publish.node_feature import Place, object_name
@@ -27,11 +25,11 @@ from zonewise.report.nrt import machine_to_nrt
 from zonewise.service.access import ALLOWED, Access
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Generator
 
 NODE, POD = "node-1", "zonewise-agent-abcde"
-LIMIT = 30.0
-FEATURE = f"/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/{NAMESPACE}/nodefeatures/{object_name(NODE)}"
+FEATURES = f"/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/{NAMESPACE}/nodefeatures"
+FEATURE = f"{FEATURES}/{object_name(NODE)}"
 MODES = {"overlays/without-nfd": "node", "overlays/with-nfd": "nodefeature", "overlays/prometheus": "auto"}
 
 
@@ -61,24 +59,27 @@ def cluster(request: pytest.FixtureRequest) -> Generator[Cluster]:
         server.admin.post(f"/api/v1/namespaces/{NAMESPACE}/pods", pod).ok()
         token = server.service_account_token(NAMESPACE, ACCOUNT, pod=POD)
         client = Client(Config.plain(server.url, token, ca=server.ca))
-        in_force(lambda: client.get(NODE_RESOURCE_TOPOLOGIES, "none"))
+        eventually(lambda: in_force(server, request.param))
         yield Cluster(request.param, server, client)
         client.close()
 
 
-def in_force(ask: Callable[[], object]) -> None:
-    """Wait until the API server has heard of the rights that were just written."""
-    deadline = time.monotonic() + LIMIT
-    while time.monotonic() < deadline:
-        try:
-            ask()
-        except Forbidden:
-            time.sleep(0.05)
-        except KubeError:
-            return
-        else:
-            return
-    pytest.fail("the rights are not in force in time")
+def in_force(server: RealServer, overlay: str) -> bool:
+    """Tell whether the API server has heard of all that was just applied: the agent's rights, and NFD's kind."""
+    served = overlay == "overlays/without-nfd" or server.admin.get(FEATURES).status == 200
+    return served and all(may(server, *right) for right in rights(objects(overlay)))
+
+
+def may(server: RealServer, verb: str, thing: str, namespace: str) -> bool:
+    """Tell whether the agent's account may do something with a group/resource, in a namespace or in all ("*")."""
+    group, resource, subresource = (*thing.split("/", 2), "")[:3]
+    attributes = {
+        "verb": verb, "group": group, "resource": resource, "subresource": subresource,
+        "namespace": namespace.replace("*", ""),
+    }  # fmt: skip
+    spec = {"user": f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}", "resourceAttributes": attributes}
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+    return server.admin.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", review).ok()["status"]["allowed"]
 
 
 def test_the_topology(cluster: Cluster) -> None:
@@ -119,6 +120,7 @@ def test_who_may_read_metrics(cluster: Cluster) -> None:
     """With the overlay for Prometheus the agent can ask, and the reader of metrics may get them, and nothing else."""
     token = cluster.server.service_account_token(NAMESPACE, "zonewise-metrics-reader")
     other = cluster.server.service_account_token(NAMESPACE, ACCOUNT)
+    eventually(lambda: Access(cluster.client).verdict(f"Bearer {token}", "/metrics") == ALLOWED)
     access = Access(cluster.client)
     assert access.verdict(f"Bearer {token}", "/metrics") == ALLOWED
     assert access.verdict(f"Bearer {token}", "/debug/state").status == 403
@@ -140,7 +142,4 @@ def test_excluding_pods_by_label(cluster: Cluster) -> None:
     def excluded() -> bool:
         return excluder(Exclusions(pods=(pattern,)), PodLabels(cluster.client))(Pod(other, "job"))
 
-    deadline = time.monotonic() + LIMIT
-    while not excluded():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    eventually(excluded)

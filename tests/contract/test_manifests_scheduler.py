@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from support.e2e.cluster import find_scheduler
 from support.manifests import (
     MANIFESTS,
     NAMESPACE,
@@ -27,6 +26,7 @@ from support.manifests import (
     parsed,
     rights,
 )
+from support.programs import find_program, why_no
 from zonewise.service.site import OPEN_TO_ALL
 from zonewise.service.tls import Certificates
 from zonewise_scheduler.control import refusals
@@ -82,8 +82,7 @@ def files_of(made: list[Object], directory: str = os.path.dirname(DEFAULT_FILE))
 
 
 def settings_of(made: list[Object]) -> Settings:
-    given = parsed(ours(made)["args"])
-    flags = {option.field: getattr(given, option.field) for option in OPTIONS}
+    flags = OPTIONS.given(parsed(ours(made)["args"]))
     return read_settings(flags, {}, files_of(made)[os.path.basename(DEFAULT_FILE)])
 
 
@@ -391,9 +390,9 @@ def test_what_both_ask_alike(made: Any) -> None:
 @pytest.mark.parametrize("bind", [False, True, None], ids=["", "bind", "example"])
 def test_kube_scheduler_takes_it(bind: bool | None, tmp_path: Path) -> None:
     """The real one decodes it strictly, finds it valid, and says the same again with its defaults added."""
-    binary = find_scheduler()
+    binary = find_program("kube-scheduler")
     if binary is None:
-        pytest.skip("no kube-scheduler: set TEST_ASSET_KUBE_SCHEDULER or KUBEBUILDER_ASSETS")
+        pytest.skip(why_no("kube-scheduler"))
     given = example() if bind is None else beside(bind=bind)[1]
     asked = given["extenders"][0]
     given["clientConnection"] = {**given["clientConnection"], "kubeconfig": str(tmp_path / "kubeconfig")}

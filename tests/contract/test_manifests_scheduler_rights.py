@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import socket
 import subprocess
-import sys
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,12 +14,14 @@ import urllib3
 import yaml
 
 from support.apiserver import RealServer, real_apiserver
-from support.e2e.cluster import Extender, find_scheduler
+from support.extender import Extender
 from support.manifests import MANIFESTS, NAMESPACE, Object, apply, combined, objects, of_kind, rendered
+from support.ports import reserved_port
+from support.programs import dying_with_us, find_program, why_no
 from support.upstream_objects import guaranteed, nrt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator
     from pathlib import Path
 
 ACCOUNT = "zonewise-scheduler"
@@ -85,8 +85,8 @@ class Site(NamedTuple):
 
 @pytest.fixture(scope="module", params=WAYS)
 def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[Site]:
-    if find_scheduler() is None:
-        pytest.skip("no kube-scheduler: set TEST_ASSET_KUBE_SCHEDULER or KUBEBUILDER_ASSETS")
+    if find_program("kube-scheduler") is None:
+        pytest.skip(why_no("kube-scheduler"))
     way, place = str(request.param), tmp_path_factory.mktemp("scheduler")
     overlay = WAYS[way]
     made = combined(overlay, "scheduler/components/bind") if way == "bind" else objects(overlay)
@@ -156,21 +156,15 @@ def adapted(config: Object, extender: Extender, access: str, place: Path) -> Pat
 @contextlib.contextmanager
 def kube_scheduler(config: Path, access: str, log: Path) -> Generator[int]:
     reviews = [f"--{name}-kubeconfig={access}" for name in ("authentication", "authorization")]
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-    command: Sequence[str] = [
-        str(find_scheduler()), f"--config={config}", "--bind-address=127.0.0.1", f"--secure-port={port}", *reviews,
-    ]  # fmt: skip
-    with log.open("wb") as output:
-        process = subprocess.Popen([sys.executable, "-S", "-c", _DIES_WITH_US, *command], stdout=output, stderr=output)
-    try:
-        yield port
-    finally:
-        process.kill()
-        process.wait(LIMIT)
-
-
-_DIES_WITH_US = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv[1], sys.argv[1:])"
+    with reserved_port() as port, log.open("wb") as output:
+        place = ["--bind-address=127.0.0.1", f"--secure-port={port}"]
+        command = dying_with_us(str(find_program("kube-scheduler")), f"--config={config}", *place, *reviews)
+        process = subprocess.Popen(command, stdout=output, stderr=output)
+        try:
+            yield port
+        finally:
+            process.kill()
+            process.wait(LIMIT)
 
 
 def condition(pod: Object, kind: str) -> Object:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from support.kubelets import GIB, eventually, pod, simulated
+from support.kubelets import GIB, pod, simulated
+from support.waiting import eventually
 from zonewise.kubelet.podresources.client import BURST, PodResourcesClient
 from zonewise.topology.cpuset import CpuSet
 

@@ -15,6 +15,7 @@ from support.snapshots import PROJECT
 from zonewise_scheduler.queue.time.policies import policy_named
 from zonewise_scheduler.queue.time.rules import DEFAULT
 from zonewise_scheduler.simulate.clock import simulate
+from zonewise_scheduler.simulate.logged import history_of
 from zonewise_scheduler.simulate.summary import Summary, summarise
 from zonewise_scheduler.simulate.swf import Log, read_swf
 from zonewise_scheduler.simulate.workload import COLUMNS, PROCESSORS, tasks_of
@@ -42,7 +43,7 @@ def run(name: str, policy: str, *, exact: bool = False) -> Outcome:
 
 @functools.cache
 def summary(name: str, policy: str) -> Summary:
-    return summarise(run(name, policy), COLUMNS, capacity(name))
+    return summarise(history_of(run(name, policy), COLUMNS, capacity(name)))
 
 
 def capacity(name: str) -> int:

@@ -8,7 +8,6 @@ import contextlib
 import functools
 import re
 import threading
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -38,7 +37,8 @@ pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 RESTRICTED = Settings(topology="restricted", reconcile="1s")
 SELF = "agent"
 """The pod that the agent takes for its own."""
-LIMIT = 20.0
+LIMIT = 30.0
+"""Seconds: half of the interval after which the agent looks anyway, so what is seen was heard of."""
 
 
 class Versions:
@@ -165,18 +165,6 @@ def test_a_restart_never_frees_what_is_held() -> None:
         for version in stage.versions.seen[count:]:
             assert all(now <= before for now, before in zip(available(version), held, strict=True))
             assert all(now <= before for now, before in zip(available(version, "memory"), memory, strict=True))
-
-
-def test_a_change_is_seen_at_once() -> None:
-    """Within a second of the kubelet's first write of a pod's CPUs, however busy the machine; it is some 20 ms."""
-    with staged(RESTRICTED) as stage:
-        state = stage.node.kubelet.directory / "cpu_manager_state"
-        before = state.stat().st_mtime_ns
-        stage.node.kubelet.add(pod("a", container(cpu="4", memory="1Gi")))
-        stage.agent.until(lambda: state.stat().st_mtime_ns != before, LIMIT)
-        began = time.monotonic()
-        stage.until_true()
-        assert time.monotonic() - began < 1.0
 
 
 def test_nothing_is_written_while_nothing_happens() -> None:

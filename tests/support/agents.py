@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from support.api import Api
 from support.disk import lay_out
-from support.kubelets import GPU, eventually, short_directory
+from support.kubelets import GPU, short_directory
 from support.trees import GIB, Shape, machine_tree
+from support.waiting import PATIENCE
 from zonewise.kube.server import Server
 from zonewise.kubelet.simulated import STATIC, SimulatedDevice, SimulatedKubelet, even_server
 
@@ -38,10 +39,8 @@ memoryManagerPolicy: Static
 topologyManagerPolicy: best-effort
 systemReserved: {cpu: "1"}
 """
-LIMIT = 10.0
-"""Seconds for what an agent does soon: tests share two cores."""
-GRACE = 3.0
-"""Seconds that an agent may take to end, of the 5 that the DaemonSet's pod has."""
+GRACE = 10.0
+"""Seconds that an agent may take to end: one at most on a machine that does nothing else, of 5 that its pod has."""
 
 SHAPE = Shape(packages=2, zones=1, cores=8, threads=2, l3_cores=8)
 """The machine, whose CPUs are numbered as even_server() numbers them."""
@@ -50,7 +49,12 @@ ZONES = tuple(zone._replace(memory=_MEMORY) for zone in even_server(2, 8))
 DEVICES = tuple(SimulatedDevice(GPU, f"gpu-{number}", (number // 2,)) for number in range(4))
 
 
-_MAIN = "import sys; from zonewise.cli import main; sys.exit(main())"
+_MAIN = """\
+import signal, sys
+from zonewise.cli import main
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.exit(main())"""
+"""As from a terminal: of what a shell has started in the background, these tests for one, SIGINT is ignored."""
 
 
 class AgentProcess:
@@ -62,7 +66,7 @@ class AgentProcess:
         kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG", "PYTHONPATH")}
         with self._said.open("wb") as said, self._printed.open("wb") as printed:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", f"{program}; {_MAIN}", "agent", *flags],
+                [sys.executable, "-c", f"{program}\n{_MAIN}", "agent", *flags],
                 stdin=subprocess.DEVNULL,
                 stdout=printed,
                 stderr=said,
@@ -79,7 +83,7 @@ class AgentProcess:
         """What it has written to standard output so far."""
         return self._printed.read_text()
 
-    def until(self, condition: Callable[[], bool], seconds: float = LIMIT) -> None:
+    def until(self, condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
         """Wait until something holds; fail with all that was logged where it does not, or the process ends first."""
         deadline = time.monotonic() + seconds
         while not condition():
@@ -103,7 +107,7 @@ class AgentProcess:
         """Do what Ctrl-C does, and return the status."""
         return self.end(signal.SIGINT)
 
-    def ended(self, seconds: float = LIMIT) -> int:
+    def ended(self, seconds: float = PATIENCE) -> int:
         """Return the status with which it ends by itself."""
         try:
             return self.process.wait(seconds)
@@ -121,7 +125,7 @@ class AgentProcess:
 
     def page(self, path: str) -> tuple[int, str]:
         """Get a page: the status and the text."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port(), timeout=LIMIT)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port(), timeout=PATIENCE)
         with contextlib.closing(connection):
             connection.request("GET", path)
             answer = connection.getresponse()
@@ -163,11 +167,8 @@ class Site:
         self.api = Api(server.url)
         self.api.post("/api/v1/nodes", {"metadata": {"name": NODE, "labels": {"example.com/rack": "r1"}}}).ok()
 
-    def close_server(self) -> int:
-        """Close it, and return its port."""
-        port = self._servers[0].port
+    def close_server(self) -> None:
         self._servers[0].close()
-        return port
 
     def break_connections(self) -> None:
         self._servers[0].disconnect()
@@ -234,4 +235,4 @@ def available(topology: Json, resource: str = "cpu") -> tuple[int, ...]:
     )
 
 
-__all__ = ["GPU", "NODE", "AgentProcess", "Site", "available", "eventually", "new_site"]
+__all__ = ["GPU", "NODE", "AgentProcess", "Site", "available", "new_site"]

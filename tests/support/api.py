@@ -10,6 +10,8 @@ from urllib.parse import urlencode
 
 import urllib3
 
+from support.waiting import PATIENCE
+
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
@@ -21,7 +23,6 @@ STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 
 _STARTING = b"storage is (re)initializing"  # apiserver pkg/storage/cacher/cacher.go
-_PATIENCE = 10.0  # seconds
 
 
 class Answer(NamedTuple):
@@ -58,7 +59,7 @@ class Api:
         self.token = token
         self.ca = ca
         # no retries: an answer is an answer
-        self._pool = urllib3.PoolManager(4, ca_certs=ca, retries=False, timeout=urllib3.Timeout(10))
+        self._pool = urllib3.PoolManager(4, ca_certs=ca, retries=False, timeout=urllib3.Timeout(PATIENCE))
 
     def request(self, method: str, path: str, body: Any = None, content: str = "", /, **query: Any) -> Answer:
         """Send one request; `_headers` in the query are extra headers.
@@ -71,7 +72,7 @@ class Api:
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         address = self._address(path, query)
         response = self._pool.request(method, address, body=data, headers=headers)
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + PATIENCE
         while response.status == 429 and _STARTING in response.data and time.monotonic() < deadline:
             time.sleep(0.05)
             response = self._pool.request(method, address, body=data, headers=headers)
@@ -97,7 +98,7 @@ class Api:
 
     @contextlib.contextmanager
     def watch(self, path: str, **query: Any) -> Generator[Iterator[Json]]:
-        """Open a watch; its events, until the server ends it. A silence of ten seconds fails the test."""
+        """Open a watch; its events, until the server ends it. A long silence fails the test."""
         headers = self._headers(query.pop("_headers", {}))
         address = self._address(path, {"watch": "true", **query})
         response = self._pool.request("GET", address, headers=headers, preload_content=False)

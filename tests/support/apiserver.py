@@ -1,8 +1,7 @@
 """A real kube-apiserver on a real etcd, for tests that want the truth: on loopback, in a scratch directory.
 
-The binaries are looked up as envtest does: TEST_ASSET_KUBE_APISERVER and TEST_ASSET_ETCD name the files,
-KUBEBUILDER_ASSETS names their directory, and /usr/local/kubebuilder/bin is where they are by default. Tests are skipped
-where there are none. No controllers run: no garbage collection, no default service accounts, no endpoints.
+Where the binaries are is said in programs.py; tests are skipped where there are none. No controllers run: no garbage
+collection, no default service accounts, no endpoints.
 
     from support.apiserver import RealServer, real_server
 
@@ -15,11 +14,8 @@ where there are none. No controllers run: no garbage collection, no default serv
 from __future__ import annotations
 
 import contextlib
-import os
 import secrets
-import socket
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -30,18 +26,15 @@ import trustme
 import urllib3
 
 from support.api import Api
+from support.ports import reserved_port
+from support.programs import dying_with_us, find_program, why_no
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-DEFAULT_ASSETS = "/usr/local/kubebuilder/bin"
 START_LIMIT = 60.0
 """Seconds until /readyz must be good: about 3 on a free machine."""
 STOP_LIMIT = 10.0
-_ATTEMPTS = 3  # a free port may be taken by somebody else before the server binds it
-
-_DIES_WITH_US = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv[1], sys.argv[1:])"
-"""PR_SET_PDEATHSIG SIGKILL (prctl(2)) survives execve: the servers end with the tests, however those end."""
 
 
 class Binaries(NamedTuple):
@@ -111,12 +104,9 @@ class RealServer:
 
 def binaries() -> Binaries | str:
     """Return the servers' files, or the reason for a skip."""
-    directory = Path(os.environ.get("KUBEBUILDER_ASSETS", DEFAULT_ASSETS))
-    etcd = Path(os.environ.get("TEST_ASSET_ETCD", directory / "etcd"))
-    apiserver = Path(os.environ.get("TEST_ASSET_KUBE_APISERVER", directory / "kube-apiserver"))
-    for file in (etcd, apiserver):
-        if not os.access(file, os.X_OK):
-            return f"{file} is no program: KUBEBUILDER_ASSETS names the directory of kube-apiserver and etcd"
+    etcd, apiserver = find_program("etcd"), find_program("kube-apiserver")
+    if etcd is None or apiserver is None:
+        return why_no("etcd" if etcd is None else "kube-apiserver")
     return Binaries(str(etcd), str(apiserver))
 
 
@@ -130,16 +120,8 @@ def real_apiserver(*flags: str) -> Generator[RealServer]:
     found = binaries()
     if isinstance(found, str):
         pytest.skip(found)
-    for left in reversed(range(_ATTEMPTS)):
-        with contextlib.ExitStack() as stack:
-            try:
-                server = _started(stack, found, flags)
-            except StartError:
-                if not left:
-                    raise
-                continue
-            yield server
-            return
+    with contextlib.ExitStack() as stack:
+        yield _started(stack, found, flags)
 
 
 class _Shared:
@@ -168,16 +150,16 @@ def real_server() -> Generator[RealServer]:
 
 def _started(stack: contextlib.ExitStack, found: Binaries, flags: Sequence[str]) -> RealServer:
     directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="apiserver-")))
-    client, peer, secure = _free_ports(3)
+    client, peer, secure = (stack.enter_context(reserved_port()) for _ in range(3))
     etcd = [found.etcd, *_etcd_flags(directory, client, peer)]
-    stack.enter_context(_process(etcd, directory / "etcd.log"))
+    store = stack.enter_context(_process(etcd, directory / "etcd.log"))
     token = secrets.token_hex(16)
     _write_credentials(directory, token)
     command = [found.apiserver, *_apiserver_flags(directory, client, secure), *flags]
     process = stack.enter_context(_process(command, directory / "apiserver.log"))
     server = RealServer(f"https://127.0.0.1:{secure}", str(directory / "ca.crt"), token, directory)
     stack.callback(server.admin.close)
-    _wait_until_ready(server, process)
+    _wait_until_ready(server, {"etcd": store, "apiserver": process})
     return server
 
 
@@ -225,19 +207,11 @@ def _write_credentials(directory: Path, token: str) -> None:
     (directory / "tokens.csv").write_text(f'{token},admin,admin,"system:masters"\n')
 
 
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-
-
 @contextlib.contextmanager
 def _process(command: list[str], log: Path) -> Generator[subprocess.Popen[bytes]]:
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-S", "-c", _DIES_WITH_US, *command],
+            dying_with_us(*command),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -250,14 +224,16 @@ def _process(command: list[str], log: Path) -> Generator[subprocess.Popen[bytes]
         process.wait(STOP_LIMIT)
 
 
-def _wait_until_ready(server: RealServer, process: subprocess.Popen[bytes]) -> None:
+def _wait_until_ready(server: RealServer, processes: dict[str, subprocess.Popen[bytes]]) -> None:
     deadline = time.monotonic() + START_LIMIT
     while time.monotonic() < deadline:
-        if process.poll() is not None:
+        if any(process.poll() is not None for process in processes.values()):
             break
         with contextlib.suppress(urllib3.exceptions.HTTPError):
-            if server.admin.get("/readyz").status == 200:
+            # the namespace is made by a thread of its own, a moment later
+            if all(server.admin.get(path).status == 200 for path in ("/readyz", "/api/v1/namespaces/default")):
                 return
         time.sleep(0.05)
-    words = (server.directory / "apiserver.log").read_text(errors="replace")[-2000:]
-    raise StartError(f"kube-apiserver {'ended' if process.poll() is not None else 'is not ready'}: {words}")
+    said = {name: (server.directory / f"{name}.log").read_text(errors="replace")[-2000:] for name in processes}
+    ended = [name for name, process in processes.items() if process.poll() is not None]
+    raise StartError(f"{' and '.join(ended) or 'nothing'} ended, and the API server is not ready: {said}")

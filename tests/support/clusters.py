@@ -10,21 +10,19 @@ A test file takes the fixtures it needs by import and names them in `__all__`:
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from support.api import Api, Json
+from support.waiting import eventually
 from zonewise.kube.server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from support.apiserver import RealServer
 
-LIMIT = 10.0
-"""Seconds for what a server does soon, but not at once."""
 GROUP = "contract.example.com"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
@@ -102,19 +100,25 @@ class Cluster:
         """Have a custom resource served; return the path of its collection, in the test's namespace if it has one."""
         made = self.api.post(DEFINITIONS, definition(plural, **options))
         assert made.status in {201, 409}, made.body
-        whole = f"/apis/{GROUP}/v1/{plural}"
-        eventually(lambda: self.api.get(whole).status == 200)
+        eventually(lambda: self._serves(plural))
+        place = f"namespaces/{self.namespace}/" if options.get("namespaced", True) else ""
+        return f"/apis/{GROUP}/v1/{place}{plural}"
+
+    def _serves(self, plural: str) -> bool:
+        """Tell whether a custom resource is served and told of: discovery comes after, by threads of its own."""
+        groups = self.api.get("/apis").ok()["groups"]
+        found = self.api.get(f"/apis/{GROUP}/v1")
         return (
-            whole if not options.get("namespaced", True) else f"/apis/{GROUP}/v1/namespaces/{self.namespace}/{plural}"
+            self.api.get(f"/apis/{GROUP}/v1/{plural}").status == 200
+            and any(group["name"] == GROUP for group in groups)
+            and found.status == 200
+            and any(resource["name"] == plural for resource in found.body["resources"])
         )
 
-
-def eventually(test: Callable[[], bool]) -> None:
-    """Wait until a test holds; fail where it does not in time."""
-    deadline = time.monotonic() + LIMIT
-    while not test():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    def wait_for_cache(self) -> None:
+        """Wait until what a server answers from its cache, which may lag, has what is written by now."""
+        version = self.api.get(self.config_maps).ok()["metadata"]["resourceVersion"]
+        self.api.get(self.config_maps, resourceVersion=version, resourceVersionMatch="NotOlderThan").ok()
 
 
 @pytest.fixture(scope="session")

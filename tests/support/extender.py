@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from support.agents import CRD, TOPOLOGIES
 from support.api import STRATEGIC, Api
+from support.waiting import PATIENCE
 from zonewise.kube.server import Server
 from zonewise.topology import names
 from zonewise.topology.cores import write_cores
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-LIMIT = 20.0
-"""Seconds for what takes a moment: tests share two cores."""
 GRACE = 10.0
 """Seconds that it may take to end: one or two, on a machine that does nothing else."""
 NAMESPACE = "lab"
@@ -71,7 +70,7 @@ class Extender:
         """What it has logged so far."""
         return self._said.read_text()
 
-    def until(self, condition: Callable[[], bool], seconds: float = LIMIT) -> None:
+    def until(self, condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
         """Wait until something holds; fail with all that was logged where it does not, or the process ends first."""
         deadline = time.monotonic() + seconds
         while not condition():
@@ -81,7 +80,7 @@ class Extender:
 
     def page(self, path: str) -> tuple[int, str]:
         """Get a page of those for metrics and health."""
-        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.ports[1], timeout=LIMIT)) as connection:
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.ports[1], timeout=PATIENCE)) as connection:
             connection.request("GET", path)
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
@@ -158,7 +157,7 @@ class Caller:
     """What kube-scheduler does, on one connection that is kept."""
 
     def __init__(self, extender: Extender) -> None:
-        self.connection = http.client.HTTPConnection("127.0.0.1", extender.ports[0], timeout=LIMIT)
+        self.connection = http.client.HTTPConnection("127.0.0.1", extender.ports[0], timeout=PATIENCE)
 
     def send(self, path: str, body: bytes | None, method: str = "POST", headers: Mapping[str, str] = {}) -> Reply:
         """Send anything."""

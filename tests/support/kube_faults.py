@@ -11,7 +11,6 @@ import socket
 import ssl
 import struct
 import threading
-import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
@@ -249,13 +248,3 @@ def failure(code: int, reason: str, message: str = "no", **details: Any) -> Obje
 
 def line(content: Object) -> bytes:
     return json.dumps(content).encode() + b"\n"
-
-
-def eventually(condition: Callable[[], object], within: float = 5.0) -> bool:
-    """Wait for a condition; tell whether it came true in time."""
-    until = time.monotonic() + within
-    while not condition():
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.002)
-    return True

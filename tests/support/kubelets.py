@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +22,7 @@ from zonewise.kubelet.simulated import (
 from zonewise.topology.cpuset import MAX_CPUS, CpuSet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Generator
 
     from zonewise.kubelet.model import KubeletConfig
 
@@ -64,14 +63,6 @@ def pod(name: str, cpus: int = 0, *, memory: int = 0, gpus: int = 0, guaranteed:
     """A pod of one container."""
     container = ContainerSpec("main", 1000 * cpus, {"memory": memory} if memory else {}, {GPU: gpus} if gpus else {})
     return PodSpec("lab", name, (container,), f"uid-{name}", guaranteed, {"app": name})
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 10.0) -> None:
-    """Wait until something holds."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not so within {seconds} s"
-        time.sleep(0.005)
 
 
 # --- random answers, in the order in which decoding gives them

@@ -38,18 +38,6 @@ def kind_of(policies: Policies, zones: int = 2, cpus: int = 8, gpus: int = 2, gi
     )
 
 
-def idle(kind: NodeKind) -> NodeState:
-    """A node on which nothing is held."""
-    return NodeState(
-        kind,
-        kind.cpus.cpus & ~kind.cpus.reserved,
-        kind.allocatable,
-        tuple(1 << zone for zone in kind.zones) if kind.allocatable else (),
-        0,
-        tuple(one.healthy for one in kind.devices),
-    )
-
-
 SINGLE = Policies(topology="single-numa-node", cpu="static")
 
 

@@ -1,7 +1,6 @@
 """The manifests as kustomize renders them, and what a test asks of them.
 
-kubectl is looked up as envtest does: TEST_ASSET_KUBECTL names the file, KUBEBUILDER_ASSETS its directory, and
-/usr/local/kubebuilder/bin is where it is by default; else on PATH. Tests are skipped where there is none.
+kubectl is one of programs.py, or else on PATH. Tests are skipped where there is none.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from support.apiserver import DEFAULT_ASSETS
+from support.programs import find_program, why_no
 from support.snapshots import PROJECT
 from zonewise.commands import agent
 from zonewise_scheduler.commands import scheduler
@@ -46,12 +45,10 @@ def components(part: str = ".") -> list[str]:
 
 def kubectl() -> str:
     """Return the program's file; skip the test where there is none."""
-    directory = Path(os.environ.get("KUBEBUILDER_ASSETS", DEFAULT_ASSETS))
-    named = Path(os.environ.get("TEST_ASSET_KUBECTL", directory / "kubectl"))
-    found = str(named) if os.access(named, os.X_OK) else shutil.which("kubectl")
+    found = find_program("kubectl") or shutil.which("kubectl")
     if found is None:
-        pytest.skip(f"{named} is no program, and no kubectl is on PATH")
-    return found
+        pytest.skip(f"{why_no('kubectl')}, or have it on PATH")
+    return str(found)
 
 
 @functools.cache

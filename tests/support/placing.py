@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from support.gangs import info
+from zonewise_scheduler.fit.kubelet.admit import admit
 from zonewise_scheduler.fit.nodes.info import read_node
 from zonewise_scheduler.fit.nodes.table import NodeTable
 from zonewise_scheduler.queue.placing.ground import ground_of
+from zonewise_scheduler.queue.placing.kubelets import kubelets_of
 from zonewise_scheduler.queue.placing.topologies import Topologies
 from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Preemption, ResourceFlavor
 from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, Quota, group
-from zonewise_scheduler.queue.quota.model.workload import PodSet, TopologyRequest, Workload
+from zonewise_scheduler.queue.quota.model.workload import Admission, PodSet, PodSetAdmission, TopologyRequest, Workload
+from zonewise_scheduler.queue.quota.places import NoPlace, Wish
 from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
-from zonewise_scheduler.queue.topology.model import HOSTNAME, Assignment, Request
+from zonewise_scheduler.queue.topology.model import HOSTNAME, Assignment, Options, Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from zonewise_scheduler.fit.model.node import NodeState
+    from zonewise_scheduler.fit.model.pod import PodShape
     from zonewise_scheduler.queue.placing.ground import Ground
 
 LEVELS = ("rack", HOSTNAME)
+NO_OPTIONS = Options()
 FLAVORS = (ResourceFlavor("all", topology="racks"), ResourceFlavor("fast", {"fast": "yes"}, topology="racks"))
 
 
@@ -88,3 +96,75 @@ def used_by(workloads: Iterable[Workload]) -> dict[str, int]:
             for host, count in hosts.items():
                 found[host] = found.get(host, 0) + count * specs[name].requests["cpu"]
     return found
+
+
+# --- kubelets
+
+
+class Zoned(NamedTuple):
+    """A cluster of nodes with zones, and room for anything as a whole."""
+
+    nodes: NodeTable
+    states: dict[str, NodeState]
+    places: Topologies
+
+    def admits(self, sets: Iterable[tuple[PodShape, dict[str, int]]]) -> bool:
+        """Put pods on their hosts one by one, in order, as their kubelets would."""
+        states = dict(self.states)
+        for shape, hosts in sets:
+            for host, count in hosts.items():
+                for _ in range(count):
+                    after = admit(states[host], shape).after
+                    if after is None:
+                        return False
+                    states[host] = after
+        return True
+
+
+def zoned(
+    states: Sequence[NodeState | None], racks: str = "", options: Options = NO_OPTIONS, *, trusting: bool = True
+) -> Zoned:
+    """Make one of hosts h0, h1, ..., by rack: all in x, or as many letters as there are hosts."""
+    racks = racks or "x" * len(states)
+    nodes = NodeTable([info(f"h{at}", {"rack": rack, HOSTNAME: f"h{at}"}) for at, rack in enumerate(racks)])
+    known = {f"h{at}": state for at, state in enumerate(states) if state is not None}
+    kubelets = kubelets_of(nodes, known, trusting=trusting)
+    return Zoned(nodes, known, Topologies([ground_of(FLAVORS[0], LEVELS, nodes)], options, kubelets))
+
+
+def shaped(
+    shape: PodShape, pods: int = 1, request: Request | None = None, name: str = "main", group: str = ""
+) -> PodSet:
+    """Pods of a shape, of which only the kubelets decide."""
+    topology = TopologyRequest(Request(unconstrained=True) if request is None else request, group)
+    return PodSet(name, pods, {}, topology=topology, shape=shape)
+
+
+def found(cluster: Zoned, one: Workload, *, empty: bool = False) -> dict[str, dict[str, int]] | NoPlace:
+    """By pod set, how many pods each host would get."""
+    wishes = [Wish(pods, pods.pods, "all") for pods in one.pod_sets]
+    places = cluster.places.find(one, {"all": wishes}, empty=empty)
+    if isinstance(places, NoPlace):
+        return places
+    return {
+        name: {domain.values[-1]: domain.pods for domain in at.domains}
+        for name, at in places.items()
+        if isinstance(at, Assignment)
+    }
+
+
+def started(cluster: Zoned, one: Workload) -> Workload:
+    """Start a workload where it finds places."""
+    wishes = [Wish(pods, pods.pods, "all") for pods in one.pod_sets]
+    places = cluster.places.find(one, {"all": wishes}, empty=False)
+    assert not isinstance(places, NoPlace)
+    sets = (PodSetAdmission(pods.name, {"pods": "all"}, {}, pods.pods, places[pods.name]) for pods in one.pod_sets)
+    new = replace(one, admission=Admission("a", tuple(sets)))
+    cluster.places.add(new)
+    return new
+
+
+def zones_of(cluster: Zoned, one: Workload) -> dict[str, dict[tuple[str, ...], int]]:
+    """By pod set, how many pods are in each zone."""
+    zones = cluster.places.zones(one)
+    return {name: {domain.values: domain.pods for domain in at.domains} for name, at in zones.items()}

@@ -56,7 +56,9 @@ class Story:
         self.starts: dict[str, float] = {}
         """Of the last run of each."""
         self.promised: dict[str, list[tuple[float, Promise]]] = {}
-        """What was promised to each, and when."""
+        """What was promised to each that waits, and when."""
+        self.kept: list[tuple[str, list[float], float]] = []
+        """What was promised to each that started, one after the other, and when it did."""
         self.steps: list[tuple[float, Step]] = []
         self.used: list[tuple[float, dict[str, int]]] = []
         """CPUs that each queue has, after each decision."""
@@ -99,15 +101,17 @@ class Story:
         while True:
             step = self.planner.decide(now)
             self.steps.append((now, step))
+            for one in step.admitted:
+                self._serial += 1
+                self.starts[one.key] = now
+                told = [promise.start for _, promise in self.promised.pop(one.key, [])]
+                self.kept.append((one.key, told, now))
+                self._begun[one.key] = self._serial
+                heappush(self._ends, (now + self._runs[one.key], one.created, one.key, self._serial))
             for promise in self.planner.promises:
                 told = self.promised.setdefault(promise.workload.key, [])
                 if not told or told[-1][1].start != promise.start:
                     told.append((now, promise))
-            for one in step.admitted:
-                self._serial += 1
-                self.starts[one.key] = now
-                self._begun[one.key] = self._serial
-                heappush(self._ends, (now + self._runs[one.key], one.created, one.key, self._serial))
             for victim in step.victims:
                 self.planner.evict(victim.workload.key, Eviction("Preempted", now))
             if not step.victims:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+from importlib import import_module
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from support.crd import NODE_RESOURCE_TOPOLOGY, refusals
 from support.disk import lay_out
 from support.trees import server_tree
 from zonewise import __version__, cli
-from zonewise.commands import Command, CommandError, output, show
+from zonewise.commands import Command, CommandError, needing, output, show
 from zonewise.report.machine_json import SCHEMA
 
 if TYPE_CHECKING:
@@ -341,6 +342,18 @@ def test_a_command_that_is_not_installed_whole(outside: list[EntryPoint], capsys
     outside.append(EntryPoint("simulate", "no_such_package:COMMAND", cli.ENTRY_POINTS))
     assert "command simulate cannot be loaded: No module named 'no_such_package'" in refused(capsys, "simulate")
     assert "simulate" in run(capsys, "--help")
+
+
+def test_what_an_extra_has() -> None:
+    """A library that is not installed is named with the extra that has it; a module of ours is a fault of ours."""
+    with (
+        pytest.raises(CommandError, match=r"No module named 'no_such_library'; pip install 'zonewise\[agent\]'"),
+        needing("agent"),
+    ):
+        import_module("no_such_library.part")
+    for ours in ("zonewise.no_such_module", "zonewise_scheduler.no_such_module"):
+        with pytest.raises(ModuleNotFoundError), needing("agent"):
+            import_module(ours)
 
 
 def test_ours_are_not_looked_up(

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -22,6 +20,7 @@ from support.e2e.kubelet import why_not as why_no_kubelet
 from support.e2e.node import running_node
 from support.extender import Extender, running_extender
 from support.kubelets import short_directory
+from support.programs import dying_with_us, find_program, why_no
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -37,21 +36,12 @@ LIMIT = 60.0
 NAMESPACE = "lab"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 TOPOLOGIES = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies"
-_DIES_WITH_US = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv[1], sys.argv[1:])"
-
-
-def find_scheduler() -> Path | None:
-    """Return kube-scheduler's binary, where there is one."""
-    named = os.environ.get("TEST_ASSET_KUBE_SCHEDULER")
-    assets = os.environ.get("KUBEBUILDER_ASSETS", "/usr/local/kubebuilder/bin")
-    binary = Path(named) if named else Path(assets) / "kube-scheduler"
-    return binary if os.access(binary, os.X_OK) else None
 
 
 def why_not() -> str | None:
     """Return the reason why no cluster can be run here, None where one can."""
-    if find_scheduler() is None:
-        return "no kube-scheduler: set TEST_ASSET_KUBE_SCHEDULER or KUBEBUILDER_ASSETS"
+    if find_program("kube-scheduler") is None:
+        return why_no("kube-scheduler")
     return why_no_kubelet()
 
 
@@ -161,9 +151,15 @@ def scheduling(cluster: Cluster, *, extender: Extender | None = None, percentage
     file.write_text(json.dumps(config))
     access = [f"--{name}-kubeconfig={cluster.kubeconfig}" for name in ("authentication", "authorization")]
     log = cluster.directory / f"kube-scheduler-{extender is not None}.log"
-    command = [str(find_scheduler()), f"--config={file}", "--bind-address=127.0.0.1", "--secure-port=0", *access]
+    command = [
+        str(find_program("kube-scheduler")),
+        f"--config={file}",
+        "--bind-address=127.0.0.1",
+        "--secure-port=0",
+        *access,
+    ]
     with log.open("wb") as output:
-        process = _process([sys.executable, "-S", "-c", _DIES_WITH_US, *command], output)
+        process = _process(dying_with_us(*command), output)
     try:
         yield
         assert process.poll() is None, log.read_text()[-4000:]
@@ -227,7 +223,6 @@ __all__ = [
     "Cluster",
     "Extender",
     "extending",
-    "find_scheduler",
     "running_cluster",
     "scheduling",
     "why_not",

@@ -15,7 +15,7 @@ import socket
 import ssl
 import subprocess
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,8 @@ import yaml
 
 from support.e2e.hardware import MOUNTED, TUNABLES
 from support.e2e.settings import Settings, configuration
+from support.ports import reserved_port
+from support.programs import find_program, why_no
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,18 +38,10 @@ DEADLINE = 30.0
 _MOUNT_AND_RUN = 'while [ "$1" != -- ]; do mount --bind "$1" "$2"; shift 2; done; shift; exec "$@"'
 
 
-def find_kubelet() -> Path | None:
-    """Return the kubelet's binary, where there is one."""
-    named = os.environ.get("TEST_ASSET_KUBELET")
-    assets = os.environ.get("KUBEBUILDER_ASSETS", "/usr/local/kubebuilder/bin")
-    binary = Path(named) if named else Path(assets) / "kubelet"
-    return binary if os.access(binary, os.X_OK) else None
-
-
 def why_not() -> str | None:
     """Return the reason why no kubelet can be run here, None where one can."""
-    if find_kubelet() is None:
-        return "no kubelet: set TEST_ASSET_KUBELET or KUBEBUILDER_ASSETS"
+    if find_program("kubelet") is None:
+        return why_no("kubelet")
     if os.geteuid():
         return "a kubelet needs root"
     if lacking := [path for path in (*MOUNTED, *TUNABLES, "etc/hosts") if not Path("/", path).exists()]:
@@ -75,7 +69,8 @@ class Kubelet:
         self._kubeconfig = kubeconfig
         self.directory = place / "var-lib" / "kubelet"
         self.manifests = place / "manifests"
-        self.port = _free_port()
+        self._stack = ExitStack()
+        self.port = self._stack.enter_context(reserved_port())
         self._hardware = hardware
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: http.client.HTTPSConnection | None = None
@@ -94,6 +89,7 @@ class Kubelet:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+        self._stack.close()
 
     @property
     def podresources(self) -> Path:
@@ -117,7 +113,7 @@ class Kubelet:
         mounts += [(self.place / "hosts", "/etc/hosts")]
         command = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "sh", "-euc", _MOUNT_AND_RUN, "sh"]
         command += [str(path) for mount in mounts for path in mount]
-        command += ["--", str(find_kubelet()), "--config=/var/lib/kubelet/config.yaml"]
+        command += ["--", str(find_program("kubelet")), "--config=/var/lib/kubelet/config.yaml"]
         command += [
             f"--hostname-override={self.name}",
             *([f"--kubeconfig={self._kubeconfig}"] * bool(self._kubeconfig)),
@@ -179,12 +175,6 @@ class Kubelet:
             if gone or time.monotonic() > deadline:
                 raise AssertionError(f"kubelet {'gone' if gone else 'late'}: {what}\n{self.log[-6000:]}")
             time.sleep(0.01)
-
-
-def _free_port() -> int:
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def _accepts(path: Path) -> bool:

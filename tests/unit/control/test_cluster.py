@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.clock import Clock
-from support.ledger_world import SHARED, SINGLE, Kubelet, idle, kind_of, shape_of
+from support.ledger_world import SHARED, SINGLE, Kubelet, kind_of, shape_of
 from zonewise_scheduler.control import refusals
 from zonewise_scheduler.control.cluster import Choice, Cluster, Trust
 from zonewise_scheduler.control.extender.wire import Arguments, Asked
 from zonewise_scheduler.control.objects import PodSeen, Report
 from zonewise_scheduler.fit.ledger.values import IN_FLIGHT, SET_ASIDE, Promise, Waits
+from zonewise_scheduler.fit.model.node import idle
 from zonewise_scheduler.fit.nodes.info import NodeInfo
 from zonewise_scheduler.fit.read.nrt import NodeReport
 

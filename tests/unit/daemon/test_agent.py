@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.kubelets import GPU, eventually, pod
+from support.kubelets import GPU, pod
 from support.loops import DOWN, FORGETFUL, GARBLED, INTERVAL, NODE, OK, OWN, SCAN, STARTING, FakeEvents, Loop
+from support.waiting import PATIENCE, eventually
 from zonewise.daemon.agent import AGAIN
 from zonewise.daemon.events import Reason
 from zonewise.daemon.exclusions import Exclusions, PodPattern
@@ -165,7 +166,7 @@ def test_a_failing_sink_holds_up_nobody() -> None:
     gate, failed, done = threading.Event(), threading.Event(), threading.Event()
 
     def stuck(snapshot: Snapshot) -> Written:
-        gate.wait(10)
+        gate.wait(PATIENCE)
         return NOTHING
 
     def failing(snapshot: Snapshot) -> Written:
@@ -183,8 +184,8 @@ def test_a_failing_sink_holds_up_nobody() -> None:
     ]
     try:
         loop.agent_for(*sinks).look(frozenset({START}))
-        assert done.wait(5)
-        assert failed.wait(5)
+        assert done.wait(PATIENCE)
+        assert failed.wait(PATIENCE)
         assert loop.status.age() is None
     finally:
         gate.set()
@@ -320,7 +321,7 @@ def test_publishing_goes_on_in_a_thread_of_its_own() -> None:
     published: list[Snapshot] = []
 
     def publish(snapshot: Snapshot) -> Written:
-        gate.wait(10)
+        gate.wait(PATIENCE)
         published.append(snapshot)
         return NOTHING
 
@@ -331,7 +332,7 @@ def test_publishing_goes_on_in_a_thread_of_its_own() -> None:
             loop.kubelet.managers.admit(pod(f"p{cpus}", cpus))
             loop.look(STATE)
         gate.set()
-        assert sink.wait(5)
+        assert sink.wait(PATIENCE)
         eventually(lambda: published[-1] is loop.status.snapshot)
         assert len(published) <= 2
     finally:

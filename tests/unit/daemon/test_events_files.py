@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.kubelet_files import replace
+from support.waiting import PATIENCE
 from zonewise.daemon.events import Reason
 from zonewise.daemon.events.inotify import Event, Inotify, Mask, decode
 from zonewise.daemon.events.rules import ensure_notify_file, rules
@@ -33,11 +34,11 @@ class Watching:
         self.watches = Watches(rules, open_queue)
 
     def told(self, wanted: Reason | None = None) -> set[Reason]:
-        """What is told until a reason comes, 5 s at most; of what is there already where none is wanted."""
+        """What is told until a reason comes; of what is there already where none is wanted."""
         poll = select.poll()
         poll.register(self.watches.fileno(), select.POLLIN)
         reasons: set[Reason] = set()
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + PATIENCE
         while True:
             ready = poll.poll(100 if wanted is not None else 0)
             reasons |= self.watches.read() if ready else set()

@@ -56,7 +56,7 @@ def test_nothing_comes_when_nothing_happens(tmp_path: Path) -> None:
         began, used = time.monotonic(), time.thread_time()
         assert events.wait(0.2) == frozenset()
         assert time.monotonic() - began >= 0.2
-        assert time.thread_time() - used < 0.02
+        assert time.thread_time() - used < 0.1
         assert events.wait(0) == frozenset()
 
 
@@ -77,7 +77,7 @@ def test_files_written_together_are_one_wait(tmp_path: Path) -> None:
         for name in ("device-plugins/kubelet_internal_checkpoint", "cpu_manager_state", "memory_manager_state"):
             replace(tmp_path / name)
 
-    with EventSourceOf(tmp_path, quiet=0.25, patience=5.0) as events:
+    with EventSourceOf(tmp_path, quiet=1.0, patience=LONG) as events:
         thread = threading.Thread(target=admit)
         thread.start()
         assert events.wait(LONG) == {Reason.DEVICES, Reason.STATE}
@@ -114,7 +114,7 @@ def test_an_endless_burst_is_cut_by_the_patience(tmp_path: Path) -> None:
             assert events.wait(LONG) == {Reason.STATE}
             began = time.monotonic()
             assert events.wait(LONG) == {Reason.STATE}
-            assert 0.15 < time.monotonic() - began < 5
+            assert 0.15 < time.monotonic() - began < LONG / 2
         finally:
             stop.set()
             thread.join()
@@ -201,7 +201,7 @@ def test_a_stop_does_not_wait_for_the_end_of_a_burst(tmp_path: Path, wake: Wake)
     wake(Reason.STOP)
     began = time.monotonic()
     assert events.wait(LONG) == {Reason.STATE, Reason.STOP}
-    assert time.monotonic() - began < LONG / 3
+    assert time.monotonic() - began < LONG / 2
     watches.close()
 
 

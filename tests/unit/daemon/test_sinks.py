@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
+from support.waiting import PATIENCE
 from zonewise.daemon.metrics.meters import Meters
 from zonewise.daemon.sinks import FileSink, PublishingSink, documents
 from zonewise.daemon.status import Snapshot, Status
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SNAPSHOT = Snapshot("n1", nrt={"kind": "NodeResourceTopology", "zones": []}, labels={"a": "b"})
-SOON = 5.0
 
 
 def a_status() -> Status:
@@ -121,7 +121,7 @@ def test_what_is_sent_is_counted() -> None:
     assert status.age() is None
     for _ in range(3):
         sink.offer(SNAPSHOT)
-        assert sink.wait(SOON)
+        assert sink.wait(PATIENCE)
     sink.close()
     assert value(meters, "zonewise_publish_size_bytes_count", object="nrt", operation="patch") == 1
     assert value(meters, "zonewise_publish_size_bytes_count", object="nrt", operation="none") is None
@@ -143,7 +143,7 @@ def test_failures_are_counted(error: Exception, reason: str) -> None:
 
     sink, _, meters = publishing(publish)
     sink.offer(SNAPSHOT)
-    assert sink.wait(SOON)
+    assert sink.wait(PATIENCE)
     sink.close()
     assert value(meters, "zonewise_publish_errors_total", object="nrt", reason=reason) == 1
 
@@ -153,6 +153,6 @@ def test_nothing_to_publish() -> None:
     seen: list[Snapshot] = []
     sink, _, _ = publishing(lambda snapshot: seen.append(snapshot) or NOTHING)
     sink.offer(SNAPSHOT._replace(nrt=None))
-    assert sink.wait(SOON)
+    assert sink.wait(PATIENCE)
     sink.close()
     assert seen == []

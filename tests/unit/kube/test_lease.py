@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.waiting import PATIENCE
 from zonewise.kube.errors import AlreadyExists, Conflict, NotFound, TransportError
 from zonewise.kube.lease import Elector, LeaseTimes
 
@@ -242,7 +243,7 @@ def test_a_thread_of_its_own() -> None:
         Api(world), namespace="n", name="l", identity="a", on_started=fail, on_stopped=lambda: told.append("stops")
     )
     elector.start()
-    assert leads.wait(5)
+    assert leads.wait(PATIENCE)
     elector.close()
     assert told == ["leads", "stops"]
     assert world.lease is not None

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from support.apiserver import RealServer, real_server
-from support.kube_faults import as_dict, eventually
+from support.kube_faults import as_dict
+from support.waiting import PATIENCE, eventually
 from zonewise.kube.backoff import Backoff
 from zonewise.kube.client import Client, PatchKind
 from zonewise.kube.config import Config
@@ -134,7 +135,7 @@ def test_writers_that_race(site: Site) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(PATIENCE)
     assert site.client.get(PODS, "race", namespace=site.namespace)["metadata"]["labels"]["count"] == "20"
 
 
@@ -174,8 +175,8 @@ def test_a_copy_follows(site: Site) -> None:
         return {item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in items}
 
     expected = state()
-    assert eventually(lambda: versions(reflector.values()) == expected)
-    assert eventually(lambda: versions(list(heard.values())) == expected)
+    eventually(lambda: versions(reflector.values()) == expected)
+    eventually(lambda: versions(list(heard.values())) == expected)
     reflector.close()
 
 
@@ -203,10 +204,10 @@ def test_two_who_want_a_lease(site: Site) -> None:
         for identity in ("one", "two")
     )  # fmt: skip
     first.start()
-    assert leads.wait(5)
+    assert leads.wait(PATIENCE)
     second.start()
     first.close()
-    assert eventually(lambda: second.leading)
+    eventually(lambda: second.leading)
     lease = client.get(LEASES, "lead", namespace=site.namespace)
     assert (lease["spec"]["holderIdentity"], lease["spec"]["leaseTransitions"]) == ("two", 1)
     second.close()
@@ -220,12 +221,12 @@ def test_a_server_that_breaks_and_forgets(embedded: Server) -> None:
     times = Times(settled=30, backoff=Backoff(0.001, 0.01))
     reflector = Reflector(client, NODES, as_dict, ignore, times=times)
     reflector.start()
-    assert reflector.wait_synced(5)
+    assert reflector.wait_synced(PATIENCE)
     for number, fault in enumerate((embedded.disconnect, embedded.end_watches, embedded.forget_history) * 2):
         with contextlib.suppress(TransportError):  # the connection that was kept for it may be among the broken ones
             client.create(NODES, {"metadata": {"name": f"fault-{number}"}})
         fault()
     expected = {item["metadata"]["name"] for item in client.list(NODES).items}
-    assert eventually(lambda: {item["metadata"]["name"] for item in reflector.values()} == expected)
+    eventually(lambda: {item["metadata"]["name"] for item in reflector.values()} == expected)
     reflector.close()
     client.close()

@@ -17,7 +17,6 @@ from support.kube_faults import (
     ScriptedServer,
     as_dict,
     event,
-    eventually,
     give,
     pod,
     pods,
@@ -25,6 +24,8 @@ from support.kube_faults import (
     watch_on,
     watch_once,
 )
+from support.ports import reserved_port
+from support.waiting import PATIENCE, eventually
 from zonewise.kube.client import Client
 from zonewise.kube.config import Certificate, Config
 from zonewise.kube.credentials import FileToken
@@ -68,7 +69,7 @@ def ignore(*_: object) -> None:
 
 
 def quick(config: Config) -> Client:
-    return Client(config, timeout=5)
+    return Client(config, timeout=PATIENCE)
 
 
 # --- TLS
@@ -152,10 +153,10 @@ def test_a_watch_over_tls_is_cut_at_once(tls: ssl.SSLContext, ca: str) -> None:
         client = quick(Config.plain(server.url, ca=ca))
         reflector = Reflector(client, PODS, as_dict, ignore)
         reflector.start()
-        assert eventually(lambda: reflector.get("a", "default") is not None)
+        eventually(lambda: reflector.get("a", "default") is not None)
         began = time.monotonic()
-        reflector.close(timeout=5)
-        assert time.monotonic() - began < 1
+        reflector.close(timeout=PATIENCE)
+        assert time.monotonic() - began < PATIENCE / 2
         client.close()
 
 
@@ -260,7 +261,7 @@ def test_many_threads() -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(20)
+            thread.join(PATIENCE)
         assert len(server.requests) == 160
         assert wrong == []
         client.close()
@@ -270,7 +271,7 @@ def drip(exchange: Exchange) -> None:
     exchange.begin()
     for _ in range(1000):
         exchange.chunk(b" ")
-        time.sleep(0.02)
+        time.sleep(0.05)
 
 
 def silence_within(exchange: Exchange) -> None:
@@ -287,7 +288,7 @@ def test_a_request_ends_in_time(hang: Answer) -> None:
         began = time.monotonic()
         with pytest.raises(TransportError):
             client.get(NODES, "n1")
-        assert time.monotonic() - began < 1.0
+        assert time.monotonic() - began < PATIENCE / 2
         client.close()
 
 
@@ -306,9 +307,8 @@ def test_an_answer_cut_short() -> None:
 
 def test_nobody_there() -> None:
     """The error says what the system says, and which request it was."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    with pytest.raises(TransportError, match=r"GET /api/v1/nodes/n1: .*refused"):
+    refused = pytest.raises(TransportError, match=r"GET /api/v1/nodes/n1: .*refused")
+    with reserved_port() as port, refused:
         quick(Config.plain(f"http://127.0.0.1:{port}")).get(NODES, "n1")
 
 

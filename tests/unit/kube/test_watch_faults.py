@@ -8,7 +8,7 @@ import contextlib
 import json
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
@@ -19,7 +19,6 @@ from support.kube_faults import (
     as_dict,
     bookmark,
     event,
-    eventually,
     failure,
     give,
     line,
@@ -29,6 +28,7 @@ from support.kube_faults import (
     watch_on,
     watch_once,
 )
+from support.waiting import PATIENCE, eventually
 from zonewise.kube.backoff import Backoff
 from zonewise.kube.client import Client
 from zonewise.kube.config import Config
@@ -66,10 +66,10 @@ def ignore(*_: object) -> None:
 class Copy:
     """A reflector beside its server, and what its handler was told."""
 
-    def __init__(self, server: ScriptedServer, times: Times, wait: Any = None) -> None:
+    def __init__(self, server: ScriptedServer, times: Times, wait: SimulatedTime | None = None) -> None:
         self.server = server
         self.told: list[tuple[str | None, str | None]] = []
-        self.client = Client(Config.plain(server.url), timeout=2.0)
+        self.client = Client(Config.plain(server.url), timeout=PATIENCE)
         self.reflector = Reflector(self.client, PODS, as_pod, self.tell, times=times, wait=wait, draw=lambda: 0.5)
 
     def tell(self, old: Pod | None, new: Pod | None) -> None:
@@ -82,7 +82,10 @@ class Copy:
 
 @contextlib.contextmanager
 def copying(
-    watches: Sequence[Answer], lists: Sequence[Answer] = (LISTED,), times: Times = QUICK, wait: Any = None
+    watches: Sequence[Answer],
+    lists: Sequence[Answer] = (LISTED,),
+    times: Times = QUICK,
+    wait: SimulatedTime | None = None,
 ) -> Generator[Copy]:
     with ScriptedServer(lists, watches) as server:
         copy = Copy(server, times, wait)
@@ -90,24 +93,27 @@ def copying(
         try:
             yield copy
         finally:
+            if wait is not None:
+                wait.closing.set()
             copy.reflector.close()
             copy.client.close()
 
 
 class SimulatedTime:
-    """A minute that passes at once: waiting is recorded, and ends for good when the minute is over."""
+    """A minute that passes at once: waiting is recorded, and when the minute is over, nothing more happens."""
 
-    def __init__(self, seconds: float = 60.0) -> None:
-        self.left = seconds
+    def __init__(self) -> None:
+        self.left = 60.0
         self.waits: list[float] = []
         self.over = threading.Event()
+        self.closing = threading.Event()
 
     def __call__(self, seconds: float) -> None:
         self.waits.append(seconds)
         self.left -= seconds
         if self.left < 0:
             self.over.set()
-            time.sleep(0.01)
+            self.closing.wait()
 
 
 REAL = Times(settled=10.0)
@@ -116,7 +122,7 @@ REAL = Times(settled=10.0)
 def test_clean_close() -> None:
     """A watch that the server ends is taken up where it ended, without a list."""
     with copying([watch_once(event("ADDED", B), event("ADDED", C)), watch_on(event("ADDED", D))]) as copy:
-        assert eventually(lambda: copy.names == "abcd")
+        eventually(lambda: copy.names == "abcd")
         assert [request.query["resourceVersion"] for request in copy.server.watches] == ["100", "102"]
         assert len(copy.server.lists) == 1
 
@@ -126,18 +132,18 @@ def test_gone_as_an_event() -> None:
     lists = [LISTED, give(200, pods(200, C, D))]
     gone = event("ERROR", failure(410, "Expired", "too old resource version"))
     with copying([watch_once(event("ADDED", B), gone), watch_on()], lists) as copy:
-        assert eventually(lambda: copy.names == "cd")
+        eventually(lambda: copy.names == "cd" and len(copy.told) == 6)
         assert copy.told[:2] == [(None, "a"), (None, "b")]
         assert sorted(copy.told[2:], key=str) == sorted([("a", None), ("b", None), (None, "c"), (None, "d")], key=str)
-        assert eventually(lambda: [one.query["resourceVersion"] for one in copy.server.watches] == ["100", "200"])
+        eventually(lambda: [one.query["resourceVersion"] for one in copy.server.watches] == ["100", "200"])
 
 
 def test_gone_as_a_status() -> None:
     """A 410 in place of the stream is treated as the event."""
     lists = [LISTED, give(200, pods(200, A, B))]
     with copying([refuse(410, "Expired"), watch_on()], lists) as copy:
-        assert eventually(lambda: copy.names == "ab")
-        assert copy.told == [(None, "a"), (None, "b")]
+        eventually(lambda: copy.names == "ab")
+        eventually(lambda: copy.told == [(None, "a"), (None, "b")])
 
 
 def test_reset_within_an_object() -> None:
@@ -146,12 +152,12 @@ def test_reset_within_an_object() -> None:
     def torn(exchange: Exchange) -> None:
         exchange.begin()
         exchange.chunk(line(event("ADDED", B)))
-        assert eventually(lambda: "b" in copy.names)
+        eventually(lambda: "b" in copy.names)
         exchange.chunk(line(event("ADDED", C))[:40])
         exchange.reset()
 
     with copying([torn, watch_on(event("ADDED", C))]) as copy:
-        assert eventually(lambda: copy.names == "abc")
+        eventually(lambda: copy.names == "abc")
         assert copy.server.watches[1].query["resourceVersion"] == "101"
         assert len(copy.server.lists) == 1
 
@@ -165,14 +171,14 @@ def test_lost_last_chunk() -> None:
         exchange.hang_up()
 
     with copying([cut, watch_on(event("ADDED", C))]) as copy:
-        assert eventually(lambda: copy.names == "abc")
+        eventually(lambda: copy.names == "abc")
         assert copy.server.watches[1].query["resourceVersion"] == "101"
 
 
 def test_one_500() -> None:
     """A single failure costs a wait and one more request, no list."""
     with copying([refuse(500, "InternalError"), watch_on(event("ADDED", B))]) as copy:
-        assert eventually(lambda: copy.names == "ab")
+        eventually(lambda: copy.names == "ab")
         assert len(copy.server.requests) == 3
 
 
@@ -183,17 +189,17 @@ def test_500_for_ever(where: str) -> None:
     failing = refuse(500, "InternalError")
     lists, watches = ([failing], [watch_on()]) if where == "list" else ([LISTED], [failing])
     with copying(watches, lists, REAL, minute) as copy:
-        assert minute.over.wait(5)
+        assert minute.over.wait(PATIENCE)
         assert 5 <= len(copy.server.requests) <= 15
         assert minute.waits == sorted(minute.waits)
 
 
 def test_429_with_retry_after() -> None:
     """The server's own wish is honoured: never earlier, and not much later."""
-    minute = SimulatedTime(7.0)
+    minute = SimulatedTime()
     busy = refuse(429, "TooManyRequests", headers={"Retry-After": "7"})
     with copying([busy, watch_on(event("ADDED", B))], times=REAL, wait=minute) as copy:
-        assert eventually(lambda: copy.names == "ab")
+        eventually(lambda: copy.names == "ab")
         assert 7.0 <= minute.waits[0] <= 7.0 * 1.25
         assert len(copy.server.lists) == 1
 
@@ -206,8 +212,8 @@ def test_half_open_connection() -> None:
         exchange.chunk(line(event("ADDED", B)))
         exchange.stay_silent()
 
-    with copying([silent, watch_on(event("ADDED", C))], times=QUICK._replace(idle=0.15)) as copy:
-        assert eventually(lambda: copy.names == "abc")
+    with copying([silent, watch_on(event("ADDED", C))], times=QUICK._replace(idle=1.0)) as copy:
+        eventually(lambda: copy.names == "abc")
         assert copy.server.watches[1].query["resourceVersion"] == "101"
 
 
@@ -216,14 +222,14 @@ def test_bookmarks_are_a_heartbeat() -> None:
 
     def beating(exchange: Exchange) -> None:
         exchange.begin()
-        for version in range(200, 205):
+        for version in range(200, 216):
             exchange.chunk(line(bookmark(version)))
-            time.sleep(0.1)  # 0.5 s in all, more than silence may last
+            time.sleep(0.1)  # 1.6 s in all, more than silence may last
         exchange.chunk(line(event("ADDED", pod("z", 300))))
         exchange.stay_silent()
 
-    with copying([beating], times=QUICK._replace(idle=0.4)) as copy:
-        assert eventually(lambda: copy.names == "az")
+    with copying([beating], times=QUICK._replace(idle=1.5)) as copy:
+        eventually(lambda: copy.names == "az")
         assert len(copy.server.watches) == 1
 
 
@@ -239,7 +245,7 @@ def test_object_of_3_megabytes() -> None:
         exchange.stay_silent()
 
     with copying([large]) as copy:
-        assert eventually(lambda: copy.reflector.get("c", "default") is not None)
+        eventually(lambda: copy.reflector.get("c", "default") is not None)
         big = copy.reflector.get("big", "default")
         assert big is not None
         assert len(big.phase) == 3_000_000
@@ -251,7 +257,7 @@ def test_newer_server() -> None:
     strange = pod("b", 101, phase="Hibernating", spec={"quantum": [1, {"x": None}]}, unheardOf=True)
     events = [event("ADDED", strange), event("REWOUND", C), event("ADDED", D)]
     with copying([watch_on(*events)]) as copy:
-        assert eventually(lambda: copy.names == "abd")
+        eventually(lambda: copy.names == "abd")
         found = copy.reflector.get("b", "default")
         assert found is not None
         assert found.phase == "Hibernating"
@@ -263,13 +269,13 @@ def test_slow_server() -> None:
 
     def dripping(exchange: Exchange) -> None:
         exchange.begin()
-        for start in range(0, len(data), 20):
-            exchange.chunk(data[start : start + 20])
+        for start in range(0, len(data), 5):  # 2 s in all
+            exchange.chunk(data[start : start + 5])
             time.sleep(0.06)
         exchange.stay_silent()
 
-    with copying([dripping], times=QUICK._replace(idle=0.4)) as copy:
-        assert eventually(lambda: copy.names == "ab")
+    with copying([dripping], times=QUICK._replace(idle=1.5)) as copy:
+        eventually(lambda: copy.names == "ab")
         assert len(copy.server.watches) == 1
 
 
@@ -288,7 +294,7 @@ def test_server_that_closes_at_once(how: str) -> None:
 
     minute = SimulatedTime()
     with copying([short], times=REAL, wait=minute) as copy:
-        assert minute.over.wait(5)
+        assert minute.over.wait(PATIENCE)
         assert 5 <= len(copy.server.watches) <= 15
         assert len(copy.server.lists) == 1
 
@@ -296,7 +302,7 @@ def test_server_that_closes_at_once(how: str) -> None:
 def test_bookmark_then_close() -> None:
     """The next watch begins at the bookmark, so that a quiet resource never gets too old."""
     with copying([watch_once(bookmark(5000)), watch_on(event("ADDED", pod("b", 5001)))]) as copy:
-        assert eventually(lambda: copy.names == "ab")
+        eventually(lambda: copy.names == "ab")
         assert copy.server.watches[1].query["resourceVersion"] == "5000"
         assert copy.server.watches[0].query["allowWatchBookmarks"] == "true"
 
@@ -314,7 +320,7 @@ def test_nonsense(nonsense: bytes) -> None:
         exchange.stay_silent()
 
     with copying([babble, watch_on()], [LISTED, give(200, pods(200, A, B))]) as copy:
-        assert eventually(lambda: copy.names == "ab")
+        eventually(lambda: copy.names == "ab")
 
 
 def test_a_version_from_the_future() -> None:
@@ -323,8 +329,8 @@ def test_a_version_from_the_future() -> None:
         504, failure(504, "Timeout", "Too large resource version", causes=[{"reason": "ResourceVersionTooLarge"}])
     )
     with copying([future, watch_on()], [LISTED, give(200, pods(50, pod("old", 40)))]) as copy:
-        assert eventually(lambda: copy.names == "old")
-        assert copy.told == [(None, "a"), ("a", None), (None, "old")]
+        eventually(lambda: copy.names == "old")
+        eventually(lambda: copy.told == [(None, "a"), ("a", None), (None, "old")])
         assert copy.reflector.resource_version == 50
 
 
@@ -332,7 +338,7 @@ def test_one_stale_listing_is_not_taken() -> None:
     """A listing from before what is known, of a server that lags behind, is asked for again."""
     lists = [LISTED, give(200, pods(50)), give(200, pods(200, A, B))]
     with copying([refuse(410, "Expired"), watch_on()], lists) as copy:
-        assert eventually(lambda: copy.names == "ab")
+        eventually(lambda: copy.names == "ab")
         assert ("a", None) not in copy.told
 
 
@@ -341,8 +347,8 @@ def test_an_object_that_does_not_fit() -> None:
     odd = pod("a", 101, phase=7)
     lists = [give(200, pods(100, A, pod("x", 99, phase=7)))]
     with copying([watch_on(event("MODIFIED", odd), event("ADDED", C))], lists) as copy:
-        assert eventually(lambda: copy.names == "ac")
-        assert copy.told == [(None, "a"), (None, "c")]
+        eventually(lambda: copy.names == "ac")
+        eventually(lambda: copy.told == [(None, "a"), (None, "c")])
         assert copy.reflector.resource_version == 102
 
 
@@ -350,15 +356,15 @@ def test_changes_are_told_with_what_was_before() -> None:
     """The handler gets both states of a change."""
     events = [event("ADDED", B), event("MODIFIED", pod("b", 102, phase="Running")), event("DELETED", pod("b", 103))]
     with copying([watch_on(*events)]) as copy:
-        assert eventually(lambda: len(copy.told) == 4)
+        eventually(lambda: len(copy.told) == 4)
         assert copy.told == [(None, "a"), (None, "b"), ("b", "b"), ("b", None)]
 
 
 def test_an_event_twice_is_told_once() -> None:
     """What a server repeats after a resumption is known already."""
     with copying([watch_once(event("ADDED", B)), watch_on(event("ADDED", B), event("ADDED", C))]) as copy:
-        assert eventually(lambda: copy.names == "abc")
-        assert copy.told == [(None, "a"), (None, "b"), (None, "c")]
+        eventually(lambda: copy.names == "abc")
+        eventually(lambda: copy.told == [(None, "a"), (None, "b"), (None, "c")])
 
 
 def test_a_handler_that_fails() -> None:
@@ -373,7 +379,7 @@ def test_a_handler_that_fails() -> None:
         client = Client(Config.plain(server.url))
         reflector = Reflector(client, PODS, as_pod, fail, times=QUICK)
         reflector.start()
-        assert eventually(lambda: told == ["a", "b"])
+        eventually(lambda: told == ["a", "b"])
         assert reflector.has_synced
         assert len(server.requests) == 2
         reflector.close()
@@ -392,7 +398,7 @@ def test_synced_only_when_all_is_told() -> None:
         reflector = Reflector(client, PODS, as_pod, tell, times=QUICK)
         assert not reflector.has_synced
         reflector.start()
-        assert reflector.wait_synced(5)
+        assert reflector.wait_synced(PATIENCE)
         assert told_all == [False, False, False]
         reflector.close()
 
@@ -412,26 +418,27 @@ def test_close_is_at_once(hung: str) -> None:
     with ScriptedServer(lists, watches) as server:
         copy = Copy(server, Times())
         copy.reflector.start()
-        assert begun.wait(5)
+        assert begun.wait(PATIENCE)
         if hung == "watch":
-            assert eventually(lambda: copy.reflector.has_synced)
+            eventually(lambda: copy.reflector.has_synced)
         began = time.monotonic()
         copy.reflector.close(timeout=0.2)
-        assert time.monotonic() - began < 0.5
+        assert time.monotonic() - began < PATIENCE / 2
 
 
 def test_close_ends_the_thread() -> None:
     """An open watch leaves nothing behind."""
+    before = set(threading.enumerate())
     with copying([watch_on(event("ADDED", B))], times=Times()) as copy:
-        assert eventually(lambda: copy.names == "ab")
-        copy.reflector.close()
-        assert not [thread for thread in threading.enumerate() if thread.name == "reflector-pods"]
+        eventually(lambda: copy.names == "ab")
+        copy.reflector.close(timeout=PATIENCE)
+        assert "reflector-pods" not in {thread.name for thread in set(threading.enumerate()) - before}
 
 
 def test_selection_and_times_are_asked_for() -> None:
     """Both requests carry the selectors, and the watch a random end between its bounds."""
     with copying([watch_on()]) as copy:
-        assert eventually(lambda: len(copy.server.watches) == 1)
+        eventually(lambda: len(copy.server.watches) == 1)
         assert copy.server.watches[0].query["timeoutSeconds"] == "450"
         assert copy.server.lists[0].query["limit"] == "500"
 
@@ -442,5 +449,5 @@ def test_dicts_for_those_who_want_all() -> None:
         client = Client(Config.plain(server.url))
         reflector = Reflector(client, PODS, as_dict, ignore, times=QUICK)
         reflector.start()
-        assert eventually(lambda: json.dumps(reflector.get("b", "default")) == json.dumps(B))
+        eventually(lambda: json.dumps(reflector.get("b", "default")) == json.dumps(B))
         reflector.close()

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.waiting import eventually
 from zonewise.kubelet.config import ConfigError
 from zonewise.kubelet.config_files import ConfigFiles, merge, parse_document
 from zonewise.kubelet.config_source import ConfigSource, open_config
@@ -31,10 +32,7 @@ def write(path: Path, text: str, age: float = 10.0) -> str:
 
 def settle(*paths: str) -> None:
     """Wait until files are no longer too fresh to be known again."""
-    deadline = time.monotonic() + 5
-    while any(time.time_ns() - os.stat(path).st_ctime_ns < 60_000_000 for path in paths):
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    eventually(lambda: all(time.time_ns() - os.stat(path).st_ctime_ns >= 60_000_000 for path in paths))
 
 
 # --- one document

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.kubelets import GIB, GPU, pod, short_directory, simulated
+from support.waiting import PATIENCE
 from zonewise.kubelet.errors import BadAnswer, KubeletError, KubeletTimeout, KubeletUnavailable, Throttled
 from zonewise.kubelet.model import Allocatable, Container, Devices, MemoryBlock, Pod
 from zonewise.kubelet.podresources.client import BURST, RATE, PodResourcesClient
@@ -33,7 +34,7 @@ def clients() -> Iterator[list[PodResourcesClient]]:
         client.close()
 
 
-def client_of(path: Path, clients: list[PodResourcesClient], timeout: float = 5.0) -> PodResourcesClient:
+def client_of(path: Path, clients: list[PodResourcesClient], timeout: float = PATIENCE) -> PodResourcesClient:
     clients.append(PodResourcesClient(str(path), timeout=timeout))
     return clients[-1]
 
@@ -110,33 +111,33 @@ def test_no_socket_at_all(clients: list[PodResourcesClient]) -> None:
             KubeletUnavailable, match=r"^List on [^ ]*none\.sock: cannot connect: No such file or directory$"
         ):
             client.list()
-        assert time.monotonic() - begun < 2
+        assert time.monotonic() - begun < PATIENCE / 2
 
 
 def test_patience_that_is_shorter_than_the_time_for_an_answer() -> None:
     """An absent kubelet is given up after the one, while one that is there has the other to answer."""
     with (
         simulated(Faults(delay=0.3)) as kubelet,
-        contextlib.closing(PodResourcesClient(str(kubelet.socket), timeout=5, patience=0)) as client,
+        contextlib.closing(PodResourcesClient(str(kubelet.socket), timeout=PATIENCE, patience=0)) as client,
     ):
         assert client.list() == ()
         kubelet.close()
         begun = time.monotonic()
         with pytest.raises(KubeletUnavailable):
             client.list()
-        assert time.monotonic() - begun < 2
+        assert time.monotonic() - begun < PATIENCE / 2
 
 
 def test_a_call_that_is_broken_off_is_repeated(clients: list[PodResourcesClient]) -> None:
     """A kubelet that goes while it answers is asked again when it is back."""
-    with simulated(Faults(delay=30)) as kubelet:
+    with simulated(Faults(delay=4 * PATIENCE)) as kubelet:
         client = client_of(kubelet.socket, clients)
         answers: list[object] = []
         asking = threading.Thread(target=lambda: answers.append(client.list()))
         asking.start()
         kubelet.faults = Faults()
         kubelet.restart()
-        asking.join(5)
+        asking.join(PATIENCE)
         assert answers == [()]
 
 
@@ -146,7 +147,7 @@ def test_a_call_that_is_broken_off_is_repeated(clients: list[PodResourcesClient]
 def test_a_kubelet_that_does_not_answer(clients: list[PodResourcesClient]) -> None:
     """The deadline is kept, and told from a kubelet that is not there."""
     with simulated(Faults(delay=30)) as kubelet:
-        client = client_of(kubelet.socket, clients, timeout=0.3)
+        client = client_of(kubelet.socket, clients, timeout=2)
         with pytest.raises(KubeletTimeout, match=r"no answer in time$"):
             client.list()
 
@@ -172,7 +173,7 @@ def test_too_many_calls_of_others(clients: list[PodResourcesClient]) -> None:
 def test_a_limit_that_does_not_end(clients: list[PodResourcesClient]) -> None:
     """Where there is no end of refusals before the deadline, that is what is raised."""
     with simulated(Faults(rate=0.001, burst=1)) as kubelet:
-        client = client_of(kubelet.socket, clients, timeout=0.3)
+        client = client_of(kubelet.socket, clients, timeout=2)
         client.list()
         with pytest.raises(Throttled, match="rejected by rate limit"):
             client.list()
@@ -260,7 +261,7 @@ def test_nonsense_is_told(clients: list[PodResourcesClient]) -> None:
 def test_closing_ends_a_call(clients: list[PodResourcesClient]) -> None:
     """A call under way, even one that waits for a socket, ends at once; later ones are not made."""
     with short_directory() as directory:
-        client = client_of(directory / "none.sock", clients, timeout=30)
+        client = client_of(directory / "none.sock", clients, timeout=4 * PATIENCE)
         raised: list[BaseException] = []
 
         def ask() -> None:
@@ -272,7 +273,7 @@ def test_closing_ends_a_call(clients: list[PodResourcesClient]) -> None:
         asking = threading.Thread(target=ask)
         asking.start()
         client.close()
-        asking.join(5)
+        asking.join(PATIENCE)
         assert not asking.is_alive()
         assert [type(error) for error in raised] == [KubeletUnavailable]
         with pytest.raises(KubeletUnavailable, match="closed"):

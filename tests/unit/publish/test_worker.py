@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.waiting import PATIENCE
 from zonewise.kube.backoff import Backoff
 from zonewise.kube.errors import TooManyRequests, TransportError
 from zonewise.publish.worker import Worker
@@ -14,7 +15,6 @@ from zonewise.publish.worker import Worker
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-SOON = 5.0
 QUICK = Backoff(base=0.001, most=0.002)
 
 
@@ -31,7 +31,7 @@ class Sink:
 
     def publish(self, value: int) -> None:
         self.entered.set()
-        assert self.gate.wait(SOON)
+        assert self.gate.wait(PATIENCE)
         if self.errors:
             raise self.errors.pop(0)
         self.done.append(value)
@@ -62,7 +62,7 @@ def test_what_is_offered_is_published(sink: Sink, start: Callable[[], Worker[int
     """One value, one publish; then the worker is idle."""
     worker = start()
     worker.offer(1)
-    assert worker.wait_idle(SOON)
+    assert worker.wait_idle(PATIENCE)
     assert sink.done == [1]
 
 
@@ -71,12 +71,12 @@ def test_the_newest_wins(sink: Sink, start: Callable[[], Worker[int]]) -> None:
     sink.gate.clear()
     worker = start()
     worker.offer(1)
-    assert sink.entered.wait(SOON)
+    assert sink.entered.wait(PATIENCE)
     for value in range(2, 50):
         worker.offer(value)
     assert not worker.idle()
     sink.gate.set()
-    assert worker.wait_idle(SOON)
+    assert worker.wait_idle(PATIENCE)
     assert sink.done == [1, 49]
 
 
@@ -88,7 +88,7 @@ def test_failures_are_retried(sink: Sink, start: Callable[[], Worker[int]], erro
     sink.errors = [error, error]
     worker = start()
     worker.offer(7)
-    assert worker.wait_idle(SOON)
+    assert worker.wait_idle(PATIENCE)
     assert (sink.done, sink.told) == ([7], [error, error])
 
 
@@ -98,7 +98,7 @@ def test_an_outage_is_said_once(sink: Sink, start: Callable[[], Worker[int]], ca
     with caplog.at_level("INFO", "zonewise"):
         worker = start()
         worker.offer(7)
-        assert worker.wait_idle(SOON)
+        assert worker.wait_idle(PATIENCE)
     assert [(record.levelname, record.getMessage().rpartition(": ")[2]) for record in caplog.records] == [
         ("WARNING", "refused"),
         ("WARNING", "reset"),
@@ -112,10 +112,10 @@ def test_a_newer_value_replaces_one_that_failed(sink: Sink, start: Callable[[], 
     sink.gate.clear()
     worker = start()
     worker.offer(1)
-    assert sink.entered.wait(SOON)
+    assert sink.entered.wait(PATIENCE)
     worker.offer(2)
     sink.gate.set()
-    assert worker.wait_idle(SOON)
+    assert worker.wait_idle(PATIENCE)
     assert sink.done == [2]
 
 
@@ -129,6 +129,6 @@ def test_closing_interrupts_waiting() -> None:
     worker = Worker("number", refuse, lambda error: failed.set(), backoff=Backoff(base=1000, most=1000))
     worker.start()
     worker.offer(1)
-    assert failed.wait(SOON)
+    assert failed.wait(PATIENCE)
     worker.close()
     assert not any(thread.name == "publish-number" for thread in threading.enumerate())

@@ -12,6 +12,7 @@ import pytest
 import trustme
 
 from support.clock import Clock
+from support.waiting import PATIENCE
 from zonewise.daemon.metrics.meters import Meters
 from zonewise.daemon.pages import Pages
 from zonewise.daemon.status import Snapshot, Status
@@ -92,9 +93,9 @@ def port(agent: Agent) -> Iterator[int]:
 
 def get(port: int, path: str, method: str = "GET", context: ssl.SSLContext | None = None, **headers: str) -> Answer:
     connection = (
-        http.client.HTTPSConnection("localhost", port, timeout=5, context=context)
+        http.client.HTTPSConnection("localhost", port, timeout=PATIENCE, context=context)
         if context is not None
-        else http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+        else http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     )
     try:
         connection.request(method, path, headers=headers)
@@ -171,7 +172,7 @@ def test_the_rest(port: int) -> None:
 
 def test_several_requests_on_one_connection(port: int) -> None:
     """Connections are kept, as Prometheus keeps its own."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     for _ in range(3):
         connection.request("GET", "/healthz")
         assert connection.getresponse().read() == b"ok\n"
@@ -278,7 +279,7 @@ def authority(tmp_path: Path) -> Authority:
 
 def serial(port: int, context: ssl.SSLContext) -> Any:
     with (
-        socket.create_connection(("localhost", port), 5) as raw,
+        socket.create_connection(("localhost", port), PATIENCE) as raw,
         context.wrap_socket(raw, server_hostname="localhost") as s,
     ):
         return (s.getpeercert() or {})["serialNumber"]
@@ -313,7 +314,7 @@ def test_a_silent_client_holds_up_nobody(agent: Agent, authority: Authority) -> 
     """While one connection never begins TLS, others are served."""
     certificates = Certificates(str(authority.cert), str(authority.key))
     for port in serve(Server("127.0.0.1:0", agent.pages, certificates=certificates)):
-        with socket.create_connection(("127.0.0.1", port), 5):
+        with socket.create_connection(("127.0.0.1", port), PATIENCE):
             assert get(port, "/healthz", context=authority.trusting()).status == 200
 
 

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given
 
 from support.jobs import CPUS, Case, cases, cpus, job, starts, task
 from zonewise_scheduler.queue.time.policies import policy_named
 from zonewise_scheduler.queue.time.rules import DEFAULT
-from zonewise_scheduler.simulate.clock import Outcome, Task, simulate
-from zonewise_scheduler.simulate.foresight import ForecastError, Foresight
+from zonewise_scheduler.simulate.accuracy import ForecastError, Kept, forecast_error, kept
+from zonewise_scheduler.simulate.clock import Task, simulate
+from zonewise_scheduler.simulate.foresight import Foresight
+from zonewise_scheduler.simulate.history import Run
+from zonewise_scheduler.simulate.logged import history_of
+from zonewise_scheduler.simulate.promises import Promises
 from zonewise_scheduler.simulate.summary import Summary, summarise
 
-EASY = policy_named("easy")
+if TYPE_CHECKING:
+    from zonewise_scheduler.queue.time.state import Policy
+
+EASY, GREEDY = policy_named("easy"), policy_named("greedy")
 
 
 # --- ties, as in the published experiments
@@ -65,28 +74,35 @@ def test_tasks_may_come_in_any_order() -> None:
     assert outcome.starts == {tasks[1].job: 0, tasks[0].job: 10}
 
 
-# --- numbers
+# --- histories
+
+
+def summary(case: Case, policy: Policy = EASY) -> Summary:
+    return summarise(history_of(simulate(case.tasks, case.capacity, policy), case.columns, case.capacity))
 
 
 def test_a_summary_by_hand() -> None:
     tasks = [task(0, 8, 10, 100), task(1, 8, 30, 100), task(2, 4, 2, 110), task(3, 9, 1, 90)]
+    found = summary(Case(CPUS, cpus(8), tasks))
+    assert (found.jobs, found.refused, found.makespan) == (3, 1, 42)
+    assert (found.wait_mean, found.wait_median, found.wait_max) == (40 / 3, 10, 30)
+    assert found.wait_p95 == pytest.approx(28)
+    assert found.bounded_slowdown == pytest.approx((1 + 40 / 30 + 32 / 10) / 3)
+    assert found.utilisation == found.effective == pytest.approx({"cpu": (80 + 240 + 8) / (8 * 42)})
+
+
+def test_the_history_of_a_pool() -> None:
+    tasks = [task(0, 8, 10, 100, run=7), task(1, 9, 1, 100)]
     outcome = simulate(tasks, cpus(8), EASY)
-    assert [outcome.starts[one.job] for one in tasks[:3]] == [100, 110, 140]
-    found = summarise(outcome._replace(seconds=2.0), CPUS, cpus(8))
-    numbers = (*found[:7], *found[8:])
-    slowdown = (1 + 40 / 30 + 32 / 10) / 3
-    assert numbers == pytest.approx((3, 1, 40 / 3, 10, 28, 30, slowdown, 42, outcome.decisions / 2))
-    assert found.utilisation == pytest.approx({"cpu": (80 + 240 + 8) / (8 * 42)})
-
-
-def test_a_summary_of_nothing() -> None:
-    found = summarise(Outcome([], {}, [], 0, 0.0), CPUS, cpus(8))
-    assert found == Summary(0, 0, 0, 0, 0, 0, 0, {"cpu": 0.0}, 0, 0)
+    ran, refused = history_of(outcome, CPUS, cpus(8)).jobs
+    assert (ran.name, ran.submitted, ran.limit, ran.amounts) == ("job-0", 100, 10, {"cpu": 8})
+    assert (ran.outcome, ran.runs, ran.wait) == ("done", (Run(100, 107, 100),), 0)
+    assert (refused.outcome, refused.runs, refused.wait) == ("refused", (), None)
 
 
 @given(cases())
 def test_no_more_is_taken_than_there_is(case: Case) -> None:
-    found = summarise(simulate(case.tasks, case.capacity, EASY), case.columns, case.capacity)
+    found = summary(case)
     assert found.jobs + found.refused == len(case.tasks)
     assert all(0 <= share <= 1 for share in found.utilisation.values())
     assert 0 <= found.wait_median <= found.wait_max
@@ -96,26 +112,30 @@ def test_no_more_is_taken_than_there_is(case: Case) -> None:
 # --- foresight
 
 
+def foretold(tasks: list[Task], policy: Policy, every: int = 1) -> ForecastError | None:
+    watcher = Foresight(policy, every)
+    outcome = simulate(tasks, cpus(8), policy, watcher)
+    return forecast_error(history_of(outcome, CPUS, cpus(8), watcher.told))
+
+
 def test_forecasts_are_compared_with_what_came() -> None:
     """Every job declares 100 s and takes 10: what its kin took is the better forecast."""
-    tasks = [Task(job(serial, 8, 100, 5.0 * serial, kin=("ann",)), 10) for serial in range(20)]
-    policy = policy_named("greedy")
-    watcher = Foresight(policy)
-    outcome = simulate(tasks, cpus(8), policy, watcher)
-    found = watcher.error(outcome.starts)
+    found = foretold([Task(job(serial, 8, 100, 5.0 * serial, kin=("ann",)), 10) for serial in range(20)], GREEDY)
+    assert found is not None
     assert (found.jobs, found.unknown, found.median, found.within) == (19, 0, 0.0, 1.0)
     assert found.mean < found.declared_mean / 2
 
 
 def test_every_so_manyth_job_is_asked_about() -> None:
-    tasks = [task(serial, 8, 10) for serial in range(10)]
-    watcher = Foresight(EASY, every=3)
-    outcome = simulate(tasks, cpus(8), EASY, watcher)
-    assert watcher.error(outcome.starts) == ForecastError(3, 0, 0, 0, 0, 1)
+    assert foretold([task(serial, 8, 10) for serial in range(10)], EASY, 3) == ForecastError(3, 0, 0, 0, 0, 1)
 
 
 def test_what_nobody_can_foretell_is_counted() -> None:
-    tasks = [Task(job(0, 8), 10), task(1, 8, 10)]
-    watcher = Foresight(EASY)
+    assert foretold([Task(job(0, 8), 10), task(1, 8, 10)], EASY) == ForecastError(1, 1, 0, 0, 0, 0)
+
+
+def test_promises_are_kept() -> None:
+    tasks = [task(0, 4, 20, run=10), task(1, 4, 20, run=10), task(2, 8, 5), task(3, 4, 5)]
+    watcher = Promises(EASY)
     outcome = simulate(tasks, cpus(8), EASY, watcher)
-    assert watcher.error(outcome.starts) == ForecastError(1, 1, 0, 0, 0, 0)
+    assert kept(history_of(outcome, CPUS, cpus(8), promised=watcher.made)) == Kept(1, 0, 5)

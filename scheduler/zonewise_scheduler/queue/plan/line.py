@@ -54,7 +54,7 @@ class Line:
         for key, start in promised.items():
             if start <= now and key not in tried:
                 return key
-        if len(promised) >= self._rules.depth:
+        if not self._rules.reserves or len(promised) >= self._rules.depth:
             return ""
         while self._coming and self._coming[0][0] <= now:
             heappush(self._aged, heappop(self._coming)[1])

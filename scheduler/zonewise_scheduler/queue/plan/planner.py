@@ -53,7 +53,8 @@ class Planner:
         self._cycles = 0
         self._leaving: set[str] = set()
         """Who was told to give way."""
-        self._round: Round | None = None
+        self._now = 0.0
+        """Of the last decision."""
         self._changed: set[str] = set()
         """Queues of trees in which something came free."""
         for running in snapshot.running.values():
@@ -119,30 +120,18 @@ class Planner:
 
     def ahead(self, promises: Iterable[Promise]) -> Ahead:
         """Return what will be, where these are promised."""
-        now = 0.0 if self._round is None else self._round.now
-        snapshot = self.snapshot.copy()
-        if self._round is None or not self._round.claims:
-            return Ahead(now, snapshot, self._runs, promises)
-        gone = {one.key for claim in self._round.claims for one in claim.victims}
-        runs = [run._replace(end=now) if run.workload.key in gone else run for run in self._runs]
-        for claim in self._round.claims:
-            one = claim.workload
-            snapshot.running[snapshot.queue_of(one).name][one.key] = one  # its quota and places are taken already
-            runs.append(Run(now + one.limit, self._serial, one))
-        return Ahead(now, snapshot, runs, promises)
+        return Ahead(self._now, self.snapshot.copy(), self._runs, promises)
 
     # --- what to do
 
     def decide(self, now: float) -> Step:
         """Decide all that can be decided now."""
+        self._now = now
         self._overrun(now)
-        self._round = Round(self, now)
         if self._changed:
             self._wake()
             self.promised.renew()
-        step = self._round.run()
-        self._round = None
-        return step
+        return Round(self, now).run()
 
     def next_cycle(self) -> int:
         """Return the number of the cycle that begins."""

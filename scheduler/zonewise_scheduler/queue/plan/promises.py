@@ -103,6 +103,11 @@ class Promises:
         self._made[head.workload.key] = found
         return True
 
+    def keep(self, promise: Promise) -> None:
+        """Take in what is promised to one that waits for others to give way."""
+        self._made[promise.workload.key] = promise
+        self._futures = None
+
     def drop(self, key: str) -> None:
         """Take note that a workload has started, or waits no more."""
         if self._made.pop(key, None) is not None:

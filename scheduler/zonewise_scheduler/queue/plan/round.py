@@ -1,31 +1,23 @@
 """One decision: cycles until nothing more can start.
 
-Those that make others give way wait until these are gone; what they will use is kept for them meanwhile, and their
-queues are through for this time. So is a StrictFIFO queue whose first cannot start.
+Those that make others give way wait until these are gone. That they start now is promised to them, so that nobody
+takes what is left to them; and their queues are through for this time. So is a StrictFIFO queue whose first cannot
+start.
 """
 
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from zonewise_scheduler.queue.plan.values import Step, Victim
+from zonewise_scheduler.queue.plan.values import Promise, Step, Victim
 from zonewise_scheduler.queue.quota.cycle.cycle import admitted, run_cycle
 from zonewise_scheduler.queue.quota.order.heads import take_heads
 
 if TYPE_CHECKING:
     from zonewise_scheduler.queue.plan.planner import Planner
-    from zonewise_scheduler.queue.plan.values import Promise
     from zonewise_scheduler.queue.quota.cycle.values import Decision, Head
     from zonewise_scheduler.queue.quota.model.workload import Workload
-
-
-class Claim(NamedTuple):
-    """What is kept for a workload until others have given way to it."""
-
-    workload: Workload
-    """With the admission that it will have."""
-    victims: tuple[Workload, ...]
 
 
 class Round:
@@ -33,7 +25,6 @@ class Round:
 
     def __init__(self, planner: Planner, now: float) -> None:
         self.now = now
-        self.claims: list[Claim] = []
         self._planner = planner
         self._tried: set[str] = set()
         """Those whose turn it was by time."""
@@ -56,7 +47,8 @@ class Round:
                 self._take(decision)
             if all(one.status == "skipped" for one in found):  # who took their room is through
                 self._through.update(one.head.queue for one in found)
-        self._let_go()
+        for decision in self._held:
+            planner.lines[decision.head.queue].pending.put_back(decision)
         planner.promised.close()
         made = planner.promised.made
         wake = min((one.start for one in made.values() if one.start > self.now), default=inf)
@@ -79,8 +71,6 @@ class Round:
     def _turns(self, names: list[str]) -> dict[str, str]:
         """Return whose turn it is by time."""
         planner = self._planner
-        if not planner.rules.reserves:
-            return {}
         promises: dict[str, list[Promise]] = {}
         for one in planner.promised.made.values():
             promises.setdefault(one.queue, []).append(one)
@@ -105,7 +95,9 @@ class Round:
             self._hold(decision)
         else:
             line.pending.put_back(decision)
-        if line.strict:
+        if decision.status == "skipped":  # another took the quota for this cycle alone
+            self._tried.discard(head.workload.key)
+        elif line.strict:
             self._through.add(head.queue)
         if head.workload.key in self._tried and decision.status == "waiting":
             self._promise(head)
@@ -126,15 +118,5 @@ class Round:
                 self._victims.append(Victim(one.workload, head.workload, one.reason))
         if decision.status != "gated" and decision.assignment is not None and head.workload.admission is None:
             new = admitted(head.workload, head.queue, decision.assignment, self.now)
-            planner.snapshot.queues[head.queue].add_usage(new.usage)
-            planner.snapshot.places.add(new)
-            self.claims.append(Claim(new, tuple(one.workload for one in decision.targets)))
-
-    def _let_go(self) -> None:
-        """Take back what was kept, and have those wait who hold on to their turn."""
-        planner = self._planner
-        for one in reversed(self.claims):
-            planner.snapshot.places.remove(one.workload)
-            planner.snapshot.queue_of(one.workload).remove_usage(one.workload.usage)
-        for decision in self._held:
-            planner.lines[decision.head.queue].pending.put_back(decision)
+            victims = tuple(one.workload for one in decision.targets)
+            planner.promised.keep(Promise(new, head, self.now, (), victims))

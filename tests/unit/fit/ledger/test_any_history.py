@@ -9,10 +9,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from support.ledger_world import ALL, EXCLUSIVE, SHARED, SINGLE, Kubelet, bound, idle, kind_of, shape_of
+from support.ledger_world import ALL, EXCLUSIVE, SHARED, SINGLE, Kubelet, bound, kind_of, shape_of
 from zonewise_scheduler.fit.ledger.ledger import Ledger
 from zonewise_scheduler.fit.ledger.values import Promise
-from zonewise_scheduler.fit.model.node import Policies
+from zonewise_scheduler.fit.model.node import Policies, idle
 
 if TYPE_CHECKING:
     from collections.abc import Callable

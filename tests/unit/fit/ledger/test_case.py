@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.ledger_world import SINGLE, idle, kind_of, report_of, shape_of
+from support.ledger_world import SINGLE, kind_of, report_of, shape_of
 from zonewise_scheduler.fit.ledger.case import CaseError, case_json, read_case, replay
 from zonewise_scheduler.fit.ledger.ledger import Ledger
 from zonewise_scheduler.fit.ledger.values import Miss, Promise
+from zonewise_scheduler.fit.model.node import idle
 from zonewise_scheduler.fit.model.pod import PodLevel, PodShape
 
 

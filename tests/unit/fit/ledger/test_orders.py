@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.ledger_world import SINGLE, idle, kind_of, shape_of
+from support.ledger_world import SINGLE, kind_of, shape_of
 from zonewise_scheduler.fit.kubelet.admit import admit
 from zonewise_scheduler.fit.ledger.flight import Flight
 from zonewise_scheduler.fit.ledger.orders import no_pods, one_more
 from zonewise_scheduler.fit.ledger.values import IN_FLIGHT
-from zonewise_scheduler.fit.model.node import Policies
+from zonewise_scheduler.fit.model.node import Policies, idle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.ledger_world import ALL, EXCLUSIVE, SHARED, SINGLE, Kubelet, bound, idle, kind_of, report_of, shape_of
+from support.ledger_world import ALL, EXCLUSIVE, SHARED, SINGLE, Kubelet, bound, kind_of, report_of, shape_of
 from zonewise_scheduler.fit.ledger.ledger import Ledger
 from zonewise_scheduler.fit.ledger.values import BOUND, IN_FLIGHT, NO_REPORT, SET_ASIDE, Promise
+from zonewise_scheduler.fit.model.node import idle
 
 if TYPE_CHECKING:
     from zonewise_scheduler.fit.model.pod import PodShape

@@ -29,7 +29,7 @@ from zonewise.topology import names
 from zonewise.topology.cpuset import CpuSet
 from zonewise.usage.account import account
 from zonewise.usage.model import Usage
-from zonewise_scheduler.fit.model.node import DeviceClass, NodeState, Policies
+from zonewise_scheduler.fit.model.node import DeviceClass, NodeState, Policies, idle
 from zonewise_scheduler.fit.read.kinds import Kinds
 from zonewise_scheduler.fit.read.nrt import Covered, NodeReport, read_nrt
 from zonewise_scheduler.fit.read.state_files import config_policies
@@ -147,6 +147,18 @@ def test_no_cpu_manager() -> None:
     assert (state.free_cpus, state.kind.policies.cpu) == (0, "none")
 
 
+@pytest.mark.parametrize("cpu", ["static", "none"])
+@pytest.mark.parametrize("memory", ["Static", "None"])
+def test_a_node_without_pods_is_idle(cpu: str, memory: str) -> None:
+    """Whatever its kubelet manages."""
+    config = CONFIG._replace(cpu_manager_policy=cpu, memory_manager_policy=memory)
+    devices = (Devices("r/d", ("a", "b"), (0, 1)), Devices("r/d", ("c",), ()))
+    allocatable = allocatable_of(TWO, devices)
+    given = allocatable if memory == "Static" else allocatable._replace(memory=())
+    state = read(TWO, KubeletReport((), given, config))
+    assert state == idle(state.kind)
+
+
 def test_zones_without_cpus_and_without_anything() -> None:
     """The Topology Manager's masks have a place for every NUMA node, if it is a place kept for memory to come."""
     for build in (tiered_memory, grace_blackwell):
@@ -242,6 +254,10 @@ def attribute(name: str, value: object) -> Object:
     return {"name": name, "value": value}
 
 
+def set_attribute(owner: Object, name: str, value: object) -> None:
+    owner["attributes"] = [one for one in owner["attributes"] if one["name"] != name] + [attribute(name, value)]
+
+
 FIRST = "zones", 0
 
 
@@ -296,7 +312,7 @@ def test_damaged_fields(path: tuple[str | int, ...], value: Any, problem: str) -
 def test_damaged_attributes_of_the_node(name: str, value: str, problem: str) -> None:
     """A policy that is none is the kubelet's default."""
     made = edited(("kind",), "")
-    made["attributes"] = [one for one in made["attributes"] if one["name"] != name] + [attribute(name, value)]
+    set_attribute(made, name, value)
     read = read_nrt(made, Kinds())
     assert [one for one in read.problems if one.startswith(name) and one.endswith(problem)]
     assert read.state is not None
@@ -317,7 +333,7 @@ def test_damaged_attributes_of_a_zone(name: str, value: str, problem: str) -> No
     """The other zone is whole."""
     made = edited(("kind",), "")
     zone = made["zones"][1 if name == names.CPUS else 0]
-    zone["attributes"] = [one for one in zone["attributes"] if one["name"] != name] + [attribute(name, value)]
+    set_attribute(zone, name, value)
     if name == names.CPUS:
         made["zones"][0]["attributes"][0] = attribute(names.CPUS, "8-15")
     read = read_nrt(made, Kinds())

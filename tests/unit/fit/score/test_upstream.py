@@ -10,8 +10,8 @@ from benchmarks.fit_cluster import TWO_ZONES, kind, states
 from support.any_nodes import clusters, pods
 from zonewise_scheduler.fit.batch.table import Table
 from zonewise_scheduler.fit.model.pod import Container, PodShape
-from zonewise_scheduler.fit.score.upstream import Strategy, upstream_score
-from zonewise_scheduler.fit.upstream import score_node
+from zonewise_scheduler.fit.score.upstream import upstream_score
+from zonewise_scheduler.fit.upstream import Strategy, score_node
 
 if TYPE_CHECKING:
     from zonewise_scheduler.fit.model.node import NodeState

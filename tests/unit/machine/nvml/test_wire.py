@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.fake_nvml import stub_twin
@@ -54,7 +54,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(FACTS)
 def test_facts_come_back_the_same(facts: NvmlFacts) -> None:
     """Whatever NVML tells survives the journey, but that "known to be empty" is "not told"."""

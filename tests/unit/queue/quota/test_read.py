@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from zonewise_scheduler.fit.nodes.selectors import Requirement, Term
 from zonewise_scheduler.fit.nodes.taints import Taint, Toleration
+from zonewise_scheduler.fit.read.pod import read_pod
 from zonewise_scheduler.queue.quota.model.amounts import UNLIMITED
 from zonewise_scheduler.queue.quota.model.queues import (
     CheckRule,
@@ -305,6 +306,7 @@ def test_workload() -> None:
             None,
             (Toleration("spot", "Exists"),),
             TopologyRequest(Request("rack"), "g"),
+            shape=read_pod(WORKLOAD["spec"]["podSets"][0]["template"]),
         ),
     )
 

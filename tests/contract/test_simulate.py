@@ -1,0 +1,399 @@
+"""`zonewise simulate`: traces in, tables and files out; every mistake in one line; the program as a whole."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from zonewise.cli import main
+from zonewise_scheduler.commands import simulate
+from zonewise_scheduler.queue.time.rules import DEFAULT, NAMES
+from zonewise_scheduler.simulate.inputs.mixes import MIXES
+from zonewise_scheduler.simulate.report import progress
+
+HEADER = "; MaxProcs: 8\n"
+TRACES = Path(__file__).resolve().parents[3] / "shared" / "traces"
+KTH = TRACES / "KTH-SP2.easy.swf.gz"
+
+
+def line(number: int, submitted: int, run: int, processors: int, limit: int, status: int = 1) -> str:
+    """A job of a log."""
+    return f"{number} {submitted} -1 {run} {processors} -1 -1 {processors} {limit} -1 {status} 1 1 1 1 -1 -1 -1\n"
+
+
+LOG = HEADER + "".join(
+    [line(1, 0, 100, 8, 100), line(2, 10, 100, 8, 200), line(3, 20, 50, 4, 60), line(4, 30, 50, 4, 60)]
+)
+"""Job 1 has all; shortest first, 3 and 4 are before 2."""
+SMALL: dict[str, Any] = {
+    "name": "small",
+    "nodes": "2x4",
+    "jobs": [
+        {"name": "short", "count": 4, "pods": 2, "requests": {"cpu": 2}, "run": 10, "limit": 20},
+        {"name": "late", "pods": 1, "requests": {"cpu": 1}, "run": 30, "limit": 20},
+    ],
+}
+
+
+class Said(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+class Desk:
+    """A directory with a log in it, and the command run there."""
+
+    def __init__(self, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.place = place
+        self._capsys = capsys
+        self.log = self.write("log.swf", LOG)
+
+    def write(self, name: str, content: str) -> str:
+        (self.place / name).write_text(content)
+        return str(self.place / name)
+
+    def run(self, *arguments: object) -> Said:
+        status = main(["simulate", *map(str, arguments)])
+        said = self._capsys.readouterr()
+        return Said(status, said.out, said.err)
+
+    def json(self, *arguments: object) -> Any:
+        """What is written as JSON; nothing else is."""
+        said = self.run(*arguments, "--json")
+        assert (said.status, said.err) == (0, "")
+        return json.loads(said.out)
+
+    def table(self, *arguments: object) -> list[str]:
+        """The lines of the table, blanks apart."""
+        said = self.run(*arguments)
+        assert (said.status, said.err) == (0, "")
+        return [" ".join(one.split()) for one in said.out.splitlines()]
+
+    def refused(self, *arguments: object) -> str:
+        """The one line in which it is said why not."""
+        said = self.run(*arguments)
+        assert (said.status, said.out, said.err.count("\n")) == (2, "", 1)
+        return said.err.removeprefix("zonewise: error: ").rstrip("\n")
+
+
+@pytest.fixture
+def desk(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Desk:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    return Desk(tmp_path, capsys)
+
+
+# --- a log on one pool
+
+
+def test_a_log(desk: Desk) -> None:
+    """Shortest first: job 2 waits for 140 s, 3 and 4 for 80 and 70 s."""
+    table = desk.table(desk.log)
+    assert table[:3] == ["log.swf: 4 jobs, 8 processors", "", DEFAULT]
+    assert table[3:9] == [
+        "jobs done 4",
+        "wait",
+        "mean 72.5 s",
+        "median 75.0 s",
+        "95th percentile 2.18 min",
+        "longest 2.33 min",
+    ]
+    assert "processors 100.0 %" in table
+
+
+def test_policies_side_by_side(desk: Desk) -> None:
+    """In the order in which they are asked for, each once; a single policy comes first."""
+    table = desk.table(desk.log, "--policy", "easy", "--compare", f"{DEFAULT},easy,greedy")
+    assert table[2] == f"easy {DEFAULT} greedy"
+    assert "longest 3.00 min 2.33 min 3.00 min" in table
+
+
+@pytest.mark.parametrize("name", [*(one for one in NAMES if one != "depth-K"), "depth-3"])
+def test_every_policy_has_its_numbers(desk: Desk, name: str) -> None:
+    assert desk.json(desk.log, "--policy", name)["results"][0]["summary"]["jobs"] == 4
+
+
+def test_a_compressed_log_is_the_same(desk: Desk) -> None:
+    (desk.place / "log.gz").write_bytes(gzip.compress(LOG.encode()))
+    zipped, text = desk.json(desk.place / "log.gz"), desk.json(desk.log)
+    assert zipped["results"][0]["summary"]["waitMean"] == text["results"][0]["summary"]["waitMean"] == 72.5
+
+
+def test_another_number_of_processors(desk: Desk) -> None:
+    said = desk.run(desk.log, "--nodes", 4)
+    assert said.err == "log.swf: 2 jobs that fit nowhere:\n  job 1: 8 processors\n  job 2: 8 processors\n"
+    assert "jobs refused" in said.out
+    assert desk.table(desk.log, "--nodes", 16)[0] == "log.swf: 4 jobs, 16 processors"
+
+
+def test_exact_run_times_and_the_first_jobs(desk: Desk) -> None:
+    """Job 2, which declares 200 s, would be told 100 s."""
+    jobs = desk.json(desk.log, "--exact", "--jobs", 2, "--json-jobs")["results"][0]["jobs"]
+    assert [one["limit"] for one in jobs] == [100, 100]
+
+
+def test_when_a_reservation_is_made(desk: Desk) -> None:
+    """Job 2, which waits for 140 s otherwise, is first when it has a reservation."""
+    for after, seconds, wait in (("2m", 120, 140), ("90", 90, 90), ("never", None, 140)):
+        found = desk.json(desk.log, "--reserve-after", after, "--json-jobs")["results"][0]
+        assert (found["rules"]["reserveAfter"], found["jobs"][1]["wait"]) == (seconds, wait)
+
+
+def test_forecasts_are_compared_with_what_came(desk: Desk) -> None:
+    found = desk.json(desk.log, "--forecast", 1, "--json-jobs")["results"][0]
+    assert found["summary"]["forecast"]["jobs"] == 3
+    assert found["jobs"][2]["told"]["earliest"] <= 100
+    assert "starts forecast" not in desk.table(desk.log)
+
+
+def test_damaged_lines_are_counted_and_the_first_are_named(desk: Desk) -> None:
+    """They are fatal to nothing else; --verbose names all, --quiet none."""
+    damaged = desk.write(
+        "damaged.swf", LOG + "1 2 3\n" * 4 + line(5, 40, -1, 4, 60) * 3 + line(6, 50, 5, 1, 5, status=2)
+    )
+    said = desk.run(damaged)
+    assert said.status == 0
+    assert said.err.splitlines() == [
+        "damaged.swf: 7 lines left out:",
+        "  line 6: line: 3 fields rather than 18",
+        "  line 7: line: 3 fields rather than 18",
+        "  line 8: line: 3 fields rather than 18",
+        "  line 9: line: 3 fields rather than 18",
+        "  line 10: field 4 (run time): -1",
+        "  and 2 more (all with --verbose)",
+        "damaged.swf: 1 line of parts of jobs left out: there are lines of the whole jobs",
+    ]
+    assert "  line 12: field 4 (run time): -1" in desk.run(damaged, "--verbose").err
+    assert desk.run(damaged, "--quiet").err == ""
+    found = json.loads(desk.run(damaged, "--json").out)["scenario"]
+    assert (len(found["problems"]), found["partial"]) == (7, 1)
+
+
+# --- a cluster
+
+
+def test_jobs_on_nodes(desk: Desk) -> None:
+    """Four jobs of 4 CPUs take turns on 8; what outlives its declared time is killed, unless that is not wanted."""
+    jobs = desk.write("jobs.json", json.dumps(SMALL))
+    table = desk.table(jobs)
+    assert table[0].startswith("jobs.json: 5 jobs, 8 cpu")
+    assert table[3:5] == ["jobs done 4", "jobs failed 1"]
+    assert "wait of short" in table
+    assert "jobs failed 1" not in desk.table(jobs, "--no-deadlines")
+
+
+def test_a_live_cluster_takes_its_time(desk: Desk) -> None:
+    jobs = desk.write("jobs.json", json.dumps(SMALL))
+    delays = ("--start-latency", "1-2s", "--rate", "50/100", "--release-latency", "500ms", "--grace", 30)
+    found = desk.json(jobs, *delays, "--seed", 7)
+    assert found["scenario"]["options"] == {
+        "seed": 7, "startLatency": [1, 2], "rate": [50, 100], "releaseLatency": 0.5, "grace": 30,
+    }  # fmt: skip
+    summary, slow = (one["results"][0]["summary"] for one in (desk.json(jobs), found))
+    assert slow["readyMean"] > summary["readyMean"] + 1
+
+
+def test_a_log_on_nodes(desk: Desk) -> None:
+    table = desk.table(desk.log, "--nodes", "2x4", "--policy", "greedy")
+    assert table[0].startswith("log.swf: 4 jobs, 8 cpu")
+
+
+@pytest.mark.parametrize("mix", MIXES)
+def test_mixes(desk: Desk, mix: str) -> None:
+    """One seed is one result, whoever asks; another is another."""
+    first, again, other = (
+        desk.json(mix, "--jobs", 20, "--load", 0.5, "--seed", seed, "--policy", "greedy")["results"][0]["summary"]
+        for seed in (1, 1, 2)
+    )
+    first.pop("decisionsPerSecond")
+    again.pop("decisionsPerSecond")
+    assert first == again
+    assert first["makespan"] != other["makespan"]
+
+
+# --- output
+
+
+def test_json_to_a_file_leaves_the_table(desk: Desk) -> None:
+    file = desk.place / "out.json"
+    assert desk.table(desk.log, "--json", file)[:-1] == desk.table(desk.log)[:-1]
+    assert json.loads(file.read_text())["schemaVersion"] == "zonewise.dev/simulation/v1"
+
+
+@pytest.mark.parametrize("ending", ["svg", "png"])
+def test_a_picture(desk: Desk, ending: str) -> None:
+    pytest.importorskip("matplotlib")
+    file = desk.place / f"out.{ending}"
+    assert desk.table(desk.log, "--plot", file, "--compare", "easy,greedy")[2] == "easy greedy"
+    assert file.read_bytes()[:5] in (b"<?xml", b"\x89PNG\r")
+    assert sorted(os.listdir(desk.place)) == ["log.swf", f"out.{ending}"]
+
+
+def test_progress_is_for_terminals(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line on standard error, which is gone at the end; the table is the same."""
+    monkeypatch.setattr(progress, "PATIENCE", 0)
+    monkeypatch.setattr(progress, "_EVERY", 0)
+    many = desk.write("many.swf", HEADER + "".join(line(one, one, 5, 2, 9) for one in range(200)))
+    plain = desk.run(many)
+    assert plain.err == ""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    shown = desk.run(many)
+    assert shown.out.splitlines()[:-2] == plain.out.splitlines()[:-2]
+    assert f" %  0 s left  {DEFAULT}  " in shown.err
+    assert "\n" not in shown.err
+    assert shown.err.endswith("\r")
+    assert desk.run(many, "--quiet").err == ""
+
+
+# --- mistakes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--policy", "best"), "policy: best: no such policy; there are shortest-reserving, fifo, "),
+        (("--compare", "easy,depth-K"), "policy: depth-K: no such policy"),
+        (("--compare", "easy,,fifo"), "argument --compare: 'easy,,fifo' is no list of names"),
+        (("--reserve-after", "soon"), "argument --reserve-after: 'soon' is no duration, such as 90s, 15m, 24h or 7d"),
+        (("--policy", "easy", "--reserve-after", "1h"), "--reserve-after is of shortest-reserving, not of easy"),
+        (("--nodes", "many"), "many: neither there nor known: nodes can be"),
+        (("--nodes", "0"), "nodes: not from 1 to "),
+        (("--nodes", "99999999999999999999999"), "nodes: not from 1 to "),
+        (("--jobs", "0"), "argument --jobs: '0' is no whole number from 1"),
+        (("--load", "2"), "load: only a mix has one: 2"),
+        (("--seed", "x"), "argument --seed: invalid int value: 'x'"),
+        (("--start-latency", "1s"), "--start-latency is not of a log on one pool of processors: say --nodes"),
+        (("--no-deadlines",), "--deadlines is not of a log on one pool"),
+        (("--rate", "fast"), "argument --rate: 'fast' is no rate, such as 50/100"),
+        (("--plot", "out.pdf"), "out.pdf: .pdf: pictures are .svg or .png"),
+        (("--plot", "/no/such/place/out.svg"), "/no/such/place/out.svg: there is no directory /no/such/place"),
+        (("--json", "/"), "/: is a directory"),
+        (("--json-jobs",), "--json-jobs goes with --json"),
+        (("--frobnicate",), "unrecognized arguments: --frobnicate; see `zonewise simulate --help`"),
+    ],
+)
+def test_mistakes(desk: Desk, arguments: tuple[str, ...], said: str) -> None:
+    """Each is said in one line, with what is possible; nothing is written."""
+    assert said in desk.refused(desk.log, *arguments)
+    assert os.listdir(desk.place) == ["log.swf"]
+
+
+def test_the_trace_is_not_overwritten(desk: Desk) -> None:
+    assert desk.refused(desk.log, "--json", desk.log) == f"{desk.log}: is the trace, and is not overwritten"
+    assert (desk.place / "log.swf").read_text() == LOG
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "neither there nor known: can be an SWF log, "),
+        (HEADER, "holds no jobs"),
+        (HEADER + "1 2 3\n", "holds no jobs: line 2: line: 3 fields rather than 18"),
+        (LOG.removeprefix(HEADER), "header: tells neither MaxProcs nor MaxNodes: say --nodes PROCESSORS"),
+        ("jobs: [{run: soon}]\nnodes: 2x4\n", "run"),
+        ("a: [", "neither YAML nor JSON"),
+    ],
+)
+def test_traces_that_are_none(desk: Desk, content: str | None, said: str) -> None:
+    """The file is named, and what is wrong with it."""
+    trace = str(desk.place / "trace") if content is None else desk.write("trace", content)
+    error = desk.refused(trace)
+    assert error.startswith(f"{trace}: ")
+    assert said in error
+
+
+def test_forecasts_are_for_logs_on_one_pool(desk: Desk) -> None:
+    jobs = desk.write("jobs.json", json.dumps(SMALL))
+    assert desk.refused(jobs, "--forecast") == "--forecast goes with a log on one pool of processors"
+
+
+@pytest.mark.parametrize(
+    ("missing", "extra", "arguments"), [("numpy", "scheduler", ()), ("matplotlib", "plot", ("--plot", "out.svg"))]
+)
+def test_libraries_that_are_not_installed(desk: Desk, missing: str, extra: str, arguments: tuple[str, ...]) -> None:
+    """The extra that has them is named."""
+    hide = f"import sys, importlib.util as u; sys.modules[{missing!r}] = None; f = u.find_spec; "
+    hide += f"u.find_spec = lambda name, *more: None if name == {missing!r} else f(name, *more); "
+    code = hide + "from zonewise.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", code, "simulate", desk.log, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=desk.place)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert f"pip install 'zonewise[{extra}]'" in done.stderr
+
+
+# --- help
+
+
+def test_help_names_what_there_is(desk: Desk) -> None:
+    """Every policy and every mix has its line, and the examples are understood."""
+    assert tuple(simulate.POLICIES) == NAMES
+    assert tuple(simulate.MIXES) == tuple(MIXES)
+    text = desk.run("--help").out
+    for name in (*NAMES, *MIXES):
+        assert f"\n  {name}" in text
+    parser = ArgumentParser()
+    simulate.COMMAND.add_arguments(parser)
+    for example in simulate.EXAMPLES:
+        parser.parse_args(example.split())
+
+
+def test_help_on_a_narrow_terminal(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What policies are wraps; only commands, to be copied, stay whole."""
+    monkeypatch.setenv("COLUMNS", "40")
+    text = desk.run("--help").out.partition("policies:")[2]
+    assert max(len(one) for one in text.splitlines() if "zonewise simulate" not in one) <= 40
+
+
+def test_help_needs_no_arrays() -> None:
+    """`zonewise --help` and completions load every command."""
+    code = "import sys; from zonewise.cli import main; main(['simulate', '--help']); sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, timeout=60).returncode == 0
+
+
+# --- the whole program
+
+
+def program(*arguments: object, **more: Any) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "zonewise", "simulate", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+
+
+def test_as_a_program(desk: Desk) -> None:
+    """It is installed, does the same as the function, and fits a terminal of 40 columns."""
+    with program(desk.log, "--compare", "easy,greedy,fifo", env={**os.environ, "COLUMNS": "40"}) as process:
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
+    assert max(map(len, out.splitlines())) <= 40
+
+
+def test_interrupted(desk: Desk) -> None:
+    """Ctrl-C is one word, the status that shells expect, and no half of a file."""
+    trace = desk.place / "pipe"
+    os.mkfifo(trace)
+    with program(trace, "--json", desk.place / "out.json") as process:
+        trace.open("w").close()  # returns when the program reads
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (128 + signal.SIGINT, "", "zonewise: interrupted\n")
+    assert sorted(os.listdir(desk.place)) == ["log.swf", "pipe"]
+
+
+@pytest.mark.skipif(not KTH.exists(), reason="no logs beside the project")
+def test_a_real_log(desk: Desk) -> None:
+    """Under EASY, every job waits as long as in the published experiment."""
+    file = desk.place / "out.json"
+    with program(KTH, "--policy", "easy", "--json", file, "--json-jobs") as process:
+        process.communicate(timeout=110)
+    lines = map(str.split, gzip.decompress(KTH.read_bytes()).decode().splitlines())
+    published = {one[0]: float(one[2]) for one in lines if one[0] != ";"}
+    found = json.loads(file.read_text())["results"][0]["jobs"]
+    assert {one["name"]: one["wait"] for one in found} == published

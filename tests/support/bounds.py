@@ -1,0 +1,66 @@
+"""How soon any schedule of equal gangs can end."""
+
+from __future__ import annotations
+
+import random
+from heapq import heapify, heapreplace
+from itertools import accumulate
+from statistics import mean
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Gang(NamedTuple):
+    """A gang that takes one of so many equal slots: as many as there is room for at once."""
+
+    comes: float
+    takes: float
+    """Seconds, from its start until its room is free again."""
+
+
+def foreseen(gangs: Sequence[Gang], slots: int) -> float:
+    """Return when the last gang ends at the earliest, whoever decides and whatever he knows: the largest of three.
+
+    1. Each gang takes its time from when it comes.
+    2. From any time on, the slots have to do all the work that comes from then on.
+    3. Of the k * slots + 1 longest gangs some slot has k + 1, and these are no shorter than the k + 1 shortest of them.
+    """
+    alone = max(one.comes + one.takes for one in gangs)
+    late_first = sorted(gangs, reverse=True)
+    work = accumulate(one.takes for one in late_first)
+    area = max(one.comes + done / slots for one, done in zip(late_first, work, strict=True))
+    longest = sorted((one.takes for one in gangs), reverse=True)
+    begin = min(one.comes for one in gangs)
+    shared = (sum(longest[k * slots - k : k * slots + 1]) for k in range(1, (len(gangs) - 1) // slots + 1))
+    return max(alone, area, *(begin + together for together in shared))
+
+
+def unforeseen(gangs: Sequence[Gang], slots: int, tries: int = 30) -> float:
+    """Return when the last gang ends at the earliest, in the mean, if nobody knows before how long any will take.
+
+    Run times that are drawn for each gang alike and by itself are as good as drawn at its start: whichever is started
+    next, what is to follow is equally likely. So all orders are equally good, and to leave a slot free is never better,
+    as with the same draws every later start would be no earlier. The mean is over orders of the same run times.
+    """
+    chance = random.Random(0)
+    comes = sorted(one.comes for one in gangs)
+    takes = [one.takes for one in gangs]
+    ends: list[float] = []
+    for _ in range(tries):
+        chance.shuffle(takes)
+        ends.append(_last_end(comes, takes, slots))
+    return mean(ends)
+
+
+def _last_end(comes: Sequence[float], takes: Sequence[float], slots: int) -> float:
+    """Return when the last ends if each has the first slot that is free once it has come."""
+    free = [0.0] * slots
+    heapify(free)
+    last = 0.0
+    for come, take in zip(comes, takes, strict=True):
+        end = max(come, free[0]) + take
+        heapreplace(free, end)
+        last = max(last, end)
+    return last

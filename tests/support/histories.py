@@ -1,0 +1,87 @@
+"""Histories of simulations: made by hand, and by chance."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import strategies as st
+
+from zonewise_scheduler.simulate.history import History, JobHistory, Run
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zonewise_scheduler.simulate.history import Outcome
+
+SIZE = 8
+"""CPUs of the machines below; of GPUs half as many."""
+MACHINE = {"cpu": SIZE, "gpu": SIZE // 2}
+
+
+def job(name: str, submitted: float, cpus: int, *runs: Run, **fields: Any) -> JobHistory:
+    """A job of one pod that is done with its last run, or else waits."""
+    outcome: Outcome = "done" if runs and runs[-1].whole else "waiting"
+    one = JobHistory(name, "", "", submitted, inf, {"cpu": cpus}, 1, 0, outcome, runs)
+    return one._replace(**fields)
+
+
+def run(start: float, end: float, ready: float | None = None, *, whole: bool = True) -> Run:
+    """A run whose pods start at once."""
+    return Run(start, end, start if ready is None else ready, whole)
+
+
+def history(*jobs: JobHistory, capacity: Mapping[str, int] | None = None) -> History:
+    """What came of jobs on eight CPUs."""
+    return History(list(jobs), {"cpu": SIZE} if capacity is None else capacity, 2 * len(jobs), 0.5)
+
+
+PREEMPTED = history(
+    job("a", 100, 4, run(100, 190, 102)),
+    job("b", 101, 4, run(101, 140, 103, whole=False), run(220, 280, 223), promised=(140, 220)),
+    job("c", 102, 8, run(190, 220, 192), promised=(102, 190)),
+    job("d", 120, 2),
+    job("e", 150, 2, run(152, 180, 153)),
+    job("f", 155, 9, outcome="refused"),
+    job("g", 160, 1, run(160, 188, 161), outcome="failed", limit=28),
+)
+"""One job starts at once, one is preempted, one waits for a promised start; one waits for ever."""
+
+
+@st.composite
+def histories(draw: st.DrawFn, *, most: int = 12) -> History:
+    """Small machines that are never overcommitted; any job may be preempted, given up, refused, or left waiting."""
+    free = [dict(MACHINE) for _ in range(400)]
+    jobs: list[JobHistory] = []
+    submitted = draw(st.integers(0, 5))
+    for number in range(draw(st.integers(0, most))):
+        amounts = {name: draw(st.integers(0, size)) for name, size in MACHINE.items()}
+        outcome: Outcome = draw(st.sampled_from(["done", "done", "failed", "refused", "waiting"]))
+        lost = 0 if outcome == "refused" else draw(st.integers(0, 2))
+        wholes = [False] * lost + [True] * (outcome == "done" or (outcome == "failed" and draw(st.booleans())))
+        runs: list[Run] = []
+        for whole in wholes:
+            least = int(runs[-1].end) if runs else submitted
+            runs.append(_placed(free, amounts, least + draw(st.integers(0, 3)), draw(st.integers(0, 9)), whole=whole))
+            runs[-1] = runs[-1]._replace(ready=runs[-1].start + draw(st.integers(0, 12)))
+        late = draw(st.none() | st.integers(0, 5))
+        promised = (float(submitted), runs[0].start + late) if runs and late is not None else None
+        jobs.append(
+            JobHistory(
+                f"job-{number}", draw(st.sampled_from(["", "q"])), "", submitted, inf, amounts,
+                draw(st.integers(1, 3)), 0, outcome, tuple(runs), promised,
+            )
+        )  # fmt: skip
+        submitted += draw(st.integers(0, 4))
+    return History(jobs, draw(st.sampled_from([MACHINE, {"cpu": SIZE}, {}])), 2 * most, 0.5)
+
+
+def _placed(free: list[dict[str, int]], amounts: Mapping[str, int], least: int, length: int, *, whole: bool) -> Run:
+    """A run from the first second on in which it has room to its end."""
+    start = least
+    while any(free[second][name] < size for second in range(start, start + length) for name, size in amounts.items()):
+        start += 1
+    for second in range(start, start + length):
+        for name, size in amounts.items():
+            free[second][name] -= size
+    return Run(float(start), float(start + length), float(start), whole)

@@ -1,0 +1,24 @@
+"""Ports that are known before anybody listens there."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+
+@contextlib.contextmanager
+def reserved_port() -> Generator[int]:
+    """A port of 127.0.0.1 on which nobody listens, for whoever asks for it by its number while this lasts.
+
+    A bound socket keeps it: Linux picks such a port for nobody, neither for one that binds to port 0 nor for one that
+    connects (net/ipv4/inet_connection_sock.c inet_csk_find_open_port, inet_hashtables.c __inet_hash_connect), yet lets
+    servers have it that set SO_REUSEADDR, as those of Python and Go do.
+    """
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        yield holder.getsockname()[1]

@@ -1,0 +1,42 @@
+"""Programs that tests run beside themselves: Kubernetes' own are looked up as envtest does.
+
+TEST_ASSET_KUBE_APISERVER and the like name the files, KUBEBUILDER_ASSETS names their directory, and
+/usr/local/kubebuilder/bin is where they are by default.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+_DIE_WITH_US = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv[1], sys.argv[1:])"
+
+
+def place_of(name: str) -> Path:
+    """Return where a program should be: "kube-apiserver"."""
+    directory = os.environ.get("KUBEBUILDER_ASSETS", "/usr/local/kubebuilder/bin")
+    return Path(os.environ.get(_variable(name), os.path.join(directory, name)))
+
+
+def find_program(name: str) -> Path | None:
+    """Return a program's file; None where there is none."""
+    file = place_of(name)
+    return file if os.access(file, os.X_OK) else None
+
+
+def why_no(name: str) -> str:
+    """Return why tests that need a program are skipped where there is none."""
+    return f"no {name}: set {_variable(name)} or KUBEBUILDER_ASSETS"
+
+
+def dying_with_us(*command: str) -> list[str]:
+    """Return a command for one that the kernel kills when we end, however that is.
+
+    PR_SET_PDEATHSIG SIGKILL (prctl(2)) survives execve.
+    """
+    return [sys.executable, "-S", "-c", _DIE_WITH_US, *command]
+
+
+def _variable(name: str) -> str:
+    return f"TEST_ASSET_{name.upper().replace('-', '_')}"

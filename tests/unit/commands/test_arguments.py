@@ -1,0 +1,80 @@
+"""Values of arguments: what is understood, and what is said of anything else."""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError
+from contextlib import suppress
+from math import inf
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zonewise_scheduler.commands.arguments import count, duration, names, positive, rate, span
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90", 90), ("90s", 90), ("15m", 900), ("24h", 86_400), ("7d", 604_800), ("500ms", 0.5), ("1.5h", 5400),
+        ("0", 0), ("never", inf),
+    ],
+)  # fmt: skip
+def test_durations(text: str, seconds: float) -> None:
+    assert duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("2s", (2, 2)),
+        ("1-2s", (1, 2)),
+        ("500ms-2s", (0.5, 2)),
+        ("100-500ms", (0.1, 0.5)),
+        ("1-2", (1, 2)),
+        ("0", (0, 0)),
+    ],
+)
+def test_spans(text: str, seconds: tuple[float, float]) -> None:
+    assert span(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "found"), [("50/100", (50, 100)), ("50", (50, 50)), ("0.5", (0.5, 1)), ("2.5/3", (2.5, 3))]
+)
+def test_rates(text: str, found: tuple[float, int]) -> None:
+    assert rate(text) == found
+
+
+def test_names() -> None:
+    """Blanks are nothing, and a name that is there twice is one column."""
+    assert names("easy, greedy,easy") == ["easy", "greedy"]
+
+
+@pytest.mark.parametrize(
+    ("parse", "texts", "what"),
+    [
+        (duration, ["", "h", "-1", "1w", "1 h", "1h30m", "inf", "nan", "1e9", "٣s", "1" * 400], "is no duration"),
+        (span, ["", "-", "1-", "2-1s", "1-never", "a-b"], "is no "),
+        (rate, ["", "0", "/5", "5/", "5/0", "5/1.5", "-5", "1/2/3"], "is no rate, such as 50/100"),
+        (positive, ["", "0", "-1", "inf", "1e3", "x"], "is no number above zero"),
+        (count, ["", "0", "-1", "1.5", "x", "1" * 20], "is no whole number from 1"),
+        (names, ["", "a,,b", ","], "is no list of names"),
+    ],
+)
+def test_what_is_not_understood_is_quoted(parse: Callable[[str], object], texts: list[str], what: str) -> None:
+    for text in texts:
+        with pytest.raises(ArgumentTypeError, match=what):
+            parse(text)
+
+
+@given(st.text())
+def test_no_text_is_a_surprise(text: str) -> None:
+    """Every text is a value, or an error that argparse tells."""
+    for parse in (duration, span, rate, positive, count, names):
+        with suppress(ArgumentTypeError):
+            parse(text)

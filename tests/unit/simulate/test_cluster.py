@@ -1,0 +1,218 @@
+"""The clock over a cluster: short stories."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.scenarios import EAGER, arrival, job_of, placed, queue, scenario, starts
+from zonewise_scheduler.queue.plan.planner import Planner
+from zonewise_scheduler.queue.plan.values import Step, Victim
+from zonewise_scheduler.queue.quota.model.queues import ClusterQueue
+from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, Quota, group
+from zonewise_scheduler.queue.time.rules import rules_named
+from zonewise_scheduler.simulate import cluster
+from zonewise_scheduler.simulate.cluster import simulate_cluster
+from zonewise_scheduler.simulate.history import Run
+from zonewise_scheduler.simulate.latency import Latency
+
+GREEDY, FIFO = rules_named("greedy"), rules_named("fifo")
+PREEMPTING = (queue(preemption=EAGER),)
+
+
+class Fickle(Planner):
+    """Stops all that it has started."""
+
+    def decide(self, now: float) -> Step:
+        """Start what fits, and tell it to go."""
+        step = super().decide(now)
+        victims = tuple(Victim(one, one, "InClusterQueue") for one in step.admitted)
+        return step._replace(victims=victims)
+
+
+# --- ties
+
+
+def test_what_comes_at_one_time_is_decided_at_once() -> None:
+    history = simulate_cluster(scenario(*(arrival(f"j{one}", 2, 5) for one in range(4))), GREEDY)
+    assert starts(history) == {"j0": 0, "j1": 0, "j2": 0, "j3": 0}
+    assert history.decisions == 2
+
+
+def test_what_ends_in_an_instant_has_its_room_back_for_who_comes_then() -> None:
+    history = simulate_cluster(scenario(arrival("a", 8, 10), arrival("b", 8, 1, 10)), GREEDY)
+    assert starts(history) == {"a": 0, "b": 10}
+
+
+def test_a_job_of_no_length_starts_and_ends() -> None:
+    history = simulate_cluster(scenario(arrival("a", 8, 0), arrival("b", 8, 1)), GREEDY)
+    assert starts(history) == {"a": 0, "b": 0}
+
+
+def test_jobs_may_come_in_any_order() -> None:
+    history = simulate_cluster(scenario(arrival("b", 8, 1, 5), arrival("a", 8, 10)), GREEDY)
+    assert [job.name for job in history.jobs] == ["a", "b"]
+    assert starts(history) == {"a": 0, "b": 10}
+
+
+def test_nothing_comes_and_nothing_happens() -> None:
+    history = simulate_cluster(scenario(), GREEDY)
+    assert (history.jobs, history.decisions, history.capacity) == ([], 0, {"cpu": 8})
+
+
+# --- preemption
+
+
+def test_the_work_of_a_preempted_run_is_lost() -> None:
+    jobs = arrival("low", 8, 10), arrival("high", 4, 3, 6, priority=1)
+    history = simulate_cluster(scenario(*jobs, queues=PREEMPTING), GREEDY)
+    assert job_of(history, "high").runs == (Run(6, 9, 6),)
+    assert job_of(history, "low").runs == (Run(0, 6, 0, whole=False), Run(9, 19, 9))
+    assert job_of(history, "low").wait == 9
+
+
+def test_victims_have_their_grace() -> None:
+    jobs = arrival("low", 8, 10), arrival("high", 4, 3, 6, priority=1)
+    history = simulate_cluster(scenario(*jobs, queues=PREEMPTING), GREEDY, Latency(grace=2))
+    assert job_of(history, "low").runs[0] == Run(0, 8, 0, whole=False)
+    assert job_of(history, "high").started == 8
+
+
+def test_who_is_done_within_the_grace_is_done() -> None:
+    jobs = arrival("low", 8, 10), arrival("high", 4, 3, 6, priority=1)
+    history = simulate_cluster(scenario(*jobs, queues=PREEMPTING), GREEDY, Latency(grace=4))
+    assert job_of(history, "low").runs == (Run(0, 10, 0),)
+    assert job_of(history, "high").started == 10
+
+
+def test_a_run_may_be_lost_before_its_pods_are_ready() -> None:
+    jobs = arrival("low", 8, 10), arrival("high", 4, 3, 1, priority=1)
+    history = simulate_cluster(scenario(*jobs, queues=PREEMPTING), GREEDY, Latency(2, 2))
+    assert job_of(history, "low").runs[0] == Run(0, 1, 1, whole=False)
+
+
+def test_what_a_cohort_lent_is_reclaimed() -> None:
+    queues = tuple(queue(name, 4, "all", preemption=EAGER) for name in ("q", "r"))
+    jobs = arrival("guest", 8, 10), arrival("owner", 4, 3, 6, to="r")
+    history = simulate_cluster(scenario(*jobs, queues=queues), GREEDY)
+    assert starts(history) == {"guest": 9, "owner": 6}
+
+
+def test_pods_that_find_no_place_wait_though_there_is_quota() -> None:
+    jobs = (arrival(name, 3, 5, pods=pods) for name, pods in (("a", 2), ("b", 1), ("c", 1), ("d", 5)))
+    history = simulate_cluster(placed(scenario(*jobs, queues=(queue(cpus=100),)), ("m", 8), ("n", 4)), GREEDY)
+    assert starts(history) == {"a": 0, "b": 0, "c": 5, "d": None}
+    assert job_of(history, "d").outcome == "refused"
+
+
+def test_jobs_that_make_each_other_give_way_for_ever_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a planner would that has taken leave of its senses."""
+    monkeypatch.setattr(cluster, "Planner", Fickle)
+    with pytest.raises(RuntimeError, match="ns/a: preempted 1000 times; it will not come to an end"):
+        simulate_cluster(scenario(arrival("a", 1, 10)), GREEDY)
+
+
+# --- latency
+
+
+def test_work_begins_when_all_pods_are_ready() -> None:
+    history = simulate_cluster(scenario(arrival("a", 2, 10, pods=3)), GREEDY, Latency(1, 2))
+    (run,) = job_of(history, "a").runs
+    assert run.start == 0
+    assert 1 <= run.ready < 2
+    assert run.end == run.ready + 10
+
+
+def test_quota_is_free_some_time_after_the_end() -> None:
+    history = simulate_cluster(scenario(arrival("a", 8, 10), arrival("b", 8, 1)), GREEDY, Latency(release=0.5))
+    assert job_of(history, "a").runs == (Run(0, 10, 0),)
+    assert job_of(history, "b").started == 10.5
+
+
+def test_admissions_are_no_more_than_the_api_server_takes() -> None:
+    """All have their quota at once; they start as their admissions are written."""
+    jobs = (arrival(f"j{one}", 1, 5) for one in range(6))
+    history = simulate_cluster(scenario(*jobs), GREEDY, Latency(rate=2, burst=3))
+    assert [job.runs[0].start for job in history.jobs] == [0] * 6
+    assert [job.runs[0].ready for job in history.jobs] == [0, 0, 0, 0.5, 1, 1.5]
+
+
+# --- declared run times
+
+
+def test_a_job_that_outlives_its_declared_run_time_is_killed_where_that_is_enforced() -> None:
+    jobs = arrival("a", 8, 10, limit=4), arrival("b", 8, 5, limit=5)
+    history = simulate_cluster(scenario(*jobs), GREEDY, Latency(enforce=True))
+    assert [(job.outcome, job.runs) for job in history.jobs] == [
+        ("failed", (Run(0, 4, 0),)),
+        ("done", (Run(4, 9, 4),)),
+    ]
+
+
+def test_in_logs_it_runs_on() -> None:
+    history = simulate_cluster(scenario(arrival("a", 8, 10, limit=4), arrival("b", 8, 5)), GREEDY)
+    assert [job.outcome for job in history.jobs] == ["done", "done"]
+    assert starts(history) == {"a": 0, "b": 10}
+
+
+def test_the_declared_run_time_counts_from_the_start_not_from_when_pods_are_ready() -> None:
+    """Field activeDeadlineSeconds counts from the Job's startTime; a killed job's pods have their grace."""
+    jobs = arrival("a", 8, 3, limit=4), arrival("b", 8, 1, limit=9)
+    history = simulate_cluster(scenario(*jobs), GREEDY, Latency(2, 2, enforce=True, grace=1))
+    assert job_of(history, "a").runs == (Run(0, 4, 2),)
+    assert (job_of(history, "a").outcome, job_of(history, "b").started) == ("failed", 5)
+
+
+def test_it_counts_anew_after_a_preemption() -> None:
+    jobs = arrival("low", 8, 10, limit=12), arrival("high", 4, 3, 6, limit=3, priority=1)
+    history = simulate_cluster(scenario(*jobs, queues=PREEMPTING), GREEDY, Latency(enforce=True))
+    assert job_of(history, "low").outcome == "done"
+
+
+# --- outcomes
+
+
+def test_what_fits_nowhere_is_refused_and_what_is_behind_it_waits_on() -> None:
+    jobs = arrival("huge", 9, 1), arrival("small", 1, 1)
+    greedy = simulate_cluster(scenario(*jobs), GREEDY)
+    assert [(job.outcome, job.wait) for job in greedy.jobs] == [("refused", None), ("done", 0)]
+    strict = simulate_cluster(scenario(*jobs, queues=(queue(strategy="StrictFIFO"),)), FIFO)
+    assert [job.outcome for job in strict.jobs] == ["refused", "waiting"]
+
+
+def test_a_queue_on_hold_refuses_nobody() -> None:
+    history = simulate_cluster(scenario(arrival("a", 1, 1), queues=(queue(stop="Hold"),)), GREEDY)
+    assert [job.outcome for job in history.jobs] == ["waiting"]
+
+
+def test_amounts_are_those_of_the_admission() -> None:
+    """With partial admission fewer pods do."""
+    job = arrival("a", 3, 5, pods=4)
+    fewer = job.workload.pod_sets[0]._replace(min_pods=1)
+    workload = job.workload.__class__("ns", "a", (fewer,), "u")
+    history = simulate_cluster(scenario(job._replace(workload=workload)), GREEDY)
+    assert (history.jobs[0].amounts, history.jobs[0].outcome) == ({"cpu": 6}, "done")
+
+
+def test_what_is_unlimited_is_no_capacity() -> None:
+    unlimited = (1 << 63) - 1
+    quotas = (group(FlavorQuotas("default", (("cpu", Quota(4)), ("memory", Quota(unlimited))))),)
+    history = simulate_cluster(scenario(queues=(ClusterQueue("q", quotas),)), GREEDY)
+    assert history.capacity == {"cpu": 4}
+
+
+def test_names_are_unique() -> None:
+    with pytest.raises(ValueError, match="by hand: several jobs have the same name"):
+        simulate_cluster(scenario(arrival("a", 1, 1), arrival("a", 1, 2)), GREEDY)
+
+
+def test_progress_is_told_now_and_then() -> None:
+    told: list[tuple[int, int, float]] = []
+    jobs = (arrival(f"j{one}", 8, 1) for one in range(600))
+
+    def progress(done: int, total: int, now: float) -> None:
+        told.append((done, total, now))
+
+    simulate_cluster(scenario(*jobs), GREEDY, progress=progress)
+    assert 2 <= len(told) <= 4
+    assert told == sorted(told)
+    assert all(total == 600 for _, total, _ in told)
