@@ -105,15 +105,17 @@ class Ahead:
     def _search(self, head: Head, settings: Settings) -> Promise | None:
         """Find the first step at which it fits, of those before others come; if there is none, be at the last of them.
 
-        The more have left, the more fits: so by halves.
+        The more have left, the more fits: so in strides that double, and then back by halves.
         """
-        low = high = self._at
-        while high + 1 < len(self._steps) and not self._steps[high + 1].comes:
-            high += 1
-        self._move(high)
+        low, stride = self._at, 1
         found = self._offer(head, settings)
+        while found is None and (high := min(self._at + stride, self._last())) > self._at:
+            low, stride = self._at + 1, stride * 2
+            self._move(high)
+            found = self._offer(head, settings)
         if found is None:
             return None
+        high = self._at
         while low < high:
             middle = (low + high) // 2
             self._move(middle)
@@ -126,6 +128,13 @@ class Ahead:
         self._make_way(found)
         self._snapshot.add(found.workload)
         return found
+
+    def _last(self) -> int:
+        """Return the last step before others come."""
+        last = self._at
+        while last + 1 < len(self._steps) and not self._steps[last + 1].comes:
+            last += 1
+        return last
 
     def _offer(self, head: Head, settings: Settings) -> Promise | None:
         """Return what a head can be promised at the step; None where it does not fit, or another's promise would go."""

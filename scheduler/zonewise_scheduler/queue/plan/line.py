@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from zonewise_scheduler.queue.quota.order.pending import Pending
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable, Mapping
 
     from zonewise_scheduler.queue.plan.values import Promise
     from zonewise_scheduler.queue.quota.model.queues import ClusterQueue
@@ -45,14 +45,15 @@ class Line:
             place = (-workload.priority, since, workload.uid, workload.key)
             heappush(self._coming, (since + self._rules.reserve_after, place))
 
-    def due(self, now: float, promises: Iterable[Promise], tried: Collection[str]) -> str:
+    def due(self, now: float, promises: Iterable[Promise], tried: Mapping[str, int], news: int) -> str:
         """Return the key of the one whose turn it is by time, whoever is first in Pending; "" where there is none.
 
-        `promises`: of this queue; `tried`: keys of those that have been looked at.
+        `promises`: of this queue; `tried`: keys of those that have been looked at, with how much had happened by then;
+        `news`: how much has happened. Who was promised a start by now is looked at again when something has.
         """
         promised = {one.workload.key: one.start for one in promises}
         for key, start in promised.items():
-            if start <= now and key not in tried:
+            if start <= now and tried.get(key, -1) < news:
                 return key
         if not self._rules.reserves or len(promised) >= self._rules.depth:
             return ""

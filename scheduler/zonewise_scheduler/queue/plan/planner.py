@@ -78,7 +78,7 @@ class Planner:
         queue = self._where.pop(key)
         self.lines[queue].pending.remove(key)
         if key in self.promised.made:
-            self.promised.drop(key)
+            self.promised.withdraw(key)
             self._changed.update(self._trees[queue])
 
     def end(self, key: str) -> None:
@@ -89,6 +89,7 @@ class Planner:
         workload = run.workload
         self._changed.update(self._reached(workload))
         self.snapshot.remove(workload)
+        self.promised.ended(workload)
 
     def evict(self, key: str, eviction: Eviction) -> None:
         """Take note that the pods of a running workload are gone; it waits again. Raises KeyError if it runs not."""
@@ -131,6 +132,9 @@ class Planner:
         if self._changed:
             self._wake()
             self.promised.renew()
+        for promise in self.promised.made.values():
+            if promise.start <= now:
+                self.awake[promise.queue] = None
         return Round(self, now).run()
 
     def next_cycle(self) -> int:
@@ -141,7 +145,7 @@ class Planner:
     def started(self, workload: Workload, now: float) -> None:
         """Take note that a workload has its admission; it is in the snapshot."""
         self._where.pop(workload.key, None)
-        self.promised.drop(workload.key)
+        self.promised.started(workload.key)
         self._note(workload, now)
 
     def told_to_leave(self, key: str) -> bool:
@@ -163,6 +167,7 @@ class Planner:
             self._run_of[run.workload.key] = run
             insort(self._runs, run, key=_place)
             self._changed.update(self._reached(run.workload))
+            self.promised.disturbed()
 
     def _wake(self) -> None:
         for name in self.lines:

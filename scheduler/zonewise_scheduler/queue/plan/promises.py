@@ -62,8 +62,17 @@ class Promises:
             self._futures = list(self._present.ahead(self._made.values()).futures()) if self._made else []
         self._now = now
 
-    def close(self) -> None:
-        """Forget what was foretold: a decision is over."""
+    def ended(self, workload: Workload) -> None:
+        """Take note that a workload with this admission does not run any more."""
+        for future in self._futures or ():
+            if runs_in(future.snapshot, workload):
+                future.snapshot.remove(workload)
+            if any(one.key == workload.key for found in future.gone.values() for one in found):
+                self._futures = None
+                return
+
+    def disturbed(self) -> None:
+        """Take note that something was not to be expected: what was foretold does not hold."""
         self._futures = None
 
     def delays(self, workload: Workload, victims: Sequence[Workload]) -> str:
@@ -94,22 +103,30 @@ class Promises:
 
     def make(self, head: Head) -> bool:
         """Promise a start to a head that cannot start now; tell whether there is one."""
-        others = [one for key, one in self._made.items() if key != head.workload.key]
+        key = head.workload.key
+        others = [one for name, one in self._made.items() if name != key]
         found = self._present.ahead(others).earliest(head, self._settings)
-        self._futures = None
         if found is None:
-            self._made.pop(head.workload.key, None)
+            self.withdraw(key)
             return False
-        self._made[head.workload.key] = found
+        self.keep(found)
         return True
 
     def keep(self, promise: Promise) -> None:
-        """Take in what is promised to one that waits for others to give way."""
-        self._made[promise.workload.key] = promise
-        self._futures = None
+        """Take in what is promised."""
+        key = promise.workload.key
+        before = self._made.get(key)
+        self._made[key] = promise
+        if before is None or not _same(before, promise):
+            self._futures = None
 
-    def drop(self, key: str) -> None:
-        """Take note that a workload has started, or waits no more."""
+    def started(self, key: str) -> None:
+        """Take note that a workload has started, with which what was foretold was brought up to date (take)."""
+        if self._made.pop(key, None) is not None and self._futures is not None:
+            self._futures = [one for one in self._futures if one.promise.workload.key != key]
+
+    def withdraw(self, key: str) -> None:
+        """Take note that a workload waits no more, or cannot start any more."""
         if self._made.pop(key, None) is not None:
             self._futures = None
 
@@ -141,3 +158,14 @@ def _have(snapshot: Snapshot, workload: Workload, *, here: bool) -> None:
         snapshot.add(workload)
     else:
         snapshot.remove(workload)
+
+
+def _same(one: Promise, other: Promise) -> bool:
+    """Tell whether what is foretold beside one promise is so beside the other."""
+    return (
+        one.start == other.start
+        and one.victims == other.victims
+        and one.workload.admission is not None
+        and other.workload.admission is not None
+        and one.workload.admission.pod_sets == other.workload.admission.pod_sets
+    )

