@@ -21,7 +21,8 @@ from benchmarks.table import Row, show
 from zonewise_scheduler.queue.time.policies import policy_named
 from zonewise_scheduler.queue.time.rules import DEFAULT
 from zonewise_scheduler.simulate.clock import Outcome, simulate
-from zonewise_scheduler.simulate.summary import summarise
+from zonewise_scheduler.simulate.logged import history_of
+from zonewise_scheduler.simulate.summary import Summary, summarise
 from zonewise_scheduler.simulate.swf import LoggedJob, read_swf
 from zonewise_scheduler.simulate.workload import COLUMNS, PROCESSORS, tasks_of
 
@@ -71,10 +72,7 @@ def _waits() -> Iterator[Row]:
     """Yield the waits of the default against those of greedy."""
     for name, processors in PROCESSORS_OF.items():
         jobs = read_swf(TRACES / name).jobs
-        ours, greedy = (
-            summarise(_timed(jobs, processors, policy)[1], COLUMNS, COLUMNS.room({PROCESSORS: processors}))
-            for policy in (DEFAULT, "greedy")
-        )
+        ours, greedy = (_summary(jobs, processors, policy) for policy in (DEFAULT, "greedy"))
         mean, worst = ours.wait_mean / greedy.wait_mean, ours.wait_max / greedy.wait_max
         log = name.partition(".")[0]
         yield Row(f"{log}: mean wait of the default / greedy's", f"{mean:.2f}", "<= 1.25", mean <= 1.25)
@@ -118,6 +116,11 @@ def _timed(jobs: Sequence[LoggedJob], processors: int, policy: str) -> tuple[flo
     started = time.process_time()
     outcome = simulate(tasks, capacity, policy_named(policy))
     return time.process_time() - started, outcome
+
+
+def _summary(jobs: Sequence[LoggedJob], processors: int, policy: str) -> Summary:
+    outcome = _timed(jobs, processors, policy)[1]
+    return summarise(history_of(outcome, COLUMNS, COLUMNS.room({PROCESSORS: processors})))
 
 
 def _arrival(job: LoggedJob) -> tuple[float, int]:

@@ -18,6 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from benchmarks.fit_cluster import GIB, Make, kind, states
 from benchmarks.stage import CRD, PROJECT
+from zonewise_scheduler.fit.model.node import idle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
@@ -199,17 +200,16 @@ def real_cluster(make: Make, count: int) -> Generator[Cluster | None]:
     import yaml
 
     from support.apiserver import binaries, real_apiserver
-    from support.e2e.cluster import Cluster, find_scheduler, write_kubeconfig
+    from support.e2e.cluster import Cluster, write_kubeconfig
     from support.extender import nrt_of
+    from support.programs import find_program, why_no
 
-    absent = binaries() if find_scheduler() is not None else "no kube-scheduler"
+    absent = binaries() if find_program("kube-scheduler") is not None else why_no("kube-scheduler")
     if isinstance(absent, str):
         print(absent)
         yield None
         return
-    idle = states(kind(make), make, 1)[0]
-    idle = idle._replace(free_cpus=idle.kind.cpus.cpus & ~idle.kind.cpus.reserved, memory_free=idle.kind.allocatable,
-                         memory_assigned=0, device_free=tuple(one.healthy for one in idle.kind.devices))  # fmt: skip
+    free = idle(kind(make))
     with real_apiserver("--disable-admission-plugins=TaintNodesByCondition") as server, _directory() as directory:
         admin = server.admin
         admin.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", yaml.safe_load(CRD.read_text())).ok()
@@ -219,7 +219,7 @@ def real_cluster(make: Make, count: int) -> Generator[Cluster | None]:
 
         def create(name: str) -> None:
             admin.post("/api/v1/nodes", _node(name, make)).ok()
-            admin.post(_NRTS, nrt_of(name, idle)).ok()
+            admin.post(_NRTS, nrt_of(name, free)).ok()
 
         _all(create, node_names(count))
         yield cluster

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, NamedTuple
 
-from benchmarks.fit_machines import GIB, idle, processors
-from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, Policies
+from benchmarks.fit_machines import GIB, processors
+from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, Policies, idle
 from zonewise_scheduler.fit.model.pod import Container, PodShape
 
 if TYPE_CHECKING:

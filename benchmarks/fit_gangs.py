@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.fit_machines import GIB, GPU, NIC, idle, processors
+from benchmarks.fit_machines import GIB, GPU, NIC, processors
 from benchmarks.table import Row, show
 from zonewise_scheduler.fit.batch.table import Table
 from zonewise_scheduler.fit.gangs.levels import levels_of
@@ -23,7 +23,7 @@ from zonewise_scheduler.fit.gangs.model import Placement, PodSet
 from zonewise_scheduler.fit.gangs.place import place
 from zonewise_scheduler.fit.gangs.snapshot import Snapshot
 from zonewise_scheduler.fit.kubelet.admit import admit
-from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, NodeState, Policies, Room
+from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, NodeState, Policies, Room, idle
 from zonewise_scheduler.fit.model.pod import Container, PodShape
 from zonewise_scheduler.fit.nodes.constraints import Constraints
 from zonewise_scheduler.fit.nodes.info import Labels, NodeInfo

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Literal
 
 from zonewise_scheduler.fit.kubelet.admit import admit
 from zonewise_scheduler.fit.model.cpus import CpuTopology
-from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, NodeState, Policies
+from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, Policies, idle
 from zonewise_scheduler.fit.model.pod import Container, PodShape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from zonewise_scheduler.fit.model.cpus import Group
+    from zonewise_scheduler.fit.model.node import NodeState
     from zonewise_scheduler.fit.model.pod import Qos, Role
 
 GIB = 1 << 30
@@ -99,18 +100,6 @@ def _cpus(every: int, first: int, cores: int) -> int:
     """Return the CPUs of so many cores, as bits."""
     bits = (1 << cores) - 1 << first
     return bits | bits << every
-
-
-def idle(kind: NodeKind) -> NodeState:
-    """Return a node without pods."""
-    return NodeState(
-        kind,
-        kind.cpus.cpus & ~kind.cpus.reserved,
-        kind.allocatable,
-        tuple(1 << zone for zone in kind.zones) if kind.memory_types else (),
-        0,
-        tuple(device.healthy for device in kind.devices),
-    )
 
 
 def _distance(zones: int, one: int, other: int) -> int:

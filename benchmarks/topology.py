@@ -1,8 +1,9 @@
 """Topology-aware placement: 8,192 pods over blocks, racks and 65,000 hosts, against a plain walk of the tree.
 
 Every host is in a state of its own, and takes up to 8 pods. The walk is the same algorithm over objects, for a request
-without slices and leaders; both place the same pods on the same hosts. Run by `make bench`. Machines are noisy, so each
-figure is the median of several runs in CPU time, and both are in one run.
+without slices and leaders; both place the same pods on the same hosts. A plan is a cycle of the queue: quota, places
+and books; with kubelets, the two zones of each host are in a state of their own as well. Run by `make bench`. Machines
+are noisy, so each figure is the median of several runs in CPU time, and both are in one run.
 """
 
 from __future__ import annotations
@@ -15,9 +16,23 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from benchmarks.table import Row, show
-from zonewise_scheduler.fit.model.node import Room
+from zonewise_scheduler.fit.model.cpus import CpuTopology
+from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, NodeState, Policies, Room
+from zonewise_scheduler.fit.model.pod import Container, PodShape
 from zonewise_scheduler.fit.nodes.info import Labels, NodeInfo
 from zonewise_scheduler.fit.nodes.table import NodeTable, amounts
+from zonewise_scheduler.queue.placing.fill import answer, fill
+from zonewise_scheduler.queue.placing.ground import ground_of
+from zonewise_scheduler.queue.placing.kubelets import Kubelets
+from zonewise_scheduler.queue.placing.topologies import Topologies
+from zonewise_scheduler.queue.placing.zones import ZONE
+from zonewise_scheduler.queue.quota.cycle.cycle import run_cycle
+from zonewise_scheduler.queue.quota.cycle.values import Head
+from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, ResourceFlavor
+from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, Quota, group
+from zonewise_scheduler.queue.quota.model.workload import DEFAULTS, TopologyRequest, Workload
+from zonewise_scheduler.queue.quota.model.workload import PodSet as QuotaPods
+from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
 from zonewise_scheduler.queue.topology.model import HOSTNAME, Layer, Options, PodSet, Request
 from zonewise_scheduler.queue.topology.place import Placed, place
 from zonewise_scheduler.queue.topology.supply import NodeSupply, eligible
@@ -35,6 +50,7 @@ RUNS = 5
 T = TypeVar("T")
 
 REQUESTS = {"cpu": 16_000, "memory": 64 << 30, "nvidia.com/gpu": 1}
+SHAPE = PodShape((Container("main", "app", 16_000, (("memory", 64 << 30),), (("nvidia.com/gpu", 1),)),), "Guaranteed")
 
 
 def main() -> int:
@@ -61,6 +77,7 @@ def _measure() -> Iterator[Row]:
         yield Row(f"{size:,} pods, {what}, CPU", f"{ours:.0f} ms", f"<= {PROMISE:,} ms", ours <= PROMISE)
         if not request.layers and not options.balanced:
             yield _against_walk(nodes, pods, ours, found)
+    yield from _plans(nodes)
 
 
 def _nodes(draw: random.Random) -> NodeTable:
@@ -84,6 +101,70 @@ def _timed(work: Callable[[], T]) -> tuple[float, T]:
         found = work()
         taken.append((time.process_time() - started) * 1000)
     return statistics.median(taken), found
+
+
+# --- plans
+
+
+def _plans(nodes: NodeTable) -> Iterator[Row]:
+    states = _states(random.Random(1))  # noqa: S311 -- no secret
+    zones = Request(required=BLOCK, layers=(Layer(ZONE, 1),))
+    wide = Request(preferred=BLOCK, layers=(Layer(ZONE, 2),))
+    for what, request, known in (
+        ("a plan: block required", Request(required=BLOCK), False),
+        ("a plan with kubelets: block required", Request(required=BLOCK), True),
+        ("a plan with kubelets: unconstrained", Request(unconstrained=True), True),
+        ("a plan with zones as a fourth level: each pod in one", zones, True),
+        ("a plan with zones as a fourth level: by twos", wide, True),
+    ):
+        plan, after = _plan(nodes, request, states if known else None)
+        yield Row(f"{PODS:,} pods, {what}, CPU", f"{plan:.0f} ms", f"<= {PROMISE:,} ms", plan <= PROMISE)
+        if known:
+            yield Row("... and the next one, on what is left", f"{after:.0f} ms")
+
+
+def _plan(nodes: NodeTable, request: Request, states: list[NodeState] | None) -> tuple[float, float]:
+    """Return the median of milliseconds of a cycle that admits a gang, and of the one after it that refuses another."""
+    flavor = ResourceFlavor("all", topology="default")
+    quotas = tuple((name, Quota(1 << 60)) for name in REQUESTS)
+    queue = ClusterQueue("queue", (group(FlavorQuotas("all", quotas)),))
+    pods = QuotaPods("workers", PODS, REQUESTS, topology=TopologyRequest(request), shape=SHAPE)
+    taken: list[tuple[float, float]] = []
+    for _ in range(RUNS):
+        kubelets = None if states is None else Kubelets(states)
+        places = Topologies([ground_of(flavor, KEYS, nodes)], kubelets=kubelets)
+        snapshot = Snapshot([queue], flavors=[flavor], places=places)
+        answer.cache_clear()
+        fill.cache_clear()
+        cycles: list[float] = []
+        for name, count, status in (("first", PODS, "admitted"), ("second", 1 << 20, "waiting")):
+            head = Head(Workload("ns", name, (pods._replace(pods=count),), name), "queue")
+            started = time.process_time()
+            (decision,) = run_cycle(snapshot, [head], DEFAULTS, 0.0)
+            cycles.append((time.process_time() - started) * 1000)
+            assert decision.status == status, decision
+        taken.append((cycles[0], cycles[1]))
+    return statistics.median(one for one, _ in taken), statistics.median(one for _, one in taken)
+
+
+def _states(draw: random.Random) -> list[NodeState]:
+    """Return hosts of two zones of 32 cores, 480 GiB and 4 GPUs each, a part of which is taken."""
+    cores = [(2 * core, 3 << 2 * core) for core in range(64)]
+    zones = tuple((zone, sum(bits for _, bits in cores[32 * zone : 32 * zone + 32])) for zone in range(2))
+    gpus = tuple(DeviceClass("nvidia.com/gpu", 1 << zone, 4, 4) for zone in range(2))
+    memory = ((480 << 30,),) * 2
+    policies = Policies("single-numa-node", cpu="static", memory="Static")
+    kind = NodeKind(
+        policies, (0, 1), ((10, 20), (20, 10)), CpuTopology(tuple(cores), zones, zones), ("memory",), memory, gpus
+    )
+    found: list[NodeState] = []
+    for _ in range(NODES):
+        free = kind.cpus.cpus
+        for _, bits in draw.sample(cores, draw.randrange(32)):
+            free &= ~bits
+        left = tuple((draw.randrange(200 << 18, 480 << 18) << 12,) for _ in range(2))
+        found.append(NodeState(kind, free, left, (1, 2), 3, (draw.randrange(5), draw.randrange(5))))
+    return found
 
 
 # --- a plain walk

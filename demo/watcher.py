@@ -34,7 +34,7 @@ class Watcher:
         self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
         self._thread.start()
 
-    def wait_for(self, fingerprint: str, seconds: float = 5.0) -> Seen:
+    def wait_for(self, fingerprint: str, seconds: float = 30.0) -> Seen:
         """Return the first version that is of a set of pods. Raises TimeoutError."""
 
         def found() -> Seen | None:

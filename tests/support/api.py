@@ -96,6 +96,17 @@ class Api:
     def apply(self, path: str, body: Any, manager: str, **query: Any) -> Answer:
         return self.request("PATCH", path, body, APPLY, fieldManager=manager, **query)
 
+    def serves(self, group: str, version: str, plural: str) -> bool:
+        """Tell whether a custom resource is served, and told of: discovery comes later, by threads of its own."""
+        path = f"/apis/{group}/{version}"
+        told = self.get(path)
+        return (
+            told.status == 200
+            and any(one["name"] == plural for one in told.body["resources"])
+            and any(one["name"] == group for one in self.get("/apis").ok()["groups"])
+            and self.get(f"{path}/{plural}").status == 200
+        )
+
     @contextlib.contextmanager
     def watch(self, path: str, **query: Any) -> Generator[Iterator[Json]]:
         """Open a watch; its events, until the server ends it. A long silence fails the test."""

@@ -100,20 +100,9 @@ class Cluster:
         """Have a custom resource served; return the path of its collection, in the test's namespace if it has one."""
         made = self.api.post(DEFINITIONS, definition(plural, **options))
         assert made.status in {201, 409}, made.body
-        eventually(lambda: self._serves(plural))
+        eventually(lambda: self.api.serves(GROUP, "v1", plural))
         place = f"namespaces/{self.namespace}/" if options.get("namespaced", True) else ""
         return f"/apis/{GROUP}/v1/{place}{plural}"
-
-    def _serves(self, plural: str) -> bool:
-        """Tell whether a custom resource is served and told of: discovery comes after, by threads of its own."""
-        groups = self.api.get("/apis").ok()["groups"]
-        found = self.api.get(f"/apis/{GROUP}/v1")
-        return (
-            self.api.get(f"/apis/{GROUP}/v1/{plural}").status == 200
-            and any(group["name"] == GROUP for group in groups)
-            and found.status == 200
-            and any(resource["name"] == plural for resource in found.body["resources"])
-        )
 
     def wait_for_cache(self) -> None:
         """Wait until what a server answers from its cache, which may lag, has what is written by now."""

@@ -19,6 +19,7 @@ import yaml
 
 from support.programs import find_program, why_no
 from support.snapshots import PROJECT
+from support.waiting import eventually
 from zonewise.commands import agent
 from zonewise_scheduler.commands import scheduler
 
@@ -143,7 +144,10 @@ def any_kind(group: str, version: str, kind: str, plural: str) -> str:
 
 
 def apply(server: RealServer, content: str, *flags: str) -> str:
-    """Apply YAML as a user does, and return what kubectl says; fail the test on any refusal or unknown field."""
+    """Apply YAML as a user does, and return what kubectl says; fail the test on any refusal or unknown field.
+
+    Kinds that are defined so are served afterwards.
+    """
     command = [
         kubectl(), "apply", "--server-side", "--force-conflicts", "--validate=strict", "-f", "-", *flags,
         f"--server={server.url}", f"--token={server.token}", f"--certificate-authority={server.ca}",
@@ -159,7 +163,15 @@ def apply(server: RealServer, content: str, *flags: str) -> str:
             timeout=60,
         )
     assert answer.returncode == 0, answer.stderr
+    if "--dry-run=server" not in flags:
+        for made in of_kind(list(yaml.safe_load_all(content)), "CustomResourceDefinition"):
+            _wait_for(server, made["spec"])
     return answer.stdout
+
+
+def _wait_for(server: RealServer, defined: Object) -> None:
+    for version in defined["versions"]:
+        eventually(lambda name=version["name"]: server.admin.serves(defined["group"], name, defined["names"]["plural"]))
 
 
 def _named(folder: Path) -> list[str]:

@@ -5,11 +5,14 @@ The entry-point group is "zonewise.commands": the name is the subcommand, the ob
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
+
+_OURS = ("zonewise", "zonewise_scheduler")
 
 
 class CommandError(Exception):
@@ -24,3 +27,17 @@ class Command(NamedTuple):
     add_arguments: Callable[[ArgumentParser], None]
     run: Callable[[Namespace], int]
     """Do it, and return the status of the program. Raises CommandError."""
+
+
+@contextmanager
+def needing(extra: str) -> Generator[None]:
+    """Import inside of it what needs the libraries of an extra: raises CommandError where one is not installed.
+
+    A module of ours that is missing is a fault of ours, and stays what it is.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] in _OURS:
+            raise
+        raise CommandError(f"{error}; pip install 'zonewise[{extra}]'") from None

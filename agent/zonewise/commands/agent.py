@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from zonewise.commands import Command, CommandError
+from zonewise.commands import Command, CommandError, needing
 from zonewise.daemon.settings import DEFAULT_FILE, OPTIONS, Settings, read_settings
 from zonewise.service.options import CONFIG_VARIABLE, PREFIX, SettingsError, read_settings_file
 
@@ -30,15 +30,13 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> int:
     """Run until stopped, or once. Raises CommandError."""
-    try:
+    with needing("agent"):
         from zonewise.daemon.main import Mode, run_agent
-    except ImportError as error:
-        raise CommandError(f"the agent's libraries are missing: {error}; pip install 'zonewise[agent]'") from None
     path = arguments.config or os.environ.get(CONFIG_VARIABLE)
 
     def read() -> Settings:
-        flags = {option.field: getattr(arguments, option.field) for option in OPTIONS}
-        return read_settings(flags, os.environ, read_settings_file(path, DEFAULT_FILE), path or DEFAULT_FILE)
+        content = read_settings_file(path, DEFAULT_FILE)
+        return read_settings(OPTIONS.given(arguments), os.environ, content, path or DEFAULT_FILE)
 
     output = arguments.output or ("-" if arguments.dry_run else "")
     mode = Mode(oneshot=arguments.oneshot, dry_run=arguments.dry_run, output=output)

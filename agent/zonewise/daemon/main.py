@@ -127,13 +127,9 @@ def _once(program: _Program, settings: Settings) -> int:
 
 def _parts(program: _Program, settings: Settings, stack: ExitStack) -> tuple[Agent, Publishing, Client | None]:
     """Make the loop and what it needs; the stack ends them."""
-    client = (
-        None
-        if program.mode.dry_run
-        else open_client(settings.api_server, settings.kubeconfig, ", or look without writing by --dry-run")
-    )
-    if client is not None:
-        stack.callback(client.close)
+    client = None
+    if not program.mode.dry_run:
+        client = stack.enter_context(closing(open_client(settings.api_server, settings.kubeconfig, _OR_DRY)))
     kubelet = open_kubelet(settings, program.meters)
     stack.callback(kubelet.close)
     output, status, meters = program.mode.output, program.status, program.meters

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from zonewise.report.machine_json import plain
-from zonewise.service.site import Page, Request, metrics_page, text_page
+from zonewise.service.site import Page, ReadingSite, Request, json_page, metrics_page, text_page
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
     from prometheus_client import CollectorRegistry
 
     from zonewise.daemon.status import Status
@@ -24,10 +21,8 @@ zonewise agent
 """
 
 
-class Pages:
+class Pages(ReadingSite):
     """The answers of one agent."""
-
-    most_body = 0
 
     def __init__(
         self, status: Status, registry: CollectorRegistry, *, silence_limit: float, readiness_limit: float
@@ -36,21 +31,13 @@ class Pages:
         self._status = status
         self._silence_limit = silence_limit
         self._readiness_limit = readiness_limit
-        self._paths: dict[str, Callable[[Request], Page]] = {
+        super().__init__({
             "/": lambda _request: text_page(200, _INDEX),
             "/healthz": self._health,
             "/readyz": self._readiness,
             "/metrics": lambda request: metrics_page(registry, request.accept),
             "/debug/state": self._state,
-        }
-
-    def methods(self, path: str) -> Collection[str]:
-        """Return what may be asked of a path: it is all for reading."""
-        return ("GET",) if path in self._paths else ()
-
-    def answer(self, request: Request) -> Page:
-        """Answer for a path that there is."""
-        return self._paths[request.path](request)
+        })  # fmt: skip
 
     def _health(self, _request: Request) -> Page:
         silence = self._status.silence()
@@ -83,4 +70,4 @@ class Pages:
             "labels": snapshot.labels,
             "nodeResourceTopology": snapshot.nrt,
         }
-        return Page(200, "application/json", json.dumps(state, indent=2).encode() + b"\n")
+        return json_page(state)

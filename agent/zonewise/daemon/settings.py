@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.daemon.exclusions import Exclusions, parse_exclusions
 from zonewise.service.options import Option, Options, SettingsError, address, duration, flag, one_of, text
+from zonewise.service.settings import API_SERVER, LOGS, METRICS_AUTH, check_tls, tls
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -89,9 +90,7 @@ OPTIONS = Options((
            "that is known and answers, else KUBELET-DIR/config.yaml)", "PLACE"),
     Option("kubeletConfigDropIns", text, "the directory of its drop-in files, where it has one", "PATH"),
     Option("kubeletCa", text, "the CA certificates that sign the kubelet's (default: the cluster's)", "FILE"),
-    Option("kubeconfig", text, "reach the API server by this file (default: as a pod does)", "FILE"),
-    Option("apiServer", text, "reach the API server at this URL without credentials, as `kubectl proxy` offers it",
-           "URL"),
+    *API_SERVER,
     Option("interval", duration, "scan at least this often (default: 60s)", "DURATION"),
     Option("readinessLimit", duration, "not ready when the last good publish is older (default: 180s)",
            "DURATION"),
@@ -102,13 +101,9 @@ OPTIONS = Options((
     Option("fingerprint", one_of("with-exclusive-resources", "all"), "the pods that the standard fingerprint covers "
            "(default: with-exclusive-resources)", "with-exclusive-resources|all"),
     Option("listen", address, 'serve metrics and health there (default: ":9809"; "" for no server)', "ADDRESS:PORT"),
-    Option("tls.cert", text, "serve over TLS with this certificate, re-read when it changes", "FILE"),
-    Option("tls.key", text, "and this key", "FILE"),
-    Option("tls.clientCa", text, "take clients only with a certificate of these", "FILE"),
-    Option("metricsAuth", one_of("none", "token"), "ask the API server whether the bearer of a token may get /metrics "
-           "(default: none)", "none|token"),
-    Option("logLevel", one_of("debug", "info", "warning", "error"), "default: info", "debug|info|warning|error"),
-    Option("logFormat", one_of("text", "json"), "default: text", "text|json"),
+    *tls("serve", "take clients"),
+    METRICS_AUTH,
+    *LOGS,
 ), {"exclude": parse_exclusions})  # fmt: skip
 
 
@@ -121,8 +116,7 @@ def read_settings(
     Raises SettingsError.
     """
     made = Settings(**OPTIONS.read(flags, environment, content, place))
-    if bool(made.tls_cert) != bool(made.tls_key):
-        raise SettingsError("tls.cert and tls.key go together: one of them is missing")
+    check_tls(made)
     if made.interval >= made.readiness_limit:
         raise SettingsError(
             f"interval: {made.interval:g} s must be less than readinessLimit ({made.readiness_limit:g} s): what is "

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser
+    from argparse import ArgumentParser, Namespace
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 PREFIX = "ZONEWISE_"
@@ -70,13 +70,17 @@ class Options:
         for option in self._options:
             parser.add_argument(option.flag, dest=option.field, metavar=option.metavar, help=option.help)
 
+    def given(self, arguments: Namespace) -> dict[str, str | None]:
+        """Return the flags by field, None where not given, out of what was parsed."""
+        return {option.field: getattr(arguments, option.field) for option in self._options}
+
     def read(
         self, flags: Mapping[str, str | None], environment: Mapping[str, str], content: str | None, place: str
     ) -> dict[str, Any]:
         """Return the values that are set anywhere, by field.
 
-        `flags` are by field, None where not given; `content` is the text of the file `place`, None where there is
-        none. Raises SettingsError.
+        `flags` are those of given(); `content` is the text of the file `place`, None where there is none. Raises
+        SettingsError.
         """
         found = dict(self._of_file(content, place)) if content is not None else {}
         for option in self._options:

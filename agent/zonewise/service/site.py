@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection, Mapping
 
     from prometheus_client import CollectorRegistry
 
@@ -49,9 +50,32 @@ class Site(Protocol):
         ...
 
 
+class ReadingSite:
+    """A site of pages that can be read, and nothing else."""
+
+    most_body = 0
+
+    def __init__(self, pages: Mapping[str, Callable[[Request], Page]]) -> None:
+        """Take what answers under each path."""
+        self._pages = pages
+
+    def methods(self, path: str) -> Collection[str]:
+        """Return what may be asked of a path."""
+        return ("GET",) if path in self._pages else ()
+
+    def answer(self, request: Request) -> Page:
+        """Answer for a path that there is."""
+        return self._pages[request.path](request)
+
+
 def text_page(status: int, text: str) -> Page:
     """Return a text."""
     return Page(status, _TEXT, text.encode())
+
+
+def json_page(value: object) -> Page:
+    """Return a value as JSON that people can read too."""
+    return Page(200, "application/json", json.dumps(value, indent=2).encode() + b"\n")
 
 
 def metrics_page(registry: CollectorRegistry, accept: str) -> Page:

@@ -97,24 +97,15 @@ class Cluster:
 
     def pod_changed(self, old: PodSeen | None, new: PodSeen | None) -> None:
         """Take what became of a pod."""
-        pod = new or old
-        if pod is None:
-            return
+        miss: Miss | None = None
         with self._lock:
             at = self._clock()
-            if new is None or new.node or new.finished:
-                self._waiting.remove(pod.uid)
             if new is None:
-                self._ledger.gone(pod.uid, at)
-            elif new.refused:
-                miss = self._ledger.refused(new.uid, new.reason, new.message, at)
-                if miss is not None:
-                    self._missed(miss)
-            elif new.finished:
-                self._ledger.gone(new.uid, at, ended=True)
-            elif new.node and new.shape is not None:
-                pod = BoundPod(new.uid, new.namespace, new.name, new.shape, new.node, new.started)
-                self._ledger.bound(pod, at)
+                self._pod_gone(old, at)
+            else:
+                miss = self._pod_seen(new, at)
+        if miss is not None:  # without the lock: it may be written to a slow disk
+            self._missed(miss)
 
     def tick(self) -> None:
         """Take that time has passed."""
@@ -217,6 +208,24 @@ class Cluster:
         return {"inFlight": charged, **(described(state) if state is not None else {"report": None})}
 
     # --- inside, with the lock held
+
+    def _pod_gone(self, pod: PodSeen | None, at: float) -> None:
+        if pod is not None:
+            self._waiting.remove(pod.uid)
+            self._ledger.gone(pod.uid, at)
+
+    def _pod_seen(self, pod: PodSeen, at: float) -> Miss | None:
+        """Take in a pod as it is now; return what was foretold wrongly of it, where something was."""
+        if pod.node or pod.finished:
+            self._waiting.remove(pod.uid)
+        if pod.refused:
+            return self._ledger.refused(pod.uid, pod.reason, pod.message, at)
+        if pod.finished:
+            self._ledger.gone(pod.uid, at, ended=True)
+        elif pod.node and pod.shape is not None:
+            bound = BoundPod(pod.uid, pod.namespace, pod.name, pod.shape, pod.node, pod.started)
+            self._ledger.bound(bound, at)
+        return None
 
     def _refresh(self) -> None:
         changed = self._ledger.changed()

@@ -23,7 +23,7 @@ from zonewise_scheduler.control.meters import Meters
 from zonewise_scheduler.control.misses import MissFiles
 from zonewise_scheduler.control.pages import Pages
 from zonewise_scheduler.control.waking import Waking
-from zonewise_scheduler.control.watching import watching
+from zonewise_scheduler.control.watching import Watching
 from zonewise_scheduler.fit.ledger.values import Waits
 
 if TYPE_CHECKING:
@@ -38,8 +38,6 @@ log = logging.getLogger(__name__)
 _SWITCH = 0.0005
 """Seconds that one thread may hold the interpreter while another wants it. A call of kube-scheduler must not wait for
 the 5 ms of the default whenever a burst of events is being read."""
-
-
 _IDLE = 120.0
 """Seconds that a connection of kube-scheduler is kept: longer than it keeps one itself (90 s in Go's net/http), since
 it does not repeat a POST on a connection that is closed just then."""
@@ -56,15 +54,15 @@ def run_scheduler(settings: Settings) -> int:
         trust = Trust(settings.unreported_nodes, settings.stale_reports, settings.stale_after)
         cluster = Cluster(_clock(), Waits(promise=settings.promise_limit), trust, _missed(settings, meters))
         meters.watch(cluster)
-        watch = stack.enter_context(watching(client, cluster))
+        watching = stack.enter_context(Watching(client, cluster))
         stack.enter_context(Waking(client, cluster, meters))
-        site = ExtenderSite(ExtenderVerbs(cluster, client, meters, watch), meters, bind=settings.bind)
+        site = ExtenderSite(ExtenderVerbs(cluster, client, meters, watching), meters, bind=settings.bind)
         certificates = open_certificates(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
         stack.enter_context(serving(settings.listen, site, certificates=certificates, idle=_IDLE))
         if settings.metrics_listen:
             access = Access(client) if settings.metrics_auth == "token" else None
             certificates = open_certificates(settings.tls_cert, settings.tls_key, "")
-            pages = Pages(cluster, meters.registry, watch)
+            pages = Pages(cluster, meters.registry, watching)
             stack.enter_context(serving(settings.metrics_listen, pages, access=access, certificates=certificates))
         log.info("the extender starts")
         stop.wait()

@@ -40,7 +40,6 @@ class Meters:
             "zonewise_prediction_misses", "Pods that a kubelet refused though they were foretold to fit.", ["reason"],
             registry=self.registry,
         )  # fmt: skip
-
         self._woken = Counter(
             "zonewise_pods_woken", "Waiting pods that were told that a node would take them.", registry=self.registry
         )
@@ -78,10 +77,10 @@ class _Standing(Collector):
         promises = CounterMetricFamily(
             "zonewise_promises", "Promises by what became of them; made is all of them.", labels=["outcome"]
         )
-        made = ("made", counters.promised)
-        for outcome, count in (
-            made, ("covered", counters.covered), ("withdrawn", counters.withdrawn), ("expired", counters.expired),
-        ):  # fmt: skip
+        for outcome, count in {
+            "made": counters.promised, "covered": counters.covered, "withdrawn": counters.withdrawn,
+            "expired": counters.expired,
+        }.items():  # fmt: skip
             promises.add_metric([outcome], count)
         yield promises
         refused = CounterMetricFamily(

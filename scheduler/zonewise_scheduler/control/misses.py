@@ -28,8 +28,9 @@ class MissFiles:
 
     def write(self, miss: Miss) -> None:
         """Write one; what cannot be written is logged."""
+        # names of nodes may be almost as long as those of files
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(miss.at))  # sorts by time
-        name = re.sub("[^A-Za-z0-9.-]+", "-", f"{stamp}-{miss.node}-{miss.uid[:36]}")
+        name = re.sub("[^A-Za-z0-9.-]+", "-", f"{stamp}-{miss.node[:128]}-{miss.uid[:36]}")
         path = os.path.join(self._directory, f"{name}{_SUFFIX}")
         try:
             with open(f"{path}.new", "w", encoding="utf-8") as file:

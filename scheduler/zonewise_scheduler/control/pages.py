@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
-from zonewise.service.site import Page, Request, metrics_page, text_page
+from zonewise.service.site import Page, ReadingSite, Request, json_page, metrics_page, text_page
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
     from prometheus_client import CollectorRegistry
 
     from zonewise_scheduler.control.cluster import Cluster
@@ -24,33 +21,23 @@ zonewise scheduler
 """
 
 
-class Pages:
+class Pages(ReadingSite):
     """The answers of one scheduler."""
-
-    most_body = 0
 
     def __init__(self, cluster: Cluster, registry: CollectorRegistry, watching: Watching) -> None:
         self._cluster = cluster
         self._watching = watching
-        self._paths: dict[str, Callable[[Request], Page]] = {
+        super().__init__({
             "/": lambda _request: text_page(200, _INDEX),
             "/healthz": lambda _request: text_page(200, "ok\n"),
             "/readyz": self._readiness,
             "/metrics": lambda request: metrics_page(registry, request.accept),
             "/debug/state": self._state,
-        }
-
-    def methods(self, path: str) -> Collection[str]:
-        """Return what may be asked of a path: it is all for reading."""
-        return ("GET",) if path in self._paths else ()
-
-    def answer(self, request: Request) -> Page:
-        """Answer for a path that there is."""
-        return self._paths[request.path](request)
+        })  # fmt: skip
 
     def _readiness(self, _request: Request) -> Page:
         missing = self._watching.missing
         return text_page(503, f"not known yet: {', '.join(missing)}\n") if missing else text_page(200, "ok\n")
 
     def _state(self, _request: Request) -> Page:
-        return Page(200, "application/json", json.dumps(self._cluster.described(), indent=2).encode() + b"\n")
+        return json_page(self._cluster.described())

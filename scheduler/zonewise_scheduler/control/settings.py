@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.service.options import Option, Options, SettingsError, address, duration, flag, one_of, text, whole_number
+from zonewise.service.settings import API_SERVER, LOGS, METRICS_AUTH, check_tls, tls
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,16 +38,11 @@ class Settings(NamedTuple):
 
 
 OPTIONS = Options((
-    Option("kubeconfig", text, "reach the API server by this file (default: as a pod does)", "FILE"),
-    Option("apiServer", text, "reach the API server at this URL without credentials, as `kubectl proxy` offers it",
-           "URL"),
+    *API_SERVER,
     Option("listen", address, "serve the extender there (default: 127.0.0.1:9810)", "ADDRESS:PORT"),
     Option("metricsListen", address, 'serve metrics and health there (default: ":9811"; "" for none)', "ADDRESS:PORT"),
-    Option("tls.cert", text, "serve both over TLS with this certificate, re-read when it changes", "FILE"),
-    Option("tls.key", text, "and this key", "FILE"),
-    Option("tls.clientCa", text, "take callers of the extender only with a certificate of these", "FILE"),
-    Option("metricsAuth", one_of("none", "token"), "ask the API server whether the bearer of a token may get /metrics "
-           "(default: none)", "none|token"),
+    *tls("serve both", "take callers of the extender"),
+    METRICS_AUTH,
     Option("unreportedNodes", one_of(*_TRUST), "pods on nodes without a report: any (blind), those that ask nothing of "
            "a zone (unaligned), none (refuse) (default: unaligned)", "|".join(_TRUST)),
     Option("staleReports", one_of(*_TRUST), "the same for nodes whose report is stale (default: unaligned)",
@@ -59,8 +55,7 @@ OPTIONS = Options((
            "(default: false)", "true|false"),
     Option("missDir", text, "write a case for --replay there when a kubelet refuses what was foretold to fit", "PATH"),
     Option("missFiles", whole_number(1, 100_000), "keep the newest so many of them (default: 100)", "NUMBER"),
-    Option("logLevel", one_of("debug", "info", "warning", "error"), "default: info", "debug|info|warning|error"),
-    Option("logFormat", one_of("text", "json"), "default: text", "text|json"),
+    *LOGS,
 ))  # fmt: skip
 
 
@@ -69,8 +64,7 @@ def read_settings(
 ) -> Settings:
     """Return the settings of all places together; as the agent's. Raises SettingsError."""
     made = Settings(**OPTIONS.read(flags, environment, content, place))
-    if bool(made.tls_cert) != bool(made.tls_key):
-        raise SettingsError("tls.cert and tls.key go together: one of them is missing")
+    check_tls(made)
     if made.tls_client_ca and not made.tls_cert:
         raise SettingsError("tls.clientCa needs tls.cert and tls.key: without TLS nobody shows a certificate")
     if not made.listen:

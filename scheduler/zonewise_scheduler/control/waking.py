@@ -35,7 +35,7 @@ _PATIENCE = 1.0
 
 
 class Waking:
-    """A thread that wakes pods as long as it lives."""
+    """Wakes pods, in a thread of its own as long as it is entered."""
 
     def __init__(self, client: Client, cluster: Cluster, meters: Meters) -> None:
         self._client = client

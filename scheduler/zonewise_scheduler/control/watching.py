@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import logging
 import threading
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from zonewise.kube.reflector import Reflector
@@ -13,7 +12,7 @@ from zonewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, PODS
 from zonewise_scheduler.control.objects import see_node, see_pod, see_report
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from typing import Self
 
     import msgspec
 
@@ -31,7 +30,7 @@ TICK = 1.0
 
 
 class Watching:
-    """Keeps a cluster as the API server has it."""
+    """Keeps a cluster as the API server has it, in threads of its own as long as it is entered."""
 
     def __init__(self, client: Client, cluster: Cluster) -> None:
         def report(raw: msgspec.Raw) -> Report:
@@ -44,22 +43,21 @@ class Watching:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watching", daemon=True)
 
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        for reflector in (self._nodes, self._reports, self._pods):
+            reflector.close(_FAREWELL)
+        self._thread.join(_FAREWELL)
+
     @property
     def missing(self) -> list[str]:
         """Return of what not everything is known yet that there was at the start."""
         known = {"nodes": self._nodes, "reports": self._reports, "pods": self._pods}
         return [name for name, reflector in known.items() if not reflector.has_synced]
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def close(self) -> None:
-        """End."""
-        self._stopping.set()
-        for reflector in (self._nodes, self._reports, self._pods):
-            reflector.close(_FAREWELL)
-        self._thread.join(_FAREWELL)
 
     def _run(self) -> None:
         # nodes first: how a report is read depends on the release of the node's kubelet
@@ -76,14 +74,3 @@ class Watching:
                 self._cluster.tick()
             except Exception:  # a fault of ours must not end the ticking
                 log.exception("a look at what time changes went wrong")
-
-
-@contextmanager
-def watching(client: Client, cluster: Cluster) -> Generator[Watching]:
-    """Follow the API server as long as this lasts."""
-    made = Watching(client, cluster)
-    made.start()
-    try:
-        yield made
-    finally:
-        made.close()

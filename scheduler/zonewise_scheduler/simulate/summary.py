@@ -1,4 +1,4 @@
-"""What a run amounts to, in the numbers of the field."""
+"""What a simulation amounts to, in the numbers of the field."""
 
 from __future__ import annotations
 
@@ -6,66 +6,116 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from zonewise_scheduler.simulate.accuracy import ForecastError, Kept, forecast_error, kept
+
 if TYPE_CHECKING:
-    from zonewise_scheduler.queue.time.amounts import Columns
-    from zonewise_scheduler.simulate.clock import Outcome, Task
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+    from zonewise_scheduler.simulate.history import History, JobHistory
 
 TAU = 10.0
 """Seconds: shorter jobs count as so long in the bounded slowdown (Feitelson and Rudolph, JSSPP 1998)."""
+
+Shares = dict[str, float]
+"""By resource: of all there is, from the first submission to the last end."""
 
 
 class Summary(NamedTuple):
     """Waits and makespan in seconds."""
 
     jobs: int
+    """Those that were done, or failed: all means are of them."""
+    failed: int
+    """Those of them that were not done within their declared run time."""
     refused: int
     """Those that never fit."""
+    waiting: int
+    """Those that had not started when it ended."""
     wait_mean: float
+    """From the submission to the start of the run that a job was done with."""
     wait_median: float
     wait_p95: float
     wait_max: float
+    ready_mean: float
+    """From the submission until all pods of that run were ready: to the admission where pods start at once."""
     bounded_slowdown: float
     """The mean of max(1, (wait + run) / max(run, TAU))."""
-    utilisation: dict[str, float]
-    """The share of each resource that jobs had, from the first submission to the last end."""
+    utilisation: Shares
+    """What runs had."""
+    effective: Shares
+    """What the runs had that jobs were done with, from when all their pods were ready."""
+    lost: Shares
+    """What preempted runs had, whose work is lost."""
+    preemptions: int
     makespan: float
     """From the first submission to the last end."""
+    forecast: ForecastError | None
+    promises: Kept | None
     decisions_per_second: float
+    """Of CPU time."""
 
 
-def summarise(outcome: Outcome, columns: Columns, capacity: int) -> Summary:
-    """Sum up a run on a machine so large (Columns.room); of no jobs, all is zero."""
-    done = [task for task in outcome.tasks if task.job in outcome.starts]
-    if not done:
-        return Summary(0, len(outcome.refused), 0, 0, 0, 0, 0, dict.fromkeys(columns.names, 0.0), 0, 0)
-    starts = np.array([outcome.starts[task.job] for task in done])
-    submitted = np.array([task.job.submitted for task in done])
-    runs = np.array([task.run for task in done], np.float64)
-    waits = starts - submitted
-    makespan = float((starts + runs).max() - submitted.min())
-    median, p95 = (float(value) for value in np.quantile(waits, (0.5, 0.95)))
+def summarise(history: History) -> Summary:
+    """Sum up what happened; of no jobs, all is zero."""
+    jobs = history.jobs
+    ran = [job for job in jobs if job.started is not None]
+    outcomes = [job.outcome for job in jobs]
+    makespan = _makespan(ran)
+    waits = np.array([job.wait for job in ran], np.float64)
+    whole = [(job.amounts, job.runs[-1].end - job.runs[-1].start) for job in ran]
+    useful = [(job.amounts, job.runs[-1].end - job.runs[-1].ready) for job in ran if job.outcome == "done"]
+    broken = [(job.amounts, run.end - run.start) for job in jobs for run in job.runs if not run.whole]
+    median, p95 = (float(one) for one in np.quantile(waits, (0.5, 0.95))) if ran else (0.0, 0.0)
     return Summary(
-        len(done),
-        len(outcome.refused),
-        float(waits.mean()),
+        len(ran),
+        outcomes.count("failed"),
+        outcomes.count("refused"),
+        outcomes.count("waiting"),
+        float(waits.mean()) if ran else 0.0,
         median,
         p95,
-        float(waits.max()),
-        float(np.maximum(1, (waits + runs) / np.maximum(runs, TAU)).mean()),
-        _utilisation(done, columns, capacity, makespan),
+        float(waits.max(initial=0)),
+        sum(job.runs[-1].ready - job.submitted for job in ran) / len(ran) if ran else 0.0,
+        _bounded_slowdown(waits, np.array([length for _, length in whole], np.float64)),
+        _shares((*whole, *broken), history.capacity, makespan),
+        _shares(useful, history.capacity, makespan),
+        _shares(broken, history.capacity, makespan),
+        len(broken),
         makespan,
-        outcome.decisions / outcome.seconds if outcome.seconds else 0.0,
+        forecast_error(history),
+        kept(history),
+        history.decisions / history.seconds if history.seconds else 0.0,
     )
 
 
-def _utilisation(done: list[Task], columns: Columns, capacity: int, makespan: float) -> dict[str, float]:
-    """Return the share of each resource that was taken; of what there is none, zero."""
-    taken = dict.fromkeys(columns.names, 0.0)
-    seconds: dict[int, float] = {}
-    for task in done:
-        seconds[task.job.demand] = seconds.get(task.job.demand, 0.0) + task.run
-    for demand, length in seconds.items():
-        for name, size in columns.asked(demand).items():
-            taken[name] += size * length
-    whole = columns.amounts(capacity)
-    return {name: size / (whole[name] * makespan) if whole[name] * makespan else 0.0 for name, size in taken.items()}
+def by_kind(history: History) -> dict[str, Summary]:
+    """Sum up the jobs of each kind, where they have kinds, in the order in which those first came."""
+    kinds: dict[str, list[JobHistory]] = {}
+    for job in history.jobs:
+        if job.kind:
+            kinds.setdefault(job.kind, []).append(job)
+    return {kind: summarise(history._replace(jobs=jobs)) for kind, jobs in kinds.items()}
+
+
+def _makespan(ran: list[JobHistory]) -> float:
+    if not ran:
+        return 0.0
+    return max(job.runs[-1].end for job in ran) - min(job.submitted for job in ran)
+
+
+def _bounded_slowdown(waits: NDArray[np.float64], runs: NDArray[np.float64]) -> float:
+    return float(np.maximum(1, (waits + runs) / np.maximum(runs, TAU)).mean()) if len(waits) else 0.0
+
+
+def _shares(taken: Iterable[tuple[Mapping[str, int], float]], capacity: Mapping[str, int], makespan: float) -> Shares:
+    """Return the share of each resource that was taken for so many seconds each; of what there is none, zero."""
+    found = dict.fromkeys(capacity, 0.0)
+    for amounts, seconds in taken:
+        for name, amount in amounts.items():
+            if name in found:
+                found[name] += amount * seconds
+    return {
+        name: size / (capacity[name] * makespan) if capacity[name] * makespan else 0.0 for name, size in found.items()
+    }

@@ -22,6 +22,7 @@ def test_what_came_of_it() -> None:
 
 def test_who_fits_nowhere() -> None:
     assert refused(PREEMPTED) == ["job f: 0.009 cpu"]
+    assert refused(history(job("a", 0, 1, outcome="refused", amounts={}))) == ["job a: asks for nothing"]
 
 
 def test_lists_are_cut_unless_all_is_wanted() -> None:

@@ -100,6 +100,11 @@ def test_at_the_end_nothing_is_left_of_it() -> None:
     assert terminal.getvalue().endswith("\r")
 
 
+def test_before_anything_has_ended() -> None:
+    """How long it takes nobody knows, but it goes on."""
+    assert shown(0, 10, 20) == "  0 %  begun  easy  0 of 10 jobs  5 d simulated"
+
+
 def test_more_may_end_than_was_known() -> None:
     assert shown(11, 10, 20).startswith("100 %  0 s left")
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise_scheduler.fit.batch.layout import CPU, Nature
 from zonewise_scheduler.fit.kubelet.asks import given_whole, memory_request, pins_memory
 from zonewise_scheduler.fit.kubelet.cpus import cpu_request
+from zonewise_scheduler.fit.model.resources import MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -110,7 +111,7 @@ def _is_pinned_throughout(parts: list[tuple[Container, _Part]], pod: PodShape, p
     """Tell whether each container asks for memory if the pod is pinned; the Memory Manager is odd about others."""
     if not pins_memory(pod, policies):
         return True
-    return all(any(name == "memory" for name, _ in part.memory) for _, part in parts)
+    return all(any(name == MEMORY for name, _ in part.memory) for _, part in parts)
 
 
 def _is_whole(busy: list[tuple[Container, _Part]]) -> bool:

@@ -142,8 +142,4 @@ class Layout:
     @cached_property
     def cut(self) -> int:
         """Return the CPUs that are not reserved, but their core is in part: full-pcpus-only counts without them."""
-        bits = 0
-        for _, core in self.cpus.cores:
-            if core & self.cpus.reserved:
-                bits |= core
-        return bits & ~self.cpus.reserved
+        return self.cpus.reserved_cores & ~self.cpus.reserved

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 from zonewise_scheduler.fit.kubelet.cpus import CpuShortage, check_cores, take_cpus
 from zonewise_scheduler.fit.kubelet.refusal import CORES, Refusal, unexpected
+from zonewise_scheduler.fit.model.resources import CPU
 
 if TYPE_CHECKING:
     from zonewise_scheduler.fit.kubelet.books import Books
     from zonewise_scheduler.fit.model.node import NodeState
     from zonewise_scheduler.fit.model.pod import Container
-
-CPU = "cpu"
 
 
 def give_cpus(books: Books, container: Container, count: int, zones: int | None) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from zonewise_scheduler.fit.kubelet.memory import MemoryView, narrowest
 from zonewise_scheduler.fit.kubelet.refusal import unexpected
 from zonewise_scheduler.fit.kubelet.zones import members
+from zonewise_scheduler.fit.model.resources import MEMORY
 from zonewise_scheduler.fit.model.verdict import MemoryShare
 
 if TYPE_CHECKING:
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from zonewise_scheduler.fit.kubelet.merge import Alignment
     from zonewise_scheduler.fit.model.node import NodeState
     from zonewise_scheduler.fit.model.pod import Amounts, Container
-
-MEMORY = "memory"
 
 NOT_ENOUGH = "[memorymanager] failed to get the default NUMA affinity, no NUMA nodes with enough memory is available"
 NOT_PREFERRED = "[memorymanager] failed to find the default preferred hint"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.fit.kubelet.cpu_giving import CPU
 from zonewise_scheduler.fit.kubelet.devices import device_width, device_zones
 from zonewise_scheduler.fit.kubelet.memory import free_memory, memory_width
 from zonewise_scheduler.fit.kubelet.scopes import Opinion, opinions
@@ -19,6 +18,7 @@ from zonewise_scheduler.fit.kubelet.wording import (
     zones_in_words,
 )
 from zonewise_scheduler.fit.kubelet.zones import members
+from zonewise_scheduler.fit.model.resources import CPU
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

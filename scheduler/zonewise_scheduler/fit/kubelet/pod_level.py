@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.fit.kubelet.asks import memory_request, pins_memory, pod_memory_request
-from zonewise_scheduler.fit.kubelet.cpu_giving import CPU, check_alignment
+from zonewise_scheduler.fit.kubelet.cpu_giving import check_alignment
 from zonewise_scheduler.fit.kubelet.cpus import CpuShortage, divide_pod_cpus, empty_pool, pod_cpu_request, take_cpus
 from zonewise_scheduler.fit.kubelet.device_giving import give_devices
-from zonewise_scheduler.fit.kubelet.memory_giving import MEMORY, charged, choose_zones
+from zonewise_scheduler.fit.kubelet.memory_giving import charged, choose_zones
 from zonewise_scheduler.fit.kubelet.refusal import EMPTY_POOL, Refusal, unexpected
+from zonewise_scheduler.fit.model.resources import CPU, MEMORY
 from zonewise_scheduler.fit.model.verdict import MemoryShare
 
 if TYPE_CHECKING:

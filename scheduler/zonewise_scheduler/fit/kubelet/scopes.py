@@ -10,17 +10,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.fit.kubelet.asks import container_ask, pins_memory, pod_ask
-from zonewise_scheduler.fit.kubelet.cpu_giving import CPU, give_cpus
+from zonewise_scheduler.fit.kubelet.cpu_giving import give_cpus
 from zonewise_scheduler.fit.kubelet.cpus import cpu_hints, given_whole
 from zonewise_scheduler.fit.kubelet.device_giving import give_devices
 from zonewise_scheduler.fit.kubelet.devices import device_hints, has_zones
 from zonewise_scheduler.fit.kubelet.hints import Hints
 from zonewise_scheduler.fit.kubelet.memory import memory_hints
-from zonewise_scheduler.fit.kubelet.memory_giving import MEMORY, give_memory
+from zonewise_scheduler.fit.kubelet.memory_giving import give_memory
 from zonewise_scheduler.fit.kubelet.merge import ANYWHERE, Alignment, agreed, compromise
 from zonewise_scheduler.fit.kubelet.pod_level import empty_pools, give_pod
 from zonewise_scheduler.fit.kubelet.refusal import TOPOLOGY, Refusal
 from zonewise_scheduler.fit.kubelet.zones import everywhere
+from zonewise_scheduler.fit.model.resources import CPU, MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Collection

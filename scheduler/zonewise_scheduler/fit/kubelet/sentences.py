@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 
 from zonewise_scheduler.fit.kubelet.asks import container_ask, pod_ask
 from zonewise_scheduler.fit.kubelet.books import Books
-from zonewise_scheduler.fit.kubelet.cpu_giving import CPU
 from zonewise_scheduler.fit.kubelet.cpus import given_whole
-from zonewise_scheduler.fit.kubelet.memory_giving import MEMORY
 from zonewise_scheduler.fit.kubelet.misaligned import memory_in_words, misaligned
 from zonewise_scheduler.fit.kubelet.pod_level import empty_pools
 from zonewise_scheduler.fit.kubelet.refusal import CORES, EMPTY_POOL, TOPOLOGY, Refusal
 from zonewise_scheduler.fit.kubelet.room import lacks
 from zonewise_scheduler.fit.kubelet.scopes import admit_containers
 from zonewise_scheduler.fit.kubelet.wording import amount, are_free, is_bytes, listed, zones_in_words
+from zonewise_scheduler.fit.model.resources import CPU, MEMORY, PODS
 
 if TYPE_CHECKING:
     from zonewise_scheduler.fit.kubelet.books import Ask
@@ -64,7 +63,7 @@ def _problem(books: Books, verdict: Verdict) -> str:
 
 def _no_room(pod: PodShape, verdict: Verdict, room: Room | None) -> str:
     lack = next((one for one in lacks(pod, room) if one.resource == verdict.resource), None) if room else None
-    if verdict.resource == "pods":
+    if verdict.resource == PODS:
         return "the node has as many pods as it takes"
     if lack is None:
         return f"needs more {verdict.resource} than the node has left"

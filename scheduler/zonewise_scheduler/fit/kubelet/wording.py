@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.fit.kubelet.zones import members
+from zonewise_scheduler.fit.model.resources import CPU, STORAGE, is_memory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,12 +17,12 @@ _MANY = 4
 
 def is_bytes(resource: str) -> bool:
     """Tell whether a resource is counted in bytes."""
-    return resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-")
+    return resource == STORAGE or is_memory(resource)
 
 
 def amount(resource: str, size: int) -> str:
     """Return "6 CPUs", "4 GiB of memory", "2 nvidia.com/gpu"."""
-    if resource == "cpu":
+    if resource == CPU:
         return f"{size} CPU" if size == 1 else f"{size} CPUs"
     return f"{gib(size)} of {resource}" if is_bytes(resource) else f"{size} {resource}"
 

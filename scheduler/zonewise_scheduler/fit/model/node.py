@@ -111,6 +111,19 @@ class NodeState(NamedTuple):
     """Count by the kind's devices: healthy ones that nobody has."""
 
 
+def idle(kind: NodeKind) -> NodeState:
+    """Return a node on which nothing is held."""
+    policies = kind.policies
+    return NodeState(
+        kind,
+        kind.cpus.cpus & ~kind.cpus.reserved if policies.cpu == "static" else 0,
+        kind.allocatable,
+        tuple(1 << zone for zone in kind.zones) if policies.memory == "Static" else (),
+        0,
+        tuple(one.healthy for one in kind.devices),
+    )
+
+
 class Room(NamedTuple):
     """Amounts of a whole node: what it has, what its pods request, or what they leave of it (NodeResourcesFit)."""
 

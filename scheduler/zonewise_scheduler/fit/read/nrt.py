@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zonewise_scheduler.fit.read.kinds import Kinds
-from zonewise_scheduler.fit.read.parts import Parts
+    from zonewise_scheduler.fit.read.parts import Parts
 
 RELEASE = Policies().release
 _ANNOTATED_FINGERPRINT = "topology.node.k8s.io/fingerprint"

@@ -7,7 +7,7 @@ units of what zones have free. Zones of a memory group count as having none, and
 from __future__ import annotations
 
 from itertools import combinations
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.fit.batch.types import F64, I64, Bools
     from zonewise_scheduler.fit.batch.view import View
     from zonewise_scheduler.fit.model.pod import Container, PodShape
-
-Strategy = Literal["LeastAllocated", "MostAllocated", "BalancedAllocation", "LeastNUMANodes"]
+    from zonewise_scheduler.fit.upstream import Strategy
 
 Requests = dict[str, int]
 """By resource: CPUs in milli-CPU, bytes, counts."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise_scheduler.queue.placing.zones import without_zone
 from zonewise_scheduler.queue.topology.supply import NodeSupply, eligible
 from zonewise_scheduler.queue.topology.tree import Tree, tree_of
 
@@ -25,6 +26,10 @@ class Ground(NamedTuple):
     tree: Tree
     nodes: NodeTable
 
+    def rows(self) -> NDArray[np.int64]:
+        """Return (leaves,): the node of each leaf, where leaves are nodes."""
+        return self.tree.members[self.tree.starts]
+
     def supply(self, used: Usage) -> NodeSupply:
         """Return what is left for pods where others take as much; pods get the flavor's tolerations too."""
         return NodeSupply(self.tree, self.nodes, used, self.flavor.tolerations)
@@ -36,7 +41,7 @@ def ground_of(
     """Return the nodes with a flavor's labels that are schedulable and ready; there may be none yet.
 
     `levels`: of its Topology, the outermost first; `ready`: (rows,), None: all nodes are. Raises ValueError for a
-    Topology without levels.
+    Topology without levels, and for one with zones elsewhere than right below the host.
     """
-    rows = eligible(nodes, flavor.labels)
-    return Ground(flavor, tree_of(flavor.topology, levels, nodes, rows if ready is None else rows & ready), nodes)
+    rows, keys = eligible(nodes, flavor.labels), without_zone(levels)
+    return Ground(flavor, tree_of(flavor.topology, keys, nodes, rows if ready is None else rows & ready), nodes)

@@ -5,13 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.fit.nodes.constraints import Constraints
+from zonewise_scheduler.queue.placing.fill import ANYWHERE
+from zonewise_scheduler.queue.placing.zones import on_hosts
 from zonewise_scheduler.queue.topology.model import Assignment, PodSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from zonewise_scheduler.fit.model.pod import PodShape
     from zonewise_scheduler.queue.quota.model.workload import Amounts, PodSetAdmission, Workload
+    from zonewise_scheduler.queue.quota.model.workload import PodSet as Spec
     from zonewise_scheduler.queue.quota.places import Wish
+    from zonewise_scheduler.queue.topology.model import Request
 
 
 class Spot(NamedTuple):
@@ -22,24 +27,48 @@ class Spot(NamedTuple):
     at: Assignment
     requests: Amounts
     """Of each pod, from its node."""
+    shape: PodShape | None
+    whole: int = ANYWHERE
+    """What of them must be in one zone (fill.py)."""
 
 
-def as_placed(wish: Wish) -> PodSet:
-    """Return the pods of a wish as they are placed."""
+def asked_of(spec: Spec) -> Request | None:
+    """Return what a pod set asks of the topology; None: nothing."""
+    return spec.topology.request if spec.topology is not None and spec.topology.explicit else None
+
+
+def as_placed(wish: Wish, *, strict: bool = True) -> tuple[PodSet, int]:
+    """Return the pods of a wish as they are placed on hosts, and what of them is to be in one zone (fill.py).
+
+    `strict`: what one zone should hold, it must.
+    """
     spec, topology = wish.pod_set, wish.pod_set.topology
+    request, whole = on_hosts(asked_of(spec), strict=strict)
     return PodSet(
         spec.name,
         wish.pods,
         spec.on_node,
-        topology.request if topology is not None and topology.explicit else None,
+        request,
         Constraints(tolerations=spec.tolerations, selector=spec.selector, terms=spec.terms),
         spec.preferences,
         topology.group if topology is not None else "",
-    )
+    ), whole
+
+
+def in_groups(wishes: Sequence[Wish]) -> list[list[Wish]]:
+    """Return wishes that are placed together, in the order of the first ones.
+
+    The leader, which is one pod, is before its workers; of two sets of one pod each it is the second.
+    """
+    found: dict[tuple[str, int], list[Wish]] = {}
+    for number, one in enumerate(wishes):
+        group = _group(one.pod_set)
+        found.setdefault((group, -1 if group else number), []).insert(0, one)
+    return [sorted(group, key=_pods) for group in found.values()]
 
 
 def places_of(workload: Workload, has: Callable[[str], bool], held: Workload | None = None) -> list[Spot]:
-    """Return where the pods of a workload's admission are, beyond those that `held` has there.
+    """Return where the pods of a workload's admission are, beyond those that `held` has there; leaders come first.
 
     `has`: whether a flavor has a topology. Pods that are no longer needed take their places still.
     """
@@ -51,9 +80,12 @@ def places_of(workload: Workload, has: Callable[[str], bool], held: Workload | N
     for one in workload.admission.pod_sets:
         flavor = _flavor(one, has)
         if flavor and isinstance(one.place, Assignment) and one.name in specs:
-            more = _beyond(one.place, before.get(one.name))
-            found.append(Spot(one.name, flavor, more, specs[one.name].on_node))
-    return found
+            more = beyond(one.place, before.get(one.name))
+            found.append(_spot(specs[one.name], flavor, more))
+    if len(found) < 2:
+        return found
+    turns = {one.name: (_first(workload, one), one.pods, -at) for at, one in enumerate(workload.pod_sets)}
+    return sorted(found, key=lambda spot: turns[spot.pod_set])
 
 
 def gained(
@@ -62,21 +94,43 @@ def gained(
     """Return the places that wishes were given, beyond those that the workload has."""
     before = {one.pod_set: one.at for one in places_of(workload, has)}
     return [
-        Spot(name, wish.flavor, _beyond(placed[name], before.get(name)), wish.pod_set.on_node)
+        _spot(wish.pod_set, wish.flavor, beyond(placed[name], before.get(name)))
         for wish in wishes
         if (name := wish.pod_set.name) in placed
     ]
 
 
-def _flavor(one: PodSetAdmission, has: Callable[[str], bool]) -> str:
-    """Return the flavor in whose topology the pods are, "" where there is none."""
-    return min(filter(has, one.flavors.values()), default="")
-
-
-def _beyond(new: Assignment, old: Assignment | None) -> Assignment:
+def beyond(new: Assignment, old: Assignment | None) -> Assignment:
     """Return the pods of an assignment that are more than another has in the same domain."""
     if old is None:
         return new
     before = {domain.values: domain.pods for domain in old.domains}
     more = (domain._replace(pods=domain.pods - before.get(domain.values, 0)) for domain in new.domains)
     return Assignment(new.levels, tuple(domain for domain in more if domain.pods > 0))
+
+
+def _spot(spec: Spec, flavor: str, at: Assignment) -> Spot:
+    return Spot(spec.name, flavor, at, spec.on_node, spec.shape, on_hosts(asked_of(spec), strict=False)[1])
+
+
+def _group(spec: Spec) -> str:
+    return "" if spec.topology is None else spec.topology.group
+
+
+def _pods(wish: Wish) -> int:
+    return wish.pods
+
+
+def _first(workload: Workload, spec: Spec) -> int:
+    """Return the place of the first pod set of a set's group."""
+    group = _group(spec)
+    return next(
+        place
+        for place, one in enumerate(workload.pod_sets)
+        if one.name == spec.name or (group and _group(one) == group)
+    )
+
+
+def _flavor(one: PodSetAdmission, has: Callable[[str], bool]) -> str:
+    """Return the flavor in whose topology the pods are, "" where there is none."""
+    return min(filter(has, one.flavors.values()), default="")

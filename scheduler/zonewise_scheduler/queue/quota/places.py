@@ -19,11 +19,28 @@ class Wish(NamedTuple):
 
 
 class NoPlace(NamedTuple):
-    """That a pod set finds no place."""
+    """That a pod set finds no place, in words and as values; slices of one pod are pods."""
 
     pod_set: str
     flavor: str
     reason: str
+    """A sentence."""
+    level: str = ""
+    """The level of which one domain must hold all, and none does: a label key; "": all together have too little."""
+    domain: tuple[str, ...] = ()
+    """Of that level the one with the most room, by its values from the outermost level on; a zone is its number."""
+    fits: int = 0
+    """How many slices fit there, or in all."""
+    wanted: int = 0
+    """How many there are; 0: it is no matter of room."""
+    size: int = 1
+    """Pods of a slice."""
+    resource: str = ""
+    """Of which most nodes without room for a pod are shortest; "": of none."""
+    node: str = ""
+    """One that takes as many as any, and whose kubelet is what stands in the way of more."""
+    kubelet: str = ""
+    """What it lacks: "needs 6 CPUs in one zone; zone 0 has 4 free, zone 1 has 4"."""
 
 
 Found = dict[str, object]

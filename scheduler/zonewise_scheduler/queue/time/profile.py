@@ -1,13 +1,12 @@
 """What is free over time: a step function, to which running jobs give back and from which reservations take.
 
-It is two lists, since the queue asks a few hundred steps one by one and stops at the first that decides; an array would
-pay for all of them, every time.
+It is two lists, since the queue asks a few steps one by one and stops at the first that decides; an array would pay for
+all of them, every time.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -79,31 +78,30 @@ class Profile:
 
         The reservation itself is in the profile: from its start on the job's own room is enough, since a job that
         starts earlier also ends earlier. So only what is before that start is asked.
+
+        Each try is looked over from its end: the last step without room rules out all starts up to its own end (as
+        Boyer and Moore skip text, CACM 1977), which most often is the start that the reservation has.
         """
         times, rooms = self._times, self._rooms
         demand, guards, limit = job.demand, job.guards, job.limit
         least = demand + guards  # as integers, all rooms that it fits into are as large: most others end here
         last = bisect_left(times, start)
-        near = bisect_left(times, grown, 0, last)
-        found = None
-        clear = inf
-        for time, room in zip(islice(times, near), rooms, strict=False):
-            if room < least or (room - demand) & guards != guards:
-                if found is not None and time >= clear:
-                    return found
-                found = None
-            elif found is None:
-                found, clear = time, time + limit
-            elif time >= clear:
-                return found
-        if found is None:
-            return None
-        for place in range(near, last):
-            if times[place] >= clear:
-                return found
-            if (rooms[place] - demand) & guards != guards:
-                return None
-        return found
+        place = known = 0  # it is tried from the step `place` on; those between `place` and `known` have room for it
+        while place < last and times[place] < grown:
+            end = bisect_left(times, times[place] + limit, known, last)
+            step = end
+            while step > known:
+                step -= 1
+                if rooms[step] < least or (rooms[step] - demand) & guards != guards:
+                    break
+            else:
+                return times[place]
+            place, known = step + 1, end
+            if place == end:
+                while place < last and rooms[place] < least:
+                    place += 1
+                known = place
+        return None
 
     def _split(self, time: float) -> int:
         """Return the step that begins at a time, made where there was none."""

@@ -29,7 +29,7 @@ from zonewise_scheduler.queue.time.rules import ALL
 from zonewise_scheduler.queue.time.state import Decision, Reservation, order
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from zonewise_scheduler.queue.time.state import Job, State
 
@@ -60,6 +60,24 @@ class Timetable:
     def eager(self) -> bool:
         """A job that does not fit is promised a start when it comes."""
         return True
+
+    @property
+    def starts(self) -> Mapping[Job, float]:
+        """Who is promised a start, and when; infinite where it is unknown."""
+        return self._starts
+
+    def resume(self, starts: Mapping[Job, float], now: float, state: State) -> None:
+        """Go on from promises that were made to waiting jobs before; where there is no room for all, decide anew."""
+        profile = self._profile = Profile(now, state.room, state.running)
+        self._line, self._starts = sorted(starts, key=order), dict(starts)
+        self._grown = inf
+        sound = True
+        for job in self._line:
+            begin, end = max(starts[job], now), starts[job] + job.limit
+            sound &= begin == inf or profile.fits(job, begin)
+            profile.change(now if begin == inf else begin, end, -job.demand)
+        state.disturbed = not sound
+        state.fresh = [job for job in state.fresh if job not in starts]
 
     def decide(self, now: float, state: State) -> Decision:
         """Return what starts now; promise starts to others."""

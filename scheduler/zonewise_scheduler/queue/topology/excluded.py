@@ -22,13 +22,16 @@ class Excluded(NamedTuple):
     """By the first taint that is not tolerated, as key=value:effect."""
     resources: Mapping[str, int] = _NONE
     """By the resource that is shortest, of those that have no room for one pod."""
+    kubelets: int = 0
+    """Those with room for a pod that their kubelets do not admit; Kueue does not count them."""
 
     def __str__(self) -> str:
         """Return the words of Kueue's messages (tasExclusionStats formatReasons); "" where there is none."""
         found = [
             f"{name}: {count}"
             for name, count in (
-                ("nodeSelector", self.selector), ("affinity", self.affinity), ("topologyDomain", self.outside)
+                ("nodeSelector", self.selector), ("affinity", self.affinity), ("topologyDomain", self.outside),
+                ("kubelet", self.kubelets),
             )
             if count
         ]  # fmt: skip

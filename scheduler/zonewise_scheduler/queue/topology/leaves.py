@@ -45,12 +45,13 @@ def leaves_of(
     excluded = matched.excluded._replace(
         outside=int((matched.mask & ~inside).sum()), resources=_shortages(requests, shortest[mask & (room == 0)])
     )
-    room = _bound(room, pods)
+    bare, room = room, _bound(room, pods.most)
+    excluded = excluded._replace(kubelets=int((mask & (bare > 0) & (room == 0)).sum()))
     hosts, beside = np.zeros(len(room), np.bool_), room
     if leader is not None:
-        hosts = mask & supply.matched(leader).mask & (_bound(_copies(free, others)[0], leader) > 0)
+        hosts = mask & supply.matched(leader).mask & (_bound(_copies(free, others)[0], leader.most) > 0)
         left = {name: amount - others.get(name, 0) for name, amount in free.items()}
-        beside = np.where(hosts, np.minimum(_copies(left, requests)[0], room), room)
+        beside = np.where(hosts, _bound(np.minimum(_copies(left, requests)[0], room), pods.beside), room)
     counts = Leaves(
         np.where(mask, room, 0), np.where(mask, beside, 0), hosts.astype(np.int64), np.where(mask, matched.score, 0)
     )
@@ -76,8 +77,8 @@ def _shortages(requests: Mapping[str, int], shortest: NDArray[np.int64]) -> dict
     return {name: count for name, count in zip(sorted(requests), counts, strict=True) if count}
 
 
-def _bound(room: NDArray[np.int64], pods: PodSet) -> NDArray[np.int64]:
-    return room if pods.most is None else np.minimum(room, pods.most)
+def _bound(room: NDArray[np.int64], most: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    return room if most is None else np.minimum(room, most)
 
 
 def _range(leaves: int, within: tuple[int, int] | None) -> NDArray[np.bool_]:

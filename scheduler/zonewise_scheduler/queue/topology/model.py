@@ -87,6 +87,8 @@ class PodSet(NamedTuple):
     """Where the pods are of the workload slice that this one replaces (KEP-77)."""
     most: NDArray[np.int64] | None = None
     """(leaves,): how many of the pods the kubelets of a leaf admit at most (fit.batch Table.copies); None: no bound."""
+    beside: NDArray[np.int64] | None = None
+    """(leaves,): how many of them, after the leader of their group; None: no further bound."""
 
 
 class Options(NamedTuple):

@@ -157,20 +157,20 @@ def test_fields_that_are_not_known_are_told() -> None:
     assert len(found.arrivals) == 12
 
 
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        ({"cohorts": []}, "cohorts: they have no workloads"),
-        ({"cohorts": 7}, "cohorts: they have no workloads; cohorts: not a list: 7"),
-        (changed(f"{SET}.count", 750_001), "cohorts: more than 3000000 workloads"),
-        (changed("cohorts.0.count", 50_001), "cohorts: more than 100000 queues"),
-        (FILE | {"topology": {"name": "t", "levels": []}}, r"topology.levels: there must be two or more"),
-        (
-            FILE | {"topology": {"name": "t", "levels": [{"name": "a", "count": 2, "nodeLabel": "a"}] * 2}},
-            "resourceFlavor: with a topology it has a nodeLabel and a topologyName",
-        ),
-    ],
-)
+NOTHING_LEFT: list[tuple[Any, str]] = [
+    ({"cohorts": []}, "cohorts: they have no workloads"),
+    ({"cohorts": 7}, "cohorts: they have no workloads; cohorts: not a list: 7"),
+    (changed(f"{SET}.count", 750_001), "cohorts: more than 3000000 workloads"),
+    (changed("cohorts.0.count", 50_001), "cohorts: more than 100000 queues"),
+    (FILE | {"topology": {"name": "t", "levels": []}}, r"topology.levels: there must be two or more"),
+    (
+        FILE | {"topology": {"name": "t", "levels": [{"name": "a", "count": 2, "nodeLabel": "a"}] * 2}},
+        "resourceFlavor: with a topology it has a nodeLabel and a topologyName",
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "told"), NOTHING_LEFT)
 def test_where_nothing_can_be_made_there_is_an_error(given: dict[str, Any], told: str) -> None:
     with pytest.raises(InputError, match=rf"^f\.yaml: {told}"):
         read_generator(given, "f.yaml")

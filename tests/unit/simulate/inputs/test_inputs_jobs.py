@@ -149,32 +149,32 @@ def test_fair_sharing_is_a_setting() -> None:
     assert not read(JOB).settings.fair_sharing
 
 
-@pytest.mark.parametrize(
-    ("job", "told"),
-    [
-        ({"name": "b"}, "jobs[1].run: there is none"),
-        (JOB | {"run": "long"}, "jobs[1].run: neither a number nor one of {uniform: [a, b]}"),
-        (JOB | {"run": -1}, "jobs[1].run: neither a number"),
-        (JOB | {"run": True}, "jobs[1].run: neither a number"),
-        (JOB | {"run": float("nan")}, "jobs[1].run: neither a number"),
-        (JOB | {"run": {"uniform": [5, 1]}}, "jobs[1].run: neither a number"),
-        (JOB | {"run": {"normal": [5, 1]}}, "jobs[1].run: neither a number"),
-        (JOB | {"run": {"loguniform": [0, 1]}}, "jobs[1].run: neither a number"),
-        (JOB | {"run": {"choice": []}}, "jobs[1].run: neither a number"),
-        (JOB | {"count": 0}, "jobs[1].count: not from 1 to 3000000: 0"),
-        (JOB | {"pods": 0}, "jobs[1].pods: not from 1 to"),
-        (JOB | {"pods": {"exponential": 3}}, "jobs[1].pods: not from 1 to"),
-        (JOB | {"limit": 0}, "jobs[1].limit: not above 0: 0"),
-        (JOB | {"limit": 5, "overestimate": 2}, "jobs[1].overestimate: there is a limit too: 2"),
-        (JOB | {"requests": {"cpu": "many"}}, "jobs[1].requests.cpu: not a quantity: 'many'"),
-        (JOB | {"priority": 1 << 31}, "jobs[1].priority: not from"),
-        (JOB | {"name": 7}, "jobs[1].name: not a string: 7"),
-        (JOB | {"nodeSelector": "a"}, "jobs[1].nodeSelector: not an object: 'a'"),
-        (JOB | {"topologyRequest": {"required": 1}}, "jobs[1].topologyRequest.required: not a string: 1"),
-        (JOB | {"name": "good-0"}, "jobs[1].name: there are jobs of that name already: 'good-0'"),
-        (7, "jobs[1]: not an object: 7"),
-    ],
-)
+DAMAGED: list[tuple[Any, str]] = [
+    ({"name": "b"}, "jobs[1].run: there is none"),
+    (JOB | {"run": "long"}, "jobs[1].run: neither a number nor one of {uniform: [a, b]}"),
+    (JOB | {"run": -1}, "jobs[1].run: neither a number"),
+    (JOB | {"run": True}, "jobs[1].run: neither a number"),
+    (JOB | {"run": float("nan")}, "jobs[1].run: neither a number"),
+    (JOB | {"run": {"uniform": [5, 1]}}, "jobs[1].run: neither a number"),
+    (JOB | {"run": {"normal": [5, 1]}}, "jobs[1].run: neither a number"),
+    (JOB | {"run": {"loguniform": [0, 1]}}, "jobs[1].run: neither a number"),
+    (JOB | {"run": {"choice": []}}, "jobs[1].run: neither a number"),
+    (JOB | {"count": 0}, "jobs[1].count: not from 1 to 3000000: 0"),
+    (JOB | {"pods": 0}, "jobs[1].pods: not from 1 to"),
+    (JOB | {"pods": {"exponential": 3}}, "jobs[1].pods: not from 1 to"),
+    (JOB | {"limit": 0}, "jobs[1].limit: not above 0: 0"),
+    (JOB | {"limit": 5, "overestimate": 2}, "jobs[1].overestimate: there is a limit too: 2"),
+    (JOB | {"requests": {"cpu": "many"}}, "jobs[1].requests.cpu: not a quantity: 'many'"),
+    (JOB | {"priority": 1 << 31}, "jobs[1].priority: not from"),
+    (JOB | {"name": 7}, "jobs[1].name: not a string: 7"),
+    (JOB | {"nodeSelector": "a"}, "jobs[1].nodeSelector: not an object: 'a'"),
+    (JOB | {"topologyRequest": {"required": 1}}, "jobs[1].topologyRequest.required: not a string: 1"),
+    (JOB | {"name": "good-0"}, "jobs[1].name: there are jobs of that name already: 'good-0'"),
+    (7, "jobs[1]: not an object: 7"),
+]
+
+
+@pytest.mark.parametrize(("job", "told"), DAMAGED)
 def test_a_damaged_group_is_told_and_nothing_else_is_lost(job: object, told: str) -> None:
     found = read(JOB | {"name": "good", "count": 2}, job, JOB | {"name": "last"})
     assert [one.workload.name for one in found.arrivals] == ["good-0", "good-1", "last"]
@@ -202,14 +202,14 @@ def test_fields_that_are_not_known_are_told_and_the_job_comes() -> None:
     assert len(found.arrivals) == 1
 
 
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        ({"jobs": []}, "jobs: there is none"),
-        ({"jobs": [{}]}, r"jobs: there is none; jobs\[0\].run: there is none"),
-        ({"jobs": [{"run": 1, "count": 3_000_000}, {"run": 1, "name": "b"}]}, "jobs: more than 3000000: 3000001"),
-    ],
-)
+NOTHING_LEFT: list[tuple[Any, str]] = [
+    ({"jobs": []}, "jobs: there is none"),
+    ({"jobs": [{}]}, r"jobs: there is none; jobs\[0\].run: there is none"),
+    ({"jobs": [{"run": 1, "count": 3_000_000}, {"run": 1, "name": "b"}]}, "jobs: more than 3000000: 3000001"),
+]
+
+
+@pytest.mark.parametrize(("given", "told"), NOTHING_LEFT)
 def test_where_no_job_is_left_there_is_an_error(given: Any, told: str) -> None:
     with pytest.raises(InputError, match=rf"^f\.json: {told}"):
         read_jobs(given, "f.json", nodes())

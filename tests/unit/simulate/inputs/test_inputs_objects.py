@@ -51,7 +51,7 @@ def node(name: str, **labels: str) -> Json:
     return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status}
 
 
-def report(name: str, cpus: tuple[int, ...] = (4, 4), labels: Json | None = None, **counts: int) -> Json:
+def report(name: str, cpus: tuple[int, ...] = (4, 4), labels: Json | None = None, counts: Json | None = None) -> Json:
     """What resource-topology-exporter would write of a node that is half used."""
     zones = [
         {
@@ -59,9 +59,7 @@ def report(name: str, cpus: tuple[int, ...] = (4, 4), labels: Json | None = None
             "type": "Node",
             "resources": [
                 {"name": resource, "capacity": str(most), "allocatable": str(most), "available": str(most // 2)}
-                for resource, most in (
-                    {"cpu": number} | {key.replace("__", "/"): one for key, one in counts.items()}
-                ).items()
+                for resource, most in {"cpu": number, **(counts or {})}.items()
             ],
         }
         for zone, number in enumerate(cpus)
@@ -169,6 +167,17 @@ def test_what_is_damaged_is_told_by_object_and_nothing_else_is_lost(damaged: Jso
     assert any(told in one for one in found.problems), found.problems
 
 
+@pytest.mark.parametrize(
+    "damaged",
+    [job("x", parallelism="two"), job("x", parallelism=0), job("x", notes={RUN: "long"}, activeDeadlineSeconds=5)],
+)
+def test_a_job_whose_pods_or_run_time_are_damaged_is_left_out(damaged: Json) -> None:
+    """Unknown is neither one nor none."""
+    found = read(job("j"), damaged, nodes="4x8")
+    assert [one.workload.name for one in found.arrivals] == ["j"]
+    assert len(found.problems) == 1
+
+
 def test_queues_that_nobody_describes_share_the_nodes() -> None:
     found = read(
         job("a", labels={"kueue.x-k8s.io/queue-name": "x"}),
@@ -217,7 +226,7 @@ def test_objects_are_told_from_other_files() -> None:
 
 
 def test_a_report_tells_what_its_node_has_in_all_and_its_zones_when_nothing_runs() -> None:
-    found = fleet_of_objects(documents(report("n", memory=1 << 30, **{"x.com__gpu": 2})))
+    found = fleet_of_objects(documents(report("n", counts={"memory": 1 << 30, "x.com/gpu": 2})))
     assert found.problems == ()
     assert found.whole == {"cpu": 8000, "memory": 2 << 30, "ephemeral-storage": UNLIMITED, "x.com/gpu": 4}
     state = found.states["n"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 import yaml
@@ -141,6 +141,19 @@ def test_the_described_fleet_of_65000_nodes() -> None:
     assert len(set(map(id, found.states.values()))) == 2, "nodes of a kind share the state of their zones"
 
 
+@pytest.mark.parametrize("path", sorted(SCENARIOS.iterdir()), ids=lambda path: path.name)
+def test_nothing_is_wrong_with_our_own_files(path: Path) -> None:
+    if path.name.startswith("fleet"):
+        assert nodes_of(str(path)).problems == ()
+    else:
+        assert scenario(str(path)).problems == ()
+
+
+def test_the_zones_of_nodes_are_part_of_the_scenario() -> None:
+    found = scenario("ai", str(SCENARIOS / "fleet-65000.yaml"), jobs=5)
+    assert len(found.states) == 65_000
+
+
 @pytest.mark.parametrize(
     ("name", "content", "told"),
     [
@@ -152,7 +165,7 @@ def test_the_described_fleet_of_65000_nodes() -> None:
         ("a.json", json.dumps({"jobs": JOBS["jobs"]}), "nodes: there are none; see --nodes"),
         ("a.json", json.dumps(JOBS | {"nodes": "many"}), "nodes: 'many'; see --nodes"),
         ("a.json", json.dumps(JOBS | {"nodes": {"levels": []}}), "levels: there is none"),
-        ("a.json", json.dumps([JOBS, JOBS]), "more than one source of jobs"),
+        ("a.json", json.dumps([JOBS, JOBS]), "beside jobs of one source there can be nodes, and nothing else"),
         ("a.swf", "", ""),
     ],
 )
@@ -291,7 +304,12 @@ spec:
 
 
 def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    """The ways to all parts of a value."""
+    inner: list[tuple[Any, Any]] = []
+    if isinstance(value, dict):
+        inner = list(cast("dict[str, Any]", value).items())
+    elif isinstance(value, list):
+        inner = list(enumerate(cast("list[Any]", value)))
     return [path] * bool(path) + [place for key, one in inner for place in _places(one, (*path, key))]
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zonewise_scheduler.fit.model.resources import MEMORY
+
 if TYPE_CHECKING:
     from zonewise_scheduler.fit.model.node import Policies
     from zonewise_scheduler.fit.model.pod import Container, PodShape
@@ -79,7 +81,7 @@ def _has_own_resources(pod: PodShape, policies: Policies) -> bool:
 
 def _is_guaranteed(container: Container) -> bool:
     """Tell whether it asks for CPUs and memory, and no more of them as limits (IsContainerEquivalentQOSGuaranteed)."""
-    return container.complete and container.milli_cpus > 0 and dict(container.memory).get("memory", 0) > 0
+    return container.complete and container.milli_cpus > 0 and dict(container.memory).get(MEMORY, 0) > 0
 
 
 def _whole(milli_cpus: int) -> int:

@@ -7,6 +7,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
+from zonewise_scheduler.fit.model.pod import PodShape
 from zonewise_scheduler.fit.nodes.selectors import Requirement, Term
 from zonewise_scheduler.fit.nodes.taints import Toleration
 from zonewise_scheduler.queue.quota.model.amounts import LEAST, UNLIMITED, plus
@@ -57,6 +58,8 @@ class PodSet(NamedTuple):
     """Of the preferred node affinity."""
     of_node: Amounts | None = None
     """What each pod requests of its node, where the quota counts something else (KEP-2937); None: `requests`."""
+    shape: PodShape | None = None
+    """What a kubelet's answer to each pod depends on; None: it is not known, and whatever is asked of zones neither."""
 
     @property
     def on_node(self) -> Amounts:
@@ -164,7 +167,10 @@ class Workload:
     def shape(self) -> Hashable:
         """What a scan of flavors depends on: workloads with equal shapes fare alike at the same time in one queue."""
         sets = tuple(
-            (one.name, one.pods, one.min_pods, one.selector, one.terms, one.tolerations, one.topology, one.preferences)
+            (
+                *(one.name, one.pods, one.min_pods, one.selector, one.terms, one.tolerations),
+                *(one.topology, one.preferences, one.shape),
+            )
             for one in self.pod_sets
         )
         totals = tuple((one.pods, frozenset(one.requests.items())) for one in self.totals)

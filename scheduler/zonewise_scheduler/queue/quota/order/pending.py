@@ -35,13 +35,15 @@ _Rank = tuple[int, float, float, str, str]
 class _Lane:
     """Those of one shape and, where admission follows usage, of one LocalQueue: they are set aside and woken as one."""
 
-    __slots__ = ("asleep", "queue", "ranks")
+    __slots__ = ("asleep", "hopeless", "queue", "ranks")
 
     def __init__(self, queue: str) -> None:
         self.queue = queue
         self.ranks: list[_Rank] = []
         """A heap, with some left over of those that are gone."""
         self.asleep = False
+        self.hopeless = False
+        """Set aside whoever is first; else because of how long the first runs, and all the others do."""
 
 
 class _Place(NamedTuple):
@@ -98,7 +100,11 @@ class Pending:
         old = self._take(key) or self._alone.pop(key, None)
         if old is not None and old.shape != workload.shape:
             self._progress.pop(key, None)
-        self._place(workload)
+        lane = self._place(workload)
+        if lane.asleep and not lane.hopeless and lane.ranks[0][-1] == key:
+            self._asleep.remove(lane)
+            lane.asleep = False
+            self._announce(lane)
 
     def remove(self, key: str) -> None:
         """Forget a workload."""
@@ -134,11 +140,11 @@ class Pending:
         if at_once or decision.progress.pending:
             self._place(workload)
         elif decision.again in _HOPELESS:
-            self._set_aside(self._place(workload))
+            self._set_aside(self._place(workload), hopeless=True)
         elif decision.again == "Reserved" and self._shortest_first:
             lane = self._place(workload)
             if lane.ranks[0][-1] == workload.key:  # what is longer would delay whom it would delay
-                self._set_aside(lane)
+                self._set_aside(lane, hopeless=False)
             else:
                 self._take(workload.key)
                 self._alone[workload.key] = workload
@@ -156,7 +162,8 @@ class Pending:
         for one in alone.values():
             self._place(one)
 
-    def _set_aside(self, lane: _Lane) -> None:
+    def _set_aside(self, lane: _Lane, *, hopeless: bool) -> None:
+        lane.hopeless = hopeless or (lane.asleep and lane.hopeless)
         if not lane.asleep:
             lane.asleep = True
             self._asleep.append(lane)

@@ -12,6 +12,7 @@ from zonewise_scheduler.fit.model.node import amounts
 from zonewise_scheduler.fit.nodes.requests import pod_requests
 from zonewise_scheduler.fit.nodes.selectors import read_selector, read_terms
 from zonewise_scheduler.fit.nodes.taints import read_tolerations
+from zonewise_scheduler.fit.read.pod import read_pod
 from zonewise_scheduler.queue.quota.model.amounts import request_amount
 from zonewise_scheduler.queue.quota.model.workload import (
     DEFAULT_POD_SET,
@@ -162,6 +163,7 @@ def _pod_set(one: Part) -> PodSet:
             read_tolerations(pod_spec, comparisons=True),
             topology,
             read_preferences(pod_spec),
+            shape=read_pod(pod) if pod_spec.get("containers") else None,
         )
     except FieldError as error:
         raise FieldError(f"{template.at}{error.field}", str(error).partition(": ")[2]) from error

@@ -1,0 +1,111 @@
+"""Kueue's performance tests on the virtual clock: the decisions alone, and as fast as an API client may write them.
+
+The scenarios are Kueue's (test/performance/scheduler/configs): 15,000 workloads in 30 queues, 50,000 in 1,000. Without
+an API server there is a floor of the baseline's makespan: 67.3 s, where nothing is ever preempted and decisions take no
+time. With one, Kueue's own runs are limited to 50 requests a second, 100 at once (its minimalkueue), and take 351 s and
+1,179 s (rangespec.yaml): more than one request for a workload. Here an admission is one request.
+
+Run by `make bench`; CPU time is of the decisions and the virtual clock. Each scenario is run in a process of its own,
+so that its resident memory is known.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from benchmarks.table import Row, show
+from zonewise_scheduler.queue.time.rules import rules_named
+from zonewise_scheduler.simulate.cluster import simulate_cluster
+from zonewise_scheduler.simulate.inputs.open import scenario_of
+from zonewise_scheduler.simulate.latency import NO_LATENCY, Latency
+from zonewise_scheduler.simulate.scenario import Scenario
+from zonewise_scheduler.simulate.summary import Summary, by_kind, summarise
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SCENARIOS = Path(__file__).resolve().parents[1] / "demo" / "scenarios"
+POLICY = "greedy"
+"""Kueue's own: best effort."""
+FLOOR = 67.3
+"""Seconds."""
+LIMITED = Latency(rate=50, burst=100)
+MIB = 1 << 20
+
+
+class Run(NamedTuple):
+    """What a scenario came to."""
+
+    summary: Summary
+    kinds: dict[str, Summary]
+    decisions: int
+    cpu_seconds: float
+    resident: int
+    """The most, in bytes."""
+
+
+def main() -> int:
+    """Measure all, print the table; return 1 where a promise is not kept."""
+    return show([*_baseline(), *_large_scale(), *_limited()])
+
+
+def _baseline() -> Iterator[Row]:
+    run = _apart("kueue-baseline", NO_LATENCY)
+    makespan = run.summary.makespan
+    yield Row(_title("baseline", run), f"{run.cpu_seconds:.1f} s", "<= 10 s", run.cpu_seconds <= 10)
+    yield Row("... makespan", f"{makespan:.1f} s", f"<= {1.15 * FLOOR:.1f} s", makespan <= 1.15 * FLOOR)
+    yield from _use(run)
+
+
+def _large_scale() -> Iterator[Row]:
+    run = _apart("kueue-large-scale", NO_LATENCY)
+    size = run.resident / MIB
+    yield Row(_title("large-scale", run), f"{run.cpu_seconds:.1f} s", "<= 60 s", run.cpu_seconds <= 60)
+    yield Row("... resident", f"{size:.0f} MB", "<= 400 MB", size <= 400)
+    yield Row("... makespan", f"{run.summary.makespan:.1f} s")
+    yield from _use(run)
+
+
+def _limited() -> Iterator[Row]:
+    """Yield how it is with an API client's limit; Kueue's times beside ours."""
+    run = _apart("kueue-baseline", LIMITED)
+    yield Row(_title("baseline, 50/100 requests/s", run), f"{run.cpu_seconds:.1f} s")
+    yield Row("... makespan (Kueue: 351 s)", f"{run.summary.makespan:.1f} s")
+    yield from _use(run)
+
+
+def _use(run: Run) -> Iterator[Row]:
+    found = run.summary
+    yield Row("... CPU allocated, effective", f"{found.utilisation['cpu']:.3f}, {found.effective['cpu']:.3f}")
+    yield Row("... preemptions, share lost", f"{found.preemptions:,}, {found.lost['cpu']:.3f}")
+    yield Row("... decisions", f"{run.decisions:,}")
+    for kind, one in run.kinds.items():
+        yield Row(f"... time to admission, {kind}", f"{one.ready_mean:.1f} s")
+
+
+def _title(name: str, run: Run) -> str:
+    return f"{name}, {run.summary.jobs:,} workloads: CPU time"
+
+
+def _apart(name: str, latency: Latency) -> Run:
+    """Run a scenario in a process of its own."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as apart:
+        return apart.submit(_run, name, latency).result()
+
+
+def _run(name: str, latency: Latency) -> Run:
+    scenario = scenario_of(str(SCENARIOS / f"{name}.yaml"))
+    if not isinstance(scenario, Scenario) or scenario.problems:
+        raise ValueError(f"{name}: is not what it was")
+    history = simulate_cluster(scenario, rules_named(POLICY), latency)
+    resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return Run(summarise(history), by_kind(history), history.decisions, history.seconds, resident)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

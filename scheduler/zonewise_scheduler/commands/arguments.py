@@ -1,0 +1,69 @@
+"""Values of arguments: types for argparse, each of which raises ArgumentTypeError that says what is expected."""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentTypeError
+from math import inf
+
+_UNITS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d|)", re.ASCII)
+_NUMBER = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,15})?", re.ASCII)
+_MOST_DIGITS = 15
+
+
+def duration(text: str) -> float:
+    """Return seconds of 90, 90s, 15m, 24h, 7d, 500ms; "never" is infinite."""
+    if text == "never":
+        return inf
+    found = _DURATION.fullmatch(text)
+    if found is None or len(found[1]) > _MOST_DIGITS:
+        raise ArgumentTypeError(f"{text!r} is no duration, such as 90s, 15m, 24h or 7d")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def span(text: str) -> tuple[float, float]:
+    """Return the least and the most seconds of 2s, 1-2s, 500ms-2s; where the first has no unit, it is the second's."""
+    first, dash, second = text.partition("-")
+    if not dash:
+        second = first
+    elif first[-1:].isdigit():
+        first += second.lstrip("0123456789.")
+    least, most = duration(first), duration(second)
+    if least > most or most == inf:
+        raise ArgumentTypeError(f"{text!r} is no span of time, such as 2s or 1-2s")
+    return least, most
+
+
+def rate(text: str) -> tuple[float, int]:
+    """Return requests per second, and how many at once, of 50/100; of 50 alone, so many at once as in a second."""
+    per_second, slash, burst = text.partition("/")
+    if not _NUMBER.fullmatch(per_second) or not float(per_second) or (slash and not _is_count(burst)):
+        raise ArgumentTypeError(f"{text!r} is no rate, such as 50/100: so many a second, and so many at once")
+    return float(per_second), int(burst) if slash else max(1, int(float(per_second)))
+
+
+def positive(text: str) -> float:
+    """Return a number above zero."""
+    if not _NUMBER.fullmatch(text) or not float(text):
+        raise ArgumentTypeError(f"{text!r} is no number above zero")
+    return float(text)
+
+
+def count(text: str) -> int:
+    """Return a whole number from one."""
+    if not _is_count(text):
+        raise ArgumentTypeError(f"{text!r} is no whole number from 1")
+    return int(text)
+
+
+def names(text: str) -> list[str]:
+    """Return what is between commas, without blanks; what is there twice counts once."""
+    found = dict.fromkeys(name.strip() for name in text.split(","))
+    if "" in found:
+        raise ArgumentTypeError(f"{text!r} is no list of names, such as easy,greedy")
+    return list(found)
+
+
+def _is_count(text: str) -> bool:
+    return re.fullmatch(r"[0-9]{1,15}", text, re.ASCII) is not None and int(text) > 0

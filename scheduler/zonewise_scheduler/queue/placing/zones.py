@@ -1,0 +1,59 @@
+"""Zones as the level below the host: requests that name it, as requests of hosts.
+
+A pod goes to a host, and there to the zones that its kubelet chooses. So nothing is placed in a zone that the kubelet
+would not choose: of each host is counted how many of the pods it takes so that they are in zones as they are to be
+(fill.py), and hosts are the leaves. A host without a report is one zone, as is one whose kubelet keeps pods to none.
+
+The API's TopologyAssignment ends at the hostname; Topologies.zones tells the zones.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.queue.placing.fill import ANYWHERE, TOGETHER
+from zonewise_scheduler.queue.topology.model import HOSTNAME, Layer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zonewise_scheduler.queue.topology.model import Request
+
+ZONE = "zonewise.dev/zone"
+"""The level of the NUMA zones of a node: what a pod set may ask for wherever the innermost level is the hostname."""
+
+
+def names_zone(request: Request | None) -> bool:
+    """Tell whether a request is about zones."""
+    if request is None:
+        return False
+    return ZONE in {request.required, request.preferred, *(layer.level for layer in request.layers)}
+
+
+def without_zone(levels: Sequence[str]) -> tuple[str, ...]:
+    """Return the levels that nodes have labels of; raise ValueError where zones are below anything but the host."""
+    if ZONE in levels and tuple(levels[-2:]) != (HOSTNAME, ZONE):
+        raise ValueError(f"topology: {ZONE} is a level only right below {HOSTNAME}: {', '.join(levels)}")
+    return tuple(level for level in levels if level != ZONE)
+
+
+def on_hosts(request: Request | None, *, strict: bool) -> tuple[Request | None, int]:
+    """Return a request of hosts, and what of the zones in them is to be whole (fill.py); it makes sense as it is.
+
+    `strict`: what one zone should hold, it must.
+    """
+    if request is None or not names_zone(request):
+        return request, ANYWHERE
+    layers, size = _layers(request.layers)
+    if request.required == ZONE or (strict and request.preferred == ZONE):
+        return request._replace(required=HOSTNAME, preferred="", layers=layers), TOGETHER
+    preferred = HOSTNAME if request.preferred == ZONE else request.preferred
+    return request._replace(preferred=preferred, layers=layers), size
+
+
+def _layers(layers: tuple[Layer, ...]) -> tuple[tuple[Layer, ...], int]:
+    """Return layers of hosts, and the size of those of zones; larger slices of hosts consist of such."""
+    if not layers or layers[-1].level != ZONE:
+        return layers, ANYWHERE
+    outer, size = layers[:-1], layers[-1].size
+    return (outer if outer and outer[-1].level == HOSTNAME else (*outer, Layer(HOSTNAME, size))), size

@@ -1,0 +1,207 @@
+"""The virtual clock over a whole cluster: jobs come, start, end and give way, and between, the planner decides.
+
+What comes and what ends in one instant is known before one decision: those that come are there to be chosen, and what
+ends has its room back for them, as on one pool (simulate.clock); so have the victims of a preemption if they stop at
+once. A run that is cut short is lost: its job waits again, and is then run from the beginning.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
+from math import inf
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.queue.plan.planner import Planner
+from zonewise_scheduler.queue.quota.model.workload import Eviction
+from zonewise_scheduler.simulate.history import History, JobHistory, Outcome, Run
+from zonewise_scheduler.simulate.latency import NO_LATENCY, TokenBucket, pod_starts
+from zonewise_scheduler.simulate.stage import Possible, amounts_of, capacity_of, snapshot_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zonewise_scheduler.queue.quota.model.workload import Amounts, Workload
+    from zonewise_scheduler.queue.time.rules import Rules
+    from zonewise_scheduler.simulate.latency import Latency
+    from zonewise_scheduler.simulate.scenario import Arrival, Scenario
+
+_NEWS = 256
+"""Instants between two words of progress."""
+_MOST_LOST = 1000
+"""Runs that a job may lose; with more, jobs make each other give way in a circle."""
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    """A job on its way."""
+
+    serial: int
+    arrival: Arrival
+    pod_start: float
+    """Seconds until all its pods are ready."""
+    amounts: Amounts
+    run: Run | None = None
+    """As it is expected to be, while it has its quota."""
+    expected: int = 0
+    """The number of the event that will be the end of it; those before are void."""
+    killed: bool = False
+    """Whether it will not be done by its declared run time."""
+    runs: list[Run] = field(default_factory=list[Run])
+    outcome: Outcome = "waiting"
+    promised: tuple[float, float] | None = None
+
+    @property
+    def key(self) -> str:
+        return self.arrival.workload.key
+
+
+class _Simulation:
+    """One run of a scenario through a policy."""
+
+    def __init__(
+        self, scenario: Scenario, rules: Rules, latency: Latency, progress: Callable[[int, int, float], None] | None
+    ) -> None:
+        self._scenario = scenario
+        self._latency = latency
+        self._progress = progress
+        self._snapshot = snapshot_of(scenario)
+        self._planner = Planner(self._snapshot, rules, scenario.settings)
+        self._bucket = TokenBucket(latency.rate, latency.burst)
+        arrivals = sorted(scenario.arrivals, key=lambda one: one.workload.created)
+        pods = [sum(one.pods for one in arrival.workload.pod_sets) for arrival in arrivals]
+        delays = pod_starts(latency, pods)
+        self._jobs = [
+            _Job(serial, one, delays[serial], amounts_of(one.workload)) for serial, one in enumerate(arrivals)
+        ]
+        self._by_key = {job.key: job for job in self._jobs}
+        if len(self._by_key) < len(self._jobs):
+            raise ValueError(f"{scenario.name}: several jobs have the same name")
+        self._come = 0
+        """How many have."""
+        self._over = 0
+        self._events: list[tuple[float, int, int]] = []
+        """When quota will be free, the number of the event, and whose; a heap."""
+        self._numbers = count(1)
+        self._wake = inf
+        self._decisions = 0
+
+    def run(self) -> History:
+        """Let everything happen."""
+        began = time.process_time()
+        while (now := self._next()) < inf:
+            self._submit(now)
+            self._settle(now)
+            self._decide(now)
+            if self._progress is not None and self._decisions % _NEWS == 0:
+                self._progress(self._over, len(self._jobs), now)
+        possible = Possible(self._snapshot, self._scenario.settings)
+        for job in self._jobs:
+            if job.outcome == "waiting" and not possible(job.arrival):
+                job.outcome = "refused"
+        seconds = time.process_time() - began
+        return History([_told(job) for job in self._jobs], capacity_of(self._scenario), self._decisions, seconds)
+
+    def _next(self) -> float:
+        """Return when something happens next; infinite: nothing does."""
+        while self._events and self._jobs[self._events[0][2]].expected != self._events[0][1]:
+            heappop(self._events)
+        coming = self._jobs[self._come].arrival.workload.created if self._come < len(self._jobs) else inf
+        return min(coming, self._events[0][0] if self._events else inf, self._wake)
+
+    def _submit(self, now: float) -> None:
+        while self._come < len(self._jobs):
+            arrival = self._jobs[self._come].arrival
+            if arrival.workload.created > now:
+                return
+            self._planner.submit(arrival.workload, arrival.queue)
+            self._come += 1
+
+    def _settle(self, now: float) -> None:
+        """Give back the quota that is free by now."""
+        while self._events and self._events[0][0] <= now:
+            _, number, serial = heappop(self._events)
+            job = self._jobs[serial]
+            if number != job.expected or job.run is None:
+                continue
+            job.runs.append(job.run)
+            if job.run.whole:
+                self._planner.end(job.key)
+                job.outcome = "failed" if job.killed else "done"
+                self._over += 1
+            else:
+                self._planner.evict(job.key, Eviction("Preempted", now))
+            job.run = None
+
+    def _decide(self, now: float) -> None:
+        step = self._planner.decide(now)
+        self._decisions += 1
+        for workload in step.admitted:
+            self._start(workload, now)
+        for victim in step.victims:
+            self._stop(self._by_key[victim.workload.key], now)
+        for promise in step.promised:
+            job = self._by_key[promise.workload.key]
+            if job.promised is None:
+                job.promised = (now, promise.start)
+        ended = self._come == len(self._jobs) and not self._events  # who cannot start now never will
+        self._wake = inf if ended else step.wake
+
+    def _start(self, workload: Workload, now: float) -> None:
+        job, latency = self._by_key[workload.key], self._latency
+        going = self._bucket.take(now)
+        ready = going + job.pod_start
+        end, deadline = ready + job.arrival.run, going + workload.limit
+        job.killed = latency.enforce and end > deadline
+        if job.killed:
+            end = deadline
+        job.run = Run(now, end, min(ready, end))
+        job.amounts = amounts_of(workload)
+        self._expect(job, end + latency.grace if job.killed else end)
+
+    def _stop(self, job: _Job, now: float) -> None:
+        """Cut a run short, unless it is over by then."""
+        end = now + self._latency.grace
+        if job.run is None or job.run.end <= end:
+            return
+        if len(job.runs) == _MOST_LOST:
+            raise RuntimeError(f"{job.key}: preempted {_MOST_LOST} times; it will not come to an end")
+        job.run = Run(job.run.start, end, min(job.run.ready, end), whole=False)
+        self._expect(job, end)
+
+    def _expect(self, job: _Job, gone: float) -> None:
+        """Have a run's quota free some time after its pods are gone."""
+        job.expected = next(self._numbers)
+        heappush(self._events, (gone + self._latency.release, job.expected, job.serial))
+
+
+def simulate_cluster(
+    scenario: Scenario,
+    rules: Rules,
+    latency: Latency = NO_LATENCY,
+    progress: Callable[[int, int, float], None] | None = None,
+) -> History:
+    """Run a scenario through a policy; what is done, of how many, and the time are told to `progress` now and then.
+
+    Raises ValueError for a scenario that cannot be, RuntimeError where preemptions go round in circles.
+    """
+    return _Simulation(scenario, rules, latency, progress).run()
+
+
+def _told(job: _Job) -> JobHistory:
+    arrival, workload = job.arrival, job.arrival.workload
+    return JobHistory(
+        workload.name,
+        arrival.queue,
+        arrival.kind,
+        workload.created,
+        workload.limit,
+        job.amounts,
+        sum(one.pods for one in workload.pod_sets),
+        workload.priority,
+        job.outcome,
+        tuple(job.runs),
+        job.promised,
+    )

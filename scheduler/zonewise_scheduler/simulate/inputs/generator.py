@@ -1,0 +1,211 @@
+"""The generator files of Kueue's performance tests (kubernetes-sigs/kueue test/performance/scheduler).
+
+configs/*/generator.yaml, of which runner/generator/generator.go makes objects: a ClusterQueue for each queue of each
+set, all of whose sets of workloads come at the same time, each workload one interval after the one before, and the
+first after one interval. There is one flavor, and CPUs are all that quotas have.
+
+Two things differ. Where there is a topology, nodes get hostnames of their own rather than such as repeat in each rack.
+A number of pods counts without a level too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from zonewise_scheduler.queue.quota.model.amounts import quota_amount, request_amount
+from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Cohort, Preemption
+from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, Quota, group
+from zonewise_scheduler.queue.quota.model.workload import PodSet, TopologyRequest, Workload
+from zonewise_scheduler.queue.quota.read.part import Part
+from zonewise_scheduler.queue.topology.model import Layer, Request
+from zonewise_scheduler.simulate.inputs.errors import InputError
+from zonewise_scheduler.simulate.inputs.fields import MOST_JOBS, MOST_PODS, lacks, named, within
+from zonewise_scheduler.simulate.inputs.generator_nodes import read_nodes
+from zonewise_scheduler.simulate.scenario import Arrival, Scenario
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_CPU = "cpu"
+_MOST_PRIORITY = (1 << 31) - 1
+_MOST_QUEUES = 100_000
+_MOST_MS = 1 << 53
+
+_Reclaim = Literal["Never", "LowerPriority", "Any"]
+_Within = Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority"]
+_Constraint = Literal["required", "preferred", "balanced"]
+
+
+def is_generator(given: Mapping[str, Any]) -> bool:
+    """Tell whether an object is such a file."""
+    return "cohorts" in given
+
+
+def read_generator(given: Mapping[str, Any], where: str) -> Scenario:
+    """Return what a generator file makes, workloads by time.
+
+    A set with an invalid field is left out, and told. Raises InputError where nothing is left, or there is too much.
+    """
+    problems: list[str] = []
+    whole = Part(given, "", problems)
+    ground = read_nodes(whole, where)
+    made = _Made(ground.flavors[0].name, where)
+    for one in whole.parts("cohorts"):
+        _cohorts(one, made)
+    whole.ignore("name", "description")
+    name = whole.text("name") or "generator"
+    whole.close()
+    if not made.arrivals:
+        raise InputError(where, "; ".join(["cohorts: they have no workloads", *problems]))
+    made.arrivals.sort(key=lambda one: one.workload.created)
+    return Scenario(
+        name,
+        made.arrivals,
+        tuple(made.queues.values()),
+        tuple(made.cohorts.values()),
+        ground.flavors,
+        ground.topologies,
+        ground.nodes,
+        problems=tuple(f"{where}: {one}" for one in problems),
+    )
+
+
+class _Template(NamedTuple):
+    """Workloads of one sort."""
+
+    name: str
+    run: float
+    priority: int
+    pod_sets: tuple[PodSet, ...]
+
+
+class _Set(NamedTuple):
+    """Templates that are made one after the other, time and again."""
+
+    place: int
+    """In the file."""
+    turns: int
+    interval: float
+    templates: tuple[tuple[int, _Template], ...]
+    """Those that can be used, with their places; the time of others passes too."""
+    steps: int
+    """How many there are in the file."""
+
+
+class _Made:
+    """What was made so far."""
+
+    def __init__(self, flavor: str, where: str) -> None:
+        self.flavor = flavor
+        self.where = where
+        self.cohorts: dict[str, Cohort] = {}
+        self.queues: dict[str, ClusterQueue] = {}
+        self.arrivals: list[Arrival] = []
+
+    def check(self, queues: int, sets: list[_Set]) -> None:
+        """Raise InputError where so many queues, each with such sets, are too many."""
+        more = queues * sum(one.turns * len(one.templates) for one in sets)
+        if len(self.arrivals) + more > MOST_JOBS:
+            raise InputError(self.where, f"cohorts: more than {MOST_JOBS} workloads")
+        if len(self.queues) + queues > _MOST_QUEUES:
+            raise InputError(self.where, f"cohorts: more than {_MOST_QUEUES} queues")
+
+    def add(self, queue: ClusterQueue, sets: list[_Set]) -> None:
+        """Add a queue with its workloads."""
+        if queue.name in self.queues:
+            raise InputError(self.where, f"cohorts: there are two queues of the name {queue.name!r}")
+        self.queues[queue.name] = queue
+        for one in sets:
+            self._add_set(queue.name, one)
+
+    def _add_set(self, queue: str, one: _Set) -> None:
+        for turn in range(one.turns):
+            for step, template in one.templates:
+                workload = Workload(
+                    queue,
+                    f"{template.name}-{one.place}-{turn}-{step}",
+                    template.pod_sets,
+                    f"{len(self.arrivals):08d}",
+                    queue,
+                    template.priority,
+                    (turn * one.steps + step + 1) * one.interval,
+                    kin=("", queue, template.name),
+                )
+                self.arrivals.append(Arrival(workload, queue, template.run, template.name))
+
+
+def _cohorts(one: Part, made: _Made) -> None:
+    before = len(one.problems)
+    kind, count = named(one, "className"), within(one, "count", 1, _MOST_QUEUES)
+    names = [f"{kind}-{number}" for number in range(count)]
+    if any(name in made.cohorts for name in names):
+        one.wrong("className", "there are such cohorts already")
+    if len(one.problems) > before:
+        return
+    made.cohorts |= {name: Cohort(name) for name in names}
+    for place, queues in enumerate(one.parts("queuesSets")):
+        _queues(queues, place, names, made)
+    one.close()
+
+
+def _queues(one: Part, place: int, cohorts: list[str], made: _Made) -> None:
+    before = len(one.problems)
+    lacks(one, "nominalQuota")
+    kind, count = named(one, "className"), within(one, "count", 1, _MOST_QUEUES)
+    nominal, borrowing = (
+        one.quantity(name, lambda value: quota_amount(_CPU, value)) for name in ("nominalQuota", "borrowingLimit")
+    )
+    group_of_cpus = group(FlavorQuotas(made.flavor, ((_CPU, Quota(nominal or 0, borrowing)),)))
+    reclaim: _Reclaim = "Never"
+    inside: _Within = "Never"
+    preemption = Preemption(
+        one.one_of("withinClusterQueue", _Within, inside), one.one_of("reclaimWithinCohort", _Reclaim, reclaim)
+    )
+    sound = len(one.problems) == before
+    sets = [found for number, own in enumerate(one.parts("workloadsSets")) if (found := _set(number, own)) is not None]
+    one.close()
+    if sound:
+        made.check(len(cohorts) * count, sets)
+        for cohort in cohorts:
+            for number in range(count):
+                name = f"{kind}-{place}-{number}-{cohort}"
+                queue = ClusterQueue(name, (group_of_cpus,), cohort, preemption=preemption)
+                made.add(queue, sets)
+
+
+def _set(place: int, one: Part) -> _Set | None:
+    before = len(one.problems)
+    lacks(one, "count", "creationIntervalMs")
+    count = within(one, "count", 0, MOST_JOBS, 0)
+    interval = within(one, "creationIntervalMs", 0, _MOST_MS, 0)
+    sound = len(one.problems) == before
+    templates = [_template(own) for own in one.parts("workloads")]
+    one.close()
+    usable = tuple((step, own) for step, own in enumerate(templates) if own is not None)
+    return _Set(place, count, interval / 1000, usable, len(templates)) if sound else None
+
+
+def _template(one: Part) -> _Template | None:
+    before = len(one.problems)
+    lacks(one, "runtimeMs", "request")
+    request = one.quantity("request", lambda value: request_amount(_CPU, value))
+    pods = PodSet(pods=within(one, "podCount", 1, MOST_PODS), requests={_CPU: request or 0}, topology=_topology(one))
+    run = within(one, "runtimeMs", 0, _MOST_MS, 0) / 1000
+    priority = within(one, "priority", 0, _MOST_PRIORITY, -_MOST_PRIORITY)
+    found = _Template(named(one, "className"), run, priority, (pods,))
+    sound = len(one.problems) == before
+    one.close()
+    return found if sound else None
+
+
+def _topology(one: Part) -> TopologyRequest | None:
+    """Return what is asked of the topology; "balanced" are slices, of one pod where no size is given."""
+    level = one.text("tasLevel")
+    default: _Constraint | None = None
+    constraint = one.one_of("tasConstraint", _Constraint, default)
+    size = within(one, "sliceSize", 1, MOST_PODS)
+    if not level or constraint is None:
+        return None
+    if constraint == "balanced":
+        return TopologyRequest(Request(layers=(Layer(level, size),)))
+    return TopologyRequest(Request(required=level) if constraint == "required" else Request(preferred=level))

@@ -1,0 +1,98 @@
+"""Jobs of a log on nodes: processors as pods."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.fit.model.resources import CPU
+from zonewise_scheduler.queue.quota.model.workload import PodSet, Workload
+from zonewise_scheduler.simulate.inputs.errors import InputError
+from zonewise_scheduler.simulate.inputs.parts import QUEUE, on_fleet, queues_named
+from zonewise_scheduler.simulate.scenario import Arrival
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from zonewise_scheduler.simulate.inputs.parts import Fleet
+    from zonewise_scheduler.simulate.scenario import Scenario
+    from zonewise_scheduler.simulate.swf import Log, LoggedJob
+
+_GZIP = b"\x1f\x8b"
+_FIELDS = 18
+_BEGIN = 4096
+_MILLI = 1000
+_NAMESPACE = "log"
+_REST = "rest"
+
+
+def is_log(path: Path) -> bool:
+    """Tell whether a file is a log, by its name or what it begins with; raise InputError if it cannot be read.
+
+    A log has a header of lines with ";", or a first line of 18 numbers; nothing else that is read here is gzip.
+    """
+    if path.is_dir():
+        return False
+    try:
+        with path.open("rb") as file:
+            begin = file.read(_BEGIN)
+    except OSError as error:
+        raise InputError(str(path), f"cannot be read: {error.strerror}") from error
+    if path.name.endswith((".swf", ".swf.gz")) or begin.startswith((_GZIP, b";")):
+        return True
+    first = next(iter(begin.split(b"\n")), b"").split()
+    return len(first) == _FIELDS and all(_is_number(word) for word in first)
+
+
+def scenario_of_log(log: Log, fleet: Fleet, name: str, *, whole_nodes: bool = False) -> Scenario:
+    """Return a log's jobs on a fleet, in one queue.
+
+    A processor becomes a pod of one CPU. With `whole_nodes` a job's pods are as wide as the fleet's smallest node, but
+    for one with the rest. Raises InputError where there is no job.
+    """
+    if not log.jobs:
+        raise InputError(name, "; ".join(["no job could be read", *map(str, log.problems)]))
+    width = _narrowest(fleet) if whole_nodes else 1
+    sets: dict[int, tuple[PodSet, ...]] = {}
+    arrivals: list[Arrival] = []
+    taken: set[int] = set()
+    problems = [f"{name}: {one}" for one in log.problems]
+    for one in sorted(log.jobs, key=lambda one: (one.submitted, one.number)):
+        if one.number in taken:
+            problems.append(f"{name}: job number {one.number}: there is one already: the first is taken")
+            continue
+        taken.add(one.number)
+        if one.processors not in sets:
+            sets[one.processors] = _pods(one.processors, width)
+        arrivals.append(_arrival(one, len(arrivals), sets[one.processors]))
+    return on_fleet(name, fleet, arrivals, queues_named(fleet, ()), problems)
+
+
+def _is_number(word: bytes) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _arrival(one: LoggedJob, serial: int, pod_sets: tuple[PodSet, ...]) -> Arrival:
+    kin = (one.user, one.queue, one.executable)
+    name = str(one.number)
+    workload = Workload(
+        _NAMESPACE, name, pod_sets, f"{serial:08d}", QUEUE, created=one.submitted, limit=one.limit, kin=kin
+    )
+    return Arrival(workload, QUEUE, one.run)
+
+
+def _pods(processors: int, width: int) -> tuple[PodSet, ...]:
+    pods, rest = divmod(processors, width)
+    sets = [PodSet(pods=pods, requests={CPU: width * _MILLI})] if pods else []
+    if rest:
+        sets.append(PodSet(_REST if pods else PodSet().name, 1, {CPU: rest * _MILLI}))
+    return tuple(sets)
+
+
+def _narrowest(fleet: Fleet) -> int:
+    """Return the whole CPUs of the smallest node."""
+    sizes = [info.allocatable.milli_cpus // _MILLI for info in fleet.nodes.infos if info is not None]
+    return max(min(sizes, default=1), 1)

@@ -1,0 +1,197 @@
+"""Objects of a cluster: queues and flavors of kueue.x-k8s.io, Workloads, batch/v1 Jobs, nodes and their reports.
+
+A Job comes at the time of its creation, after the first one, or so many seconds after the begin as the annotation
+zonewise.dev/simulated-submit-seconds says. How long it runs once all its pods are ready, in seconds, is told by the
+annotation zonewise.dev/simulated-run-seconds, else by the start and the completion in its status, and else it is its
+declared limit. It is queued whatever its state is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from zonewise_scheduler.queue.quota.model.queues import ResourceFlavor
+from zonewise_scheduler.queue.quota.read.part import opened
+from zonewise_scheduler.queue.quota.read.queues import (
+    read_cluster_queue,
+    read_cohort,
+    read_flavor,
+    read_local_queue,
+    read_priority_class,
+)
+from zonewise_scheduler.simulate.inputs.errors import InputError
+from zonewise_scheduler.simulate.inputs.object_jobs import read_submitted, told
+from zonewise_scheduler.simulate.inputs.parts import queues_named
+from zonewise_scheduler.simulate.inputs.reports import fleet_of_objects
+from zonewise_scheduler.simulate.scenario import Arrival, Scenario
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Cohort, LocalQueue
+    from zonewise_scheduler.queue.quota.model.workload import PriorityClass
+    from zonewise_scheduler.simulate.inputs.documents import Document, Json
+    from zonewise_scheduler.simulate.inputs.object_jobs import Submitted
+    from zonewise_scheduler.simulate.inputs.parts import Fleet
+
+T = TypeVar("T")
+
+_NAME = "objects"
+_JOBS = {"Job", "Workload"}
+_NODES = {"Node", "NodeResourceTopology"}
+_OTHERS = {
+    "ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor", "Topology", "WorkloadPriorityClass", "PriorityClass",
+}  # fmt: skip
+
+
+def is_object(given: Mapping[str, object]) -> bool:
+    """Tell whether this is an object of an API."""
+    return "apiVersion" in given and "kind" in given
+
+
+def has_nodes(documents: Iterable[Document]) -> bool:
+    """Tell whether any is a node or its report."""
+    return any(one.kind in _NODES for one in documents)
+
+
+def fleet_among(documents: Sequence[Document]) -> Fleet:
+    """Return the nodes among objects."""
+    return fleet_of_objects(_of(documents, "NodeResourceTopology"), _of(documents, "Node"))
+
+
+def read_objects(documents: Sequence[Document], where: str, fleet: Fleet | None) -> Scenario:
+    """Return the jobs among objects, on the queues and nodes among them or else on a fleet.
+
+    What is wrong with an object is told. Raises InputError where no job is left, or there is neither queue nor node.
+    """
+    problems: list[str] = []
+    if fleet is None and has_nodes(documents):
+        fleet = fleet_among(documents)
+    problems += () if fleet is None else fleet.problems
+    cluster = _cluster(documents, problems)
+    classes = _read(_of(documents, "WorkloadPriorityClass"), read_priority_class, problems)
+    classes += _read(_of(documents, "PriorityClass"), _read_pod_priority, problems)
+    jobs = [one for one in documents if one.kind in _JOBS]
+    submitted = read_submitted(jobs, {one.name: one.value for one in classes}, problems)
+    problems += _strange(documents)
+    if not submitted:
+        raise InputError(where, "; ".join(["no Job or Workload that could be read", *problems]))
+    cluster = _completed(cluster, fleet, [one.workload.queue for one in submitted], where, problems)
+    arrivals = [found for one in submitted if (found := _queued(one, cluster, problems)) is not None]
+    if not arrivals:
+        raise InputError(where, "; ".join(problems))
+    return Scenario(
+        _NAME,
+        sorted(arrivals, key=lambda one: one.workload.created),
+        cluster.queues,
+        cluster.cohorts,
+        cluster.flavors,
+        cluster.topologies,
+        None if fleet is None else fleet.nodes,
+        {} if fleet is None else fleet.states,
+        problems=tuple(problems),
+    )
+
+
+class _Cluster(NamedTuple):
+    """What of a cluster is among the objects."""
+
+    queues: tuple[ClusterQueue, ...]
+    cohorts: tuple[Cohort, ...]
+    flavors: tuple[ResourceFlavor, ...]
+    topologies: Mapping[str, tuple[str, ...]]
+    locals: Mapping[str, LocalQueue]
+
+
+def _cluster(documents: Sequence[Document], problems: list[str]) -> _Cluster:
+    queues = _read(_of(documents, "ClusterQueue"), read_cluster_queue, problems)
+    cohorts = _read(_of(documents, "Cohort"), read_cohort, problems)
+    flavors = _read(_of(documents, "ResourceFlavor"), read_flavor, problems)
+    topologies = _read(_of(documents, "Topology"), _read_topology, problems)
+    local = _read(_of(documents, "LocalQueue"), read_local_queue, problems)
+    return _Cluster(
+        tuple({one.name: one for one in queues if one.name}.values()),
+        tuple({one.name: one for one in cohorts if one.name}.values()),
+        tuple({one.name: one for one in flavors if one.name}.values()),
+        {name: levels for name, levels in topologies if levels},
+        {one.key: one for one in local},
+    )
+
+
+def _completed(
+    cluster: _Cluster, fleet: Fleet | None, names: Iterable[str], where: str, problems: list[str]
+) -> _Cluster:
+    """Return a cluster with queues and flavors: those of the fleet where there are none among the objects."""
+    if not cluster.queues:
+        if fleet is None:
+            raise InputError(where, "neither ClusterQueues nor nodes: there is nothing to run jobs on; see --nodes")
+        wanted = [
+            cluster.locals[name].cluster_queue if name in cluster.locals else name.rpartition("/")[2] for name in names
+        ]
+        return cluster._replace(
+            queues=queues_named(fleet, filter(None, wanted)).queues, flavors=fleet.flavors, topologies=fleet.topologies
+        )
+    known = {one.name: one for one in (*(fleet.flavors if fleet is not None else ()), *cluster.flavors)}
+    wanted_flavors = dict.fromkeys(
+        flavor for one in (*cluster.queues, *cluster.cohorts) for own in one.groups for flavor in own.names
+    )
+    for name in wanted_flavors:
+        if name not in known:
+            problems.append(f"{where}: ResourceFlavor {name}: there is none, and it is taken for one of any nodes")
+            known[name] = ResourceFlavor(name)
+    topologies = dict(cluster.topologies) if fleet is None else {**fleet.topologies, **cluster.topologies}
+    return cluster._replace(flavors=tuple(known.values()), topologies=topologies)
+
+
+def _queued(one: Submitted, cluster: _Cluster, problems: list[str]) -> Arrival | None:
+    """Return a job with its ClusterQueue: by its LocalQueue, else one of its queue's name, else the only one."""
+    local = cluster.locals.get(one.workload.queue)
+    name = local.cluster_queue if local is not None else one.workload.queue.rpartition("/")[2]
+    names = [queue.name for queue in cluster.queues]
+    if not name and len(names) == 1:
+        name = names[0]
+    if name in names:
+        return Arrival(one.workload, name, one.run, one.kind)
+    problems.append(f"{one.told}: there is no queue {name!r}" if name else f"{one.told}: it names no queue")
+    return None
+
+
+def _read(
+    documents: Iterable[Document], read: Callable[[Json], tuple[T, tuple[str, ...]]], problems: list[str]
+) -> list[T]:
+    found: list[T] = []
+    for one in documents:
+        value, own = read(one.given)
+        problems += [f"{told(one)}: {problem}" for problem in own]
+        found.append(value)
+    return found
+
+
+def _read_topology(given: Json) -> tuple[tuple[str, tuple[str, ...]], tuple[str, ...]]:
+    problems: list[str] = []
+    _, name, spec = opened(given, problems)
+    levels = tuple(one.text("nodeLabel") for one in spec.parts("levels"))
+    if not levels or not all(levels):
+        spec.wrong("levels", "not labels of nodes")
+        return (name, ()), tuple(problems)
+    return (name, levels), tuple(problems)
+
+
+def _read_pod_priority(given: Json) -> tuple[PriorityClass, tuple[str, ...]]:
+    """Return a PriorityClass of pods, which has fields that one of Workloads has not."""
+    return read_priority_class({name: given[name] for name in ("metadata", "value") if name in given})
+
+
+def _of(documents: Iterable[Document], kind: str) -> list[Document]:
+    return [one for one in documents if one.kind == kind]
+
+
+def _strange(documents: Iterable[Document]) -> list[str]:
+    """Tell of objects that are of no use."""
+    kinds = Counter((one.where, one.kind) for one in documents)
+    return [
+        f"{where}: {count} of kind {kind:.80}: of no use here"
+        for (where, kind), count in kinds.items()
+        if kind not in _JOBS | _NODES | _OTHERS
+    ]

@@ -1,0 +1,64 @@
+"""Which runs a Gantt chart shows: all, or so many as can be told apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.simulate.plot.series import Steps
+    from zonewise_scheduler.simulate.plot.table import Floats, Ints, Table
+
+ALL = 1500
+"""Up to so many runs, all are shown."""
+SOME = 500
+"""Else so many, in a part of the time."""
+
+
+class Excerpt(NamedTuple):
+    """What is shown; seconds since the origin."""
+
+    begin: float
+    end: float
+    runs: Ints
+    """Rows of the table, by start."""
+    there: int
+    """How many runs there are in that time."""
+    total: int
+    """How many there are at all."""
+
+    @property
+    def whole(self) -> bool:
+        """Return whether it is the whole time."""
+        return self.there == self.total
+
+
+def excerpt(table: Table, sizes: Ints, queue: Steps) -> Excerpt:
+    """Choose among the runs that have a size (R) and a length: the widest of the time about the longest queue."""
+    rows = np.flatnonzero((sizes > 0) & (table.end > table.start))
+    rows = rows[np.argsort(table.start[rows], kind="stable")]
+    if rows.size <= ALL:
+        return Excerpt(0.0, table.end_of_all, rows, rows.size, rows.size)
+    starts, ends = table.start[rows], np.sort(table.end[rows])
+    middle = float(queue.times[np.argmax(queue.values)]) if queue.times.size else float(np.median(starts))
+    shortest = float(np.median(table.end[rows] - table.start[rows]))
+    reach = _reach(starts, ends, middle, shortest)
+    begin, end = max(middle - reach, 0.0), min(middle + reach, table.end_of_all)
+    there = rows[(starts < end) & (table.end[rows] > begin)]
+    widest = np.argsort(-sizes[there], kind="stable")[:SOME]
+    return Excerpt(begin, end, there[np.sort(widest)], there.size, rows.size)
+
+
+def _reach(starts: Floats, ends: Floats, middle: float, shortest: float) -> float:
+    """Return how far from the middle to go so that no more than SOME runs are met, but `shortest` at least.
+
+    Both are ascending, each by itself.
+    """
+    low, high = shortest, max(float(ends[-1]), shortest)
+    for _ in range(40):
+        reach = (low + high) / 2
+        begun = np.searchsorted(starts, middle + reach, "left")
+        over = np.searchsorted(ends, middle - reach, "right")
+        low, high = (low, reach) if begun - over > SOME else (reach, high)
+    return low

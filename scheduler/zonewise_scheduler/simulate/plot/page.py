@@ -1,0 +1,185 @@
+"""The panels on a page, and the page as a file."""
+
+# keyword arguments of matplotlib have no types
+# pyright: reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import re
+import warnings
+from io import StringIO
+from itertools import cycle
+from textwrap import shorten, wrap
+from typing import TYPE_CHECKING, NamedTuple
+
+from matplotlib import style as styles
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from zonewise_scheduler.simulate.plot import style
+from zonewise_scheduler.simulate.plot.candles import waits_by_width
+from zonewise_scheduler.simulate.plot.excerpt import excerpt
+from zonewise_scheduler.simulate.plot.gantt import Chart, chart
+from zonewise_scheduler.simulate.plot.panels import Shown, Span, queue, utilisation
+from zonewise_scheduler.simulate.plot.series import queue_length
+from zonewise_scheduler.simulate.plot.table import alike, table_of, wholes, widths
+from zonewise_scheduler.simulate.plot.units import unit_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+
+    from zonewise_scheduler.simulate.history import History, JobHistory
+
+WIDTH = 11.0
+"""Inches, as all that follows."""
+DPI = 150
+"""Of PNG."""
+RESOURCES = 3
+"""At most so many have a panel, the scarcest first."""
+_LEFT, _RIGHT, _FOOT = 0.85, 0.75, 0.5
+_HEAD, _LINE = 0.83, 0.18
+_BETWEEN, _CLOSE = 0.75, 0.42
+_UTILISATION, _QUEUE, _GANTT, _WAITS = 1.1, 1.3, 3.4, 2.6
+_TITLE, _CAPTION = 80, 125
+"""Letters that a line has room for."""
+_PATH = re.compile(r' d="[^"]*"')
+_DIGITS = re.compile(r"(\.\d\d)\d+")
+
+
+class Page(NamedTuple):
+    """What is drawn."""
+
+    title: str
+    caption: list[str]
+    """Lines."""
+    shown: Sequence[Shown]
+    whole: Mapping[str, int]
+    """Of each resource, the scarcest first."""
+    span: Span
+    chart: Chart | None
+    """None: nothing has run."""
+
+    @property
+    def near(self) -> bool:
+        """Return whether the Gantt chart is of the same time as all else."""
+        return self.chart is None or self.chart.part.whole
+
+
+def write(
+    history: History, path: Path, form: str, title: tuple[str, str], compare: Sequence[tuple[str, History]]
+) -> None:
+    """Write the picture; the title is followed by its caption."""
+    page = _page(history, title, compare)
+    with warnings.catch_warnings(), styles.context(["default", style.STYLE]):
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # another font of who reads an SVG has it
+        figure = _drawn(page)
+        if form == "svg":
+            path.write_text(_svg(figure, page.title), encoding="utf-8")
+        else:
+            figure.savefig(path, format=form, metadata={"Software": "zonewise"})
+
+
+def _svg(figure: Figure, title: str) -> str:
+    """Return it with coordinates of a hundredth of a point, which is half the size."""
+    file = StringIO()
+    figure.savefig(file, format="svg", metadata={"Date": None, "Creator": "zonewise", "Title": title})
+    return _PATH.sub(lambda path: _DIGITS.sub(r"\1", path[0]), file.getvalue())
+
+
+def _page(history: History, title: tuple[str, str], compare: Sequence[tuple[str, History]]) -> Page:
+    named = compare or [("", history)]
+    origin = min((job.submitted for one in (history, *(one for _, one in named)) for job in one.jobs), default=0.0)
+    looks = cycle(style.LOOKS)
+    shown = [Shown(style.plain(name), table_of(one, origin), next(looks)) for name, one in named]
+    same = (drawn for (_, one), drawn in zip(named, shown, strict=True) if one is history)
+    main = next(same, None) or Shown("", table_of(history, origin), style.LOOKS[0])
+    whole = wholes(main.table, history.capacity)
+    end = max(main.table.end_of_all, *(one.table.end_of_all for one in shown)) or 1.0
+    span = Span(end, unit_of(end))
+    return Page(
+        shorten(style.plain(title[0]), _TITLE, placeholder="…"),
+        [style.plain(line) for line in wrap(title[1], _CAPTION)],
+        shown,
+        whole,
+        span,
+        _chart(main, history.jobs, origin, whole, span),
+    )
+
+
+def _chart(
+    main: Shown, jobs: Sequence[JobHistory], origin: float, whole: Mapping[str, int], span: Span
+) -> Chart | None:
+    """Return the Gantt chart by the scarcest resource."""
+    for name, size in whole.items():
+        part = excerpt(main.table, main.table.amount(name)[main.table.job], queue_length(main.table))
+        return Chart(main.table, jobs, origin, main.name, name, size, part, span.unit) if part.runs.size else None
+    return None
+
+
+def _drawn(page: Page) -> Figure:
+    several = alike([one.table for one in page.shown], page.whole)[:RESOURCES]
+    heights = [_UTILISATION] * max(len(several), 1) + [_QUEUE, _GANTT, _WAITS]
+    gaps = [_CLOSE] * (len(heights) - 3) + [_CLOSE if page.near else _BETWEEN, _BETWEEN]
+    compared = len(page.shown) > 1
+    figure, axes = _stacked(_HEAD + _LINE * max(len(page.caption), 1) + 0.25 * compared, heights, gaps)
+    _headline(figure, page, compared=compared)
+    *above, bars, waits = axes
+    for panel, names in zip(above, several, strict=False):
+        utilisation(panel, page.shown, names, page.whole[names[0]], page.span)
+    if not several:
+        style.nothing(above[0], "Utilisation", "nothing was taken")
+    queue(above[-1], page.shown, page.span)
+    if page.chart is None:
+        style.nothing(bars, "Gantt chart", "nothing has run")
+    else:
+        chart(bars, page.chart)
+    _time_axes(page, above, bars)
+    waits_by_width(waits, figure, page.shown, [widths(one.table, page.whole) for one in page.shown])
+    return figure
+
+
+def _stacked(head: float, heights: Sequence[float], gaps: Sequence[float]) -> tuple[Figure, list[Axes]]:
+    """Return a figure with panels below each other, below a head so high."""
+    high = round(head + sum(heights) + sum(gaps) + _FOOT, 2)
+    figure = Figure(figsize=(WIDTH, high), dpi=DPI)
+    FigureCanvasAgg(figure)
+    axes: list[Axes] = []
+    top = high - head
+    for height, gap in zip(heights, [*gaps, 0.0], strict=True):
+        box = (_LEFT / WIDTH, (top - height) / high, 1 - (_LEFT + _RIGHT) / WIDTH, height / high)
+        axes.append(figure.add_axes(box))
+        top -= height + gap
+    return figure, axes
+
+
+def _headline(figure: Figure, page: Page, *, compared: bool) -> None:
+    high, left = figure.get_figheight(), _LEFT / WIDTH
+    figure.text(left, 1 - 0.36 / high, page.title, size=14, weight="bold")
+    for place, line in enumerate(page.caption):
+        figure.text(left, 1 - (0.6 + _LINE * place) / high, line, color=style.DIM)
+    if compared:
+        handles = [
+            Line2D([], [], color=one.look.colour, marker=one.look.mark, ms=5, lw=1.6, label=one.name)
+            for one in page.shown
+        ]
+        corner = (left, 1 - (0.5 + _LINE * max(len(page.caption), 1)) / high)
+        figure.legend(handles=handles, loc="upper left", bbox_to_anchor=corner, ncols=len(handles), fontsize=9)
+
+
+def _time_axes(page: Page, above: Sequence[Axes], bars: Axes) -> None:
+    """Let panels that share their time have its numbers below the last alone; shade what the Gantt chart shows."""
+    unit, end = page.span.unit, page.span.end / page.span.unit.seconds
+    for panel in above:
+        panel.set_xlim(0, end)
+        panel.tick_params(labelbottom=panel is above[-1] and not page.near)
+        if page.chart is not None and not page.near:
+            part = page.chart.part
+            panel.axvspan(part.begin / unit.seconds, part.end / unit.seconds, color=style.PROMISE, alpha=0.15)
+    if page.near:
+        bars.set_xlim(0, end)
+    for panel in [bars] if page.near else [above[-1], bars]:
+        panel.set_xlabel(f"time since the first submission, {unit.name}", labelpad=2)

@@ -1,0 +1,145 @@
+"""How pictures look: on white, so that they are readable on any page; no meaning hangs on colour alone."""
+
+# keyword arguments of matplotlib have no types
+# pyright: reportUnknownMemberType=false
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+
+INK, DIM, FAINT, GRID, PAPER = "#1b1f24", "#59636e", "#8c959f", "#e6e9ec", "#ffffff"
+BLUE, PALE = "#1f5fa8", "#c3d7ea"
+PROMISE = "#c24a00"
+WAITS = ("#d5e0ea", "#94b8d8", "#4a86bd", "#163f6b")
+"""From those who waited least; apart in grey as well."""
+SMALL = 8.0
+PAD = 5.0
+"""Points, both."""
+
+
+class Look(NamedTuple):
+    """What tells one policy from another: colours of Okabe and Ito, which the colour-blind tell apart, and marks."""
+
+    colour: str
+    mark: str
+
+
+LOOKS = (
+    Look("#0072b2", "o"), Look("#d55e00", "s"), Look("#009e73", "^"),
+    Look("#aa4499", "D"), Look("#56b4e9", "v"), Look("#b8860b", "P"),
+)  # fmt: skip
+
+STYLE: dict[str, Any] = {
+    "font.family": ["sans-serif"],
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"],  # the first comes with matplotlib: same sizes everywhere
+    "font.size": 9.0,
+    "text.color": INK,
+    "text.parse_math": False,  # a name may have a dollar
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": DIM,
+    "axes.labelsize": SMALL,
+    "axes.linewidth": 0.8,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 9.5,
+    "axes.titleweight": "bold",
+    "axes.titlepad": PAD,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.7,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "xtick.labelcolor": DIM,
+    "ytick.labelcolor": DIM,
+    "xtick.labelsize": SMALL,
+    "ytick.labelsize": SMALL,
+    "legend.frameon": False,
+    "legend.fontsize": SMALL,
+    "legend.handlelength": 1.6,
+    "legend.handleheight": 0.9,
+    "legend.columnspacing": 1.4,
+    "legend.borderaxespad": 0.2,
+    "legend.borderpad": 0.1,
+    "hatch.linewidth": 0.7,
+    "figure.facecolor": PAPER,
+    "savefig.facecolor": PAPER,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "zonewise",
+}
+
+
+def plain(text: str) -> str:
+    """Return a name without what neither XML nor a font can hold."""
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
+
+
+def joined(*notes: str) -> str:
+    """Return notes as one, those left out that are empty."""
+    return ", ".join(note for note in notes if note)
+
+
+def headed(axes: Axes, title: str, note: str = "") -> None:
+    """Write the title of a panel, and a note beside it."""
+    box = axes.set_title(plain(title)).get_window_extent()
+    _beside(axes, note, (0, 1), (72 * box.width / axes.figure.dpi + 7, PAD), "left")
+
+
+def footed(axes: Axes, note: str) -> None:
+    """Write a note below a panel at its right."""
+    _beside(axes, note, (1, 0), (0, -23), "right")
+
+
+def _beside(axes: Axes, note: str, corner: tuple[int, int], apart: tuple[float, float], align: str) -> None:
+    axes.annotate(
+        note,
+        corner,
+        apart,
+        xycoords="axes fraction",
+        textcoords="offset points",
+        ha=align,
+        va="baseline",
+        color=DIM,
+        fontsize=SMALL,
+    )
+
+
+def legend(axes: Axes, handles: list[Artist]) -> None:
+    """Explain marks, above a panel at its right."""
+    labels = [str(handle.get_label()) for handle in handles]
+    found = axes.legend(handles, labels, loc="lower right", bbox_to_anchor=(1, 1), ncols=len(handles))
+    for text in found.get_texts():
+        text.set_color(DIM)
+
+
+def percents(axes: Axes, top: float) -> None:
+    """Write shares on the y axis, from 0 to 1 or however high it goes."""
+    axes.set_ylim(0, max(1.02, top * 1.02))
+    axes.yaxis.set_major_locator(MultipleLocator(0.25) if top < 2 else MaxNLocator(5))
+    axes.yaxis.set_major_formatter(FuncFormatter(percent))
+
+
+def percent(share: float, _: int | None = None) -> str:
+    """Return a share in words."""
+    return f"{100 * share:.12g} %"
+
+
+def labelled(axes: Axes, what: str) -> None:
+    """Say what the y axis is, at the same place of every panel."""
+    axes.set_ylabel(plain(what))
+    axes.yaxis.set_label_coords(-0.062, 0.5)
+
+
+def nothing(axes: Axes, title: str, why: str) -> None:
+    """Say why a panel is empty."""
+    axes.set_title(title)
+    axes.grid(visible=False)
+    axes.set_yticks([])
+    axes.text(0.5, 0.5, why, transform=axes.transAxes, ha="center", va="center", color=DIM)

@@ -1,0 +1,44 @@
+"""Files that are there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+
+def check_writable(path: Path) -> None:
+    """Raise OSError where a file cannot be written, as far as that is known before it is."""
+    folder = path.resolve().parent
+    if path.is_dir():
+        raise IsADirectoryError(f"{path}: is a directory")
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{path}: there is no directory {folder}")
+    if not os.access(path if _is_special(path) else folder, os.W_OK):
+        raise PermissionError(f"{path}: cannot be written: permission denied")
+
+
+@contextmanager
+def replaced(path: Path) -> Generator[Path]:
+    """Give a path to write to, with the same ending, that takes the place of another once all is written.
+
+    A device or a pipe is written to as it is; where a link leads to, that is replaced. Raises OSError.
+    """
+    if _is_special(path):
+        yield path
+        return
+    target = path.resolve()
+    temporary = target.with_name(f".{target.stem}.{os.getpid()}{target.suffix}")
+    try:
+        yield temporary
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _is_special(path: Path) -> bool:
+    return path.exists() and not path.is_file()

@@ -1,0 +1,50 @@
+"""Sentences beside the numbers: what was simulated, what is missing from it, and what came of it in a line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.simulate.report.units import amount, durations
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from zonewise_scheduler.simulate.history import History
+    from zonewise_scheduler.simulate.report.result import Result
+
+_FIRST = 5
+
+
+def heading(name: str, history: History) -> str:
+    """Return what was simulated, and on how much: "log.swf: 28,481 jobs, 100 processors"."""
+    asked = {name for job in history.jobs for name, size in job.amounts.items() if size}
+    there = {name: size for name, size in history.capacity.items() if name in asked}
+    return f"{name}: {', '.join([counted(len(history.jobs), 'job'), *_amounts(there)])}"
+
+
+def caption(result: Result) -> str:
+    """Return what came of it, for a picture."""
+    mean, longest = durations([result.summary.wait_mean, result.summary.wait_max])
+    return f"{result.policy}: mean wait {mean}, longest {longest}"
+
+
+def refused(history: History) -> list[str]:
+    """Return the jobs that fit nowhere, and what they asked for."""
+    jobs = [job for job in history.jobs if job.outcome == "refused"]
+    return [f"job {job.name}: {', '.join(_amounts(job.amounts)) or 'asks for nothing'}" for job in jobs]
+
+
+def listed(head: str, lines: Sequence[str], *, whole: bool) -> str:
+    """Return a list below its heading, the first few or the whole, as text that ends in a newline."""
+    shown = lines if whole else lines[:_FIRST]
+    more = [f"and {len(lines) - len(shown):,} more (all with --verbose)"] if len(shown) < len(lines) else []
+    return "\n  ".join([f"{head}:", *shown, *more]) + "\n"
+
+
+def counted(number: int, thing: str) -> str:
+    """Return "1 line", "2,000 lines"."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def _amounts(amounts: Mapping[str, int]) -> list[str]:
+    return [amount(name, size) for name, size in amounts.items()]

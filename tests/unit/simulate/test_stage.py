@@ -1,0 +1,49 @@
+"""What a scenario begins with."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.scenarios import arrival, placed, queue, scenario
+from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Cohort
+from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, Quota, group
+from zonewise_scheduler.queue.quota.model.workload import DEFAULTS, Admission, PodSet, PodSetAdmission, Workload
+from zonewise_scheduler.simulate.stage import Possible, amounts_of, capacity_of, snapshot_of
+
+UNLIMITED = (1 << 63) - 1
+
+
+def test_capacity_is_of_all_queues_and_cohorts() -> None:
+    shared = (group(FlavorQuotas("default", (("cpu", Quota(3)),))),)
+    two = FlavorQuotas("old", (("cpu", Quota(2)), ("gpu", Quota(1)))), FlavorQuotas("new", (("cpu", Quota(5)),))
+    case = scenario(queues=(queue(cpus=4, cohort="all"), ClusterQueue("r", (group(*two),))))
+    assert capacity_of(case._replace(cohorts=(Cohort("all", groups=shared),))) == {"cpu": 14, "gpu": 1}
+
+
+def test_what_is_unlimited_anywhere_has_no_capacity() -> None:
+    assert capacity_of(scenario(queues=(queue("q", 4), queue("r", UNLIMITED)))) == {}
+
+
+def test_amounts_are_those_asked_for_until_there_is_an_admission() -> None:
+    sets = PodSet("a", 2, {"cpu": 3}), PodSet("b", 1, {"cpu": 1, "gpu": 4})
+    workload = Workload("ns", "job", sets)
+    assert amounts_of(workload) == {"cpu": 7, "gpu": 4}
+    given = PodSetAdmission("a", {"cpu": "old"}, {"cpu": 3}, 1), PodSetAdmission("b", {"cpu": "new"}, {"cpu": 1}, 1)
+    assert amounts_of(Workload("ns", "job", sets, admission=Admission("q", given))) == {"cpu": 4}
+
+
+def test_places_are_where_there_are_nodes() -> None:
+    assert not snapshot_of(scenario()).places.has("default")
+    case = placed(scenario(), ("n", 4))
+    assert snapshot_of(case).places.has("default")
+    with pytest.raises(ValueError, match="topology: no levels"):
+        snapshot_of(case._replace(topologies={"hosts": ()}))
+
+
+def test_what_is_possible_where_nothing_runs() -> None:
+    """By borrowing, too; in a queue on hold, once it is held no longer."""
+    queues = queue("q", 4, "all"), queue("r", 4, "all"), queue("held", 2, stop="Hold")
+    possible = Possible(snapshot_of(scenario(queues=queues)), DEFAULTS)
+    found = [possible(arrival("a", cpus, 1, to=to)) for cpus, to in ((8, "q"), (9, "q"), (2, "held"), (3, "held"))]
+    assert found == [True, False, True, False]
+    assert not possible(arrival("a", 1, 1, to="nowhere"))
