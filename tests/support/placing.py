@@ -17,7 +17,7 @@ from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, Quota, gro
 from zonewise_scheduler.queue.quota.model.workload import Admission, PodSet, PodSetAdmission, TopologyRequest, Workload
 from zonewise_scheduler.queue.quota.places import NoPlace, Wish
 from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
-from zonewise_scheduler.queue.topology.model import HOSTNAME, Assignment, Options, Request
+from zonewise_scheduler.queue.topology.model import HOSTNAME, Assignment, Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from zonewise_scheduler.queue.placing.ground import Ground
 
 LEVELS = ("rack", HOSTNAME)
-NO_OPTIONS = Options()
 FLAVORS = (ResourceFlavor("all", topology="racks"), ResourceFlavor("fast", {"fast": "yes"}, topology="racks"))
 
 
@@ -122,14 +121,20 @@ class Zoned(NamedTuple):
 
 
 def zoned(
-    states: Sequence[NodeState | None], racks: str = "", options: Options = NO_OPTIONS, *, trusting: bool = True
+    states: Sequence[NodeState | None],
+    racks: str = "",
+    flavors: Sequence[ResourceFlavor] = FLAVORS[:1],
+    *,
+    trusting: bool = True,
 ) -> Zoned:
-    """Make one of hosts h0, h1, ..., by rack: all in x, or as many letters as there are hosts."""
+    """Make one of hosts h0, h1, ..., all fast, by rack: all in x, or as many letters as there are hosts."""
     racks = racks or "x" * len(states)
-    nodes = NodeTable([info(f"h{at}", {"rack": rack, HOSTNAME: f"h{at}"}) for at, rack in enumerate(racks)])
+    nodes = NodeTable(
+        [info(f"h{at}", {"rack": rack, HOSTNAME: f"h{at}", "fast": "yes"}) for at, rack in enumerate(racks)]
+    )
     known = {f"h{at}": state for at, state in enumerate(states) if state is not None}
     kubelets = kubelets_of(nodes, known, trusting=trusting)
-    return Zoned(nodes, known, Topologies([ground_of(FLAVORS[0], LEVELS, nodes)], options, kubelets))
+    return Zoned(nodes, known, Topologies([ground_of(one, LEVELS, nodes) for one in flavors], kubelets=kubelets))
 
 
 def shaped(

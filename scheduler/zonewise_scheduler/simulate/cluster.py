@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulate.latency import Latency
     from zonewise_scheduler.simulate.scenario import Arrival, Scenario
 
-_NEWS = 256
-"""Instants between two words of progress."""
 _MOST_LOST = 1000
 """Runs that a job may lose; with more, jobs make each other give way in a circle."""
 
@@ -95,7 +93,7 @@ class _Simulation:
             self._submit(now)
             self._settle(now)
             self._decide(now)
-            if self._progress is not None and self._decisions % _NEWS == 0:
+            if self._progress is not None:
                 self._progress(self._over, len(self._jobs), now)
         possible = Possible(self._snapshot, self._scenario.settings)
         for job in self._jobs:
@@ -183,7 +181,8 @@ def simulate_cluster(
     latency: Latency = NO_LATENCY,
     progress: Callable[[int, int, float], None] | None = None,
 ) -> History:
-    """Run a scenario through a policy; what is done, of how many, and the time are told to `progress` now and then.
+    """Run a scenario through a policy; `progress` is told after each decision how many jobs are over, of how many, and
+    the time.
 
     Raises ValueError for a scenario that cannot be, RuntimeError where preemptions go round in circles.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.queue.placing.fill import ANYWHERE, TOGETHER, counts, fill
@@ -71,11 +72,10 @@ class Trial:
         On each node sets come in their order. Those that are all to be in one zone share it.
         """
         found: dict[tuple[str, int], int] = {}
-        for row in {row for one in sets for row in one.at}:
-            state = self.state(row)
-            here = [one for one in sets if row in one.at]
-            zones = 0
-            for one in here if state is not None and len(here) > 1 else ():
+        rows = Counter(row for one in sets for row in one.at) if len(sets) > 1 else {}
+        for row in (row for row, here in rows.items() if here > 1):
+            state, zones = self.state(row), 0
+            for one in (one for one in sets if row in one.at and state is not None):
                 filled = fill(state, one.shape, one.at[row], one.whole)
                 zones |= filled.zones
                 apart = one.whole == TOGETHER and zones.bit_count() > 1

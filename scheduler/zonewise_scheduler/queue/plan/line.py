@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,13 @@ class Line:
         """A heap of those who will have waited long enough, by when; with some left over of those that are gone."""
         self._aged: list[_Place] = []
         """A heap of those who have, with some left over."""
+
+    def copy(self) -> Line:
+        """Return another that changes on its own."""
+        other = copy(self)
+        other.pending = self.pending.copy()
+        other._coming, other._aged = list(self._coming), list(self._aged)
+        return other
 
     @property
     def strict(self) -> bool:

@@ -12,6 +12,7 @@ former that cannot start now is promised a start. And who may start: nobody who 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ from zonewise_scheduler.queue.quota.model.workload import DEFAULTS
 from zonewise_scheduler.queue.time.state import OVERRUN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Set
 
     from zonewise_scheduler.queue.plan.values import Promise, Step
     from zonewise_scheduler.queue.quota.model.workload import Eviction, Settings, Workload
@@ -60,6 +61,16 @@ class Planner:
         for running in snapshot.running.values():
             for one in running.values():
                 self._note(one, one.admission.at if one.admission is not None else 0.0)
+
+    def copy(self) -> Planner:
+        """Return another that goes on from here on its own."""
+        other = copy(self)
+        other.snapshot = self.snapshot.copy()
+        other.promised = self.promised.copy(other)
+        other.lines = {name: line.copy() for name, line in self.lines.items()}
+        other.awake, other._where, other._run_of = dict(self.awake), dict(self._where), dict(self._run_of)
+        other._runs, other._leaving, other._changed = list(self._runs), set(self._leaving), set(self._changed)
+        return other
 
     # --- what happens
 
@@ -108,6 +119,11 @@ class Planner:
     def running(self) -> Mapping[str, Run]:
         """Those that have an admission, by key."""
         return self._run_of
+
+    @property
+    def leaving(self) -> Set[str]:
+        """The keys of those that were told to give way, and run still."""
+        return self._leaving
 
     @property
     def waiting(self) -> Mapping[str, str]:

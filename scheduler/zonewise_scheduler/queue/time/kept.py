@@ -28,9 +28,9 @@ class Kept(NamedTuple):
 
 def keep(policy: Policy, state: State) -> Kept:
     """Return what is promised, between two decisions."""
-    starts = policy.starts if isinstance(policy, Timetable) else {}
-    holder = "" if state.holder is None else state.holder.name
-    return Kept({job.name: start for job, start in starts.items()}, holder)
+    if isinstance(policy, Timetable):
+        return Kept({job.name: start for job, start in policy.starts.items()})
+    return Kept(holder="" if state.holder is None else state.holder.name)
 
 
 def restore(kept: Kept, policy: Policy, now: float, state: State) -> None:

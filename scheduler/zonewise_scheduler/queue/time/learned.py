@@ -8,12 +8,10 @@ that knows enough is asked.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
-
-    from zonewise_scheduler.queue.time.state import Job
 
 KEPT = 10
 """Run times of a circle."""
@@ -30,6 +28,20 @@ class Lengths(NamedTuple):
     """The declared run time."""
 
 
+class Kindred(Protocol):
+    """A job, as far as its run time is concerned."""
+
+    @property
+    def limit(self) -> float:
+        """Declared run time in seconds; infinite where none is declared."""
+        ...
+
+    @property
+    def kin(self) -> tuple[Hashable, ...]:
+        """Whose run times its own is likely to resemble, from the widest circle in."""
+        ...
+
+
 class RunTimes:
     """The last run times of each circle."""
 
@@ -38,12 +50,12 @@ class RunTimes:
     def __init__(self) -> None:
         self._circles: dict[tuple[Hashable, ...], deque[float]] = {}
 
-    def observe(self, job: Job, run: float) -> None:
+    def observe(self, job: Kindred, run: float) -> None:
         """Take in how long a job ran."""
         for size in range(1, len(job.kin) + 1):
             self._circles.setdefault(job.kin[:size], deque(maxlen=KEPT)).append(run)
 
-    def lengths(self, job: Job, elapsed: float = 0.0) -> Lengths:
+    def lengths(self, job: Kindred, elapsed: float = 0.0) -> Lengths:
         """Return how long a job runs that has done so for a while; what ended sooner says nothing of it.
 
         Of a job whose kin are not known enough, it may end at once or take all that it declares.

@@ -72,7 +72,7 @@ class Timetable:
         self._line, self._starts = sorted(starts, key=order), dict(starts)
         self._grown = inf
         sound = True
-        for job in self._line:
+        for job in sorted(starts, key=self._starts.__getitem__):  # what is withheld comes last, and need not be there
             begin, end = max(starts[job], now), starts[job] + job.limit
             sound &= begin == inf or profile.fits(job, begin)
             profile.change(now if begin == inf else begin, end, -job.demand)

@@ -8,21 +8,37 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.placing import Host, grounds_of, hosts_of, job, pods_of, queue, snapshot_of, used_by
+from support.fit_nodes import container, node, pod
+from support.placing import (
+    FLAVORS,
+    Host,
+    grounds_of,
+    hosts_of,
+    job,
+    pods_of,
+    queue,
+    shaped,
+    snapshot_of,
+    used_by,
+    zoned,
+    zones_of,
+)
 from zonewise_scheduler.queue.placing.topologies import Topologies
+from zonewise_scheduler.queue.placing.zones import ZONE
 from zonewise_scheduler.queue.quota.cycle.cycle import run_cycle
 from zonewise_scheduler.queue.quota.cycle.values import Head
 from zonewise_scheduler.queue.quota.flavors.delayed import needs_places
 from zonewise_scheduler.queue.quota.model.workload import PodSet, Settings
 from zonewise_scheduler.queue.quota.places import Wish
+from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
 from zonewise_scheduler.queue.topology.model import HOSTNAME, Layer, Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from zonewise_scheduler.fit.model.pod import PodShape
     from zonewise_scheduler.queue.quota.cycle.values import Decision
     from zonewise_scheduler.queue.quota.model.workload import Workload
-    from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
 
 REQUESTS = (
     Request(unconstrained=True),
@@ -133,3 +149,43 @@ def test_books_are_those_of_who_runs(hosts: list[Host], cycles: list[Step], sett
     wishes = {name: [Wish(probe.pod_sets[0], probe.pod_sets[0].pods, name)] for name in ("all", "fast")}
     for name, wish in wishes.items():
         assert snapshot.places.find(probe, {name: wish}, empty=False) == fresh.find(probe, {name: wish}, empty=False)
+
+
+_SHAPES = st.sampled_from([pod(container(cpus=cpus, gib=1)) for cpus in (1, 2, 3, 5)])
+
+
+def in_zones(shape: PodShape, pods: int, request: Request) -> PodSet:
+    return shaped(shape, pods, request)._replace(requests={"cpu": pods})
+
+
+_IN_ZONES = st.builds(
+    in_zones,
+    _SHAPES,
+    st.sampled_from([1, 2, 4]),
+    st.sampled_from([*REQUESTS[:5], Request(ZONE), Request(preferred=ZONE), Request("rack", layers=(Layer(ZONE, 2),))]),
+)
+_ZONED_STEP = st.tuples(
+    st.lists(st.tuples(_IN_ZONES.map(lambda one: [one]), st.integers(0, 3)), min_size=4, max_size=4),
+    st.sets(st.integers(0, 9)),
+    st.just(99),
+)
+
+
+@given(st.text("xy", min_size=1, max_size=4), st.lists(_ZONED_STEP, min_size=1, max_size=4), _SETTINGS)
+def test_kubelets_admit_all_that_starts(racks: str, cycles: list[Step], settings: Settings) -> None:
+    """Over cycles with preemption: everybody has zones of his host, in one where that was required; nobody waits."""
+    aligned = node(2, 4, topology="single-numa-node", cpu="static", memory="Static")
+    cluster = zoned([aligned] * len(racks), racks, flavors=FLAVORS)
+    snapshot = Snapshot(QUEUES, flavors=FLAVORS, places=cluster.places)
+    for one in history(snapshot, cycles, settings):
+        if one.status == "admitted":
+            zones = zones_of(cluster, one.workload)["main"]
+            assert sum(zones.values()) == one.workload.pod_sets[0].pods
+            assert all(zone in {"0", "1"} for _, zone in zones)
+            request = one.workload.pod_sets[0].topology
+            assert request is not None
+            assert request.request.required != ZONE or len(zones) == 1
+            assert not request.request.layers or all(count % 2 == 0 for count in zones.values())
+    for one in running(snapshot):
+        snapshot.remove(one)
+    assert [cluster.places.state(row) for row in range(len(racks))] == [aligned] * len(racks)

@@ -289,9 +289,10 @@ def test_workload() -> None:
     found = read_workload(WORKLOAD)
     one = found.workload
     assert one is not None
-    assert (found.problems, found.finished, found.limit) == ((), False, 60)
+    assert (found.problems, found.finished) == ((), False)
     assert (found.pending_checks, found.failed_checks) == (("one",), ("two",))
     assert (one.key, one.uid, one.queue, one.priority, one.created) == ("ns/job", "u", "lq", 3, 10.0)
+    assert (one.limit, one.kin) == (60, ("ns", "lq", "job"))
     assert one.eviction == Eviction("Preempted", 30.0)
     assert one.gated
     assert one.admission == Admission("q", (PodSetAdmission("main", {"cpu": "spot"}, {"cpu": 6_000}, 4),), 20.0)

@@ -1,6 +1,7 @@
 """ClusterQueues, Cohorts, LocalQueues and ResourceFlavors, with the defaults of kueue.x-k8s.io/v1beta2."""
 
 from collections.abc import Mapping
+from math import inf
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
@@ -67,6 +68,8 @@ class ClusterQueue(NamedTuple):
     checks: tuple[CheckRule, ...] = ()
     by_usage: bool = False
     """admissionScope UsageBasedAdmissionFairSharing: the LocalQueue with the least usage first."""
+    default_limit: float = inf
+    """Declared run time, in seconds, of workloads that declare none."""
 
 
 class Cohort(NamedTuple):
@@ -87,6 +90,8 @@ class LocalQueue(NamedTuple):
     cluster_queue: str
     stop: Stop = "None"
     weight: float = 1.0
+    default_limit: float = inf
+    """Before that of the ClusterQueue."""
 
     @property
     def key(self) -> str:

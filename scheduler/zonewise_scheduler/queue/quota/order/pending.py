@@ -11,6 +11,7 @@ set aside and to wake costs by shape, not by workload: of a shape only the first
 
 from __future__ import annotations
 
+from copy import copy
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -45,6 +46,11 @@ class _Lane:
         self.hopeless = False
         """Set aside whoever is first; else because of how long the first runs, and all the others do."""
 
+    def copy(self) -> _Lane:
+        other = copy(self)
+        other.ranks = list(self.ranks)
+        return other
+
 
 class _Place(NamedTuple):
     workload: Workload
@@ -72,6 +78,17 @@ class Pending:
         """With how often there had been news."""
         self._news = 0
         self._preemptor = ""
+
+    def copy(self) -> Pending:
+        """Return another that changes on its own."""
+        other = copy(self)
+        lanes = {lane: lane.copy() for lane in self._lanes.values()}
+        other._lanes = {key: lanes[lane] for key, lane in self._lanes.items()}
+        other._asleep = [lanes[lane] for lane in self._asleep]
+        other._places = {key: place._replace(lane=lanes[place.lane]) for key, place in self._places.items()}
+        other._firsts = {queue: list(ranks) for queue, ranks in self._firsts.items()}
+        other._alone, other._progress = dict(self._alone), dict(self._progress)
+        return other
 
     def __len__(self) -> int:
         return len(self._places) + len(self._alone)

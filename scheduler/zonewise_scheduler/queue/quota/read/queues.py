@@ -25,6 +25,7 @@ from zonewise_scheduler.queue.quota.model.queues import (
 )
 from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, Quota, ResourceGroup
 from zonewise_scheduler.queue.quota.model.workload import PriorityClass
+from zonewise_scheduler.queue.quota.read.declared import default_limit
 from zonewise_scheduler.queue.quota.read.part import Part, opened
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ def read_cluster_queue(given: Mapping[str, Any]) -> Read[ClusterQueue]:
         _namespaces(spec),
         _checks(spec),
         scope.one_of("admissionMode", _Mode, mode) == "UsageBasedAdmissionFairSharing",
+        default_limit(given, problems),
     )
     spec.ignore("concurrentAdmissionPolicy")
     for part in (scope, spec):
@@ -86,7 +88,7 @@ def read_local_queue(given: Mapping[str, Any]) -> Read[LocalQueue]:
     namespace, name, spec = opened(given, problems)
     stop: Stop = "None"
     stop = spec.one_of("stopPolicy", Stop, stop)
-    found = LocalQueue(namespace, name, spec.text("clusterQueue"), stop, _weight(spec))
+    found = LocalQueue(namespace, name, spec.text("clusterQueue"), stop, _weight(spec), default_limit(given, problems))
     spec.close()
     return found, tuple(problems)
 

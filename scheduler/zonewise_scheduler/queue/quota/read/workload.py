@@ -5,6 +5,7 @@ A pod template that is invalid makes the Workload unreadable: nothing is known o
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zonewise_scheduler.fit.model.fields import FieldError
@@ -24,6 +25,7 @@ from zonewise_scheduler.queue.quota.model.workload import (
     TopologyRequest,
     Workload,
 )
+from zonewise_scheduler.queue.quota.read.declared import kin_of, workload_limit
 from zonewise_scheduler.queue.quota.read.part import Part
 from zonewise_scheduler.queue.topology.encoding import read_assignment
 from zonewise_scheduler.queue.topology.model import Request
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 BOOST = "kueue.x-k8s.io/priority-boost"
 """Added to the priority where the gate PriorityBoost (alpha in 0.20) is on."""
 
-_SPEC = ("priorityClassName", "priorityClassSource", "priorityClassRef")
+_SPEC = ("maximumExecutionTimeSeconds", "priorityClassName", "priorityClassSource", "priorityClassRef")
 _REQUEST = (
     "required", "preferred", "unconstrained", "podSetSliceRequiredTopology", "podSetSliceSize",
     "podsetSliceRequiredTopologyConstraints", "podIndexLabel", "subGroupIndexLabel", "subGroupCount",
@@ -55,7 +57,7 @@ class ReadWorkload(NamedTuple):
     problems: tuple[str, ...]
     finished: bool = False
     limit: int | None = None
-    """maximumExecutionTimeSeconds."""
+    """The Workload's, in whole seconds; None where it is infinite."""
     failed_checks: tuple[str, ...] = ()
     """Admission checks in state Retry or Rejected."""
     pending_checks: tuple[str, ...] = ()
@@ -70,7 +72,6 @@ def read_workload(given: Mapping[str, Any], *, boosts: bool = False) -> ReadWork
     whole.close()
     conditions = _conditions(status)
     checks = {one.text("name"): one.text("state") for one in status.parts("admissionChecks")}
-    limit = spec.count("maximumExecutionTimeSeconds")
     try:
         pod_sets = tuple(map(_pod_set, spec.parts("podSets")))
         workload = _workload(metadata, spec, status, pod_sets, conditions, boosts=boosts)
@@ -83,6 +84,7 @@ def read_workload(given: Mapping[str, Any], *, boosts: bool = False) -> ReadWork
     status.close()
     failed = tuple(name for name, state in checks.items() if state in {"Retry", "Rejected"})
     pending = tuple(name for name, state in checks.items() if state == "Pending")
+    limit = None if workload is None or workload.limit == inf else int(workload.limit)
     return ReadWorkload(workload, tuple(problems), "Finished" in conditions, limit, failed, pending)
 
 
@@ -113,6 +115,8 @@ def _workload(
         active=spec.flag("active", default=True),
         failed_nodes=tuple(one.text("name") for one in status.parts("unhealthyNodes")),
         of_one_pod=_of_one_pod(metadata),
+        limit=workload_limit(metadata, spec, status),
+        kin=kin_of(metadata, spec.text("queueName")),
     )
 
 
