@@ -134,6 +134,16 @@ class Topologies:
             for row, count in at.items():
                 holdings.remove(row, (workload.key, one.pod_set), count)
 
+    def add_all(self, workloads: Iterable[Workload]) -> None:
+        """Take note of several."""
+        for one in workloads:
+            self.add(one)
+
+    def remove_all(self, workloads: Iterable[Workload]) -> None:
+        """Take note that several have their places no more."""
+        for one in workloads:
+            self.remove(one)
+
     def copy(self) -> Topologies:
         """Return another that changes on its own; what is used is shared until then."""
         other = copy(self)

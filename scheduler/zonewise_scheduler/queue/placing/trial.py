@@ -72,7 +72,7 @@ class Trial:
         On each node sets come in their order. Those that are all to be in one zone share it.
         """
         found: dict[tuple[str, int], int] = {}
-        rows = Counter(row for one in sets for row in one.at) if len(sets) > 1 else {}
+        rows = Counter(row for one in sets for row in one.at) if len(sets) > 1 else Counter[int]()
         for row in (row for row, here in rows.items() if here > 1):
             state, zones = self.state(row), 0
             for one in (one for one in sets if row in one.at and state is not None):

@@ -18,7 +18,7 @@ from zonewise_scheduler.queue.quota.flavors.modes import Mode
 from zonewise_scheduler.queue.quota.tree.snapshot import fits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from zonewise_scheduler.queue.quota.cycle.values import Head
     from zonewise_scheduler.queue.quota.model.workload import Settings, Workload
@@ -36,12 +36,14 @@ class Run(NamedTuple):
 
 
 class Future(NamedTuple):
-    """What will be at the start of a promise, right before."""
+    """What will be at a time that was promised to some, with them."""
 
-    promise: Promise
+    start: float
+    promises: dict[str, Promise]
+    """By key of the workload."""
     snapshot: Snapshot
-    gone: Mapping[str, tuple[Workload, ...]]
-    """Who would still run, had they not given way to other promises; by the key of whom it was made to."""
+    gone: dict[str, tuple[Workload, ...]]
+    """Who would still run, had they not given way to a promise; by the key of whom it was made to."""
 
 
 class _Step:
@@ -68,20 +70,21 @@ class Ahead:
         self._gone: list[list[Workload]] = []
 
     def futures(self) -> Iterator[Future]:
-        """Yield each promise, by start, with what will be then."""
+        """Yield what will be at each time that was promised, in their order."""
         ends = {one.key: step.time for step in self._steps for one in step.leaves}
         gone: dict[str, list[Workload]] = {}
-        for step in self._steps:
+        last = max((place for place, step in enumerate(self._steps) if step.comes), default=-1)
+        for step in self._steps[: last + 1]:
             self._leave(step)
+            if not step.comes:
+                continue
             for promise in step.comes:
                 gone[promise.workload.key] = self._make_way(promise)
-                others = {
-                    key: tuple(one for one in found if ends.get(one.key, inf) > step.time)
-                    for key, found in gone.items()
-                    if found and key != promise.workload.key
-                }
-                yield Future(promise, self._snapshot.copy(), others)
-                self._snapshot.add(promise.workload)
+            self._snapshot.add_all([promise.workload for promise in step.comes])
+            still = {
+                key: tuple(one for one in found if ends.get(one.key, inf) > step.time) for key, found in gone.items()
+            }
+            yield Future(step.time, {one.workload.key: one for one in step.comes}, self._snapshot.copy(), still)
 
     def earliest(self, head: Head, settings: Settings) -> Promise | None:
         """Return the earliest start that a head can be promised, so that every promise is kept until its latest end.
@@ -151,7 +154,7 @@ class Ahead:
         """Let those come who were promised this time; return what was found, None where it is in the way of one."""
         for promise in step.comes:
             self._make_way(promise)
-            if found is not None and not keeps(self._snapshot, promise):
+            if found is not None and not has_room(self._snapshot, promise.workload):
                 self._snapshot.remove(found.workload)
                 found = None
             self._snapshot.add(promise.workload)
@@ -161,8 +164,7 @@ class Ahead:
     def _make_way(self, promise: Promise) -> list[Workload]:
         """Have those leave for good who give way to it; return them."""
         gone = [one for one in promise.victims if runs_in(self._snapshot, one)]
-        for one in gone:
-            self._snapshot.remove(one)
+        self._snapshot.remove_all(gone)
         return gone
 
     # --- through time
@@ -174,21 +176,18 @@ class Ahead:
             self._leave(self._steps[self._at])
         while self._at > to:
             self._at -= 1
-            for one in self._gone.pop():
-                self._snapshot.add(one)
+            self._snapshot.add_all(self._gone.pop())
 
     def _leave(self, step: _Step) -> None:
         """Let those leave whose latest end it is, if they have not made way before."""
         gone = [one for one in step.leaves if runs_in(self._snapshot, one)]
-        for one in gone:
-            self._snapshot.remove(one)
+        self._snapshot.remove_all(gone)
         self._gone.append(gone)
 
 
-def keeps(snapshot: Snapshot, promise: Promise) -> bool:
-    """Tell whether a snapshot, which is that of its start, has room for what was promised."""
-    workload = promise.workload
-    return fits(snapshot.queues[promise.queue], workload.usage) and snapshot.places.fits(workload)
+def has_room(snapshot: Snapshot, workload: Workload) -> bool:
+    """Tell whether a snapshot has quota and places as a workload's admission has them."""
+    return fits(snapshot.queue_of(workload), workload.usage) and snapshot.places.fits(workload)
 
 
 def runs_in(snapshot: Snapshot, workload: Workload) -> bool:
@@ -197,7 +196,9 @@ def runs_in(snapshot: Snapshot, workload: Workload) -> bool:
 
 
 def _steps(now: float, running: Iterable[Run], promises: Iterable[Promise]) -> list[_Step]:
-    """Return what happens from now on, by time; one of which nobody knows when it comes has come, and stays."""
+    """Return what happens from now on, by time; at the end of time those leave who never declared when, for those who
+    wait for them.
+    """
     steps = {now: _Step(now)}
     for run in running:
         steps.setdefault(max(run.end, now), _Step(max(run.end, now))).leaves.append(run.workload)

@@ -1,7 +1,7 @@
 """When each waiting workload is likely to start: the planner itself, played forward on a copy.
 
 Three times: as if every workload ran only as long as the short ones of its kin, as long as the middle one, and as long
-as it declares (queue.time.learned). What is decided on the way is decided by the declared run times, as it will be.
+as it declares (queue.time.learned). What is decided on the way is decided by declared run times, as it will be.
 Workloads that come later and overtake are not foretold, so `latest` is a promise only with a reservation.
 """
 
@@ -12,21 +12,22 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.queue.quota.model.workload import Eviction
+from zonewise_scheduler.queue.time.learned import Lengths
+from zonewise_scheduler.queue.time.state import OVERRUN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from zonewise_scheduler.queue.plan.planner import Planner
-    from zonewise_scheduler.queue.time.learned import Lengths, RunTimes
+    from zonewise_scheduler.queue.time.learned import RunTimes
 
 MOST = 10_000
-"""Decisions that are played forward at most; what has not started by then is unknown."""
-_VIEWS = range(3)
-_LONGEST = 2
+"""Decisions that are played forward at most, in each view; who has not started by then starts at an unknown time."""
+_VIEWS = len(Lengths._fields)
 
 
 class Forecast(NamedTuple):
-    """Starts of a waiting workload, ascending; infinite where run times are unknown that it depends on, or too far."""
+    """Starts of a waiting workload, ascending; infinite where they depend on run times that nobody knows."""
 
     key: str
     earliest: float
@@ -35,39 +36,112 @@ class Forecast(NamedTuple):
 
 
 def forecasts(
-    planner: Planner, now: float, learned: RunTimes, keys: Iterable[str] | None = None, most: int = MOST
+    planner: Planner, now: float, learned: RunTimes, keys: Collection[str] | None = None, most: int = MOST
 ) -> dict[str, Forecast]:
     """Return when waiting workloads start, by key; the planner is not changed.
 
-    `keys`: of whom to tell, None: of all; with fewer, no more is played than it takes. `most`: so many decisions of
-    each view. Raises KeyError where one does not wait.
+    `keys`: of whom to tell, None: of all; no more is played than these take. Raises KeyError where one does not wait.
     """
-    wanted = list(planner.waiting if keys is None else keys)
-    for key in wanted:
-        planner.waiting[key]
-    lengths = _lengths(planner, now, learned)
+    wanted = list(planner.waiting) if keys is None else [key for key in keys if planner.waiting[key]]
+    lengths = _Lengths(planner, now, learned)
     promised = planner.promised.made
-    played: list[dict[str, float]] = []
-    for view in _VIEWS:
-        same = next((one for one in range(view) if _same(lengths.values(), one, view)), view)
+    played: list[Mapping[str, float]] = []
+    for view in range(_VIEWS):
+        same = next((one for one in range(view) if lengths.same(one, view)), view)
         played.append(played[same] if same < view else _Play(planner, now, lengths, view).run(wanted, most))
     found: dict[str, Forecast] = {}
     for key in wanted:
         short, likely, longest = (one.get(key, inf) for one in played)
         bound = max(promised[key].start, now) if key in promised else inf
-        likely = min(likely, bound)
-        found[key] = Forecast(key, min(short, likely, longest), likely, min(max(likely, longest), bound))
+        latest = min(max(likely, longest), bound)
+        found[key] = Forecast(key, min(short, likely, longest, bound), min(likely, bound), latest)
     return found
 
 
-def _lengths(planner: Planner, now: float, learned: RunTimes) -> dict[str, Lengths]:
-    """Return how long all take in all that run or wait, by key."""
-    found = {key: learned.lengths(one) for key, one in planner.each_waiting()}
-    for key, run in planner.running.items():
-        since = _since(run.workload)
-        found[key] = learned.lengths(run.workload, now - since)._replace(longest=run.end - since)
-    return found
+class _Lengths:
+    """How long all take that wait, and when those end that run."""
+
+    def __init__(self, planner: Planner, now: float, learned: RunTimes) -> None:
+        waiting = (planner.lines[queue].pending.get(key) for key, queue in planner.waiting.items())
+        self.of = {one.key: learned.lengths(one) for one in waiting if one is not None}
+        """Of whole runs, by key; of those that run, too, who may have to begin anew."""
+        self.ends: dict[str, Lengths] = {}
+        """Of those that run."""
+        for key, run in planner.running.items():
+            one = run.workload
+            since = now if one.admission is None else one.admission.at
+            self.of[key] = learned.lengths(one)
+            short, likely, _ = (max(since + each, now) for each in learned.lengths(one, now - since))
+            self.ends[key] = Lengths(short, likely, run.end if run.end > now else now + OVERRUN)
+
+    def same(self, one: int, other: int) -> bool:
+        """Tell whether two views are the same."""
+        return all(each[one] == each[other] for found in (self.of, self.ends) for each in found.values())
 
 
-def _same(lengths: Iterable[Lengths], one: int, other: int) -> bool:
-    return all(each[one] == each[other] for each in lengths)
+class _Play:
+    """A planner's copy on a virtual clock."""
+
+    def __init__(self, planner: Planner, now: float, lengths: _Lengths, view: int) -> None:
+        self._planner = planner.copy()
+        self._now = now
+        self._lengths = lengths
+        self._view = view
+        self._starts: dict[str, float] = {}
+        self._ends: list[tuple[float, int, str]] = []
+        """A heap: when, the number of the run, whose; with some left over of those that have given way."""
+
+    def run(self, wanted: Iterable[str], most: int) -> Mapping[str, float]:
+        """Play on until all have started that are asked for, or nothing happens any more; return the starts by key."""
+        for key, ends in self._lengths.ends.items():
+            self._expect(key, ends[self._view])
+        for key in list(self._planner.leaving):
+            self._give_way(key)
+        left = set(wanted)
+        for _ in range(most):
+            wake = self._decide()
+            left.difference_update(self._starts)
+            self._now = self._next(wake)
+            if not left or self._now == inf:
+                break
+            self._settle()
+        return self._starts
+
+    def _next(self, wake: float) -> float:
+        """Return when something happens next; where nothing runs, who cannot start now never will."""
+        while self._ends and not self._runs(self._ends[0]):
+            heappop(self._ends)
+        return min(self._ends[0][0], wake) if self._ends else inf
+
+    def _settle(self) -> None:
+        """Let those end whose time has come."""
+        while self._ends and self._ends[0][0] <= self._now:
+            one = heappop(self._ends)
+            if self._runs(one):
+                self._planner.end(one[-1])
+
+    def _decide(self) -> float:
+        """Decide, and again where some had to give way; return when to decide again though nothing happens."""
+        while True:
+            step = self._planner.decide(self._now)
+            for one in step.admitted:
+                self._starts.setdefault(one.key, self._now)
+                self._expect(one.key, self._now + self._lengths.of[one.key][self._view])
+            for victim in step.victims:
+                self._give_way(victim.workload.key)
+            if not step.victims:
+                return step.wake
+
+    def _expect(self, key: str, end: float) -> None:
+        if end < inf:
+            heappush(self._ends, (end, self._planner.running[key].serial, key))
+
+    def _runs(self, end: tuple[float, int, str]) -> bool:
+        """Tell whether an end is still to come."""
+        _, serial, key = end
+        run = self._planner.running.get(key)
+        return run is not None and run.serial == serial
+
+    def _give_way(self, key: str) -> None:
+        """Let a workload stop at once, and wait again."""
+        self._planner.evict(key, Eviction("Preempted", self._now))

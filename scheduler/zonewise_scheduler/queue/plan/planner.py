@@ -147,7 +147,7 @@ class Planner:
         self._overrun(now)
         if self._changed:
             self._wake()
-            self.promised.renew()
+            self.promised.renew(now)
         for promise in self.promised.made.values():
             if promise.start <= now:
                 self.awake[promise.queue] = None

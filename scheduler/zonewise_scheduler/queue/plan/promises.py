@@ -1,12 +1,16 @@
 """Starts that are promised, and the gate that keeps them.
 
 The invariant: where declared run times are upper bounds, no workload that starts ever delays a start that was promised
-to another. It may start if at the start of every promise that comes before its own latest end, there is still room for
-what was promised: with all that will run then, as it is foretold by Ahead, and with it. One that declares no run time
-is there at every such time. Between two such times what is used only becomes less, so there is nothing to ask.
+to another. It may start if at every time that is promised to others before its own latest end, there is room for it
+beside all that will run then, as Ahead foretells it, and those others. Room is what the quotas of its queue and of the
+cohorts above leave, and its places; what it takes is taken from others nowhere else. Between two such times what is
+used only becomes less, so there is nothing to ask.
 
 A promise is made for the earliest start at which it is in the way of no other promise, and is only ever moved to an
 earlier one. Unless something was not to be expected: a workload outlives its declared run time, or nodes or quotas go.
+
+Where some must end first that declare no run time, nobody knows the start. Those that do declare theirs may start all
+the same, since they end; those that do not have to leave room for it when all have ended.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Protocol
 
-from zonewise_scheduler.queue.plan.ahead import keeps, runs_in
+from zonewise_scheduler.queue.plan.ahead import has_room, runs_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -64,14 +68,32 @@ class Promises:
 
     def open(self, now: float) -> None:
         """Be ready for a cycle."""
+        self._now = now
         if self._futures is None:
             self._futures = list(self._present.ahead(self._made.values()).futures()) if self._made else []
-        self._now = now
+
+    def delays(self, workload: Workload, victims: Sequence[Workload]) -> str:
+        """Return the key of one whose promised start would be delayed; "": nobody's."""
+        for future in self._reached(workload):
+            undo = _make_room(future, workload, victims)
+            late = "" if has_room(future.snapshot, workload) else _whose(future, workload)
+            for one, here in reversed(undo):
+                _have(future.snapshot, one, here=here)
+            if late:
+                return late
+        return ""
+
+    def take(self, workload: Workload, victims: Sequence[Workload]) -> None:
+        """Take note that a workload starts, or makes others give way and then starts."""
+        for future in self._futures or ():
+            if self._reaches(workload, future) or workload.key in future.promises:
+                _make_room(future, workload, victims)
+                future.snapshot.add(workload)
 
     def ended(self, workload: Workload) -> None:
         """Take note that a workload with this admission does not run any more."""
         for future in self._futures or ():
-            if runs_in(future.snapshot, workload):
+            if workload.key not in future.promises and runs_in(future.snapshot, workload):
                 future.snapshot.remove(workload)
             if any(one.key == workload.key for found in future.gone.values() for one in found):
                 self._futures = None
@@ -81,29 +103,15 @@ class Promises:
         """Take note that something was not to be expected: what was foretold does not hold."""
         self._futures = None
 
-    def delays(self, workload: Workload, victims: Sequence[Workload]) -> str:
-        """Return the key of one whose promised start would be delayed; "": nobody's."""
-        for future in self._reached(workload):
-            undo = _start(future, workload, victims)
-            kept = keeps(future.snapshot, future.promise)
-            for one, here in reversed(undo):
-                _have(future.snapshot, one, here=here)
-            if not kept:
-                return future.promise.workload.key
-        return ""
-
-    def take(self, workload: Workload, victims: Sequence[Workload]) -> None:
-        """Take note that a workload starts, or makes others give way and then starts."""
-        for future in self._reached(workload):
-            _start(future, workload, victims)
-
     def _reached(self, workload: Workload) -> Iterator[Future]:
-        """Yield what will be at the promises of others that come before its latest end, or nobody knows when."""
-        end = self._now + workload.limit
+        """Yield the times promised to others that come before its latest end."""
         for one in self._futures or ():
-            start = one.promise.start
-            if one.promise.workload.key != workload.key and (start < end or start == inf):
+            if self._reaches(workload, one) and one.promises.keys() - {workload.key}:
                 yield one
+
+    def _reaches(self, workload: Workload, future: Future) -> bool:
+        end = self._now + workload.limit
+        return future.start < end or (end == inf and workload.key not in self._made)
 
     # --- promises
 
@@ -128,35 +136,46 @@ class Promises:
 
     def started(self, key: str) -> None:
         """Take note that a workload has started, with which what was foretold was brought up to date (take)."""
-        if self._made.pop(key, None) is not None and self._futures is not None:
-            self._futures = [one for one in self._futures if one.promise.workload.key != key]
+        if self._made.pop(key, None) is None:
+            return
+        for future in self._futures or ():
+            future.promises.pop(key, None)
 
     def withdraw(self, key: str) -> None:
         """Take note that a workload waits no more, or cannot start any more."""
         if self._made.pop(key, None) is not None:
             self._futures = None
 
-    def renew(self) -> None:
-        """Bring promises forward, those first that were made first; with what is free now."""
+    def renew(self, now: float) -> None:
+        """Bring promises forward, those first that were made first, with what is free now."""
         for promise in list(self._made.values()):
-            self.make(promise.head)
+            if promise.start > now:
+                self.make(promise.head)
 
 
-def _start(future: Future, workload: Workload, victims: Sequence[Workload]) -> list[tuple[Workload, bool]]:
-    """Have a workload run since now, rather than since it was promised to; return what undoes it, last first."""
-    undo: list[tuple[Workload, bool]] = []
+def _make_room(future: Future, workload: Workload, victims: Sequence[Workload]) -> list[tuple[Workload, bool]]:
+    """Have a workload's promise not count, and its victims gone; return what undoes it, last first."""
     snapshot, key = future.snapshot, workload.key
-    queue = snapshot.queue_of(workload).name
-    promised = snapshot.running[queue].get(key)
+    promised = snapshot.running[snapshot.queue_of(workload).name].get(key)
     changes = [] if promised is None else [(promised, False)]
     changes += [(one, True) for one in future.gone.get(key, ())]
     changes += [(one, False) for one in victims]
-    changes.append((workload, True))
+    undo: list[tuple[Workload, bool]] = []
     for one, here in changes:
         if runs_in(snapshot, one) != here:
             _have(snapshot, one, here=here)
             undo.append((one, not here))
     return undo
+
+
+def _whose(future: Future, workload: Workload) -> str:
+    """Return the key of one without whose promise there were room; the first's where it is of several."""
+    others = [one.workload for key, one in future.promises.items() if key != workload.key]
+    for one in others:
+        with future.snapshot.without([one]):
+            if has_room(future.snapshot, workload):
+                return one.key
+    return others[0].key
 
 
 def _have(snapshot: Snapshot, workload: Workload, *, here: bool) -> None:

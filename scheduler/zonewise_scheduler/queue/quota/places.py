@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence, Set
+    from collections.abc import Iterable, Mapping, Sequence, Set
 
     from zonewise_scheduler.queue.quota.model.workload import PodSet, TopologyRequest, Workload
 
@@ -81,6 +81,14 @@ class Places(Protocol):
         """Take note that it has them no more."""
         ...
 
+    def add_all(self, workloads: Iterable[Workload]) -> None:
+        """Take note of several."""
+        ...
+
+    def remove_all(self, workloads: Iterable[Workload]) -> None:
+        """Take note that several have their places no more."""
+        ...
+
     def copy(self) -> Places:
         """Return another that changes on its own."""
         ...
@@ -121,6 +129,12 @@ class Nowhere:
         """Nothing follows."""
 
     def remove(self, workload: Workload, held: Workload | None = None) -> None:
+        """Nothing follows."""
+
+    def add_all(self, workloads: Iterable[Workload]) -> None:
+        """Nothing follows."""
+
+    def remove_all(self, workloads: Iterable[Workload]) -> None:
         """Nothing follows."""
 
     def copy(self) -> Places:

@@ -14,8 +14,8 @@ job what it needs; one that declares no run time has only the second way. A job 
 time forward. And the promise stays with its job until that has started, whatever jobs of higher priority come: those
 are first among the others. So the shadow time, though computed anew at every event, is never later than it was.
 
-Where jobs must end first whose run times nobody declared, the shadow time is unknown, and until they have ended no job
-may take what the promised one needs.
+Where jobs must end first whose run times nobody declared, the shadow time is unknown. Jobs that declare how long they
+run may start all the same, since they end; those that do not only take the extra room.
 """
 
 from __future__ import annotations
@@ -127,12 +127,11 @@ def _fill_around(
     holder: Job, rest: list[Job], now: float, room: int, running: Sequence[tuple[float, int, Job]], starts: list[Job]
 ) -> None:
     """Start what fits and does not delay the promised job."""
-    shadow = shadow_of(holder, now, room, running)
-    clear_by, extra = shadow.clear_by, shadow.extra
+    start, extra = shadow_of(holder, now, room, running)
     for job in rest:
         if (room - job.demand) & job.guards != job.guards:
             continue
-        if now + job.limit > clear_by:
+        if now + job.limit > start or job.limit == inf:
             if (extra - job.demand) & job.guards != job.guards:
                 continue
             extra -= job.demand

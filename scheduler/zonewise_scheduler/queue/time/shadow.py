@@ -5,7 +5,6 @@ The names are those of the papers on EASY backfilling (Lifka, JSSPP 1995; Mu'ale
 
 from __future__ import annotations
 
-from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.queue.time.state import Job, Reservation
@@ -21,11 +20,6 @@ class Shadow(NamedTuple):
     """When it starts at the latest; infinite where jobs must end first that declare no run time."""
     extra: int
     """What is free from then on beside the job itself (Columns.room)."""
-
-    @property
-    def clear_by(self) -> float:
-        """Jobs that end by then do not delay it: none can, where nobody knows when it starts."""
-        return self.start if self.start < inf else -inf
 
 
 def shadow_of(job: Job, now: float, room: int, running: Iterable[tuple[float, int, Job]]) -> Shadow:

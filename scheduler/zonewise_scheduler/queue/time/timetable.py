@@ -86,7 +86,10 @@ class Timetable:
         self._promise(now, state, profile, starts)
         if self._depth < ALL or self._reserve_after:
             self._fill(now, state, profile, starts)
-        return Decision(starts, None, min((start for start in self._starts.values() if start > now), default=inf))
+        wake = self._first()
+        if wake <= now:  # others must end in this very instant and have not done so yet
+            wake = min((start for start in self._starts.values() if start > now), default=inf)
+        return Decision(starts, None, wake)
 
     def reservations(self, now: float, state: State) -> list[Reservation]:  # noqa: ARG002 -- promised at the decision
         """Return what is promised, in the order of the queue."""
@@ -168,6 +171,8 @@ class Timetable:
     def _due(self, now: float, state: State, profile: Profile) -> list[Job]:
         """Return those whose time has come; one that comes late is given all of its run time."""
         starts: list[Job] = []
+        if self._first() > now:
+            return starts
         room = state.room
         for job in self._line:
             start = self._starts[job]
@@ -219,6 +224,10 @@ class Timetable:
         if self._depth < ALL or self._reserve_after or state.disturbed:
             return aged(now, state.waiting, self._reserve_after)
         return sorted(state.fresh, key=order)
+
+    def _first(self) -> float:
+        """Return the earliest start that is promised; infinite where there is none."""
+        return min(self._starts.values(), default=inf)
 
     # --- one reservation
 

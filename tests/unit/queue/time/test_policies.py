@@ -97,7 +97,7 @@ def test_a_job_that_declares_nothing_only_takes_what_the_reservation_leaves(name
     assert starts(tasks, cpus(8), policy_named(name)) == [0, 10, 20, 0, 4]
 
 
-@pytest.mark.parametrize("name", [*RESERVING, "shortest-reserving"])
+@pytest.mark.parametrize("name", ["depth-1", "depth-2", "conservative"])
 def test_where_nobody_declared_anything_the_promised_job_is_next(name: str) -> None:
     """Its start is unknown; what it needs is withheld from those who come later, declared or not."""
     state = waiting(8, job(0, 5), job(1, 6, 10), job(2, 3, 1), job(3, 3))
@@ -105,6 +105,20 @@ def test_where_nobody_declared_anything_the_promised_job_is_next(name: str) -> N
     assert [one.serial for one in decide(policy, 0, state)] == [0]
     assert policy.reservations(0, state)[0] == Reservation(state.waiting[0], inf, (state.running[0][2],))
     state.end(state.running[0][2])
+    assert decide(policy, 5, state)[0].serial == 1
+
+
+@pytest.mark.parametrize("name", ["easy", "easy-sjbf", "shortest-reserving"])
+def test_who_declares_a_run_time_may_pass_one_whose_start_nobody_knows(name: str) -> None:
+    """It ends; who declares none does not pass, and the promised job is next."""
+    state = waiting(8, job(0, 5), job(1, 6, 10), job(2, 3, 1), job(3, 3))
+    policy = policy_named(name, 0.0)
+    assert [one.serial for one in decide(policy, 0, state)] == [0, 2]
+    passing, unknown = (one for _, _, one in state.running)
+    assert policy.reservations(0, state)[0] == Reservation(state.waiting[0], inf, (unknown,))
+    state.end(passing)
+    assert decide(policy, 1, state) == []
+    state.end(unknown)
     assert decide(policy, 5, state)[0].serial == 1
 
 

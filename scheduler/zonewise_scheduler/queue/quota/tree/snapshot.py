@@ -15,9 +15,10 @@ from zonewise_scheduler.queue.quota.places import Nowhere
 from zonewise_scheduler.queue.quota.tree.node import CohortNode, QueueNode
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping
+    from collections.abc import Collection, Generator, Iterable, Mapping
 
     from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, ResourceFlavor
+    from zonewise_scheduler.queue.quota.model.quotas import FlavorResource
     from zonewise_scheduler.queue.quota.model.workload import Usage, Workload
     from zonewise_scheduler.queue.quota.places import Places
     from zonewise_scheduler.queue.quota.tree.node import Node
@@ -69,6 +70,28 @@ class Snapshot:
         del self.running[queue.name][workload.key]
         queue.remove_usage(workload.usage)
         self.places.remove(workload)
+
+    def add_all(self, workloads: Collection[Workload]) -> None:
+        """Count several; what they use is added up before, queue by queue."""
+        for name, found in self._by_queue(workloads).items():
+            self.running[name].update((one.key, one) for one in found)
+            self.queues[name].add_usage(_sum(found))
+        self.places.add_all(workloads)
+
+    def remove_all(self, workloads: Collection[Workload]) -> None:
+        """Take several out."""
+        for name, found in self._by_queue(workloads).items():
+            running = self.running[name]
+            for one in found:
+                del running[one.key]
+            self.queues[name].remove_usage(_sum(found))
+        self.places.remove_all(workloads)
+
+    def _by_queue(self, workloads: Iterable[Workload]) -> dict[str, list[Workload]]:
+        found: dict[str, list[Workload]] = {}
+        for one in workloads:
+            found.setdefault(self.queue_of(one).name, []).append(one)
+        return found
 
     def queue_of(self, workload: Workload) -> QueueNode:
         """Return the queue that a workload is admitted to; raise KeyError where it is not admitted."""
@@ -177,6 +200,15 @@ def _gather(cohort: CohortNode, queues: Mapping[str, list[QueueNode]]) -> None:
     for child in children:
         for key, amount in child.subtree.items():
             cohort.subtree[key] = plus(cohort.subtree.get(key, 0), minus(amount, child.local(key)))
+
+
+def _sum(workloads: Iterable[Workload]) -> Usage:
+    """Return what workloads hold together."""
+    found: dict[FlavorResource, int] = {}
+    for one in workloads:
+        for key, amount in one.usage.items():
+            found[key] = plus(found.get(key, 0), amount)
+    return found
 
 
 def fits(queue: QueueNode, usage: Usage) -> bool:
