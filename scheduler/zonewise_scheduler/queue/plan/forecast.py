@@ -3,6 +3,9 @@
 Three times: as if every workload ran only as long as the short ones of its kin, as long as the middle one, and as long
 as it declares (queue.time.learned). What is decided on the way is decided by declared run times, as it will be.
 Workloads that come later and overtake are not foretold, so `latest` is a promise only with a reservation.
+
+A decision costs milliseconds, and there are as many as workloads end. Where these are many, time is played in grains:
+what ends a little later than the first to end is taken together with it, the more the further away it is.
 """
 
 from __future__ import annotations
@@ -16,13 +19,15 @@ from zonewise_scheduler.queue.time.learned import Lengths
 from zonewise_scheduler.queue.time.state import OVERRUN
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Mapping, Set
 
     from zonewise_scheduler.queue.plan.planner import Planner
     from zonewise_scheduler.queue.time.learned import RunTimes
 
 MOST = 10_000
 """Decisions that are played forward at most, in each view; who has not started by then starts at an unknown time."""
+DEPTH = 8
+"""So many reservations of a queue are played at most, those that come first: with more, the others are near enough."""
 _VIEWS = len(Lengths._fields)
 
 
@@ -36,19 +41,28 @@ class Forecast(NamedTuple):
 
 
 def forecasts(
-    planner: Planner, now: float, learned: RunTimes, keys: Collection[str] | None = None, most: int = MOST
+    planner: Planner,
+    now: float,
+    learned: RunTimes,
+    keys: Collection[str] | None = None,
+    *,
+    grain: float = 0.0,
+    most: int = MOST,
 ) -> dict[str, Forecast]:
     """Return when waiting workloads start, by key; the planner is not changed.
 
-    `keys`: of whom to tell, None: of all; no more is played than these take. Raises KeyError where one does not wait.
+    `keys`: of whom to tell, None: of all; no more is played than these take. `grain`: by which part of the time from
+    now until its start a forecast may be late; 0: it is exact. `most`: so many decisions of each view. Raises KeyError
+    where one of the keys does not wait.
     """
     wanted = list(planner.waiting) if keys is None else [key for key in keys if planner.waiting[key]]
     lengths = _Lengths(planner, now, learned)
+    how = _How(set(wanted), grain, most)
     promised = planner.promised.made
     played: list[Mapping[str, float]] = []
     for view in range(_VIEWS):
         same = next((one for one in range(view) if lengths.same(one, view)), view)
-        played.append(played[same] if same < view else _Play(planner, now, lengths, view).run(wanted, most))
+        played.append(played[same] if same < view else _Play(planner, now, lengths, view).run(how))
     found: dict[str, Forecast] = {}
     for key in wanted:
         short, likely, longest = (one.get(key, inf) for one in played)
@@ -79,31 +93,40 @@ class _Lengths:
         return all(each[one] == each[other] for found in (self.of, self.ends) for each in found.values())
 
 
+class _How(NamedTuple):
+    """What is the same for all views: see forecasts."""
+
+    wanted: Set[str]
+    grain: float
+    most: int
+
+
 class _Play:
     """A planner's copy on a virtual clock."""
 
     def __init__(self, planner: Planner, now: float, lengths: _Lengths, view: int) -> None:
-        self._planner = planner.copy()
-        self._now = now
+        self._planner = planner.copy(DEPTH)
+        self._began = self._now = now
         self._lengths = lengths
         self._view = view
         self._starts: dict[str, float] = {}
         self._ends: list[tuple[float, int, str]] = []
         """A heap: when, the number of the run, whose; with some left over of those that have given way."""
 
-    def run(self, wanted: Iterable[str], most: int) -> Mapping[str, float]:
+    def run(self, how: _How) -> Mapping[str, float]:
         """Play on until all have started that are asked for, or nothing happens any more; return the starts by key."""
         for key, ends in self._lengths.ends.items():
             self._expect(key, ends[self._view])
         for key in list(self._planner.leaving):
             self._give_way(key)
-        left = set(wanted)
-        for _ in range(most):
+        left = set(how.wanted)
+        for _ in range(how.most):
             wake = self._decide()
             left.difference_update(self._starts)
-            self._now = self._next(wake)
-            if not left or self._now == inf:
+            first = self._next(wake)
+            if not left or first == inf:
                 break
+            self._now = first + how.grain * (first - self._began)
             self._settle()
         return self._starts
 

@@ -33,9 +33,10 @@ class Line:
         self._aged: list[_Place] = []
         """A heap of those who have, with some left over."""
 
-    def copy(self) -> Line:
-        """Return another that changes on its own."""
+    def copy(self, rules: Rules) -> Line:
+        """Return another that changes on its own, under rules of another depth."""
         other = copy(self)
+        other._rules = rules
         other.pending = self.pending.copy()
         other._coming, other._aged = list(self._coming), list(self._aged)
         return other

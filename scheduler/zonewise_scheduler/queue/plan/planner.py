@@ -12,6 +12,7 @@ former that cannot start now is promised a start. And who may start: nobody who 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import Counter
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from zonewise_scheduler.queue.plan.line import Line
 from zonewise_scheduler.queue.plan.promises import Promises
 from zonewise_scheduler.queue.plan.round import Round
 from zonewise_scheduler.queue.quota.model.workload import DEFAULTS
+from zonewise_scheduler.queue.time.rules import ALL, Rules
 from zonewise_scheduler.queue.time.state import OVERRUN
 
 if TYPE_CHECKING:
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from zonewise_scheduler.queue.plan.values import Promise, Step
     from zonewise_scheduler.queue.quota.model.workload import Eviction, Settings, Workload
     from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
-    from zonewise_scheduler.queue.time.rules import Rules
 
 
 class Planner:
@@ -62,15 +63,27 @@ class Planner:
             for one in running.values():
                 self._note(one, one.admission.at if one.admission is not None else 0.0)
 
-    def copy(self) -> Planner:
-        """Return another that goes on from here on its own."""
+    def copy(self, depth: int = ALL) -> Planner:
+        """Return another that goes on from here on its own; `depth`: with no more reservations of a queue than so."""
         other = copy(self)
+        other.rules = self.rules._replace(depth=min(self.rules.depth, depth))
         other.snapshot = self.snapshot.copy()
-        other.promised = self.promised.copy(other)
-        other.lines = {name: line.copy() for name, line in self.lines.items()}
+        other.promised = Promises(other, self.settings)
+        other.promised.restore(self._first_promises(depth))
+        other.lines = {name: line.copy(other.rules) for name, line in self.lines.items()}
         other.awake, other._where, other._run_of = dict(self.awake), dict(self._where), dict(self._run_of)
         other._runs, other._leaving, other._changed = list(self._runs), set(self._leaving), set(self._changed)
         return other
+
+    def _first_promises(self, depth: int) -> list[Promise]:
+        """Return those of each queue that come first, in the order in which they were made."""
+        kept: set[str] = set()
+        of: Counter[str] = Counter()
+        for one in self.promises:
+            of[one.queue] += 1
+            if of[one.queue] <= depth:
+                kept.add(one.workload.key)
+        return [one for key, one in self.promised.made.items() if key in kept]
 
     # --- what happens
 

@@ -48,12 +48,6 @@ class Promises:
         self._now = 0.0
         self._futures: list[Future] | None = None
 
-    def copy(self, present: Present) -> Promises:
-        """Return the same promises, of another present."""
-        other = Promises(present, self._settings)
-        other._made = dict(self._made)
-        return other
-
     @property
     def made(self) -> Mapping[str, Promise]:
         """What is promised, by key of the workload."""

@@ -43,10 +43,11 @@ class Round:
         while heads := self._heads(number := planner.next_cycle()):
             planner.promised.open(self.now)
             found = run_cycle(planner.snapshot, heads, planner.settings, self.now, number, planner.promised)
-            for decision in found:
+            for decision in sorted(found, key=_starts_first):
                 self._take(decision)
             if all(one.status == "skipped" for one in found):  # who took their room is through
                 self._through.update(one.head.queue for one in found)
+        self._renew()
         for decision in self._held:
             planner.lines[decision.head.queue].pending.put_back(decision)
         made = planner.promised.made
@@ -102,10 +103,17 @@ class Round:
             self._promise(head)
 
     def _promise(self, head: Head) -> None:
-        key = head.workload.key
-        new = key not in self._planner.promised.made
-        if self._planner.promised.make(head) and new:
+        """Promise a start; what is promised stays so until all is decided, since others may have been in the way."""
+        promised, key = self._planner.promised, head.workload.key
+        if key not in promised.made and promised.make(head):
             self._promised.append(key)
+
+    def _renew(self) -> None:
+        """Find another start for those who have not had theirs; that is not to be expected."""
+        promised = self._planner.promised
+        waiting = {key for key, one in self._decisions.items() if one.status == "waiting"}
+        for promise in [one for key, one in promised.made.items() if one.start <= self.now and key in waiting]:
+            promised.make(promise.head)
 
     def _hold(self, decision: Decision) -> None:
         """Keep what a workload will use, and have others give way."""
@@ -119,3 +127,8 @@ class Round:
             new = admitted(head.workload, head.queue, decision.assignment, self.now)
             victims = tuple(one.workload for one in decision.targets)
             planner.promised.keep(Promise(new, head, self.now, (), victims))
+
+
+def _starts_first(decision: Decision) -> bool:
+    """Sort what has been admitted before the rest: what is promised to others is beside all that runs."""
+    return decision.status != "admitted"
