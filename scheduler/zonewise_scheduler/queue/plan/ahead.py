@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.queue.plan.values import Promise
 from zonewise_scheduler.queue.quota.cycle.cycle import admitted
-from zonewise_scheduler.queue.quota.cycle.nominate import nominate, request_of
-from zonewise_scheduler.queue.quota.flavors.assignment import START
-from zonewise_scheduler.queue.quota.flavors.modes import Mode
+from zonewise_scheduler.queue.quota.cycle.nominate import fitting
 from zonewise_scheduler.queue.quota.tree.snapshot import fits
 
 if TYPE_CHECKING:
@@ -64,7 +62,6 @@ class Ahead:
         """Take a copy of the snapshot, those that run in it, and what was promised; seconds."""
         self._snapshot = snapshot
         self._steps = _steps(now, running, promises)
-        self._promised = {one.workload.key for step in self._steps for one in step.comes}
         self._at = 0
         """The step at which the snapshot is; those that left on the way are in _gone."""
         self._gone: list[list[Workload]] = []
@@ -85,6 +82,21 @@ class Ahead:
                 key: tuple(one for one in found if ends.get(one.key, inf) > step.time) for key, found in gone.items()
             }
             yield Future(step.time, {one.workload.key: one for one in step.comes}, self._snapshot.copy(), still)
+
+    def unkept(self) -> list[Promise]:
+        """Return those of the promises that cannot be kept beside all others that can."""
+        found: list[Promise] = []
+        for step in self._steps:
+            self._leave(step)
+            for promise in step.comes:
+                gone = self._make_way(promise)
+                queue = self._snapshot.queue_of(promise.workload)
+                if promise.workload.usage.keys() <= queue.quotas.keys() and has_room(self._snapshot, promise.workload):
+                    self._snapshot.add(promise.workload)
+                else:
+                    self._snapshot.add_all(gone)
+                    found.append(promise)
+        return found
 
     def earliest(self, head: Head, settings: Settings) -> Promise | None:
         """Return the earliest start that a head can be promised, so that every promise is kept until its latest end.
@@ -128,7 +140,6 @@ class Ahead:
             else:
                 high, found = middle, better
         self._move(high)
-        self._make_way(found)
         self._snapshot.add(found.workload)
         return found
 
@@ -140,15 +151,16 @@ class Ahead:
         return last
 
     def _offer(self, head: Head, settings: Settings) -> Promise | None:
-        """Return what a head can be promised at the step; None where it does not fit, or another's promise would go."""
+        """Return what a head can be promised at the step; None where it does not fit.
+
+        It does not count on anybody giving way to it: who that would be is only known when it is time.
+        """
         step = self._steps[self._at]
-        assignment, targets = nominate(request_of(self._snapshot, head._replace(progress=START), settings))
-        helped = assignment.mode == Mode.FIT or (assignment.mode == Mode.PREEMPT and targets)
-        if not helped or any(one.workload.key in self._promised for one in targets):
+        assignment = fitting(self._snapshot, head, settings)
+        if assignment is None:
             return None
-        workload = admitted(head.workload, head.queue, assignment, step.time)
-        after = tuple(one.key for one in step.leaves)
-        return Promise(workload, head, step.time, after, tuple(one.workload for one in targets))
+        workload = admitted(head.workload, self._snapshot.queues[head.queue].spec, assignment, step.time)
+        return Promise(workload, head, step.time, tuple(one.key for one in step.leaves))
 
     def _come(self, step: _Step, found: Promise | None) -> Promise | None:
         """Let those come who were promised this time; return what was found, None where it is in the way of one."""
@@ -206,6 +218,6 @@ def _steps(now: float, running: Iterable[Run], promises: Iterable[Promise]) -> l
         start = max(promise.start, now)
         steps.setdefault(start, _Step(start)).comes.append(promise)
         if start < inf:
-            end = start + promise.workload.limit
+            end = start + promise.workload.lasts
             steps.setdefault(end, _Step(end)).leaves.append(promise.workload)
     return [steps[time] for time in sorted(steps)]

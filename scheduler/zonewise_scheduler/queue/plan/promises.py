@@ -80,8 +80,10 @@ class Promises:
     def take(self, workload: Workload, victims: Sequence[Workload]) -> None:
         """Take note that a workload starts, or makes others give way and then starts."""
         for future in self._futures or ():
-            if self._reaches(workload, future) or workload.key in future.promises:
+            reached = self._reaches(workload, future)
+            if reached or runs_in(future.snapshot, workload):
                 _make_room(future, workload, victims)
+            if reached:
                 future.snapshot.add(workload)
 
     def ended(self, workload: Workload) -> None:
@@ -104,7 +106,7 @@ class Promises:
                 yield one
 
     def _reaches(self, workload: Workload, future: Future) -> bool:
-        end = self._now + workload.limit
+        end = self._now + workload.lasts
         return future.start < end or (end == inf and workload.key not in self._made)
 
     # --- promises
@@ -139,6 +141,18 @@ class Promises:
         """Take note that a workload waits no more, or cannot start any more."""
         if self._made.pop(key, None) is not None:
             self._futures = None
+
+    def repair(self) -> list[Promise]:
+        """Find other starts for those who cannot have theirs any more, as early as can be, in the order in which they
+        were promised; return what was promised to those who can never start.
+        """
+        order = list(self._made)
+        unkept = {one.workload.key for one in self._present.ahead(self._made.values()).unkept()}
+        late = [self._made.pop(key) for key in order if key in unkept]
+        self._futures = None
+        lost = [one for one in late if not self.make(one.head)]
+        self._made = {key: self._made[key] for key in order if key in self._made}
+        return lost
 
     def renew(self, now: float) -> None:
         """Bring promises forward, those first that were made first, with what is free now."""

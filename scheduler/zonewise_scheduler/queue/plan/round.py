@@ -7,14 +7,19 @@ start.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
+from zonewise_scheduler.queue.plan.ahead import has_room
 from zonewise_scheduler.queue.plan.values import Promise, Step, Victim
 from zonewise_scheduler.queue.quota.cycle.cycle import admitted, run_cycle
 from zonewise_scheduler.queue.quota.order.heads import take_heads
+from zonewise_scheduler.queue.quota.order.outlook import Outlook
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from zonewise_scheduler.queue.plan.planner import Planner
     from zonewise_scheduler.queue.quota.cycle.values import Decision, Head
     from zonewise_scheduler.queue.quota.model.workload import Workload
@@ -36,17 +41,17 @@ class Round:
         self._victims: list[Victim] = []
         self._promised: list[str] = []
         self._decisions: dict[str, Decision] = {}
+        self._outlook = Outlook(planner.snapshot, planner.settings)
 
     def run(self) -> Step:
         """Decide."""
         planner = self._planner
-        while heads := self._heads(number := planner.next_cycle()):
-            planner.promised.open(self.now)
-            found = run_cycle(planner.snapshot, heads, planner.settings, self.now, number, planner.promised)
-            for decision in sorted(found, key=_starts_first):
-                self._take(decision)
-            if all(one.status == "skipped" for one in found):  # who took their room is through
-                self._through.update(one.head.queue for one in found)
+        while True:
+            heads, passed = self._heads(number := planner.next_cycle())
+            if heads:
+                self._decide(heads, number, passed=passed)
+            elif not passed:
+                break
         self._renew()
         for decision in self._held:
             planner.lines[decision.head.queue].pending.put_back(decision)
@@ -55,18 +60,54 @@ class Round:
         promised = tuple(made[key] for key in self._promised if key in made)
         return Step(tuple(self._admitted), tuple(self._victims), promised, self._decisions, wake)
 
-    def _heads(self, number: int) -> list[Head]:
-        """Take the next head of each queue in which somebody may have his turn."""
+    def _decide(self, heads: list[Head], number: int, *, passed: bool) -> None:
+        planner, before = self._planner, len(self._admitted)
+        planner.promised.open(self.now)
+        found = run_cycle(planner.snapshot, heads, planner.settings, self.now, number, planner.promised)
+        for decision in sorted(found, key=_starts_first):
+            self._take(decision)
+        if not passed and all(one.status == "skipped" for one in found):  # who took their room is through
+            self._through.update(one.head.queue for one in found)
+        if len(self._admitted) > before:
+            self._outlook.forget()
+
+    def _heads(self, number: int) -> tuple[list[Head], bool]:
+        """Take the next head of each queue in which somebody may have his turn; tell whether some have let it pass."""
         planner = self._planner
         names = [name for name in planner.awake if name not in self._through]
         turns = self._turns(names)
-        lines = [planner.lines[name].pending for name in names]
+        passed = self._pass_over(names, turns)
+        lines = [planner.lines[name].pending for name in names if name not in passed]
         heads = take_heads(lines, planner.snapshot, None, number, turns)
-        going = {one.queue for one in heads}
+        going = {one.queue for one in heads} | passed
         for name in names:
             if name not in going:
                 del planner.awake[name]
-        return heads
+        return heads, bool(passed)
+
+    def _pass_over(self, names: list[str], turns: Mapping[str, str]) -> set[str]:
+        """Let the turn pass of those who would be refused as they were before; return their queues.
+
+        It is as if they had been looked at, so that those behind them have their turn in the same cycles as ever. Where
+        a refusal leaves traces in the cycle, all who have their turn have to be such.
+        """
+        planner, hopeless, alone = self._planner, dict[str, str](), not turns
+        for name in names:
+            line = planner.lines[name]
+            if name in turns or name in planner.snapshot.inactive:
+                continue
+            key = line.pending.first(planner.snapshot.usage_of_local_queues)
+            if not key:
+                continue
+            looked_at = line.strict or key in self._tried or key in planner.promised.made
+            if looked_at or not line.pending.is_hopeless(key, self._outlook):
+                alone = False
+            else:
+                hopeless[name] = key
+        passed = {name for name in hopeless if alone or not self._outlook.leaves_traces(name)}
+        for name in passed:
+            planner.lines[name].pending.pass_over(hopeless[name])
+        return passed
 
     def _turns(self, names: list[str]) -> dict[str, str]:
         """Return whose turn it is by time."""
@@ -91,6 +132,8 @@ class Round:
             self._admitted.append(decision.workload)
             planner.started(decision.workload, self.now)
             return
+        if decision.status in {"waiting", "skipped"} and self._as_promised(decision):
+            return
         if decision.status in {"preempting", "deferred", "gated"}:
             self._hold(decision)
         else:
@@ -101,6 +144,21 @@ class Round:
             self._through.add(head.queue)
         if head.workload.key in self._tried and decision.status == "waiting":
             self._promise(head)
+
+    def _as_promised(self, decision: Decision) -> bool:
+        """Start one whose promise has come just as it was promised, where others were in the way of all else."""
+        planner, key = self._planner, decision.head.workload.key
+        promise = planner.promised.made.get(key)
+        if promise is None or promise.start > self.now or promise.workload.admission is None:
+            return False
+        workload = replace(promise.workload, admission=promise.workload.admission._replace(at=self.now))
+        planner.promised.open(self.now)
+        if not has_room(planner.snapshot, workload) or planner.promised.delays(workload, ()):
+            return False
+        planner.promised.take(workload, ())
+        planner.snapshot.add(workload)
+        self._take(decision._replace(status="admitted", workload=workload, why="", detail="", again="", delays=""))
+        return True
 
     def _promise(self, head: Head) -> None:
         """Promise a start; what is promised stays so until all is decided, since others may have been in the way."""
@@ -124,9 +182,17 @@ class Round:
             if planner.told_to_leave(one.workload.key):
                 self._victims.append(Victim(one.workload, head.workload, one.reason))
         if decision.status != "gated" and decision.assignment is not None and head.workload.admission is None:
-            new = admitted(head.workload, head.queue, decision.assignment, self.now)
+            new = admitted(head.workload, planner.snapshot.queues[head.queue].spec, decision.assignment, self.now)
             victims = tuple(one.workload for one in decision.targets)
-            planner.promised.keep(Promise(new, head, self.now, (), victims))
+            if not self._delays(decision, new):
+                planner.promised.keep(Promise(new, head, self.now, (), victims))
+
+    def _delays(self, decision: Decision, workload: Workload) -> bool:
+        """Tell whether one that waits for the victims of others would delay a promise: of that no gate was asked."""
+        if decision.status != "deferred":
+            return False
+        self._planner.promised.open(self.now)
+        return bool(self._planner.promised.delays(workload, ()))
 
 
 def _starts_first(decision: Decision) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.plans import CPU, Coming, coming, queue, story
@@ -90,12 +90,14 @@ def check(played: Story, specs: list[ClusterQueue]) -> None:
 
 
 @pytest.mark.parametrize("rules", RULES, ids=str)
+@settings(max_examples=50)
 @given(queues(preemption=False), comings())
 def test_promises_are_kept(rules: Rules, specs: list[ClusterQueue], found: list[Coming]) -> None:
     check(story(specs, found, rules), specs)
 
 
 @pytest.mark.parametrize("rules", RULES, ids=str)
+@settings(max_examples=50)
 @given(queues(preemption=True), comings())
 def test_promises_are_kept_where_others_are_preempted(
     rules: Rules, specs: list[ClusterQueue], found: list[Coming]
@@ -104,6 +106,7 @@ def test_promises_are_kept_where_others_are_preempted(
 
 
 @pytest.mark.parametrize("rules", [*RULES, Rules(reserve_after=float("inf")), Rules(overtaking=False)], ids=str)
+@settings(max_examples=50)
 @given(queues(preemption=True), comings())
 def test_all_that_fits_into_an_idle_cluster_is_done(
     rules: Rules, specs: list[ClusterQueue], found: list[Coming]

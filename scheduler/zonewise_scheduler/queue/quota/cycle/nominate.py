@@ -11,7 +11,7 @@ from zonewise_scheduler.queue.quota.flavors.partial import with_fewer_pods
 from zonewise_scheduler.queue.quota.flavors.placing import with_places
 from zonewise_scheduler.queue.quota.flavors.scan import Request
 from zonewise_scheduler.queue.quota.places import NoPlace
-from zonewise_scheduler.queue.quota.preemption.targets import find_targets, oracle
+from zonewise_scheduler.queue.quota.preemption.targets import find_targets, nobody, oracle
 from zonewise_scheduler.queue.quota.preemption.values import Ask
 
 if TYPE_CHECKING:
@@ -42,6 +42,20 @@ def nominate(request: Request) -> Nomination:
         found = with_fewer_pods(request.workload.pod_sets, lambda counts: _helped(request, assign(request, counts)))
     assignment, targets = (full, ()) if found is None else found
     return _with_places_ahead(request, assignment, targets), targets
+
+
+def fitting(snapshot: Snapshot, head: Head, settings: Settings) -> Assignment | None:
+    """Return what a head could have with nobody giving way, for all its pods or fewer; None: it does not fit."""
+    request = Request(snapshot, head.workload, snapshot.queues[head.queue], nobody, settings)
+
+    def fit(counts: tuple[int, ...] | None = None) -> Assignment | None:
+        found = assign(request, counts)
+        return found if found.mode == Mode.FIT else None
+
+    full = fit()
+    if full is not None or not settings.partial_admission or head.workload.admission is not None:
+        return full
+    return with_fewer_pods(head.workload.pod_sets, fit)
 
 
 def _with_places_ahead(request: Request, assignment: Assignment, targets: tuple[Target, ...]) -> Assignment:

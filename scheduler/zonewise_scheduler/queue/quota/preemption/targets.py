@@ -48,3 +48,13 @@ def oracle(snapshot: Snapshot, settings: Settings) -> Oracle:
         return "Preempt" if within else "Reclaim", height
 
     return foretell
+
+
+def nobody(
+    queue: QueueNode,
+    workload: Workload,  # noqa: ARG001 -- an Oracle
+    key: FlavorResource,
+    amount: int,
+) -> tuple[Possibility, int]:
+    """Foretell that nobody gives way."""
+    return "NoCandidates", borrowing_height(queue, key, amount)[0]
