@@ -48,8 +48,9 @@ bench-fit: .venv/.dev ## ... of the fit: one node, every node, gangs
 	$(BIN)/python -m benchmarks.fit_batch
 	$(BIN)/python -m benchmarks.fit_gangs
 
-bench-queue: .venv/.dev ## ... of the queue: backfilling logs, topology-aware placement
+bench-queue: .venv/.dev ## ... of the queue: backfilling logs, Kueue's generators, topology-aware placement
 	$(BIN)/python -m benchmarks.backfill
+	$(BIN)/python -m benchmarks.kueue
 	$(BIN)/python -m benchmarks.topology
 
 bench-extender: .venv/.dev ## ... of the extender, under load and under a real kube-scheduler

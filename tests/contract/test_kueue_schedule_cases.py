@@ -10,10 +10,10 @@ from zonewise_scheduler.queue.quota.cycle.cycle import reservation, run_cycle
 from zonewise_scheduler.queue.quota.flavors.assignment import Assignment, FlavorChoice, PodSetAssignment
 from zonewise_scheduler.queue.quota.flavors.modes import Mode
 from zonewise_scheduler.queue.quota.model.amounts import request_amount
-from zonewise_scheduler.queue.quota.model.workload import Settings
+from zonewise_scheduler.queue.quota.model.workload import Decay, Settings
 from zonewise_scheduler.queue.quota.order.heads import take_heads
 from zonewise_scheduler.queue.quota.order.pending import Pending
-from zonewise_scheduler.queue.quota.order.usage import Decay, Used, enter
+from zonewise_scheduler.queue.quota.order.usage import Used, enter
 from zonewise_scheduler.queue.quota.order.usage import usage as used_lately
 from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
 

@@ -57,7 +57,7 @@ def test_every_file_of_the_house_exists() -> None:
     agent = PROJECT / "agent" / "zonewise"
     scheduler = PROJECT / "scheduler" / "zonewise_scheduler"
     parents = [agent, *(agent / name for name in ("machine", "kubelet", "kube")), scheduler]
-    parents += [scheduler / "fit", scheduler / "queue"]
+    parents += [scheduler / name for name in ("fit", "queue", "simulate")]
     assert [path for path in paths if not any((parent / path).exists() for parent in parents)] == []
 
 

@@ -9,8 +9,9 @@ import signal
 import subprocess
 import sys
 from argparse import ArgumentParser
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -19,6 +20,9 @@ from zonewise_scheduler.commands import simulate
 from zonewise_scheduler.queue.time.rules import DEFAULT, NAMES
 from zonewise_scheduler.simulate.inputs.mixes import MIXES
 from zonewise_scheduler.simulate.report import progress
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 HEADER = "; MaxProcs: 8\n"
 TRACES = Path(__file__).resolve().parents[3] / "shared" / "traces"
@@ -129,7 +133,7 @@ def test_a_compressed_log_is_the_same(desk: Desk) -> None:
 
 
 def test_another_number_of_processors(desk: Desk) -> None:
-    said = desk.run(desk.log, "--nodes", 4)
+    said = desk.run(desk.log, "--nodes", 4, "--compare", "easy,greedy")
     assert said.err == "log.swf: 2 jobs that fit nowhere:\n  job 1: 8 processors\n  job 2: 8 processors\n"
     assert "jobs refused" in said.out
     assert desk.table(desk.log, "--nodes", 16)[0] == "log.swf: 4 jobs, 16 processors"
@@ -187,7 +191,7 @@ def test_jobs_on_nodes(desk: Desk) -> None:
     table = desk.table(jobs)
     assert table[0].startswith("jobs.json: 5 jobs, 8 cpu")
     assert table[3:5] == ["jobs done 4", "jobs failed 1"]
-    assert "wait of short" in table
+    assert "mean wait of" in table
     assert "jobs failed 1" not in desk.table(jobs, "--no-deadlines")
 
 
@@ -265,18 +269,21 @@ def test_progress_is_for_terminals(desk: Desk, monkeypatch: pytest.MonkeyPatch) 
         (("--compare", "easy,,fifo"), "argument --compare: 'easy,,fifo' is no list of names"),
         (("--reserve-after", "soon"), "argument --reserve-after: 'soon' is no duration, such as 90s, 15m, 24h or 7d"),
         (("--policy", "easy", "--reserve-after", "1h"), "--reserve-after is of shortest-reserving, not of easy"),
-        (("--nodes", "many"), "many: neither there nor known: nodes can be"),
-        (("--nodes", "0"), "nodes: not from 1 to "),
+        (("--nodes", "many"), "--nodes many: neither there nor known: can be"),
+        (("--nodes", "0"), "--nodes: not from 1 to "),
         (("--nodes", "99999999999999999999999"), "nodes: not from 1 to "),
         (("--jobs", "0"), "argument --jobs: '0' is no whole number from 1"),
-        (("--load", "2"), "load: only a mix has one: 2"),
+        (("--load", "2"), "--load: only a mix has one: 2"),
         (("--seed", "x"), "argument --seed: invalid int value: 'x'"),
         (("--start-latency", "1s"), "--start-latency is not of a log on one pool of processors: say --nodes"),
+        (("--whole-nodes",), "--whole-nodes is not of a log on one pool of processors: say --nodes"),
         (("--no-deadlines",), "--deadlines is not of a log on one pool"),
         (("--rate", "fast"), "argument --rate: 'fast' is no rate, such as 50/100"),
         (("--plot", "out.pdf"), "out.pdf: .pdf: pictures are .svg or .png"),
         (("--plot", "/no/such/place/out.svg"), "/no/such/place/out.svg: there is no directory /no/such/place"),
         (("--json", "/"), "/: is a directory"),
+        (("--json", "n" * 300), f"{'n' * 300}: File name too long"),
+        (("--json", "out.svg", "--plot", "out.svg"), "out.svg: is where the numbers go: the picture needs a file of"),
         (("--json-jobs",), "--json-jobs goes with --json"),
         (("--frobnicate",), "unrecognized arguments: --frobnicate; see `zonewise simulate --help`"),
     ],
@@ -311,9 +318,14 @@ def test_traces_that_are_none(desk: Desk, content: str | None, said: str) -> Non
     assert said in error
 
 
-def test_forecasts_are_for_logs_on_one_pool(desk: Desk) -> None:
-    jobs = desk.write("jobs.json", json.dumps(SMALL))
-    assert desk.refused(jobs, "--forecast") == "--forecast goes with a log on one pool of processors"
+@pytest.mark.parametrize("target", ["table", "json"])
+def test_a_disk_that_is_full(desk: Desk, target: str) -> None:
+    """One line tells of it, and the status is that of other mistakes."""
+    arguments = [] if target == "table" else ["--json", "/dev/full"]
+    with open("/dev/full", "w") as full, program(desk.log, *arguments, stdout=full) as process:
+        _, err = process.communicate(timeout=60)
+    said = "cannot write to standard output" if target == "table" else "/dev/full: cannot be written"
+    assert (process.returncode, err) == (2, f"zonewise: error: {said}: No space left on device\n")
 
 
 @pytest.mark.parametrize(
@@ -327,6 +339,8 @@ def test_libraries_that_are_not_installed(desk: Desk, missing: str, extra: str, 
     command = [sys.executable, "-c", code, "simulate", desk.log, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=desk.place)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.count("install") == 1
+    assert missing in done.stderr
     assert f"pip install 'zonewise[{extra}]'" in done.stderr
 
 
@@ -362,9 +376,25 @@ def test_help_needs_no_arrays() -> None:
 # --- the whole program
 
 
-def program(*arguments: object, **more: Any) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "zonewise", "simulate", *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+_MAIN = """\
+import signal, sys
+from zonewise.cli import main
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.exit(main())"""
+"""As from a terminal: what a shell has started in the background, these tests for one, ignores SIGINT."""
+
+
+@contextmanager
+def program(
+    *arguments: object, stdout: int | IO[str] = subprocess.PIPE, env: dict[str, str] | None = None
+) -> Generator[subprocess.Popen[str]]:
+    """The command as a process, which is gone afterwards."""
+    command = [sys.executable, "-c", _MAIN, "simulate", *map(str, arguments)]
+    with subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE, text=True, env=env) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def test_as_a_program(desk: Desk) -> None:
@@ -379,8 +409,8 @@ def test_interrupted(desk: Desk) -> None:
     """Ctrl-C is one word, the status that shells expect, and no half of a file."""
     trace = desk.place / "pipe"
     os.mkfifo(trace)
-    with program(trace, "--json", desk.place / "out.json") as process:
-        trace.open("w").close()  # returns when the program reads
+    # the pipe is open when the program reads, which then waits for more
+    with program(trace, "--json", desk.place / "out.json") as process, trace.open("w"):
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (128 + signal.SIGINT, "", "zonewise: interrupted\n")

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from heapq import heappop, heappush
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zonewise_scheduler.queue.plan.planner import Planner
-from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Preemption
+from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, LocalQueue, Preemption
 from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, FlavorResource, Quota, group
-from zonewise_scheduler.queue.quota.model.workload import Eviction, PodSet, Workload
+from zonewise_scheduler.queue.quota.model.workload import DEFAULTS, Eviction, PodSet, Workload
 from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from zonewise_scheduler.queue.plan.values import Promise, Step
     from zonewise_scheduler.queue.time.rules import Rules
@@ -46,12 +47,33 @@ def coming(
     return Coming(Workload("", name, pods, name, priority=priority, created=at, limit=limit), queue, run)
 
 
+def work(name: str, cpus: int, run: float = 10, *, at: float = 0, local: str = "", priority: int = 0) -> Workload:
+    """A workload of a namespace, of one pod that wants CPUs, and declares how long it runs."""
+    found = coming(name, cpus, run, at=at, priority=priority).workload
+    return replace(found, namespace="ns", queue=local)
+
+
+def local(name: str, **fields: Any) -> LocalQueue:
+    """A LocalQueue that leads to the queue "q", if not told otherwise."""
+    return LocalQueue("ns", name, fields.pop("leads", "q"), **fields)
+
+
+def planner_of(
+    queues: Sequence[ClusterQueue], rules: Rules, local_queues: Sequence[LocalQueue] | None = None, **settings: Any
+) -> Planner:
+    """A planner of queues in which nothing runs."""
+    return Planner(Snapshot(queues), rules, DEFAULTS._replace(**settings), local_queues)
+
+
 class Story:
     """What became of workloads."""
 
-    def __init__(self, planner: Planner, *, lazy: bool = False) -> None:
-        """`lazy`: what comes and does not fit is no reason to decide, as over one pool."""
+    def __init__(
+        self, planner: Planner, *, lazy: bool = False, watch: Callable[[Planner, float], None] | None = None
+    ) -> None:
+        """`lazy`: what comes and does not fit is no reason to decide, as over one pool; `watch` sees each decision."""
         self.planner = planner
+        self._watch = watch
         self._lazy = lazy
         self.starts: dict[str, float] = {}
         """Of the last run of each."""
@@ -116,6 +138,8 @@ class Story:
                 self.planner.evict(victim.workload.key, Eviction("Preempted", now))
             if not step.victims:
                 break
+        if self._watch is not None:
+            self._watch(self.planner, now)
         used = {name: self._used(name) for name in self.planner.snapshot.queues}
         self.used.append((now, used))
 

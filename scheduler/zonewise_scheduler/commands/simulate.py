@@ -52,7 +52,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.epilog = _epilog()
     add = parser.add_argument
     add("trace", metavar="TRACE", help="an SWF log (text or gzip), a generator file of Kueue's, jobs as JSON or YAML, "
-        "objects of Kubernetes and Kueue, or a mix by name")  # fmt: skip
+        "objects of Kubernetes and Kueue, a directory of these, or a mix by name; - is standard input")  # fmt: skip
     add("--policy", metavar="NAME", help=f"see below (default: {DEFAULT})")
     add("--compare", metavar="A,B,...", type=names, default=[], help="several policies, side by side")
     add("--reserve-after", metavar="DURATION", type=duration, help=f"of {DEFAULT} (default: 24h; or never)")
@@ -69,7 +69,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def _add_live(parser: ArgumentParser) -> None:
     add = parser.add_argument_group("delays of a live cluster (not of a log on one pool of processors)").add_argument
-    add("--start-latency", metavar="SPAN", type=span, help="from a job's start until its pods are ready: 2s, 1-2s")
+    add("--start-latency", metavar="SPAN", type=span, help="from a job's start until a pod of it is ready, "
+        "for each pod anew: 2s, 1-2s; the work begins when all are")  # fmt: skip
     add("--rate", metavar="QPS/BURST", type=rate, help="so many admissions are written a second, and at once: 50/100")
     add("--release-latency", metavar="DURATION", type=duration, help="from the end of pods until their room is free")
     add("--grace", metavar="DURATION", type=duration, help="from when pods are told to stop until they are gone")
@@ -92,9 +93,10 @@ def _add_output(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> int:
     """Simulate, and print what came of it. Raises CommandError."""
     try:
-        with needing("scheduler"):
+        with needing("scheduler"):  # some libraries are imported when they are needed
             from zonewise_scheduler.commands.simulating import run_simulation
-        run_simulation(arguments)
+
+            run_simulation(arguments)
     except KeyboardInterrupt:
         sys.stderr.write("zonewise: interrupted\n")
         return _INTERRUPTED

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.commands import CommandError, needing
 from zonewise.commands.output import STANDARD_OUTPUT, write
 from zonewise_scheduler.queue.time.rules import DEFAULT, RESERVE_AFTER, rules_named
+from zonewise_scheduler.simulate.cluster import SimulationError
+from zonewise_scheduler.simulate.inputs.content import name_of
 from zonewise_scheduler.simulate.inputs.errors import InputError
 from zonewise_scheduler.simulate.inputs.open import scenario_of
 from zonewise_scheduler.simulate.latency import Latency
@@ -16,7 +19,7 @@ from zonewise_scheduler.simulate.play import How, play
 from zonewise_scheduler.simulate.plot.picture import check, draw
 from zonewise_scheduler.simulate.report.document import document_of, render
 from zonewise_scheduler.simulate.report.files import check_writable, replaced
-from zonewise_scheduler.simulate.report.notes import caption, counted, heading, listed, refused
+from zonewise_scheduler.simulate.report.notes import caption, counted, heading, listed, not_run
 from zonewise_scheduler.simulate.report.progress import Progress, width_of
 from zonewise_scheduler.simulate.report.result import Result, Subject, result_of
 from zonewise_scheduler.simulate.report.table import summary_table
@@ -25,15 +28,24 @@ from zonewise_scheduler.simulate.workload import MOST
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from zonewise_scheduler.queue.time.rules import Rules
+    from zonewise_scheduler.simulate.history import Outcome
     from zonewise_scheduler.simulate.scenario import Scenario
 
 _LIVE = ("start_latency", "rate", "release_latency", "grace", "deadlines")
 """A log on one pool has no use for them: there, jobs are numbers of processors that run as long as they ran."""
+_NOT_RUN: dict[Outcome, str] = {"refused": "that fit nowhere", "waiting": "that wait still at the end"}
 _TOLD = ("nodes", "jobs", "load", "seed", "exact", "whole_nodes", "forecast", *_LIVE)
 """What the JSON says of the arguments, where they were given."""
+
+
+class _NotRun(NamedTuple):
+    """Jobs that have not run, a line each, and under which policies."""
+
+    lines: list[str]
+    policies: list[str]
 
 
 def run_simulation(arguments: Namespace) -> None:
@@ -46,9 +58,8 @@ def run_simulation(arguments: Namespace) -> None:
         _say_left_out(subject, given, whole=arguments.verbose)
     how = How(bool(arguments.exact), arguments.forecast or 0, _latency(arguments))
     results = [_result(given, name, one, how, arguments) for name, one in rules.items()]
-    if not arguments.quiet and (nowhere := refused(results[0].history)):
-        head = f"{subject.trace}: {counted(len(nowhere), 'job')} that fit nowhere"
-        sys.stderr.write(listed(head, nowhere, whole=arguments.verbose))
+    if not arguments.quiet:
+        _say_not_run(subject, results, whole=arguments.verbose)
     _write(subject, results, arguments)
 
 
@@ -76,12 +87,20 @@ def _check_outputs(arguments: Namespace) -> None:
         if arguments.plot is not None:
             with needing("plot"):
                 check(arguments.plot)
+        kept = {
+            Path(one).resolve(): f"is {what}, and is not overwritten"
+            for what, one in (("the trace", arguments.trace), ("the nodes", arguments.nodes))
+            if one
+        }
         for path in _files(arguments):
             check_writable(path)
-            if path.resolve() == Path(arguments.trace).resolve():
-                raise CommandError(f"{path}: is the trace, and is not overwritten")
-    except (OSError, ValueError) as error:
+            if why := kept.get(path.resolve()):
+                raise CommandError(f"{path}: {why}")
+            kept[path.resolve()] = "is where the numbers go: the picture needs a file of its own"
+    except ValueError as error:
         raise CommandError(str(error)) from error
+    except OSError as error:
+        raise CommandError(f"{error.filename}: {error.strerror}" if error.strerror else str(error)) from error
 
 
 def _files(arguments: Namespace) -> list[Path]:
@@ -113,37 +132,28 @@ def _given(arguments: Namespace) -> Log | Scenario:
         )  # fmt: skip
     except InputError as error:
         raise CommandError(str(error)) from error
-    except OSError as error:
-        raise CommandError(f"{arguments.trace}: cannot be read: {error.strerror}") from error
     if isinstance(found, Log):
         _check_log(found, arguments)
-    elif arguments.forecast:
-        raise CommandError("--forecast goes with a log on one pool of processors")
-    elif not found.arrivals:
-        raise CommandError(f"{arguments.trace}: holds no jobs{_why(found.problems)}")
     return found
 
 
 def _check_log(log: Log, arguments: Namespace) -> None:
+    trace = name_of(arguments.trace)
     if not log.jobs:
-        raise CommandError(f"{arguments.trace}: holds no jobs{_why(log.problems)}")
-    for name in _LIVE:
+        raise CommandError(f"{trace}: holds no jobs{f': {log.problems[0]}' if log.problems else ''}")
+    for name in (*_LIVE, "whole_nodes"):
         if getattr(arguments, name) is not None:
             flag = name.replace("_", "-")
             raise CommandError(f"--{flag} is not of a log on one pool of processors: say --nodes, such as 100x64, too")
     if log.processors is None:
-        raise CommandError(f"{arguments.trace}: header: tells neither MaxProcs nor MaxNodes: say --nodes PROCESSORS")
-    if not 0 < log.processors <= MOST:
-        raise CommandError(f"{arguments.nodes or arguments.trace}: {log.processors} processors: not from 1 to {MOST}")
-
-
-def _why(problems: Sequence[object]) -> str:
-    return f": {problems[0]}" if problems else ""
+        raise CommandError(f"{trace}: header: tells neither MaxProcs nor MaxNodes: say --nodes PROCESSORS")
+    if log.processors > MOST:
+        raise CommandError(f"{trace}: header: MaxProcs: not from 1 to {MOST}: {log.processors}: say --nodes PROCESSORS")
 
 
 def _subject(arguments: Namespace, given: Log | Scenario) -> Subject:
     told = {name: getattr(arguments, name) for name in _TOLD if getattr(arguments, name) is not None}
-    file = Path(arguments.trace).name or str(arguments.trace)
+    file = Path(name_of(arguments.trace)).name or str(arguments.trace)
     if isinstance(given, Log):
         return Subject(file, file, told, [str(one) for one in given.problems], given.partial)
     return Subject(file, given.name, told, given.problems)
@@ -159,28 +169,45 @@ def _say_left_out(subject: Subject, given: Log | Scenario, *, whole: bool) -> No
         sys.stderr.write(f"{subject.trace}: {lines} of parts of jobs left out: there are lines of the whole jobs\n")
 
 
+def _say_not_run(subject: Subject, results: Sequence[Result], *, whole: bool) -> None:
+    """Name the jobs that have not run, and say why: those of all policies at once, where they are the same."""
+    for outcome, what in _NOT_RUN.items():
+        found: dict[tuple[int, ...], _NotRun] = {}
+        for result in results:
+            jobs = not_run(result.history, outcome)
+            found.setdefault(tuple(jobs), _NotRun(list(jobs.values()), [])).policies.append(result.policy)
+        for lines, policies in found.values():
+            under = f" under {', '.join(policies)}" if len(found) > 1 else ""
+            if lines:
+                head = f"{subject.trace}: {counted(len(lines), 'job')} {what}{under}"
+                sys.stderr.write(listed(head, lines, whole=whole))
+
+
 # --- simulating and writing
 
 
 def _result(given: Log | Scenario, name: str, rules: Rules, how: How, arguments: Namespace) -> Result:
-    if arguments.quiet or not sys.stderr.isatty():
-        return result_of(name, rules, play(given, rules, how))
-    progress = Progress(sys.stderr, name, width_of(sys.stderr))
+    shown = not arguments.quiet and sys.stderr.isatty()
+    progress = Progress(sys.stderr, name, width_of(sys.stderr)) if shown else None
     try:
-        return result_of(name, rules, play(given, rules, how, progress.told))
+        return result_of(name, rules, play(given, rules, how, progress and progress.told))
+    except SimulationError as error:
+        raise CommandError(f"{name}: {error}") from error
     finally:
-        progress.clear()
+        if progress is not None:
+            progress.clear()
 
 
 def _write(subject: Subject, results: Sequence[Result], arguments: Namespace) -> None:
     """Write the files, and the table or the JSON."""
-    document = "" if arguments.json is None else render(document_of(subject, results, with_jobs=arguments.json_jobs))
+    document = partial(document_of, subject, results, with_jobs=arguments.json_jobs)
     if (file := _json_file(arguments)) is not None:
-        _to_file(file, lambda path: path.write_text(document, encoding="utf-8"))
+        _to_file(file, lambda path: _write_pieces(path, render(document())))
     if arguments.plot is not None:
         _to_file(arguments.plot, lambda path: _draw(subject, results, path))
     if arguments.json == STANDARD_OUTPUT:
-        write(document, STANDARD_OUTPUT)
+        for piece in render(document()):
+            write(piece, STANDARD_OUTPUT)
     else:
         table = summary_table(results, width_of(sys.stdout))
         write(f"{heading(subject.trace, results[0].history)}\n\n{table}", STANDARD_OUTPUT)
@@ -192,6 +219,11 @@ def _to_file(file: Path, make: Callable[[Path], object]) -> None:
             make(path)
     except OSError as error:
         raise CommandError(f"{file}: cannot be written: {error.strerror or error}") from error
+
+
+def _write_pieces(path: Path, pieces: Iterable[str]) -> None:
+    with path.open("w", encoding="ascii") as file:
+        file.writelines(pieces)
 
 
 def _draw(subject: Subject, results: Sequence[Result], path: Path) -> None:

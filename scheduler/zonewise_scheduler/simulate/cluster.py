@@ -15,21 +15,26 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.queue.plan.planner import Planner
+from zonewise_scheduler.queue.plan.reason import why
+from zonewise_scheduler.queue.plan.sentences import sentence
 from zonewise_scheduler.queue.quota.model.workload import Eviction
 from zonewise_scheduler.simulate.history import History, JobHistory, Outcome, Run
 from zonewise_scheduler.simulate.latency import NO_LATENCY, TokenBucket, pod_starts
 from zonewise_scheduler.simulate.stage import Possible, amounts_of, capacity_of, snapshot_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable, Iterable
 
     from zonewise_scheduler.queue.quota.model.workload import Amounts, Workload
     from zonewise_scheduler.queue.time.rules import Rules
+    from zonewise_scheduler.simulate.foresight import PlanForesight
     from zonewise_scheduler.simulate.latency import Latency
     from zonewise_scheduler.simulate.scenario import Arrival, Scenario
 
 _MOST_LOST = 1000
 """Runs that a job may lose; with more, jobs make each other give way in a circle."""
+_NAMED = 5
+"""Jobs with names of others that are told."""
 
 
 @dataclass(slots=True, eq=False)
@@ -50,23 +55,35 @@ class _Job:
     runs: list[Run] = field(default_factory=list[Run])
     outcome: Outcome = "waiting"
     promised: tuple[float, float] | None = None
+    why: str = ""
+    """What stands in the way of one that has not run."""
 
     @property
     def key(self) -> str:
         return self.arrival.workload.key
 
 
+class SimulationError(Exception):
+    """A scenario that cannot be, or has no end; it says what is wrong."""
+
+
 class _Simulation:
     """One run of a scenario through a policy."""
 
     def __init__(
-        self, scenario: Scenario, rules: Rules, latency: Latency, progress: Callable[[int, int, float], None] | None
+        self,
+        scenario: Scenario,
+        rules: Rules,
+        latency: Latency,
+        progress: Callable[[int, int, float], None] | None,
+        foresight: PlanForesight | None,
     ) -> None:
         self._scenario = scenario
         self._latency = latency
         self._progress = progress
+        self._foresight = foresight
         self._snapshot = snapshot_of(scenario)
-        self._planner = Planner(self._snapshot, rules, scenario.settings)
+        self._planner = Planner(self._snapshot, rules, scenario.settings, scenario.local_queues)
         self._bucket = TokenBucket(latency.rate, latency.burst)
         arrivals = sorted(scenario.arrivals, key=lambda one: one.workload.created)
         pods = [sum(one.pods for one in arrival.workload.pod_sets) for arrival in arrivals]
@@ -74,9 +91,7 @@ class _Simulation:
         self._jobs = [
             _Job(serial, one, delays[serial], amounts_of(one.workload)) for serial, one in enumerate(arrivals)
         ]
-        self._by_key = {job.key: job for job in self._jobs}
-        if len(self._by_key) < len(self._jobs):
-            raise ValueError(f"{scenario.name}: several jobs have the same name")
+        self._by_key = _by_key(self._jobs, scenario.name)
         self._come = 0
         """How many have."""
         self._over = 0
@@ -84,23 +99,47 @@ class _Simulation:
         """When quota will be free, the number of the event, and whose; a heap."""
         self._numbers = count(1)
         self._wake = inf
+        self._now = 0.0
         self._decisions = 0
 
     def run(self) -> History:
         """Let everything happen."""
         began = time.process_time()
         while (now := self._next()) < inf:
+            self._now = now
+            first = self._come
             self._submit(now)
             self._settle(now)
             self._decide(now)
+            if self._foresight is not None:
+                self._foresight.decided(self._planner, now, [job.key for job in self._jobs[first : self._come]])
             if self._progress is not None:
                 self._progress(self._over, len(self._jobs), now)
-        possible = Possible(self._snapshot, self._scenario.settings)
-        for job in self._jobs:
-            if job.outcome == "waiting" and not possible(job.arrival):
-                job.outcome = "refused"
+        self._look_back()
         seconds = time.process_time() - began
-        return History([_told(job) for job in self._jobs], capacity_of(self._scenario), self._decisions, seconds)
+        told = {} if self._foresight is None else self._foresight.told
+        jobs = [_history_of(job, told.get(job.key)) for job in self._jobs]
+        return History(jobs, capacity_of(self._scenario), self._decisions, seconds)
+
+    def _look_back(self) -> None:
+        """Say of those that wait still what stands in the way, all else having ended, and refuse who never fits."""
+        possible = Possible(self._snapshot, self._scenario.settings)
+        said: dict[tuple[str, Hashable], str] = {}
+        for job in self._jobs:
+            if job.outcome == "waiting":
+                kind = (job.arrival.queue, job.arrival.workload.shape)
+                if kind not in said:
+                    said[kind] = self._why(job)
+                job.why = said[kind]
+                if not possible(job.arrival):
+                    job.outcome = "refused"
+
+    def _why(self, job: _Job) -> str:
+        if job.key not in self._planner.waiting:
+            return self._planner.aside[job.key].why
+        if not any(job.amounts.values()):
+            return "it requests nothing, and so is given no flavor and no place"
+        return sentence(why(self._planner, job.key, self._now))
 
     def _next(self) -> float:
         """Return when something happens next; infinite: nothing does."""
@@ -129,6 +168,8 @@ class _Simulation:
                 self._planner.end(job.key)
                 job.outcome = "failed" if job.killed else "done"
                 self._over += 1
+                if self._foresight is not None:
+                    self._foresight.ended(job.arrival.workload, job.run.end - job.run.start)
             else:
                 self._planner.evict(job.key, Eviction("Preempted", now))
             job.run = None
@@ -151,7 +192,7 @@ class _Simulation:
         job, latency = self._by_key[workload.key], self._latency
         going = self._bucket.take(now)
         ready = going + job.pod_start
-        end, deadline = ready + job.arrival.run, going + workload.limit
+        end, deadline = ready + job.arrival.run, going + job.arrival.workload.limit
         job.killed = latency.enforce and end > deadline
         if job.killed:
             end = deadline
@@ -165,7 +206,7 @@ class _Simulation:
         if job.run is None or job.run.end <= end:
             return
         if len(job.runs) == _MOST_LOST:
-            raise RuntimeError(f"{job.key}: preempted {_MOST_LOST} times; it will not come to an end")
+            raise SimulationError(f"{job.key}: preempted {_MOST_LOST} times; it will not come to an end")
         job.run = Run(job.run.start, end, min(job.run.ready, end), whole=False)
         self._expect(job, end)
 
@@ -180,16 +221,18 @@ def simulate_cluster(
     rules: Rules,
     latency: Latency = NO_LATENCY,
     progress: Callable[[int, int, float], None] | None = None,
+    foresight: PlanForesight | None = None,
 ) -> History:
     """Run a scenario through a policy; `progress` is told after each decision how many jobs are over, of how many, and
-    the time.
+    the time. `foresight` is asked for forecasts.
 
-    Raises ValueError for a scenario that cannot be, RuntimeError where preemptions go round in circles.
+    Raises SimulationError where several jobs have one name, or preemptions go round in circles, and ValueError for a
+    Topology without levels.
     """
-    return _Simulation(scenario, rules, latency, progress).run()
+    return _Simulation(scenario, rules, latency, progress, foresight).run()
 
 
-def _told(job: _Job) -> JobHistory:
+def _history_of(job: _Job, told: tuple[float, float, float] | None) -> JobHistory:
     arrival, workload = job.arrival, job.arrival.workload
     return JobHistory(
         workload.name,
@@ -203,4 +246,15 @@ def _told(job: _Job) -> JobHistory:
         job.outcome,
         tuple(job.runs),
         job.promised,
+        told,
+        job.why,
     )
+
+
+def _by_key(jobs: Iterable[_Job], scenario: str) -> dict[str, _Job]:
+    found: dict[str, _Job] = {}
+    twice = [job.key for job in jobs if found.setdefault(job.key, job) is not job]
+    if twice:
+        names = ", ".join(dict.fromkeys(twice[:_NAMED])) + (", ..." if len(twice) > _NAMED else "")
+        raise SimulationError(f"{scenario}: jobs have names of their own; there are several of the name {names}")
+    return found

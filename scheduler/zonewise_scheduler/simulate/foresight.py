@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zonewise_scheduler.queue.plan.forecast import forecasts as plan_forecasts
 from zonewise_scheduler.queue.time.forecast import forecasts
 from zonewise_scheduler.queue.time.learned import RunTimes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zonewise_scheduler.queue.plan.planner import Planner
+    from zonewise_scheduler.queue.quota.model.workload import Workload
     from zonewise_scheduler.queue.time.forecast import Forecast
     from zonewise_scheduler.queue.time.state import Decision, Job, Policy, State
 
 
+_GRAIN = 0.05
+"""Of time, for forecasts in a cluster (queue.plan.forecast)."""
+
+
 class Foresight:
-    """Asks for a forecast when a job comes that has to wait, and keeps it."""
+    """Asks for a forecast when a job comes that has to wait, and keeps it; on one pool."""
 
     def __init__(self, policy: Policy, every: int = 1) -> None:
         """Forecasts cost much more than decisions; with `every`, only each so-manyth job that waits is asked about."""
@@ -39,3 +48,30 @@ class Foresight:
     def ended(self, now: float, job: Job, run: float) -> None:  # noqa: ARG002 -- a watcher's
         """Learn."""
         self._learned.observe(job, run)
+
+
+class PlanForesight:
+    """The same over a whole cluster."""
+
+    def __init__(self, every: int = 1) -> None:
+        """With `every`, only each so-manyth job that waits is asked about."""
+        self._every = every
+        self._waiting = 0
+        self._learned = RunTimes()
+        self.told: dict[str, tuple[float, float, float]] = {}
+        """What was foretold of whom, by key: earliest, likely and latest start."""
+
+    def decided(self, planner: Planner, now: float, came: Iterable[str]) -> None:
+        """Ask about those of the jobs that have just come that have to wait, after a decision."""
+        asked: list[str] = []
+        for key in came:
+            if key in planner.waiting:
+                self._waiting += 1
+                asked += [key] if self._waiting % self._every == 0 else []
+        if asked:
+            found = plan_forecasts(planner, now, self._learned, asked, grain=_GRAIN)
+            self.told.update((key, (one.earliest, one.likely, one.latest)) for key, one in found.items())
+
+    def ended(self, workload: Workload, run: float) -> None:
+        """Learn how long a job ran."""
+        self._learned.observe(workload, run)

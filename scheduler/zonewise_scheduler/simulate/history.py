@@ -46,6 +46,8 @@ class JobHistory(NamedTuple):
     """When it was first promised a start, and for when; None: never."""
     told: tuple[float, float, float] | None = None
     """What was foretold when it came: earliest, likely and latest start; None: nothing, or it did not wait."""
+    why: str = ""
+    """What stands in the way of one that has not run, or ""."""
 
     @property
     def started(self) -> float | None:

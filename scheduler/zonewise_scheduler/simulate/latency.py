@@ -15,11 +15,9 @@ class Latency(NamedTuple):
     """Seconds, unless said otherwise."""
 
     start_low: float = 0.0
-    """From when a job may start until its pods are ready: uniform from here ..."""
+    """From when a job may start until a pod of it is ready: uniform from here ..."""
     start_high: float = 0.0
-    """... to there. The work begins when the last pod is ready."""
-    per_pod: bool = False
-    """Whether each pod takes a time of its own, not the gang one for all."""
+    """... to there, for each pod on its own. The work begins when the last pod is ready."""
     rate: float = inf
     """So many admissions a second are written to the API server (an API client's QPS) ..."""
     burst: int = 1
@@ -45,9 +43,7 @@ def pod_starts(latency: Latency, pods: Iterable[int]) -> list[float]:
     is drawn at once: the largest of n uniform numbers is distributed as the n-th root of one.
     """
     counts = np.fromiter((max(1, count) for count in pods), np.float64)
-    luck = np.random.default_rng(latency.seed).random(len(counts))
-    if latency.per_pod:
-        luck **= 1 / counts
+    luck = np.random.default_rng(latency.seed).random(len(counts)) ** (1 / counts)
     starts: list[float] = (latency.start_low + (latency.start_high - latency.start_low) * luck).tolist()
     return starts
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from zonewise_scheduler.queue.time.policies import policy_of
 from zonewise_scheduler.simulate.clock import simulate
 from zonewise_scheduler.simulate.cluster import simulate_cluster
-from zonewise_scheduler.simulate.foresight import Foresight
+from zonewise_scheduler.simulate.foresight import Foresight, PlanForesight
 from zonewise_scheduler.simulate.latency import NO_LATENCY
 from zonewise_scheduler.simulate.logged import history_of
 from zonewise_scheduler.simulate.promises import Promises
@@ -37,7 +37,7 @@ class How(NamedTuple):
     exact: bool = False
     """In a log, each job declares just the run time that it has."""
     forecast_every: int = 0
-    """In a log, each so-manyth job that waits is foretold its start; 0: none is."""
+    """Each so-manyth job that waits is foretold its start; 0: none is."""
     latency: Latency = NO_LATENCY
     """On a cluster."""
 
@@ -45,7 +45,8 @@ class How(NamedTuple):
 def play(given: Log | Scenario, rules: Rules, how: How, progress: Progress | None = None) -> History:
     """Return what happens under these rules; a log must say how many processors there are."""
     if isinstance(given, Scenario):
-        return simulate_cluster(given, rules, how.latency, progress)
+        foretold = PlanForesight(how.forecast_every) if how.forecast_every else None
+        return simulate_cluster(given, rules, how.latency, progress, foretold)
     tasks = tasks_of(given.jobs, exact=how.exact)
     capacity = COLUMNS.room({PROCESSORS: given.processors or 0})
     policy = policy_of(rules)

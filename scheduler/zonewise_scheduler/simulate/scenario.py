@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.fit.model.node import NodeState
     from zonewise_scheduler.fit.nodes.table import NodeTable
-    from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Cohort, ResourceFlavor
+    from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
     from zonewise_scheduler.queue.quota.model.workload import Settings, Workload
 
 
@@ -41,8 +41,10 @@ class Scenario(NamedTuple):
     """Levels of each Topology, the outermost first."""
     nodes: NodeTable | None = None
     """Where pods are placed, for flavors with a topology; None: only quotas count."""
-    states: Mapping[str, NodeState] = {}  # noqa: RUF012 -- as above
+    states: Mapping[str, NodeState] = {}
     """What is known of the zones of nodes, by their names."""
     settings: Settings = DEFAULTS
     problems: tuple[str, ...] = ()
     """What was wrong in what it was read from, a sentence each; the rest stands."""
+    local_queues: tuple[LocalQueue, ...] | None = None
+    """Those that jobs name; None: jobs are submitted to ClusterQueues."""

@@ -77,7 +77,12 @@ def read_swf(path: Path) -> Log:
     with path.open("rb") as file:
         zipped = file.read(2) == _GZIP
     with gzip.open(path) if zipped else path.open("rb") as file:
-        return parse_swf(_lines(file))
+        return load_swf(file)
+
+
+def load_swf(file: Iterable[bytes]) -> Log:
+    """Read a log of an open file; compressed data may end too early, and what was before it counts."""
+    return parse_swf(_lines(file))
 
 
 def parse_swf(lines: Iterable[str | Problem]) -> Log:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from support.scenarios import EAGER, arrival, job_of, placed, queue, scenario, starts
@@ -11,7 +13,8 @@ from zonewise_scheduler.queue.quota.model.queues import ClusterQueue
 from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, Quota, group
 from zonewise_scheduler.queue.time.rules import rules_named
 from zonewise_scheduler.simulate import cluster
-from zonewise_scheduler.simulate.cluster import simulate_cluster
+from zonewise_scheduler.simulate.cluster import SimulationError, simulate_cluster
+from zonewise_scheduler.simulate.foresight import PlanForesight
 from zonewise_scheduler.simulate.history import Run
 from zonewise_scheduler.simulate.latency import Latency
 
@@ -107,7 +110,7 @@ def test_pods_that_find_no_place_wait_though_there_is_quota() -> None:
 def test_jobs_that_make_each_other_give_way_for_ever_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a planner would that has taken leave of its senses."""
     monkeypatch.setattr(cluster, "Planner", Fickle)
-    with pytest.raises(RuntimeError, match="ns/a: preempted 1000 times; it will not come to an end"):
+    with pytest.raises(SimulationError, match="ns/a: preempted 1000 times; it will not come to an end"):
         simulate_cluster(scenario(arrival("a", 1, 10)), GREEDY)
 
 
@@ -201,8 +204,9 @@ def test_what_is_unlimited_is_no_capacity() -> None:
 
 
 def test_names_are_unique() -> None:
-    with pytest.raises(ValueError, match="by hand: several jobs have the same name"):
-        simulate_cluster(scenario(arrival("a", 1, 1), arrival("a", 1, 2)), GREEDY)
+    said = "by hand: jobs have names of their own; there are several of the name ns/a, ns/b"
+    with pytest.raises(SimulationError, match=f"^{said}$"):
+        simulate_cluster(scenario(*(arrival(name, 1, 1) for name in "abacab")), GREEDY)
 
 
 def test_progress_is_told_after_each_decision() -> None:
@@ -213,3 +217,26 @@ def test_progress_is_told_after_each_decision() -> None:
 
     simulate_cluster(scenario(arrival("a", 8, 4), arrival("b", 8, 3)), GREEDY, progress=progress)
     assert told == [(0, 2, 0), (1, 2, 4), (2, 2, 7)]
+
+
+# --- foresight
+
+
+def test_who_has_to_wait_is_foretold_its_start_once_its_like_have_run() -> None:
+    """Each declares 100 s and takes 10; of the first nobody knows what they take."""
+    foresight = PlanForesight()
+    jobs = [arrival(f"j{one:02}", 8, 10, 5 * one, limit=100) for one in range(12)]
+    kin = [one._replace(workload=replace(one.workload, kin=("ann",))) for one in jobs]
+    history = simulate_cluster(scenario(*kin), GREEDY, foresight=foresight)
+    told = [one.told for one in history.jobs]
+    assert told[0] is None
+    assert told[1] == (5, 100, 100)
+    assert told[-1] is not None
+    assert told[-1][:2] == (110, 110)
+    assert [one.started for one in history.jobs][-1] == 110
+
+
+def test_every_so_manyth_that_waits_is_asked_about() -> None:
+    foresight = PlanForesight(3)
+    simulate_cluster(scenario(*(arrival(f"j{one}", 8, 10, limit=10) for one in range(10))), GREEDY, foresight=foresight)
+    assert foresight.told == {f"ns/j{one}": (0, 10 * one, 10 * one) for one in (3, 6, 9)}

@@ -54,7 +54,7 @@ GI = 1 << 30
 PODS = PodSet(pods=10, requests={"cpu": 2000, "memory": 2 * GI})
 SLOTS = NODES * 100 // 20
 QUOTAS = (("cpu", Quota(NODES * 100_000)), ("memory", Quota(NODES * 100 * GI)))
-STARTS = Latency(1, 2, per_pod=True, enforce=True)
+STARTS = Latency(1, 2, enforce=True)
 
 
 def thousand(rate: float) -> Scenario:
@@ -77,9 +77,9 @@ def test_a_thousand_gangs_end_as_soon_as_can_be_without_foresight(
 ) -> None:
     """All succeed, and the last ends within 5 % of what is possible to whoever does not know run times.
 
-    Who knows them would have the longest first, and end sooner yet: by 16 % where all come at once, as the last gangs
-    start when the longest of the first half have ended, and by 6 % where 2.67 a second come. All declare 900 s, so no
-    policy can have that knowledge.
+    Against the best that is possible to whoever does not (support.bounds), the makespan is 0.2 % longer where all come
+    at once, and 0.1 % shorter, by luck, where 2.67 a second come. Who knows run times would have the longest first, and
+    could end sooner yet: against that bound it is 18 % and 8 % longer. All declare 900 s, so no policy can know.
     """
     case = thousand(rate)
     found = summarise(simulate_cluster(case, rules_named(policy), STARTS))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from support.histories import PREEMPTED, history, job, run
 from zonewise_scheduler.queue.time.rules import rules_named
-from zonewise_scheduler.simulate.report.notes import caption, counted, heading, listed, refused
+from zonewise_scheduler.simulate.report.notes import caption, counted, heading, listed, not_run
 from zonewise_scheduler.simulate.report.result import result_of
 
 
@@ -21,8 +21,11 @@ def test_what_came_of_it() -> None:
 
 
 def test_who_fits_nowhere() -> None:
-    assert refused(PREEMPTED) == ["job f: 0.009 cpu"]
-    assert refused(history(job("a", 0, 1, outcome="refused", amounts={}))) == ["job a: asks for nothing"]
+    """By places, with what is in the way, or else what they ask for."""
+    assert list(not_run(PREEMPTED, "refused").values()) == ["job f: 0.009 cpu"]
+    what = history(job("a", 0, 1, run(0, 1)), job("b", 0, 1, outcome="waiting", why="the queue is held"))
+    assert not_run(what, "waiting") == {1: "job b: the queue is held"}
+    assert not_run(what, "refused") == {}
 
 
 def test_lists_are_cut_unless_all_is_wanted() -> None:

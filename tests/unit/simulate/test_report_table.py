@@ -111,16 +111,20 @@ def test_all_that_can_go_wrong_has_its_line() -> None:
 
 def test_kinds_have_their_waits() -> None:
     """A kind that one policy never let run has no wait there."""
-    jobs = [job("j", 0, 4, run(4, 9, 4), kind="small"), job("j", 0, 4, run(10, 19, 10), kind="large")]
-    other = [jobs[0], job("j", 0, 4, outcome="waiting", kind="large")]
+    small = [job("j", 0, 4, run(start, 9), kind="small") for start in (0, 4, 8)]
+    jobs = [*small, job("j", 0, 4, run(10, 19, 10), kind="large")]
+    other = [*small, job("j", 0, 4, outcome="waiting", kind="large")]
     made = [" ".join(line.split()) for line in lines(result(*jobs), result(*other, policy="fifo"))]
-    start = made.index("wait of large")
-    assert made[start:][:4] == ["wait of large", "jobs 1 0", "mean 10.0 s -", "longest 10.0 s -"]
-    assert made.index("wait of small") < start
+    start = made.index("mean wait of")
+    assert made[start:][:3] == ["mean wait of", "small 4.00 s 4.00 s", "large 10.0 s -"]
+    assert made[start:][3:6] == ["longest wait of", "small 8.00 s 8.00 s", "large 10.0 s -"]
 
 
 def test_jobs_of_one_kind_are_all_jobs() -> None:
-    assert "wait of small" not in lines(result(job("j", 0, 4, run(4, 9, 4), kind="small")))
+    """So are those of which each has a kind of its own."""
+    jobs = [job("j", 0, 4, run(4, 9, 4), kind=kind) for kind in "abc"]
+    assert "mean wait of" not in lines(result(*[one._replace(kind="small") for one in jobs]))
+    assert "mean wait of" not in lines(result(*jobs))
 
 
 def test_what_nobody_had_has_no_line() -> None:

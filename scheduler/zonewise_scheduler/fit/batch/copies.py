@@ -26,7 +26,7 @@ def copies(view: View, asked: Asks, limit: int) -> I64:
     fits = place(view, asked).fits
     if not asked.whole or limit == 0:
         return np.where(fits == ADMITTED, limit, fits.astype(np.int64))
-    if limit == 1 or not _is_repeatable(view.layout, asked):
+    if limit == 1 or not is_repeatable(view.layout, asked):
         return np.where((fits == ADMITTED) & (limit > 1), UNCLEAR, fits.astype(np.int64))
     found = _one_by_one(view, asked, limit) if len(asked.steps) > 1 else _in_one(view, asked, limit)
     found[fits == DOUBT] = UNCLEAR
@@ -46,7 +46,7 @@ def zone_copies(free: Sequence[I64] | I64, wanted: Wanted) -> I64:
     return np.maximum(found, 0, out=found)
 
 
-def _is_repeatable(layout: Layout, asked: Asks) -> bool:
+def is_repeatable(layout: Layout, asked: Asks) -> bool:
     """Tell whether counts foretell a second pod after the first."""
     hinted = {index for step in asked.steps for index, _ in step.hinted}
     if any(layout.natures[index] is Nature.MIXED for index in hinted):

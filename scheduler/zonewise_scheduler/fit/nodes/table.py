@@ -53,6 +53,8 @@ class NodeTable:
         rows = len(infos)
         self.infos: list[NodeInfo | None] = list(infos)
         """By row; to be changed by set() only."""
+        self.revision = 0
+        """Another number whenever a row was set: what was worked out of the nodes may not hold any more."""
         self._pending = set(range(rows))
         self._rows: dict[str, int] = {}
         self._names = [""] * rows
@@ -71,6 +73,7 @@ class NodeTable:
     def set(self, row: int, info: NodeInfo | None) -> None:
         """Put a node into a row; None: there is none."""
         self.infos[row] = info
+        self.revision += 1
         self._pending.add(row)
 
     def name(self, row: int) -> str:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from zonewise_scheduler.fit.batch.asks import asks
-from zonewise_scheduler.fit.batch.copies import UNCLEAR, zone_copies
-from zonewise_scheduler.fit.batch.layout import CPU, Nature
+from zonewise_scheduler.fit.batch.copies import UNCLEAR, is_repeatable, zone_copies
+from zonewise_scheduler.fit.batch.layout import Nature
 from zonewise_scheduler.fit.batch.place import is_strict
 from zonewise_scheduler.fit.kubelet.admit import admit
 
@@ -139,9 +139,6 @@ def _is_countable(layout: Layout, asked: Asks) -> bool:
     """Tell whether pods go to the lowest zone that has all of it, until it is full."""
     if len(asked.steps) != 1 or not asked.sure or asked.impossible:
         return False
-    step = asked.steps[0]
-    exact = all(amount and layout.natures[index] is not Nature.MIXED for index, amount in step.hinted)
+    (step,) = asked.steps
     ordered = not (layout.policies.prefer_closest and layout.uneven)
-    halves = layout.policies.full_cores and asked.cpus and layout.cut
-    packed = layout.policies.align_by_package and any(index == CPU for index, _ in step.hinted)
-    return exact and ordered and not halves and not packed and not step.in_parts and is_strict(layout, step.hinted)
+    return is_repeatable(layout, asked) and ordered and not step.in_parts and is_strict(layout, step.hinted)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from zonewise_scheduler.queue.placing.zones import without_zone
 from zonewise_scheduler.queue.topology.supply import NodeSupply, eligible
-from zonewise_scheduler.queue.topology.tree import Tree, tree_of
+from zonewise_scheduler.queue.topology.tree import tree_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,23 +16,20 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.fit.nodes.table import NodeTable
     from zonewise_scheduler.queue.quota.model.queues import ResourceFlavor
-    from zonewise_scheduler.queue.topology.usage import Usage
+    from zonewise_scheduler.queue.topology.tree import Tree
 
 
-class Ground(NamedTuple):
+class Ground:
     """Where pods of one flavor may be placed."""
 
-    flavor: ResourceFlavor
-    tree: Tree
-    nodes: NodeTable
-
-    def rows(self) -> NDArray[np.int64]:
-        """Return (leaves,): the node of each leaf, where leaves are nodes."""
-        return self.tree.members[self.tree.starts]
-
-    def supply(self, used: Usage) -> NodeSupply:
-        """Return what is left for pods where others take as much; pods get the flavor's tolerations too."""
-        return NodeSupply(self.tree, self.nodes, used, self.flavor.tolerations)
+    def __init__(self, flavor: ResourceFlavor, tree: Tree, nodes: NodeTable) -> None:
+        self.flavor = flavor
+        self.tree = tree
+        self.nodes = nodes
+        self.rows: NDArray[np.int64] = tree.members[tree.starts]
+        """(leaves,): the node of each leaf, where leaves are nodes."""
+        self.idle = NodeSupply(tree, nodes, tolerations=flavor.tolerations)
+        """What there is for pods where none are; pods get the flavor's tolerations too."""
 
 
 def ground_of(

@@ -75,6 +75,12 @@ class Holdings:
         """Rows of which somebody has come or gone since."""
         self._left: OrderedDict[tuple[int, Who], tuple[Taken, ...]] = OrderedDict()
         self._remembered = 0
+        self._stamp = next(kubelets.stamps)
+
+    def stamp(self) -> int:
+        """Return a number that is another whenever a node may be; copies that have the same are equal."""
+        self._settle()
+        return self._stamp
 
     def table(self) -> Table:
         """Return all nodes as they are now."""
@@ -86,6 +92,7 @@ class Holdings:
         self._settle()
         made = Holdings(self.kubelets)
         made._hosts, made.shown, made.changed = dict(self._hosts), dict(self.shown), set(self.changed)
+        made._stamp = self._stamp
         return made
 
     def zones(self, row: int, who: Who) -> list[int]:
@@ -170,6 +177,9 @@ class Holdings:
 
     def _settle(self) -> None:
         """Give as many of those that are owed as find room what they get."""
+        if not self._due:
+            return
+        self._stamp = next(self.kubelets.stamps)
         for row in self._due:
             host = self._hosts.get(row)
             if host is None:

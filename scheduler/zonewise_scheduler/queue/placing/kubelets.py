@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,6 +33,10 @@ class Kubelets:
         self.bare: list[NodeState | None] = list(states)
         self.known = np.array([state is not None for state in states], np.bool_)
         """(rows,): there is a report."""
+        self.revision = 0
+        """Another number whenever a node is another without the queue's pods."""
+        self.stamps = count()
+        """Numbers for the states of holdings."""
         self._now = _table(states)
         self._none: Table | None = None
         self._of: Holdings | None = None
@@ -40,6 +45,7 @@ class Kubelets:
     def set(self, row: int, state: NodeState | None) -> None:
         """Take what a node is without the queue's pods."""
         self.bare[row] = state
+        self.revision += 1
         self.known[row] = state is not None
         if self._none is not None:
             self._none.set(row, state)

@@ -39,7 +39,7 @@ def no_place(one: Search, outcome: Outcome, refused: Refused) -> NoPlace:
     if one.trial is None or shape is None or pods.most is None or refused.problem or not pods.most.size:
         return found
     leaf = _leaf(one, pods.most, refused)
-    state = one.trial.state(int(one.ground.rows()[leaf]))
+    state = one.trial.state(int(one.ground.rows[leaf]))
     if state is None:
         return found
     filled = fill(state, shape, int(pods.most[leaf]), whole)
@@ -50,7 +50,7 @@ def no_place(one: Search, outcome: Outcome, refused: Refused) -> NoPlace:
     if verdict.admitted and whole == ANYWHERE:
         return found
     lack = sentence(filled.after, shape, verdict) or "the next of them would be in another zone"
-    return found._replace(node=one.ground.nodes.name(int(one.ground.rows()[leaf])), kubelet=lack)
+    return found._replace(node=one.ground.nodes.name(int(one.ground.rows[leaf])), kubelet=lack)
 
 
 def _leaf(one: Search, most: NDArray[np.int64], refused: Refused) -> int:

@@ -100,7 +100,7 @@ def _bound(one: Search, trial: Trial, place: int, pods: PodSet, whole: int) -> P
     shape = one.wishes[place].pod_set.shape
     if shape is None:
         return pods
-    return pods._replace(most=trial.most(shape, _limit(one, pods), whole)[one.ground.rows()])
+    return pods._replace(most=trial.most(shape, _limit(one, pods), whole)[one.ground.rows])
 
 
 def _limit(one: Search, pods: PodSet) -> int:
@@ -110,7 +110,7 @@ def _limit(one: Search, pods: PodSet) -> int:
 
 def _given(one: Search, wholes: Sequence[int], found: Mapping[str, Assignment]) -> list[Given]:
     """Return the pods that are new on hosts, of the sets of which the shape is known."""
-    rows = one.ground.rows()
+    rows = one.ground.rows
     made: list[Given] = []
     for wish, whole in zip(one.wishes, wholes, strict=True):
         name, shape = wish.pod_set.name, wish.pod_set.shape
@@ -132,7 +132,7 @@ def _beside(
     leader, workers = pod_sets
     asked, short = known
     first, shape = (wish.pod_set.shape for wish in one.wishes)
-    rows, pods = one.ground.rows(), workers.most
+    rows, pods = one.ground.rows, workers.most
     found = workers.beside
     if first is None or shape is None or pods is None or leader.most is None:
         return workers

@@ -14,12 +14,15 @@ from __future__ import annotations
 
 from collections import Counter
 from copy import copy
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from zonewise_scheduler.queue.placing.books import Books
 from zonewise_scheduler.queue.placing.holdings import Holdings
-from zonewise_scheduler.queue.placing.pods import gained, in_groups, places_of
+from zonewise_scheduler.queue.placing.pods import gained, in_groups
 from zonewise_scheduler.queue.placing.refusal import no_place
 from zonewise_scheduler.queue.placing.search import Search, search
+from zonewise_scheduler.queue.placing.stays import Stays
 from zonewise_scheduler.queue.placing.trial import Given, Trial
 from zonewise_scheduler.queue.placing.zones import ZONE
 from zonewise_scheduler.queue.quota.places import NoPlace
@@ -28,27 +31,25 @@ from zonewise_scheduler.queue.topology.place import place
 from zonewise_scheduler.queue.topology.refusal import Refused
 from zonewise_scheduler.queue.topology.replace import replace
 from zonewise_scheduler.queue.topology.shape import has_levels
-from zonewise_scheduler.queue.topology.usage import added, with_pods
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+    from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 
     from zonewise_scheduler.fit.model.node import NodeState
-    from zonewise_scheduler.fit.model.pod import PodShape
     from zonewise_scheduler.queue.placing.ground import Ground
     from zonewise_scheduler.queue.placing.holdings import Who
     from zonewise_scheduler.queue.placing.kubelets import Kubelets
-    from zonewise_scheduler.queue.placing.pods import Spot
+    from zonewise_scheduler.queue.placing.stays import Stay
     from zonewise_scheduler.queue.quota.model.workload import TopologyRequest, Workload
     from zonewise_scheduler.queue.quota.places import Found, Wish
     from zonewise_scheduler.queue.topology.model import PodSet
     from zonewise_scheduler.queue.topology.place import Placed
-    from zonewise_scheduler.queue.topology.usage import Usage
+    from zonewise_scheduler.queue.topology.supply import NodeSupply
 
 _DEFAULTS = Options()
 
-_Books = dict[str, "Usage"]
-"""By flavor; absent: nothing."""
+_REMEMBERED = 1024
+"""Kinds of workloads of which is remembered what was found."""
 
 
 class Topologies:
@@ -63,7 +64,12 @@ class Topologies:
         """
         self._grounds = {one.flavor.name: one for one in grounds}
         self._options = options
-        self._used: _Books = {}
+        self._books = Books({name: one.tree.leaves for name, one in self._grounds.items()})
+        self._stays = Stays(self._grounds)
+        self._supplies: dict[str, tuple[int, NodeSupply]] = {}
+        """By flavor: what is left, and the stamp of the books that it is left by."""
+        self._known: dict[Hashable, tuple[Hashable, Found | NoPlace]] = {}
+        """What was found last for workloads of one kind, and in what state of everything."""
         self._holdings = None if kubelets is None else Holdings(kubelets)
         tables = {id(one.nodes) for one in self._grounds.values()}
         if kubelets is not None and len(tables) > 1:
@@ -77,22 +83,21 @@ class Topologies:
         """Tell whether its topology has the levels that are asked for."""
         tree = self._grounds[flavor].tree
         zones = (ZONE,) if tree.has_nodes and self._holdings is not None else ()
-        return has_levels((*tree.keys, *zones), request.request)
+        return _has_levels((*tree.keys, *zones), request.request)
 
     def find(self, workload: Workload, wishes: Mapping[str, Sequence[Wish]], *, empty: bool) -> Found | NoPlace:
-        """Find places for the wishes, by flavor; `empty`: as if nothing ran."""
-        used: _Books = {} if empty else self._used
-        trial = self._trial(empty=empty)
-        found: Found = {}
-        for flavor in sorted(wishes):
-            for group in self._groups(workload, wishes[flavor]):
-                placed = self._place(workload, group, flavor, used, trial)
-                if isinstance(placed, NoPlace):
-                    return placed
-                found |= placed
-                if len(found) < sum(map(len, wishes.values())):
-                    used = self._with(used, gained(workload, group, placed, self.has))
-        return found
+        """Find places for the wishes, by flavor; `empty`: as if nothing ran. What is found is not to be changed."""
+        if workload.admission is not None:
+            return self._find(workload, wishes, empty=empty)
+        state = self._state(wishes, empty=empty)
+        pods = (one for flavor in wishes for one in wishes[flavor])
+        asked = empty, workload.shape, *((one.flavor, one.pod_set.name, one.pods) for one in pods)
+        known = self._known.get(asked)
+        if known is None or known[0] != state:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            known = self._known[asked] = state, self._find(workload, wishes, empty=empty)
+        return known[1]
 
     def broken(self, workload: Workload) -> Set[str]:
         """Return the names of the pod sets that have pods on failed nodes."""
@@ -100,54 +105,47 @@ class Topologies:
         if not failed:
             return failed
         return {
-            one.pod_set
-            for one in places_of(workload, self.has)
-            if any(at.values[-1] in failed for at in one.at.domains)
+            one.pod_set for one in self._stays.of(workload).spots if any(at.values[-1] in failed for at in one.at.domains)
         }
 
     def fits(self, workload: Workload, held: Workload | None = None) -> bool:
         """Tell whether there is room at the places of a workload's admission, beyond those that it held before."""
-        more = places_of(workload, self.has, held)
-        if any(self._grounds[one.flavor].tree.stale(one.at) for one in more):
+        more = self._stays.of(workload, held)
+        if more.stale:
             return False
-        books = self._with({}, more)
-        for flavor, usage in books.items():
-            supply = self._grounds[flavor].supply(self._used.get(flavor, {}))
-            for resource, amount in usage.items():
-                if (amount > supply.free(resource))[amount > 0].any():
-                    return False
-        return self._admit(more)
+        rooms = ((one, self._grounds[one.flavor].idle.free(one.resource)) for one in more.changes)
+        return all(self._books.leave_room(one, have) for one, have in rooms) and self._admit(more)
 
     def add(self, workload: Workload, held: Workload | None = None) -> None:
         """Take note that a workload has the places of its admission, beyond those that it held before."""
-        more = places_of(workload, self.has, held)
-        self._used = self._with(self._used, more)
-        for holdings, one, shape, at in self._on_nodes(more):
-            for row, count in at.items():
-                holdings.add(row, (workload.key, one.pod_set), shape, count)
+        more = self._stays.of(workload, held)
+        self._books.write(more.changes)
+        self._arrive(workload, more)
 
     def remove(self, workload: Workload, held: Workload | None = None) -> None:
         """Take note that it has them no more."""
-        more = places_of(workload, self.has, held)
-        self._used = self._with(self._used, more, sign=-1)
-        for holdings, one, _, at in self._on_nodes(more):
-            for row, count in at.items():
-                holdings.remove(row, (workload.key, one.pod_set), count)
+        more = self._stays.of(workload, held)
+        self._books.write(more.changes, -1)
+        self._leave(workload, more)
 
     def add_all(self, workloads: Iterable[Workload]) -> None:
         """Take note of several."""
-        for one in workloads:
-            self.add(one)
+        found = [(one, self._stays.of(one)) for one in workloads]
+        self._books.write([change for _, stay in found for change in stay.changes])
+        for one, stay in found:
+            self._arrive(one, stay)
 
     def remove_all(self, workloads: Iterable[Workload]) -> None:
         """Take note that several have their places no more."""
-        for one in workloads:
-            self.remove(one)
+        found = [(one, self._stays.of(one)) for one in workloads]
+        self._books.write([change for _, stay in found for change in stay.changes], -1)
+        for one, stay in found:
+            self._leave(one, stay)
 
     def copy(self) -> Topologies:
         """Return another that changes on its own; what is used is shared until then."""
         other = copy(self)
-        other._used = dict(self._used)
+        other._books, other._supplies = self._books.copy(), dict(self._supplies)
         other._holdings = None if self._holdings is None else self._holdings.copy()
         return other
 
@@ -174,14 +172,42 @@ class Topologies:
         Levels: hostname and zone. A zone is its number, several are joined by commas; "" for pods that are given
         nothing of a zone, or of which nothing is known. Kueue's API has no place for it.
         """
+        if self._holdings is None:
+            return {}
         found: dict[str, Assignment] = {}
-        for holdings, one, _, at in self._on_nodes(places_of(workload, self.has)):
+        for one, rows in self._stays.of(workload).on_nodes:
             domains: list[Domain] = []
-            for row in at:
-                zones = Counter(holdings.zones(row, (workload.key, one.pod_set)))
+            for row in rows:
+                zones = Counter(self._holdings.zones(row, (workload.key, one.pod_set)))
                 host = self._grounds[one.flavor].nodes.name(row)
                 domains += [Domain((host, _numbers(each)), zones[each]) for each in sorted(zones)]
             found[one.pod_set] = Assignment((HOSTNAME, ZONE), tuple(domains))
+        return found
+
+    # --- to find
+
+    def _state(self, flavors: Iterable[str], *, empty: bool) -> Hashable:
+        """Return what is another whenever there may be other places than before; as if nothing ran, or now."""
+        found = [self._grounds[one].nodes.revision for one in flavors]
+        if not empty:
+            found += [self._books.stamp(one) for one in flavors]
+        if self._holdings is not None:
+            found.append(self._holdings.kubelets.revision if empty else self._holdings.stamp())
+        return tuple(found)
+
+    def _find(self, workload: Workload, wishes: Mapping[str, Sequence[Wish]], *, empty: bool) -> Found | NoPlace:
+        books, trial = None if empty else self._books, self._trial(empty=empty)
+        found: Found = {}
+        for flavor in sorted(wishes):
+            for group in self._groups(workload, wishes[flavor]):
+                supply = self._supply(flavor, books)
+                placed = self._place(workload, group, supply, trial)
+                if isinstance(placed, NoPlace):
+                    return placed
+                found |= placed
+                if len(found) < sum(map(len, wishes.values())):
+                    books = self._empty() if books is None else books.copy()
+                    books.write(self._stays.at(gained(workload, group, placed, self.has)).changes)
         return found
 
     def _groups(self, workload: Workload, wishes: Sequence[Wish]) -> list[list[Wish]]:
@@ -189,15 +215,15 @@ class Topologies:
         return [[wish] for wish in wishes] if self.broken(workload) else in_groups(wishes)
 
     def _place(
-        self, workload: Workload, wishes: Sequence[Wish], flavor: str, used: _Books, trial: Trial | None
+        self, workload: Workload, wishes: Sequence[Wish], supply: NodeSupply, trial: Trial | None
     ) -> dict[str, Assignment] | NoPlace:
         """Find places in one flavor; for pods of a failed node beside those that stay."""
+        flavor = wishes[0].flavor
         ground = self._grounds[flavor]
-        supply = ground.supply(used.get(flavor, {}))
         failed = workload.failed_nodes if self.broken(workload) else ()
         if len(failed) > 1:
             return NoPlace(wishes[0].pod_set.name, flavor, f"several nodes failed at once: {', '.join(failed)}")
-        held = {one.pod_set: one.at for one in places_of(workload, self.has)}
+        held = {one.pod_set: one.at for one in self._stays.of(workload).spots}
 
         def attempt(pod_sets: Sequence[PodSet]) -> Placed | Refused:
             if failed:
@@ -219,40 +245,54 @@ class Topologies:
         kubelets = self._holdings.kubelets
         return Trial(kubelets, kubelets.empty() if empty else self._holdings.table())
 
-    def _admit(self, spots: Iterable[Spot]) -> bool:
+    def _admit(self, stay: Stay) -> bool:
         """Tell whether the kubelets admit pods, one set after the other."""
-        trial = self._trial(empty=False)
+        trial = self._trial(empty=False) if stay.on_nodes else None
         if trial is None:
             return True
-        for _, one, shape, at in self._on_nodes(spots):
-            most = trial.most(shape, max(at.values()), one.whole)
-            if any(most[row] < count for row, count in at.items()):
+        for one, rows in stay.on_nodes:
+            if one.shape is None:
+                continue
+            most = trial.most(one.shape, max(rows.values()), one.whole)
+            if any(most[row] < count for row, count in rows.items()):
                 return False
-            trial.give([Given(one.pod_set, shape, one.whole, at)])
+            trial.give([Given(one.pod_set, one.shape, one.whole, rows)])
         return True
 
-    def _on_nodes(self, spots: Iterable[Spot]) -> Iterator[tuple[Holdings, Spot, PodShape, dict[int, int]]]:
-        """Yield the pods of which kubelets decide, where there are any, and how many are on each node, by row."""
-        for one in spots:
-            ground = self._grounds[one.flavor]
-            if self._holdings is None or one.shape is None or not ground.tree.has_nodes:
-                continue
-            rows = ground.rows()
-            leaves = ((ground.tree.leaf(domain.values), domain.pods) for domain in one.at.domains)
-            at = {int(rows[leaf]): pods for leaf, pods in leaves if leaf is not None}
-            if at:
-                yield self._holdings, one, one.shape, at
+    def _arrive(self, workload: Workload, stay: Stay) -> None:
+        """Put pods on their nodes, of which kubelets decide."""
+        if self._holdings is None:
+            return
+        for one, rows in stay.on_nodes:
+            for row, count in rows.items():
+                if one.shape is not None:
+                    self._holdings.add(row, (workload.key, one.pod_set), one.shape, count)
 
-    def _with(self, used: _Books, spots: Iterable[Spot], sign: int = 1) -> _Books:
-        """Return the books with pods, or without them, in all flavors that have their nodes."""
-        books = dict(used)
-        for one in spots:
-            for name, ground in self._grounds.items():
-                tree = ground.tree
-                if name == one.flavor or (tree.has_nodes and self._grounds[one.flavor].tree.has_nodes):
-                    taken = with_pods(tree, {}, one.at, one.requests)
-                    books[name] = added(books.get(name, {}), {key: sign * amount for key, amount in taken.items()})
-        return books
+    def _leave(self, workload: Workload, stay: Stay) -> None:
+        """Take pods off their nodes."""
+        if self._holdings is None:
+            return
+        for one, rows in stay.on_nodes:
+            for row, count in rows.items():
+                self._holdings.remove(row, (workload.key, one.pod_set), count)
+
+    def _empty(self) -> Books:
+        return Books({name: one.tree.leaves for name, one in self._grounds.items()})
+
+    def _supply(self, flavor: str, books: Books | None) -> NodeSupply:
+        """Return what is left for pods by books; None: nothing is used."""
+        idle = self._grounds[flavor].idle
+        if books is None:
+            return idle
+        if books is not self._books:
+            return idle.beside(books.usage(flavor))
+        stamp, known = books.stamp(flavor), self._supplies.get(flavor)
+        if known is None or known[0] != stamp:
+            known = self._supplies[flavor] = stamp, idle.beside(books.usage(flavor))
+        return known[1]
+
+
+_has_levels = lru_cache(_REMEMBERED)(has_levels)
 
 
 def _numbers(zones: int) -> str:

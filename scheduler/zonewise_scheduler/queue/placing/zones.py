@@ -9,6 +9,7 @@ The API's TopologyAssignment ends at the hostname; Topologies.zones tells the zo
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.queue.placing.fill import ANYWHERE, TOGETHER
@@ -37,6 +38,7 @@ def without_zone(levels: Sequence[str]) -> tuple[str, ...]:
     return tuple(level for level in levels if level != ZONE)
 
 
+@lru_cache(maxsize=1 << 10)
 def on_hosts(request: Request | None, *, strict: bool) -> tuple[Request | None, int]:
     """Return a request of hosts, and what of the zones in them is to be whole (fill.py); it makes sense as it is.
 

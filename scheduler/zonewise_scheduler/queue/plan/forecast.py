@@ -5,13 +5,14 @@ as it declares (queue.time.learned). What is decided on the way is decided by de
 Workloads that come later and overtake are not foretold, so `latest` is a promise only with a reservation.
 
 A decision costs milliseconds, and there are as many as workloads end. Where these are many, time is played in grains:
-what ends a little later than the first to end is taken together with it, the more the further away it is.
+what ends at about the same time is taken to end at the mean of these times, the more of it the further away it is.
 """
 
 from __future__ import annotations
 
 from heapq import heappop, heappush
 from math import inf
+from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.queue.quota.model.workload import Eviction
@@ -51,9 +52,9 @@ def forecasts(
 ) -> dict[str, Forecast]:
     """Return when waiting workloads start, by key; the planner is not changed.
 
-    `keys`: of whom to tell, None: of all; no more is played than these take. `grain`: by which part of the time from
-    now until its start a forecast may be late; 0: it is exact. `most`: so many decisions of each view. Raises KeyError
-    where one of the keys does not wait.
+    `keys`: of whom to tell, None: of all; no more is played than these take. `grain`: the part of the time
+    from now on within which ends are taken together; 0: none are. `most`: so many decisions of each view. Raises
+    KeyError where one of the keys does not wait.
     """
     wanted = list(planner.waiting) if keys is None else [key for key in keys if planner.waiting[key]]
     lengths = _Lengths(planner, now, learned)
@@ -83,7 +84,7 @@ class _Lengths:
         """Of those that run."""
         for key, run in planner.running.items():
             one = run.workload
-            since = now if one.admission is None else one.admission.at
+            since = now if one.admission is None else one.admission.runs_since
             self.of[key] = learned.lengths(one)
             short, likely, _ = (max(since + each, now) for each in learned.lengths(one, now - since))
             self.ends[key] = Lengths(short, likely, run.end if run.end > now else now + OVERRUN)
@@ -126,8 +127,7 @@ class _Play:
             first = self._next(wake)
             if not left or first == inf:
                 break
-            self._now = first + how.grain * (first - self._began)
-            self._settle()
+            self._settle(first, first + how.grain * (first - self._began))
         return self._starts
 
     def _next(self, wake: float) -> float:
@@ -136,12 +136,15 @@ class _Play:
             heappop(self._ends)
         return min(self._ends[0][0], wake) if self._ends else inf
 
-    def _settle(self) -> None:
-        """Let those end whose time has come."""
-        while self._ends and self._ends[0][0] <= self._now:
+    def _settle(self, first: float, last: float) -> None:
+        """Let time pass until the first event, and those end whose time is about then."""
+        ends: list[float] = []
+        while self._ends and self._ends[0][0] <= last:
             one = heappop(self._ends)
             if self._runs(one):
                 self._planner.end(one[-1])
+                ends.append(one[0])
+        self._now = max(first, fmean(ends)) if ends else first
 
     def _decide(self) -> float:
         """Decide, and again where some had to give way; return when to decide again though nothing happens."""

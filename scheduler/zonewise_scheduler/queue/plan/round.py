@@ -8,12 +8,12 @@ start.
 from __future__ import annotations
 
 from dataclasses import replace
-from math import inf
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.queue.plan.ahead import has_room
 from zonewise_scheduler.queue.plan.values import Promise, Step, Victim
 from zonewise_scheduler.queue.quota.cycle.cycle import admitted, run_cycle
+from zonewise_scheduler.queue.quota.cycle.values import Head
 from zonewise_scheduler.queue.quota.order.heads import take_heads
 from zonewise_scheduler.queue.quota.order.outlook import Outlook
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zonewise_scheduler.queue.plan.planner import Planner
-    from zonewise_scheduler.queue.quota.cycle.values import Decision, Head
+    from zonewise_scheduler.queue.quota.cycle.values import Decision
     from zonewise_scheduler.queue.quota.model.workload import Workload
 
 
@@ -38,60 +38,85 @@ class Round:
         self._held: list[Decision] = []
         """Of those that are to wait in their queues only when all is decided."""
         self._admitted: list[Workload] = []
+        self._placed: list[Workload] = []
         self._victims: list[Victim] = []
         self._promised: list[str] = []
         self._decisions: dict[str, Decision] = {}
         self._outlook = Outlook(planner.snapshot, planner.settings)
+        self._number = 0
+        """Of the cycle."""
+        self._passed: set[str] = set()
+        """Queues that let their turn pass in it."""
 
     def run(self) -> Step:
         """Decide."""
         planner = self._planner
-        while True:
-            heads, passed = self._heads(number := planner.next_cycle())
-            if heads:
-                self._decide(heads, number, passed=passed)
-            elif not passed:
-                break
+        again = [Head(one, planner.snapshot.queue_of(one).name) for one in planner.runs.unplaced()]
+        heads = [*again, *self._heads()]
+        while heads:
+            self._decide(heads)
+            heads = self._heads()
         self._renew()
         for decision in self._held:
             planner.lines[decision.head.queue].pending.put_back(decision)
         made = planner.promised.made
-        wake = min((one.start for one in made.values() if one.start > self.now), default=inf)
         promised = tuple(made[key] for key in self._promised if key in made)
-        return Step(tuple(self._admitted), tuple(self._victims), promised, self._decisions, wake)
+        return Step(
+            tuple(self._admitted),
+            tuple(self._victims),
+            planner.stops(),
+            tuple(self._placed),
+            promised,
+            self._decisions,
+            planner.wake,
+        )
 
-    def _decide(self, heads: list[Head], number: int, *, passed: bool) -> None:
+    def _decide(self, heads: list[Head]) -> None:
         planner, before = self._planner, len(self._admitted)
         planner.promised.open(self.now)
-        found = run_cycle(planner.snapshot, heads, planner.settings, self.now, number, planner.promised)
+        found = run_cycle(planner.snapshot, heads, planner.settings, self.now, self._number, planner.promised)
         for decision in sorted(found, key=_starts_first):
             self._take(decision)
-        if not passed and all(one.status == "skipped" for one in found):  # who took their room is through
+        if not self._passed and all(one.status == "skipped" for one in found):  # who took their room is through
             self._through.update(one.head.queue for one in found)
         if len(self._admitted) > before:
             self._outlook.forget()
 
-    def _heads(self, number: int) -> tuple[list[Head], bool]:
-        """Take the next head of each queue in which somebody may have his turn; tell whether some have let it pass."""
+    def _heads(self) -> list[Head]:
+        """Take the next head of each queue in which somebody may have his turn, in the next cycle that has any."""
         planner = self._planner
+        self._number = planner.next_cycle()
         names = [name for name in planner.awake if name not in self._through]
         turns = self._turns(names)
-        passed = self._pass_over(names, turns)
-        lines = [planner.lines[name].pending for name in names if name not in passed]
-        heads = take_heads(lines, planner.snapshot, None, number, turns)
-        going = {one.queue for one in heads} | passed
+        self._pass_over(names, turns)
+        lines = [planner.lines[name].pending for name in names if name not in self._passed]
+        heads = take_heads(lines, planner.snapshot, None, self._number, turns)
+        going = {one.queue for one in heads} | self._passed
         for name in names:
             if name not in going:
                 del planner.awake[name]
-        return heads, bool(passed)
+        return heads
 
-    def _pass_over(self, names: list[str], turns: Mapping[str, str]) -> set[str]:
-        """Let the turn pass of those who would be refused as they were before; return their queues.
+    def _pass_over(self, names: list[str], turns: Mapping[str, str]) -> None:
+        """Let the turn pass of those who would be refused as they were before, and cycles in which all are such.
 
         It is as if they had been looked at, so that those behind them have their turn in the same cycles as ever. Where
         a refusal leaves traces in the cycle, all who have their turn have to be such.
         """
-        planner, hopeless, alone = self._planner, dict[str, str](), not turns
+        planner, alone = self._planner, True
+        while alone:
+            hopeless, alone = self._hopeless(names, turns)
+            self._passed = {name for name in hopeless if alone or not self._outlook.leaves_traces(name)}
+            for name in self._passed:
+                planner.lines[name].pending.pass_over(hopeless[name])
+            if not hopeless:
+                return
+            if alone:
+                self._number = planner.next_cycle()
+
+    def _hopeless(self, names: list[str], turns: Mapping[str, str]) -> tuple[dict[str, str], bool]:
+        """Return by queue who would be refused of those whose turn it is; tell whether nobody else has his turn."""
+        planner, found, alone = self._planner, dict[str, str](), not turns
         for name in names:
             line = planner.lines[name]
             if name in turns or name in planner.snapshot.inactive:
@@ -103,11 +128,8 @@ class Round:
             if looked_at or not line.pending.is_hopeless(key, self._outlook):
                 alone = False
             else:
-                hopeless[name] = key
-        passed = {name for name in hopeless if alone or not self._outlook.leaves_traces(name)}
-        for name in passed:
-            planner.lines[name].pending.pass_over(hopeless[name])
-        return passed
+                found[name] = key
+        return found, alone
 
     def _turns(self, names: list[str]) -> dict[str, str]:
         """Return whose turn it is by time."""
@@ -127,10 +149,13 @@ class Round:
         """Do what was decided about a head."""
         planner, head = self._planner, decision.head
         self._decisions[head.workload.key] = decision
+        if head.workload.admission is not None:
+            self._take_again(decision)
+            return
         line = planner.lines[head.queue]
         if decision.status == "admitted":
             self._admitted.append(decision.workload)
-            planner.started(decision.workload, self.now)
+            planner.started(decision.workload)
             return
         if decision.status in {"waiting", "skipped"} and self._as_promised(decision):
             return
@@ -160,6 +185,16 @@ class Round:
         self._take(decision._replace(status="admitted", workload=workload, why="", detail="", again="", delays=""))
         return True
 
+    def _take_again(self, decision: Decision) -> None:
+        """Do what was decided about one that has its quota, and is to have places."""
+        planner = self._planner
+        self._give_way(decision)
+        if decision.status == "admitted":
+            self._placed.append(decision.workload)
+            planner.placed(decision.workload)
+        elif decision.status == "evicted":
+            planner.stop(decision.workload, "NodeFailures")
+
     def _promise(self, head: Head) -> None:
         """Promise a start; what is promised stays so until all is decided, since others may have been in the way."""
         promised, key = self._planner.promised, head.workload.key
@@ -178,14 +213,18 @@ class Round:
         planner, head = self._planner, decision.head
         self._held.append(decision)
         self._through.add(head.queue)
-        for one in decision.targets:
-            if planner.told_to_leave(one.workload.key):
-                self._victims.append(Victim(one.workload, head.workload, one.reason))
+        self._give_way(decision)
         if decision.status != "gated" and decision.assignment is not None and head.workload.admission is None:
             new = admitted(head.workload, planner.snapshot.queues[head.queue].spec, decision.assignment, self.now)
             victims = tuple(one.workload for one in decision.targets)
             if not self._delays(decision, new):
                 planner.promised.keep(Promise(new, head, self.now, (), victims))
+
+    def _give_way(self, decision: Decision) -> None:
+        """Have others give way."""
+        for one in decision.targets:
+            if self._planner.told_to_leave(one.workload, "Preempted"):
+                self._victims.append(Victim(one.workload, decision.head.workload, one.reason))
 
     def _delays(self, decision: Decision, workload: Workload) -> bool:
         """Tell whether one that waits for the victims of others would delay a promise: of that no gate was asked."""

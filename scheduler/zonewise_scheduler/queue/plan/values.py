@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+StopReason = Literal["Deactivated", "AdmissionCheck", "LocalQueueStopped", "ClusterQueueStopped", "NodeFailures"]
+"""Reasons of the condition Evicted, beside Preempted (workload_types.go)."""
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +22,13 @@ class Victim(NamedTuple):
     workload: Workload
     by: Workload
     reason: Reason
+
+
+class Stop(NamedTuple):
+    """A running workload that is to stop, though nobody needs what it has."""
+
+    workload: Workload
+    reason: StopReason
 
 
 class Promise(NamedTuple):
@@ -43,7 +53,7 @@ class Promise(NamedTuple):
     @property
     def end(self) -> float:
         """Return its latest end."""
-        return self.start + self.workload.limit
+        return self.start + self.workload.lasts
 
 
 class Step(NamedTuple):
@@ -52,7 +62,11 @@ class Step(NamedTuple):
     admitted: tuple[Workload, ...] = ()
     """Those that start, with their admissions, in the order in which they were decided."""
     victims: tuple[Victim, ...] = ()
-    """Those that are to stop; none is named twice, in this step or a later one."""
+    """Those that are to give way; none is named twice, in this step or a later one, here or among the stopped."""
+    stopped: tuple[Stop, ...] = ()
+    """Those that are to stop for other reasons."""
+    placed: tuple[Workload, ...] = ()
+    """Those that had their quota, and have their places now: at last, or others instead of those on a failed node."""
     promised: tuple[Promise, ...] = ()
     """Starts that are promised for the first time."""
     decisions: Mapping[str, Decision] = {}

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from zonewise_scheduler.queue.topology.shape import Shape
+    from zonewise_scheduler.queue.topology.tree import Tree
 
 _FAR = np.iinfo(np.int64).max
 
@@ -51,6 +52,30 @@ def roll_up(leaves: Leaves, begins: Sequence[NDArray[np.int64]], level: int, sha
     for at in range(len(begins) - 1, -1, -1):
         found.append(_of_parents(found[-1], begins[at][:-1], level + at, shape))
     return found[::-1]
+
+
+def renew(levels: Sequence[Counts], tree: Tree, rows: NDArray[np.int64], leaves: Leaves, shape: Shape) -> None:
+    """Write what some leaves of a tree, ascending, take now into the counts of all levels; scores are as they were."""
+    inmost = len(levels) - 1
+    _write(levels[inmost], rows, _of_leaves(leaves, inmost, shape))
+    for level in range(inmost - 1, -1, -1):
+        rows = np.unique(tree.parents[level + 1][rows])
+        children, firsts = _children(tree.begins[level], rows)
+        inner = Counts(*(part[children] for part in levels[level + 1]))
+        _write(levels[level], rows, _of_parents(inner, firsts, level, shape))
+
+
+def _write(counts: Counts, rows: NDArray[np.int64], new: Counts) -> None:
+    """Write the counts of some domains of a level."""
+    for part, own in zip(counts[:-1], new[:-1], strict=True):
+        part[rows] = own
+
+
+def _children(begins: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the domains one level in of some domains, and the places of the first ones."""
+    sizes = begins[rows + 1] - begins[rows]
+    firsts = np.cumsum(sizes) - sizes
+    return np.arange(int(sizes.sum())) + np.repeat(begins[rows] - firsts, sizes), firsts
 
 
 def _of_leaves(leaves: Leaves, level: int, shape: Shape) -> Counts:

@@ -20,7 +20,7 @@ from zonewise_scheduler.queue.topology.search import Short, search
 from zonewise_scheduler.queue.topology.shape import shape_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from zonewise_scheduler.queue.topology.counts import Counts
     from zonewise_scheduler.queue.topology.excluded import Excluded
@@ -57,14 +57,33 @@ def place_group(
         return Refused(workers.name, tree.name, shape)
     if not tree.leaves:
         return Refused(workers.name, tree.name, f"no topology domains at level: {tree.keys[shape.level]}")
+    bound = leader is not None or workers.most is not None or workers.beside is not None
+    if not (bound or assumed or within is not None):
+        return _again(supply, workers, shape, options)
     leaves, excluded = leaves_of(supply, workers, leader, assumed, within)
-    levels = roll_up(leaves, tree.begins, 0, shape)
+    return _placed(tree, roll_up(leaves, tree.begins, 0, shape), group, shape, lambda: excluded)
+
+
+def _again(supply: Supply, pods: PodSet, shape: Shape, options: Options) -> dict[str, Assignment] | Refused:
+    """Return where pods go, or why there is no place, that depend on nothing but what they ask for themselves."""
+    standing = supply.standing(pods, shape)
+    asked = pods.name, pods.size, pods.request, options
+    found = standing.found.get(asked)
+    if found is None:
+        found = _placed(supply.tree, standing.levels, Group(pods), shape, standing.excluded)
+        standing.found[asked] = found
+    return found
+
+
+def _placed(
+    tree: Tree, levels: Sequence[Counts], group: Group, shape: Shape, excluded: Callable[[], Excluded]
+) -> dict[str, Assignment] | Refused:
     share = _found(tree, levels, shape)
     if isinstance(share, Short):
-        return _refused(tree, levels, shape, share, excluded, workers.name)
-    placed = {workers.name: assignment_of(tree, share.domains, share.units)}
-    if leader is not None:
-        placed[leader.name] = assignment_of(tree, share.domains, share.leaders)
+        return _refused(tree, levels, shape, share, excluded(), group.workers.name)
+    placed = {group.workers.name: assignment_of(tree, share.domains, share.units)}
+    if group.leader is not None:
+        placed[group.leader.name] = assignment_of(tree, share.domains, share.leaders)
     return placed
 
 

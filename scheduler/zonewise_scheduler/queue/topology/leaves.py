@@ -37,28 +37,28 @@ def leaves_of(
     """
     requests = one_pod(pods.requests)
     others = one_pod(leader.requests) if leader is not None else {}
-    free = {name: supply.free(name) - assumed.get(name, 0) for name in sorted(requests.keys() | others.keys())}
+    free = {name: _less(supply.free(name), assumed.get(name)) for name in requests.keys() | others.keys()}
     matched = supply.matched(pods)
     inside = _range(supply.tree.leaves, within)
     mask = matched.mask & inside
-    room, shortest = _copies(free, requests)
+    room, shortest = copies(free, requests)
     excluded = matched.excluded._replace(
-        outside=int((matched.mask & ~inside).sum()), resources=_shortages(requests, shortest[mask & (room == 0)])
+        outside=int((matched.mask & ~inside).sum()), resources=shortages(requests, shortest[mask & (room == 0)])
     )
     bare, room = room, _bound(room, pods.most)
     excluded = excluded._replace(kubelets=int((mask & (bare > 0) & (room == 0)).sum()))
     hosts, beside = np.zeros(len(room), np.bool_), room
     if leader is not None:
-        hosts = mask & supply.matched(leader).mask & (_bound(_copies(free, others)[0], leader.most) > 0)
+        hosts = mask & supply.matched(leader).mask & (_bound(copies(free, others)[0], leader.most) > 0)
         left = {name: amount - others.get(name, 0) for name, amount in free.items()}
-        beside = np.where(hosts, _bound(np.minimum(_copies(left, requests)[0], room), pods.beside), room)
+        beside = np.where(hosts, _bound(np.minimum(copies(left, requests)[0], room), pods.beside), room)
     counts = Leaves(
         np.where(mask, room, 0), np.where(mask, beside, 0), hosts.astype(np.int64), np.where(mask, matched.score, 0)
     )
     return counts, excluded
 
 
-def _copies(free: Free, requests: Mapping[str, int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def copies(free: Free, requests: Mapping[str, int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return how often the leaves have room for the requests, and of which resource in sorted order they have least."""
     names = sorted(requests)
     found = np.full(len(free[names[0]]), _UNBOUND, np.int64)
@@ -71,10 +71,14 @@ def _copies(free: Free, requests: Mapping[str, int]) -> tuple[NDArray[np.int64],
     return found, shortest
 
 
-def _shortages(requests: Mapping[str, int], shortest: NDArray[np.int64]) -> dict[str, int]:
+def shortages(requests: Mapping[str, int], shortest: NDArray[np.int64]) -> dict[str, int]:
     """Return how many leaves lack room by the resource that is shortest, given as places in sorted order."""
     counts = np.bincount(shortest, minlength=len(requests)).tolist()
     return {name: count for name, count in zip(sorted(requests), counts, strict=True) if count}
+
+
+def _less(free: NDArray[np.int64], assumed: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    return free if assumed is None else free - assumed
 
 
 def _bound(room: NDArray[np.int64], most: NDArray[np.int64] | None) -> NDArray[np.int64]:

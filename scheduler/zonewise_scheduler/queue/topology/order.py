@@ -49,11 +49,22 @@ def by_room(counts: Counts, domains: NDArray[np.int64], shape: Shape) -> NDArray
 
 def by_leader(counts: Counts, domains: NDArray[np.int64], shape: Shape) -> NDArray[np.int64]:
     """Return the domains in the order in which one that takes all, the leader too, is looked for."""
-    slices = counts.slices_beside[domains]
-    keys = [domains, counts.beside[domains], slices if shape.least_free else -slices]
-    if shape.by_score:
-        keys.append(-counts.score[domains])
-    return domains[np.lexsort([*keys, -counts.leaders[domains]])]
+    return domains[np.lexsort([domains, *(key[domains] for key in _leader_keys(counts, shape))])]
+
+
+def first_by_leader(counts: Counts, shape: Shape) -> int:
+    """Return the first of all domains of a level in that order."""
+    found = np.arange(len(counts.pods))
+    for key in reversed(_leader_keys(counts, shape)):
+        values = key[found]
+        found = found[values == values.min()]
+    return int(found[0])
+
+
+def _leader_keys(counts: Counts, shape: Shape) -> list[NDArray[np.int64]]:
+    """Return by what the domains of a level are ordered, the least significant first."""
+    slices = counts.slices_beside if shape.least_free else -counts.slices_beside
+    return [counts.beside, slices, *([-counts.score] if shape.by_score else []), -counts.leaders]
 
 
 def leader_first(room: Room, order: NDArray[np.int64], need: int, shape: Shape) -> NDArray[np.int64]:

@@ -28,14 +28,12 @@ class Placed(NamedTuple):
 
     assignments: dict[str, Assignment]
     """By the name of the set."""
-    assumed: Usage
-    """What was promised before, and these pods."""
 
 
 def place(
     supply: Supply, pod_sets: Sequence[PodSet], options: Options = _DEFAULTS, assumed: Usage | None = None
 ) -> Placed | Refused:
-    """Return where all pods of all sets go, or why there is no such place.
+    """Return where all pods of all sets go, or why there is no such place; `assumed` is used beside what is known.
 
     Exact for one set, or one leader with its workers: it is refused only if there is no place. Several are placed one
     after the other, without taking back. Equal input gives equal output, whatever the order of nodes.
@@ -44,18 +42,20 @@ def place(
     is one pod, and its workers.
     """
     _check(pod_sets)
-    placed = Placed({}, assumed or {})
+    placed: dict[str, Assignment] = {}
+    usage: Usage = assumed or {}
+    before: Sequence[PodSet] = ()
     for group in _groups(pod_sets):
-        found = resized(supply, group, placed.assumed, options) if options.elastic else None
+        for one in before:
+            usage = with_pods(supply.tree, usage, placed[one.name], one.requests)
+        found = resized(supply, group, usage, options) if options.elastic else None
         if found is None:
-            found = place_group(supply, group, placed.assumed, options)
+            found = place_group(supply, group, usage, options)
         if isinstance(found, Refused):
             return found
-        usage = placed.assumed
-        for one in group.sets:
-            usage = with_pods(supply.tree, usage, found[one.name], one.requests)
-        placed = Placed(placed.assignments | found, usage)
-    return placed
+        placed |= found
+        before = group.sets
+    return Placed(placed)
 
 
 def _groups(pod_sets: Sequence[PodSet]) -> list[Group]:

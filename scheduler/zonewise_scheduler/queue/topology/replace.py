@@ -53,17 +53,18 @@ def replace(
     All pods of a set stay in one domain of the required level, and slices stay whole. What the workload uses is no part
     of the supply. Sets without an assignment are passed over; a leader is placed like any other set.
     """
-    placed = Placed({}, assumed or {})
+    placed: dict[str, Assignment] = {}
+    usage: Usage = assumed or {}
     for pods in pod_sets:
         if pods.name not in assignments:
             continue
         kept, missing = without(assignments[pods.name], failed)
-        new = _moved(supply, pods._replace(size=missing), kept, failed, options, placed.assumed)
+        new = _moved(supply, pods._replace(size=missing), kept, failed, options, usage)
         if isinstance(new, Refused):
             return new
-        usage = with_pods(supply.tree, placed.assumed, new, pods.requests)
-        placed = Placed({**placed.assignments, pods.name: joined(supply.tree, new, kept)}, usage)
-    return placed
+        usage = with_pods(supply.tree, usage, new, pods.requests)
+        placed[pods.name] = joined(supply.tree, new, kept)
+    return Placed(placed)
 
 
 def _moved(

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from zonewise_scheduler.queue.topology.order import best_fit, best_host, by_leader, by_room, leader_first, slices_of
+from zonewise_scheduler.queue.topology.order import (
+    best_fit,
+    best_host,
+    by_leader,
+    by_room,
+    first_by_leader,
+    leader_first,
+    slices_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,37 +52,40 @@ def search(levels: Sequence[Counts], shape: Shape) -> Found | Short:
     level = shape.level
     while True:
         counts = levels[level]
-        order = by_leader(counts, np.arange(len(counts.pods)), shape)
-        if not len(order):
+        if not len(counts.pods):
             return Short(level, 0)
-        one = _one(counts, order, shape)
+        one = _one(counts, shape)
         if one is not None:
             return Found(level, np.array([one]))
         if shape.required:
-            return Short(level, int(counts.slices[order[0]]))
+            return Short(level, int(counts.slices[first_by_leader(counts, shape)]))
         if level == 0 or shape.unconstrained:
-            several = _several(counts, order, shape)
+            several = _several(counts, shape)
             return Short(level, several) if isinstance(several, int) else Found(level, several)
         level -= 1
 
 
-def _one(counts: Counts, order: NDArray[np.int64], shape: Shape) -> int | None:
+def _one(counts: Counts, shape: Shape) -> int | None:
     """Return the domain that takes all and fits best, or, where least is free, the first one."""
     room = slices_of(counts)
-    fits = (room.beside[order] >= shape.slices) & (room.leaders[order] >= int(shape.leader))
-    first = int(fits.argmax())
-    if not fits[first]:
+    able = np.flatnonzero((room.beside >= shape.slices) & (room.leaders >= int(shape.leader)))
+    if not able.size:
         return None
+    order = by_leader(counts, able, shape)
     if shape.least_free:
-        return int(order[first])
-    if first and not shape.required:
+        return int(order[0])
+    if shape.by_score and not shape.required and first_by_leader(counts, shape) != order[0]:
         return None  # the domain of the best score has too little room: one further out may have enough of that score
-    return _best(room, order[first:], shape.slices, shape, leader=shape.leader)
+    return _best(room, order, shape.slices, shape, leader=shape.leader)
 
 
-def _several(counts: Counts, order: NDArray[np.int64], shape: Shape) -> NDArray[np.int64] | int:
+def _several(counts: Counts, shape: Shape) -> NDArray[np.int64] | int:
     """Return the domains that take all together, or how many slices those of the level take."""
     room, need = slices_of(counts), shape.slices
+    together = int(room.alone.sum())
+    if not shape.leader and together < need:
+        return together
+    order = by_leader(counts, np.arange(len(counts.pods)), shape)
     chosen: list[int] = []
     if shape.leader:
         order = leader_first(room, order, need, shape)

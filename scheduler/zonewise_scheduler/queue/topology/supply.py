@@ -1,46 +1,41 @@
 """What the leaves of a tree have room for: nodes by their allocatable resources, pods and filters.
 
-pkg/cache/scheduler/tas_flavor_snapshot.go fillLeafCounts, scheduling_simulator_default.go FindFeasibleNodes.
+pkg/cache/scheduler/tas_flavor_snapshot.go fillLeafCounts.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from copy import copy
 from functools import partial
 from operator import eq
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from zonewise_scheduler.fit.nodes.constraints import Constraints
 from zonewise_scheduler.fit.nodes.requests import NOTHING
 from zonewise_scheduler.fit.nodes.table import OUTCOMES, UNKNOWN
-from zonewise_scheduler.fit.nodes.taints import untolerated
-from zonewise_scheduler.queue.topology.excluded import Excluded
+from zonewise_scheduler.queue.topology.nodes import NodeLeaves
+from zonewise_scheduler.queue.topology.standing import Standing
+from zonewise_scheduler.queue.topology.usage import one_pod
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from zonewise_scheduler.fit.nodes.table import NodeTable
     from zonewise_scheduler.fit.nodes.taints import Toleration
-    from zonewise_scheduler.queue.topology.model import PodSet, Preference
+    from zonewise_scheduler.queue.topology.model import PodSet
+    from zonewise_scheduler.queue.topology.nodes import Matched
+    from zonewise_scheduler.queue.topology.shape import Shape
     from zonewise_scheduler.queue.topology.tree import Tree
     from zonewise_scheduler.queue.topology.usage import Usage
 
-_UNSCHEDULABLE, _TAINTS, _AFFINITY, _UNKNOWN = (
-    OUTCOMES.index(one) for one in ("NodeUnschedulable", "TaintToleration", "NodeAffinity", UNKNOWN)
-)
-
-
-class Matched(NamedTuple):
-    """Which leaves the pods of a set may go to."""
-
-    mask: NDArray[np.bool_]
-    """(leaves,)."""
-    score: NDArray[np.int64]
-    """(leaves,): the weights of the preferences that a node meets; 0 where the mask is not set."""
-    excluded: Excluded
+_UNSCHEDULABLE, _UNKNOWN = (OUTCOMES.index(one) for one in ("NodeUnschedulable", UNKNOWN))
+_KEPT = 1 << 19
+"""Leaves for which it is kept what they take of pods of some kind, of all kinds together."""
 
 
 def eligible(nodes: NodeTable, labels: Mapping[str, str]) -> NDArray[np.bool_]:
@@ -63,78 +58,73 @@ class Supply(Protocol):
         ...
 
     def free(self, resource: str) -> NDArray[np.int64]:
-        """Return what is left of a resource; (leaves,), milli-CPU, bytes or counts, below 0 where more is used."""
+        """Return what is left of a resource; (leaves,), milli-CPU, bytes or counts, below 0 where more is used.
+
+        Not to be changed.
+        """
         ...
 
     def matched(self, pods: PodSet) -> Matched:
         """Return which leaves the pods of a set may go to."""
+        ...
+
+    def standing(self, pods: PodSet, shape: Shape) -> Standing:
+        """Return what domains take of the pods of a set by its requests and filters alone; good until others ask."""
         ...
 
 
 class NodeSupply:
     """Leaves that are nodes, or groups of nodes where the Topology ends at racks.
 
-    `nodes` counts the pods that no topology assignment accounts for, `used` those that one does. Filters apply only
-    where a leaf is a node; of groups of nodes the resources are added up.
+    `nodes` counts the pods that no topology assignment accounts for, `used` those that one does.
     """
 
     def __init__(
         self, tree: Tree, nodes: NodeTable, used: Usage | None = None, tolerations: Sequence[Toleration] = ()
     ) -> None:
-        self._tree = tree
-        self._nodes = nodes
+        """Take the nodes, what pods use of them, and the tolerations that pods get in addition to their own."""
+        self._leaves = NodeLeaves(tree, nodes, tolerations)
         self._used: Usage = used or {}
-        self._tolerations = tuple(tolerations)
-        """Of the resource flavor, which pods get in addition to their own."""
+        self._free: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+        """By resource: what there is, and what of it is left."""
+        self._standing: OrderedDict[Hashable, Standing] = OrderedDict()
+
+    def beside(self, used: Usage) -> NodeSupply:
+        """Return the same leaves with another usage; they share what is known of nodes, and of kinds of pods."""
+        other = copy(self)
+        other._used, other._free = used, {}
+        return other
 
     @property
     def tree(self) -> Tree:
         """Return the tree of the nodes."""
-        return self._tree
+        return self._leaves.tree
 
     def free(self, resource: str) -> NDArray[np.int64]:
-        """Return what is left of a resource by leaf; (leaves,)."""
-        left = self._nodes.left(resource)[self._tree.members]
-        found = np.add.reduceat(left, self._tree.starts) if len(left) else left
-        return found - self._used[resource] if resource in self._used else found
+        """Return what is left of a resource by leaf; (leaves,), not to be changed."""
+        have = self._leaves.have(resource)
+        if resource not in self._used:
+            return have
+        known = self._free.get(resource)
+        if known is None or known[0] is not have:
+            known = self._free[resource] = have, have - self._used[resource]
+        return known[1]
 
     def matched(self, pods: PodSet) -> Matched:
         """Return which leaves the pods of a set may go to."""
-        leaves = self._tree.leaves
-        if not self._tree.has_nodes:
-            return Matched(np.ones(leaves, np.bool_), np.zeros(leaves, np.int64), Excluded(leaves))
-        rows = self._tree.members[self._tree.starts]
-        asked = Constraints(
-            NOTHING,
-            tolerations=pods.constraints.tolerations + self._tolerations,
-            selector=pods.constraints.selector,
-            terms=pods.constraints.terms,
-        )
-        codes = self._nodes.refused(asked)[rows]
-        tainted, unselected = codes == _TAINTS, codes == _AFFINITY
-        by_labels = self._nodes.refused(asked._replace(terms=None))[rows] == _AFFINITY
-        mask = ~(tainted | unselected)
-        excluded = Excluded(
-            leaves,
-            int(by_labels.sum()),
-            int((unselected & ~by_labels).sum()),
-            taints=self._kept_away(rows[tainted], asked),
-        )
-        return Matched(mask, np.where(mask, self._score(pods.preferences, asked, rows), 0), excluded)
+        return self._leaves.matched(pods.constraints, pods.preferences)
 
-    def _kept_away(self, rows: NDArray[np.int64], asked: Constraints) -> Mapping[str, int]:
-        """Return how many nodes each taint keeps the pods away from."""
-        found: dict[str, int] = {}
-        for taints, count in self._nodes.taints(rows):
-            name = str(untolerated(taints, asked.tolerations))
-            found[name] = found.get(name, 0) + count
-        return found
-
-    def _score(
-        self, preferences: Sequence[Preference], asked: Constraints, rows: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        found = np.zeros(len(rows), np.int64)
-        for weight, term in preferences:
-            refused = self._nodes.refused(asked._replace(selector=(), terms=(term,)))[rows]
-            found += weight * (refused != _AFFINITY)
+    def standing(self, pods: PodSet, shape: Shape) -> Standing:
+        """Return what domains take of the pods of a set by its requests and filters alone; good until others ask."""
+        requests, matched = one_pod(pods.requests), self.matched(pods)
+        slices = shape.slice_level, shape.size, *shape.sizes.items()
+        # nothing used is a state of its own: it is asked for again and again beside what is now
+        kind = (bool(self._used), tuple(requests.items()), pods.constraints, pods.preferences, slices)
+        found = self._standing.pop(kind, None)
+        if found is None or found.matched is not matched:
+            found = Standing(self.tree, requests, matched, shape)
+        found.update({name: self.free(name) for name in requests})
+        self._standing[kind] = found
+        while len(self._standing) > max(_KEPT // max(self.tree.leaves, 1), 8):
+            self._standing.popitem(last=False)
         return found

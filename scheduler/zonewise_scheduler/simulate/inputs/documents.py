@@ -5,22 +5,29 @@ Of YAML only what JSON has too is made: times stay text, and keys become text, a
 
 from __future__ import annotations
 
+import re
 from functools import cache
+from itertools import accumulate
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
 
+from zonewise_scheduler.simulate.inputs.content import is_folder, name_of, opened
 from zonewise_scheduler.simulate.inputs.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     import yaml
 
 Json = dict[str, Any]
 
 _ENDINGS = (".yaml", ".yml", ".json")
+_BRACKET = re.compile(r"[\[\]{}]")
+_INDENT = re.compile(r"^[ \t?-]+", re.MULTILINE)
+_MOST_DEPTH = 1000
+"""libyaml's loader goes down with the whole process where its stack ends."""
 _TIME = "tag:yaml.org,2002:timestamp"
 
 
@@ -37,39 +44,57 @@ class Document(NamedTuple):
         return kind if isinstance(kind, str) else ""
 
 
-def read_documents(path: Path) -> list[Document]:
-    """Return the objects of a file, or of all files of a directory by name; those of a List are objects each.
+def read_documents(source: str) -> list[Document]:
+    """Return the objects of a file or of standard input ("-"), or of all files of a directory by name.
 
-    Raises InputError for a file that cannot be read, and for what is neither YAML nor JSON of objects.
+    Those of a List are objects each. Raises InputError for a file that cannot be read, and for what is neither YAML
+    nor JSON of objects.
     """
+    if not is_folder(source):
+        with opened(source) as file:
+            return documents_of(file.read(), name_of(source))
     try:
-        files = sorted(one for one in path.iterdir() if one.suffix in _ENDINGS) if path.is_dir() else [path]
+        files = sorted(str(one) for one in Path(source).iterdir() if one.suffix in _ENDINGS)
     except OSError as error:
-        raise InputError(str(path), f"cannot be read: {error.strerror}") from error
-    return [Document(str(file), one) for file in files for one in _objects(_values(file), str(file))]
+        raise InputError(source, f"cannot be read: {error.strerror}") from error
+    if not files:
+        raise InputError(source, f"there is no file in it that ends in {', '.join(_ENDINGS)}")
+    return [one for file in files for one in read_documents(file)]
 
 
-def _values(file: Path) -> list[object]:
+def documents_of(content: bytes, where: str) -> list[Document]:
+    """Return the objects of a text; raise InputError for what is neither YAML nor JSON of objects."""
     try:
-        content = file.read_bytes()
-    except OSError as error:
-        raise InputError(str(file), f"cannot be read: {error.strerror}") from error
-    try:
-        if content.lstrip()[:1] in {b"{", b"["}:
-            return [msgspec.json.decode(content)]
-        return _yaml(content.decode())
+        values = _json(content) or _yaml(content.decode())
     except (ValueError, OverflowError, RecursionError) as error:
-        raise InputError(str(file), f"neither YAML nor JSON: {' '.join(str(error).split())[:200]}") from error
+        raise InputError(where, f"neither YAML nor JSON: {' '.join(str(error).split())[:200]}") from error
+    return [Document(where, one) for one in _objects(values, where)]
+
+
+def _json(content: bytes) -> list[object]:
+    """Return the one document of JSON; nothing where it is none: YAML in braces may be."""
+    try:
+        return [msgspec.json.decode(content)]
+    except (ValueError, RecursionError):
+        return []
 
 
 def _yaml(text: str) -> list[object]:
     """Return the documents of YAML; raise ValueError."""
     import yaml
 
+    if _depth(text) > _MOST_DEPTH:
+        raise ValueError(f"more than {_MOST_DEPTH} levels deep")
     try:
         return list(yaml.load_all(text, _loader()))
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from error
+
+
+def _depth(text: str) -> int:
+    """Return how deep YAML is nested at most, by its brackets and its indentation."""
+    steps = (1 if one in "[{" else -1 for one in _BRACKET.findall(text))
+    return max(max(accumulate(steps), default=0), max(map(len, _INDENT.findall(text)), default=0))
 
 
 @cache

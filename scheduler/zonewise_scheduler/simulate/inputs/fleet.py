@@ -80,8 +80,11 @@ def read_fleet(given: Mapping[str, Any], where: str) -> Fleet:
     return fleet_of(name, levels, counts)._replace(problems=tuple(f"{where}: {one}" for one in problems))
 
 
-def short_fleet(text: str) -> Fleet | None:
-    """Return the nodes of a text of a few characters; None: it is none. Raises InputError for a wrong amount in it."""
+def short_fleet(text: str, where: str = "--nodes") -> Fleet | None:
+    """Return the nodes of a text of a few characters; None: it is none.
+
+    Raises InputError, naming where it is from, for a wrong amount in it.
+    """
     found = _SHORT.fullmatch(text)
     if found is None:
         return None
@@ -89,9 +92,9 @@ def short_fleet(text: str) -> Fleet | None:
     try:
         room = Room(parse_milli(cpus), UNTOLD if memory is None else parse_bytes(memory), UNTOLD, UNTOLD)
     except ValueError as error:
-        raise InputError("nodes", f"{error} in {text}") from error
+        raise InputError(where, f"{error} in {text}") from error
     if not 0 < count <= MOST_NODES or min(room[:2]) <= 0:
-        raise InputError("nodes", f"from 1 to {MOST_NODES} nodes, each with CPUs and memory: {text}")
+        raise InputError(where, f"from 1 to {MOST_NODES} nodes, each with CPUs and memory: {text}")
     return fleet_of("nodes", [Level("node", count, HOSTNAME)], [(Make("nodes", room, {}), count)])
 
 

@@ -17,9 +17,9 @@
     }
 
 `run`, `limit`, `overestimate`, `every` and `pods` are numbers or distributions: {"uniform": [a, b]}, {"loguniform":
-[a, b]}, {"exponential": mean}, {"choice": [a, b, ...]}. Only `run` must be there. A queue's quota is its share of all
-nodes; queues that jobs name and nobody describes have equal shares and lend to each other. preemption, tolerations and
-topologyRequest are as in the objects of Kubernetes and Kueue.
+[a, b]}, {"exponential": mean}, {"choice": [a, b, ...]}. Only `run` must be there; without `requests` a pod requests one
+CPU. A queue's quota is its share of all nodes; queues that jobs name and nobody describes have equal shares and lend to
+each other. preemption, tolerations and topologyRequest are as in the objects of Kubernetes and Kueue.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from zonewise_scheduler.fit.model.resources import CPU
 from zonewise_scheduler.fit.nodes.selectors import read_selector
 from zonewise_scheduler.fit.nodes.taints import read_tolerations
 from zonewise_scheduler.queue.quota.model.amounts import request_amount
@@ -156,7 +157,7 @@ def _groups(whole: Part) -> list[_Group]:
 
 
 def _template(one: Part) -> PodSet:
-    requests = one.amounts("requests", request_amount)
+    requests = one.amounts("requests", request_amount) if one.has("requests") else {CPU: 1000}
     topology = None
     if one.has("topologyRequest"):
         request = in_spec(one, "topologyRequest", lambda spec: read_request(spec["topologyRequest"]), None)

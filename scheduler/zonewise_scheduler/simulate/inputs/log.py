@@ -11,33 +11,19 @@ from zonewise_scheduler.simulate.inputs.parts import QUEUE, on_fleet, queues_nam
 from zonewise_scheduler.simulate.scenario import Arrival
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from zonewise_scheduler.simulate.inputs.parts import Fleet
     from zonewise_scheduler.simulate.scenario import Scenario
     from zonewise_scheduler.simulate.swf import Log, LoggedJob
 
-_GZIP = b"\x1f\x8b"
 _FIELDS = 18
-_BEGIN = 4096
 _MILLI = 1000
 _NAMESPACE = "log"
 _REST = "rest"
 
 
-def is_log(path: Path) -> bool:
-    """Tell whether a file is a log, by its name or what it begins with; raise InputError if it cannot be read.
-
-    A log has a header of lines with ";", or a first line of 18 numbers; nothing else that is read here is gzip.
-    """
-    if path.is_dir():
-        return False
-    try:
-        with path.open("rb") as file:
-            begin = file.read(_BEGIN)
-    except OSError as error:
-        raise InputError(str(path), f"cannot be read: {error.strerror}") from error
-    if path.name.endswith((".swf", ".swf.gz")) or begin.startswith((_GZIP, b";")):
+def is_log(name: str, begin: bytes) -> bool:
+    """Tell whether a file is a log, by its name or what it begins with: a header of lines with ";", or 18 numbers."""
+    if name.endswith((".swf", ".swf.gz")) or begin.startswith(b";"):
         return True
     first = next(iter(begin.split(b"\n")), b"").split()
     return len(first) == _FIELDS and all(_is_number(word) for word in first)

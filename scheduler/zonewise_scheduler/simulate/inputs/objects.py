@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from zonewise_scheduler.queue.quota.model.queues import ResourceFlavor
+from zonewise_scheduler.queue.quota.model.queues import LocalQueue, ResourceFlavor
 from zonewise_scheduler.queue.quota.read.part import opened
 from zonewise_scheduler.queue.quota.read.queues import (
     read_cluster_queue,
@@ -29,7 +29,7 @@ from zonewise_scheduler.simulate.scenario import Arrival, Scenario
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Cohort, LocalQueue
+    from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Cohort
     from zonewise_scheduler.queue.quota.model.workload import PriorityClass
     from zonewise_scheduler.simulate.inputs.documents import Document, Json
     from zonewise_scheduler.simulate.inputs.object_jobs import Submitted
@@ -40,9 +40,20 @@ T = TypeVar("T")
 _NAME = "objects"
 _JOBS = {"Job", "Workload"}
 _NODES = {"Node", "NodeResourceTopology"}
-_OTHERS = {
-    "ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor", "Topology", "WorkloadPriorityClass", "PriorityClass",
-}  # fmt: skip
+_KUEUE = "kueue.x-k8s.io"
+_GROUPS = {
+    "Job": "batch",
+    "Node": "",
+    "NodeResourceTopology": "topology.node.k8s.io",
+    "PriorityClass": "scheduling.k8s.io",
+    **dict.fromkeys(
+        ("ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor", "Topology", "Workload", "WorkloadPriorityClass"),
+        _KUEUE,
+    ),
+}
+"""The API group of each kind; others have kinds of the same names."""
+_VERSIONS = ("v1alpha1", "v1beta1", "v1beta2")
+"""Of Kueue's: Cohorts and Topologies were v1alpha1 first, with the fields of v1beta1."""
 
 
 def is_object(given: Mapping[str, object]) -> bool:
@@ -66,6 +77,7 @@ def read_objects(documents: Sequence[Document], where: str, fleet: Fleet | None)
     What is wrong with an object is told. Raises InputError where no job is left, or there is neither queue nor node.
     """
     problems: list[str] = []
+    documents = _of_use(documents, problems)
     if fleet is None and has_nodes(documents):
         fleet = fleet_among(documents)
     problems += () if fleet is None else fleet.problems
@@ -74,10 +86,9 @@ def read_objects(documents: Sequence[Document], where: str, fleet: Fleet | None)
     classes += _read(_of(documents, "PriorityClass"), _read_pod_priority, problems)
     jobs = [one for one in documents if one.kind in _JOBS]
     submitted = read_submitted(jobs, {one.name: one.value for one in classes}, problems)
-    problems += _strange(documents)
     if not submitted:
         raise InputError(where, "; ".join(["no Job or Workload that could be read", *problems]))
-    cluster = _completed(cluster, fleet, [one.workload.queue for one in submitted], where, problems)
+    cluster = _completed(cluster, fleet, [one.workload.local_queue for one in submitted], where, problems)
     arrivals = [found for one in submitted if (found := _queued(one, cluster, problems)) is not None]
     if not arrivals:
         raise InputError(where, "; ".join(problems))
@@ -91,6 +102,7 @@ def read_objects(documents: Sequence[Document], where: str, fleet: Fleet | None)
         None if fleet is None else fleet.nodes,
         {} if fleet is None else fleet.states,
         problems=tuple(problems),
+        local_queues=_locals(cluster, arrivals),
     )
 
 
@@ -146,8 +158,8 @@ def _completed(
 
 def _queued(one: Submitted, cluster: _Cluster, problems: list[str]) -> Arrival | None:
     """Return a job with its ClusterQueue: by its LocalQueue, else one of its queue's name, else the only one."""
-    local = cluster.locals.get(one.workload.queue)
-    name = local.cluster_queue if local is not None else one.workload.queue.rpartition("/")[2]
+    local = cluster.locals.get(one.workload.local_queue)
+    name = one.workload.queue if local is None else local.cluster_queue
     names = [queue.name for queue in cluster.queues]
     if not name and len(names) == 1:
         name = names[0]
@@ -155,6 +167,13 @@ def _queued(one: Submitted, cluster: _Cluster, problems: list[str]) -> Arrival |
         return Arrival(one.workload, name, one.run, one.kind)
     problems.append(f"{one.told}: there is no queue {name!r}" if name else f"{one.told}: it names no queue")
     return None
+
+
+def _locals(cluster: _Cluster, arrivals: Iterable[Arrival]) -> tuple[LocalQueue, ...]:
+    """Return the LocalQueues, with those that jobs name and that are not described."""
+    named = ((one.workload, one.queue) for one in arrivals if one.workload.queue)
+    made = {one.local_queue: LocalQueue(one.namespace, one.queue, queue) for one, queue in named}
+    return tuple({**made, **cluster.locals}.values())
 
 
 def _read(
@@ -187,11 +206,21 @@ def _of(documents: Iterable[Document], kind: str) -> list[Document]:
     return [one for one in documents if one.kind == kind]
 
 
-def _strange(documents: Iterable[Document]) -> list[str]:
-    """Tell of objects that are of no use."""
-    kinds = Counter((one.where, one.kind) for one in documents)
-    return [
-        f"{where}: {count} of kind {kind:.80}: of no use here"
-        for (where, kind), count in kinds.items()
-        if kind not in _JOBS | _NODES | _OTHERS
-    ]
+def _of_use(documents: Iterable[Document], problems: list[str]) -> list[Document]:
+    """Return the objects that are of use here, and tell of the others."""
+    found: list[Document] = []
+    others: Counter[tuple[str, str, str]] = Counter()
+    for one in documents:
+        api = one.given.get("apiVersion")
+        group, _, version = api.rpartition("/") if isinstance(api, str) else ("", "", "")
+        if _GROUPS.get(one.kind) != group:
+            others[one.where, one.kind, str(api)] += 1
+            continue
+        if group == _KUEUE and version not in _VERSIONS:
+            problems.append(f"{told(one)}: apiVersion: not one of {', '.join(_VERSIONS)}, and read as the last: {api}")
+        found.append(one)
+    problems += (
+        f"{where}: {count} of kind {kind:.80} ({api:.80}): of no use here"
+        for (where, kind, api), count in others.items()
+    )
+    return found

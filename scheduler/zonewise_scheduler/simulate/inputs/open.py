@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from zonewise_scheduler.simulate.inputs.documents import read_documents
+from zonewise_scheduler.simulate.inputs.content import is_folder, is_there, name_of, opened
+from zonewise_scheduler.simulate.inputs.documents import documents_of, read_documents
 from zonewise_scheduler.simulate.inputs.errors import InputError
 from zonewise_scheduler.simulate.inputs.fleet import is_fleet, read_fleet, short_fleet
 from zonewise_scheduler.simulate.inputs.generator import is_generator, read_generator
@@ -14,7 +15,8 @@ from zonewise_scheduler.simulate.inputs.jobs import is_job_file, read_jobs
 from zonewise_scheduler.simulate.inputs.log import is_log, scenario_of_log
 from zonewise_scheduler.simulate.inputs.mixes import MIXES, mix_named
 from zonewise_scheduler.simulate.inputs.objects import fleet_among, has_nodes, is_object, read_objects
-from zonewise_scheduler.simulate.swf import Log, read_swf
+from zonewise_scheduler.simulate.swf import Log, load_swf
+from zonewise_scheduler.simulate.workload import MOST
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulate.inputs.parts import Fleet
     from zonewise_scheduler.simulate.scenario import Arrival, Scenario
 
-MOST_PROCESSORS = (1 << 26) - 1
-"""More than any machine has, as in workload.py."""
 UNDERSTOOD = (
     "an SWF log, a generator file of Kueue's (`cohorts`), a job file (`jobs`), objects of Kubernetes and Kueue in a "
     f"file or a directory, or a mix ({', '.join(MIXES)})"
@@ -33,6 +33,10 @@ NODES_UNDERSTOOD = (
     "NUMBER, NUMBERxCPUS, NUMBERxCPUSxMEMORY (100x64x256Gi), a file of `levels` and `kinds`, or NodeResourceTopology "
     "and Node objects in a file or a directory"
 )
+_BEGIN = 4096
+"""Bytes of a file that tell what it is, at most."""
+_KEYS = 10
+"""Of an object that is none we know, to be shown."""
 
 
 def scenario_of(
@@ -47,24 +51,30 @@ def scenario_of(
 ) -> Scenario | Log:
     """Return what is in a file or directory, or a mix by name; a file comes before a mix of its name.
 
-    `nodes` is a text as NODES_UNDERSTOOD says; None: those of the source, or of the mix. A log is a Log where that is
-    None or a number, of processors, and else a Scenario. `seed`: of a mix or a job file; `jobs`: so many of a mix,
-    the first so many of anything else; `load`: of a mix alone; `exact`: all declare just the run time that they have,
-    which of a Log is tasks_of()'s to do; `whole_nodes`: pods of a log are as wide as a node.
+    `source` is "-" for standard input. `nodes` is a text as NODES_UNDERSTOOD says; None: those of the source, or of the
+    mix. A log is a Log where that is None or a number, of processors, and else a Scenario. `seed`: of a mix or a job
+    file; `jobs`: so many of a mix, the first so many of anything else; `load`: of a mix alone; `exact`: all declare
+    just the run time that they have, which of a Log is tasks_of()'s to do; `whole_nodes`: pods of a log are as wide as
+    a node.
 
     Raises InputError, naming file, field and value, where nothing can be made of them.
     """
     _check(jobs, seed)
-    path = Path(source)
-    if source in MIXES and not path.exists():
+    there = is_there(source)
+    if source in MIXES and not there:
         fleet = None if nodes is None else nodes_of(nodes)
         found = mix_named(source, fleet, jobs=jobs, load=load, seed=seed or 0)
         return _exact(found) if exact else found
     if load is not None:
-        raise InputError("load", f"only a mix has one: {load:g}")
-    if not path.exists():
-        raise InputError(source, f"neither there nor known: can be {UNDERSTOOD}")
-    found = _of_log(path, nodes, jobs, whole_nodes=whole_nodes) if is_log(path) else _of_documents(path, nodes, seed)
+        raise InputError("--load", f"only a mix has one: {load:g}")
+    if not there:
+        raise InputError(source or "''", f"neither there nor known: can be {UNDERSTOOD}")
+    read = _read(source)
+    if isinstance(read, Log):
+        log = read if jobs is None else _first_logged(read, jobs)
+        found = _of_log(log, Path(name_of(source)).name, nodes, whole_nodes=whole_nodes)
+    else:
+        found = _of_documents(read, name_of(source), nodes, seed)
     if isinstance(found, Log):
         return found
     if jobs is not None:
@@ -77,11 +87,9 @@ def nodes_of(text: str) -> Fleet:
     found = short_fleet(text)
     if found is not None:
         return found
-    path = Path(text)
-    if not path.exists():
-        raise InputError(text, f"neither there nor known: nodes can be {NODES_UNDERSTOOD}")
-    documents = read_documents(path)
-    fleet = _fleet_in(documents, text)
+    if not is_there(text):
+        raise InputError(f"--nodes {text or repr(text)}", f"neither there nor known: can be {NODES_UNDERSTOOD}")
+    fleet = _fleet_in(read_documents(text), text)
     if fleet is None:
         raise InputError(text, f"nothing of nodes: can be {NODES_UNDERSTOOD}")
     return fleet
@@ -89,55 +97,63 @@ def nodes_of(text: str) -> Fleet:
 
 def _check(jobs: int | None, seed: int | None) -> None:
     if jobs is not None and jobs < 1:
-        raise InputError("jobs", f"not above 0: {jobs}")
+        raise InputError("--jobs", f"not above 0: {jobs}")
     if seed is not None and seed < 0:
-        raise InputError("seed", f"negative: {seed}")
+        raise InputError("--seed", f"negative: {seed}")
 
 
-def _of_log(path: Path, nodes: str | None, jobs: int | None, *, whole_nodes: bool) -> Scenario | Log:
-    try:
-        log = read_swf(path)
-    except OSError as error:
-        raise InputError(str(path), f"cannot be read: {error.strerror}") from error
-    if jobs is not None:
-        log = _first_logged(log, jobs)
+def _read(source: str) -> Log | list[Document]:
+    """Return a log, or else the objects of a file or directory."""
+    if is_folder(source):
+        return read_documents(source)
+    with opened(source) as file:
+        return load_swf(file) if is_log(source, file.peek(_BEGIN)) else documents_of(file.read(), name_of(source))
+
+
+def _of_log(log: Log, name: str, nodes: str | None, *, whole_nodes: bool) -> Scenario | Log:
     if nodes is None:
         return log
     if nodes.isascii() and nodes.isdecimal():
         return log._replace(processors=_processors(nodes))
-    return scenario_of_log(log, nodes_of(nodes), path.name, whole_nodes=whole_nodes)
+    return scenario_of_log(log, nodes_of(nodes), name, whole_nodes=whole_nodes)
 
 
 def _processors(text: str) -> int:
     found = int(text[:20])
-    if not 1 <= found <= MOST_PROCESSORS:
-        raise InputError("nodes", f"not from 1 to {MOST_PROCESSORS}: {text:.20}")
+    if not 1 <= found <= MOST:
+        raise InputError("--nodes", f"not from 1 to {MOST}: {text:.20}")
     return found
 
 
-def _of_documents(path: Path, nodes: str | None, seed: int | None) -> Scenario:
+def _of_documents(documents: Sequence[Document], source: str, nodes: str | None, seed: int | None) -> Scenario:
     """Return what the objects of a file or a directory make together; one of them may describe the nodes."""
-    documents = read_documents(path)
-    fleet = _fleet_in(documents, str(path)) if nodes is None else nodes_of(nodes)
+    fleet = _fleet_in(documents, source) if nodes is None else nodes_of(nodes)
     sources = [one for one in documents if not is_fleet(one.given)]
     special = [one for one in sources if is_job_file(one.given) or is_generator(one.given)]
     if not special:
-        strange = [one for one in sources if not is_object(one.given)]
-        if strange or not sources:
-            where = strange[0].where if strange else str(path)
-            keys = ", ".join(f"{key:.40}" for key in strange[0].given) if strange else "nothing"
-            raise InputError(where, f"it has {keys or 'nothing'}; can be {UNDERSTOOD}")
-        return read_objects(sources, str(path), fleet)
+        _check_objects(documents, sources, source)
+        return read_objects(sources, source, fleet)
     one = special[0]
     others = [each for each in sources if each is not one and not has_nodes([each])]
     if others:
         where = ", ".join(dict.fromkeys(each.where for each in (one, *others)))
-        raise InputError(str(path), f"beside jobs of one source there can be nodes, and nothing else: {where}")
+        raise InputError(source, f"beside jobs of one source there can be nodes, and nothing else: {where}")
     if is_generator(one.given):
         if fleet is not None:
             raise InputError(one.where, "nodes: a generator file says itself which there are")
         return read_generator(one.given, one.where)
     return read_jobs(one.given, one.where, _fleet_for(one, fleet), seed)
+
+
+def _check_objects(documents: Sequence[Document], sources: Sequence[Document], where: str) -> None:
+    """Raise InputError where there is anything but objects of an API, and nodes that are described, or no jobs."""
+    strange = next((one for one in sources if not is_object(one.given)), None)
+    if strange is not None:
+        keys = ", ".join(f"{key:.40}" for key in list(strange.given)[:_KEYS]) or "none"
+        raise InputError(strange.where, f"its fields are {keys}; can be {UNDERSTOOD}")
+    if not sources:
+        what = "it describes nodes, which belong to --nodes" if documents else "it is empty"
+        raise InputError(where, f"{what}; can be {UNDERSTOOD}")
 
 
 def _fleet_for(one: Document, fleet: Fleet | None) -> Fleet:
@@ -147,7 +163,7 @@ def _fleet_for(one: Document, fleet: Fleet | None) -> Fleet:
         return fleet
     if isinstance(own, dict):
         return read_fleet(cast("Json", own), f"{one.where}: nodes")
-    found = short_fleet(str(own)) if isinstance(own, str | int) else None
+    found = short_fleet(str(own), f"{one.where}: nodes") if isinstance(own, str | int) else None
     if found is None:
         raise InputError(one.where, f"nodes: {'there are none' if own is None else repr(own)[:80]}; see --nodes")
     return found

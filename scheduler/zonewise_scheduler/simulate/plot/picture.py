@@ -23,7 +23,7 @@ def check(path: Path) -> str:
     if suffix not in SUFFIXES:
         raise ValueError(f"{path}: {suffix or 'no suffix'}: pictures are {' or '.join(SUFFIXES)}")
     if find_spec("matplotlib") is None:
-        raise ModuleNotFoundError("plots need matplotlib: install zonewise[plot]", name="matplotlib")
+        raise ModuleNotFoundError("No module named 'matplotlib', which draws pictures", name="matplotlib")
     return suffix[1:]
 
 

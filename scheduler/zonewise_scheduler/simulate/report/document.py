@@ -11,12 +11,14 @@ the fields of Summary, JobHistory and Rules in camelCase:
         decisions, seconds      how many there were, and the CPU time that all of it took
         summary     of all jobs; forecast and promises are null where there were none
         kinds       the same for the jobs of each kind, by its name
-        jobs        with --json-jobs: each job, by time of submission
+        jobs        with --json-jobs: each job, by time of submission; wait is until the run that it was done with, why
+                    is what stands in the way of one that has not run
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
 from json import JSONEncoder
 from math import isfinite
@@ -25,12 +27,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 from zonewise_scheduler.queue.time.rules import ALL
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from zonewise_scheduler.simulate.history import JobHistory
     from zonewise_scheduler.simulate.report.result import Result, Subject
 
-    Json: TypeAlias = dict[str, "Json"] | list["Json"] | str | int | float | None
+    Json: TypeAlias = dict[str, "Json"] | list["Json"] | Iterator["Json"] | str | int | float | None
     Object: TypeAlias = dict[str, Json]
 
 SCHEMA_VERSION = "zonewise.dev/simulation/v1"
@@ -41,7 +43,7 @@ _LEVELS = 4
 
 
 def document_of(subject: Subject, results: Sequence[Result], *, with_jobs: bool = False) -> Object:
-    """Return the document as values that JSON has; of one result or more."""
+    """Return the document, of one result or more, as values that JSON has, but for the jobs, which come one by one."""
     first = results[0].history
     return {
         "schemaVersion": SCHEMA_VERSION,
@@ -58,12 +60,14 @@ def document_of(subject: Subject, results: Sequence[Result], *, with_jobs: bool 
     }
 
 
-def render(document: Object) -> str:
-    """Return the document as JSON text that ends in a newline, a job on each line: ASCII.
+def render(document: Object) -> Iterator[str]:
+    """Yield the document as JSON text, piece by piece, that ends in a newline, a job on each line: ASCII.
 
-    A job is written whole by the C encoder; `json.dumps(indent=...)` runs in Python and is ten times slower.
+    A job is written whole by the C encoder; `json.dumps(indent=...)` runs in Python and is ten times slower. And of
+    jobs no more than one is text at a time: there may be hundreds of thousands.
     """
-    return _text(document, JSONEncoder(allow_nan=False), _LEVELS, "\n") + "\n"
+    yield from _text(document, JSONEncoder(allow_nan=False), _LEVELS, "\n")
+    yield "\n"
 
 
 def _result(result: Result, *, with_jobs: bool) -> Object:
@@ -76,7 +80,7 @@ def _result(result: Result, *, with_jobs: bool) -> Object:
         "kinds": {kind: _fields(summary) for kind, summary in result.kinds.items()},
     }
     if with_jobs:
-        made["jobs"] = [_job(job) for job in result.history.jobs]
+        made["jobs"] = map(_job, result.history.jobs)
     return made
 
 
@@ -114,13 +118,25 @@ def _camel(name: str) -> str:
     return re.sub("_([a-z0-9])", lambda found: found[1].upper(), name)
 
 
-def _text(value: Json, encoder: JSONEncoder, levels: int, line: str) -> str:
-    """Return a value, its parts down to so many levels on lines of their own that begin so."""
+def _text(value: Json, encoder: JSONEncoder, levels: int, line: str) -> Iterator[str]:
+    """Yield a value, its parts down to so many levels on lines of their own that begin so."""
     deeper = line + "  "
-    if levels and value and isinstance(value, list):
-        parts = [_text(part, encoder, levels - 1, deeper) for part in value]
-        return f"[{deeper}{f',{deeper}'.join(parts)}{line}]"
     if levels and value and isinstance(value, dict):
-        parts = [f"{encoder.encode(name)}: {_text(part, encoder, levels - 1, deeper)}" for name, part in value.items()]
-        return f"{{{deeper}{f',{deeper}'.join(parts)}{line}}}"
-    return encoder.encode(value)
+        parts = ((f"{encoder.encode(name)}: ", part) for name, part in value.items())
+        yield from _lines("{}", parts, encoder, levels, deeper)
+    elif levels and value and isinstance(value, list | Iterator):
+        yield from _lines("[]", (("", part) for part in value), encoder, levels, deeper)
+    else:
+        yield encoder.encode(value)
+
+
+def _lines(
+    brackets: str, parts: Iterable[tuple[str, Json]], encoder: JSONEncoder, levels: int, line: str
+) -> Iterator[str]:
+    """Yield parts with what is before each, between brackets; none is an empty pair of them."""
+    begin = brackets[0]
+    for head, part in parts:
+        yield f"{begin}{line}{head}"
+        yield from _text(part, encoder, levels - 1, line)
+        begin = ","
+    yield brackets if begin == brackets[0] else f"{line[:-2]}{brackets[1]}"

@@ -9,7 +9,7 @@ from zonewise_scheduler.simulate.report.units import amount, durations
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from zonewise_scheduler.simulate.history import History
+    from zonewise_scheduler.simulate.history import History, Outcome
     from zonewise_scheduler.simulate.report.result import Result
 
 _FIRST = 5
@@ -28,10 +28,13 @@ def caption(result: Result) -> str:
     return f"{result.policy}: mean wait {mean}, longest {longest}"
 
 
-def refused(history: History) -> list[str]:
-    """Return the jobs that fit nowhere, and what they asked for."""
-    jobs = [job for job in history.jobs if job.outcome == "refused"]
-    return [f"job {job.name}: {', '.join(_amounts(job.amounts)) or 'asks for nothing'}" for job in jobs]
+def not_run(history: History, outcome: Outcome) -> dict[int, str]:
+    """Return the jobs that were refused, or that wait still, by their places: what stands in the way of each."""
+    return {
+        place: f"job {job.name}: {job.why or ', '.join(_amounts(job.amounts))}"
+        for place, job in enumerate(history.jobs)
+        if job.outcome == outcome
+    }
 
 
 def listed(head: str, lines: Sequence[str], *, whole: bool) -> str:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulate.summary import Shares, Summary
 
 _INDENT = "  "
+_MOST_KINDS = 12
+"""Of which the waits are in the table; those of more are in the JSON."""
 
 
 def summary_table(results: Sequence[Result], width: int) -> str:
@@ -60,17 +62,21 @@ def _waits(results: Sequence[Result]) -> Iterator[Row]:
     if ready != means:
         yield Row(f"{_INDENT}until ready, mean", ready)
     yield Row("bounded slowdown", numbers([one and one.bounded_slowdown for one in some]))
+    yield from _waits_by_kind(results)
+
+
+def _waits_by_kind(results: Sequence[Result]) -> Iterator[Row]:
+    """Yield the waits of classes of jobs: not where there is one, or as many as jobs."""
     kinds = _union(result.kinds for result in results)
-    for kind in kinds if len(kinds) > 1 else ():
-        yield from _waits_of(kind, [result.kinds.get(kind) for result in results])
-
-
-def _waits_of(kind: str, summaries: Sequence[Summary | None]) -> Iterator[Row]:
-    some = [one and _with_jobs(one) for one in summaries]
-    yield Row(f"wait of {kind}")
-    yield Row(f"{_INDENT}jobs", numbers([one and one.jobs for one in summaries]))
-    yield Row(f"{_INDENT}mean", durations([one and one.wait_mean for one in some]))
-    yield Row(f"{_INDENT}longest", durations([one and one.wait_max for one in some]))
+    if not 1 < len(kinds) <= min(_MOST_KINDS, len(results[0].history.jobs) // 2):
+        return
+    found = {kind: [_with_jobs(one) for result in results if (one := result.kinds.get(kind))] for kind in kinds}
+    yield Row("mean wait of")
+    for kind, some in found.items():
+        yield Row(f"{_INDENT}{kind}", durations([one and one.wait_mean for one in some]))
+    yield Row("longest wait of")
+    for kind, some in found.items():
+        yield Row(f"{_INDENT}{kind}", durations([one and one.wait_max for one in some]))
 
 
 def _with_jobs(summary: Summary) -> Summary | None:

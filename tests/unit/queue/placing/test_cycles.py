@@ -151,6 +151,53 @@ def test_books_are_those_of_who_runs(hosts: list[Host], cycles: list[Step], sett
         assert snapshot.places.find(probe, {name: wish}, empty=False) == fresh.find(probe, {name: wish}, empty=False)
 
 
+@given(_HOSTS, st.lists(_STEP, min_size=1, max_size=3), st.sets(st.integers(0, 9)), _PODS)
+def test_several_come_and_go_as_one_by_one(hosts: list[Host], cycles: list[Step], some: set[int], pods: PodSet) -> None:
+    snapshot = snapshot_of(QUEUES, hosts)
+    for _ in history(snapshot, cycles, Settings()):
+        pass
+    chosen = [one for place, one in enumerate(running(snapshot)) if place in some]
+    together, single = snapshot.places.copy(), snapshot.places.copy()
+    probe = job("probe", pods)
+    wishes = {"all": [Wish(probe.pod_sets[0], probe.pod_sets[0].pods, "all")]}
+    before = single.find(probe, wishes, empty=False)
+    together.remove_all(chosen)
+    for one in chosen:
+        single.remove(one)
+    assert together.find(probe, wishes, empty=False) == single.find(probe, wishes, empty=False)
+    together.add_all(chosen)
+    assert together.find(probe, wishes, empty=False) == before
+
+
+@given(_HOSTS, st.lists(_STEP, min_size=1, max_size=3), st.lists(_PODS, min_size=1, max_size=3), st.data())
+def test_what_is_remembered_is_found_anew(
+    hosts: list[Host], cycles: list[Step], asked: list[PodSet], data: st.DataObject
+) -> None:
+    """Whoever comes, goes and asks meanwhile, in copies too, is told what books would tell that are made anew."""
+    snapshot = snapshot_of(QUEUES, hosts)
+    for _ in history(snapshot, cycles, Settings()):
+        pass
+    there, known = running(snapshot), [(snapshot.places, {one.key: one for one in running(snapshot)})]
+    for _ in range(data.draw(st.integers(1, 6))):
+        places, runs = data.draw(st.sampled_from(known))
+        if data.draw(st.booleans()):
+            places, runs = places.copy(), dict(runs)
+            known.append((places, runs))
+        for one in data.draw(st.lists(st.sampled_from(there), unique_by=id)) if there else ():
+            if runs.pop(one.key, None) is not None:
+                places.remove(one)
+            else:
+                places.add(one)
+                runs[one.key] = one
+        fresh = Topologies(grounds_of(hosts))
+        fresh.add_all(runs.values())
+        probe = job("probe", data.draw(st.sampled_from(asked)))
+        wishes = {"all": [Wish(probe.pod_sets[0], probe.pod_sets[0].pods, "all")]}
+        for empty in (False, True):
+            assert places.find(probe, wishes, empty=empty) == fresh.find(probe, wishes, empty=empty)
+        assert [places.fits(one) for one in there] == [fresh.fits(one) for one in there]
+
+
 _SHAPES = st.sampled_from([pod(container(cpus=cpus, gib=1)) for cpus in (1, 2, 3, 5)])
 
 

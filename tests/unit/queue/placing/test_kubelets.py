@@ -126,12 +126,17 @@ def test_books_are_as_before_what_is_tried_out(
     for one in gone:
         cluster.places.remove(one)
     for one in data.draw(st.permutations(gone)):
-        assert cluster.places.fits(one)
+        assert cluster.places.fits(one) or starts_with_more(one)
         cluster.places.add(one)
     assert shown(cluster, len(states)) == before == shown(cluster._replace(places=other), len(states))
     for one in running:
         cluster.places.remove(one)
     assert shown(cluster, len(states)) == states
+
+
+def starts_with_more(one: Workload) -> bool:
+    """Whether pods may hold less once they run than they need to be admitted."""
+    return any(each.role == "init" for pods in one.pod_sets if pods.shape is not None for each in pods.shape.containers)
 
 
 def shown(cluster: Zoned, rows: int) -> list[NodeState | None]:

@@ -14,10 +14,10 @@ from support.any_quotas import waiting
 from zonewise_scheduler.queue.quota.cycle.values import Decision, Head
 from zonewise_scheduler.queue.quota.flavors.assignment import START, Progress
 from zonewise_scheduler.queue.quota.model.queues import ClusterQueue
-from zonewise_scheduler.queue.quota.model.workload import Eviction
+from zonewise_scheduler.queue.quota.model.workload import Decay, Eviction
 from zonewise_scheduler.queue.quota.order.heads import suits, take_heads
 from zonewise_scheduler.queue.quota.order.pending import Pending
-from zonewise_scheduler.queue.quota.order.usage import Decay, Used, enter, sample, usage
+from zonewise_scheduler.queue.quota.order.usage import Used, enter, sample, usage
 from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
 
 if TYPE_CHECKING:

@@ -290,12 +290,13 @@ def test_workload() -> None:
     one = found.workload
     assert one is not None
     assert (found.problems, found.finished) == ((), False)
-    assert (found.pending_checks, found.failed_checks) == (("one",), ("two",))
+    assert one.failed_checks == ("two",)
     assert (one.key, one.uid, one.queue, one.priority, one.created) == ("ns/job", "u", "lq", 3, 10.0)
     assert (one.limit, one.kin) == (60, ("ns", "lq", "job"))
     assert one.eviction == Eviction("Preempted", 30.0)
     assert one.gated
-    assert one.admission == Admission("q", (PodSetAdmission("main", {"cpu": "spot"}, {"cpu": 6_000}, 4),), 20.0)
+    given_to_it = (PodSetAdmission("main", {"cpu": "spot"}, {"cpu": 6_000}, 4),)
+    assert one.admission == Admission("q", given_to_it, 20.0, ("one", "two"))
     assert {key.flavor: amount for key, amount in one.usage.items()} == {"spot": 4_500}
     assert one.pod_sets == (
         PodSet(
@@ -327,6 +328,16 @@ def test_gates_that_are_open() -> None:
     found = read_workload(opened).workload
     assert found is not None
     assert not found.gated
+
+
+def test_it_runs_since_its_checks_were_passed() -> None:
+    passed = {"type": "Admitted", "status": "True", "lastTransitionTime": "1970-01-01T00:00:25Z"}
+    conditions = [*WORKLOAD["status"]["conditions"], passed]
+    found = read_workload(changed(WORKLOAD, "status.conditions", conditions)).workload
+    assert found is not None
+    assert found.admission is not None
+    assert (found.admission.at, found.admission.runs_since, found.admission.checks) == (20.0, 25.0, ())
+    assert found.lasts == 60
 
 
 def test_without_quota_it_has_no_admission() -> None:

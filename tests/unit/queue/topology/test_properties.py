@@ -13,6 +13,7 @@ from support.tas_trees import KEYS, Host, supply_of
 from zonewise_scheduler.queue.topology.model import Assignment, Layer, Options, PodSet, Request
 from zonewise_scheduler.queue.topology.place import Placed, place
 from zonewise_scheduler.queue.topology.refusal import Refused
+from zonewise_scheduler.queue.topology.usage import Usage, with_pods
 
 BLOCK, RACK, HOST = KEYS
 
@@ -176,14 +177,31 @@ def test_a_refusal_tells_how_many_fit(nodes: list[Host], gang: Gang) -> None:
 @given(hosts(), gangs(), st.integers(1, 3))
 def test_earlier_pods_are_assumed(nodes: list[Host], gang: Gang, times: int) -> None:
     """The same gang placed again and again never exceeds what nodes have."""
-    supply, placed = supply_of(nodes), Placed({}, {})
+    supply, assumed = supply_of(nodes), Usage()
     used = np.zeros(len(nodes), np.int64)
     for _ in range(times):
-        found = place(supply, gang.sets, assumed=placed.assumed)
+        found = place(supply, gang.sets, assumed=assumed)
         if isinstance(found, Refused):
             break
         for pods in gang.sets:
             for domain in found.assignments[pods.name].domains:
                 used[[host.name for host in nodes].index(domain.values[-1])] += domain.pods * pods.requests["cpu"]
-        placed = found
+            assumed = with_pods(supply.tree, assumed, found.assignments[pods.name], pods.requests)
     assert (used <= [host.cpus for host in nodes]).all()
+
+
+@given(hosts(), st.lists(gangs(), min_size=1, max_size=2), OPTIONS, st.data())
+def test_what_is_kept_is_as_worked_out_anew(
+    nodes: list[Host], asked: list[Gang], options: Options, data: st.DataObject
+) -> None:
+    """Whatever is used by then, of few hosts or many, and whoever asked before."""
+    kept = supply_of(nodes)
+    usage = {"cpu": np.zeros(len(nodes), np.int64)}
+    changes = st.dictionaries(st.integers(0, len(nodes) - 1), st.integers(0, 4), max_size=3)
+    for _ in range(4):
+        usage = {"cpu": usage["cpu"].copy()}
+        for host, amount in data.draw(changes).items():
+            usage["cpu"][host] = amount
+        for gang in data.draw(st.permutations(asked)):
+            fresh = supply_of(nodes).beside(usage)
+            assert place(kept.beside(usage), gang.sets, options) == place(fresh, gang.sets, options)

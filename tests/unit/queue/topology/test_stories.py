@@ -11,16 +11,19 @@ from support.tas_trees import KEYS, Host, supply_of
 from zonewise_scheduler.queue.topology.assignments import by_rank
 from zonewise_scheduler.queue.topology.excluded import Excluded
 from zonewise_scheduler.queue.topology.model import HOSTNAME, Assignment, Domain, Layer, Options, PodSet, Request
+from zonewise_scheduler.queue.topology.nodes import Matched
 from zonewise_scheduler.queue.topology.place import Placed, place
 from zonewise_scheduler.queue.topology.refusal import LayerFit, Refused
-from zonewise_scheduler.queue.topology.supply import Matched
+from zonewise_scheduler.queue.topology.standing import Standing
 from zonewise_scheduler.queue.topology.tree import Tree, tree_of_paths
+from zonewise_scheduler.queue.topology.usage import one_pod
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
+    from zonewise_scheduler.queue.topology.shape import Shape
     from zonewise_scheduler.queue.topology.supply import Supply
 
 BLOCK, RACK, HOST = KEYS
@@ -249,6 +252,12 @@ class Zones:
     def matched(self, pods: PodSet) -> Matched:
         none = np.zeros(self.tree.leaves, np.int64)
         return Matched(none == 0, none, Excluded(self.tree.leaves))
+
+    def standing(self, pods: PodSet, shape: Shape) -> Standing:
+        requests = one_pod(pods.requests)
+        found = Standing(self.tree, requests, self.matched(pods), shape)
+        found.update({name: self.free(name) for name in requests})
+        return found
 
 
 def test_zones_are_one_more_level() -> None:

@@ -180,5 +180,5 @@ def test_what_is_no_number_of_nodes(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["0", "0x1", "1000001", "5x0", "5x1x0", "5xmany", "5x1xmuch", "5x-1"])
 def test_impossible_nodes(text: str) -> None:
-    with pytest.raises(InputError, match=rf"^nodes: .*{text}"):
+    with pytest.raises(InputError, match=rf"^--nodes: .*{text}"):
         short_fleet(text)

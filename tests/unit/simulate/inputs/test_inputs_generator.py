@@ -30,7 +30,7 @@ FILE: dict[str, Any] = {"cohorts": [{"className": "cohort", "count": 2, "queuesS
 
 
 def of_file(name: str) -> Scenario:
-    [one] = read_documents(SCENARIOS / name)
+    [one] = read_documents(str(SCENARIOS / name))
     assert is_generator(one.given)
     found = read_generator(one.given, one.where)
     assert found.problems == ()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from zonewise_scheduler.queue.quota.model.amounts import UNLIMITED
-from zonewise_scheduler.queue.topology.model import HOSTNAME, Request
+from zonewise_scheduler.queue.topology.model import HOSTNAME, Layer, Request
 from zonewise_scheduler.simulate.inputs.documents import Document
 from zonewise_scheduler.simulate.inputs.errors import InputError
 from zonewise_scheduler.simulate.inputs.fleet import short_fleet
@@ -21,6 +21,9 @@ Json = dict[str, Any]
 
 KUEUE = "kueue.x-k8s.io/v1beta2"
 CONTAINER = {"name": "c", "resources": {"requests": {"cpu": "2", "memory": "1Gi"}}}
+
+
+CONTAINERS = {"containers": [CONTAINER]}
 
 
 def obj(kind: str, name: str, spec: Json | None = None, **fields: object) -> Json:
@@ -80,6 +83,72 @@ def read(*objects: Json, nodes: str | None = None) -> Scenario:
 
 
 # --- jobs
+
+
+def owned(name: str, owner: str) -> Json:
+    """A Workload that Kueue has made for a Job."""
+    made = obj("Workload", name, {"queueName": "lq", "podSets": [{"count": 1, "template": {"spec": CONTAINERS}}]})
+    made["metadata"] |= {"namespace": "ns", "ownerReferences": [{"kind": "Job", "name": owner, "uid": "u"}]}
+    made["metadata"]["annotations"] = {RUN: "1"}
+    return made
+
+
+def test_a_job_and_its_workload_are_one() -> None:
+    """As `kubectl get jobs,workloads -o yaml` prints both; a Workload without its Job is a job of its own."""
+    found = read(job("a"), owned("job-a", "a"), owned("job-b", "b"), nodes="3x8")
+    assert [(one.workload.name, one.run) for one in found.arrivals] == [("a", 60), ("job-b", 1)]
+    assert found.problems == ()
+
+
+def test_kinds_of_other_groups_are_others() -> None:
+    """Volcano has Jobs too, and of a version that is yet to come nobody knows the fields."""
+    volcano = job("v") | {"apiVersion": "batch.volcano.sh/v1alpha1"}
+    later_api = "kueue.x-k8s.io/v9"
+    later = obj("LocalQueue", "lq", {"clusterQueue": "q"}, apiVersion=later_api)
+    found = read(job("a"), volcano, later, nodes="3x8")
+    assert [one.workload.name for one in found.arrivals] == ["a"]
+    assert found.problems == (
+        f"f.yaml: LocalQueue lq: apiVersion: not one of v1alpha1, v1beta1, v1beta2, and read as the last: {later_api}",
+        "f.yaml: 1 of kind Job (batch.volcano.sh/v1alpha1): of no use here",
+    )
+
+
+def test_pods_have_a_priority_where_the_job_has_none() -> None:
+    """As in Kueue: the WorkloadPriorityClass comes before."""
+    spec = {"spec": CONTAINERS | {"priorityClassName": "low"}}
+    classes = (
+        obj("WorkloadPriorityClass", "high", value=7),
+        obj("PriorityClass", "low", value=3, globalDefault=False, apiVersion="scheduling.k8s.io/v1"),
+    )
+    label = {"kueue.x-k8s.io/priority-class": "high"}
+    found = read(*classes, job("a", template=spec), job("b", template=spec, labels=label), nodes="3x8")
+    assert found.problems == ()
+    assert [(one.kind, one.workload.priority) for one in found.arrivals] == [("low", 3), ("high", 7)]
+
+
+def test_run_times_are_declared_as_on_a_cluster() -> None:
+    """By the Job and its annotation; the smaller counts."""
+    noted = {RUN: "60", "zonewise.dev/max-run-seconds": "5m"}
+    jobs = [job(f"j{limit}", notes=noted, activeDeadlineSeconds=limit) for limit in (200, 400)]
+    assert [one.workload.limit for one in read(*jobs, nodes="3x8").arrivals] == [200, 300]
+
+
+def test_a_job_may_start_with_fewer_pods_and_in_slices() -> None:
+    notes = {RUN: "1", "kueue.x-k8s.io/job-min-parallelism": "2"}
+    made = job("a", notes=notes, parallelism=4)
+    slices = {"podset-slice-required-topology": "rack", "podset-slice-size": "2"}
+    made["spec"]["template"]["metadata"] = {
+        "annotations": {f"kueue.x-k8s.io/{key}": one for key, one in slices.items()}
+    }
+    [one] = read(made, nodes="3x8").arrivals
+    [pods] = one.workload.pod_sets
+    assert (pods.pods, pods.min_pods) == (4, 2)
+    assert pods.topology is not None
+    assert pods.topology.request == Request(layers=(Layer("rack", 2),))
+    notes["kueue.x-k8s.io/job-min-parallelism"] = "few"
+    found = read(made, job("b"), nodes="3x8")
+    assert [one.workload.name for one in found.arrivals] == ["b"]
+    assert "job-min-parallelism: not a number from 1 to 67108864: 'few'" in found.problems[0]
 
 
 def test_a_job_is_queued_as_kueue_would() -> None:
@@ -153,11 +222,11 @@ def test_workloads_come_without_what_they_were_given() -> None:
         (job("x", labels={"kueue.x-k8s.io/queue-name": "no"}), "Job x: there is no queue 'no'"),
         (job("j"), "Job j: there is one of that name already"),
         (job("x", template={"spec": {"containers": 3}}), "Job x: "),
-        (job("x", labels={"kueue.x-k8s.io/priority-class": "no"}), "there is no WorkloadPriorityClass 'no'"),
+        (job("x", labels={"kueue.x-k8s.io/priority-class": "no"}), "no such class is there: 'no'; it counts as 0"),
         (obj("Workload", "x", {"podSets": [{"count": -1}]}), "Workload x: "),
         (obj("ClusterQueue", "x", {"cohort": 3}), "ClusterQueue x: spec.cohort: not a string: 3"),
         (obj("Topology", "t", {"levels": [{}]}), "Topology t: spec.levels: not labels of nodes: [{}]"),
-        ({"apiVersion": "v1", "kind": "Secret"}, "1 of kind Secret: of no use here"),
+        ({"apiVersion": "v1", "kind": "Secret"}, "1 of kind Secret (v1): of no use here"),
     ],
 )
 def test_what_is_damaged_is_told_by_object_and_nothing_else_is_lost(damaged: Json, told: str) -> None:

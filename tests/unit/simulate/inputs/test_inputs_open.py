@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -25,6 +28,7 @@ SCENARIOS = Path(__file__).parents[4] / "demo/scenarios"
 LOG = "; MaxProcs: 100\n" + "".join(
     f"{number} {10 * number} 0 30 {number} -1 -1 {number} 60 -1 1 3 4 5 6 -1 -1 -1\n" for number in range(1, 10)
 )
+FLEET: dict[str, Any] = {"levels": [{"name": "n", "count": 4}], "kinds": [{"name": "k", "cpu": 8}]}
 JOBS: dict[str, Any] = {"nodes": "10x8", "jobs": [{"name": "j", "count": 5, "every": 1, "run": 60}]}
 
 
@@ -98,7 +102,7 @@ def test_a_job_file_runs_on_its_own_nodes_or_on_those_given(file: Write) -> None
 
 
 def test_the_nodes_of_a_job_file_may_be_described_in_it_or_beside_it(file: Write) -> None:
-    fleet = {"levels": [{"name": "n", "count": 4}], "kinds": [{"name": "k", "cpu": 8}]}
+    fleet = FLEET
     inside = scenario(file("jobs.json", json.dumps(JOBS | {"nodes": fleet})))
     jobs = {"jobs": JOBS["jobs"]}
     file("all/fleet.yaml", yaml.safe_dump(fleet))
@@ -157,9 +161,12 @@ def test_the_zones_of_nodes_are_part_of_the_scenario() -> None:
 @pytest.mark.parametrize(
     ("name", "content", "told"),
     [
-        ("a.yaml", "color: red\n", "a.yaml: it has color; can be an SWF log, a generator file"),
-        ("a.yaml", "", "it has nothing; can be"),
-        ("a.yaml", "{}\n", "it has nothing; can be"),
+        ("a.yaml", "color: red\n", "a.yaml: its fields are color; can be an SWF log, a generator file"),
+        ("a.yaml", "", "it is empty; can be"),
+        ("a.yaml", "{}\n", "its fields are none; can be"),
+        ("a.yaml", "levels: []\nkinds: []\n", "levels: there is none"),
+        ("a.yaml", json.dumps(FLEET), "it describes nodes, which belong to --nodes; can be"),
+        ("a.json", json.dumps(JOBS | {"nodes": "10x0"}), "nodes: from 1 to 1000000 nodes"),
         ("a.yaml", "- 3\n", "must hold objects: 3"),
         ("a.yaml", "a: [", "neither YAML nor JSON"),
         ("a.json", json.dumps({"jobs": JOBS["jobs"]}), "nodes: there are none; see --nodes"),
@@ -186,8 +193,10 @@ def test_an_error_names_the_file_and_what_is_understood(file: Write, name: str, 
         ({"jobs": 0}, "jobs: not above 0: 0"),
         ({"seed": -1}, "seed: negative: -1"),
         ({"load": 0.5}, "load: only a mix has one: 0.5"),
-        ({"nodes": "no.yaml"}, r"no\.yaml: neither there nor known: nodes can be NUMBER"),
-        ({"nodes": "0"}, "nodes: from 1 to 1000000 nodes"),
+        ({"nodes": "no.yaml"}, r"^--nodes no\.yaml: neither there nor known: can be NUMBER"),
+        ({"nodes": "0"}, "--nodes: from 1 to 1000000 nodes"),
+        ({"nodes": ""}, "^--nodes '': neither there nor known"),
+        ({"nodes": "n" * 300}, "^n{300}: cannot be read|^--nodes n{300}: neither there nor known"),
     ],
 )
 def test_options_that_make_no_sense(file: Write, options: dict[str, Any], told: str) -> None:
@@ -203,6 +212,47 @@ def test_a_generator_says_itself_what_it_runs_on() -> None:
 def test_a_file_without_nodes_is_none_of_nodes(file: Write) -> None:
     with pytest.raises(InputError, match="nothing of nodes"):
         nodes_of(file("jobs.json", json.dumps(JOBS)))
+
+
+@pytest.mark.parametrize("name", ["", "n" * 300])
+def test_what_can_be_no_file_is_none(name: str) -> None:
+    with pytest.raises(InputError, match=r"neither there nor known|cannot be read"):
+        scenario_of(name)
+
+
+@pytest.mark.parametrize("content", [LOG, gzip.compress(LOG.encode()), json.dumps(JOBS)])
+def test_standard_input_is_a_file_like_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | bytes
+) -> None:
+    """So are pipes, which can be read but once."""
+    made = content if isinstance(content, bytes) else content.encode()
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(made)))
+    from_input = scenario_of("-")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(pipe.write_bytes, made)
+        from_pipe = scenario_of(str(pipe))
+        writing.result()
+    assert _names(from_input) == _names(from_pipe) != []
+
+
+def _names(found: Scenario | Log) -> list[str]:
+    if isinstance(found, Log):
+        return [str(one.number) for one in found.jobs]
+    return [one.workload.name for one in found.arrivals]
+
+
+def test_standard_input_is_named_in_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(b"a: [")))
+    with pytest.raises(InputError, match=r"^standard input: neither YAML nor JSON"):
+        scenario_of("-")
+
+
+@pytest.mark.parametrize("name", ["a.gz", "a.swf.gz"])
+def test_a_file_that_ends_before_anything_is_in_it_is_damaged(file: Write, name: str) -> None:
+    with pytest.raises(InputError, match="cannot be read: Compressed file ended"):
+        scenario_of(file(name, gzip.compress(LOG.encode())[:12]))
 
 
 def test_there_is_no_such_thing() -> None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
+from zonewise_scheduler.queue.quota.cycle.checks import required_checks
 from zonewise_scheduler.queue.quota.cycle.nominate import nominate, pinned, request_of
 from zonewise_scheduler.queue.quota.cycle.turns import in_turn
 from zonewise_scheduler.queue.quota.cycle.values import Decision, Entry, Open
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.queue.quota.cycle.values import Gate, Head, Reason
     from zonewise_scheduler.queue.quota.flavors.assignment import Assignment
+    from zonewise_scheduler.queue.quota.model.queues import ClusterQueue
     from zonewise_scheduler.queue.quota.model.quotas import FlavorResource
     from zonewise_scheduler.queue.quota.model.workload import Settings, Usage, Workload
     from zonewise_scheduler.queue.quota.tree.node import Node, QueueNode
@@ -223,11 +225,14 @@ class _Cycle:
         return new
 
     def _as_admitted(self, entry: Entry) -> Workload:
-        return admitted(entry.head.workload, entry.queue.name, entry.assignment, self._now)
+        return admitted(entry.head.workload, entry.queue.spec, entry.assignment, self._now)
 
 
-def admitted(workload: Workload, queue: str, assignment: Assignment, at: float) -> Workload:
-    """Return a workload with the admission that an assignment gives it; one that has its quota keeps its time."""
+def admitted(workload: Workload, queue: ClusterQueue, assignment: Assignment, at: float) -> Workload:
+    """Return a workload with the admission that an assignment gives it.
+
+    One that has its quota keeps its time, and what has become of its checks.
+    """
     sets = tuple(
         PodSetAdmission(
             one.name,
@@ -239,8 +244,12 @@ def admitted(workload: Workload, queue: str, assignment: Assignment, at: float) 
         )
         for one in assignment.pod_sets
     )
-    since = at if workload.admission is None else workload.admission.at
-    return replace(workload, admission=Admission(queue, sets, since), eviction=None, failed_nodes=())
+    if workload.admission is None:
+        new = Admission(queue.name, sets, at)
+        new = new._replace(checks=required_checks(queue, new))
+    else:
+        new = workload.admission._replace(pod_sets=sets)
+    return replace(workload, admission=new, eviction=None, failed_nodes=())
 
 
 def reservation(queue: QueueNode, assignment: Assignment) -> Mapping[FlavorResource, int]:

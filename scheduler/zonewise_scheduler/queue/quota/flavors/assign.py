@@ -19,18 +19,21 @@ from zonewise_scheduler.queue.quota.flavors.assignment import (
 )
 from zonewise_scheduler.queue.quota.flavors.modes import Mode
 from zonewise_scheduler.queue.quota.flavors.placing import placed
-from zonewise_scheduler.queue.quota.flavors.scan import scan
+from zonewise_scheduler.queue.quota.flavors.scan import scan, suits
 from zonewise_scheduler.queue.quota.model.amounts import plus
 from zonewise_scheduler.queue.quota.model.quotas import FlavorResource
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from zonewise_scheduler.queue.quota.flavors.assignment import Attempt, Why
     from zonewise_scheduler.queue.quota.flavors.scan import Request
     from zonewise_scheduler.queue.quota.model.workload import Total
 
 _PODS = "pods"
+
+Alternatives = tuple[tuple[tuple[FlavorResource, int], ...], ...]
+"""By flavor what is asked of it; one of them has to be had as a whole."""
 
 
 def assign(request: Request, counts: Sequence[int] | None = None) -> Assignment:
@@ -50,7 +53,29 @@ def assign(request: Request, counts: Sequence[int] | None = None) -> Assignment:
     assignment = Assignment(tuple(found[place] for place in sorted(found)), usage)
     if assignment.mode != Mode.NO_FIT:
         assignment = placed(request, assignment)
-    return replace(assignment, why=_why(request, assignment))
+    return replace(assignment, why=_why(request, assignment)) if assignment.mode == Mode.NO_FIT else assignment
+
+
+def alternatives(request: Request) -> Alternatives | None:
+    """Return what a workload asks for, flavor by flavor of those that suit it and could ever have it.
+
+    None where that is no matter of one scan: of several groups of pod sets or of resources, or of fewer pods.
+    """
+    groups, declared = _groups(request), request.queue.group_of
+    shrinks = any(one.min_pods not in {None, one.pods} for one in request.workload.pod_sets)
+    if len(groups) != 1 or request.workload.admission is not None or (shrinks and request.settings.partial_admission):
+        return None
+    sums = _sums(groups[0], [_with_pods(request, one) for one in request.workload.totals])
+    wanted = {name: amount for name, amount in sums.items() if amount}
+    if len({id(declared.get(name)) for name in sums if name in declared}) != 1 or not wanted.keys() <= declared.keys():
+        return None
+    group = declared[next(name for name in sums if name in declared)]
+    found = [
+        tuple((FlavorResource(name, resource), amount) for resource, amount in wanted.items())
+        for name in group.names
+        if suits(request, groups[0], name, group)
+    ]
+    return tuple(one for one in found if all(amount <= request.queue.potential(key) for key, amount in one))
 
 
 def _with_pods(request: Request, total: Total) -> Total:
@@ -72,10 +97,7 @@ def _groups(request: Request) -> list[list[int]]:
 def _assign_group(
     request: Request, places: list[int], totals: tuple[Total, ...], usage: dict[FlavorResource, int]
 ) -> dict[int, PodSetAssignment]:
-    sums: dict[str, int] = {}
-    for place in places:
-        for name, amount in totals[place].requests.items():
-            sums[name] = plus(sums.get(name, 0), amount)
+    sums = _sums(places, totals)
     choices, hindrances, attempts = _choose(request, places, sums, usage)
     return {
         place: PodSetAssignment(
@@ -88,6 +110,14 @@ def _assign_group(
         )
         for place in places
     }
+
+
+def _sums(places: Iterable[int], totals: Sequence[Total]) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for place in places:
+        for name, amount in totals[place].requests.items():
+            sums[name] = plus(sums.get(name, 0), amount)
+    return sums
 
 
 def _choose(
@@ -150,8 +180,6 @@ def _why(request: Request, assignment: Assignment) -> Why:
 
     resolveNoFitReason.
     """
-    if assignment.mode != Mode.NO_FIT:
-        return ""
     reasons: list[Why] = []
     for pods in assignment.pod_sets:
         if pods.mode != Mode.NO_FIT:

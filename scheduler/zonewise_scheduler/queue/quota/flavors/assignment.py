@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from zonewise_scheduler.queue.quota.flavors.modes import Mode
@@ -81,7 +82,7 @@ class PodSetAssignment:
     """Where its pods go; None where that is not decided here."""
     delayed: Delayed = ""
 
-    @property
+    @cached_property
     def mode(self) -> Mode:
         """The worst of its resources'."""
         if self.error or (self.hindrances and not self.flavors):
@@ -122,7 +123,7 @@ class Assignment:
     wishes: Mapping[str, Sequence[Wish]] = field(default_factory=dict[str, "Sequence[Wish]"])
     """What of it is to be placed in topologies, by flavor."""
 
-    @property
+    @cached_property
     def mode(self) -> Mode:
         """The worst of its pod sets'."""
         return min((one.mode for one in self.pod_sets), default=Mode.NO_FIT)

@@ -58,9 +58,12 @@ def _with_wishes(request: Request, assignment: Assignment) -> Assignment:
 
     Those that have their places keep them, but for those on failed nodes; some are to be placed later.
     """
+    workload = request.workload
+    if not workload.held and not any(_is_placed(request, spec) for spec in workload.pod_sets):
+        return assignment
     wishes: dict[str, list[Wish]] = {}
     pods: list[PodSetAssignment] = []
-    broken = request.snapshot.places.broken(request.workload)
+    broken = request.snapshot.places.broken(workload)
     for spec, given in zip(request.workload.pod_sets, assignment.pod_sets, strict=True):
         one = _as_held(request, given)
         names = sorted({choice.name for choice in one.flavors.values() if request.snapshot.places.has(choice.name)})

@@ -107,6 +107,13 @@ def scan(request: Request, pod_sets: Sequence[int], requests: Amounts, resource:
     return Scan(choices, () if best.grade.reach == Reach.FIT else tuple(hindrances), tuple(attempts))
 
 
+def suits(request: Request, pod_sets: Sequence[int], name: str, group: ResourceGroup) -> bool:
+    """Tell whether a flavor of a group may be tried for pod sets, and is one for them."""
+    specs = [request.workload.pod_sets[place] for place in pod_sets]
+    passed = any(_passed_over(request, specs, name, resource) for resource in group.covered)
+    return not passed and not _unsuited(request, specs, name, group)
+
+
 def _passed_over(request: Request, specs: Sequence[PodSet], name: str, resource: str) -> bool:
     """Tell whether a flavor is not to be tried."""
     pinned, allowed = request.pinned, request.workload.allowed_flavors

@@ -88,13 +88,23 @@ class Admission(NamedTuple):
     pod_sets: tuple[PodSetAdmission, ...]
     at: float = 0.0
     """Since when, seconds."""
+    checks: tuple[str, ...] = ()
+    """Admission checks that it has not passed yet; it runs only once there are none."""
+    began: float | None = None
+    """When the last of them was passed, from which on its declared run time counts; None: there was none to pass, and
+    it has been running since `at`, or there is one still."""
+
+    @property
+    def runs_since(self) -> float:
+        """Return when it began to run."""
+        return self.at if self.began is None else self.began
 
 
 class Eviction(NamedTuple):
     """That a workload is to stop, or has stopped and not started since."""
 
     reason: str
-    """"Preempted", "PodsReadyTimeout", "AdmissionCheck", ..."""
+    """"Preempted", "PodsReadyTimeout", "AdmissionCheck", "ClusterQueueStopped", ..."""
     at: float
 
 
@@ -147,11 +157,26 @@ class Workload:
     """Declared run time in seconds, an upper bound; infinite where none is declared."""
     kin: tuple[Hashable, ...] = ()
     """Whose run times its own is likely to resemble, from the widest circle in: (user, queue, template)."""
+    failed_checks: tuple[str, ...] = ()
+    """Admission checks in state Retry or Rejected."""
 
     @cached_property
     def key(self) -> str:
         """Namespace and name."""
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def local_queue(self) -> str:
+        """Namespace and name of its LocalQueue."""
+        return f"{self.namespace}/{self.queue}"
+
+    @property
+    def lasts(self) -> float:
+        """How long it holds what its admission gives it at most, from its start on, seconds.
+
+        Nobody knows how long its admission checks will take.
+        """
+        return math.inf if self.admission is not None and self.admission.checks else self.limit
 
     @cached_property
     def totals(self) -> tuple[Total, ...]:
@@ -230,6 +255,21 @@ Strategy = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
 """When a workload may be preempted for a fairer sharing (KEP-1714, rules S2-a and S2-b)."""
 
 
+class Decay(NamedTuple):
+    """The configuration admissionFairSharing (KEP-4136): how what LocalQueues have used is remembered."""
+
+    half_life: float = 0.0
+    """Seconds; 0: nothing is remembered."""
+    sampling: float = 300.0
+    """Seconds between samples."""
+    weights: Mapping[str, float] | None = None
+    """By resource; 1 where it is not named."""
+
+    def rate(self, seconds: float) -> float:
+        """Return which part of what was used is forgotten within a time."""
+        return 1.0 - 0.5 ** (seconds / self.half_life) if self.half_life else 0.0
+
+
 class Settings(NamedTuple):
     """What is the same for all queues."""
 
@@ -245,6 +285,8 @@ class Settings(NamedTuple):
     """TASRecomputeAssignmentWithinSchedulingCycle: where another took its places, it looks for others at once."""
     evict_unplaced: bool = True
     """TASFailedNodeReplacementFailFast: a workload whose node failed is evicted where no other is found at once."""
+    decay: Decay | None = None
+    """admissionFairSharing; None: no admission follows usage."""
 
 
 DEFAULTS = Settings()

@@ -35,7 +35,11 @@ def take_heads(
         head = queue.pop(snapshot.usage_of_local_queues, cycle, turns.get(queue.spec.name, ""))
         if head is not None:
             labels = None if namespaces is None else namespaces.get(head.workload.namespace, {})
-            found.append(head if suits(queue.spec, labels) else head._replace(barred="namespace"))
+            if head.workload.failed_checks:
+                head = head._replace(barred="checks")
+            elif not suits(queue.spec, labels):
+                head = head._replace(barred="namespace")
+            found.append(head)
     return found
 
 

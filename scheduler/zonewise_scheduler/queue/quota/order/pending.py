@@ -12,7 +12,7 @@ set aside and to wake costs by shape, not by workload: of a shape only the first
 from __future__ import annotations
 
 from copy import copy
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.queue.quota.cycle.values import Head
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
     from zonewise_scheduler.queue.quota.cycle.values import Decision
+    from zonewise_scheduler.queue.quota.flavors.assign import Alternatives
     from zonewise_scheduler.queue.quota.flavors.assignment import Progress
     from zonewise_scheduler.queue.quota.model.queues import ClusterQueue
     from zonewise_scheduler.queue.quota.model.workload import Workload
+    from zonewise_scheduler.queue.quota.order.outlook import Outlook
 
 _AT_ONCE = {"FailedAfterNomination", "PendingPreemption"}
 _HOPELESS = {"NoFit", "NoCandidates"}
@@ -36,7 +38,7 @@ _Rank = tuple[int, float, float, str, str]
 class _Lane:
     """Those of one shape and, where admission follows usage, of one LocalQueue: they are set aside and woken as one."""
 
-    __slots__ = ("asleep", "hopeless", "queue", "ranks")
+    __slots__ = ("asleep", "hopeless", "needs", "queue", "ranks", "refused")
 
     def __init__(self, queue: str) -> None:
         self.queue = queue
@@ -45,6 +47,10 @@ class _Lane:
         self.asleep = False
         self.hopeless = False
         """Set aside whoever is first; else because of how long the first runs, and all the others do."""
+        self.refused = False
+        """Whether one of them has been looked at, and had no quota."""
+        self.needs: Alternatives | None = None
+        """Of those that were refused, once it has been asked for."""
 
     def copy(self) -> _Lane:
         other = copy(self)
@@ -111,6 +117,14 @@ class Pending:
         """The keys of those that are set aside."""
         return [*self._alone, *(key for key, one in self._places.items() if one.lane.asleep)]
 
+    def order(self, usages: Mapping[str, float]) -> list[str]:
+        """Return the keys of all in their order, whether they are set aside or not."""
+        found = [(usages.get(one.lane.queue, 0.0), one.rank) for one in self._places.values()]
+        for one in self._alone.values():
+            usage = usages.get(f"{one.namespace}/{one.queue}", 0.0) if self.spec.by_usage else 0.0
+            found.append((usage, self._rank(one)))
+        return sorted((rank[-1] for _, rank in sorted(found)), key=lambda key: key != self._preemptor)
+
     def push(self, workload: Workload) -> None:
         """Take in a workload, or its new state; one of a shape that is set aside is set aside."""
         key = workload.key
@@ -137,15 +151,33 @@ class Pending:
         `usages` of LocalQueues, by key, where admission follows usage; `cycle`: the number of the cycle. The scan of
         flavors goes on where the last cycle's ended; where that of an earlier one did only if nothing has changed.
         """
-        sticky = self._places.get(self._preemptor)
-        if not key:
-            key = self._first(usages) if sticky is None or sticky.lane.asleep else self._preemptor
+        key = key or self.first(usages)
         workload = self._take(key) or self._alone.pop(key, None)
         if workload is None:
             return None
         progress, news = self._progress.pop(workload.key, (START, self._news))
         fresh = cycle - progress.cycle <= 1 or news == self._news
         return Head(workload, self.spec.name, progress if fresh else START)
+
+    def first(self, usages: Mapping[str, float]) -> str:
+        """Return the key of the workload whose turn it is, "" where there is none."""
+        sticky = self._places.get(self._preemptor)
+        return self._first(usages) if sticky is None or sticky.lane.asleep else self._preemptor
+
+    def is_hopeless(self, key: str, outlook: Outlook) -> bool:
+        """Tell whether the one whose turn it is fares as the last of its shape did, which was refused."""
+        workload, _, lane = self._places[key]
+        started = key in self._progress and self._progress[key][0].pending
+        if not lane.refused or started or workload.failed_checks:
+            return False
+        if lane.needs is None:
+            lane.needs = outlook.needs(Head(workload, self.spec.name))
+            lane.refused = lane.needs is not None
+        return lane.needs is not None and outlook.hopeless(self.spec.name, workload.priority, lane.needs)
+
+    def pass_over(self, key: str) -> None:
+        """Let the turn pass of one that is hopeless: it is set aside, as if it had been refused."""
+        self._set_aside(self._places[key].lane, hopeless=True)
 
     def put_back(self, decision: Decision) -> None:
         """Take back a workload that was not admitted, by what was decided about it."""
@@ -157,7 +189,9 @@ class Pending:
         if at_once or decision.progress.pending:
             self._place(workload)
         elif decision.again in _HOPELESS:
-            self._set_aside(self._place(workload), hopeless=True)
+            lane = self._place(workload)
+            lane.refused = True
+            self._set_aside(lane, hopeless=True)
         elif decision.again == "Reserved" and self._shortest_first:
             lane = self._place(workload)
             if lane.ranks[0][-1] == workload.key:  # what is longer would delay whom it would delay
@@ -173,7 +207,10 @@ class Pending:
         self._news += 1
         for lane in self._asleep:
             lane.asleep = False
-            self._announce(lane)
+            if lane.ranks:
+                self._firsts.setdefault(lane.queue, []).append(lane.ranks[0])
+        for ranks in self._firsts.values():
+            heapify(ranks)
         self._asleep.clear()
         alone, self._alone = self._alone, {}
         for one in alone.values():
@@ -185,12 +222,15 @@ class Pending:
             lane.asleep = True
             self._asleep.append(lane)
 
+    def _rank(self, workload: Workload) -> _Rank:
+        length = workload.limit if self._shortest_first else 0.0
+        since = workload.queued_at(from_timeout=self._from_timeout)
+        return -workload.priority, length, since, workload.uid, workload.key
+
     def _place(self, workload: Workload) -> _Lane:
         queue = f"{workload.namespace}/{workload.queue}" if self.spec.by_usage else ""
         lane = self._lanes.setdefault((queue, workload.shape), _Lane(queue))
-        length = workload.limit if self._shortest_first else 0.0
-        since = workload.queued_at(from_timeout=self._from_timeout)
-        rank = -workload.priority, length, since, workload.uid, workload.key
+        rank = self._rank(workload)
         heappush(lane.ranks, rank)
         self._places[workload.key] = _Place(workload, rank, lane)
         if lane.ranks[0] == rank:

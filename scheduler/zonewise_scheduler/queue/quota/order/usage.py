@@ -12,23 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from zonewise_scheduler.queue.quota.model.workload import Decay
+
 Sums = dict[str, float]
 """By resource, in its unit: CPUs, bytes, counts."""
-
-
-class Decay(NamedTuple):
-    """The configuration admissionFairSharing."""
-
-    half_life: float = 0.0
-    """Seconds; 0: nothing is remembered."""
-    sampling: float = 300.0
-    """Seconds between samples."""
-    weights: Mapping[str, float] | None = None
-    """By resource; 1 where it is not named."""
-
-    def rate(self, seconds: float) -> float:
-        """Return which part of what was used is forgotten within a time."""
-        return 1.0 - 0.5 ** (seconds / self.half_life) if self.half_life else 0.0
 
 
 class Used(NamedTuple):

@@ -39,14 +39,14 @@ _PAST = ("accumulatedPastExecutionTimeSeconds", "accumulatedPastExexcutionTimeSe
 _LEAST = 1.0
 """Seconds: a job whose time is used up may run for as long; zero would mean that it ends when it starts."""
 _MOST = 2**53
-_DURATION = re.compile(r"(?:(\d{1,16})d)?(?:(\d{1,16})h)?(?:(\d{1,16})m)?(?:(\d{1,16})s?)?", re.ASCII)
+_DURATION = re.compile(r"(?:(\d{1,16})d)?(?:(\d{1,16})h)?(?:(\d{1,16})m)?(?:(\d{1,16})s)?", re.ASCII)
 _RANDOM = re.compile(r"-(?:[bcdfghjklmnpqrstvwxz2456789]{5}|\d+)$")
 """What generateName (k8s.io/apimachinery util/rand), a CronJob or a count adds to a name."""
 
 
 def seconds(text: str) -> float:
     """Return a run time; raise ValueError where it is none, or not above zero."""
-    found = _DURATION.fullmatch(text)
+    found = _DURATION.fullmatch(f"{text}s" if text.isdecimal() else text)
     if found is None or not any(found.groups()):
         raise ValueError("neither seconds nor a duration such as 90m")
     days, hours, minutes, rest = (int(part or 0) for part in found.groups())

@@ -5,7 +5,6 @@ A pod template that is invalid makes the Workload unreadable: nothing is known o
 
 from __future__ import annotations
 
-from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zonewise_scheduler.fit.model.fields import FieldError
@@ -56,11 +55,6 @@ class ReadWorkload(NamedTuple):
     """None: what it asks for cannot be told."""
     problems: tuple[str, ...]
     finished: bool = False
-    limit: int | None = None
-    """The Workload's, in whole seconds; None where it is infinite."""
-    failed_checks: tuple[str, ...] = ()
-    """Admission checks in state Retry or Rejected."""
-    pending_checks: tuple[str, ...] = ()
 
 
 def read_workload(given: Mapping[str, Any], *, boosts: bool = False) -> ReadWorkload:
@@ -71,7 +65,6 @@ def read_workload(given: Mapping[str, Any], *, boosts: bool = False) -> ReadWork
     metadata, spec, status = whole.part("metadata"), whole.part("spec"), whole.part("status")
     whole.close()
     conditions = _conditions(status)
-    checks = {one.text("name"): one.text("state") for one in status.parts("admissionChecks")}
     try:
         pod_sets = tuple(map(_pod_set, spec.parts("podSets")))
         workload = _workload(metadata, spec, status, pod_sets, conditions, boosts=boosts)
@@ -82,10 +75,7 @@ def read_workload(given: Mapping[str, Any], *, boosts: bool = False) -> ReadWork
     status.ignore(*_STATUS, "admission", "reclaimablePods", "preemptionGates", "unhealthyNodes")
     spec.close()
     status.close()
-    failed = tuple(name for name, state in checks.items() if state in {"Retry", "Rejected"})
-    pending = tuple(name for name, state in checks.items() if state == "Pending")
-    limit = None if workload is None or workload.limit == inf else int(workload.limit)
-    return ReadWorkload(workload, tuple(problems), "Finished" in conditions, limit, failed, pending)
+    return ReadWorkload(workload, tuple(problems), "Finished" in conditions)
 
 
 def _workload(
@@ -100,6 +90,7 @@ def _workload(
     reason, at = conditions.get("Evicted", ("", 0.0))
     gates = {one.text("name"): one.text("position") for one in status.parts("preemptionGates")}
     names = [one.text("name") for one in spec.parts("preemptionGates")]
+    checks = {one.text("name"): one.text("state") for one in status.parts("admissionChecks")}
     return Workload(
         metadata.text("namespace"),
         metadata.text("name"),
@@ -108,7 +99,7 @@ def _workload(
         spec.text("queueName"),
         (spec.number("priority", 0) or 0) + (_boost(metadata) if boosts else 0),
         metadata.time("creationTimestamp") or 0.0,
-        _admission(status, pod_sets, conditions),
+        _admission(status, pod_sets, conditions, tuple(name for name, state in checks.items() if state != "Ready")),
         Eviction(reason, at) if "Evicted" in conditions else None,
         {one.text("name"): one.count("count", 0) or 0 for one in status.parts("reclaimablePods")},
         any(gates.get(name) != "Open" for name in names),
@@ -117,6 +108,7 @@ def _workload(
         of_one_pod=_of_one_pod(metadata),
         limit=workload_limit(metadata, spec, status),
         kin=kin_of(metadata, spec.text("queueName")),
+        failed_checks=tuple(name for name, state in checks.items() if state in {"Retry", "Rejected"}),
     )
 
 
@@ -190,9 +182,9 @@ def _topology(one: Part) -> TopologyRequest | None:
 
 
 def _admission(
-    status: Part, pod_sets: tuple[PodSet, ...], conditions: Mapping[str, tuple[str, float]]
+    status: Part, pod_sets: tuple[PodSet, ...], conditions: Mapping[str, tuple[str, float]], checks: tuple[str, ...]
 ) -> Admission | None:
-    """Return the admission of a Workload that has its quota."""
+    """Return the admission of a Workload that has its quota; `checks`: those that are not ready."""
     if "QuotaReserved" not in conditions or not status.has("admission"):
         return None
     own = status.part("admission")
@@ -207,6 +199,8 @@ def _admission(
         pods = counts.get(name, 1) if pods is None else pods
         sets.append(PodSetAdmission(name, one.pairs("flavors"), used, pods, place, delayed))
         one.close()
-    found = Admission(own.text("clusterQueue"), tuple(sets), conditions["QuotaReserved"][1])
+    began = conditions["Admitted"][1] if "Admitted" in conditions else None
+    checks = checks if began is None else ()
+    found = Admission(own.text("clusterQueue"), tuple(sets), conditions["QuotaReserved"][1], checks, began)
     own.close()
     return found

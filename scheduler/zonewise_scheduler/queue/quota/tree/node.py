@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Cohort
     from zonewise_scheduler.queue.quota.model.quotas import FlavorResource, Quota
-    from zonewise_scheduler.queue.quota.model.workload import Usage
+    from zonewise_scheduler.queue.quota.model.workload import Usage, Workload
 
 
 class Node:
@@ -141,6 +141,16 @@ class Node:
             self.remove(key, amount)
 
 
+class Standing:
+    """Those of one priority that run in a queue: how many, and what they hold."""
+
+    __slots__ = ("count", "usage")
+
+    def __init__(self, count: int = 0, usage: Usage | None = None) -> None:
+        self.count = count
+        self.usage: dict[FlavorResource, int] = dict(usage or {})
+
+
 class QueueNode(Node):
     """A ClusterQueue."""
 
@@ -148,6 +158,33 @@ class QueueNode(Node):
         super().__init__(spec)
         self.spec = spec
         self.group_of = {resource: group for group in reversed(spec.groups) for resource in group.covered}
+        self.standing: dict[int, Standing] = {}
+        """By priority; of those only that some run of."""
+
+    def copy(self) -> Self:
+        """Return another with usage of its own; its parent is still that of this one."""
+        other = super().copy()
+        other.standing = {priority: Standing(one.count, one.usage) for priority, one in self.standing.items()}
+        return other
+
+    def enter(self, workload: Workload) -> None:
+        """Count one that runs here; its usage is added apart from it."""
+        one = self.standing.get(workload.priority)
+        if one is None:
+            one = self.standing[workload.priority] = Standing()
+        one.count += 1
+        for key, amount in workload.usage.items():
+            one.usage[key] = one.usage.get(key, 0) + amount
+
+    def leave(self, workload: Workload) -> None:
+        """Count one that does not run here any more."""
+        one = self.standing[workload.priority]
+        one.count -= 1
+        if not one.count:
+            del self.standing[workload.priority]
+            return
+        for key, amount in workload.usage.items():
+            one.usage[key] -= amount
 
     @property
     def root(self) -> CohortNode | None:

@@ -61,30 +61,34 @@ class Snapshot:
         """Count a workload that has an admission."""
         queue = self.queue_of(workload)
         self.running[queue.name][workload.key] = workload
+        queue.enter(workload)
         queue.add_usage(workload.usage)
         self.places.add(workload)
 
     def remove(self, workload: Workload) -> None:
         """Take a workload out."""
         queue = self.queue_of(workload)
-        del self.running[queue.name][workload.key]
+        queue.leave(self.running[queue.name].pop(workload.key))
         queue.remove_usage(workload.usage)
         self.places.remove(workload)
 
     def add_all(self, workloads: Collection[Workload]) -> None:
         """Count several; what they use is added up before, queue by queue."""
         for name, found in self._by_queue(workloads).items():
-            self.running[name].update((one.key, one) for one in found)
-            self.queues[name].add_usage(_sum(found))
+            queue = self.queues[name]
+            for one in found:
+                self.running[name][one.key] = one
+                queue.enter(one)
+            queue.add_usage(_sum(found))
         self.places.add_all(workloads)
 
     def remove_all(self, workloads: Collection[Workload]) -> None:
         """Take several out."""
         for name, found in self._by_queue(workloads).items():
-            running = self.running[name]
+            queue = self.queues[name]
             for one in found:
-                del running[one.key]
-            self.queues[name].remove_usage(_sum(found))
+                queue.leave(self.running[name].pop(one.key))
+            queue.remove_usage(_sum(found))
         self.places.remove_all(workloads)
 
     def _by_queue(self, workloads: Iterable[Workload]) -> dict[str, list[Workload]]:
@@ -114,6 +118,7 @@ class Snapshot:
         """Return another that changes on its own."""
         other = copy(self)
         other.places = self.places.copy()
+        other.usage_of_local_queues = dict(self.usage_of_local_queues)
         other.running = {name: dict(running) for name, running in self.running.items()}
         other.cohorts = {name: node.copy() for name, node in self.cohorts.items()}
         other.queues = {name: node.copy() for name, node in self.queues.items()}

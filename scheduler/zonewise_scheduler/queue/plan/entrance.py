@@ -1,0 +1,125 @@
+"""Who stands in a line and who waits outside, in nobody's way; and whose time to run is over.
+
+A workload is led to its ClusterQueue by its LocalQueue. Outside are those of LocalQueues that are held or are not
+there, of ClusterQueues that are not there, and those that were deactivated. A ClusterQueue that is held has its line,
+of which nobody has his turn. By HoldAndDrain those that run are to stop too (pkg/controller/core/workload_controller.go
+reconcileOnLocalQueueActiveState, reconcileOnClusterQueueActiveState), as those do that were deactivated, or of which an
+admission check has failed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_scheduler.queue.quota.cycle.checks import required_checks
+from zonewise_scheduler.queue.quota.read.declared import with_limit
+from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from zonewise_scheduler.queue.plan.values import StopReason
+    from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
+    from zonewise_scheduler.queue.quota.model.workload import Workload
+    from zonewise_scheduler.queue.quota.places import Places
+
+
+class Queues(NamedTuple):
+    """All that leads workloads to quotas."""
+
+    cluster_queues: tuple[ClusterQueue, ...]
+    cohorts: tuple[Cohort, ...] = ()
+    flavors: tuple[ResourceFlavor, ...] | None = None
+    """None: all that are named exist."""
+    local_queues: tuple[LocalQueue, ...] | None = None
+    """None: workloads are submitted to ClusterQueues, whatever LocalQueues they name."""
+    namespaces: Mapping[str, Mapping[str, str]] | None = None
+    """Labels by name; None: they do not matter."""
+
+
+def rebuilt(
+    old: Snapshot, queues: Queues, running: Collection[Workload], places: Places | None
+) -> tuple[Snapshot, set[str]]:
+    """Return the snapshot of other queues with those that run, and the names of queues that only these need.
+
+    A queue that is not there any more stays, held, until nothing runs in it, so that it is counted on (as in Kueue,
+    where a finalizer keeps it). `places`: of other nodes, where nothing is; None: those of the old snapshot.
+    """
+    named = {one.name for one in queues.cluster_queues}
+    needed = {one.admission.cluster_queue for one in running if one.admission is not None}
+    kept = [node.spec._replace(stop="Hold") for name, node in old.queues.items() if name in needed - named]
+    found = Snapshot([*queues.cluster_queues, *kept], queues.cohorts, queues.flavors)
+    found.inactive |= {one.name: "it has been deleted" for one in kept}
+    found.add_all(running)
+    if places is not None:
+        places.add_all(running)
+    found.places = old.places if places is None else places
+    return found, needed - named
+
+
+class Aside(NamedTuple):
+    """A workload that waits outside of all lines."""
+
+    workload: Workload
+    queue: str
+    """The ClusterQueue that it was submitted to; "": its LocalQueue leads."""
+    why: str
+    """A sentence."""
+
+
+class Entrance:
+    """Knows the LocalQueues."""
+
+    def __init__(self, local_queues: Iterable[LocalQueue] | None) -> None:
+        """Take them; None: those that are named do not matter."""
+        self.local = None if local_queues is None else {one.key: one for one in local_queues}
+
+    def of(self, workload: Workload) -> LocalQueue | None:
+        """Return its LocalQueue; None where it is not known."""
+        return None if self.local is None else self.local.get(workload.local_queue)
+
+    def weight(self, key: str) -> float:
+        """Return the weight of a LocalQueue."""
+        local = None if self.local is None else self.local.get(key)
+        return 1.0 if local is None else local.weight
+
+    def queue_of(self, workload: Workload, submitted: str) -> str:
+        """Return the name of the ClusterQueue; "" where nothing leads to one."""
+        local = self.of(workload)
+        return submitted if local is None else local.cluster_queue
+
+    def barred(self, workload: Workload, submitted: str, known: Mapping[str, object]) -> str:
+        """Return why a workload may stand in no line, "" where it may; `known`: ClusterQueues, by name."""
+        if not workload.active:
+            return "it is deactivated"
+        local, queue = self.of(workload), self.queue_of(workload, submitted)
+        if local is None and ((self.local is not None and workload.queue) or not queue):
+            return f"there is no LocalQueue {workload.local_queue}"
+        if local is not None and local.stop != "None":
+            return f"LocalQueue {local.key} is inactive: stopPolicy is {local.stop}"
+        return "" if queue in known else f"there is no ClusterQueue {queue}"
+
+    def declared(self, workload: Workload, spec: ClusterQueue | None) -> Workload:
+        """Return a workload with the declared run time that its queues give to those that declare none."""
+        return with_limit(workload, self.of(workload), spec)
+
+    def stop(self, workload: Workload, spec: ClusterQueue) -> StopReason | None:
+        """Return why a workload that runs is to stop; None: it goes on."""
+        local = self.of(workload)
+        if not workload.active:
+            return "Deactivated"
+        if workload.failed_checks:
+            return "AdmissionCheck"
+        if local is not None and local.stop == "HoldAndDrain":
+            return "LocalQueueStopped"
+        return "ClusterQueueStopped" if spec.stop == "HoldAndDrain" else None
+
+
+def with_checks(workload: Workload, spec: ClusterQueue) -> Workload:
+    """Return one that has its quota with the checks that it has to pass, where nobody told that it has passed them."""
+    admission = workload.admission
+    if admission is None or admission.began is not None or admission.checks:
+        return workload
+    checks = required_checks(spec, admission)
+    return replace(workload, admission=admission._replace(checks=checks)) if checks else workload

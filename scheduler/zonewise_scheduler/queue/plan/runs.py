@@ -1,0 +1,105 @@
+"""Those that run, by their latest ends; who of them is to stop, and who is to have places yet."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.queue.plan.ahead import Run
+from zonewise_scheduler.queue.quota.flavors.delayed import needs_places
+from zonewise_scheduler.queue.time.state import OVERRUN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from zonewise_scheduler.queue.quota.model.workload import Eviction, Workload
+    from zonewise_scheduler.queue.quota.places import Places
+
+
+class Runs:
+    """Workloads with their admissions; to iterate is by latest end, of equal ones by start."""
+
+    def __init__(self) -> None:
+        self._order: list[Run] = []
+        self._by_key: dict[str, Run] = {}
+        self._serial = 0
+        self.leaving: set[str] = set()
+        """Who was told to stop."""
+        self._unplaced: dict[str, None] = {}
+        """Who has its quota, and is to have places; ordered."""
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(self._order)
+
+    def copy(self) -> Runs:
+        """Return others that change on their own."""
+        other = Runs()
+        other._order, other._by_key, other._serial = list(self._order), dict(self._by_key), self._serial
+        other.leaving, other._unplaced = set(self.leaving), dict(self._unplaced)
+        return other
+
+    @property
+    def by_key(self) -> Mapping[str, Run]:
+        """The runs by the keys of their workloads."""
+        return self._by_key
+
+    def add(self, workload: Workload) -> None:
+        """Take in one that starts."""
+        self._serial += 1
+        self._put(workload, self._serial)
+
+    def remove(self, key: str) -> Run:
+        """Take one out; raise KeyError if it does not run."""
+        run = self._by_key.pop(key)
+        del self._order[bisect_left(self._order, _place(run), key=_place)]
+        self.leaving.discard(key)
+        self._unplaced.pop(key, None)
+        return run
+
+    def exchange(self, workload: Workload) -> None:
+        """Take in the new state of one that runs; its latest end may be another."""
+        self._put(workload, self.remove(workload.key).serial)
+
+    def overrun(self, now: float) -> list[Workload]:
+        """Expect those that have outlived their declared run times to run for another while; return them."""
+        found: list[Workload] = []
+        while self._order and self._order[0].end <= now:
+            run = self._order.pop(0)._replace(end=now + OVERRUN)
+            self._by_key[run.workload.key] = run
+            insort(self._order, run, key=_place)
+            found.append(run.workload)
+        return found
+
+    # --- who is to stop, who is to have places
+
+    def leave(self, key: str, eviction: Eviction) -> Workload:
+        """Take note that one is to stop; return it as it is then. It runs on until it is removed."""
+        run = self._by_key[key]
+        run = run._replace(workload=replace(run.workload, eviction=eviction))
+        self._order[bisect_left(self._order, _place(run), key=_place)] = self._by_key[key] = run
+        self.leaving.add(key)
+        self._unplaced.pop(key, None)
+        return run.workload
+
+    def mind(self, workload: Workload, places: Places) -> None:
+        """Have one placed if it lacks places."""
+        self._unplaced.pop(workload.key, None)
+        if needs_places(workload, places):
+            self._unplaced[workload.key] = None
+
+    def unplaced(self) -> list[Workload]:
+        """Return those that have their quota, and are to have places."""
+        return [self._by_key[key].workload for key in self._unplaced]
+
+    def _put(self, workload: Workload, serial: int) -> None:
+        since = 0.0 if workload.admission is None else workload.admission.runs_since
+        run = Run(since + workload.lasts, serial, workload)
+        self._by_key[workload.key] = run
+        insort(self._order, run, key=_place)
+        if workload.eviction is not None:
+            self.leaving.add(workload.key)
+
+
+def _place(run: Run) -> tuple[float, int]:
+    return (run.end, run.serial)

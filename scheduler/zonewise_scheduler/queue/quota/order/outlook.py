@@ -1,0 +1,107 @@
+"""Who need not be looked at again: bounds of what a queue can have, by which a turn passes without a nomination.
+
+Something has changed, and all that were set aside have their turn again; most of them for nothing. Of one that was
+refused before, and that has not what it needs now either, that is known from a bound: the most of a FlavorResource that
+a workload of some priority could have, were all gone that it may preempt. If in each flavor it asks for more than that
+of some resource, nomination would end with NoFit or NoCandidates, whatever the order of flavors and candidates.
+
+Why that is so (classical preemption; flavors/room.py, preemption/candidates.py, preemption/classical.py). Let a be what
+is asked of a key, and s what those of its own queue hold of it that its policy lets it preempt.
+
+- It is not free: the bound is at least what is available.
+- A victim of another queue is taken only with the nearer claim to what it has, or in the attempt without borrowing, or
+  if the queue may preempt while it borrows; of queues that may do so there is no bound. There is no nearer claim where
+  each subtree below the root is exceeded with a: the queue's own if a is more than nominal less used, and a cohort's
+  if it is more than that of the cohort and what is local to those below. The attempt without borrowing ends within the
+  nominal quota of the queue, whose own usage falls by s at most: it fails if a is more than nominal less used plus s.
+- So there are victims in the queue alone. Available grows by no more than what is taken out of the queue: at each node
+  it falls by one at most for each one that is used more. With all of them gone it is at most what it is, plus s.
+
+Other pod sets and resources only ask for more. By fair sharing any queue of the tree may have to give way, so there is
+a bound only for queues that do not reclaim.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.queue.quota.cycle.nominate import request_of
+from zonewise_scheduler.queue.quota.flavors.assign import alternatives
+from zonewise_scheduler.queue.quota.model.amounts import UNLIMITED, minus, plus
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.queue.quota.cycle.values import Head
+    from zonewise_scheduler.queue.quota.flavors.assign import Alternatives
+    from zonewise_scheduler.queue.quota.model.quotas import FlavorResource
+    from zonewise_scheduler.queue.quota.model.workload import Settings
+    from zonewise_scheduler.queue.quota.tree.node import QueueNode
+    from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
+
+
+class Outlook:
+    """The bounds for one state of a snapshot; forget() is told when that changes."""
+
+    def __init__(self, snapshot: Snapshot, settings: Settings) -> None:
+        self._snapshot = snapshot
+        self._settings = settings
+        self._most: dict[tuple[str, int, FlavorResource], int] = {}
+
+    def forget(self) -> None:
+        """Take note that something has been admitted or has ended."""
+        self._most.clear()
+
+    def needs(self, head: Head) -> Alternatives | None:
+        """Return what it has to have one of, good for all of its shape; None where a bound says nothing of it."""
+        return alternatives(request_of(self._snapshot, head, self._settings))
+
+    def hopeless(self, queue: str, priority: int, needs: Alternatives) -> bool:
+        """Tell whether one of this priority that needs this would certainly be refused now."""
+        most = self._most
+        for needed in needs:
+            for key, amount in needed:
+                bound = most.get((queue, priority, key))
+                if bound is None:
+                    bound = most[queue, priority, key] = self._bound(self._snapshot.queues[queue], priority, key)
+                if amount > bound:
+                    break
+            else:
+                return False
+        return True
+
+    def leaves_traces(self, queue: str) -> bool:
+        """Tell whether others of a cycle are decided otherwise for a refusal.
+
+        A queue that cannot reclaim keeps quota for one that waits while the cycle lasts (cycle.reservation); and fair
+        sharing lets who would be refused take part in its tournament.
+        """
+        return self._settings.fair_sharing or self._snapshot.queues[queue].spec.preemption.reclaim != "Any"
+
+    def _bound(self, queue: QueueNode, priority: int, key: FlavorResource) -> int:
+        """Return the most of a key that could be had; unlimited where nobody knows."""
+        rules = queue.spec.preemption
+        yields = _yields(queue, priority, key)
+        most = max(0, plus(queue.available(key), yields))
+        if queue.parent is None or rules.reclaim in {"Never", ""}:
+            return most
+        if self._settings.fair_sharing or rules.borrow != "Never":
+            return UNLIMITED
+        most = max(most, plus(minus(queue.subtree.get(key, 0), queue.usage.get(key, 0)), yields))
+        local = queue.local_available(key)
+        for cohort in queue.ancestors():
+            if cohort.parent is None:
+                break
+            most = max(most, plus(local, minus(cohort.subtree.get(key, 0), cohort.usage.get(key, 0))))
+            local = plus(local, cohort.local_available(key))
+        return most
+
+
+def _yields(queue: QueueNode, priority: int, key: FlavorResource) -> int:
+    """Return the most that those of the queue hold whom one of a priority may preempt there."""
+    within = queue.spec.preemption.within
+    if within in {"Never", ""}:
+        return 0
+    found = 0
+    for other, standing in queue.standing.items():
+        if other < priority or (other == priority and within == "LowerOrNewerEqualPriority"):
+            found += standing.usage.get(key, 0)
+    return found

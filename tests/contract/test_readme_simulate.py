@@ -1,0 +1,265 @@
+"""What the README tells of the simulator and the queue is so: what it prints is printed, its numbers are computed."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from support.bounds import Gang, foreseen, unforeseen
+from support.kubelet_cases import ABSENT, CASES
+from support.snapshots import PROJECT
+from zonewise.cli import main
+from zonewise_scheduler.queue.placing.zones import ZONE
+from zonewise_scheduler.queue.quota.read.declared import DEFAULT_RUN, MAX_EXECUTION, MAX_RUN
+from zonewise_scheduler.queue.time.rules import DEFAULT, NAMES, rules_named
+from zonewise_scheduler.simulate.cluster import simulate_cluster
+from zonewise_scheduler.simulate.inputs.mixes import MIXES
+from zonewise_scheduler.simulate.inputs.open import scenario_of
+from zonewise_scheduler.simulate.latency import Latency, pod_starts
+from zonewise_scheduler.simulate.scenario import Scenario
+from zonewise_scheduler.simulate.summary import summarise
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+README = (PROJECT / "README.md").read_text()
+SIMULATOR = README.split("\n## The simulator\n")[1].split("\n## ")[0]
+QUEUE = README.split("\n## The queue\n")[1].split("\n## ")[0]
+
+SHOWN: dict[str, str] = dict(re.findall(r"```console\n\$ zonewise (simulate .+)\n((?:(?!```).*\n)*)```", README))
+POLICIES: dict[str, tuple[str, str]] = {
+    name: (mean, longest)
+    for name, mean, longest in re.findall(r"^\| `([a-z0-9-]+)` \|.*\| ([\d.]+) h \| ([\d.]+) d \|$", SIMULATOR, re.M)
+}
+_CLOCK = re.compile(r"^decisions per s .*\n", re.MULTILINE)
+"""The only line that tells of this machine."""
+
+TRACES = PROJECT.parent / "shared" / "traces"
+KTH, CURIE = TRACES / "KTH-SP2.easy.swf.gz", TRACES / "CEA-Curie-sample.swf.gz"
+logs = pytest.mark.skipif(not TRACES.exists(), reason="no logs beside the project")
+
+
+@pytest.mark.parametrize("command", SHOWN)
+def test_what_is_printed(command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Line for line, but for the speed; of an output that is shown in parts ("..."), each part in its order."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.chdir(PROJECT)
+    assert main(command.split()) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    rest = _CLOCK.sub("", said.out)
+    whole, *parts = re.split(r"^\.\.\.\n", _CLOCK.sub("", SHOWN[command]), flags=re.MULTILINE)
+    assert rest.startswith(whole)
+    for part in parts:
+        assert part in rest
+        rest = rest[rest.index(part) + len(part) :]
+    assert parts or rest == whole
+
+
+def test_what_is_named_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    """Policies, mixes, options, scenarios, annotations: all by the names that the program has."""
+    assert len(SHOWN) == 3
+    assert set(POLICIES) == {name.replace("-K", "-4") for name in NAMES}
+    assert next(iter(POLICIES)) == DEFAULT
+    assert {name for name in MIXES if f"`{name}`" in SIMULATOR} == set(MIXES)
+    assert main(["simulate", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert [option for option in set(re.findall(r"--[a-z][a-z-]+", SIMULATOR)) if option not in text] == []
+    scenarios = set(re.findall(r"demo/scenarios/[a-z0-9.-]+", README))
+    assert len(scenarios) >= 4
+    assert [name for name in scenarios if not (PROJECT / name).is_file()] == []
+    assert [name for name in (MAX_RUN, DEFAULT_RUN, MAX_EXECUTION, ZONE) if f"`{name}`" not in QUEUE] == []
+
+
+@logs
+@pytest.mark.parametrize("policy", POLICIES)
+def test_waits_by_policy(policy: str, tmp_path: Path) -> None:
+    """Mean and longest wait on KTH-SP2, as in the table."""
+    found = summary(tmp_path, KTH, "--policy", policy)
+    assert (f"{found['waitMean'] / 3600:.2f}", f"{found['waitMax'] / 86400:.1f}") == POLICIES[policy]
+
+
+def test_the_smallest_example(tmp_path: Path) -> None:
+    """When A and C start, under EASY and under greedy."""
+    found = re.findall(
+        r"(demo/scenarios/backfill\.json) .* A start at (\d+) s and C at (\d+) s.* (\d+) s and (\d+) s\.", SIMULATOR
+    )
+    [(name, *told)] = found
+    starts: list[str] = []
+    for policy in ("easy", "greedy"):
+        jobs = result(tmp_path, PROJECT / name, "--policy", policy, "--json-jobs")["jobs"]
+        starts += [f"{one['runs'][0]['start']:.0f}" for kind in "AC" for one in jobs if one["name"] == kind]
+    assert told == starts
+
+
+def test_a_cluster_as_kubectl_prints_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kinds that the README asks for are a trace, with not a word of what is left out."""
+    [kinds, command] = re.findall(r"\$ kubectl get (\S+) .* > cluster.yaml\n\$ zonewise (.+)\n", QUEUE)[0]
+    items = [as_served(one) for one in yaml.safe_load_all(CLUSTER)]
+    assert {plural(one["kind"]) for one in items} == set(kinds.split(","))
+    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": items}))
+    monkeypatch.chdir(tmp_path)
+    assert main(command.split()) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert re.search(r"^jobs done +2 +2$", said.out, re.MULTILINE)
+
+
+def test_why_the_default_is_the_default() -> None:
+    """In the table its mean wait is below greedy's, and its longest less than a fifth."""
+    (mean, longest), (greedy_mean, greedy_longest) = (map(float, POLICIES[one]) for one in (DEFAULT, "greedy"))
+    assert mean < greedy_mean
+    assert longest < greedy_longest / 5
+
+
+@logs
+def test_what_the_default_cannot_do(tmp_path: Path) -> None:
+    """On the sample of Curie nobody waits for a day, so nothing is promised."""
+    ours, greedy = (summary(tmp_path, CURIE, "--policy", one) for one in (DEFAULT, "greedy"))
+    longest = " against ".join(f"{one['waitMax'] / 3600:.1f} h" for one in (ours, greedy))
+    mean = " against ".join(f"{one['waitMean'] / 60:.1f}" for one in (ours, greedy))
+    assert f"({longest}; the mean {mean} min)" in QUEUE
+    assert ours["promises"] is None
+
+
+@logs
+def test_how_early_promised_starts_come(tmp_path: Path) -> None:
+    found = summary(tmp_path, KTH, "--policy", "easy")["promises"]
+    assert found["broken"] == 0
+    assert f"by {found['earlyMean'] / 60:.0f} min in the mean" in QUEUE
+
+
+@logs
+@pytest.mark.parametrize("policy", [DEFAULT, "easy"])
+def test_how_good_forecasts_are(policy: str, tmp_path: Path) -> None:
+    found = summary(tmp_path, KTH, "--policy", policy, "--forecast")["forecast"]
+    median, within = f"{found['median'] / 60:.0f}", f"{found['within'] * 100:.0f}"
+    told = re.findall(r"half of them are within (\d+) minutes .* and (\d+) % of the starts", README)
+    told += re.findall(rf"`{policy}`: (\d+) minutes, (\d+) %", README)
+    assert (median, within) in told
+
+
+def test_bounds_of_the_thousand_gangs() -> None:
+    """No policy without foresight is done sooner in the mean than the README says, and none at all than the other."""
+    told = re.findall(r"done after ([\d.]+) min in the mean.* ([\d.]+) min would be possible", SIMULATOR)
+    told += re.findall(r"it is (\d+\.\d) min, against (\d+\.\d) and (\d+\.\d)", SIMULATOR)
+    paced, at_once = ([f"{one / 60:.1f}" for one in gangs(f"thousand-jobs{kind}.json")] for kind in ("-paced", ""))
+    assert told == [tuple(paced[1:]), tuple(at_once)]
+    assert f"makespan                          {paced[0]} min" in SIMULATOR
+
+
+@pytest.mark.skipif(not CASES.exists(), reason=ABSENT)
+def test_cases_of_kueue() -> None:
+    """So many are recorded, and none of them is left out of the tests."""
+    files = ("drs", "flavor", "preemption", "schedule", "tas", "schedule_tas")
+    counts = [len(json.loads((CASES / f"kueue_{name}_cases.json").read_text())["cases"]) for name in files]
+    told = re.search(
+        r"(\d+) cases .*: (\d+) of shares .*, (\d+) of flavors, (\d+) of preemption, (\d+) of cycles, "
+        r"(\d+) of placement, (\d+) of cycles with placement",
+        QUEUE,
+    )
+    assert told is not None
+    assert list(map(int, told.groups())) == [sum(counts), *counts]
+
+
+# --- helpers
+
+
+def result(place: Path, *arguments: object) -> Any:
+    """What `zonewise simulate` tells as JSON of one policy."""
+    file = place / "out.json"
+    assert main(["simulate", *map(str, arguments), "--quiet", "--json", str(file)]) == 0
+    return json.loads(file.read_text())["results"][0]
+
+
+def summary(place: Path, *arguments: object) -> Any:
+    return result(place, *arguments)["summary"]
+
+
+CLUSTER = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: team, annotations: {zonewise.dev/default-run-seconds: 8h}}
+spec:
+  cohortName: all
+  namespaceSelector: {}
+  queueingStrategy: BestEffortFIFO
+  resourceGroups:
+  - coveredResources: [cpu]
+    flavors: [{name: default, resources: [{name: cpu, nominalQuota: "64"}]}]
+status: {pendingWorkloads: 1, flavorsUsage: [{name: default, resources: [{name: cpu, total: "64", borrowed: "0"}]}]}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: Cohort
+metadata: {name: all}
+spec: {}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: main, namespace: ml}
+spec: {clusterQueue: team, stopPolicy: None}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: default}
+spec: {nodeLabels: {pool: batch}, topologyName: racks}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: Topology
+metadata: {name: racks}
+spec: {levels: [{nodeLabel: rack}, {nodeLabel: kubernetes.io/hostname}]}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: done, namespace: ml, labels: {kueue.x-k8s.io/queue-name: main}}
+spec: {parallelism: 8, template: {spec: {containers: [{name: main, resources: {requests: {cpu: "8"}}}]}}}
+status: {startTime: "2026-01-01T00:00:05Z", completionTime: "2026-01-01T00:10:00Z", succeeded: 8}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: waits, namespace: ml, labels: {kueue.x-k8s.io/queue-name: main}}
+spec:
+  suspend: true
+  parallelism: 4
+  activeDeadlineSeconds: 3600
+  template: {spec: {containers: [{name: main, resources: {requests: {cpu: "4"}}}]}}
+status: {}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: node-1, labels: {kubernetes.io/hostname: node-1, rack: a, pool: batch}}
+spec: {podCIDR: 10.0.0.0/24}
+status:
+  allocatable: {cpu: "64", memory: 256Gi, pods: "110"}
+  conditions: [{type: Ready, status: "True"}]
+"""
+
+
+def as_served(one: Any) -> Any:
+    """An object as an API server returns it."""
+    served = {"uid": one["metadata"]["name"], "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    return {**one, "metadata": {**one["metadata"], **served, "managedFields": [{"manager": "kubectl"}]}}
+
+
+def plural(kind: str) -> str:
+    """A kind as kubectl names its objects."""
+    return (f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s").lower()
+
+
+def gangs(name: str) -> tuple[float, float, float]:
+    """The makespan of a scenario under the default, and the bounds of its gangs, of which 500 fit at once."""
+    case = scenario_of(str(PROJECT / "demo" / "scenarios" / name))
+    assert isinstance(case, Scenario)
+    starts = Latency(1, 2, enforce=True)
+    found = summarise(simulate_cluster(case, rules_named(DEFAULT), starts))
+    assert (found.jobs, found.failed) == (len(case.arrivals), 0)
+    waits = pod_starts(starts, [one.workload.totals[0].pods for one in case.arrivals])
+    pairs = zip(case.arrivals, waits, strict=True)
+    every = [Gang(one.workload.created, wait + one.run) for one, wait in pairs if one.kind == "job"]
+    return found.makespan, unforeseen(every, 500), foreseen(every, 500)

@@ -1,0 +1,174 @@
+"""Admission checks, and workloads of which something changes while they wait or run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.placing import Cluster, FLAVORS
+from support.plans import CPU, planner_of, queue, work
+from zonewise_scheduler.queue.quota.model.queues import CheckRule, Preemption
+from zonewise_scheduler.queue.quota.model.workload import Eviction, PodSet
+from zonewise_scheduler.queue.time.rules import ALL, Rules
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.queue.plan.planner import Planner
+
+CHECKED = queue("q", 4)._replace(checks=(CheckRule("capacity"),))
+
+
+def starts(planner: Planner, now: float) -> list[str]:
+    return [one.key for one in planner.decide(now).admitted]
+
+
+def promises(planner: Planner) -> list[tuple[str, float]]:
+    return [(one.workload.key, one.start) for one in planner.promises]
+
+
+# --- admission checks
+
+
+def test_a_run_begins_when_its_checks_are_passed() -> None:
+    """Until then nobody knows when it will end; then it is at its declared run time from that time on."""
+    planner = planner_of([CHECKED], Rules())
+    planner.submit(work("one", 4, run=10), "q")
+    planner.submit(work("two", 4, run=10, at=1), "q")
+    (one,) = planner.decide(1).admitted
+    assert one.admission is not None
+    assert one.admission.checks == ("capacity",)
+    assert planner.running["ns/one"].end == inf
+    assert promises(planner) == [("ns/two", inf)]
+    planner.checked("ns/one", 5)
+    assert planner.running["ns/one"].end == 15
+    planner.decide(5)
+    assert promises(planner) == [("ns/two", 15)]
+
+
+def test_a_check_of_another_flavor_is_none() -> None:
+    planner = planner_of([CHECKED._replace(checks=(CheckRule("capacity", frozenset({"spot"})),))], Rules())
+    planner.submit(work("one", 4, run=10), "q")
+    planner.decide(0)
+    assert planner.running["ns/one"].end == 10
+
+
+def test_whoever_has_checks_to_pass_is_before_no_promise() -> None:
+    """It may take any time, so that it would hold what is promised to another."""
+    planner = planner_of([CHECKED, queue("p", 0, cohort="")], Rules())
+    planner = planner_of([CHECKED._replace(cohort="c"), queue("p", 0, cohort="c")], Rules())
+    planner.submit(work("runs", 3, run=10), "p")
+    planner.decide(0)
+    planner.submit(work("wide", 4, run=10, at=1), "p")
+    planner.submit(work("brief", 1, run=1, at=2), "q")
+    assert starts(planner, 2) == []
+    planner.submit(work("sure", 1, run=1, at=3), "p")
+    assert starts(planner, 3) == ["ns/sure"]
+
+
+def test_a_failed_check_stops_a_workload_and_it_waits_from_then_on() -> None:
+    """Its checks begin anew with its next admission."""
+    planner = planner_of([CHECKED], Rules())
+    one = work("one", 4)
+    planner.submit(one, "q")
+    planner.submit(work("two", 4, at=1), "q")
+    planner.decide(1)
+    planner.update(replace(one, failed_checks=("capacity",)))
+    step = planner.decide(2)
+    assert [(stop.workload.key, stop.reason) for stop in step.stopped] == [("ns/one", "AdmissionCheck")]
+    planner.evict("ns/one", Eviction("AdmissionCheck", 3))
+    assert starts(planner, 3) == ["ns/two"]
+    assert promises(planner) == [("ns/one", inf)]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_workload_whose_checks_have_failed_is_barred(strict: bool) -> None:
+    """As in Kueue, in a StrictFIFO queue the others wait behind it."""
+    spec = CHECKED._replace(strategy="StrictFIFO" if strict else "BestEffortFIFO")
+    planner = planner_of([spec], Rules())
+    one = work("one", 2)
+    planner.submit(replace(one, failed_checks=("capacity",)), "q")
+    planner.submit(work("two", 2, at=1), "q")
+    step = planner.decide(1)
+    assert [each.key for each in step.admitted] == ([] if strict else ["ns/two"])
+    assert step.decisions["ns/one"].why == "PendingEvaluation"
+    planner.update(one)
+    assert "ns/one" in starts(planner, 2)
+
+
+# --- new states
+
+
+def test_pods_that_are_not_needed_any_more_give_back_what_they_had() -> None:
+    planner = planner_of([queue("q", 4)], Rules())
+    one = replace(work("one", 1), pod_sets=(PodSet(pods=4, requests={"cpu": 1}),))
+    planner.submit(one, "q")
+    planner.submit(work("two", 3, at=1), "q")
+    planner.decide(1)
+    assert promises(planner) == [("ns/two", 10)]
+    planner.update(replace(one, reclaimable={"main": 3}))
+    assert starts(planner, 2) == ["ns/two"]
+    planner.end("ns/one")
+    planner.end("ns/two")
+    assert planner.snapshot.queues["q"].usage[CPU] == 0
+
+
+def test_a_longer_declared_run_time_moves_promises() -> None:
+    planner = planner_of([queue("q", 4)], Rules())
+    one = work("one", 4, run=10)
+    planner.submit(one, "q")
+    planner.submit(work("two", 4, at=1), "q")
+    planner.decide(1)
+    assert promises(planner) == [("ns/two", 10)]
+    planner.update(replace(one, limit=20))
+    planner.decide(2)
+    assert promises(planner) == [("ns/two", 20)]
+
+
+def test_a_lower_priority_may_make_it_a_victim() -> None:
+    rules = Preemption("LowerPriority")
+    planner = planner_of([queue("q", 4, preemption=rules)], Rules())
+    one = work("one", 4, priority=1)
+    planner.submit(one, "q")
+    planner.submit(work("two", 4, at=1, priority=1), "q")
+    assert planner.decide(1).victims == ()
+    planner.update(replace(one, priority=0))
+    assert [each.workload.key for each in planner.decide(2).victims] == ["ns/one"]
+
+
+def test_what_is_asked_of_a_waiting_workload_may_change() -> None:
+    """What was promised to it as it was is promised no more; in its new state it has a promise of its own."""
+    planner = planner_of([queue("q", 4)], Rules())
+    one, two = work("one", 4, run=10), work("two", 4, at=1)
+    planner.submit(one, "q")
+    planner.submit(two, "q")
+    planner.decide(1)
+    planner.update(replace(two))
+    assert promises(planner) == [("ns/two", 10)]
+    planner.update(replace(two, pod_sets=(PodSet(requests={"cpu": 5}),)))
+    planner.decide(2)
+    assert promises(planner) == []
+
+
+def test_an_update_of_nobody_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        planner_of([queue("q", 4)], Rules()).update(work("one", 4))
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 9)), min_size=1, max_size=10), st.integers(0, 2))
+def test_to_tell_the_same_again_changes_nothing(found: list[tuple[int, int]], every: int) -> None:
+    planner, other = (planner_of([queue("q", 4)], Rules(depth=ALL)) for _ in range(2))
+    came = [work(f"{now}", cpus, run=run, at=now) for now, (cpus, run) in enumerate(found)]
+    for now, one in enumerate(came):
+        for each in (planner, other):
+            for key in [key for key, run in each.running.items() if run.end <= now]:
+                each.end(key)
+            each.submit(one, "q")
+        for again in came[: now + 1 : every + 1]:
+            if again.key in planner.running or again.key in planner.waiting:
+                planner.update(replace(again))
+        assert starts(planner, now) == starts(other, now)
+        assert promises(planner) == promises(other)

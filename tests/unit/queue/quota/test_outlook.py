@@ -1,0 +1,123 @@
+"""A turn passes without a look only where a look would have been for nothing, and nothing is decided otherwise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.any_quotas import KEYS, running, snapshots, waiting
+from support.plans import Coming, coming, queue, story
+from zonewise_scheduler.queue.quota.cycle.nominate import nominate, request_of
+from zonewise_scheduler.queue.quota.cycle.values import Head
+from zonewise_scheduler.queue.quota.flavors.modes import Mode
+from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Preemption
+from zonewise_scheduler.queue.quota.model.workload import Settings
+from zonewise_scheduler.queue.quota.order.outlook import Outlook
+from zonewise_scheduler.queue.quota.order.pending import Pending
+from zonewise_scheduler.queue.time.rules import ALL, Rules
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
+
+POLICIES = st.builds(
+    Preemption,
+    st.sampled_from(["Never", "LowerPriority", "LowerOrNewerEqualPriority"]),
+    st.sampled_from(["Never", "LowerPriority", "Any"]),
+    st.sampled_from(["Never", "LowerPriority"]),
+)
+
+
+@given(snapshots(), st.integers(1, 12), st.integers(0, 4), st.integers(0, 9), st.booleans())
+def test_who_is_hopeless_is_refused(
+    snapshot: Snapshot, amount: int, priority: int, created: int, fair_sharing: bool
+) -> None:
+    """In every queue, whatever may be preempted there, and without flavors left to try."""
+    settings = Settings(fair_sharing=fair_sharing)
+    outlook = Outlook(snapshot, settings)
+    for name in snapshot.queues:
+        head = Head(waiting("new", amount, priority, float(created)), name)
+        needs = outlook.needs(head)
+        assert needs is not None
+        if outlook.hopeless(name, priority, needs):
+            assignment, targets = nominate(request_of(snapshot, head, settings))
+            assert assignment.mode != Mode.FIT
+            assert not targets
+            assert all(place == -1 for one in assignment.tried.values() for place in one.values())
+
+
+@given(snapshots(), st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5), st.integers(0, 3)), max_size=6))
+def test_what_stands_in_a_queue_is_what_runs_in_it(snapshot: Snapshot, more: list[tuple[int, int, int]]) -> None:
+    """By priority, after whatever has come and gone."""
+    names = list(snapshot.queues)
+    new = [
+        running(f"n{serial}", names[place % len(names)], KEYS[0], amount, priority)
+        for serial, (place, amount, priority) in enumerate(more)
+    ]
+    for one in new:
+        snapshot.add(one)
+    for one in new[::2]:
+        snapshot.remove(one)
+    for each in (snapshot, snapshot.copy()):
+        for name, node in each.queues.items():
+            held = list(each.running[name].values())
+            assert {priority: one.count for priority, one in node.standing.items()} == {
+                priority: sum(one.priority == priority for one in held) for priority in {one.priority for one in held}
+            }
+            for priority, standing in node.standing.items():
+                for key in KEYS:
+                    own = [one.usage.get(key, 0) for one in held if one.priority == priority]
+                    assert standing.usage.get(key, 0) == sum(own)
+
+
+@st.composite
+def queues(draw: st.DrawFn) -> list[ClusterQueue]:
+    return [
+        queue(name, draw(st.integers(2, 6)), cohort=draw(st.sampled_from(["team", "team", ""])), preemption=policy)
+        for name, policy in zip("abc", draw(st.lists(POLICIES, min_size=3, max_size=3)), strict=True)
+    ]
+
+
+@st.composite
+def comings(draw: st.DrawFn) -> list[Coming]:
+    """Few shapes, so that most of them have been refused before."""
+    return [
+        coming(
+            f"{serial:02}",
+            draw(st.sampled_from([1, 3, 5])),
+            draw(st.integers(1, 9)),
+            at=draw(st.integers(0, 12)),
+            queue=draw(st.sampled_from("abc")),
+            priority=draw(st.integers(0, 2)),
+        )
+        for serial in range(draw(st.integers(1, 16)))
+    ]
+
+
+@pytest.mark.parametrize("rules", [Rules(reserve_after=float("inf")), Rules(), Rules(depth=ALL)], ids=str)
+@given(queues(), comings())
+def test_nothing_is_decided_otherwise(rules: Rules, specs: list[ClusterQueue], found: list[Coming]) -> None:
+    """Than where everybody that was set aside is looked at each time."""
+    fast = story(specs, found, rules)
+    with patch.object(Pending, "is_hopeless", return_value=False):
+        slow = story(specs, found, rules)
+    assert fast.starts == slow.starts
+    assert fast.used == slow.used
+    assert [[one.workload.key for one in step.victims] for _, step in fast.steps] == [
+        [one.workload.key for one in step.victims] for _, step in slow.steps
+    ]
+    assert [promise.start for _, step in fast.steps for promise in step.promised] == [
+        promise.start for _, step in slow.steps for promise in step.promised
+    ]
+
+
+def test_who_still_lacks_something_is_not_looked_at_again() -> None:
+    """Once refused, until there is enough; whoever is new is looked at once, to be told why."""
+    small = [coming(f"s{place}", 2, 1 + place) for place in range(3)]
+    played = story([queue("q", 6)], [*small, coming("big", 5, 5)], Rules(reserve_after=float("inf")))
+    looks = [now for now, step in played.steps if "/big" in step.decisions]
+    assert looks == [0.0, 3.0]
+    assert played.starts["/big"] == 3.0
