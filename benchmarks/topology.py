@@ -163,7 +163,8 @@ def _plans(nodes: NodeTable) -> Iterator[Row]:
     ):
         plan, after = _plan(nodes, request, states if known else None)
         yield Row(f"{PODS:,} pods, {what}, CPU", f"{plan:.0f} ms", f"<= {PROMISE:,} ms", plan <= PROMISE)
-        yield Row("... and the next one, on what is left", f"{after:.0f} ms", f"<= {PROMISE:,} ms", after <= PROMISE)
+        what = " (the first refusal reads all kubelets once more, as if idle)" if known else ""
+        yield Row(f"... and a next one that is refused{what}", f"{after:.0f} ms")
 
 
 def _plan(nodes: NodeTable, request: Request, states: list[NodeState] | None) -> tuple[float, float]:

@@ -134,7 +134,7 @@ def test_a_compressed_log_is_the_same(desk: Desk) -> None:
 
 def test_another_number_of_processors(desk: Desk) -> None:
     said = desk.run(desk.log, "--nodes", 4, "--compare", "easy,greedy")
-    assert said.err == "log.swf: 2 jobs that fit nowhere:\n  job 1: 8 processors\n  job 2: 8 processors\n"
+    assert said.err == "log.swf: 2 jobs that can run nowhere:\n  job 1: 8 processors\n  job 2: 8 processors\n"
     assert "jobs refused" in said.out
     assert desk.table(desk.log, "--nodes", 16)[0] == "log.swf: 4 jobs, 16 processors"
 
@@ -193,6 +193,25 @@ def test_jobs_on_nodes(desk: Desk) -> None:
     assert table[3:5] == ["jobs done 4", "jobs failed 1"]
     assert "mean wait of" in table
     assert "jobs failed 1" not in desk.table(jobs, "--no-deadlines")
+
+
+def test_starts_on_nodes_are_foretold_too(desk: Desk) -> None:
+    """Who waits for others of 10 s each is told so."""
+    jobs = desk.write("jobs.json", json.dumps(SMALL))
+    found = desk.json(jobs, "--forecast", 1, "--json-jobs")["results"][0]
+    assert found["summary"]["forecast"]["jobs"] == sum(one["told"] is not None for one in found["jobs"]) > 0
+
+
+def test_what_does_not_run_on_nodes_is_named_with_the_reason(desk: Desk) -> None:
+    groups = [{"name": "wide", "requests": {"cpu": 5}}, {"name": "gpu", "requests": {"nvidia.com/gpu": 1}}]
+    jobs = desk.write("jobs.json", json.dumps({"nodes": "2x4", "jobs": [{"run": 1, **one} for one in groups]}))
+    said = desk.run(jobs, "--compare", "easy,fifo")
+    assert said.status == 0
+    lines = said.err.splitlines()
+    assert lines[0] == "jobs.json: 2 jobs that can run nowhere:"
+    assert lines[1].startswith("  job wide: flavor nodes: ")
+    assert lines[2].startswith("  job gpu: nvidia.com/gpu: the queue has no quota of it")
+    assert "jobs refused" in said.out
 
 
 def test_a_live_cluster_takes_its_time(desk: Desk) -> None:

@@ -146,7 +146,7 @@ def decide(case: Json) -> Placed | Refused:
     placed: list[Json] = workload["admission"]["podSetAssignments"]
     assignments: dict[str, Assignment] = {one["name"]: assignment(one["topologyAssignment"]) for one in placed}
     if gates.get("SkipReassignmentForPodOwnedWorkloads", True) and of_one_pod(metadata_of(workload)):
-        return Placed(assignments, {})
+        return Placed(assignments)
     return replace(supply, pod_sets, assignments, failed[0], options_of(gates))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from functools import partial
 from pathlib import Path
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 _LIVE = ("start_latency", "rate", "release_latency", "grace", "deadlines")
 """A log on one pool has no use for them: there, jobs are numbers of processors that run as long as they ran."""
-_NOT_RUN: dict[Outcome, str] = {"refused": "that fit nowhere", "waiting": "that wait still at the end"}
+_NOT_RUN: dict[Outcome, str] = {"refused": "that can run nowhere", "waiting": "left waiting at the end"}
 _TOLD = ("nodes", "jobs", "load", "seed", "exact", "whole_nodes", "forecast", *_LIVE)
 """What the JSON says of the arguments, where they were given."""
 
@@ -54,6 +55,7 @@ def run_simulation(arguments: Namespace) -> None:
     _check_outputs(arguments)
     given = _given(arguments)
     subject = _subject(arguments, given)
+    gc.freeze()  # tens of thousands of nodes, to be searched again and again: there is no garbage in them
     if not arguments.quiet:
         _say_left_out(subject, given, whole=arguments.verbose)
     how = How(bool(arguments.exact), arguments.forecast or 0, _latency(arguments))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class ForecastError(NamedTuple):
-    """Of jobs that waited, as foretold when they came; seconds."""
+    """Of jobs that waited, as foretold when they came; seconds, infinite where nothing was known of any."""
 
     jobs: int
     unknown: int
@@ -45,7 +45,7 @@ def forecast_error(history: History) -> ForecastError | None:
         return None
     known = [(one, start) for one, start in told if one[2] < inf]
     if not known:
-        return ForecastError(len(told), len(told), 0, 0, 0, 0)
+        return ForecastError(len(told), len(told), inf, inf, inf, inf)
     likely = np.array([abs(one[1] - start) for one, start in known])
     declared = np.array([abs(one[2] - start) for one, start in known])
     within = sum(one[0] <= start <= one[2] for one, start in known) / len(known)

@@ -8,7 +8,7 @@ once. A run that is cut short is lost: its job waits again, and is then run from
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
@@ -52,7 +52,7 @@ class _Job:
     """The number of the event that will be the end of it; those before are void."""
     killed: bool = False
     """Whether it will not be done by its declared run time."""
-    runs: list[Run] = field(default_factory=list[Run])
+    runs: tuple[Run, ...] = ()
     outcome: Outcome = "waiting"
     promised: tuple[float, float] | None = None
     why: str = ""
@@ -88,8 +88,10 @@ class _Simulation:
         arrivals = sorted(scenario.arrivals, key=lambda one: one.workload.created)
         pods = [sum(one.pods for one in arrival.workload.pod_sets) for arrival in arrivals]
         delays = pod_starts(latency, pods)
+        self._amounts: dict[frozenset[tuple[str, int]], Amounts] = {}
+        """Those of all jobs, equal ones once: they are alike for tens of thousands."""
         self._jobs = [
-            _Job(serial, one, delays[serial], amounts_of(one.workload)) for serial, one in enumerate(arrivals)
+            _Job(serial, one, delays[serial], self._taken(one.workload)) for serial, one in enumerate(arrivals)
         ]
         self._by_key = _by_key(self._jobs, scenario.name)
         self._come = 0
@@ -115,8 +117,8 @@ class _Simulation:
                 self._foresight.decided(self._planner, now, [job.key for job in self._jobs[first : self._come]])
             if self._progress is not None:
                 self._progress(self._over, len(self._jobs), now)
-        self._look_back()
         seconds = time.process_time() - began
+        self._look_back()
         told = {} if self._foresight is None else self._foresight.told
         jobs = [_history_of(job, told.get(job.key)) for job in self._jobs]
         return History(jobs, capacity_of(self._scenario), self._decisions, seconds)
@@ -163,7 +165,7 @@ class _Simulation:
             job = self._jobs[serial]
             if number != job.expected or job.run is None:
                 continue
-            job.runs.append(job.run)
+            job.runs += (job.run,)
             if job.run.whole:
                 self._planner.end(job.key)
                 job.outcome = "failed" if job.killed else "done"
@@ -197,8 +199,12 @@ class _Simulation:
         if job.killed:
             end = deadline
         job.run = Run(now, end, min(ready, end))
-        job.amounts = amounts_of(workload)
+        job.amounts = self._taken(workload)
         self._expect(job, end + latency.grace if job.killed else end)
+
+    def _taken(self, workload: Workload) -> Amounts:
+        found = amounts_of(workload)
+        return self._amounts.setdefault(frozenset(found.items()), found)
 
     def _stop(self, job: _Job, now: float) -> None:
         """Cut a run short, unless it is over by then."""
@@ -244,7 +250,7 @@ def _history_of(job: _Job, told: tuple[float, float, float] | None) -> JobHistor
         sum(one.pods for one in workload.pod_sets),
         workload.priority,
         job.outcome,
-        tuple(job.runs),
+        job.runs,
         job.promised,
         told,
         job.why,

@@ -70,4 +70,4 @@ class History(NamedTuple):
     decisions: int
     """How often was decided."""
     seconds: float
-    """CPU time that all of it took."""
+    """CPU time that all of it took, but for what is told of it afterwards."""

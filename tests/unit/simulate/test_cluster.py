@@ -105,6 +105,20 @@ def test_pods_that_find_no_place_wait_though_there_is_quota() -> None:
     history = simulate_cluster(placed(scenario(*jobs, queues=(queue(cpus=100),)), ("m", 8), ("n", 4)), GREEDY)
     assert starts(history) == {"a": 0, "b": 0, "c": 5, "d": None}
     assert job_of(history, "d").outcome == "refused"
+    assert job_of(history, "d").why.startswith("flavor default: ")
+
+
+def test_who_has_not_run_is_told_why() -> None:
+    """Under FIFO nobody passes one that fits nowhere; a job that asks for nothing is said to."""
+    jobs = arrival("wide", 9, 1), arrival("small", 1, 1, 1)
+    history = simulate_cluster(scenario(*jobs), rules_named("fifo"))
+    assert [(one.outcome, one.why) for one in history.jobs] == [
+        ("refused", job_of(history, "wide").why),
+        ("waiting", "ns/wide is before it in ClusterQueue q, and is not passed"),
+    ]
+    assert job_of(history, "wide").why.startswith("needs 0.009 CPUs of flavor default; ClusterQueue q has 0.008")
+    (idle,) = simulate_cluster(placed(scenario(arrival("idle", 0, 1)), ("m", 8)), GREEDY).jobs
+    assert (idle.outcome, idle.why) == ("done", "")
 
 
 def test_jobs_that_make_each_other_give_way_for_ever_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

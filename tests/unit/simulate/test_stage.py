@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 import pytest
 
+from support.fit_nodes import container, node, pod
 from support.scenarios import arrival, placed, queue, scenario
 from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Cohort
 from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, Quota, group
 from zonewise_scheduler.queue.quota.model.workload import DEFAULTS, Admission, PodSet, PodSetAdmission, Workload
+from zonewise_scheduler.queue.time.rules import rules_named
+from zonewise_scheduler.simulate.cluster import simulate_cluster
 from zonewise_scheduler.simulate.stage import Possible, amounts_of, capacity_of, snapshot_of
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.simulate.scenario import Arrival
 
 UNLIMITED = (1 << 63) - 1
 
@@ -47,3 +56,22 @@ def test_what_is_possible_where_nothing_runs() -> None:
     found = [possible(arrival("a", cpus, 1, to=to)) for cpus, to in ((8, "q"), (9, "q"), (2, "held"), (3, "held"))]
     assert found == [True, False, True, False]
     assert not possible(arrival("a", 1, 1, to="nowhere"))
+
+
+def test_only_what_kubelets_admit_starts() -> None:
+    """Of 16 CPUs 4 are left, 2 in each zone: a pod of 4 waits where the kubelet keeps pods in one zone."""
+    strict = node(2, 4, topology="single-numa-node", cpu="static", memory="Static")
+    jobs = [of_one_zone(name, cpus, at) for at, (name, cpus) in enumerate({"a": 6, "b": 6, "c": 4}.items())]
+    case = placed(scenario(*jobs, queues=(queue(cpus=99_000),)), ("n", 16_000))
+    for states, expected in (({}, [0.0, 1.0, 2.0]), ({"n": strict}, [0.0, 1.0, 10.0])):
+        history = simulate_cluster(case._replace(states=states), rules_named("greedy"))
+        assert [job.started for job in history.jobs] == expected
+
+
+def of_one_zone(name: str, cpus: int, at: float) -> Arrival:
+    """A job of one pod that runs for ten seconds."""
+    one = arrival(name, 1000 * cpus, 10, at)
+    (pods,) = one.workload.pod_sets
+    return one._replace(
+        workload=replace(one.workload, pod_sets=(pods._replace(shape=pod(container(cpus=cpus, gib=1))),))
+    )

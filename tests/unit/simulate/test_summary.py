@@ -83,7 +83,7 @@ def test_forecasts_are_of_the_first_start() -> None:
     jobs = again, job("b", Run(30, 40, 30), told=(5, 24, 28)), job("c", Run(3, 4, 3)), job("d", told=(1, 2, 3))
     unknown = job("e", Run(1, 2, 1), told=(0, inf, inf))
     assert forecast_error(history(*jobs, unknown)) == ForecastError(3, 1, 4, 4, 5, 0.5)
-    assert forecast_error(history(unknown)) == ForecastError(1, 1, 0, 0, 0, 0)
+    assert forecast_error(history(unknown)) == ForecastError(1, 1, inf, inf, inf, inf)
     assert forecast_error(history(jobs[2])) is None
 
 

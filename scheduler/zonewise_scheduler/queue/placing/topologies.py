@@ -104,9 +104,8 @@ class Topologies:
         failed = set(workload.failed_nodes)
         if not failed:
             return failed
-        return {
-            one.pod_set for one in self._stays.of(workload).spots if any(at.values[-1] in failed for at in one.at.domains)
-        }
+        spots = self._stays.of(workload).spots
+        return {one.pod_set for one in spots if any(at.values[-1] in failed for at in one.at.domains)}
 
     def fits(self, workload: Workload, held: Workload | None = None) -> bool:
         """Tell whether there is room at the places of a workload's admission, beyond those that it held before."""

@@ -123,3 +123,10 @@ def with_checks(workload: Workload, spec: ClusterQueue) -> Workload:
         return workload
     checks = required_checks(spec, admission)
     return replace(workload, admission=admission._replace(checks=checks)) if checks else workload
+
+
+def alike(one: Workload, other: Workload) -> bool:
+    """Tell whether what is promised to one is as good for the other, which is it in a newer state."""
+    return one is other or (
+        one.shape == other.shape and one.limit == other.limit and one.failed_checks == other.failed_checks
+    )

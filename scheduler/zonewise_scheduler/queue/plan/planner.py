@@ -11,19 +11,19 @@ former that cannot start now is promised a start. And who may start: nobody who 
 
 from __future__ import annotations
 
-from collections import Counter
 from copy import copy
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.queue.plan.ahead import Ahead
-from zonewise_scheduler.queue.plan.entrance import Aside, Entrance, Queues, rebuilt, with_checks
+from zonewise_scheduler.queue.plan.entrance import Aside, Entrance, Queues, alike, rebuilt, with_checks
 from zonewise_scheduler.queue.plan.line import Line
 from zonewise_scheduler.queue.plan.promises import Promises
 from zonewise_scheduler.queue.plan.round import Round
 from zonewise_scheduler.queue.plan.runs import Runs
 from zonewise_scheduler.queue.plan.sharing import Sharing
+from zonewise_scheduler.queue.plan.trees import Trees
 from zonewise_scheduler.queue.plan.values import Stop
 from zonewise_scheduler.queue.quota.model.workload import DEFAULTS, Eviction
 from zonewise_scheduler.queue.time.rules import ALL, Rules
@@ -65,7 +65,7 @@ class Planner:
         self.namespaces = namespaces
         self.entrance = Entrance(local_queues)
         self.sharing = None if settings.decay is None else Sharing(settings.decay)
-        self._trees = _trees(snapshot)
+        self._trees = Trees(snapshot)
         self._where: dict[str, str] = {}
         """The queue of each workload that waits in a line."""
         self._aside: dict[str, Aside] = {}
@@ -96,23 +96,13 @@ class Planner:
         other.rules = self.rules._replace(depth=min(self.rules.depth, depth))
         other.snapshot = self.snapshot.copy()
         other.promised = Promises(other, self.settings)
-        other.promised.restore(self._first_promises(depth))
+        other.promised.restore(self.promised.first(depth))
         other.lines = {name: line.copy(other.rules) for name, line in self.lines.items()}
         other.awake, other._where, other._aside = dict(self.awake), dict(self._where), dict(self._aside)
         other._stops = list(self._stops)
         other.runs, other._gone, other._changed = self.runs.copy(), set(self._gone), set(self._changed)
         other.sharing = None if self.sharing is None else self.sharing.copy()
         return other
-
-    def _first_promises(self, depth: int) -> list[Promise]:
-        """Return those of each queue that come first, in the order in which they were made."""
-        kept: set[str] = set()
-        of: Counter[str] = Counter()
-        for one in self.promises:
-            of[one.queue] += 1
-            if of[one.queue] <= depth:
-                kept.add(one.workload.key)
-        return [one for key, one in self.promised.made.items() if key in kept]
 
     # --- what happens
 
@@ -133,8 +123,8 @@ class Planner:
             return
         workload = self.entrance.declared(workload, self.lines[line].pending.spec)
         promise = self.promised.made.get(key)
-        if promise is not None and not _alike(promise.head.workload, workload):
-            self._break(promise)
+        if promise is not None and not alike(promise.head.workload, workload):
+            self.unpromise(key)
         self._where[key] = line
         self.lines[line].push(workload)
         self.awake[line] = None
@@ -144,8 +134,7 @@ class Planner:
         if self._aside.pop(key, None) is not None:
             return
         self.lines[self._where.pop(key)].pending.remove(key)
-        if key in self.promised.made:
-            self._break(self.promised.made[key])
+        self.unpromise(key)
 
     def update(self, workload: Workload) -> None:
         """Take in the new state of a workload, whether it waits or runs; raise KeyError if it does neither.
@@ -155,12 +144,12 @@ class Planner:
         """
         run = self.runs.by_key.get(workload.key)
         if run is not None:
+            own = self.entrance.declared(workload, self.snapshot.queue_of(run.workload).spec)
             eviction = run.workload.eviction or workload.eviction
-            self._exchange(replace(workload, admission=run.workload.admission, eviction=eviction))
-        elif workload.key in self._aside:
-            self.submit(workload, self._aside[workload.key].queue)
+            self._exchange(replace(own, admission=run.workload.admission, eviction=eviction))
         else:
-            self.submit(workload, self._where[workload.key])
+            aside = self._aside.get(workload.key)
+            self.submit(workload, self._where[workload.key] if aside is None else aside.queue)
 
     def checked(self, key: str, now: float) -> None:
         """Take note that a workload has passed its admission checks, and runs from now on; its latest end is known.
@@ -175,7 +164,7 @@ class Planner:
     def end(self, key: str) -> None:
         """Take note that a running workload has ended, and all its pods are gone; raise KeyError if it does not run."""
         workload = self.runs.remove(key).workload
-        self._changed.update(self._reached(workload))
+        self._changed.update(self._trees.reached(workload))
         self.snapshot.remove(workload)
         self.promised.ended(workload)
 
@@ -198,7 +187,7 @@ class Planner:
         self.snapshot, self._gone = rebuilt(self.snapshot, queues, running, places)
         self.namespaces, self.entrance = queues.namespaces, Entrance(queues.local_queues)
         self._queues = queues
-        self._trees = _trees(self.snapshot)
+        self._trees = Trees(self.snapshot)
         specs = {name: node.spec for name, node in self.snapshot.queues.items() if name not in self._gone}
         self.lines = {name: Line(spec, self.rules, self.settings) for name, spec in specs.items()}
         promised = {key: self._where[key] for key in self.promised.made}
@@ -244,7 +233,7 @@ class Planner:
     @property
     def promises(self) -> list[Promise]:
         """What is promised, by start."""
-        return sorted(self.promised.made.values(), key=_start)
+        return sorted(self.promised.made.values(), key=lambda one: one.start)
 
     def ahead(self, promises: Iterable[Promise]) -> Ahead:
         """Return what will be, where these are promised."""
@@ -256,7 +245,7 @@ class Planner:
         """Decide all that can be decided now."""
         self._now = now
         for workload in self.runs.overrun(now):
-            self._changed.update(self._reached(workload))
+            self._changed.update(self._trees.reached(workload))
             self.promised.disturbed()
         if not all(self.snapshot.running[name] for name in self._gone):
             self.reset(self._queues)
@@ -285,11 +274,19 @@ class Planner:
         self.runs.add(workload)
         if self.sharing is not None and self.snapshot.queue_of(workload).spec.by_usage:
             self.sharing.enter(workload)
-            self.sharing.show(self.snapshot, self.entrance)
+            self.sharing.show(self.snapshot, self.entrance, [workload.local_queue])
+
+    def unpromise(self, key: str) -> None:
+        """Promise nothing to a waiting workload any more; others may come forward."""
+        if key not in self.promised.made:
+            return
+        self._changed.update(self._trees.of(self.promised.made[key].queue))
+        self.promised.withdraw(key)
 
     def placed(self, workload: Workload) -> None:
         """Take note that one that had its quota has its places; it is in the snapshot."""
         self.runs.exchange(workload)
+        self.promised.disturbed()
         self._doubt = True
 
     def told_to_leave(self, workload: Workload, reason: str) -> bool:
@@ -306,9 +303,9 @@ class Planner:
             self._stops.append(Stop(workload, reason))
 
     def stops(self) -> tuple[Stop, ...]:
-        """Return those that are to stop, each once."""
-        found, self._stops = tuple(self._stops), []
-        return found
+        """Return those that are to stop and are not gone yet, each once."""
+        found, self._stops = self._stops, []
+        return tuple(one for one in found if one.workload.key in self.runs.leaving)
 
     @property
     def wake(self) -> float:
@@ -319,7 +316,7 @@ class Planner:
     def _exchange(self, workload: Workload) -> None:
         """Take in the new state of one that runs."""
         old = self.runs.by_key[workload.key].workload
-        self._changed.update(self._reached(old))
+        self._changed.update(self._trees.reached(old))
         self.snapshot.remove(old)
         self.snapshot.add(workload)
         self.runs.exchange(workload)
@@ -332,11 +329,6 @@ class Planner:
         self.runs.mind(workload, self.snapshot.places)
         if reason is not None:
             self.stop(workload, reason)
-
-    def _break(self, promise: Promise) -> None:
-        """Promise it no more; others may come forward."""
-        self.promised.withdraw(promise.workload.key)
-        self._changed.update(self._trees[promise.queue])
 
     def _repair(self) -> None:
         """Find other starts for those whose promises cannot be kept; who gets none has his turn again by time."""
@@ -355,30 +347,3 @@ class Planner:
                 self.lines[name].pending.wake()
                 self.awake[name] = None
         self._changed.clear()
-
-    def _reached(self, workload: Workload) -> Iterable[str]:
-        """Return the queues that can have what a workload leaves: of its tree, or where it has places, all."""
-        admission = workload.admission
-        if admission is None:
-            return ()
-        if any(one.place is not None for one in admission.pod_sets):
-            return self.lines
-        return self._trees[admission.cluster_queue]
-
-
-def _trees(snapshot: Snapshot) -> dict[str, tuple[str, ...]]:
-    """Return the queues of each queue's tree, those that are held too: their quota is lent on."""
-    found: dict[str, list[str]] = {}
-    roots = {name: node.root for name, node in snapshot.queues.items()}
-    for name, root in roots.items():
-        found.setdefault(name if root is None else f"/{root.name}", []).append(name)
-    return {name: tuple(names) for names in found.values() for name in names}
-
-
-def _alike(one: Workload, other: Workload) -> bool:
-    """Tell whether what is promised to one is as good for the other."""
-    return one is other or (one.shape == other.shape and one.limit == other.limit)
-
-
-def _start(promise: Promise) -> float:
-    return promise.start

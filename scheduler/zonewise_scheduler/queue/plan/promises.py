@@ -15,6 +15,7 @@ the same, since they end; those that do not have to leave room for it when all h
 
 from __future__ import annotations
 
+from collections import Counter
 from math import inf
 from typing import TYPE_CHECKING, Protocol
 
@@ -57,6 +58,16 @@ class Promises:
         """Take in what was promised before."""
         self._made.update((one.workload.key, one) for one in promises)
         self._futures = None
+
+    def first(self, depth: int) -> list[Promise]:
+        """Return so many of each queue as come first, in the order in which they were made."""
+        kept: set[str] = set()
+        of: Counter[str] = Counter()
+        for one in sorted(self._made.values(), key=lambda one: one.start):
+            of[one.queue] += 1
+            if of[one.queue] <= depth:
+                kept.add(one.workload.key)
+        return [one for key, one in self._made.items() if key in kept]
 
     # --- the gate
 

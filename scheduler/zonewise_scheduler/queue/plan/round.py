@@ -14,6 +14,7 @@ from zonewise_scheduler.queue.plan.ahead import has_room
 from zonewise_scheduler.queue.plan.values import Promise, Step, Victim
 from zonewise_scheduler.queue.quota.cycle.cycle import admitted, run_cycle
 from zonewise_scheduler.queue.quota.cycle.values import Head
+from zonewise_scheduler.queue.quota.flavors.assignment import START
 from zonewise_scheduler.queue.quota.order.heads import take_heads
 from zonewise_scheduler.queue.quota.order.outlook import Outlook
 
@@ -33,6 +34,8 @@ class Round:
         self._planner = planner
         self._tried: dict[str, int] = {}
         """Those whose turn it was by time, with how many others had started by then."""
+        self._scans: dict[str, list[Mapping[str, Mapping[str, int]]]] = {}
+        """Where the scans of flavors have come to that go on in the next cycle, by key."""
         self._through: set[str] = set()
         """Queues of which nothing more is decided."""
         self._held: list[Decision] = []
@@ -157,18 +160,31 @@ class Round:
             self._admitted.append(decision.workload)
             planner.started(decision.workload)
             return
+        if decision.status == "inadmissible":
+            planner.unpromise(head.workload.key)
         if decision.status in {"waiting", "skipped"} and self._as_promised(decision):
             return
         if decision.status in {"preempting", "deferred", "gated"}:
             self._hold(decision)
         else:
-            line.pending.put_back(decision)
+            line.pending.put_back(self._once_round(decision))
         if decision.status == "skipped":  # another took the quota for this cycle alone
             self._tried.pop(head.workload.key, None)
         elif line.strict:
             self._through.add(head.queue)
         if head.workload.key in self._tried and decision.status == "waiting":
             self._promise(head)
+
+    def _once_round(self, decision: Decision) -> Decision:
+        """Return a decision by which a workload waits whose scan of flavors has come round to where it was before.
+
+        Of several pod sets one may have flavors left to try whenever another has none; Kueue tries for ever.
+        """
+        seen = self._scans.setdefault(decision.head.workload.key, [])
+        if decision.progress.pending and decision.progress.tried in seen:
+            return decision._replace(progress=START)
+        seen.append(decision.progress.tried)
+        return decision
 
     def _as_promised(self, decision: Decision) -> bool:
         """Start one whose promise has come just as it was promised, where others were in the way of all else."""

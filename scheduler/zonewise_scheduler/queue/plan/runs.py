@@ -83,9 +83,9 @@ class Runs:
         return run.workload
 
     def mind(self, workload: Workload, places: Places) -> None:
-        """Have one placed if it lacks places."""
+        """Have one placed if it lacks places, and has passed its checks."""
         self._unplaced.pop(workload.key, None)
-        if needs_places(workload, places):
+        if needs_places(workload, places) and not (workload.admission is not None and workload.admission.checks):
             self._unplaced[workload.key] = None
 
     def unplaced(self) -> list[Workload]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from zonewise_scheduler.queue.quota.order.usage import Used, enter, sample, usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from zonewise_scheduler.queue.plan.entrance import Entrance
     from zonewise_scheduler.queue.quota.model.workload import Decay, Workload
@@ -75,10 +75,10 @@ class Sharing:
                 requests[name] = requests.get(name, 0.0) + _in_units(name, amount)
         self._used[workload.local_queue] = enter(self._of(workload.local_queue), requests, self._decay)
 
-    def show(self, snapshot: Snapshot, entrance: Entrance) -> None:
-        """Have decisions made by the usage as it is."""
-        for key, used in self._used.items():
-            snapshot.usage_of_local_queues[key] = usage(used, entrance.weight(key), self._decay)
+    def show(self, snapshot: Snapshot, entrance: Entrance, keys: Iterable[str] | None = None) -> None:
+        """Have decisions made by the usage as it is; `keys`: of these LocalQueues, None: of all."""
+        for key in self._used if keys is None else keys:
+            snapshot.usage_of_local_queues[key] = usage(self._used[key], entrance.weight(key), self._decay)
 
     def _of(self, key: str) -> Used:
         return self._used.get(key) or Used({}, self._at, {})

@@ -47,13 +47,19 @@ def opened(source: str) -> Generator[Content]:
     """Open a file, or standard input with "-"; raise InputError where it cannot be read, then or later."""
     try:
         if source == STANDARD_INPUT:
-            yield _plain(_whole(sys.stdin.buffer))
+            yield _plain(_whole(_standard_input()))
         else:
             path = Path(source)
             with path.open("rb") as file:
                 yield _plain(file if path.is_file() else _whole(file))
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(name_of(source), f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _standard_input() -> BinaryIO:
+    if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison] -- it is, where a process begins without one
+        raise InputError(name_of(STANDARD_INPUT), "cannot be read: it is closed")
+    return sys.stdin.buffer
 
 
 def _whole(file: BinaryIO) -> BufferedReader:

@@ -12,7 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from zonewise_scheduler.queue.quota.model.queues import LocalQueue, ResourceFlavor
-from zonewise_scheduler.queue.quota.read.part import opened
+from zonewise_scheduler.queue.quota.read.part import Part, opened
 from zonewise_scheduler.queue.quota.read.queues import (
     read_cluster_queue,
     read_cohort,
@@ -22,15 +22,15 @@ from zonewise_scheduler.queue.quota.read.queues import (
 )
 from zonewise_scheduler.simulate.inputs.errors import InputError
 from zonewise_scheduler.simulate.inputs.object_jobs import read_submitted, told
-from zonewise_scheduler.simulate.inputs.parts import queues_named
+from zonewise_scheduler.simulate.inputs.parts import queues_named, with_pods
 from zonewise_scheduler.simulate.inputs.reports import fleet_of_objects
 from zonewise_scheduler.simulate.scenario import Arrival, Scenario
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Cohort
-    from zonewise_scheduler.queue.quota.model.workload import PriorityClass
+    from zonewise_scheduler.queue.quota.model.workload import PriorityClass, Workload
     from zonewise_scheduler.simulate.inputs.documents import Document, Json
     from zonewise_scheduler.simulate.inputs.object_jobs import Submitted
     from zonewise_scheduler.simulate.inputs.parts import Fleet
@@ -53,7 +53,7 @@ _GROUPS = {
 }
 """The API group of each kind; others have kinds of the same names."""
 _VERSIONS = ("v1alpha1", "v1beta1", "v1beta2")
-"""Of Kueue's: Cohorts and Topologies were v1alpha1 first, with the fields of v1beta1."""
+"""Of Kueue's: Cohorts and Topologies were v1alpha1 first; what they had beyond the fields of later ones is told."""
 
 
 def is_object(given: Mapping[str, object]) -> bool:
@@ -88,7 +88,7 @@ def read_objects(documents: Sequence[Document], where: str, fleet: Fleet | None)
     submitted = read_submitted(jobs, {one.name: one.value for one in classes}, problems)
     if not submitted:
         raise InputError(where, "; ".join(["no Job or Workload that could be read", *problems]))
-    cluster = _completed(cluster, fleet, [one.workload.local_queue for one in submitted], where, problems)
+    cluster = _completed(cluster, fleet, [one.workload for one in submitted], where, problems)
     arrivals = [found for one in submitted if (found := _queued(one, cluster, problems)) is not None]
     if not arrivals:
         raise InputError(where, "; ".join(problems))
@@ -132,18 +132,13 @@ def _cluster(documents: Sequence[Document], problems: list[str]) -> _Cluster:
 
 
 def _completed(
-    cluster: _Cluster, fleet: Fleet | None, names: Iterable[str], where: str, problems: list[str]
+    cluster: _Cluster, fleet: Fleet | None, workloads: Sequence[Workload], where: str, problems: list[str]
 ) -> _Cluster:
     """Return a cluster with queues and flavors: those of the fleet where there are none among the objects."""
     if not cluster.queues:
         if fleet is None:
             raise InputError(where, "neither ClusterQueues nor nodes: there is nothing to run jobs on; see --nodes")
-        wanted = [
-            cluster.locals[name].cluster_queue if name in cluster.locals else name.rpartition("/")[2] for name in names
-        ]
-        return cluster._replace(
-            queues=queues_named(fleet, filter(None, wanted)).queues, flavors=fleet.flavors, topologies=fleet.topologies
-        )
+        return _on_fleet(cluster, fleet, workloads)
     known = {one.name: one for one in (*(fleet.flavors if fleet is not None else ()), *cluster.flavors)}
     wanted_flavors = dict.fromkeys(
         flavor for one in (*cluster.queues, *cluster.cohorts) for own in one.groups for flavor in own.names
@@ -153,7 +148,24 @@ def _completed(
             problems.append(f"{where}: ResourceFlavor {name}: there is none, and it is taken for one of any nodes")
             known[name] = ResourceFlavor(name)
     topologies = dict(cluster.topologies) if fleet is None else {**fleet.topologies, **cluster.topologies}
+    if fleet is not None and not any(known[name].topology in topologies for name in wanted_flavors):
+        problems.append(f"{where}: no ResourceFlavor has a Topology that is there: nodes do not count, quotas alone do")
     return cluster._replace(flavors=tuple(known.values()), topologies=topologies)
+
+
+def _on_fleet(cluster: _Cluster, fleet: Fleet, workloads: Sequence[Workload]) -> _Cluster:
+    """Return a cluster with queues for all nodes, those that jobs name.
+
+    Where pods request nothing, pods have a quota too: what has no quota at all is given no flavor, and so no place.
+    """
+    wanted = (
+        cluster.locals[one.local_queue].cluster_queue if one.local_queue in cluster.locals else one.queue
+        for one in workloads
+    )
+    queues = queues_named(fleet, filter(None, wanted)).queues
+    if not all(any(pods.requests.values()) for one in workloads for pods in one.pod_sets):
+        queues = tuple(map(with_pods, queues))
+    return cluster._replace(queues=queues, flavors=fleet.flavors, topologies=fleet.topologies)
 
 
 def _queued(one: Submitted, cluster: _Cluster, problems: list[str]) -> Arrival | None:
@@ -219,8 +231,21 @@ def _of_use(documents: Iterable[Document], problems: list[str]) -> list[Document
         if group == _KUEUE and version not in _VERSIONS:
             problems.append(f"{told(one)}: apiVersion: not one of {', '.join(_VERSIONS)}, and read as the last: {api}")
         found.append(one)
+    problems += _twice(found)
     problems += (
         f"{where}: {count} of kind {kind:.80} ({api:.80}): of no use here"
         for (where, kind, api), count in others.items()
     )
     return found
+
+
+def _twice(documents: Iterable[Document]) -> Iterator[str]:
+    """Tell of objects that are there more than once; jobs and nodes are told where they are read."""
+    seen: set[tuple[str, str]] = set()
+    for one in documents:
+        if one.kind not in _JOBS | _NODES:
+            metadata = Part(one.given, "", []).part("metadata")
+            key = (one.kind, f"{metadata.text('namespace')}/{metadata.text('name')}")
+            if key in seen:
+                yield f"{told(one)}: there is one of that name already: the last is taken"
+            seen.add(key)

@@ -15,6 +15,7 @@ from zonewise_scheduler.simulate.inputs.jobs import is_job_file, read_jobs
 from zonewise_scheduler.simulate.inputs.log import is_log, scenario_of_log
 from zonewise_scheduler.simulate.inputs.mixes import MIXES, mix_named
 from zonewise_scheduler.simulate.inputs.objects import fleet_among, has_nodes, is_object, read_objects
+from zonewise_scheduler.simulate.scenario import Scenario
 from zonewise_scheduler.simulate.swf import Log, load_swf
 from zonewise_scheduler.simulate.workload import MOST
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.simulate.inputs.documents import Document, Json
     from zonewise_scheduler.simulate.inputs.parts import Fleet
-    from zonewise_scheduler.simulate.scenario import Arrival, Scenario
+    from zonewise_scheduler.simulate.scenario import Arrival
 
 UNDERSTOOD = (
     "an SWF log, a generator file of Kueue's (`cohorts`), a job file (`jobs`), objects of Kubernetes and Kueue in a "
@@ -71,15 +72,11 @@ def scenario_of(
         raise InputError(source or "''", f"neither there nor known: can be {UNDERSTOOD}")
     read = _read(source)
     if isinstance(read, Log):
-        log = read if jobs is None else _first_logged(read, jobs)
-        found = _of_log(log, Path(name_of(source)).name, nodes, whole_nodes=whole_nodes)
+        found = _of_log(read, Path(name_of(source)).name, nodes, whole_nodes=whole_nodes)
     else:
         found = _of_documents(read, name_of(source), nodes, seed)
-    if isinstance(found, Log):
-        return found
-    if jobs is not None:
-        found = found._replace(arrivals=found.arrivals[:jobs])
-    return _exact(found) if exact else found
+    found = found if jobs is None else _first(found, jobs)
+    return _exact(found) if exact and isinstance(found, Scenario) else found
 
 
 def nodes_of(text: str) -> Fleet:
@@ -179,8 +176,11 @@ def _fleet_in(documents: Sequence[Document], where: str) -> Fleet | None:
     return fleet_among(documents) if has_nodes(documents) else None
 
 
-def _first_logged(log: Log, jobs: int) -> Log:
-    return log._replace(jobs=sorted(log.jobs, key=lambda one: (one.submitted, one.number))[:jobs])
+def _first(found: Scenario | Log, jobs: int) -> Scenario | Log:
+    """Return it with the first so many jobs."""
+    if isinstance(found, Scenario):
+        return found._replace(arrivals=found.arrivals[:jobs])
+    return found._replace(jobs=sorted(found.jobs, key=lambda one: (one.submitted, one.number))[:jobs])
 
 
 def _exact(found: Scenario) -> Scenario:

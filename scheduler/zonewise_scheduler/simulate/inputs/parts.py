@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise_scheduler.fit.model.resources import PODS
 from zonewise_scheduler.queue.quota.model.amounts import UNLIMITED, plus
 from zonewise_scheduler.queue.quota.model.queues import ClusterQueue
 from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, Quota, group
@@ -78,6 +79,15 @@ def queues_named(fleet: Fleet, names: Iterable[str]) -> Queues:
     distinct = list(dict.fromkeys(names)) or [QUEUE]
     cohort = COHORT if len(distinct) > 1 else ""
     return Queues(tuple(queue_of(fleet, name, Fraction(1, len(distinct)), cohort) for name in distinct))
+
+
+def with_pods(queue: ClusterQueue) -> ClusterQueue:
+    """Return a queue with a quota of pods that is never used up."""
+    unlimited = (PODS, Quota(UNLIMITED))
+    groups = (
+        group(*(flavor._replace(quotas=(*flavor.quotas, unlimited)) for flavor in one.flavors)) for one in queue.groups
+    )
+    return queue._replace(groups=tuple(groups))
 
 
 def on_fleet(

@@ -18,10 +18,6 @@ class Steps(NamedTuple):
     values: Ints
     """N."""
 
-    def integral(self) -> float:
-        """Return value times seconds, from the first time to the last."""
-        return float(np.dot(self.values[:-1], np.diff(self.times)))
-
 
 def steps(times: Floats, changes: Ints) -> Steps:
     """Return the running sum of changes, in any order; of those at one time only the result is seen."""

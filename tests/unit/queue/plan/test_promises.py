@@ -117,7 +117,7 @@ def test_all_that_fits_into_an_idle_cluster_is_done(
     fitting = {
         one.workload.key: one.workload.totals[0].requests["cpu"] <= nodes[one.queue].potential(CPU) for one in found
     }
-    blocked = set() if rules.overtaking else {one.queue for one in found if not fitting[one.workload.key]}
+    blocked: set[str] = set() if rules.overtaking else {one.queue for one in found if not fitting[one.workload.key]}
     for one in found:
         started = one.workload.key in played.starts
         assert started == fitting[one.workload.key] or one.queue in blocked

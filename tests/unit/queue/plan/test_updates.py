@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import inf
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.placing import Cluster, FLAVORS
-from support.plans import CPU, planner_of, queue, work
+from support.placing import LEVELS, Host, grounds_of, hosts_of, job, pods_of, snapshot_of
+from support.placing import queue as placed_queue
+from support.plans import CPU, local, planner_of, queue, work
+from zonewise_scheduler.queue.placing.topologies import Topologies
+from zonewise_scheduler.queue.plan.entrance import Queues
+from zonewise_scheduler.queue.plan.planner import Planner
+from zonewise_scheduler.queue.quota.flavors.delayed import PROVISIONING
 from zonewise_scheduler.queue.quota.model.queues import CheckRule, Preemption
 from zonewise_scheduler.queue.quota.model.workload import Eviction, PodSet
+from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
 from zonewise_scheduler.queue.time.rules import ALL, Rules
-
-if TYPE_CHECKING:
-    from zonewise_scheduler.queue.plan.planner import Planner
 
 CHECKED = queue("q", 4)._replace(checks=(CheckRule("capacity"),))
 
@@ -58,11 +60,11 @@ def test_a_check_of_another_flavor_is_none() -> None:
 
 def test_whoever_has_checks_to_pass_is_before_no_promise() -> None:
     """It may take any time, so that it would hold what is promised to another."""
-    planner = planner_of([CHECKED, queue("p", 0, cohort="")], Rules())
     planner = planner_of([CHECKED._replace(cohort="c"), queue("p", 0, cohort="c")], Rules())
     planner.submit(work("runs", 3, run=10), "p")
     planner.decide(0)
     planner.submit(work("wide", 4, run=10, at=1), "p")
+    planner.decide(1)
     planner.submit(work("brief", 1, run=1, at=2), "q")
     assert starts(planner, 2) == []
     planner.submit(work("sure", 1, run=1, at=3), "p")
@@ -99,6 +101,71 @@ def test_a_workload_whose_checks_have_failed_is_barred(strict: bool) -> None:
     assert "ns/one" in starts(planner, 2)
 
 
+# --- places
+
+
+HOSTS = [Host(name, "x", 2) for name in ("one", "two", "three")]
+
+
+def test_pods_of_a_failed_node_move() -> None:
+    """To a host that is free; the workload runs on, and is told of once."""
+    planner = Planner(snapshot_of([placed_queue("a", 99)], HOSTS), Rules())
+    planner.submit(job("moves", pods_of(2, 2)), "a")
+    (one,) = planner.decide(0).admitted
+    planner.update(replace(one, failed_nodes=("one",)))
+    step = planner.decide(1)
+    assert [hosts_of(each) for each in step.placed] == [{"main": {"three": 1, "two": 1}}]
+    assert (step.admitted, step.stopped) == ((), ())
+    assert planner.decide(2).placed == ()
+    assert planner.running["ns/moves"].workload.failed_nodes == ()
+    planner.end("ns/moves")
+
+
+def test_a_workload_whose_pods_cannot_move_is_to_stop() -> None:
+    planner = Planner(snapshot_of([placed_queue("a", 99)], HOSTS[:2]), Rules())
+    planner.submit(job("stays", pods_of(2, 2)), "a")
+    (one,) = planner.decide(0).admitted
+    planner.update(replace(one, failed_nodes=("one",)))
+    assert [(each.workload.key, each.reason) for each in planner.decide(1).stopped] == [("ns/stays", "NodeFailures")]
+    planner.evict("ns/stays", Eviction("NodeFailures", 2))
+    assert starts(planner, 2) == ["ns/stays"]
+
+
+def test_places_are_found_once_there_are_nodes() -> None:
+    """First there is the quota, then the nodes, then the check has passed; all the same who waits has its turn."""
+    rule = CheckRule("new-nodes", controller=PROVISIONING)
+    spec = placed_queue("a", 2)._replace(checks=(rule,))
+    snapshot = snapshot_of([spec], [])
+    planner = Planner(snapshot, Rules())
+    planner.submit(job("one", pods_of(2)), "a")
+    (one,) = planner.decide(0).admitted
+    assert hosts_of(one) == {}
+    flavors = tuple((snapshot.flavors or {}).values())
+    planner.reset(Queues((spec,), flavors=flavors), Topologies(grounds_of([Host("new", "x", 2)], LEVELS)))
+    assert planner.decide(1).placed == ()
+    planner.checked("ns/one", 2)
+    (one,) = planner.decide(2).placed
+    assert hosts_of(one) == {"main": {"new": 1}}
+    assert planner.running["ns/one"].workload is one
+    assert one.admission is not None
+    assert (one.admission.at, one.admission.runs_since) == (0, 2)
+
+
+def test_other_nodes_move_promises() -> None:
+    """A promise of places that are no more is made anew, where there are others."""
+    spec = placed_queue("a", 99)
+    snapshot = snapshot_of([spec], HOSTS[:1])
+    flavors = tuple((snapshot.flavors or {}).values())
+    planner = Planner(snapshot, Rules())
+    planner.submit(replace(job("runs", pods_of(2)), limit=10), "a")
+    planner.decide(0)
+    planner.submit(job("waits", pods_of(2), created=1), "a")
+    planner.decide(1)
+    assert promises(planner) == [("ns/waits", 10)]
+    planner.reset(Queues((spec,), flavors=flavors), Topologies(grounds_of(HOSTS[:2], LEVELS)))
+    assert starts(planner, 2) == ["ns/waits"]
+
+
 # --- new states
 
 
@@ -108,7 +175,7 @@ def test_pods_that_are_not_needed_any_more_give_back_what_they_had() -> None:
     planner.submit(one, "q")
     planner.submit(work("two", 3, at=1), "q")
     planner.decide(1)
-    assert promises(planner) == [("ns/two", 10)]
+    assert promises(planner) == [("ns/two", 11)]
     planner.update(replace(one, reclaimable={"main": 3}))
     assert starts(planner, 2) == ["ns/two"]
     planner.end("ns/one")
@@ -122,10 +189,10 @@ def test_a_longer_declared_run_time_moves_promises() -> None:
     planner.submit(one, "q")
     planner.submit(work("two", 4, at=1), "q")
     planner.decide(1)
-    assert promises(planner) == [("ns/two", 10)]
+    assert promises(planner) == [("ns/two", 11)]
     planner.update(replace(one, limit=20))
     planner.decide(2)
-    assert promises(planner) == [("ns/two", 20)]
+    assert promises(planner) == [("ns/two", 21)]
 
 
 def test_a_lower_priority_may_make_it_a_victim() -> None:
@@ -147,7 +214,7 @@ def test_what_is_asked_of_a_waiting_workload_may_change() -> None:
     planner.submit(two, "q")
     planner.decide(1)
     planner.update(replace(two))
-    assert promises(planner) == [("ns/two", 10)]
+    assert promises(planner) == [("ns/two", 11)]
     planner.update(replace(two, pod_sets=(PodSet(requests={"cpu": 5}),)))
     planner.decide(2)
     assert promises(planner) == []
@@ -172,3 +239,50 @@ def test_to_tell_the_same_again_changes_nothing(found: list[tuple[int, int]], ev
                 planner.update(replace(again))
         assert starts(planner, now) == starts(other, now)
         assert promises(planner) == promises(other)
+
+
+# --- declared run times
+
+
+def test_who_declares_no_run_time_has_the_default_of_its_queue() -> None:
+    """Of its LocalQueue before its ClusterQueue; what runs when the planner is made has it too."""
+    spec = queue("q", 4)._replace(default_limit=20)
+    names = [local("own", default_limit=10), local("plain")]
+    planner = planner_of([spec], Rules(), names)
+    for name, at in (("own", 0), ("plain", 1)):
+        planner.submit(work(name, 2, inf, at=at, local=name))
+    planner.submit(work("declared", 2, 5, at=2, local="own"))
+    planner.decide(2)
+    assert {key: run.end for key, run in planner.running.items()} == {"ns/own": 12, "ns/plain": 22}
+    assert promises(planner) == [("ns/declared", 12)]
+    running = [replace(run.workload, limit=inf) for run in planner.running.values()]
+    other = Planner(Snapshot([spec], workloads=running), Rules(), local_queues=names)
+    assert {key: run.end for key, run in other.running.items()} == {"ns/own": 12, "ns/plain": 22}
+
+
+def test_what_ran_at_a_restart_is_taken_as_it_is() -> None:
+    """Whoever has not passed its checks has no end; whoever has runs since then."""
+    planner = planner_of([CHECKED], Rules())
+    for name in ("one", "two"):
+        planner.submit(work(name, 2, 10), "q")
+    planner.decide(1)
+    planner.checked("ns/one", 4)
+    told = [run.workload for run in planner.running.values()]
+    forgotten = [replace(one, admission=one.admission._replace(checks=())) for one in told if one.admission is not None]
+    for found in (told, forgotten):
+        other = Planner(Snapshot([CHECKED], workloads=found), Rules())
+        assert {key: run.end for key, run in other.running.items()} == {"ns/one": 14, "ns/two": inf}
+
+
+def test_a_failed_check_breaks_a_promise() -> None:
+    """Others may have the room while it cannot."""
+    planner = planner_of([queue("q", 4)], Rules())
+    planner.submit(work("runs", 2, 10), "q")
+    planner.decide(0)
+    wide = work("wide", 4, 10, at=1)
+    planner.submit(wide, "q")
+    planner.submit(work("long", 2, 50, at=2), "q")
+    assert starts(planner, 2) == []
+    planner.update(replace(wide, failed_checks=("capacity",)))
+    assert starts(planner, 3) == ["ns/long"]
+    assert promises(planner) == []

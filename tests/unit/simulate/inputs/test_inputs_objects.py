@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from zonewise_scheduler.queue.quota.model.amounts import UNLIMITED
+from zonewise_scheduler.queue.time.rules import rules_named
 from zonewise_scheduler.queue.topology.model import HOSTNAME, Layer, Request
+from zonewise_scheduler.simulate.cluster import simulate_cluster
 from zonewise_scheduler.simulate.inputs.documents import Document
 from zonewise_scheduler.simulate.inputs.errors import InputError
 from zonewise_scheduler.simulate.inputs.fleet import short_fleet
@@ -131,6 +133,31 @@ def test_run_times_are_declared_as_on_a_cluster() -> None:
     noted = {RUN: "60", "zonewise.dev/max-run-seconds": "5m"}
     jobs = [job(f"j{limit}", notes=noted, activeDeadlineSeconds=limit) for limit in (200, 400)]
     assert [one.workload.limit for one in read(*jobs, nodes="3x8").arrivals] == [200, 300]
+
+
+def test_pods_that_request_nothing_run_on_nodes_too() -> None:
+    """As those of `kubectl create job` do: the queue of all nodes has a quota of pods for them."""
+    bare = {"spec": {"containers": [{"name": "c"}]}}
+    found = read(job("a", template=bare, parallelism=3), job("b"), nodes="3x8")
+    assert all("pods" in one.groups[0].covered for one in found.queues)
+    assert [one.outcome for one in simulate_cluster(found, rules_named("greedy")).jobs] == ["done", "done"]
+    assert "pods" not in read(job("b"), nodes="3x8").queues[0].groups[0].covered
+
+
+def test_an_object_that_is_there_twice_is_told() -> None:
+    """As in a directory with a copy of a file; the last is taken, as `kubectl apply` would."""
+    label = {"kueue.x-k8s.io/queue-name": "q"}
+    found = read(queue("q", cpus=1), queue("q", cpus=9), obj("ResourceFlavor", "f"), job("j", labels=label))
+    assert found.problems == ("f.yaml: ClusterQueue q: there is one of that name already: the last is taken",)
+    assert [one.groups[0].flavors[0].quotas[0][1].nominal for one in found.queues] == [9000]
+
+
+def test_nodes_without_a_topology_do_not_count() -> None:
+    label = {"kueue.x-k8s.io/queue-name": "q"}
+    found = read(queue("q"), obj("ResourceFlavor", "f"), job("j", labels=label), nodes="3x8")
+    assert found.problems == (
+        "f.yaml: no ResourceFlavor has a Topology that is there: nodes do not count, quotas alone do",
+    )
 
 
 def test_a_job_may_start_with_fewer_pods_and_in_slices() -> None:

@@ -28,7 +28,7 @@ def is_delayed(spec: ClusterQueue, flavor: str, workload: Workload) -> bool:
 
 def needs_places(workload: Workload, places: Places) -> bool:
     """Tell whether a workload that has its quota has to be a head again for its places, once its checks have passed."""
-    if workload.admission is None or workload.admission.checks or workload.eviction is not None:
+    if workload.admission is None or workload.eviction is not None:
         return False
     pending = any(one.delayed == "Pending" and one.place is None for one in workload.admission.pod_sets)
     return pending or bool(places.broken(workload))

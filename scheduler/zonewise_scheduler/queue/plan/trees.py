@@ -1,0 +1,36 @@
+"""Which queues can have what a workload leaves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zonewise_scheduler.queue.quota.model.workload import Workload
+    from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
+
+
+class Trees:
+    """The queues of each queue's tree, those that are held too: their quota is lent on."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        found: dict[str, list[str]] = {}
+        roots = {name: node.root for name, node in snapshot.queues.items()}
+        for name, root in roots.items():
+            found.setdefault(name if root is None else f"/{root.name}", []).append(name)
+        self._all = tuple(roots)
+        self._of = {name: tuple(names) for names in found.values() for name in names}
+
+    def of(self, queue: str) -> tuple[str, ...]:
+        """Return the queues of a queue's tree."""
+        return self._of[queue]
+
+    def reached(self, workload: Workload) -> Iterable[str]:
+        """Return the queues that can have what a workload leaves: of its tree, or where it has places, all."""
+        admission = workload.admission
+        if admission is None:
+            return ()
+        if any(one.place is not None for one in admission.pod_sets):
+            return self._all
+        return self._of[admission.cluster_queue]

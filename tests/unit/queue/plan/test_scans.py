@@ -1,0 +1,39 @@
+"""A decision comes to its end, however the scans of several pod sets go round among the flavors."""
+
+from __future__ import annotations
+
+from math import inf
+
+from zonewise_scheduler.queue.plan.planner import Planner
+from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Fungibility, Preemption
+from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, Quota, group
+from zonewise_scheduler.queue.quota.model.workload import Admission, PodSet, PodSetAdmission, Workload
+from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
+from zonewise_scheduler.queue.time.rules import Rules
+
+
+def work(name: str, *sizes: int, flavor: str = "") -> Workload:
+    """A workload with a pod of each size; it runs where a flavor is given."""
+    sets = tuple(PodSet(f"set{place}", 1, {"cpu": size}) for place, size in enumerate(sizes))
+    given = tuple(PodSetAdmission(one.name, {"cpu": flavor}, one.requests, 1) for one in sets)
+    return Workload("", name, sets, name, admission=Admission("q", given) if flavor else None)
+
+
+def test_a_scan_that_goes_round_ends_the_workloads_turn() -> None:
+    """Whenever one of its two pod sets has no flavor left to try, the other has: Kueue tries in every cycle."""
+    flavors = group(
+        FlavorQuotas("fast", (("cpu", Quota(6)),)), FlavorQuotas("slow", (("cpu", Quota(3, borrowing=2, lending=2)),))
+    )
+    spec = ClusterQueue(
+        "q",
+        (flavors,),
+        "team",
+        preemption=Preemption(reclaim="Any"),
+        fungibility=Fungibility("TryNextFlavor", "TryNextFlavor", "PreemptionOverBorrowing"),
+    )
+    running = [work("one", 4, flavor="fast"), work("other", 3, flavor="slow")]
+    planner = Planner(Snapshot([spec], workloads=running), Rules(reserve_after=inf))
+    planner.submit(work("two sets", 1, 2), "q")
+    assert planner.decide(0).decisions["/two sets"].status == "waiting"
+    planner.end("/one")
+    assert [one.key for one in planner.decide(1).admitted] == ["/two sets"]

@@ -1,0 +1,125 @@
+"""Admission fair sharing: LocalQueues of one ClusterQueue get equal shares of what is admitted, by their weights."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from math import inf
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.plans import local, planner_of, queue, work
+from zonewise_scheduler.queue.plan.entrance import Queues
+from zonewise_scheduler.queue.quota.model.workload import Decay
+from zonewise_scheduler.queue.quota.order.usage import Used
+from zonewise_scheduler.queue.time.rules import Rules
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zonewise_scheduler.queue.plan.planner import Planner
+
+SPEC = queue("q", 8000)._replace(by_usage=True)
+DECAY = Decay(half_life=200.0, sampling=10.0)
+GREEDY = Rules(reserve_after=inf)
+
+
+def planner(*names: str, decay: Decay | None = DECAY, weights: Sequence[float] = (1.0, 1.0)) -> Planner:
+    found = [local(name, weight=weight) for name, weight in zip(names, weights, strict=False)]
+    return planner_of([SPEC], GREEDY, found, decay=decay)
+
+
+def shares(weights: Sequence[float], sizes: Sequence[tuple[int, int]], until: float) -> list[float]:
+    """What two LocalQueues that always have work are given, in CPU-seconds: jobs of (CPUs, seconds), time and again."""
+    plan = planner("a", "b", weights=weights)
+    given = {"a": 0.0, "b": 0.0}
+    come = {"a": 0, "b": 0}
+    ends: list[tuple[float, str]] = []
+    now = 0.0
+    while now < until:
+        for name in "ab":
+            while sum(key.startswith(f"ns/{name}") for key in plan.waiting) < 3:
+                cpus, run = sizes[come[name] % len(sizes)]
+                plan.submit(work(f"{name}{come[name]:04}", cpus * 1000, run, at=now, local=name))
+                come[name] += 1
+        step = plan.decide(now)
+        for one in step.admitted:
+            heappush(ends, (now + one.limit, one.key))
+            given[one.queue] += one.limit * one.totals[0].requests["cpu"]
+        now = min(step.wake, ends[0][0] if ends else inf)
+        while ends and ends[0][0] <= now:
+            plan.end(heappop(ends)[1])
+    return list(given.values())
+
+
+SIZES = st.lists(st.tuples(st.integers(2, 4), st.integers(20, 40)), min_size=1, max_size=5)
+
+
+@settings(max_examples=5)
+@given(SIZES, st.sampled_from([(1.0, 1.0), (2.0, 1.0), (1.0, 3.0)]))
+def test_shares_are_as_the_weights(sizes: list[tuple[int, int]], weights: tuple[float, float]) -> None:
+    """Whatever the sizes of jobs, where both have such work at all times."""
+    one, other = shares(weights, sizes, 4000)
+    assert one / weights[0] == pytest.approx(other / weights[1], rel=0.15)
+
+
+def test_who_has_used_less_is_before_who_came_first() -> None:
+    """What it has used is forgotten by and by: half of it each half-life."""
+    plan = planner("a", "b")
+    plan.submit(work("first", 8000, local="a", run=100))
+    plan.decide(0)
+    for now in range(10, 101, 10):
+        assert plan.decide(now).wake == now + DECAY.sampling
+    usages = plan.snapshot.usage_of_local_queues
+    assert usages["ns/a"] == pytest.approx(8 * (1 - 0.5**0.5))
+    plan.submit(work("again", 8000, local="a", at=1))
+    plan.submit(work("other", 8000, local="b", at=2))
+    plan.end("ns/first")
+    assert [one.key for one in plan.decide(100).admitted] == ["ns/other"]
+    before = plan.snapshot.usage_of_local_queues["ns/a"]
+    plan.decide(300)
+    assert plan.snapshot.usage_of_local_queues["ns/a"] == pytest.approx(before / 2)
+
+
+def test_a_burst_of_admissions_does_not_go_unseen() -> None:
+    """What is admitted counts at once, so that in one decision both have their turns."""
+    plan = planner("a", "b")
+    for at in range(8):
+        plan.submit(work(f"a{at}", 1000, local="a", at=at))
+        plan.submit(work(f"b{at}", 1000, local="b", at=at + 100))
+    started = [one.key for one in plan.decide(200).admitted]
+    assert sorted(started) == sorted([f"ns/a{at}" for at in range(4)] + [f"ns/b{at}" for at in range(4)])
+
+
+def test_without_the_setting_usage_does_not_count() -> None:
+    plan = planner("a", "b", decay=None)
+    for at in range(8):
+        plan.submit(work(f"a{at}", 1000, local="a", at=at))
+        plan.submit(work(f"b{at}", 1000, local="b", at=at + 100))
+    assert [one.key for one in plan.decide(200).admitted] == [f"ns/a{at}" for at in range(8)]
+    assert plan.decide(200).wake == inf
+
+
+def test_weights_may_change() -> None:
+    plan = planner("a", "b")
+    plan.submit(work("one", 1000, local="a"))
+    plan.decide(0)
+    before = plan.snapshot.usage_of_local_queues["ns/a"]
+    plan.reset(Queues((SPEC,), local_queues=(local("a", weight=2.0), local("b", weight=0.0))))
+    assert plan.snapshot.usage_of_local_queues["ns/a"] == pytest.approx(before / 2)
+    plan.submit(work("two", 8000, local="b"))
+    plan.submit(work("three", 7000, local="a", at=1))
+    assert [one.key for one in plan.decide(1).admitted] == ["ns/three"]
+
+
+def test_a_copy_is_not_woken_to_sample() -> None:
+    """It plays forward only from one end to the next, and what it uses is its own."""
+    plan = planner("a", "b")
+    plan.submit(work("one", 1000, local="a"))
+    plan.decide(0)
+    other = plan.copy()
+    assert other.decide(100).wake == inf
+    assert plan.sharing is not None
+    assert plan.sharing.used["ns/a"] == Used({}, 0, plan.sharing.used["ns/a"].entering)
