@@ -30,6 +30,7 @@ _INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program with the given arguments, of the process where there are none, and return its status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    _open_what_is_closed()
     try:
         status = _run(arguments)
         sys.stdout.flush()
@@ -42,6 +43,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _INTERRUPTED
     return status
+
+
+def _open_what_is_closed() -> None:
+    """Have a stream to write to where the caller closed it: `zonewise show >&-`."""
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
 
 
 class _Parser(ArgumentParser):

@@ -406,6 +406,12 @@ def test_a_reader_that_goes_away(server: str) -> None:
     assert done.stderr == ""
 
 
+def test_closed_streams_are_written_nowhere(server: str) -> None:
+    """`zonewise show >&- 2>&-`: whoever closes them does not want to read them."""
+    line = f"{sys.executable} -m zonewise show --root {server} -o json >&- 2>&-"
+    assert subprocess.run(["bash", "-c", line], capture_output=True, check=False, timeout=60).returncode == 0
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_a_full_disk(server: str) -> None:
     """What could not be written is no success."""
