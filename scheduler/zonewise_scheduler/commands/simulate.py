@@ -37,7 +37,7 @@ EXAMPLES = {
     "KTH-SP2.swf.gz --forecast --plot run.svg": "how good forecasts of starts are, and a picture",
     "generator.yaml --start-latency 1-2s --rate 50/100": "Kueue's performance test, with the delays of a live cluster",
     "jobs.yaml --nodes 100x64x256Gi --json out.json": "one's own jobs on a hundred nodes, as numbers",
-    "- --nodes nodes.yaml --forecast 1": "what `kubectl get jobs,clusterqueues,localqueues -A -o yaml` prints, piped in",
+    "- --nodes nodes.yaml --forecast 1": "objects of a cluster, piped in from `kubectl get ... -A -o yaml`",
 }
 _INTERRUPTED = 130
 _FORECAST_EVERY = 10

@@ -11,6 +11,7 @@ from zonewise_scheduler.queue.plan.planner import Planner
 from zonewise_scheduler.queue.plan.values import Step, Victim
 from zonewise_scheduler.queue.quota.model.queues import ClusterQueue
 from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, Quota, group
+from zonewise_scheduler.queue.quota.model.workload import PodSet
 from zonewise_scheduler.queue.time.rules import rules_named
 from zonewise_scheduler.simulate import cluster
 from zonewise_scheduler.simulate.cluster import SimulationError, simulate_cluster
@@ -109,16 +110,18 @@ def test_pods_that_find_no_place_wait_though_there_is_quota() -> None:
 
 
 def test_who_has_not_run_is_told_why() -> None:
-    """Under FIFO nobody passes one that fits nowhere; a job that asks for nothing is said to."""
+    """Under FIFO nobody passes one that fits nowhere; what requests nothing is given no place."""
     jobs = arrival("wide", 9, 1), arrival("small", 1, 1, 1)
-    history = simulate_cluster(scenario(*jobs), rules_named("fifo"))
+    history = simulate_cluster(scenario(*jobs), FIFO)
     assert [(one.outcome, one.why) for one in history.jobs] == [
         ("refused", job_of(history, "wide").why),
         ("waiting", "ns/wide is before it in ClusterQueue q, and is not passed"),
     ]
     assert job_of(history, "wide").why.startswith("needs 0.009 CPUs of flavor default; ClusterQueue q has 0.008")
-    (idle,) = simulate_cluster(placed(scenario(arrival("idle", 0, 1)), ("m", 8)), GREEDY).jobs
-    assert (idle.outcome, idle.why) == ("done", "")
+    bare = arrival("bare", 0, 1)
+    bare = bare._replace(workload=replace(bare.workload, pod_sets=(PodSet(),)))
+    (job,) = simulate_cluster(placed(scenario(bare), ("m", 8)), GREEDY).jobs
+    assert (job.outcome, job.why) == ("refused", "it requests nothing, and so is given no flavor and no place")
 
 
 def test_jobs_that_make_each_other_give_way_for_ever_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,17 +59,18 @@ def queue_changes(draw: st.DrawFn) -> Change:
     return Change(Queues(specs, local_queues=locals_))
 
 
-WORKLOAD_CHANGES = st.builds(
-    lambda of, field: Change(of=of, fields=(field,)),
-    st.integers(0, 9),
-    st.sampled_from(
-        [
-            ("priority", 1), ("priority", 0), ("active", False), ("active", True), ("limit", 3.0),
-            ("failed_checks", ("capacity",)), ("failed_checks", ()),
-        ]
-    ),
-)  # fmt: skip
-CHANGES = st.lists(st.one_of(queue_changes(), WORKLOAD_CHANGES, st.just(Change(restart=True)), st.just(Change())))
+FIELDS: list[tuple[str, object]] = [
+    ("priority", 1), ("priority", 0), ("active", False), ("active", True), ("limit", 3.0),
+    ("failed_checks", ("capacity",)), ("failed_checks", ()),
+]  # fmt: skip
+
+
+@st.composite
+def workload_changes(draw: st.DrawFn) -> Change:
+    return Change(of=draw(st.integers(0, 9)), fields=(draw(st.sampled_from(FIELDS)),))
+
+
+CHANGES = st.lists(st.one_of(queue_changes(), workload_changes(), st.just(Change(restart=True)), st.just(Change())))
 
 
 class World:
