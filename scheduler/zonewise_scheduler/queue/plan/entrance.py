@@ -9,7 +9,7 @@ admission check has failed.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.queue.quota.cycle.checks import required_checks
@@ -127,6 +127,9 @@ def with_checks(workload: Workload, spec: ClusterQueue) -> Workload:
 
 def alike(one: Workload, other: Workload) -> bool:
     """Tell whether what is promised to one is as good for the other, which is it in a newer state."""
-    return one is other or (
-        one.shape == other.shape and one.limit == other.limit and one.failed_checks == other.failed_checks
-    )
+    return one.shape == other.shape and one.limit == other.limit and one.failed_checks == other.failed_checks
+
+
+def same(one: Workload, other: Workload) -> bool:
+    """Tell whether two states of a workload are the same."""
+    return all(getattr(one, each.name) == getattr(other, each.name) for each in fields(one))

@@ -17,7 +17,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.queue.plan.ahead import Ahead
-from zonewise_scheduler.queue.plan.entrance import Aside, Entrance, Queues, alike, rebuilt, with_checks
+from zonewise_scheduler.queue.plan.entrance import Aside, Entrance, Queues, alike, rebuilt, same, with_checks
 from zonewise_scheduler.queue.plan.line import Line
 from zonewise_scheduler.queue.plan.promises import Promises
 from zonewise_scheduler.queue.plan.round import Round
@@ -122,9 +122,11 @@ class Planner:
             self._aside[key] = Aside(workload, queue, why)
             return
         workload = self.entrance.declared(workload, self.lines[line].pending.spec)
-        promise = self.promised.made.get(key)
-        if promise is not None and not alike(promise.head.workload, workload):
-            self.unpromise(key)
+        if (old := self.lines[line].pending.get(key)) is not None:
+            if same(old, workload):
+                return
+            if not alike(old, workload):
+                self.unpromise(key)
         self._where[key] = line
         self.lines[line].push(workload)
         self.awake[line] = None
@@ -144,9 +146,10 @@ class Planner:
         """
         run = self.runs.by_key.get(workload.key)
         if run is not None:
-            own = self.entrance.declared(workload, self.snapshot.queue_of(run.workload).spec)
-            eviction = run.workload.eviction or workload.eviction
-            self._exchange(replace(own, admission=run.workload.admission, eviction=eviction))
+            own, was = self.entrance.declared(workload, self.snapshot.queue_of(run.workload).spec), run.workload
+            own = replace(own, admission=was.admission, eviction=was.eviction or workload.eviction)
+            if not same(own, was):
+                self._exchange(own)
         else:
             aside = self._aside.get(workload.key)
             self.submit(workload, self._where[workload.key] if aside is None else aside.queue)
@@ -178,22 +181,21 @@ class Planner:
     def reset(self, queues: Queues, places: Places | None = None) -> None:
         """Take in other queues, cohorts, flavors or LocalQueues, or other nodes.
 
-        What runs is counted on, and who waits keeps his place, and his promise as far as it can be kept.
-        `places`: of other nodes or topologies, with nothing in them; None: they are as they were.
+        What runs is counted on; who waits keeps his place, and his promise as far as it can be kept. `places`: of other
+        nodes or topologies, with nothing in them; None: they are as they were.
         """
         waiting = [(one, queue) for key, queue in self._where.items() if (one := self.lines[queue].pending.get(key))]
         waiting += [(one.workload, one.queue) for one in self._aside.values()]
         running = [run.workload for run in self.runs]
         self.snapshot, self._gone = rebuilt(self.snapshot, queues, running, places)
         self.namespaces, self.entrance = queues.namespaces, Entrance(queues.local_queues)
-        self._queues = queues
-        self._trees = Trees(self.snapshot)
+        self._queues, self._trees = queues, Trees(self.snapshot)
         specs = {name: node.spec for name, node in self.snapshot.queues.items() if name not in self._gone}
         self.lines = {name: Line(spec, self.rules, self.settings) for name, spec in specs.items()}
         promised = {key: self._where[key] for key in self.promised.made}
         self._where, self._aside, self.awake = {}, {}, {}
-        for workload, queue in waiting:
-            self.submit(workload, queue)
+        for one, queue in waiting:
+            self.submit(one, queue)
         for key, queue in promised.items():
             if self._where.get(key) != queue or queue in self.snapshot.inactive:
                 self.promised.withdraw(key)
@@ -204,7 +206,7 @@ class Planner:
         self.nodes_changed()
 
     def nodes_changed(self) -> None:
-        """Take note that there may be other nodes than before, or more or less room on them, in the same places."""
+        """Take note that there may be other nodes, or more or less room on them, in the same places."""
         self._changed.update(self.lines)
         self._doubt = True
 
@@ -336,8 +338,7 @@ class Planner:
         self.promised.disturbed()
         for promise in self.promised.repair() if self.promised.made else ():
             line = self.lines[promise.queue]
-            workload = line.pending.get(promise.workload.key)
-            if workload is not None:
+            if (workload := line.pending.get(promise.workload.key)) is not None:
                 line.push(workload)
                 self.awake[promise.queue] = None
 

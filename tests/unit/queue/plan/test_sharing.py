@@ -22,25 +22,27 @@ if TYPE_CHECKING:
     from zonewise_scheduler.queue.plan.planner import Planner
 
 SPEC = queue("q", 8000)._replace(by_usage=True)
+LARGE = queue("q", 24_000)._replace(by_usage=True)
+"""In which whole jobs come near to any share."""
 DECAY = Decay(half_life=200.0, sampling=10.0)
 GREEDY = Rules(reserve_after=inf)
 
 
-def planner(*names: str, decay: Decay | None = DECAY, weights: Sequence[float] = (1.0, 1.0)) -> Planner:
-    found = [local(name, weight=weight) for name, weight in zip(names, weights, strict=False)]
-    return planner_of([SPEC], GREEDY, found, decay=decay)
+def planner(*names: str, decay: Decay | None = DECAY) -> Planner:
+    return planner_of([SPEC], GREEDY, [local(name) for name in names], decay=decay)
 
 
 def shares(weights: Sequence[float], sizes: Sequence[tuple[int, int]], until: float) -> list[float]:
     """What two LocalQueues that always have work are given, in CPU-seconds: jobs of (CPUs, seconds), time and again."""
-    plan = planner("a", "b", weights=weights)
+    names = [local(name, weight=weight) for name, weight in zip("ab", weights, strict=True)]
+    plan = planner_of([LARGE], GREEDY, names, decay=DECAY)
     given = {"a": 0.0, "b": 0.0}
     come = {"a": 0, "b": 0}
     ends: list[tuple[float, str]] = []
     now = 0.0
     while now < until:
         for name in "ab":
-            while sum(key.startswith(f"ns/{name}") for key in plan.waiting) < 3:
+            while sum(key.startswith(f"ns/{name}") for key in plan.waiting) < 12:
                 cpus, run = sizes[come[name] % len(sizes)]
                 plan.submit(work(f"{name}{come[name]:04}", cpus * 1000, run, at=now, local=name))
                 come[name] += 1
@@ -61,7 +63,7 @@ SIZES = st.lists(st.tuples(st.integers(2, 4), st.integers(20, 40)), min_size=1, 
 @given(SIZES, st.sampled_from([(1.0, 1.0), (2.0, 1.0), (1.0, 3.0)]))
 def test_shares_are_as_the_weights(sizes: list[tuple[int, int]], weights: tuple[float, float]) -> None:
     """Whatever the sizes of jobs, where both have such work at all times."""
-    one, other = shares(weights, sizes, 4000)
+    one, other = shares(weights, sizes, 2000)
     assert one / weights[0] == pytest.approx(other / weights[1], rel=0.15)
 
 
