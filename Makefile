@@ -49,9 +49,9 @@ bench-fit: .venv/.dev ## ... of the fit: one node, every node, gangs
 	$(BIN)/python -m benchmarks.fit_gangs
 
 bench-queue: .venv/.dev ## ... of the queue: backfilling logs, Kueue's generators, topology-aware placement
-	$(BIN)/python -m benchmarks.backfill
-	$(BIN)/python -m benchmarks.kueue
 	$(BIN)/python -m benchmarks.topology
+	$(BIN)/python -m benchmarks.kueue
+	$(BIN)/python -m benchmarks.backfill
 
 bench-extender: .venv/.dev ## ... of the extender, under load and under a real kube-scheduler
 	$(BIN)/python -m benchmarks.extender
