@@ -7,7 +7,7 @@ PREFIX ?= /opt/zonewise
 SOURCES := agent scheduler tests benchmarks tools demo
 
 .DEFAULT_GOAL := help
-.PHONY: help show demo proto test test-long check format bench bench-agent bench-fit bench-extender bench-queue bench-client install clean
+.PHONY: help show demo proto test test-long test-random check format bench bench-agent bench-fit bench-extender bench-queue bench-client install clean
 
 help: ## Say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ test: .venv/.dev ## Pass every test but the long ones
 
 test-long: .venv/.dev ## Pass the tests that take minutes: many more examples of damage
 	HYPOTHESIS_PROFILE=long $(BIN)/pytest -m long --timeout 1800
+
+test-random: .venv/.dev ## Pass every test but the long ones, on examples that were never tried before
+	HYPOTHESIS_PROFILE=random $(BIN)/pytest
 
 check: .venv/.dev ## Lint, formatting, types, walls
 	$(BIN)/ruff check $(SOURCES)

@@ -1,7 +1,8 @@
-"""For all tests: no example is too slow, and the closing table of the grading, fact by fact."""
+"""For all tests: which examples are tried, none is too slow, and the closing table of the grading, fact by fact."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -12,8 +13,10 @@ if TYPE_CHECKING:
     import pytest
 
 # a machine that does something else for a moment has found no defect; each test has its own timeout
-settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("default")
+settings.register_profile("random", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# the same examples in each run, so that a change is what makes a test fail; `make test-random` looks for new ones
+settings.register_profile("default", settings.get_profile("random"), derandomize=True)
+settings.load_profile("random" if os.environ.get("HYPOTHESIS_PROFILE") in {"random", "long"} else "default")
 
 _CASE = re.compile(r"test_fact\[(?P<snapshot>[^\]]+?)::(?P<fact>\w+)\]")
 
