@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
+from support.desk import Desk, Said
 from support.kubelet_books import CONFIG, allocatable_of, node_of
-from zonewise.cli import main
 from zonewise.kubelet.model import Devices, KubeletReport
 from zonewise.report.nrt import machine_to_nrt
 from zonewise.usage.account import account
@@ -23,18 +23,11 @@ Object = dict[str, Any]
 ALIGNED = CONFIG._replace(topology_manager_policy="single-numa-node")
 
 
-class Said(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-
-class Desk:
+class Foretelling(Desk):
     """A directory with a report in it, and the command run there."""
 
     def __init__(self, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self.place = place
-        self._capsys = capsys
+        super().__init__(place, capsys, "foretell")
         machine = node_of((0, 1))
         devices = tuple(Devices(GPU, (f"g{zone}",), (zone,)) for zone in (0, 1))
         usage = account(machine, KubeletReport((), allocatable_of(machine, devices), ALIGNED))
@@ -42,20 +35,15 @@ class Desk:
         self.report: Object = machine_to_nrt(machine, "node-7", usage, ALIGNED)
         self.write("report.yaml", yaml.safe_dump(self.report))
 
-    def write(self, name: str, content: str) -> str:
-        (self.place / name).write_text(content)
-        return str(self.place / name)
-
-    def run(self, pod: str, *reports: str) -> Said:
+    def ask(self, pod: str, *reports: str) -> Said:
+        """Ask about a pod, by the report unless others are given."""
         flags = [f"--report={self.place / report}" for report in reports or ("report.yaml",)]
-        status = main(["foretell", str(self.place / pod), *flags])
-        said = self._capsys.readouterr()
-        return Said(status, said.out, said.err)
+        return self.run(self.place / pod, *flags)
 
 
 @pytest.fixture
-def desk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Desk:
-    return Desk(tmp_path, capsys)
+def desk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Foretelling:
+    return Foretelling(tmp_path, capsys)
 
 
 def pod(**limits: str) -> Object:
@@ -63,10 +51,10 @@ def pod(**limits: str) -> Object:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}}
 
 
-def test_a_pod_that_fits(desk: Desk) -> None:
+def test_a_pod_that_fits(desk: Foretelling) -> None:
     """The zone, the CPUs and the devices that it would get, and how many more would follow."""
     desk.write("pod.json", json.dumps(pod(cpu="4", memory="1Gi", **{GPU: "1"})))
-    said = desk.run("pod.json")
+    said = desk.ask("pod.json")
     assert (said.status, said.err) == (0, "")
     first, given = said.out.splitlines()
     assert first == "node-7 would take it, and 1 more like it"
@@ -74,10 +62,10 @@ def test_a_pod_that_fits(desk: Desk) -> None:
     assert f"1 {GPU} of zone 0" in given
 
 
-def test_a_pod_that_does_not(desk: Desk) -> None:
+def test_a_pod_that_does_not(desk: Foretelling) -> None:
     """The kubelet's reason, and a sentence; a status that scripts can ask."""
     desk.write("pod.yaml", yaml.safe_dump(pod(cpu="1", memory="1Gi", **{GPU: "2"})))
-    said = desk.run("pod.yaml")
+    said = desk.ask("pod.yaml")
     assert said.status == 1
     assert said.out.startswith("node-7 would refuse it: TopologyAffinityError: needs 2 example.com/gpu in one zone; ")
 
@@ -91,28 +79,28 @@ WRAPPED: list[Object] = [
 
 
 @pytest.mark.parametrize("wrapped", WRAPPED, ids=lambda wrapped: wrapped["kind"])
-def test_templates(desk: Desk, wrapped: Object) -> None:
+def test_templates(desk: Foretelling, wrapped: Object) -> None:
     """Whatever has a pod template is asked for the pod that it would make."""
     desk.write("it.yaml", yaml.safe_dump(wrapped))
-    assert desk.run("it.yaml").out.startswith("node-7 would take it")
+    assert desk.ask("it.yaml").out.startswith("node-7 would take it")
 
 
-def test_several_reports(desk: Desk) -> None:
+def test_several_reports(desk: Foretelling) -> None:
     """Each node answers, lists of them too; one that takes the pod is enough."""
     other = {**desk.report, "metadata": {"name": "node-8"}, "zones": desk.report["zones"][:1]}
     desk.write("list.yaml", yaml.safe_dump({"kind": "List", "items": [other, desk.report]}))
     desk.write("pod.yaml", yaml.safe_dump(pod(cpu="2", memory="1Gi")))
-    said = desk.run("pod.yaml", "list.yaml", "report.yaml")
+    said = desk.ask("pod.yaml", "list.yaml", "report.yaml")
     assert [line.split()[0] for line in said.out.splitlines() if "would" in line] == ["node-8", "node-7", "node-7"]
 
 
-def test_a_report_of_others(desk: Desk) -> None:
+def test_a_report_of_others(desk: Foretelling) -> None:
     """What a report without our attributes leaves unknown is said."""
     zones: list[Object] = [{**zone, "attributes": []} for zone in desk.report["zones"] if zone["type"] == "Node"]
     kept = [one for one in desk.report["attributes"] if "/" not in one["name"]]
     desk.write("plain.yaml", yaml.safe_dump({**desk.report, "attributes": kept, "zones": zones}))
     desk.write("pod.yaml", yaml.safe_dump(pod(cpu="2", memory="1Gi")))
-    assert "  not sure: nothing is known of which CPUs are free" in desk.run("pod.yaml", "plain.yaml").out
+    assert "  not sure: nothing is known of which CPUs are free" in desk.ask("pod.yaml", "plain.yaml").out
 
 
 @pytest.mark.parametrize(
@@ -126,23 +114,23 @@ def test_a_report_of_others(desk: Desk) -> None:
         ("pod.yaml", yaml.safe_dump(pod(cpu="four")), "not a quantity: 'four'"),
     ],
 )
-def test_bad_pods(desk: Desk, name: str, content: str | None, error: str) -> None:
+def test_bad_pods(desk: Foretelling, name: str, content: str | None, error: str) -> None:
     """One line, status 2, with the file, the field and the value."""
     if content is not None:
         desk.write(name, content)
-    said = desk.run(name)
+    said = desk.ask(name)
     assert (said.status, said.out) == (2, "")
     assert said.err.startswith(f"zonewise: error: {desk.place / name}: ")
     assert error in said.err
     assert said.err.count("\n") == 1
 
 
-def test_bad_reports(desk: Desk) -> None:
+def test_bad_reports(desk: Foretelling) -> None:
     """A file that is no report is named; damage in one is told and costs only itself."""
     desk.write("pod.yaml", yaml.safe_dump(pod(cpu="2", memory="1Gi")))
-    assert "no NodeResourceTopology with zones that can be used" in desk.run("pod.yaml", "pod.yaml").err
+    assert "no NodeResourceTopology with zones that can be used" in desk.ask("pod.yaml", "pod.yaml").err
     desk.report["zones"][0]["resources"][0]["available"] = "many"
     desk.write("report.yaml", yaml.safe_dump(desk.report))
-    said = desk.run("pod.yaml")
+    said = desk.ask("pod.yaml")
     assert "'many'" in said.err
     assert said.out.startswith("node-7 would take it")

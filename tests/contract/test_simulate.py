@@ -11,11 +11,11 @@ import sys
 from argparse import ArgumentParser
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 
-from zonewise.cli import main
+from support.desk import Desk
 from zonewise_scheduler.commands import simulate
 from zonewise_scheduler.queue.time.rules import DEFAULT, NAMES
 from zonewise_scheduler.simulate.inputs.mixes import MIXES
@@ -48,28 +48,12 @@ SMALL: dict[str, Any] = {
 }
 
 
-class Said(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-
-class Desk:
+class Simulating(Desk):
     """A directory with a log in it, and the command run there."""
 
     def __init__(self, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self.place = place
-        self._capsys = capsys
+        super().__init__(place, capsys, "simulate")
         self.log = self.write("log.swf", LOG)
-
-    def write(self, name: str, content: str) -> str:
-        (self.place / name).write_text(content)
-        return str(self.place / name)
-
-    def run(self, *arguments: object) -> Said:
-        status = main(["simulate", *map(str, arguments)])
-        said = self._capsys.readouterr()
-        return Said(status, said.out, said.err)
 
     def json(self, *arguments: object) -> Any:
         """What is written as JSON; nothing else is."""
@@ -91,15 +75,15 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Desk:
+def desk(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Simulating:
     monkeypatch.delenv("COLUMNS", raising=False)
-    return Desk(tmp_path, capsys)
+    return Simulating(tmp_path, capsys)
 
 
 # --- a log on one pool
 
 
-def test_a_log(desk: Desk) -> None:
+def test_a_log(desk: Simulating) -> None:
     """Shortest first: job 2 waits for 140 s, 3 and 4 for 80 and 70 s."""
     table = desk.table(desk.log)
     assert table[:3] == ["log.swf: 4 jobs, 8 processors", "", DEFAULT]
@@ -114,7 +98,7 @@ def test_a_log(desk: Desk) -> None:
     assert "processors 100.0 %" in table
 
 
-def test_policies_side_by_side(desk: Desk) -> None:
+def test_policies_side_by_side(desk: Simulating) -> None:
     """In the order in which they are asked for, each once; a single policy comes first."""
     table = desk.table(desk.log, "--policy", "easy", "--compare", f"{DEFAULT},easy,greedy")
     assert table[2] == f"easy {DEFAULT} greedy"
@@ -122,44 +106,44 @@ def test_policies_side_by_side(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("name", [*(one for one in NAMES if one != "depth-K"), "depth-3"])
-def test_every_policy_has_its_numbers(desk: Desk, name: str) -> None:
+def test_every_policy_has_its_numbers(desk: Simulating, name: str) -> None:
     assert desk.json(desk.log, "--policy", name)["results"][0]["summary"]["jobs"] == 4
 
 
-def test_a_compressed_log_is_the_same(desk: Desk) -> None:
+def test_a_compressed_log_is_the_same(desk: Simulating) -> None:
     (desk.place / "log.gz").write_bytes(gzip.compress(LOG.encode()))
     zipped, text = desk.json(desk.place / "log.gz"), desk.json(desk.log)
     assert zipped["results"][0]["summary"]["waitMean"] == text["results"][0]["summary"]["waitMean"] == 72.5
 
 
-def test_another_number_of_processors(desk: Desk) -> None:
+def test_another_number_of_processors(desk: Simulating) -> None:
     said = desk.run(desk.log, "--nodes", 4, "--compare", "easy,greedy")
     assert said.err == "log.swf: 2 jobs that can run nowhere:\n  job 1: 8 processors\n  job 2: 8 processors\n"
     assert "jobs refused" in said.out
     assert desk.table(desk.log, "--nodes", 16)[0] == "log.swf: 4 jobs, 16 processors"
 
 
-def test_exact_run_times_and_the_first_jobs(desk: Desk) -> None:
+def test_exact_run_times_and_the_first_jobs(desk: Simulating) -> None:
     """Job 2, which declares 200 s, would be told 100 s."""
     jobs = desk.json(desk.log, "--exact", "--jobs", 2, "--json-jobs")["results"][0]["jobs"]
     assert [one["limit"] for one in jobs] == [100, 100]
 
 
-def test_when_a_reservation_is_made(desk: Desk) -> None:
+def test_when_a_reservation_is_made(desk: Simulating) -> None:
     """Job 2, which waits for 140 s otherwise, is first when it has a reservation."""
     for after, seconds, wait in (("2m", 120, 140), ("90", 90, 90), ("never", None, 140)):
         found = desk.json(desk.log, "--reserve-after", after, "--json-jobs")["results"][0]
         assert (found["rules"]["reserveAfter"], found["jobs"][1]["wait"]) == (seconds, wait)
 
 
-def test_forecasts_are_compared_with_what_came(desk: Desk) -> None:
+def test_forecasts_are_compared_with_what_came(desk: Simulating) -> None:
     found = desk.json(desk.log, "--forecast", 1, "--json-jobs")["results"][0]
     assert found["summary"]["forecast"]["jobs"] == 3
     assert found["jobs"][2]["told"]["earliest"] <= 100
     assert "starts forecast" not in desk.table(desk.log)
 
 
-def test_damaged_lines_are_counted_and_the_first_are_named(desk: Desk) -> None:
+def test_damaged_lines_are_counted_and_the_first_are_named(desk: Simulating) -> None:
     """They are fatal to nothing else; --verbose names all, --quiet none."""
     damaged = desk.write(
         "damaged.swf", LOG + "1 2 3\n" * 4 + line(5, 40, -1, 4, 60) * 3 + line(6, 50, 5, 1, 5, status=2)
@@ -185,7 +169,7 @@ def test_damaged_lines_are_counted_and_the_first_are_named(desk: Desk) -> None:
 # --- a cluster
 
 
-def test_jobs_on_nodes(desk: Desk) -> None:
+def test_jobs_on_nodes(desk: Simulating) -> None:
     """Four jobs of 4 CPUs take turns on 8; what outlives its declared time is killed, unless that is not wanted."""
     jobs = desk.write("jobs.json", json.dumps(SMALL))
     table = desk.table(jobs)
@@ -195,14 +179,14 @@ def test_jobs_on_nodes(desk: Desk) -> None:
     assert "jobs failed 1" not in desk.table(jobs, "--no-deadlines")
 
 
-def test_starts_on_nodes_are_foretold_too(desk: Desk) -> None:
+def test_starts_on_nodes_are_foretold_too(desk: Simulating) -> None:
     """Who waits for others of 10 s each is told so."""
     jobs = desk.write("jobs.json", json.dumps(SMALL))
     found = desk.json(jobs, "--forecast", 1, "--json-jobs")["results"][0]
     assert found["summary"]["forecast"]["jobs"] == sum(one["told"] is not None for one in found["jobs"]) > 0
 
 
-def test_what_does_not_run_on_nodes_is_named_with_the_reason(desk: Desk) -> None:
+def test_what_does_not_run_on_nodes_is_named_with_the_reason(desk: Simulating) -> None:
     groups = [{"name": "wide", "requests": {"cpu": 5}}, {"name": "gpu", "requests": {"nvidia.com/gpu": 1}}]
     jobs = desk.write("jobs.json", json.dumps({"nodes": "2x4", "jobs": [{"run": 1, **one} for one in groups]}))
     said = desk.run(jobs, "--compare", "easy,fifo")
@@ -214,7 +198,7 @@ def test_what_does_not_run_on_nodes_is_named_with_the_reason(desk: Desk) -> None
     assert "jobs refused" in said.out
 
 
-def test_a_live_cluster_takes_its_time(desk: Desk) -> None:
+def test_a_live_cluster_takes_its_time(desk: Simulating) -> None:
     jobs = desk.write("jobs.json", json.dumps(SMALL))
     delays = ("--start-latency", "1-2s", "--rate", "50/100", "--release-latency", "500ms", "--grace", 30)
     found = desk.json(jobs, *delays, "--seed", 7)
@@ -225,13 +209,13 @@ def test_a_live_cluster_takes_its_time(desk: Desk) -> None:
     assert slow["readyMean"] > summary["readyMean"] + 1
 
 
-def test_a_log_on_nodes(desk: Desk) -> None:
+def test_a_log_on_nodes(desk: Simulating) -> None:
     table = desk.table(desk.log, "--nodes", "2x4", "--policy", "greedy")
     assert table[0].startswith("log.swf: 4 jobs, 8 cpu")
 
 
 @pytest.mark.parametrize("mix", MIXES)
-def test_mixes(desk: Desk, mix: str) -> None:
+def test_mixes(desk: Simulating, mix: str) -> None:
     """One seed is one result, whoever asks; another is another."""
     first, again, other = (
         desk.json(mix, "--jobs", 20, "--load", 0.5, "--seed", seed, "--policy", "greedy")["results"][0]["summary"]
@@ -246,14 +230,14 @@ def test_mixes(desk: Desk, mix: str) -> None:
 # --- output
 
 
-def test_json_to_a_file_leaves_the_table(desk: Desk) -> None:
+def test_json_to_a_file_leaves_the_table(desk: Simulating) -> None:
     file = desk.place / "out.json"
     assert desk.table(desk.log, "--json", file)[:-1] == desk.table(desk.log)[:-1]
     assert json.loads(file.read_text())["schemaVersion"] == "zonewise.dev/simulation/v1"
 
 
 @pytest.mark.parametrize("ending", ["svg", "png"])
-def test_a_picture(desk: Desk, ending: str) -> None:
+def test_a_picture(desk: Simulating, ending: str) -> None:
     pytest.importorskip("matplotlib")
     file = desk.place / f"out.{ending}"
     assert desk.table(desk.log, "--plot", file, "--compare", "easy,greedy")[2] == "easy greedy"
@@ -261,7 +245,7 @@ def test_a_picture(desk: Desk, ending: str) -> None:
     assert sorted(os.listdir(desk.place)) == ["log.swf", f"out.{ending}"]
 
 
-def test_progress_is_for_terminals(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_for_terminals(desk: Simulating, monkeypatch: pytest.MonkeyPatch) -> None:
     """One line on standard error, which is gone at the end; the table is the same."""
     monkeypatch.setattr(progress, "PATIENCE", 0)
     monkeypatch.setattr(progress, "_EVERY", 0)
@@ -307,13 +291,13 @@ def test_progress_is_for_terminals(desk: Desk, monkeypatch: pytest.MonkeyPatch) 
         (("--frobnicate",), "unrecognized arguments: --frobnicate; see `zonewise simulate --help`"),
     ],
 )
-def test_mistakes(desk: Desk, arguments: tuple[str, ...], said: str) -> None:
+def test_mistakes(desk: Simulating, arguments: tuple[str, ...], said: str) -> None:
     """Each is said in one line, with what is possible; nothing is written."""
     assert said in desk.refused(desk.log, *arguments)
     assert os.listdir(desk.place) == ["log.swf"]
 
 
-def test_the_trace_is_not_overwritten(desk: Desk) -> None:
+def test_the_trace_is_not_overwritten(desk: Simulating) -> None:
     assert desk.refused(desk.log, "--json", desk.log) == f"{desk.log}: is the trace, and is not overwritten"
     assert (desk.place / "log.swf").read_text() == LOG
 
@@ -329,7 +313,7 @@ def test_the_trace_is_not_overwritten(desk: Desk) -> None:
         ("a: [", "neither YAML nor JSON"),
     ],
 )
-def test_traces_that_are_none(desk: Desk, content: str | None, said: str) -> None:
+def test_traces_that_are_none(desk: Simulating, content: str | None, said: str) -> None:
     """The file is named, and what is wrong with it."""
     trace = str(desk.place / "trace") if content is None else desk.write("trace", content)
     error = desk.refused(trace)
@@ -338,7 +322,7 @@ def test_traces_that_are_none(desk: Desk, content: str | None, said: str) -> Non
 
 
 @pytest.mark.parametrize("target", ["table", "json"])
-def test_a_disk_that_is_full(desk: Desk, target: str) -> None:
+def test_a_disk_that_is_full(desk: Simulating, target: str) -> None:
     """One line tells of it, and the status is that of other mistakes."""
     arguments = [] if target == "table" else ["--json", "/dev/full"]
     with open("/dev/full", "w") as full, program(desk.log, *arguments, stdout=full) as process:
@@ -350,7 +334,9 @@ def test_a_disk_that_is_full(desk: Desk, target: str) -> None:
 @pytest.mark.parametrize(
     ("missing", "extra", "arguments"), [("numpy", "scheduler", ()), ("matplotlib", "plot", ("--plot", "out.svg"))]
 )
-def test_libraries_that_are_not_installed(desk: Desk, missing: str, extra: str, arguments: tuple[str, ...]) -> None:
+def test_libraries_that_are_not_installed(
+    desk: Simulating, missing: str, extra: str, arguments: tuple[str, ...]
+) -> None:
     """The extra that has them is named."""
     hide = f"import sys, importlib.util as u; sys.modules[{missing!r}] = None; f = u.find_spec; "
     hide += f"u.find_spec = lambda name, *more: None if name == {missing!r} else f(name, *more); "
@@ -366,7 +352,7 @@ def test_libraries_that_are_not_installed(desk: Desk, missing: str, extra: str, 
 # --- help
 
 
-def test_help_names_what_there_is(desk: Desk) -> None:
+def test_help_names_what_there_is(desk: Simulating) -> None:
     """Every policy and every mix has its line, and the examples are understood."""
     assert tuple(simulate.POLICIES) == NAMES
     assert tuple(simulate.MIXES) == tuple(MIXES)
@@ -379,7 +365,7 @@ def test_help_names_what_there_is(desk: Desk) -> None:
         parser.parse_args(example.split())
 
 
-def test_help_on_a_narrow_terminal(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_on_a_narrow_terminal(desk: Simulating, monkeypatch: pytest.MonkeyPatch) -> None:
     """What policies are wraps; only commands, to be copied, stay whole."""
     monkeypatch.setenv("COLUMNS", "40")
     text = desk.run("--help").out.partition("policies:")[2]
@@ -416,7 +402,7 @@ def program(
             process.kill()
 
 
-def test_as_a_program(desk: Desk) -> None:
+def test_as_a_program(desk: Simulating) -> None:
     """It is installed, does the same as the function, and fits a terminal of 40 columns."""
     with program(desk.log, "--compare", "easy,greedy,fifo", env={**os.environ, "COLUMNS": "40"}) as process:
         out, err = process.communicate(timeout=60)
@@ -424,7 +410,7 @@ def test_as_a_program(desk: Desk) -> None:
     assert max(map(len, out.splitlines())) <= 40
 
 
-def test_interrupted(desk: Desk) -> None:
+def test_interrupted(desk: Simulating) -> None:
     """Ctrl-C is one word, the status that shells expect, and no half of a file."""
     trace = desk.place / "pipe"
     os.mkfifo(trace)
@@ -437,7 +423,7 @@ def test_interrupted(desk: Desk) -> None:
 
 
 @pytest.mark.skipif(not KTH.exists(), reason="no logs beside the project")
-def test_a_real_log(desk: Desk) -> None:
+def test_a_real_log(desk: Simulating) -> None:
     """Under EASY, every job waits as long as in the published experiment."""
     found = desk.json(KTH, "--policy", "easy", "--json-jobs")["results"][0]["jobs"]
     lines = map(str.split, gzip.decompress(KTH.read_bytes()).decode().splitlines())

@@ -9,20 +9,20 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from support.api import Api
 from support.disk import lay_out
 from support.kubelets import GPU, short_directory
+from support.programs import Watched
 from support.trees import GIB, Shape, machine_tree
 from support.waiting import PATIENCE
 from zonewise.kube.server import Server
 from zonewise.kubelet.simulated import STATIC, SimulatedDevice, SimulatedKubelet, even_server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Mapping
+    from collections.abc import Generator, Iterable, Mapping
 
     from support.api import Json
 
@@ -57,39 +57,27 @@ sys.exit(main())"""
 """As from a terminal: of what a shell has started in the background, these tests for one, SIGINT is ignored."""
 
 
-class AgentProcess:
-    """One process; everything it says is kept."""
+class AgentProcess(Watched):
+    """The process of an agent."""
 
     def __init__(self, directory: Path, flags: Iterable[str], environment: Mapping[str, str], program: str) -> None:
-        self._said = directory / "stderr"
+        log = directory / "stderr"
         self._printed = directory / "stdout"
         kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG", "PYTHONPATH")}
-        with self._said.open("wb") as said, self._printed.open("wb") as printed:
-            self.process = subprocess.Popen(
+        with log.open("wb") as said, self._printed.open("wb") as printed:
+            process = subprocess.Popen(
                 [sys.executable, "-c", f"{program}\n{_MAIN}", "agent", *flags],
                 stdin=subprocess.DEVNULL,
                 stdout=printed,
                 stderr=said,
                 env={**kept, **environment},
             )
-
-    @property
-    def said(self) -> str:
-        """What it has logged so far."""
-        return self._said.read_text()
+        super().__init__(process, log)
 
     @property
     def printed(self) -> str:
         """What it has written to standard output so far."""
         return self._printed.read_text()
-
-    def until(self, condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
-        """Wait until something holds; fail with all that was logged where it does not, or the process ends first."""
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert self.process.poll() is None, f"ended with status {self.process.returncode}: {self.said}"
-            assert time.monotonic() < deadline, f"not so within {seconds} s: {self.said}"
-            time.sleep(0.005)
 
     def until_said(self, text: str) -> None:
         """Wait until a text is in the log."""

@@ -10,12 +10,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from support.agents import CRD, TOPOLOGIES
 from support.api import STRATEGIC, Api
+from support.programs import Watched
 from support.waiting import PATIENCE
 from zonewise.kube.server import Server
 from zonewise.topology import names
@@ -23,7 +23,7 @@ from zonewise.topology.cores import write_cores
 from zonewise.topology.cpuset import CpuSet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+    from collections.abc import Generator, Iterable, Mapping, Sequence
 
     from support.ledger_world import Kubelet
     from zonewise_scheduler.fit.model.node import NodeState
@@ -39,20 +39,21 @@ PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _PROGRAM = "import sys; from zonewise.cli import main; sys.exit(main())"
 
 
-class Extender:
-    """The process; everything it says is kept."""
+class Extender(Watched):
+    """The process of the extender."""
 
     def __init__(self, directory: Path, flags: Iterable[str]) -> None:
-        self._said = directory / "extender.log"
+        log = directory / "extender.log"
         command = [sys.executable, "-c", _PROGRAM, "scheduler", "--extender-only", "--listen", "127.0.0.1:0"]
-        with self._said.open("wb") as said:
-            self.process = subprocess.Popen(
+        with log.open("wb") as said:
+            process = subprocess.Popen(
                 [*command, "--metrics-listen", "127.0.0.1:0", *flags],
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=said,
                 env={name: value for name, value in os.environ.items() if not name.startswith("ZONEWISE_")},
             )
+        super().__init__(process, log)
 
     @property
     def ports(self) -> list[int]:
@@ -64,19 +65,6 @@ class Extender:
     def url(self) -> str:
         """Where kube-scheduler asks it."""
         return f"http://127.0.0.1:{self.ports[0]}"
-
-    @property
-    def said(self) -> str:
-        """What it has logged so far."""
-        return self._said.read_text()
-
-    def until(self, condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
-        """Wait until something holds; fail with all that was logged where it does not, or the process ends first."""
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert self.process.poll() is None, f"ended with status {self.process.returncode}: {self.said}"
-            assert time.monotonic() < deadline, f"not so within {seconds} s: {self.said}"
-            time.sleep(0.01)
 
     def page(self, path: str) -> tuple[int, str]:
         """Get a page of those for metrics and health."""

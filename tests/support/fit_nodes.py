@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from zonewise_scheduler.fit.kubelet.admit import admit
 from zonewise_scheduler.fit.model.cpus import CpuTopology
 from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, NodeState, Policies
 from zonewise_scheduler.fit.model.pod import Container, PodShape
@@ -93,3 +94,13 @@ def pod(*containers: Container, qos: Qos = "Guaranteed") -> PodShape:
 def zone_cpus(state: NodeState, *zones: int) -> int:
     """The bits of the CPUs of some zones."""
     return sum(bits for zone, bits in state.kind.cpus.zones if zone in zones)
+
+
+def in_a_row(state: NodeState, shape: PodShape, limit: int) -> int:
+    """How many pods a kubelet admits one after another, up to a limit."""
+    for count in range(limit):
+        after = admit(state, shape).after
+        if after is None:
+            return count
+        state = after
+    return limit

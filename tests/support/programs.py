@@ -8,7 +8,15 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from support.waiting import PATIENCE
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
 
 _DIE_WITH_US = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv[1], sys.argv[1:])"
 
@@ -36,6 +44,27 @@ def dying_with_us(*command: str) -> list[str]:
     PR_SET_PDEATHSIG SIGKILL (prctl(2)) survives execve.
     """
     return [sys.executable, "-S", "-c", _DIE_WITH_US, *command]
+
+
+class Watched:
+    """A process of ours; everything it says is kept."""
+
+    def __init__(self, process: subprocess.Popen[bytes], said: Path) -> None:
+        self.process = process
+        self._said = said
+
+    @property
+    def said(self) -> str:
+        """What it has logged so far."""
+        return self._said.read_text()
+
+    def until(self, condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
+        """Wait until something holds; fail with all that was logged where it does not, or the process ends first."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert self.process.poll() is None, f"ended with status {self.process.returncode}: {self.said}"
+            assert time.monotonic() < deadline, f"not so within {seconds} s: {self.said}"
+            time.sleep(0.005)
 
 
 def _variable(name: str) -> str:

@@ -1,8 +1,9 @@
 """Playing forward: what there will be room for, and when, if all that run do so to their latest ends.
 
 A copy of the snapshot is led through time: those that run leave it at their latest ends, those that were promised a
-start enter it then and leave it at their own latest ends. So quotas, borrowing, places and preemption are at every
-time what they will be, by the very rules by which they are decided on now.
+start enter it then and leave it at their own latest ends. So quotas, borrowing and places are at every time what they
+will be, by the very rules by which they are decided on now. Who is told to give way now is gone; on nobody who might be
+later is counted.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ A promise is made for the earliest start at which it is in the way of no other p
 earlier one. Unless something was not to be expected: a workload outlives its declared run time, or nodes or quotas go.
 
 Where some must end first that declare no run time, nobody knows the start. Those that do declare theirs may start all
-the same, since they end; those that do not have to leave room for it when all have ended.
+the same, since they end; those that do not have to leave room for it when all have ended, unless a start is promised
+to them.
 """
 
 from __future__ import annotations

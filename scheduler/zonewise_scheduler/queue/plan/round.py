@@ -137,6 +137,8 @@ class Round:
     def _turns(self, names: list[str]) -> dict[str, str]:
         """Return whose turn it is by time."""
         planner = self._planner
+        if not planner.promised.made and not planner.rules.reserves:
+            return {}
         promises: dict[str, list[Promise]] = {}
         for one in planner.promised.made.values():
             promises.setdefault(one.queue, []).append(one)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from benchmarks.fit_cluster import GIB, TWO_ZONES, kind, pod, states
 from support.any_nodes import clusters, pods
+from support.fit_nodes import in_a_row
 from zonewise_scheduler.fit.batch.table import Table
 from zonewise_scheduler.fit.kubelet.admit import admit
 from zonewise_scheduler.fit.model.node import NodeState
@@ -44,16 +45,7 @@ def test_aligned_pods_of_apps_and_sidecars(cluster: list[NodeState], shape: PodS
 @given(clusters(), pods(), st.integers(0, 5))
 def test_copies_are_pods_one_after_another(cluster: list[NodeState], shape: PodShape, limit: int) -> None:
     """copies() is the number of times in a row that the kubelet admits the pod."""
-
-    def chain(state: NodeState) -> int:
-        for count in range(limit):
-            after = admit(state, shape).after
-            if after is None:
-                return count
-            state = after
-        return limit
-
-    assert _table(cluster).copies(shape, limit).tolist() == [chain(state) for state in cluster]
+    assert _table(cluster).copies(shape, limit).tolist() == [in_a_row(state, shape, limit) for state in cluster]
 
 
 @settings(max_examples=40)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.any_nodes import clusters, pods
-from support.fit_nodes import GPU, STATIC, container, node, pod
+from support.fit_nodes import GPU, STATIC, container, in_a_row, node, pod
 from support.placing import LEVELS, Host, found, grounds_of, job, shaped, started, zoned, zones_of
 from zonewise_scheduler.fit.kubelet.admit import admit
 from zonewise_scheduler.queue.placing.fill import zones_of as given_zones
@@ -35,19 +35,9 @@ WIDE = pod(container(cpus=6, gib=4))
 """In one zone of 8 CPUs there is room for one."""
 
 
-def most(state: NodeState, shape: PodShape, limit: int) -> int:
-    """How many pods a kubelet admits, one after another."""
-    for count in range(limit):
-        after = admit(state, shape).after
-        if after is None:
-            return count
-        state = after
-    return limit
-
-
 def exists(states: list[NodeState], racks: str, shape: PodShape, count: int, request: Request) -> bool:
     """Whether there is any place, by trying all numbers of pods on all hosts."""
-    choices = [range(most(state, shape, count) + 1) for state in states]
+    choices = [range(in_a_row(state, shape, count) + 1) for state in states]
     for counts in product(*choices):
         used = [at for at, number in enumerate(counts) if number]
         one_rack = len({racks[at] for at in used}) == 1
@@ -101,7 +91,7 @@ def test_a_leader_finds_the_host_with_room_for_its_workers(
     """All on one host: refused only if no host admits the leader, and then its workers."""
     sets = [shaped(workers, count, HOST, "workers", "g"), shaped(leader, 1, HOST, "leader", "g")]
     afters = [admit(state, leader).after for state in states]
-    fits = any(after is not None and most(after, workers, count) == count for after in afters)
+    fits = any(after is not None and in_a_row(after, workers, count) == count for after in afters)
     assert isinstance(found(zoned(states), job("one", *sets)), NoPlace) is not fits
 
 
@@ -227,7 +217,7 @@ def test_pods_in_one_zone(states: list[NodeState], shape: PodShape, count: int) 
     cluster = zoned(states)
 
     def together(host: int) -> bool:
-        if most(states[host], shape, count) < count:
+        if in_a_row(states[host], shape, count) < count:
             return False
         (zones,) = zones_apart(states, {f"h{host}": count}, shape)
         return len(zones) == 1 and max(zones).bit_count() < 2

@@ -1,0 +1,40 @@
+"""A directory, and a subcommand of ours run there in this process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+
+class Said(NamedTuple):
+    """How a command ended, and what it wrote."""
+
+    status: int
+    out: str
+    err: str
+
+
+class Desk:
+    """Where files are written for a subcommand."""
+
+    def __init__(self, place: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
+        self.place = place
+        self._capsys = capsys
+        self._command = command
+
+    def write(self, name: str, content: str) -> str:
+        """Write a file; return its path."""
+        (self.place / name).write_text(content)
+        return str(self.place / name)
+
+    def run(self, *arguments: object) -> Said:
+        """Run the subcommand."""
+        status = main([self._command, *map(str, arguments)])
+        said = self._capsys.readouterr()
+        return Said(status, said.out, said.err)
