@@ -28,7 +28,7 @@ _GROUPS = st.builds(
 _ABOVE = st.integers(-1, 3)
 """Which cohort is above, where there is such a one."""
 
-_PREEMPTIONS = st.builds(
+PREEMPTIONS = st.builds(
     Preemption,
     st.sampled_from(["Never", "LowerPriority", "LowerOrNewerEqualPriority"]),
     st.sampled_from(["Never", "LowerPriority", "Any"]),
@@ -41,7 +41,7 @@ _FUNGIBILITIES = st.builds(
     st.sampled_from(["BorrowingOverPreemption", "PreemptionOverBorrowing"]),
 )
 _QUEUES = st.lists(
-    st.tuples(_ABOVE, _GROUPS, _PREEMPTIONS, _FUNGIBILITIES, st.sampled_from([0.0, 1.0, 2.0])), min_size=1, max_size=4
+    st.tuples(_ABOVE, _GROUPS, PREEMPTIONS, _FUNGIBILITIES, st.sampled_from([0.0, 1.0, 2.0])), min_size=1, max_size=4
 )
 _COHORTS = st.lists(st.tuples(_ABOVE, _GROUPS), min_size=1, max_size=4)
 _WORKLOADS = st.lists(

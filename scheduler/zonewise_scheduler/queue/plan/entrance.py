@@ -55,6 +55,7 @@ def rebuilt(
     if places is not None:
         places.add_all(running)
     found.places = old.places if places is None else places
+    found.yielded = old.yielded
     return found, needed - named
 
 

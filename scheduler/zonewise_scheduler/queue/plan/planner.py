@@ -127,6 +127,8 @@ class Planner:
                 return
             if not alike(old, workload):
                 self.unpromise(key)
+            if old.priority != workload.priority:
+                self._start_anew(key, line)
         self._where[key] = line
         self.lines[line].push(workload)
         self.awake[line] = None
@@ -135,8 +137,10 @@ class Planner:
         """Forget a waiting workload; raise KeyError if it does not wait."""
         if self._aside.pop(key, None) is not None:
             return
-        self.lines[self._where.pop(key)].pending.remove(key)
+        queue = self._where.pop(key)
+        self.lines[queue].pending.remove(key)
         self.unpromise(key)
+        self._start_anew(key, queue)
 
     def update(self, workload: Workload) -> None:
         """Take in the new state of a workload, whether it waits or runs; raise KeyError if it does neither.
@@ -166,16 +170,13 @@ class Planner:
 
     def end(self, key: str) -> None:
         """Take note that a running workload has ended, and all its pods are gone; raise KeyError if it does not run."""
-        workload = self.runs.remove(key).workload
-        self._changed.update(self._trees.reached(workload))
-        self.snapshot.remove(workload)
-        self.promised.ended(workload)
+        self._leave(key)
+        self.snapshot.yielded.forget(key)
 
     def evict(self, key: str, eviction: Eviction) -> None:
         """Take note that the pods of a running workload are gone; it waits again. Raises KeyError if it runs not."""
-        workload = self.runs.by_key[key].workload
+        workload = self._leave(key)
         queue = self.snapshot.queue_of(workload).name
-        self.end(key)
         self.submit(replace(workload, admission=None, eviction=eviction, failed_checks=()), queue)
 
     def reset(self, queues: Queues, places: Places | None = None) -> None:
@@ -315,10 +316,25 @@ class Planner:
         promised = min((one.start for one in self.promised.made.values() if one.start > self._now), default=inf)
         return promised if self.sharing is None else min(promised, self.sharing.wake)
 
+    def _start_anew(self, key: str, queue: str) -> None:
+        """Forget whom a waiting workload has preempted, and who it; that may have kept others from preempting."""
+        if self.snapshot.yielded.forget(key):
+            self._changed.update(self._trees.of(queue))
+
+    def _leave(self, key: str) -> Workload:
+        """Take out one that runs; return it."""
+        workload = self.runs.remove(key).workload
+        self._changed.update(self._trees.reached(workload))
+        self.snapshot.remove(workload)
+        self.promised.ended(workload)
+        return workload
+
     def _exchange(self, workload: Workload) -> None:
         """Take in the new state of one that runs."""
         old = self.runs.by_key[workload.key].workload
         self._changed.update(self._trees.reached(old))
+        if old.priority != workload.priority:
+            self.snapshot.yielded.forget(workload.key)
         self.snapshot.remove(old)
         self.snapshot.add(workload)
         self.runs.exchange(workload)

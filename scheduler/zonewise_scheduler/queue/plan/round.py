@@ -243,6 +243,7 @@ class Round:
         for one in decision.targets:
             if self._planner.told_to_leave(one.workload, "Preempted"):
                 self._victims.append(Victim(one.workload, decision.head.workload, one.reason))
+                self._planner.snapshot.yielded.add(decision.head.workload.key, one.workload.key)
 
     def _delays(self, decision: Decision, workload: Workload) -> bool:
         """Tell whether one that waits for the victims of others would delay a promise: of that no gate was asked."""

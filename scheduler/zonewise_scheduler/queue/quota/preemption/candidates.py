@@ -11,7 +11,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.queue.quota.model.amounts import minus
-from zonewise_scheduler.queue.quota.preemption.order import allows, in_order
+from zonewise_scheduler.queue.quota.preemption.order import in_order, preemptible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,16 +125,7 @@ def _exceeding(ask: Ask, cohort: CohortNode, seen: CohortNode | None) -> Iterato
 
 
 def _of_queue(ask: Ask, queue: QueueNode, below: CohortNode | None, *, nearer: bool) -> list[Candidate]:
-    rules = ask.queue.spec.preemption
-    policy = rules.within if queue is ask.queue else rules.reclaim
-    if policy == "Never":
-        return []
-    return [
-        Candidate(one, _kind(ask, one, queue, nearer=nearer), below)
-        for one in ask.snapshot.running[queue.name].values()
-        if not one.flavor_resources.isdisjoint(ask.contested)
-        and allows(policy, ask.workload, one, from_timeout=ask.settings.from_timeout)
-    ]
+    return [Candidate(one, _kind(ask, one, queue, nearer=nearer), below) for one in preemptible(ask, queue)]
 
 
 def _kind(ask: Ask, one: Workload, queue: QueueNode, *, nearer: bool) -> Kind:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from zonewise_scheduler.queue.quota.model.workload import DEFAULTS
 from zonewise_scheduler.queue.quota.preemption.fair_order import FairOrder
-from zonewise_scheduler.queue.quota.preemption.order import allows, in_order
+from zonewise_scheduler.queue.quota.preemption.order import in_order, preemptible
 from zonewise_scheduler.queue.quota.preemption.values import Target, fill_back, restore
 from zonewise_scheduler.queue.quota.share import share
 
@@ -102,22 +102,10 @@ class _Search:
 
 def _candidates(ask: Ask) -> list[Workload]:
     """Return those of the queue, and of the borrowing queues of its tree, in their order (preemption.go)."""
-    rules = ask.queue.spec.preemption
-    found = _of_queue(ask, ask.queue) if rules.within != "Never" else []
+    found = preemptible(ask, ask.queue)
     root = ask.queue.root
-    if root is not None and rules.reclaim != "Never":
+    if root is not None and ask.queue.spec.preemption.reclaim != "Never":
         for queue in root.all_queues():
             if queue is not ask.queue and not queue.within_nominal(ask.contested):
-                found += _of_queue(ask, queue)
+                found += preemptible(ask, queue)
     return in_order(found, ask.queue.name, ask.snapshot.usage_of_local_queues)
-
-
-def _of_queue(ask: Ask, queue: QueueNode) -> list[Workload]:
-    rules = ask.queue.spec.preemption
-    policy = rules.within if queue is ask.queue else rules.reclaim
-    return [
-        one
-        for one in ask.snapshot.running[queue.name].values()
-        if not one.flavor_resources.isdisjoint(ask.contested)
-        and allows(policy, ask.workload, one, from_timeout=ask.settings.from_timeout)
-    ]

@@ -10,6 +10,23 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.queue.quota.model.queues import PreemptionPolicy
     from zonewise_scheduler.queue.quota.model.workload import Workload
+    from zonewise_scheduler.queue.quota.preemption.values import Ask
+    from zonewise_scheduler.queue.quota.tree.node import QueueNode
+
+
+def preemptible(ask: Ask, queue: QueueNode) -> list[Workload]:
+    """Return those of a queue that its policy lets give way, and have something of what is contested."""
+    rules = ask.queue.spec.preemption
+    policy = rules.within if queue is ask.queue else rules.reclaim
+    if policy == "Never":
+        return []
+    return [
+        one
+        for one in ask.snapshot.running[queue.name].values()
+        if not one.flavor_resources.isdisjoint(ask.contested)
+        and allows(policy, ask.workload, one, from_timeout=ask.settings.from_timeout)
+        and not ask.snapshot.yielded.forbids(ask.workload.key, one.key)
+    ]
 
 
 def allows(policy: PreemptionPolicy, preemptor: Workload, candidate: Workload, *, from_timeout: bool = True) -> bool:

@@ -13,6 +13,7 @@ from zonewise_scheduler.queue.quota.model.amounts import minus, plus
 from zonewise_scheduler.queue.quota.model.queues import Cohort
 from zonewise_scheduler.queue.quota.places import Nowhere
 from zonewise_scheduler.queue.quota.tree.node import CohortNode, QueueNode
+from zonewise_scheduler.queue.quota.tree.yielded import Yielded
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterable, Mapping
@@ -52,6 +53,7 @@ class Snapshot:
         """By queue, by key."""
         self.usage_of_local_queues: dict[str, float] = {}
         """By key of the LocalQueue, where admission follows usage."""
+        self.yielded = Yielded()
         self._build(list(queues), list(cohorts))
         for workload in workloads:
             if workload.admission is not None and workload.admission.cluster_queue in self.queues:
@@ -119,6 +121,7 @@ class Snapshot:
         other = copy(self)
         other.places = self.places.copy()
         other.usage_of_local_queues = dict(self.usage_of_local_queues)
+        other.yielded = self.yielded.copy()
         other.running = {name: dict(running) for name, running in self.running.items()}
         other.cohorts = {name: node.copy() for name, node in self.cohorts.items()}
         other.queues = {name: node.copy() for name, node in self.queues.items()}
