@@ -1,0 +1,53 @@
+"""The worst wait below which no order of jobs can come, whatever it knows of them, if what has started runs on.
+
+If nobody waits longer than w, a job runs between its arrival and its arrival + w + its run time. However it is shifted
+there, a part of it lies in a given interval; where such parts are together more than the interval has processors for,
+w is impossible (energetic reasoning: Erschler and Lopez 1990; Baptiste, Le Pape and Nuijten 2001, section 3.3).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from zonewise_scheduler.simulate.swf import LoggedJob
+
+    Floats = NDArray[np.float64]
+
+STARTS, LENGTHS = 300, 40
+"""How many intervals are looked at; with more of them the bound can only become higher."""
+
+
+def least_worst_wait(jobs: Sequence[LoggedJob], processors: int, longest: float, precision: float = 60.0) -> float:
+    """Return a bound in seconds: a worst wait of less is impossible. It is sought between 0 and `longest`."""
+    arrived, run, size = np.array([(one.submitted, one.run, one.processors) for one in jobs], dtype=float).T
+    low, high = 0.0, longest
+    while high - low > precision:
+        middle = (low + high) / 2
+        if _is_impossible(arrived, run, size / processors, middle):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _is_impossible(arrived: Floats, run: Floats, share: Floats, wait: float) -> bool:
+    """Tell whether some interval is too short for what must lie in it; `share`: of all processors."""
+    latest = arrived + wait
+    reach = float(run.max()) + wait
+    for start in np.unique(np.quantile(arrived, np.linspace(0, 1, STARTS), method="nearest")):
+        near = (arrived < start + reach) & (latest + run > start)
+        first, last, lasts, part = arrived[near], latest[near], run[near], share[near]
+        early = np.clip(first + lasts - np.maximum(first, start), 0, None)
+        for end in start + np.geomspace(600, reach, LENGTHS):
+            soonest = np.minimum(early, np.clip(end - np.maximum(first, start), 0, None))
+            late = np.clip(np.minimum(last + lasts, end) - np.maximum(last, start), 0, None)
+            if (np.minimum(soonest, late) * part).sum() > end - start:
+                return True
+    return False
