@@ -16,11 +16,14 @@ to them.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 from zonewise_scheduler.queue.plan.ahead import has_room, runs_in
+from zonewise_scheduler.queue.quota.model.amounts import UNLIMITED, plus
+from zonewise_scheduler.queue.quota.order.outlook import yielding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.queue.plan.ahead import Ahead, Future
     from zonewise_scheduler.queue.plan.values import Promise
     from zonewise_scheduler.queue.quota.cycle.values import Head
+    from zonewise_scheduler.queue.quota.model.quotas import FlavorResource
     from zonewise_scheduler.queue.quota.model.workload import Settings, Workload
     from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
 
@@ -49,6 +53,8 @@ class Promises:
         self._made: dict[str, Promise] = {}
         self._now = 0.0
         self._futures: list[Future] | None = None
+        self._most: dict[tuple[str, FlavorResource, int | None], list[tuple[float, int]]] = {}
+        """What was asked of most(): from each time on, the most there is by then."""
 
     @property
     def made(self) -> Mapping[str, Promise]:
@@ -76,6 +82,7 @@ class Promises:
         """Be ready for a cycle."""
         self._now = now
         if self._futures is None:
+            self._most.clear()
             self._futures = list(self._present.ahead(self._made.values()).futures()) if self._made else []
 
     def delays(self, workload: Workload, victims: Sequence[Workload]) -> str:
@@ -89,8 +96,33 @@ class Promises:
                 return late
         return ""
 
+    def most(self, queue: str, key: FlavorResource, limit: float, priority: int | None) -> int:
+        """Return the most of a key that one of a queue could have for `limit` seconds from now on, beside the promises.
+
+        It is one to whom nothing is promised. `priority`: of one that may make others of its queue give way, as far as
+        its policy lets it; None: nobody does.
+        """
+        found = self._most.get((queue, key, priority))
+        if found is None:
+            found = self._most[queue, key, priority] = list(self._least(queue, key, priority))
+        place = bisect_left(found, self._now + limit, key=_time)
+        if limit == inf:
+            place = len(found)
+        return found[place - 1][1] if place else UNLIMITED
+
+    def _least(self, queue: str, key: FlavorResource, priority: int | None) -> Iterator[tuple[float, int]]:
+        """Yield the promised times, each with the least of a key that there is up to it."""
+        least = UNLIMITED
+        for future in self._futures or ():
+            if future.promises:
+                node = future.snapshot.queues[queue]
+                yields = 0 if priority is None else yielding(node, priority, key)
+                least = min(least, max(0, plus(node.available(key), yields)))
+                yield future.start, least
+
     def take(self, workload: Workload, victims: Sequence[Workload]) -> None:
         """Take note that a workload starts, or makes others give way and then starts."""
+        self._most.clear()
         for future in self._futures or ():
             reached = self._reaches(workload, future)
             if reached or runs_in(future.snapshot, workload):
@@ -100,6 +132,7 @@ class Promises:
 
     def ended(self, workload: Workload) -> None:
         """Take note that a workload with this admission does not run any more."""
+        self._most.clear()
         for future in self._futures or ():
             if workload.key not in future.promises and runs_in(future.snapshot, workload):
                 future.snapshot.remove(workload)
@@ -146,6 +179,7 @@ class Promises:
         """Take note that a workload has started, with which what was foretold was brought up to date (take)."""
         if self._made.pop(key, None) is None:
             return
+        self._most.clear()
         for future in self._futures or ():
             future.promises.pop(key, None)
 
@@ -171,6 +205,10 @@ class Promises:
         for promise in list(self._made.values()):
             if promise.start > now:
                 self.make(promise.head)
+
+
+def _time(found: tuple[float, int]) -> float:
+    return found[0]
 
 
 def _make_room(future: Future, workload: Workload, victims: Sequence[Workload]) -> list[tuple[Workload, bool]]:

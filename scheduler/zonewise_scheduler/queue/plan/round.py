@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.queue.plan.planner import Planner
     from zonewise_scheduler.queue.quota.cycle.values import Decision
     from zonewise_scheduler.queue.quota.model.workload import Workload
+    from zonewise_scheduler.queue.quota.order.outlook import Refusal
 
 
 class Round:
@@ -45,7 +46,8 @@ class Round:
         self._victims: list[Victim] = []
         self._promised: list[str] = []
         self._decisions: dict[str, Decision] = {}
-        self._outlook = Outlook(planner.snapshot, planner.settings)
+        later = planner.promised if planner.rules.reserves else None
+        self._outlook = Outlook(planner.snapshot, planner.settings, later)
         self._number = 0
         """Of the cycle."""
         self._passed: set[str] = set()
@@ -107,19 +109,21 @@ class Round:
         a refusal leaves traces in the cycle, all who have their turn have to be such.
         """
         planner, alone = self._planner, True
+        planner.promised.open(self.now)
         while alone:
             hopeless, alone = self._hopeless(names, turns)
             self._passed = {name for name in hopeless if alone or not self._outlook.leaves_traces(name)}
             for name in self._passed:
-                planner.lines[name].pending.pass_over(hopeless[name])
+                planner.lines[name].pending.pass_over(*hopeless[name])
             if not hopeless:
                 return
             if alone:
                 self._number = planner.next_cycle()
 
-    def _hopeless(self, names: list[str], turns: Mapping[str, str]) -> tuple[dict[str, str], bool]:
+    def _hopeless(self, names: list[str], turns: Mapping[str, str]) -> tuple[dict[str, tuple[str, Refusal]], bool]:
         """Return by queue who would be refused of those whose turn it is; tell whether nobody else has his turn."""
-        planner, found, alone = self._planner, dict[str, str](), not turns
+        planner, alone = self._planner, not turns
+        found: dict[str, tuple[str, Refusal]] = {}
         for name in names:
             line = planner.lines[name]
             if name in turns or name in planner.snapshot.inactive:
@@ -128,10 +132,11 @@ class Round:
             if not key:
                 continue
             looked_at = line.strict or key in self._tried or key in planner.promised.made
-            if looked_at or not line.pending.is_hopeless(key, self._outlook):
-                alone = False
+            refusal = "" if looked_at else line.pending.refusal(key, self._outlook)
+            if refusal:
+                found[name] = key, refusal
             else:
-                found[name] = key
+                alone = False
         return found, alone
 
     def _turns(self, names: list[str]) -> dict[str, str]:

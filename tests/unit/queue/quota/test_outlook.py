@@ -42,7 +42,7 @@ def test_who_is_hopeless_is_refused(
         head = Head(waiting("new", amount, priority, float(created)), name)
         needs = outlook.needs(head)
         assert needs is not None
-        if outlook.hopeless(name, priority, needs):
+        if outlook.refusal(name, priority, 1.0, needs):
             assignment, targets = nominate(request_of(snapshot, head, settings))
             assert assignment.mode != Mode.FIT
             assert not targets
@@ -102,7 +102,7 @@ def comings(draw: st.DrawFn) -> list[Coming]:
 def test_nothing_is_decided_otherwise(rules: Rules, specs: list[ClusterQueue], found: list[Coming]) -> None:
     """Than where everybody that was set aside is looked at each time."""
     fast = story(specs, found, rules)
-    with patch.object(Pending, "is_hopeless", return_value=False):
+    with patch.object(Pending, "refusal", return_value=""):
         slow = story(specs, found, rules)
     assert fast.starts == slow.starts
     assert fast.used == slow.used

@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 
 _PODS = "pods"
 
-Alternatives = tuple[tuple[tuple[FlavorResource, int], ...], ...]
-"""By flavor what is asked of it; one of them has to be had as a whole."""
+Needed = tuple[tuple[FlavorResource, int], ...]
+"""What is asked of a flavor."""
+Alternatives = tuple[Needed, ...]
+"""Of these one has to be had as a whole."""
 
 
 def assign(request: Request, counts: Sequence[int] | None = None) -> Assignment:

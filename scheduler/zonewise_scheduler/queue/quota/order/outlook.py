@@ -19,11 +19,15 @@ is asked of a key, and s what those of its own queue hold of it that its policy 
 
 Other pod sets and resources only ask for more. By fair sharing any queue of the tree may have to give way, so there is
 a bound only for queues that do not reclaim.
+
+Where starts are promised to others, one that has all it needs now may not have it for as long as it runs. In a flavor
+that has enough free of everything it makes nobody give way, unless it lacks places there, and then none but of its own
+queue if that does not reclaim. So it is refused if there will be less at a promised time before its latest end.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from zonewise_scheduler.queue.quota.cycle.nominate import request_of
 from zonewise_scheduler.queue.quota.flavors.assign import alternatives
@@ -31,19 +35,35 @@ from zonewise_scheduler.queue.quota.model.amounts import UNLIMITED, minus, plus
 
 if TYPE_CHECKING:
     from zonewise_scheduler.queue.quota.cycle.values import Head
-    from zonewise_scheduler.queue.quota.flavors.assign import Alternatives
+    from zonewise_scheduler.queue.quota.flavors.assign import Alternatives, Needed
     from zonewise_scheduler.queue.quota.model.quotas import FlavorResource
     from zonewise_scheduler.queue.quota.model.workload import Settings
     from zonewise_scheduler.queue.quota.tree.node import QueueNode
     from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
 
 
+Refusal = Literal["", "NoQuota", "Reserved"]
+"""What certainly keeps one from starting now; Reserved: what is promised to others; "": perhaps nothing does."""
+
+
+class Later(Protocol):
+    """What there will be when others start to whom that is promised."""
+
+    def most(self, queue: str, key: FlavorResource, limit: float, priority: int | None) -> int:
+        """Return the most of a key that one of a queue could have for `limit` seconds from now on, beside them.
+
+        `priority`: of one that may make others of its queue give way, as far as its policy lets it; None: nobody does.
+        """
+        ...
+
+
 class Outlook:
     """The bounds for one state of a snapshot; forget() is told when that changes."""
 
-    def __init__(self, snapshot: Snapshot, settings: Settings) -> None:
+    def __init__(self, snapshot: Snapshot, settings: Settings, later: Later | None = None) -> None:
         self._snapshot = snapshot
         self._settings = settings
+        self._later = later
         self._most: dict[tuple[str, int, FlavorResource], int] = {}
 
     def forget(self) -> None:
@@ -54,9 +74,9 @@ class Outlook:
         """Return what it has to have one of, good for all of its shape; None where a bound says nothing of it."""
         return alternatives(request_of(self._snapshot, head, self._settings))
 
-    def hopeless(self, queue: str, priority: int, needs: Alternatives) -> bool:
-        """Tell whether one of this priority that needs this would certainly be refused now."""
-        most = self._most
+    def refusal(self, queue: str, priority: int, limit: float, needs: Alternatives) -> Refusal:
+        """Tell whether one that needs this, and declares to run for so many seconds, would certainly be refused now."""
+        most, found = self._most, "NoQuota"
         for needed in needs:
             for key, amount in needed:
                 bound = most.get((queue, priority, key))
@@ -65,8 +85,10 @@ class Outlook:
                 if amount > bound:
                     break
             else:
-                return False
-        return True
+                if self._later is None or not self._is_promised(self._later, queue, priority, limit, needed):
+                    return ""
+                found = "Reserved"
+        return found
 
     def leaves_traces(self, queue: str) -> bool:
         """Tell whether others of a cycle are decided otherwise for a refusal.
@@ -76,10 +98,22 @@ class Outlook:
         """
         return self._settings.fair_sharing or self._snapshot.queues[queue].spec.preemption.reclaim != "Any"
 
+    def _is_promised(self, later: Later, queue: str, priority: int, limit: float, needed: Needed) -> bool:
+        """Tell whether a flavor has what is needed now, and will not have it when it is promised to others."""
+        node = self._snapshot.queues[queue]
+        if any(amount > node.available(key) for key, amount in needed):
+            return False
+        placed = self._snapshot.flavors is not None and any(
+            self._snapshot.flavors[key.flavor].topology for key, _ in needed
+        )
+        if placed and node.parent is not None and node.spec.preemption.reclaim not in {"Never", ""}:
+            return False
+        return any(amount > later.most(queue, key, limit, priority if placed else None) for key, amount in needed)
+
     def _bound(self, queue: QueueNode, priority: int, key: FlavorResource) -> int:
         """Return the most of a key that could be had; unlimited where nobody knows."""
         rules = queue.spec.preemption
-        yields = _yields(queue, priority, key)
+        yields = yielding(queue, priority, key)
         most = max(0, plus(queue.available(key), yields))
         if queue.parent is None or rules.reclaim in {"Never", ""}:
             return most
@@ -95,7 +129,7 @@ class Outlook:
         return most
 
 
-def _yields(queue: QueueNode, priority: int, key: FlavorResource) -> int:
+def yielding(queue: QueueNode, priority: int, key: FlavorResource) -> int:
     """Return the most that those of the queue hold whom one of a priority may preempt there."""
     within = queue.spec.preemption.within
     if within in {"Never", ""}:

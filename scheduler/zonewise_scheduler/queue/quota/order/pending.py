@@ -4,9 +4,10 @@ First the one that waits for its victims to be gone, so that nobody takes what t
 StrictFIFO it is the first anyway). Then by priority, by how long it waits, by UID. Where admission follows usage, the
 LocalQueue with the least usage comes before all that.
 
-A workload that cannot be admitted stays first in StrictFIFO. In BestEffortFIFO it is set aside, with all that fare
-like it, until wake() tells that something has changed; it is not, while its scan of flavors has some left to try. To
-set aside and to wake costs by shape, not by workload: of a shape only the first has its turn, so only it is looked at.
+A workload that cannot be admitted stays first in StrictFIFO. In BestEffortFIFO it is set aside until wake() tells that
+something has changed, and with it all that would fare alike: those of its shape where it lacks quota, those of them
+that run no shorter where it would delay a promise. It is not, while its scan of flavors has some left to try. To set
+aside and to wake costs by shape, not by workload: of a shape only the first has its turn, so only it is looked at.
 """
 
 from __future__ import annotations
@@ -26,31 +27,28 @@ if TYPE_CHECKING:
     from zonewise_scheduler.queue.quota.flavors.assignment import Progress
     from zonewise_scheduler.queue.quota.model.queues import ClusterQueue
     from zonewise_scheduler.queue.quota.model.workload import Workload
-    from zonewise_scheduler.queue.quota.order.outlook import Outlook
+    from zonewise_scheduler.queue.quota.order.outlook import Outlook, Refusal
 
 _AT_ONCE = {"FailedAfterNomination", "PendingPreemption"}
-_HOPELESS = {"NoFit", "NoCandidates"}
+_REFUSED = {"NoFit", "NoCandidates", "Reserved"}
 
 _Rank = tuple[int, float, float, str, str]
 """The less, the earlier; the last is the key."""
+_Key = tuple[str, "Hashable"]
+"""LocalQueue, where admission follows usage, and shape."""
 
 
 class _Lane:
-    """Those of one shape and, where admission follows usage, of one LocalQueue: they are set aside and woken as one."""
+    """Those of one shape that declare to run for as long, in their order."""
 
-    __slots__ = ("asleep", "hopeless", "needs", "queue", "ranks", "refused")
+    __slots__ = ("asleep", "length", "ranks")
 
-    def __init__(self, queue: str) -> None:
-        self.queue = queue
+    def __init__(self, length: float) -> None:
+        self.length = length
         self.ranks: list[_Rank] = []
         """A heap, with some left over of those that are gone."""
         self.asleep = False
-        self.hopeless = False
-        """Set aside whoever is first; else because of how long the first runs, and all the others do."""
-        self.refused = False
-        """Whether one of them has been looked at, and had no quota."""
-        self.needs: Alternatives | None = None
-        """Of those that were refused, once it has been asked for."""
+        """Set aside: they would delay a promise."""
 
     def copy(self) -> _Lane:
         other = copy(self)
@@ -58,10 +56,52 @@ class _Lane:
         return other
 
 
+class _Shape:
+    """Those of one shape and, where admission follows usage, of one LocalQueue."""
+
+    __slots__ = ("asleep", "firsts", "key", "lanes", "needs", "refused")
+
+    def __init__(self, key: _Key) -> None:
+        self.key = key
+        self.lanes: dict[float, _Lane] = {}
+        """By declared run time, seconds."""
+        self.firsts: list[_Rank] = []
+        """A heap of the first of each lane that is awake, with some left over."""
+        self.asleep = False
+        """Set aside, whoever is first: they lack quota."""
+        self.refused = False
+        """Whether one of them has been looked at, and was."""
+        self.needs: Alternatives | None = None
+        """Of those that were refused, once it has been asked for."""
+
+    @property
+    def queue(self) -> str:
+        """The LocalQueue, where admission follows usage."""
+        return self.key[0]
+
+    def wake(self) -> None:
+        """Have all of its lanes awake."""
+        for lane in self.lanes.values():
+            lane.asleep = False
+        self.firsts = [lane.ranks[0] for lane in self.lanes.values()]
+        heapify(self.firsts)
+
+    def copy(self) -> _Shape:
+        other = copy(self)
+        other.firsts = list(self.firsts)
+        other.lanes = {length: lane.copy() for length, lane in self.lanes.items()}
+        return other
+
+
 class _Place(NamedTuple):
     workload: Workload
     rank: _Rank
+    shape: _Shape
     lane: _Lane
+
+    @property
+    def asleep(self) -> bool:
+        return self.shape.asleep or self.lane.asleep
 
 
 class Pending:
@@ -76,10 +116,12 @@ class Pending:
         """Of all but those set aside alone, by key."""
         self._alone: dict[str, Workload] = {}
         """Set aside without those of their shape, by key."""
-        self._lanes: dict[tuple[str, Hashable], _Lane] = {}
-        self._asleep: list[_Lane] = []
+        self._shapes: dict[_Key, _Shape] = {}
+        """Some of those that are gone are left."""
+        self._dozing: set[_Key] = set()
+        """Shapes with lanes that are asleep."""
         self._firsts: dict[str, list[_Rank]] = {}
-        """By LocalQueue as the lanes: heaps of the first of each lane that is awake, with some left over."""
+        """By LocalQueue as the shapes: heaps of the first of each shape that is awake, with some left over."""
         self._progress: dict[str, tuple[Progress, int]] = {}
         """With how often there had been news."""
         self._news = 0
@@ -88,13 +130,16 @@ class Pending:
     def copy(self) -> Pending:
         """Return another that changes on its own."""
         other = copy(self)
-        lanes = {lane: lane.copy() for lane in self._lanes.values()}
-        other._lanes = {key: lanes[lane] for key, lane in self._lanes.items()}
-        other._asleep = [lanes[lane] for lane in self._asleep]
-        other._places = {key: place._replace(lane=lanes[place.lane]) for key, place in self._places.items()}
+        other._shapes = {key: shape.copy() for key, shape in self._shapes.items()}
+        other._places = {key: other._moved(place) for key, place in self._places.items()}
         other._firsts = {queue: list(ranks) for queue, ranks in self._firsts.items()}
-        other._alone, other._progress = dict(self._alone), dict(self._progress)
+        other._dozing, other._alone, other._progress = set(self._dozing), dict(self._alone), dict(self._progress)
         return other
+
+    def _moved(self, place: _Place) -> _Place:
+        """Return a place of one that this is a copy of as it is here."""
+        shape = self._shapes[place.shape.key]
+        return _Place(place.workload, place.rank, shape, shape.lanes[place.lane.length])
 
     def __len__(self) -> int:
         return len(self._places) + len(self._alone)
@@ -110,16 +155,16 @@ class Pending:
     @property
     def waiting(self) -> list[str]:
         """The keys of those whose turn may come."""
-        return [key for key, one in self._places.items() if not one.lane.asleep]
+        return [key for key, one in self._places.items() if not one.asleep]
 
     @property
     def aside(self) -> list[str]:
         """The keys of those that are set aside."""
-        return [*self._alone, *(key for key, one in self._places.items() if one.lane.asleep)]
+        return [*self._alone, *(key for key, one in self._places.items() if one.asleep)]
 
     def order(self, usages: Mapping[str, float]) -> list[str]:
         """Return the keys of all in their order, whether they are set aside or not."""
-        found = [(usages.get(one.lane.queue, 0.0), one.rank) for one in self._places.values()]
+        found = [(usages.get(one.shape.queue, 0.0), one.rank) for one in self._places.values()]
         for one in self._alone.values():
             usage = usages.get(f"{one.namespace}/{one.queue}", 0.0) if self.spec.by_usage else 0.0
             found.append((usage, self._rank(one)))
@@ -131,11 +176,7 @@ class Pending:
         old = self._take(key) or self._alone.pop(key, None)
         if old is not None and old.shape != workload.shape:
             self._progress.pop(key, None)
-        lane = self._place(workload)
-        if lane.asleep and not lane.hopeless and lane.ranks[0][-1] == key:
-            self._asleep.remove(lane)
-            lane.asleep = False
-            self._announce(lane)
+        self._place(workload)
 
     def remove(self, key: str) -> None:
         """Forget a workload."""
@@ -162,22 +203,24 @@ class Pending:
     def first(self, usages: Mapping[str, float]) -> str:
         """Return the key of the workload whose turn it is, "" where there is none."""
         sticky = self._places.get(self._preemptor)
-        return self._first(usages) if sticky is None or sticky.lane.asleep else self._preemptor
+        return self._first(usages) if sticky is None or sticky.asleep else self._preemptor
 
-    def is_hopeless(self, key: str, outlook: Outlook) -> bool:
+    def refusal(self, key: str, outlook: Outlook) -> Refusal:
         """Tell whether the one whose turn it is fares as the last of its shape did, which was refused."""
-        workload, _, lane = self._places[key]
+        workload, _, shape, _ = self._places[key]
         started = key in self._progress and self._progress[key][0].pending
-        if not lane.refused or started or workload.failed_checks:
-            return False
-        if lane.needs is None:
-            lane.needs = outlook.needs(Head(workload, self.spec.name))
-            lane.refused = lane.needs is not None
-        return lane.needs is not None and outlook.hopeless(self.spec.name, workload.priority, lane.needs)
+        if not shape.refused or started or workload.failed_checks:
+            return ""
+        if shape.needs is None:
+            shape.needs = outlook.needs(Head(workload, self.spec.name))
+            if shape.needs is None:
+                shape.refused = False
+                return ""
+        return outlook.refusal(self.spec.name, workload.priority, workload.limit, shape.needs)
 
-    def pass_over(self, key: str) -> None:
-        """Let the turn pass of one that is hopeless: it is set aside, as if it had been refused."""
-        self._set_aside(self._places[key].lane, hopeless=True)
+    def pass_over(self, key: str, refusal: Refusal) -> None:
+        """Let the turn pass of one that would be refused: it is set aside, as if it had been."""
+        self._set_aside(self._places[key], reserved=refusal == "Reserved")
 
     def put_back(self, decision: Decision) -> None:
         """Take back a workload that was not admitted, by what was decided about it."""
@@ -188,72 +231,89 @@ class Pending:
         at_once = decision.again != "NamespaceMismatch" if strict else decision.again in _AT_ONCE
         if at_once or decision.progress.pending:
             self._place(workload)
-        elif decision.again in _HOPELESS:
-            lane = self._place(workload)
-            lane.refused = True
-            self._set_aside(lane, hopeless=True)
-        elif decision.again == "Reserved" and self._shortest_first:
-            lane = self._place(workload)
-            if lane.ranks[0][-1] == workload.key:  # what is longer would delay whom it would delay
-                self._set_aside(lane, hopeless=False)
-            else:
-                self._take(workload.key)
-                self._alone[workload.key] = workload
+        elif decision.again in _REFUSED:
+            place = self._place(workload)
+            place.shape.refused = True
+            self._set_aside(place, reserved=decision.again == "Reserved")
         else:
             self._alone[workload.key] = workload
 
     def wake(self) -> None:
         """Have the turn of those set aside come again: something has changed."""
         self._news += 1
-        for lane in self._asleep:
-            lane.asleep = False
-            if lane.ranks:
-                self._firsts.setdefault(lane.queue, []).append(lane.ranks[0])
-        for ranks in self._firsts.values():
-            heapify(ranks)
-        self._asleep.clear()
+        for key in self._dozing:
+            self._shapes[key].wake()
+        self._dozing.clear()
         alone, self._alone = self._alone, {}
         for one in alone.values():
             self._place(one)
+        self._shapes = {key: shape for key, shape in self._shapes.items() if shape.lanes}
+        self._firsts = {}
+        for shape in self._shapes.values():
+            shape.asleep = False
+            if first := self._first_of(shape):
+                self._firsts.setdefault(shape.queue, []).append(first)
+        for ranks in self._firsts.values():
+            heapify(ranks)
 
-    def _set_aside(self, lane: _Lane, *, hopeless: bool) -> None:
-        lane.hopeless = hopeless or (lane.asleep and lane.hopeless)
-        if not lane.asleep:
-            lane.asleep = True
-            self._asleep.append(lane)
+    def _set_aside(self, place: _Place, *, reserved: bool) -> None:
+        """Set one aside with all that fare alike; `reserved`: those that run no shorter."""
+        shape = place.shape
+        if not reserved:
+            shape.asleep = True
+            return
+        self._dozing.add(shape.key)
+        for lane in shape.lanes.values():
+            lane.asleep = lane.asleep or lane.length >= place.lane.length
+        self._announce(shape)
 
     def _rank(self, workload: Workload) -> _Rank:
         length = workload.limit if self._shortest_first else 0.0
         since = workload.queued_at(from_timeout=self._from_timeout)
         return -workload.priority, length, since, workload.uid, workload.key
 
-    def _place(self, workload: Workload) -> _Lane:
-        queue = f"{workload.namespace}/{workload.queue}" if self.spec.by_usage else ""
-        lane = self._lanes.setdefault((queue, workload.shape), _Lane(queue))
+    def _place(self, workload: Workload) -> _Place:
+        key = f"{workload.namespace}/{workload.queue}" if self.spec.by_usage else "", workload.shape
+        shape = self._shapes.get(key)
+        if shape is None:
+            shape = self._shapes[key] = _Shape(key)
+        lane = shape.lanes.get(workload.limit)
+        if lane is None:
+            lane = shape.lanes[workload.limit] = _Lane(workload.limit)
         rank = self._rank(workload)
+        place = self._places[workload.key] = _Place(workload, rank, shape, lane)
         heappush(lane.ranks, rank)
-        self._places[workload.key] = _Place(workload, rank, lane)
-        if lane.ranks[0] == rank:
-            self._announce(lane)
-        return lane
+        if lane.ranks[0] == rank and not lane.asleep:
+            heappush(shape.firsts, rank)
+            self._announce(shape)
+        return place
 
     def _take(self, key: str) -> Workload | None:
         place = self._places.pop(key, None)
         if place is None:
             return None
-        lane = place.lane
-        if lane.ranks[0] == place.rank:
+        workload, rank, shape, lane = place
+        if lane.ranks[0] == rank:
             while lane.ranks and not self._stands(lane.ranks[0]):
                 heappop(lane.ranks)
-            self._announce(lane)
-        if not lane.ranks and not lane.asleep:
-            self._lanes.pop((lane.queue, place.workload.shape), None)
-        return place.workload
+            if not lane.ranks:
+                del shape.lanes[lane.length]
+            elif not lane.asleep:
+                heappush(shape.firsts, lane.ranks[0])
+            self._announce(shape)
+        return workload
 
-    def _announce(self, lane: _Lane) -> None:
-        """Have a lane's first among those whose turn may come."""
-        if lane.ranks and not lane.asleep:
-            heappush(self._firsts.setdefault(lane.queue, []), lane.ranks[0])
+    def _announce(self, shape: _Shape) -> None:
+        """Have a shape's first among those whose turn may come."""
+        if not shape.asleep and (first := self._first_of(shape)):
+            heappush(self._firsts.setdefault(shape.queue, []), first)
+
+    def _first_of(self, shape: _Shape) -> _Rank | None:
+        """Return the first of a shape's lanes that are awake; None where there is none."""
+        ranks = shape.firsts
+        while ranks and (not self._stands(ranks[0]) or self._places[ranks[0][-1]].lane.asleep):
+            heappop(ranks)
+        return ranks[0] if ranks else None
 
     def _stands(self, rank: _Rank) -> bool:
         """Tell whether a rank is of a workload that is here, and its rank still."""
@@ -264,7 +324,7 @@ class Pending:
         """Return the key of the workload whose turn it is, "" where there is none."""
         firsts: list[tuple[float, _Rank]] = []
         for name, ranks in self._firsts.items():
-            while ranks and (not self._stands(ranks[0]) or self._places[ranks[0][-1]].lane.asleep):
+            while ranks and (not self._stands(ranks[0]) or self._places[ranks[0][-1]].asleep):
                 heappop(ranks)
             if ranks:
                 firsts.append((usages.get(name, 0.0), ranks[0]))
