@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.plans import CPU, Coming, coming, queue, story
+from support.plans import CPU, Coming, Story, coming, planner_of, queue, story
 from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Preemption
+from zonewise_scheduler.queue.quota.model.workload import Admission, PodSetAdmission, Workload
 from zonewise_scheduler.queue.time.rules import ALL, Rules
 
 if TYPE_CHECKING:
-    from support.plans import Story
+    from zonewise_scheduler.queue.plan.planner import Planner
 
 NAMES = "abc"
 RULES = [
@@ -103,6 +106,35 @@ def test_promises_are_kept_where_others_are_preempted(
     rules: Rules, specs: list[ClusterQueue], found: list[Coming]
 ) -> None:
     check(story(specs, found, rules), specs)
+
+
+@pytest.mark.parametrize("rules", RULES, ids=str)
+@settings(max_examples=50)
+@given(queues(preemption=True), comings(), st.integers(1, 4))
+def test_the_most_that_is_left_beside_promises(
+    rules: Rules, specs: list[ClusterQueue], found: list[Coming], undeclared: int
+) -> None:
+    """It delays nobody to take so much for so long, and somebody to take more."""
+
+    def watch(planner: Planner, now: float) -> None:
+        gate = planner.promised
+        gate.open(now)
+        for name in NAMES:
+            for limit in (0, *{one.start - now + more for one in planner.promises for more in (0, 1)}, inf):
+                most = gate.most(name, CPU, limit, None)
+                amounts = [amount for amount in range(1, 20) if not gate.delays(taking(name, amount, limit), ())]
+                assert amounts == [amount for amount in range(1, 20) if amount <= most], (name, limit)
+
+    for place in range(undeclared, len(found), 4):
+        found[place] = found[place]._replace(workload=replace(found[place].workload, limit=inf))
+    Story(planner_of(specs, rules), watch=watch).play(found)
+
+
+def taking(name: str, amount: int, limit: float) -> Workload:
+    """One that would start now."""
+    new = coming("new", amount, 0, limit=limit).workload
+    pods = PodSetAdmission("main", {"cpu": "all"}, {"cpu": amount}, 1)
+    return replace(new, admission=Admission(name, (pods,), 0))
 
 
 @pytest.mark.parametrize("rules", [*RULES, Rules(reserve_after=float("inf")), Rules(overtaking=False)], ids=str)

@@ -10,17 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.any_quotas import KEYS, running, snapshots, waiting
-from support.plans import Coming, coming, queue, story
+from support.plans import Coming, Story, coming, planner_of, queue, story
+from zonewise_scheduler.queue.quota.cycle.cycle import run_cycle
 from zonewise_scheduler.queue.quota.cycle.nominate import nominate, request_of
 from zonewise_scheduler.queue.quota.cycle.values import Head
 from zonewise_scheduler.queue.quota.flavors.modes import Mode
 from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Preemption
+from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, Quota, group
 from zonewise_scheduler.queue.quota.model.workload import Settings
 from zonewise_scheduler.queue.quota.order.outlook import Outlook
 from zonewise_scheduler.queue.quota.order.pending import Pending
 from zonewise_scheduler.queue.time.rules import ALL, Rules
 
 if TYPE_CHECKING:
+    from zonewise_scheduler.queue.quota.order.outlook import Refusal
     from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
 
 POLICIES = st.builds(
@@ -82,6 +85,17 @@ def queues(draw: st.DrawFn) -> list[ClusterQueue]:
 
 
 @st.composite
+def wider_queues(draw: st.DrawFn) -> list[ClusterQueue]:
+    """Some with another flavor."""
+    found: list[ClusterQueue] = []
+    for one in draw(queues()):
+        more = FlavorQuotas("more", (("cpu", Quota(draw(st.integers(0, 5)))),))
+        flavors = (*one.groups[0].flavors, *([more] if draw(st.booleans()) else []))
+        found.append(one._replace(groups=(group(*flavors),)))
+    return found
+
+
+@st.composite
 def comings(draw: st.DrawFn) -> list[Coming]:
     """Few shapes, so that most of them have been refused before."""
     return [
@@ -112,6 +126,33 @@ def test_nothing_is_decided_otherwise(rules: Rules, specs: list[ClusterQueue], f
     assert [promise.start for _, step in fast.steps for promise in step.promised] == [
         promise.start for _, step in slow.steps for promise in step.promised
     ]
+
+
+@pytest.mark.parametrize("rules", [Rules(), Rules(depth=ALL), Rules(2, shortest_first=True)], ids=str)
+@given(wider_queues(), comings(), st.booleans())
+def test_a_look_would_be_for_nothing(
+    rules: Rules, specs: list[ClusterQueue], found: list[Coming], fair_sharing: bool
+) -> None:
+    """Each that is passed over would be refused, for what is given: quota, or the start that another was promised."""
+    planner = planner_of(specs, rules, fair_sharing=fair_sharing)
+    pass_over, time = Pending.pass_over, [0.0]
+
+    def look(pending: Pending, key: str, refusal: Refusal) -> None:
+        workload = pending.get(key)
+        assert workload is not None
+        head = Head(workload, pending.spec.name)
+        (one,) = run_cycle(planner.snapshot.copy(), [head], planner.settings, time[0], gate=planner.promised)
+        assert one.status == "waiting"
+        assert one.again in {"NoQuota": ("NoFit", "NoCandidates"), "Reserved": ("Reserved",)}[refusal]
+        pass_over(pending, key, refusal)
+
+    class Timed(Story):
+        def _decide(self, now: float) -> None:
+            time[0] = now
+            super()._decide(now)
+
+    with patch.object(Pending, "pass_over", look):
+        Timed(planner).play(found)
 
 
 def test_who_still_lacks_something_is_not_looked_at_again() -> None:
