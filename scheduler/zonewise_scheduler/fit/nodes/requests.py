@@ -31,7 +31,15 @@ def pod_requests(pod: Mapping[str, Any]) -> Room:
 
     Raises FieldError, naming field and value, for what is no quantity.
     """
-    return _room(_requests(part(pod, "spec", ""), {}))
+    return _room(pod_sums(pod))
+
+
+def pod_sums(pod: Mapping[str, Any]) -> Sums:
+    """Return the same by resource in thousandths of its unit, with all that is named, though nothing of it is wanted.
+
+    Raises FieldError, as pod_requests.
+    """
+    return _requests(part(pod, "spec", ""), {})
 
 
 def held_requests(pod: Mapping[str, Any]) -> Room:

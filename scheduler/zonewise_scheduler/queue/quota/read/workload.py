@@ -8,12 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zonewise_scheduler.fit.model.fields import FieldError
-from zonewise_scheduler.fit.model.node import amounts
-from zonewise_scheduler.fit.nodes.requests import pod_requests
+from zonewise_scheduler.fit.nodes.requests import pod_sums
 from zonewise_scheduler.fit.nodes.selectors import read_selector, read_terms
 from zonewise_scheduler.fit.nodes.taints import read_tolerations
 from zonewise_scheduler.fit.read.pod import read_pod
-from zonewise_scheduler.queue.quota.model.amounts import request_amount
+from zonewise_scheduler.queue.quota.model.amounts import of_thousandths, request_amount
 from zonewise_scheduler.queue.quota.model.workload import (
     DEFAULT_POD_SET,
     Admission,
@@ -152,7 +151,7 @@ def _pod_set(one: Part) -> PodSet:
         found = PodSet(
             one.text("name", DEFAULT_POD_SET) or DEFAULT_POD_SET,
             count,
-            {name: amount for name, amount in amounts(pod_requests(pod)) if amount and name != "pods"},
+            {name: of_thousandths(name, amount) for name, amount in pod_sums(pod).items() if name != "pods"},
             minimum,
             read_selector(pod_spec),
             read_terms(pod_spec),
