@@ -20,7 +20,7 @@ from zonewise_scheduler.queue.quota.flavors.assignment import (
 from zonewise_scheduler.queue.quota.flavors.modes import Mode
 from zonewise_scheduler.queue.quota.flavors.placing import placed
 from zonewise_scheduler.queue.quota.flavors.scan import scan, suits
-from zonewise_scheduler.queue.quota.model.amounts import plus
+from zonewise_scheduler.queue.quota.model.amounts import plus, turn_of
 from zonewise_scheduler.queue.quota.model.quotas import FlavorResource
 
 if TYPE_CHECKING:
@@ -127,15 +127,14 @@ def _choose(
 ) -> tuple[dict[str, FlavorChoice], tuple[Hindrance, ...], tuple[Attempt, ...]]:
     """Choose the flavors of a group of pod sets, resource by resource; none where one of them gets none."""
     declared = request.queue.group_of
-    for resource in sorted(sums.keys() - declared.keys()):
-        if sums[resource] and not request.settings.ignore_undeclared:
-            problem = Hindrance("NoMatchingFlavor", resource=resource, detail="the queue has no quota of it")
-            return {}, (problem,), ()
     choices = _given(request, places)
     hindrances: list[Hindrance] = []
     attempts: list[Attempt] = []
-    for resource in sorted(sums.keys() & declared.keys()):
-        if resource in choices:
+    for resource in sorted(sums, key=turn_of):
+        if resource not in declared and sums[resource] and not request.settings.ignore_undeclared:
+            problem = Hindrance("NoMatchingFlavor", resource=resource, detail="the queue has no quota of it")
+            return {}, (problem,), tuple(attempts)
+        if resource in choices or resource not in declared:
             continue
         found = scan(request, places, sums, resource, usage)
         attempts += found.attempts

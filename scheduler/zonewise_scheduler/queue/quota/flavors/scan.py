@@ -10,7 +10,7 @@ from zonewise_scheduler.queue.quota.flavors.assignment import START, Attempt, Fl
 from zonewise_scheduler.queue.quota.flavors.match import mismatch, misplaced
 from zonewise_scheduler.queue.quota.flavors.modes import BEST, WORST, Grade, Mode, Reach, goes_on, preferred
 from zonewise_scheduler.queue.quota.flavors.room import POSSIBILITY, grade_of
-from zonewise_scheduler.queue.quota.model.amounts import plus
+from zonewise_scheduler.queue.quota.model.amounts import plus, turn_of
 from zonewise_scheduler.queue.quota.model.queues import ResourceFlavor
 from zonewise_scheduler.queue.quota.model.quotas import FlavorResource
 from zonewise_scheduler.queue.quota.model.workload import DEFAULTS
@@ -75,7 +75,7 @@ def scan(request: Request, pod_sets: Sequence[int], requests: Amounts, resource:
     `requests` are of the pod sets together; `used` is what other pod sets of the workload get.
     """
     group = request.queue.group_of[resource]
-    wanted = {name: requests[name] for name in sorted(requests) if name in group.covered}
+    wanted = {name: requests[name] for name in sorted(requests, key=turn_of) if name in group.covered}
     rules = request.queue.spec.fungibility
     best: _Graded | None = None
     attempts: list[Attempt] = []

@@ -3,6 +3,8 @@
 CPUs are counted in milli-CPU, bytes and all else in their unit (Kueue pkg/resources/amount.go, requests.go).
 """
 
+from functools import lru_cache
+
 from zonewise.topology.quantity import parse_bytes, parse_milli
 
 UNLIMITED = (1 << 63) - 1
@@ -41,6 +43,18 @@ def request_amount(resource: str, quantity: str | int) -> int:
 def of_thousandths(resource: str, thousandths: int) -> int:
     """Return an amount that was summed in thousandths of its unit, rounded up once."""
     return _saturated(thousandths if resource == _CPU else -(-thousandths // 1000))
+
+
+@lru_cache(maxsize=1024)
+def turn_of(resource: str) -> int:
+    """Return a number by which resources are gone through in order: which of them lacks first is told, no other.
+
+    The 64-bit FNV-1a hash of the name (pkg/resources/slice_requests.go).
+    """
+    found = 0xCBF29CE484222325
+    for byte in resource.encode():
+        found = (found ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return found
 
 
 def _saturated(amount: int) -> int:
