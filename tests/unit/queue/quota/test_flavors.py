@@ -171,6 +171,22 @@ def test_a_resource_without_quota() -> None:
         assert found.why == ("NoMatchingFlavor" if mode == Mode.NO_FIT else "")
 
 
+def test_which_resource_is_told_of() -> None:
+    """The first that lacks, in Kueue's order of resources: memory is before CPUs, and devices may be between."""
+    groups = (
+        group(FlavorQuotas("nodes", (("cpu", Quota(1)),))),
+        group(FlavorQuotas("memory", (("memory", Quota(1)),))),
+    )
+    snapshot = Snapshot([ClusterQueue("q", groups)])
+    for wanted, first, why in (
+        ({"cpu": 2, "memory": 2}, "memory", "ExceedsMaxQuota"),
+        ({"cpu": 2, "example.com/gpu": 1}, "example.com/gpu", "NoMatchingFlavor"),
+        ({"cpu": 2, "memory": 1}, "cpu", "ExceedsMaxQuota"),
+    ):
+        found = assign(request(snapshot, Workload("ns", "new", (PodSet(requests=wanted),))))
+        assert ([one.resource for one in found.pod_sets[0].hindrances], found.why) == ([first], why)
+
+
 def test_pinned_flavors() -> None:
     new = waiting("new", 2)
     found = assign(request(two_flavors(4, 4), new, pinned={"main": {"cpu": "new"}}))

@@ -313,6 +313,17 @@ def test_workload() -> None:
     )
 
 
+def test_nothing_of_a_resource_is_a_request_too() -> None:
+    """What is asked for as 0 has its flavor like all else; what is not named has none."""
+    for asked in ({"cpu": "1", "nvidia.com/gpu": "0"}, {"cpu": "1"}):
+        spec = {"containers": [{"name": "c", "resources": {"requests": asked}}]}
+        given = copy.deepcopy(WORKLOAD)
+        given["spec"]["podSets"][0]["template"] = {"spec": spec}
+        one = read_workload(given).workload
+        assert one is not None
+        assert one.pod_sets[0].requests.keys() == asked.keys()
+
+
 def test_boost_counts_by_its_gate() -> None:
     """An invalid one is told, and is none."""
     boosted = read_workload(WORKLOAD, boosts=True).workload

@@ -256,7 +256,8 @@ def reservation(queue: QueueNode, assignment: Assignment) -> Mapping[FlavorResou
     """Return the quota kept for a workload that waits and may make nobody give way (quotaResourcesToReserve).
 
     So that those of other queues do not overtake it for ever: as much as its queue's nominal quota has left, or where
-    it borrows, as much as the queue may borrow.
+    it borrows, as much as the queue may borrow. Never less than nothing: Kueue gives away to the others of the cycle
+    what a queue has beyond its borrowing limit.
     """
     if assignment.mode != Mode.PREEMPT:
         return assignment.usage

@@ -84,7 +84,12 @@ class PodSetAssignment:
 
     @cached_property
     def mode(self) -> Mode:
-        """The worst of its resources'."""
+        """The worst of its resources'.
+
+        By a preference for preemption over borrowing, a flavor counts as one to be had where one resource of it has to
+        be borrowed and for another somebody has to give way. Kueue takes the pod set for one that fits at once, and
+        then finds in every cycle that it does not, or starts it while its victims run. Here these are told to go.
+        """
         if self.error or (self.hindrances and not self.flavors):
             return Mode.NO_FIT
         return min((one.mode for one in self.flavors.values()), default=Mode.FIT)
