@@ -55,13 +55,13 @@ def main() -> int:
 
 def _speed(kth: Sequence[LoggedJob]) -> Iterator[Row]:
     """Yield how long the policies take."""
-    long = _repeated(kth, LONG)
+    long = repeated(kth, LONG)
     easy, _ = _timed(long, 100, "easy")
     default, _ = _timed(long, 100, DEFAULT)
     yield Row(f"EASY, {LONG:,} jobs", f"{easy:.2f} s", "<= 5 s", easy <= 5)
     yield Row("... the default / EASY", f"{default / easy:.2f}", "<= 1.5", default <= 1.5 * easy)
     for what, jobs, processors in (
-        ("conservative", _repeated(kth, MIDDLE), 100),
+        ("conservative", repeated(kth, MIDDLE), 100),
         ("... four logs at once, 320 processors", _at_once(kth, 4)[:MIDDLE], 320),
     ):
         taken, outcome = _timed(jobs, processors, "conservative")
@@ -131,7 +131,7 @@ def _timed(jobs: Sequence[LoggedJob], processors: int, policy: str) -> tuple[flo
 def _replanned(kth: Sequence[LoggedJob], size: int, policy: str) -> float:
     """Return the median time to decide on so many jobs, all of which have waited for a day, after one ends early."""
     state, decider = State(COLUMNS.room({PROCESSORS: 1_000})), policy_named(policy)
-    for task in tasks_of(_repeated(kth, size)):
+    for task in tasks_of(repeated(kth, size)):
         state.submit(replace(task.job, submitted=0.0))
     now, times = 86_400.0, list[float]()
     state.apply(decider.decide(now, state), now)
@@ -159,7 +159,7 @@ def _queue(outcome: Outcome) -> float:
     return sum(outcome.starts[task.job] - task.job.submitted for task in outcome.tasks) / (submitted[-1] - submitted[0])
 
 
-def _repeated(jobs: Sequence[LoggedJob], size: int) -> list[LoggedJob]:
+def repeated(jobs: Sequence[LoggedJob], size: int) -> list[LoggedJob]:
     """Return a log of so many jobs: one after another, each begun where the last submission was."""
     span = max(job.submitted for job in jobs)
     return [

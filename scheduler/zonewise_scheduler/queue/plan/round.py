@@ -8,6 +8,7 @@ start.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.queue.plan.ahead import has_room
@@ -21,6 +22,7 @@ from zonewise_scheduler.queue.quota.order.outlook import Outlook
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from zonewise_scheduler.queue.plan.line import Line
     from zonewise_scheduler.queue.plan.planner import Planner
     from zonewise_scheduler.queue.quota.cycle.values import Decision
     from zonewise_scheduler.queue.quota.model.workload import Workload
@@ -131,13 +133,25 @@ class Round:
             key = line.pending.first(planner.snapshot.usage_of_local_queues)
             if not key:
                 continue
-            looked_at = line.strict or key in self._tried or key in planner.promised.made
-            refusal = "" if looked_at else line.pending.refusal(key, self._outlook)
+            refusal = "" if line.strict or self._is_due(key) else self._refusal(line, key)
             if refusal:
                 found[name] = key, refusal
             else:
                 alone = False
         return found, alone
+
+    def _refusal(self, line: Line, key: str) -> Refusal:
+        """Tell whether one would certainly be refused.
+
+        One that is promised a start would be in nobody's way from then on: until then somebody is in its own.
+        """
+        promise = self._planner.promised.made.get(key)
+        return line.pending.refusal(key, self._outlook, inf if promise is None else promise.start - self.now)
+
+    def _is_due(self, key: str) -> bool:
+        """Tell whether one is looked at whatever it lacks: it may be promised a start now, or have been by now."""
+        promise = self._planner.promised.made.get(key)
+        return key in self._tried if promise is None else promise.start <= self.now
 
     def _turns(self, names: list[str]) -> dict[str, str]:
         """Return whose turn it is by time."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from copy import copy
 from heapq import heapify, heappop, heappush
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.queue.quota.cycle.values import Head
@@ -205,8 +206,11 @@ class Pending:
         sticky = self._places.get(self._preemptor)
         return self._first(usages) if sticky is None or sticky.asleep else self._preemptor
 
-    def refusal(self, key: str, outlook: Outlook) -> Refusal:
-        """Tell whether the one whose turn it is fares as the last of its shape did, which was refused."""
+    def refusal(self, key: str, outlook: Outlook, seconds: float = inf) -> Refusal:
+        """Tell whether the one whose turn it is fares as the last of its shape did, which was refused.
+
+        `seconds`: it can be in the way of others for no longer than that.
+        """
         workload, _, shape, _ = self._places[key]
         started = key in self._progress and self._progress[key][0].pending
         if not shape.refused or started or workload.failed_checks:
@@ -216,7 +220,7 @@ class Pending:
             if shape.needs is None:
                 shape.refused = False
                 return ""
-        return outlook.refusal(self.spec.name, workload.priority, workload.limit, shape.needs)
+        return outlook.refusal(self.spec.name, workload.priority, min(workload.limit, seconds), shape.needs)
 
     def pass_over(self, key: str, refusal: Refusal) -> None:
         """Let the turn pass of one that would be refused: it is set aside, as if it had been."""

@@ -1,0 +1,78 @@
+"""The planner of Kueue's queues with 100,000 waiting jobs: how long a decision takes after one that runs has ended.
+
+The jobs are KTH-SP2's, over and over, in 30 queues of one cohort, so that whatever ends may let any of them start. All
+have waited for a day: under the default too, a start is promised in each queue. Run by `make bench`; CPU time.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from statistics import median
+from typing import TYPE_CHECKING
+
+from benchmarks.backfill import KTH, TRACES, repeated
+from benchmarks.table import Row, show
+from zonewise_scheduler.queue.plan.planner import Planner
+from zonewise_scheduler.queue.quota.model.queues import ClusterQueue
+from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, Quota, group
+from zonewise_scheduler.queue.quota.model.workload import PodSet, Workload
+from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
+from zonewise_scheduler.queue.time.rules import DEFAULT, rules_named
+from zonewise_scheduler.simulate.swf import read_swf
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from zonewise_scheduler.simulate.swf import LoggedJob
+
+WAITING, QUEUES, PROCESSORS = 100_000, 30, 1_000
+ENDS = 60
+DAY = 86_400.0
+
+
+def main() -> int:
+    """Measure all, print the table; return 1 where a promise is not kept."""
+    if not TRACES.exists():
+        print(f"no logs: {TRACES.name}/ is not beside the project")
+        return 0
+    return show(list(_rows(repeated(read_swf(TRACES / KTH).jobs, WAITING))))
+
+
+def _rows(jobs: Sequence[LoggedJob]) -> Iterator[Row]:
+    for policy in (DEFAULT, "easy", "greedy"):
+        times = _after_ends(jobs, policy)
+        usual, worst = median(times), max(times)
+        what = f"one end, {WAITING:,} jobs waiting in {QUEUES} queues of a cohort, {policy}"
+        yield Row(what, f"{usual * 1e3:.0f} ms", "<= 100 ms", usual <= 0.1)
+        yield Row(f"... the longest of {ENDS}", f"{worst * 1e3:.0f} ms")
+
+
+def _after_ends(jobs: Sequence[LoggedJob], policy: str) -> list[float]:
+    """Return the seconds that each decision takes after one of the running jobs has ended early."""
+    planner, now = _planner(jobs, policy), DAY
+    planner.decide(now)
+    times: list[float] = []
+    for serial in range(ENDS):
+        running = list(planner.running)
+        planner.end(running[serial * 7 % len(running)])
+        now += 0.1
+        started = time.process_time()
+        planner.decide(now)
+        times.append(time.process_time() - started)
+    return times
+
+
+def _planner(jobs: Sequence[LoggedJob], policy: str) -> Planner:
+    """Return a planner in which all wait."""
+    quota = group(FlavorQuotas("all", (("cpu", Quota(PROCESSORS // QUEUES)),)))
+    names = [f"queue-{place}" for place in range(QUEUES)]
+    planner = Planner(Snapshot([ClusterQueue(name, (quota,), "all") for name in names]), rules_named(policy))
+    for place, job in enumerate(jobs):
+        pods = (PodSet(requests={"cpu": job.processors}),)
+        planner.submit(Workload("ns", f"job-{place}", pods, f"{place:06}", limit=job.limit), names[place % QUEUES])
+    return planner
+
+
+if __name__ == "__main__":
+    sys.exit(main())
