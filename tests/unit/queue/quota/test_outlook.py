@@ -111,10 +111,13 @@ def comings(draw: st.DrawFn) -> list[Coming]:
     ]
 
 
-@pytest.mark.parametrize("rules", [Rules(reserve_after=float("inf")), Rules(), Rules(depth=ALL)], ids=str)
 @given(queues(), comings())
-def test_nothing_is_decided_otherwise(rules: Rules, specs: list[ClusterQueue], found: list[Coming]) -> None:
-    """Than where everybody that was set aside is looked at each time."""
+def test_nothing_is_decided_otherwise(specs: list[ClusterQueue], found: list[Coming]) -> None:
+    """Than where everybody that was set aside is looked at each time, if nothing is reserved.
+
+    Where starts are promised, who passes spares his queue a cycle, and its next may be before those of other queues.
+    """
+    rules = Rules(reserve_after=float("inf"))
     fast = story(specs, found, rules)
     with patch.object(Pending, "refusal", return_value=""):
         slow = story(specs, found, rules)
@@ -122,9 +125,6 @@ def test_nothing_is_decided_otherwise(rules: Rules, specs: list[ClusterQueue], f
     assert fast.used == slow.used
     assert [[one.workload.key for one in step.victims] for _, step in fast.steps] == [
         [one.workload.key for one in step.victims] for _, step in slow.steps
-    ]
-    assert [promise.start for _, step in fast.steps for promise in step.promised] == [
-        promise.start for _, step in slow.steps for promise in step.promised
     ]
 
 
