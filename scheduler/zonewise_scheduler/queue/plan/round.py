@@ -82,7 +82,7 @@ class Round:
         planner, before = self._planner, len(self._admitted)
         planner.promised.open(self.now)
         found = run_cycle(planner.snapshot, heads, planner.settings, self.now, self._number, planner.promised)
-        for decision in sorted(found, key=_starts_first):
+        for decision in sorted(found, key=_what_it_takes):
             self._take(decision)
         if not self._passed and all(one.status == "skipped" for one in found):  # who took their room is through
             self._through.update(one.head.queue for one in found)
@@ -272,6 +272,7 @@ class Round:
         return bool(self._planner.promised.delays(workload, ()))
 
 
-def _starts_first(decision: Decision) -> bool:
-    """Sort what has been admitted before the rest: what is promised to others is beside all that runs."""
-    return decision.status != "admitted"
+def _what_it_takes(decision: Decision) -> int:
+    """Sort what runs, then what will when others are gone, before the rest: promises to the others are beside these."""
+    order = {"admitted": 0, "preempting": 1, "deferred": 2}
+    return order.get(decision.status, len(order))

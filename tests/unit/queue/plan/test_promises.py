@@ -137,6 +137,23 @@ def taking(name: str, amount: int, limit: float) -> Workload:
     return replace(new, admission=Admission(name, (pods,), 0))
 
 
+def test_a_promise_is_made_beside_whoever_preempts_in_the_same_cycle() -> None:
+    """At 3 the wide one of the queue that borrows would be promised 4, while another takes its quota back until 5."""
+    takes_back = Preemption("Never", "LowerPriority")
+    specs = [queue("a", 2, cohort="team"), queue("c", 5, cohort="team", borrowing=0, preemption=takes_back)]
+    found = [
+        coming("0", 3, 2, queue="a"),
+        coming("1", 5, 1, queue="c"),
+        coming("2", 1, 1, at=2, queue="a"),
+        coming("3", 2, 1, at=2, queue="a"),
+        coming("4", 1, 1, at=2, queue="c"),
+        coming("5", 1, 2, at=2, queue="a"),
+        coming("back", 4, 1, at=2, limit=2, queue="c", priority=1),
+        coming("wide", 4, 1, at=2, queue="a", priority=1),
+    ]
+    check(story(specs, found, Rules(shortest_first=True)), specs)
+
+
 @pytest.mark.parametrize("rules", [*RULES, Rules(reserve_after=float("inf")), Rules(overtaking=False)], ids=str)
 @settings(max_examples=50)
 @given(queues(preemption=True), comings())
