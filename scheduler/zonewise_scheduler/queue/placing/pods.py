@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise_scheduler.fit.nodes.constraints import Constraints
 from zonewise_scheduler.queue.placing.fill import ANYWHERE
 from zonewise_scheduler.queue.placing.zones import on_hosts
+from zonewise_scheduler.queue.topology.assignments import without
 from zonewise_scheduler.queue.topology.model import Assignment, PodSet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from zonewise_scheduler.fit.model.pod import PodShape
     from zonewise_scheduler.queue.quota.model.workload import Amounts, PodSetAdmission, Workload
@@ -60,11 +61,21 @@ def in_groups(wishes: Sequence[Wish]) -> list[list[Wish]]:
 
     The leader, which is one pod, is before its workers; of two sets of one pod each it is the second.
     """
+    turned = (group[::-1] for group in _grouped(wishes))
+    return [sorted(group, key=_pods) for group in turned]
+
+
+def one_by_one(wishes: Sequence[Wish]) -> list[list[Wish]]:
+    """Return wishes each on its own, those of a group one after the other where its first one is."""
+    return [[one] for group in _grouped(wishes) for one in group]
+
+
+def _grouped(wishes: Sequence[Wish]) -> Iterable[list[Wish]]:
     found: dict[tuple[str, int], list[Wish]] = {}
     for number, one in enumerate(wishes):
         group = _group(one.pod_set)
-        found.setdefault((group, -1 if group else number), []).insert(0, one)
-    return [sorted(group, key=_pods) for group in found.values()]
+        found.setdefault((group, -1 if group else number), []).append(one)
+    return found.values()
 
 
 def places_of(workload: Workload, has: Callable[[str], bool], held: Workload | None = None) -> list[Spot]:
@@ -89,10 +100,17 @@ def places_of(workload: Workload, has: Callable[[str], bool], held: Workload | N
 
 
 def gained(
-    workload: Workload, wishes: Sequence[Wish], placed: Mapping[str, Assignment], has: Callable[[str], bool]
+    workload: Workload,
+    wishes: Sequence[Wish],
+    placed: Mapping[str, Assignment],
+    has: Callable[[str], bool],
+    failed: str = "",
 ) -> list[Spot]:
-    """Return the places that wishes were given, beyond those that the workload has."""
-    before = {one.pod_set: one.at for one in places_of(workload, has)}
+    """Return the places that wishes were given, beyond those that the workload has and keeps.
+
+    `failed`: a node that its pods move from; those that come back to it come anew (findReplacementAssignment).
+    """
+    before = {one.pod_set: without(one.at, failed)[0] for one in places_of(workload, has)}
     return [
         _spot(wish.pod_set, wish.flavor, beyond(placed[name], before.get(name)))
         for wish in wishes

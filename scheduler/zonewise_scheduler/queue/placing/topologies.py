@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from zonewise_scheduler.queue.placing.books import Books
 from zonewise_scheduler.queue.placing.holdings import Holdings
-from zonewise_scheduler.queue.placing.pods import gained, in_groups
+from zonewise_scheduler.queue.placing.pods import gained, in_groups, one_by_one
 from zonewise_scheduler.queue.placing.refusal import no_place
 from zonewise_scheduler.queue.placing.search import Search, search
 from zonewise_scheduler.queue.placing.stays import Stays
@@ -108,7 +108,12 @@ class Topologies:
         return {one.pod_set for one in spots if any(at.values[-1] in failed for at in one.at.domains)}
 
     def fits(self, workload: Workload, held: Workload | None = None) -> bool:
-        """Tell whether there is room at the places of a workload's admission, beyond those that it held before."""
+        """Tell whether there is room at the places of a workload's admission, beyond those that it held before.
+
+        For all of its pod sets together, and for the pods themselves where nodes take only so many. Kueue's Fits looks
+        at each set on its own, and not at the number of pods; so it gives a node to more than it has room for, and
+        pods that request nothing are given none.
+        """
         more = self._stays.of(workload, held)
         if more.stale:
             return False
@@ -197,6 +202,7 @@ class Topologies:
     def _find(self, workload: Workload, wishes: Mapping[str, Sequence[Wish]], *, empty: bool) -> Found | NoPlace:
         books, trial = None if empty else self._books, self._trial(empty=empty)
         found: Found = {}
+        failed = next(iter(workload.failed_nodes), "")
         for flavor in sorted(wishes):
             for group in self._groups(workload, wishes[flavor]):
                 supply = self._supply(flavor, books)
@@ -206,12 +212,12 @@ class Topologies:
                 found |= placed
                 if len(found) < sum(map(len, wishes.values())):
                     books = self._empty() if books is None else books.copy()
-                    books.write(self._stays.at(gained(workload, group, placed, self.has)).changes)
+                    books.write(self._stays.at(gained(workload, group, placed, self.has, failed)).changes)
         return found
 
     def _groups(self, workload: Workload, wishes: Sequence[Wish]) -> list[list[Wish]]:
         """Return wishes that are placed together; what moves from a failed node moves set by set."""
-        return [[wish] for wish in wishes] if self.broken(workload) else in_groups(wishes)
+        return one_by_one(wishes) if self.broken(workload) else in_groups(wishes)
 
     def _place(
         self, workload: Workload, wishes: Sequence[Wish], supply: NodeSupply, trial: Trial | None

@@ -178,6 +178,31 @@ def test_pods_that_cannot_move(evicts: bool, status: str, hosts: tuple[str, ...]
     assert (found.status, found.targets, hosts_of(found.workload)) == (status, (), hosts_of(one))
 
 
+def test_pods_that_come_back_to_a_failed_node_take_room_there_anew() -> None:
+    """The node is ready again and has some left: what a first set takes of that is no more for the second."""
+    snapshot = snapshot_of([queue("a", 99)], [Host("one", "x", 3), Host("two", "x", 5)])
+    one = started(snapshot, "a", job("moves", pods_of(1, name="first"), pods_of(1, name="second")))
+    assert hosts_of(one) == {"first": {"one": 1}, "second": {"one": 1}}
+    moved = started(snapshot, "a", failed(snapshot, one, "one"))
+    assert hosts_of(moved) == {"first": {"one": 1}, "second": {"two": 1}}
+
+
+def test_pods_of_a_group_move_one_set_after_the_other() -> None:
+    """Workers look for a host right after their leader, before sets that come between the two."""
+    snapshot = snapshot_of([queue("a", 99)], [Host("one", "x", 2), Host("two", "x", 3), Host("three", "x", 9)])
+    other = started(snapshot, "a", job("other", pods_of(2)))
+    sets = [pods_of(1, name=name) for name in ("leader", "between", "workers")]
+    for place in (0, 2):
+        topology = sets[place].topology
+        assert topology is not None
+        sets[place] = sets[place]._replace(topology=topology._replace(group="g"))
+    one = started(snapshot, "a", job("moves", *sets))
+    assert {host for hosts in hosts_of(one).values() for host in hosts} == {"two"}
+    snapshot.remove(other)
+    moved = started(snapshot, "a", failed(snapshot, one, "two"))
+    assert hosts_of(moved) == {"leader": {"one": 1}, "between": {"three": 1}, "workers": {"one": 1}}
+
+
 def test_a_single_pod_stays() -> None:
     """It cannot move, and its workload ends with it."""
     snapshot = snapshot_of([queue("a", 99)], [Host(name, "x", 2) for name in ("one", "two")])
@@ -201,6 +226,19 @@ def test_places_after_provisioning() -> None:
     assert new.admission is not None
     assert (new.admission.at, snapshot.running["a"]) == (1.0, {new.key: new})
     assert not needs_places(new, snapshot.places)
+
+
+def test_places_are_for_the_pods_that_have_quota() -> None:
+    """Of a workload that was admitted with fewer pods, so many are placed, and move, and what they use stays."""
+    spec = queue("a", 3)._replace(checks=(CheckRule("new-nodes", controller=PROVISIONING),))
+    one = started(snapshot_of([spec], []), "a", job("one", pods_of(1, 5)._replace(min_pods=1)))
+    snapshot = snapshot_of([spec], [Host("old", "x", 3), Host("new", "y", 9)])
+    snapshot.add(one)
+    placed = started(snapshot, "a", one)
+    moved = started(snapshot, "a", failed(snapshot, placed, "old"))
+    for found, host in ((placed, "old"), (moved, "new")):
+        held = found.held["main"]
+        assert (hosts_of(found), held.pods, held.usage) == ({"main": {host: 3}}, 3, {"cpu": 3})
 
 
 def test_others_give_way_to_those_with_quota() -> None:

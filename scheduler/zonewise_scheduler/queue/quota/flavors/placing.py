@@ -82,9 +82,14 @@ def _with_wishes(request: Request, assignment: Assignment) -> Assignment:
 
 
 def _as_held(request: Request, one: PodSetAssignment) -> PodSetAssignment:
-    """Return an assignment with the places that the pods have already."""
+    """Return an assignment with the pods that have their quota, which may be fewer, and the places of those that do.
+
+    workload.go totalRequestsFromAdmission.
+    """
     held = request.workload.held.get(one.name)
-    return one if held is None else replace(one, place=held.place, delayed=held.delayed)
+    if held is None:
+        return one
+    return replace(one, pods=held.pods, requests=held.usage, place=held.place, delayed=held.delayed)
 
 
 def _is_placed(request: Request, spec: PodSet) -> bool:
