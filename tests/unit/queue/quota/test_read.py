@@ -324,6 +324,43 @@ def test_nothing_of_a_resource_is_a_request_too() -> None:
         assert one.pod_sets[0].requests.keys() == asked.keys()
 
 
+def test_nodes_that_were_made_for_it() -> None:
+    """What a check that has passed asks of nodes counts with what the template does, once there is quota."""
+    given = copy.deepcopy(WORKLOAD)
+    update: Json = {"name": "main", "nodeSelector": {"made-for": "job"}, "tolerations": [{"key": "new"}]}
+    given["status"]["admissionChecks"] = [
+        {"name": "one", "state": "Ready", "podSetUpdates": [update]},
+        {"name": "two", "state": "Pending", "podSetUpdates": [{"name": "main", "nodeSelector": {"no": "such"}}]},
+    ]
+    one = read_workload(given).workload
+    assert one is not None
+    assert [need.key for need in one.pod_sets[0].selector] == ["type", "made-for"]
+    assert [each.key for each in one.pod_sets[0].tolerations] == ["spot", "new"]
+    update["nodeSelector"] = {"made-for": 1}
+    found = read_workload(given)
+    (problem,) = found.problems
+    assert problem.startswith("status.admissionChecks[0].podSetUpdates[0].nodeSelector.made-for: ")
+    del given["status"]["conditions"]
+    one = read_workload(given).workload
+    assert one is not None
+    assert len(one.pod_sets[0].selector) == 1
+
+
+@pytest.mark.parametrize(
+    ("request_", "explicit"),
+    [({"unconstrained": False}, True), ({"podSetSliceSize": 2}, True), ({"podSetGroupName": "g"}, False), ({}, False)],
+)
+def test_what_is_a_request_for_places(request_: Json, explicit: bool) -> None:
+    """Any word about levels or slices, whatever it says."""
+    given = copy.deepcopy(WORKLOAD)
+    given["spec"]["podSets"][0]["topologyRequest"] = request_
+    one = read_workload(given).workload
+    assert one is not None
+    topology = one.pod_sets[0].topology
+    assert topology is not None
+    assert topology.explicit is explicit
+
+
 def test_boost_counts_by_its_gate() -> None:
     """An invalid one is told, and is none."""
     boosted = read_workload(WORKLOAD, boosts=True).workload

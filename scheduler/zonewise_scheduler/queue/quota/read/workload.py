@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zonewise_scheduler.fit.model.fields import FieldError
 from zonewise_scheduler.fit.nodes.requests import pod_sums
-from zonewise_scheduler.fit.nodes.selectors import read_selector, read_terms
-from zonewise_scheduler.fit.nodes.taints import read_tolerations
+from zonewise_scheduler.fit.nodes.selectors import Requirement, read_selector, read_terms
+from zonewise_scheduler.fit.nodes.taints import Toleration, read_tolerations
 from zonewise_scheduler.fit.read.pod import read_pod
 from zonewise_scheduler.queue.quota.model.amounts import of_thousandths, request_amount
 from zonewise_scheduler.queue.quota.model.workload import (
@@ -26,21 +26,22 @@ from zonewise_scheduler.queue.quota.model.workload import (
 from zonewise_scheduler.queue.quota.read.declared import kin_of, workload_limit
 from zonewise_scheduler.queue.quota.read.part import Part
 from zonewise_scheduler.queue.topology.encoding import read_assignment
-from zonewise_scheduler.queue.topology.model import Request
 from zonewise_scheduler.queue.topology.read import read_preferences, read_request
 from zonewise_scheduler.queue.topology.replace import of_one_pod
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 BOOST = "kueue.x-k8s.io/priority-boost"
 """Added to the priority where the gate PriorityBoost (alpha in 0.20) is on."""
 
-_SPEC = ("maximumExecutionTimeSeconds", "priorityClassName", "priorityClassSource", "priorityClassRef")
-_REQUEST = (
-    "required", "preferred", "unconstrained", "podSetSliceRequiredTopology", "podSetSliceSize",
-    "podsetSliceRequiredTopologyConstraints", "podIndexLabel", "subGroupIndexLabel", "subGroupCount",
+_SPEC = (
+    "queueName", "priority", "preemptionGates", "active", "maximumExecutionTimeSeconds", "priorityClassName",
+    "priorityClassSource", "priorityClassRef",
 )  # fmt: skip
+_EXPLICIT = ("required", "preferred", "unconstrained", "podSetSliceRequiredTopology", "podSetSliceSize")
+_LAYERS = "podsetSliceRequiredTopologyConstraints"
+_REQUEST = (*_EXPLICIT, _LAYERS, "podIndexLabel", "subGroupIndexLabel", "subGroupCount")
 _STATUS = (
     "requeueState", "resourceRequests", "accumulatedPastExecutionTimeSeconds", "accumulatedPastExexcutionTimeSeconds",
     "schedulingStats", "nominatedClusterNames", "clusterName", "admissionChecks",
@@ -66,6 +67,8 @@ def read_workload(given: Mapping[str, Any], *, boosts: bool = False) -> ReadWork
     conditions = _conditions(status)
     try:
         pod_sets = tuple(map(_pod_set, spec.parts("podSets")))
+        if "QuotaReserved" in conditions:
+            pod_sets = tuple(_updated(pod_sets, status))
         workload = _workload(metadata, spec, status, pod_sets, conditions, boosts=boosts)
     except FieldError as error:
         problems.append(str(error))
@@ -166,6 +169,23 @@ def _pod_set(one: Part) -> PodSet:
     return found
 
 
+def _updated(pod_sets: tuple[PodSet, ...], status: Part) -> Iterator[PodSet]:
+    """Yield pod sets with what checks that have passed ask of their nodes: those that were made for them, say."""
+    found: dict[str, tuple[tuple[Requirement, ...], tuple[Toleration, ...]]] = {}
+    for check in status.parts("admissionChecks"):
+        for one in check.parts("podSetUpdates") if check.text("state") == "Ready" else ():
+            selector, tolerations = found.get(one.text("name"), ((), ()))
+            try:
+                more = read_selector(one.given), read_tolerations(one.given, comparisons=True)
+            except FieldError as error:
+                field = error.field.removeprefix("spec.")
+                raise FieldError(f"{one.at}{field}", str(error).partition(": ")[2]) from error
+            found[one.text("name")] = (*selector, *more[0]), (*tolerations, *more[1])
+    for one in pod_sets:
+        selector, tolerations = found.get(one.name, ((), ()))
+        yield one._replace(selector=(*one.selector, *selector), tolerations=(*one.tolerations, *tolerations))
+
+
 def _topology(one: Part) -> TopologyRequest | None:
     if not one.has("topologyRequest"):
         return None
@@ -174,7 +194,8 @@ def _topology(one: Part) -> TopologyRequest | None:
         request = read_request(own.given)
     except FieldError as error:
         raise FieldError(f"{one.at}{error.field}", str(error).partition(": ")[2]) from error
-    found = TopologyRequest(request, own.text("podSetGroupName"), request != Request())
+    explicit = any(map(own.has, _EXPLICIT)) or any(own.parts(_LAYERS))  # IsExplicitlyRequestingTAS
+    found = TopologyRequest(request, own.text("podSetGroupName"), explicit)
     own.ignore(*_REQUEST)
     own.close()
     return found
