@@ -20,12 +20,13 @@ def preemptible(ask: Ask, queue: QueueNode) -> list[Workload]:
     policy = rules.within if queue is ask.queue else rules.reclaim
     if policy == "Never":
         return []
+    forbidden = ask.snapshot.yielded.forbidden(ask.workload.key)
     return [
         one
-        for one in ask.snapshot.running[queue.name].values()
+        for key, one in ask.snapshot.running[queue.name].items()
         if not one.flavor_resources.isdisjoint(ask.contested)
         and allows(policy, ask.workload, one, from_timeout=ask.settings.from_timeout)
-        and not ask.snapshot.yielded.forbids(ask.workload.key, one.key)
+        and key not in forbidden
     ]
 
 

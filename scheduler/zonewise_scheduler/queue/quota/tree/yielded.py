@@ -12,6 +12,11 @@ again too, so they contain a ring, and all of it is known here once each has hap
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Set
+
 
 class Yielded:
     """Preemptions among workloads that are still there, by key."""
@@ -43,10 +48,14 @@ class Yielded:
             _discard(self._by, one, key)
         return bool(victims or preemptors)
 
-    def forbids(self, preemptor: str, candidate: str) -> bool:
-        """Tell whether one may not preempt another once more, since that would go round."""
-        if candidate not in self._by.get(preemptor, ()):
-            return False
+    def forbidden(self, preemptor: str) -> Set[str]:
+        """Return whom one may not preempt once more, since that would go round."""
+        if preemptor not in self._to or preemptor not in self._by:
+            return frozenset()
+        return {one for one in self._by[preemptor] if self._leads_back(preemptor, one)}
+
+    def _leads_back(self, preemptor: str, candidate: str) -> bool:
+        """Tell whether the candidate has preempted the preemptor, itself or through others."""
         seen, reached = {candidate}, [candidate]
         while reached:
             victims = self._by.get(reached.pop(), set())
