@@ -51,11 +51,11 @@ bench-fit: .venv/.dev ## ... of the fit: one node, every node, gangs
 	$(BIN)/python -m benchmarks.fit_batch
 	$(BIN)/python -m benchmarks.fit_gangs
 
-bench-queue: .venv/.dev ## ... of the queue: logs, 100,000 waiting jobs, Kueue's generators, topology-aware placement
-	$(BIN)/python -m benchmarks.backfill
-	$(BIN)/python -m benchmarks.planner
-	$(BIN)/python -m benchmarks.kueue
+bench-queue: .venv/.dev ## ... of the queue: topology-aware placement, Kueue's generators, 100,000 waiting jobs, logs
 	$(BIN)/python -m benchmarks.topology
+	$(BIN)/python -m benchmarks.kueue
+	$(BIN)/python -m benchmarks.planner
+	$(BIN)/python -m benchmarks.backfill
 
 bench-extender: .venv/.dev ## ... of the extender, under load and under a real kube-scheduler
 	$(BIN)/python -m benchmarks.extender

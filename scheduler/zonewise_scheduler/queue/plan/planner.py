@@ -95,6 +95,7 @@ class Planner:
         other = copy(self)
         other.rules = self.rules._replace(depth=min(self.rules.depth, depth))
         other.snapshot = self.snapshot.copy()
+        other.snapshot.yielded = self.snapshot.yielded.copy()
         other.promised = Promises(other, self.settings)
         other.promised.restore(self.promised.first(depth))
         other.lines = {name: line.copy(other.rules) for name, line in self.lines.items()}

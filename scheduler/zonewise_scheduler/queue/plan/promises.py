@@ -105,9 +105,7 @@ class Promises:
         found = self._most.get((queue, key, priority))
         if found is None:
             found = self._most[queue, key, priority] = list(self._least(queue, key, priority))
-        place = bisect_left(found, self._now + limit, key=_time)
-        if limit == inf:
-            place = len(found)
+        place = len(found) if limit == inf else bisect_left(found, self._now + limit, key=_time)
         return found[place - 1][1] if place else UNLIMITED
 
     def _least(self, queue: str, key: FlavorResource, priority: int | None) -> Iterator[tuple[float, int]]:

@@ -111,7 +111,8 @@ class Round:
         a refusal leaves traces in the cycle, all who have their turn have to be such.
         """
         planner, alone = self._planner, True
-        planner.promised.open(self.now)
+        if planner.rules.reserves:  # then the outlook asks what is promised
+            planner.promised.open(self.now)
         while alone:
             hopeless, alone = self._hopeless(names, turns)
             self._passed = {name for name in hopeless if alone or not self._outlook.leaves_traces(name)}

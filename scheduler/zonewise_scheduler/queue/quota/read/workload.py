@@ -164,9 +164,14 @@ def _pod_set(one: Part) -> PodSet:
             shape=read_pod(pod) if pod_spec.get("containers") else None,
         )
     except FieldError as error:
-        raise FieldError(f"{template.at}{error.field}", str(error).partition(": ")[2]) from error
+        raise _within(template.at, error) from error
     one.close()
     return found
+
+
+def _within(at: str, error: FieldError, prefix: str = "") -> FieldError:
+    """Return the error of a part as one of the whole; `prefix` of the field: not there in this part."""
+    return FieldError(f"{at}{error.field.removeprefix(prefix)}", str(error).partition(": ")[2])
 
 
 def _updated(pod_sets: tuple[PodSet, ...], status: Part) -> Iterator[PodSet]:
@@ -178,8 +183,7 @@ def _updated(pod_sets: tuple[PodSet, ...], status: Part) -> Iterator[PodSet]:
             try:
                 more = read_selector(one.given), read_tolerations(one.given, comparisons=True)
             except FieldError as error:
-                field = error.field.removeprefix("spec.")
-                raise FieldError(f"{one.at}{field}", str(error).partition(": ")[2]) from error
+                raise _within(one.at, error, "spec.") from error
             found[one.text("name")] = (*selector, *more[0]), (*tolerations, *more[1])
     for one in pod_sets:
         selector, tolerations = found.get(one.name, ((), ()))
@@ -193,7 +197,7 @@ def _topology(one: Part) -> TopologyRequest | None:
     try:
         request = read_request(own.given)
     except FieldError as error:
-        raise FieldError(f"{one.at}{error.field}", str(error).partition(": ")[2]) from error
+        raise _within(one.at, error) from error
     explicit = any(map(own.has, _EXPLICIT)) or any(own.parts(_LAYERS))  # IsExplicitlyRequestingTAS
     found = TopologyRequest(request, own.text("podSetGroupName"), explicit)
     own.ignore(*_REQUEST)

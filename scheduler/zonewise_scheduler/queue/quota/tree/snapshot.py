@@ -54,6 +54,7 @@ class Snapshot:
         self.usage_of_local_queues: dict[str, float] = {}
         """By key of the LocalQueue, where admission follows usage."""
         self.yielded = Yielded()
+        """The planner's; copies share it, since nobody is made to give way in what is only foreseen."""
         self._build(list(queues), list(cohorts))
         for workload in workloads:
             if workload.admission is not None and workload.admission.cluster_queue in self.queues:
@@ -121,7 +122,6 @@ class Snapshot:
         other = copy(self)
         other.places = self.places.copy()
         other.usage_of_local_queues = dict(self.usage_of_local_queues)
-        other.yielded = self.yielded.copy()
         other.running = {name: dict(running) for name, running in self.running.items()}
         other.cohorts = {name: node.copy() for name, node in self.cohorts.items()}
         other.queues = {name: node.copy() for name, node in self.queues.items()}

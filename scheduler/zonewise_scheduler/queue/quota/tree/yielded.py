@@ -3,8 +3,7 @@
 Kueue's policies can be such that a preempts b, b preempts c and c preempts a: a queue takes its nominal quota back from
 a borrower, whatever the priorities (reclaimWithinCohort: Any), and gives it to one of its own of higher priority that
 borrows. None of these would ever get anything done. So nobody preempts another for the second time who has, himself or
-through others, preempted him meanwhile. Who was first stays until one of the two has ended, or has another
-priority.
+through others, preempted him meanwhile. Who was first stays until one of the two has ended, or has another priority.
 
 That this ends: of finitely many preemptions that would come again and again, each preemptor is preempted again and
 again too, so they contain a ring, and all of it is known here once each has happened. The next of the ring is refused.
