@@ -52,10 +52,7 @@ bench-fit: .venv/.dev ## ... of the fit: one node, every node, gangs
 	$(BIN)/python -m benchmarks.fit_gangs
 
 bench-queue: .venv/.dev ## ... of the queue: topology-aware placement, Kueue's generators, 100,000 waiting jobs, logs
-	$(BIN)/python -m benchmarks.topology
-	$(BIN)/python -m benchmarks.kueue
-	$(BIN)/python -m benchmarks.planner
-	$(BIN)/python -m benchmarks.backfill
+	@kept=0; for name in topology kueue planner backfill; do $(BIN)/python -m benchmarks.$$name || kept=1; done; exit $$kept
 
 bench-extender: .venv/.dev ## ... of the extender, under load and under a real kube-scheduler
 	$(BIN)/python -m benchmarks.extender
