@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.stage import NODE, PROJECT, AgentProcess, Api, Seen, embedded, real, running_agent, wait
+from benchmarks.stage import NODE, PROJECT, AgentProcess, Api, PublishedReports, embedded, real, running_agent, wait
 from benchmarks.table import Row, show
 from zonewise.kube.client import Client
 from zonewise.kube.resources import NODES
@@ -103,7 +103,7 @@ def _measure(root: Path, api: Api) -> Iterator[Row]:
         client = Client(api.config)
         stack.callback(client.close)
         client.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})
-        seen = Seen(client)
+        seen = PublishedReports(client)
         stack.callback(seen.close)
         agent = stack.enter_context(running_agent(root, directory, api))
         yield from _latency(kubelet, seen, agent, api)
@@ -114,7 +114,7 @@ def _measure(root: Path, api: Api) -> Iterator[Row]:
             yield from _growth(root, directory, api.config.url)
 
 
-def _latency(kubelet: SimulatedKubelet, seen: Seen, agent: AgentProcess, api: Api) -> Iterator[Row]:
+def _latency(kubelet: SimulatedKubelet, seen: PublishedReports, agent: AgentProcess, api: Api) -> Iterator[Row]:
     wait(lambda: seen.has(fingerprint(())))
     before = agent.writes()
     pods = [PodSpec("bench", f"pod-{number}", (ContainerSpec("c", 1000, {"memory": 1 << 30}),), f"uid-{number}")

@@ -21,21 +21,21 @@ from typing import TYPE_CHECKING
 
 from benchmarks.least_wait import least_worst_wait
 from benchmarks.table import Row, show
-from zonewise_scheduler.queue.time.policies import policy_named
-from zonewise_scheduler.queue.time.rules import DEFAULT
-from zonewise_scheduler.queue.time.state import State
-from zonewise_scheduler.simulate.clock import Outcome, simulate
-from zonewise_scheduler.simulate.logged import history_of
+from zonewise_scheduler.queue.time.policies import pool_policy_named
+from zonewise_scheduler.queue.time.rules import DEFAULT_POLICY
+from zonewise_scheduler.queue.time.state import PoolState
+from zonewise_scheduler.simulate.clock import PoolResult, simulate_pool
+from zonewise_scheduler.simulate.logged import build_pool_history
 from zonewise_scheduler.simulate.summary import Summary, summarise
 from zonewise_scheduler.simulate.swf import LoggedJob, read_swf
-from zonewise_scheduler.simulate.workload import COLUMNS, PROCESSORS, tasks_of
+from zonewise_scheduler.simulate.workload import COLUMNS, PROCESSORS, build_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 TRACES = Path(__file__).resolve().parents[2] / "shared" / "traces"
 KTH, CURIE = "KTH-SP2.easy.swf.gz", "CEA-Curie-sample.swf.gz"
-PROCESSORS_OF = {KTH: 100, CURIE: 93_312}
+TRACE_PROCESSORS = {KTH: 100, CURIE: 93_312}
 LONG, MIDDLE, PEER = 300_000, 80_000, 2_981
 WAITING = 100_000
 PEER_SCRIPT = Path(__file__).with_name("backfill_accasim.py")
@@ -57,7 +57,7 @@ def _speed(kth: Sequence[LoggedJob]) -> Iterator[Row]:
     """Yield how long the policies take."""
     long = repeated(kth, LONG)
     easy, _ = _timed(long, 100, "easy")
-    default, _ = _timed(long, 100, DEFAULT)
+    default, _ = _timed(long, 100, DEFAULT_POLICY)
     yield Row(f"EASY, {LONG:,} jobs", f"{easy:.2f} s", "<= 5 s", easy <= 5)
     yield Row("... the default / EASY", f"{default / easy:.2f}", "<= 1.5", default <= 1.5 * easy)
     for what, jobs, processors in (
@@ -71,16 +71,16 @@ def _speed(kth: Sequence[LoggedJob]) -> Iterator[Row]:
             "<= 20 s",
             taken <= 20,
         )
-    for policy in (DEFAULT, "easy", "greedy"):
+    for policy in (DEFAULT_POLICY, "easy", "greedy"):
         taken = _replanned(kth, WAITING, policy)
         yield Row(f"one end, {WAITING:,} jobs waiting, {policy}", f"{taken * 1e3:.0f} ms", "<= 100 ms", taken <= 0.1)
 
 
 def _waits() -> Iterator[Row]:
     """Yield the waits of the default against those of greedy."""
-    for name, processors in PROCESSORS_OF.items():
+    for name, processors in TRACE_PROCESSORS.items():
         jobs = read_swf(TRACES / name).jobs
-        ours, greedy = (_summary(jobs, processors, policy) for policy in (DEFAULT, "greedy"))
+        ours, greedy = (_summary(jobs, processors, policy) for policy in (DEFAULT_POLICY, "greedy"))
         mean, worst = ours.wait_mean / greedy.wait_mean, ours.wait_max / greedy.wait_max
         log = name.partition(".")[0]
         yield Row(f"{log}: mean wait of the default / greedy's", f"{mean:.2f}", "<= 1.25", mean <= 1.25)
@@ -116,22 +116,20 @@ def _peer(jobs: Sequence[LoggedJob], python: str | None) -> Iterator[Row]:
 def _line(job: LoggedJob) -> str:
     """Return a line of a log, with all that a scheduler may know and the run time."""
     size = job.processors
-    return (
-        f"{job.number} {job.submitted} -1 {job.run} {size} -1 -1 {size} {job.limit} -1 1 {job.user} -1 -1 1 -1 -1 -1\n"
-    )
+    return f"{job.job_number} {job.submit_time} -1 {job.run_time} {size} -1 -1 {size} {job.requested_time} -1 1 {job.user} -1 -1 1 -1 -1 -1\n"
 
 
-def _timed(jobs: Sequence[LoggedJob], processors: int, policy: str) -> tuple[float, Outcome]:
-    tasks, capacity = tasks_of(jobs), COLUMNS.room({PROCESSORS: processors})
+def _timed(jobs: Sequence[LoggedJob], processors: int, policy: str) -> tuple[float, PoolResult]:
+    tasks, capacity = build_tasks(jobs), COLUMNS.pack_available({PROCESSORS: processors})
     started = time.process_time()
-    outcome = simulate(tasks, capacity, policy_named(policy))
+    outcome = simulate_pool(tasks, capacity, pool_policy_named(policy))
     return time.process_time() - started, outcome
 
 
 def _replanned(kth: Sequence[LoggedJob], size: int, policy: str) -> float:
     """Return the median time to decide on so many jobs, all of which have waited for a day, after one ends early."""
-    state, decider = State(COLUMNS.room({PROCESSORS: 1_000})), policy_named(policy)
-    for task in tasks_of(repeated(kth, size)):
+    state, decider = PoolState(COLUMNS.pack_available({PROCESSORS: 1_000})), pool_policy_named(policy)
+    for task in build_tasks(repeated(kth, size)):
         state.submit(replace(task.job, submitted=0.0))
     now, times = 86_400.0, list[float]()
     state.apply(decider.decide(now, state), now)
@@ -146,14 +144,14 @@ def _replanned(kth: Sequence[LoggedJob], size: int, policy: str) -> float:
 
 def _summary(jobs: Sequence[LoggedJob], processors: int, policy: str) -> Summary:
     outcome = _timed(jobs, processors, policy)[1]
-    return summarise(history_of(outcome, COLUMNS, COLUMNS.room({PROCESSORS: processors})))
+    return summarise(build_pool_history(outcome, COLUMNS, COLUMNS.pack_available({PROCESSORS: processors})))
 
 
 def _arrival(job: LoggedJob) -> tuple[float, int]:
-    return (job.submitted, job.number)
+    return (job.submit_time, job.job_number)
 
 
-def _queue(outcome: Outcome) -> float:
+def _queue(outcome: PoolResult) -> float:
     """Return how many jobs waited on average (Little's law)."""
     submitted = [task.job.submitted for task in outcome.tasks]
     return sum(outcome.starts[task.job] - task.job.submitted for task in outcome.tasks) / (submitted[-1] - submitted[0])
@@ -161,9 +159,9 @@ def _queue(outcome: Outcome) -> float:
 
 def repeated(jobs: Sequence[LoggedJob], size: int) -> list[LoggedJob]:
     """Return a log of so many jobs: one after another, each begun where the last submission was."""
-    span = max(job.submitted for job in jobs)
+    span = max(job.submit_time for job in jobs)
     return [
-        job._replace(number=serial, submitted=job.submitted + serial // len(jobs) * span)
+        job._replace(job_number=serial, submit_time=job.submit_time + serial // len(jobs) * span)
         for serial, job in ((serial, jobs[serial % len(jobs)]) for serial in range(size))
     ]
 
@@ -171,11 +169,11 @@ def repeated(jobs: Sequence[LoggedJob], size: int) -> list[LoggedJob]:
 def _at_once(jobs: Sequence[LoggedJob], times: int) -> list[LoggedJob]:
     """Return a log of one large machine: the same at once, shifted by some days."""
     found = [
-        job._replace(number=copy * len(jobs) + place, submitted=job.submitted + copy * 10 * 86_400)
+        job._replace(job_number=copy * len(jobs) + place, submit_time=job.submit_time + copy * 10 * 86_400)
         for copy in range(times)
         for place, job in enumerate(jobs)
     ]
-    return sorted(found, key=lambda job: job.submitted)
+    return sorted(found, key=lambda job: job.submit_time)
 
 
 if __name__ == "__main__":

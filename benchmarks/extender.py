@@ -20,20 +20,20 @@ from typing import TYPE_CHECKING, NamedTuple
 from benchmarks.extender_stage import (
     TemplatePod,
     bound_pods,
+    build_objects,
     node_names,
-    nothing_extender,
-    objects_of,
+    null_extender,
     real_cluster,
     real_extender,
     serving_lists,
 )
-from benchmarks.fit_cluster import EIGHT_ZONES, TWO_ZONES, Make
+from benchmarks.fit_cluster import EIGHT_ZONES, TWO_ZONES, NodeSpec
 from benchmarks.table import Row, show
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from benchmarks.extender_stage import Asked
+    from benchmarks.extender_stage import ExtenderProcess
 
 NODES = 5_000
 SERIES = 3
@@ -43,11 +43,11 @@ SHAPES = 20
 PODS = 2_000
 
 
-class Took(NamedTuple):
+class CallTimes(NamedTuple):
     """What one series of calls took, in seconds."""
 
     each: list[float]
-    placed: int
+    placed_pods: int
     cpu: float
     """Of the extender, with the calls that came first."""
 
@@ -78,13 +78,13 @@ def main() -> int:
 # --- alone
 
 
-def _calls(make: Make, core: set[int]) -> Iterator[Row]:
+def _calls(make: NodeSpec, core: set[int]) -> Iterator[Row]:
     names = node_names(NODES)
     title = f"{NODES:,} nodes x {make.zones} zones"
-    with nothing_extender(core) as extender:
+    with null_extender(core) as extender:
         nothing = _quietest(extender, names, [4])
     yield Row(f"{title}: an extender that decides nothing", _told(nothing))
-    with serving_lists(objects_of(make, names)) as url, real_extender(url, core) as extender:
+    with serving_lists(build_objects(make, names)) as url, real_extender(url, core) as extender:
         small = [2 * (number % 8) + 2 for number in range(SHAPES)]
         for what, cpus, memory in (
             ("pods of one shape", [4], False),
@@ -94,25 +94,29 @@ def _calls(make: Make, core: set[int]) -> Iterator[Row]:
             took = _quietest(extender, names, cpus, other_memory=memory)
             late = took.quantile(0.99)
             yield Row(
-                f"... {what}: {took.placed} of {CALLS} placed", f"{_told(took)}", ">= 300/s, <= 8 ms",
+                f"... {what}: {took.placed_pods} of {CALLS} placed", f"{_told(took)}", ">= 300/s, <= 8 ms",
                 took.rate >= 300 and late <= 8,
             )  # fmt: skip
             yield Row("... ... of the calls that decide nothing", f"{took.rate / nothing.rate:.2f}")
 
 
-def _told(took: Took) -> str:
+def _told(took: CallTimes) -> str:
     cpu = took.cpu / (WARM + CALLS) * 1000
     return f"{took.rate:.0f}/s, p50 {took.quantile(0.5):.2f}, p99 {took.quantile(0.99):.2f}, CPU {cpu:.2f} ms"
 
 
-def _quietest(extender: Asked, names: Sequence[str], cpus: Sequence[int], *, other_memory: bool = False) -> Took:
+def _quietest(
+    extender: ExtenderProcess, names: Sequence[str], cpus: Sequence[int], *, other_memory: bool = False
+) -> CallTimes:
     series = [
         _series(extender, names, cpus, first=n * (WARM + CALLS), other_memory=other_memory) for n in range(SERIES)
     ]
     return min(series, key=lambda took: took.quantile(0.99))
 
 
-def _series(extender: Asked, names: Sequence[str], cpus: Sequence[int], *, first: int, other_memory: bool) -> Took:
+def _series(
+    extender: ExtenderProcess, names: Sequence[str], cpus: Sequence[int], *, first: int, other_memory: bool
+) -> CallTimes:
     """Ask for pod after pod; of several shapes in turn."""
     chance = random.Random(first)  # noqa: S311 -- no secret
     template = TemplatePod()
@@ -123,14 +127,14 @@ def _series(extender: Asked, names: Sequence[str], cpus: Sequence[int], *, first
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for number in range(first, first + WARM + CALLS):
             place = number % len(cpus)
-            request = _request(template.made(number, cpus[place], 8 + place * other_memory), names, chance)
+            request = _request(template.render(number, cpus[place], 8 + place * other_memory), names, chance)
             began = time.perf_counter()
             answer = _ask(connection, request)
             took = time.perf_counter() - began
             if number >= first + WARM:
                 each.append(took)
                 placed += b'"NodeNames":["' in answer
-    return Took(each, placed, extender.cpu_seconds() - before)
+    return CallTimes(each, placed, extender.cpu_seconds() - before)
 
 
 def _request(pod: str, names: Sequence[str], chance: random.Random) -> bytes:

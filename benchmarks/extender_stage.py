@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from benchmarks.fit_cluster import GIB, Make, kind, states
+from benchmarks.fit_cluster import GIB, NodeSpec, kind, states
 from benchmarks.stage import CRD, PROJECT
-from zonewise_scheduler.fit.model.node import idle
+from zonewise_scheduler.fit.model.node import idle_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
@@ -29,7 +29,7 @@ sys.path.insert(0, str(PROJECT / "tests"))
 
 Json = dict[str, Any]
 
-PATIENCE = 120.0
+TIMEOUT = 120.0
 """Seconds for what takes some on a busy machine."""
 NAMESPACE = "bench"
 _PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
@@ -88,7 +88,7 @@ class TemplatePod:
         }  # fmt: skip
         self._text = json.dumps(pod, separators=(",", ":"))
 
-    def made(self, number: int, cpus: int, memory: int) -> str:
+    def render(self, number: int, cpus: int, memory: int) -> str:
         """Return a new pod that asks for CPUs and GiB, and for a GPU."""
         some = {"@NUMBER@": f"{number:012}", "@CPUS@": str(cpus), "@MEMORY@": str(memory)}
         text = self._text
@@ -100,13 +100,13 @@ class TemplatePod:
 # --- alone
 
 
-def objects_of(make: Make, names: Sequence[str]) -> dict[str, bytes]:
+def build_objects(make: NodeSpec, names: Sequence[str]) -> dict[str, bytes]:
     """Return what an API server would list of nodes, each zone of which is used at random, by resource."""
-    from support.extender import nrt_of
+    from support.extender import build_nrt
 
     one = kind(make)
     nodes = [{"metadata": {"name": name, "resourceVersion": "1"}} for name in names]
-    reports = [nrt_of(name, state) for name, state in zip(names, states(one, make, len(names)), strict=True)]
+    reports = [build_nrt(name, state) for name, state in zip(names, states(one, make, len(names)), strict=True)]
     for report in reports:
         report["metadata"]["resourceVersion"] = "1"
     every: dict[str, list[Any]] = {"nodes": nodes, "noderesourcetopologies": reports, "pods": []}
@@ -151,7 +151,7 @@ def serving_lists(lists: dict[str, bytes]) -> Generator[str]:
         server.shutdown()
 
 
-class Asked(NamedTuple):
+class ExtenderProcess(NamedTuple):
     """An extender that is asked."""
 
     port: int
@@ -164,18 +164,18 @@ class Asked(NamedTuple):
 
 
 @contextmanager
-def nothing_extender(core: set[int]) -> Generator[Asked]:
+def null_extender(core: set[int]) -> Generator[ExtenderProcess]:
     """Run an extender of our server that returns the names as they came."""
     command = [sys.executable, "-c", _NOTHING]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         os.sched_setaffinity(process.pid, core)
         assert process.stdout is not None
-        yield Asked(int(process.stdout.readline()), process.pid)
+        yield ExtenderProcess(int(process.stdout.readline()), process.pid)
         process.kill()
 
 
 @contextmanager
-def real_extender(url: str, core: set[int]) -> Generator[Asked]:
+def real_extender(url: str, core: set[int]) -> Generator[ExtenderProcess]:
     """Run ours, all of its threads on some cores."""
     from support.extender import running_extender
 
@@ -187,21 +187,21 @@ def real_extender(url: str, core: set[int]) -> Generator[Asked]:
     finally:
         os.sched_setaffinity(0, before)
     with stack:
-        extender.until(extender.ready, PATIENCE)
-        yield Asked(extender.ports[0], extender.process.pid)
+        extender.until(extender.ready, TIMEOUT)
+        yield ExtenderProcess(extender.ports[0], extender.process.pid)
 
 
 # --- under kube-scheduler
 
 
 @contextmanager
-def real_cluster(make: Make, count: int) -> Generator[Cluster | None]:
+def real_cluster(make: NodeSpec, count: int) -> Generator[Cluster | None]:
     """Run API server and etcd, with idle nodes that no kubelet has, and their reports; None where they cannot be."""
     import yaml
 
     from support.apiserver import binaries, real_apiserver
     from support.e2e.cluster import Cluster, write_kubeconfig
-    from support.extender import nrt_of
+    from support.extender import build_nrt
     from support.programs import find_program, why_no
 
     absent = binaries() if find_program("kube-scheduler") is not None else why_no("kube-scheduler")
@@ -209,7 +209,7 @@ def real_cluster(make: Make, count: int) -> Generator[Cluster | None]:
         print(absent)
         yield None
         return
-    free = idle(kind(make))
+    free = idle_node(kind(make))
     with real_apiserver("--disable-admission-plugins=TaintNodesByCondition") as server, _directory() as directory:
         admin = server.admin
         admin.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", yaml.safe_load(CRD.read_text())).ok()
@@ -219,7 +219,7 @@ def real_cluster(make: Make, count: int) -> Generator[Cluster | None]:
 
         def create(name: str) -> None:
             admin.post("/api/v1/nodes", _node(name, make)).ok()
-            admin.post(_NRTS, nrt_of(name, free)).ok()
+            admin.post(_NRTS, build_nrt(name, free)).ok()
 
         _all(create, node_names(count))
         yield cluster
@@ -230,13 +230,13 @@ def bound_pods(cluster: Cluster, count: int, *, percentage: int = 0, extended: b
     from support.e2e.cluster import extending, scheduling
 
     template, admin = TemplatePod(), cluster.server.admin
-    _all(lambda number: admin.post(_PODS, json.loads(template.made(number, 4, 8))).ok(), range(count))
+    _all(lambda number: admin.post(_PODS, json.loads(template.render(number, 4, 8))).ok(), range(count))
     with ExitStack() as stack:
         extender = stack.enter_context(extending(cluster)) if extended else None
         moments = _Bindings(cluster)
         stack.enter_context(moments)
         stack.enter_context(scheduling(cluster, extender=extender, percentage=percentage))
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while len(moments.seen) < count:
             assert time.monotonic() < deadline, f"{len(moments.seen)} of {count} pods are bound"
             time.sleep(0.2)
@@ -254,7 +254,7 @@ class _Bindings:
 
         self.seen: list[float] = []
         server = cluster.server
-        self._client = Client(Config.plain(server.url, server.token, ca=server.ca))
+        self._client = Client(Config.from_url(server.url, server.token, ca=server.ca))
         version = self._client.list(PODS).resource_version
         self._watch = self._client.watch(PODS, resource_version=version, seconds=600, field_selector="spec.nodeName!=")
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -278,7 +278,7 @@ class _Bindings:
             return
 
 
-def _node(name: str, make: Make) -> Json:
+def _node(name: str, make: NodeSpec) -> Json:
     amounts = {
         "cpu": str(2 * make.zones * (make.cores - 1)), "memory": f"{make.zones * make.memory}Gi", "pods": "250",
         "hugepages-1Gi": f"{make.zones * make.pages * GIB}", "ephemeral-storage": "1Ti",

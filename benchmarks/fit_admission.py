@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.fit_literal import aligned, supplies
 from benchmarks.fit_machines import POLICIES, common_pods, states
-from benchmarks.fit_mistakes import mistakes, recorded
+from benchmarks.fit_mistakes import mispredictions, recorded
 from benchmarks.table import Row, show
 from zonewise_scheduler.fit.kubelet.admit import admit
 
@@ -39,7 +39,7 @@ class Peer(NamedTuple):
     zones: int
     pod: str
     states: int
-    promised: str = ""
+    target: str = ""
 
 
 PEERS = (
@@ -59,7 +59,7 @@ def main() -> int:
     pairs = recorded()
     if pairs:
         rows += _rows(f"{len(pairs)} recorded admissions", _times(pairs))
-        rows += mistakes()
+        rows += mispredictions()
     else:
         print("the recorded cases are not beside the project: only common pods were measured")
     return show(rows)
@@ -89,9 +89,7 @@ def _against_the_product(peer: Peer) -> Iterator[Row]:
         ours.append(_time(partial(admit, state, pod)))
     ratio = statistics.median(one / other for one, other in zip(theirs, ours, strict=True))
     found = f"{statistics.median(theirs):,.0f} / {statistics.median(ours):.0f} us = {ratio:,.1f}"
-    yield Row(
-        f"{peer.zones} zones, {peer.pod}: all hints / ours", found, peer.promised, not peer.promised or ratio >= 1
-    )
+    yield Row(f"{peer.zones} zones, {peer.pod}: all hints / ours", found, peer.target, not peer.target or ratio >= 1)
 
 
 def _times(pairs: Iterable[tuple[NodeState, PodShape]]) -> list[float]:

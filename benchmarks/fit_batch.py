@@ -13,12 +13,12 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.fit_cluster import EIGHT_ZONES, TWO_ZONES, Make, kind, pod, states
+from benchmarks.fit_cluster import EIGHT_ZONES, TWO_ZONES, NodeSpec, kind, pod, states
 from benchmarks.table import Row, show
-from zonewise_scheduler.fit.batch.table import Table
+from zonewise_scheduler.fit.batch.table import NodeStateTable
 from zonewise_scheduler.fit.kubelet.admit import admit
 from zonewise_scheduler.fit.score.combined import score
-from zonewise_scheduler.fit.score.remains import Waiting
+from zonewise_scheduler.fit.score.remains import PendingShape
 from zonewise_scheduler.fit.upstream import filter_node, score_node
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 RUNS = 60
 SAMPLE = 40
 CHANGED = 20_000
-WAITING = (Waiting(pod(30, 4), 10), Waiting(pod(4, 0), 100))
+WAITING = (PendingShape(pod(30, 4), 10), PendingShape(pod(4, 0), 100))
 
 MEMORY = """
 from benchmarks.fit_batch import resident_after_loading
@@ -47,12 +47,12 @@ def main() -> int:
     return show(rows)
 
 
-def _sweep(make: Make, count: int, promise: float) -> Iterator[Row]:
+def _sweep(make: NodeSpec, count: int, promise: float) -> Iterator[Row]:
     nodes = states(kind(make), make, count)
-    table = Table()
+    table = NodeStateTable()
     table.set_rows(dict(enumerate(nodes)))
     name = f"{count:,} nodes x {make.zones} zones x 6 resources"
-    table.resolved(pod())
+    table.admitted(pod())
     cold: dict[str, list[float]] = {"cold": [], "cold, 2 shapes waiting": []}
     for number in range(RUNS):
         for place, (what, waiting) in enumerate(zip(cold, ((), WAITING), strict=True)):
@@ -70,12 +70,12 @@ def _sweep(make: Make, count: int, promise: float) -> Iterator[Row]:
     yield from _absorb(table, make, nodes)
 
 
-def _answer(table: Table, one: PodShape, waiting: tuple[Waiting, ...] = ()) -> None:
+def _answer(table: NodeStateTable, one: PodShape, waiting: tuple[PendingShape, ...] = ()) -> None:
     table.fits(one)
     score(table, one, waiting)
 
 
-def _again(table: Table, nodes: Sequence[NodeState], number: int) -> None:
+def _again(table: NodeStateTable, nodes: Sequence[NodeState], number: int) -> None:
     table.set(number, nodes[number + 1])
     _answer(table, pod())
 
@@ -84,7 +84,7 @@ def _admit(node: NodeState) -> None:
     admit(node, pod())
 
 
-def _absorb(table: Table, make: Make, nodes: Sequence[NodeState]) -> Iterator[Row]:
+def _absorb(table: NodeStateTable, make: NodeSpec, nodes: Sequence[NodeState]) -> Iterator[Row]:
     """Change rows, all of them as often as needed, each time to states that they did not have."""
     others = states(nodes[0].kind, make, min(CHANGED, len(nodes)), seed=2)
     rounds = CHANGED // len(others)
@@ -95,7 +95,7 @@ def _absorb(table: Table, make: Make, nodes: Sequence[NodeState]) -> Iterator[Ro
     yield _row(f"... {CHANGED:,} changed rows absorbed", took, 100)
 
 
-def _write(table: Table, changed: dict[int, NodeState]) -> None:
+def _write(table: NodeStateTable, changed: dict[int, NodeState]) -> None:
     table.set_rows(changed)
     table.absorb()
 
@@ -121,7 +121,7 @@ def _memory() -> Iterator[Row]:
 def resident_after_loading() -> float:
     """Return the resident MB of this process once it has a cluster in memory and has answered some pods."""
     one = kind(TWO_ZONES)
-    table = Table()
+    table = NodeStateTable()
     names: dict[str, int] = {}
     for row, state in enumerate(states(one, TWO_ZONES, 65_000)):
         names[f"node-{row:05}.cluster.example.com"] = row

@@ -6,7 +6,7 @@ import random
 from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.fit_machines import GIB, processors
-from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, Policies, idle
+from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, Policies, idle_node
 from zonewise_scheduler.fit.model.pod import Container, PodShape
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ DEVICES = ("example.com/gpu", "example.com/nic", "example.com/rdma")
 TYPES = ("hugepages-1Gi", "memory")
 
 
-class Make(NamedTuple):
+class NodeSpec(NamedTuple):
     """A make of nodes."""
 
     zones: int
@@ -31,11 +31,11 @@ class Make(NamedTuple):
     resources: tuple[str, ...]
 
 
-EIGHT_ZONES = Make(zones=8, cores=16, devices=4, memory=120, pages=16, resources=DEVICES)
-TWO_ZONES = Make(zones=2, cores=48, devices=4, memory=500, pages=16, resources=DEVICES)
+EIGHT_ZONES = NodeSpec(zones=8, cores=16, devices=4, memory=120, pages=16, resources=DEVICES)
+TWO_ZONES = NodeSpec(zones=2, cores=48, devices=4, memory=500, pages=16, resources=DEVICES)
 
 
-def kind(make: Make, topology: str = "single-numa-node") -> NodeKind:
+def kind(make: NodeSpec, topology: str = "single-numa-node") -> NodeKind:
     """Return the kind of all nodes of a make: CPU and Memory Manager static, the first core of each zone reserved."""
     first_cores = range(0, make.zones * make.cores, make.cores)
     zones = tuple(range(make.zones))
@@ -54,14 +54,14 @@ def kind(make: Make, topology: str = "single-numa-node") -> NodeKind:
     )
 
 
-def states(one: NodeKind, make: Make, count: int, seed: int = 1) -> list[NodeState]:
+def states(one: NodeKind, make: NodeSpec, count: int, seed: int = 1) -> list[NodeState]:
     """Return nodes with each zone used at random."""
     source = random.Random(seed)  # noqa: S311 -- no secret
     return [_state(one, make, source) for _ in range(count)]
 
 
-def _state(one: NodeKind, make: Make, source: random.Random) -> NodeState:
-    state = idle(one)
+def _state(one: NodeKind, make: NodeSpec, source: random.Random) -> NodeState:
+    state = idle_node(one)
     free = state.free_cpus
     every = make.zones * make.cores
     memory: list[tuple[int, ...]] = []

@@ -17,17 +17,17 @@ import numpy as np
 
 from benchmarks.fit_machines import GIB, GPU, NIC, processors
 from benchmarks.table import Row, show
-from zonewise_scheduler.fit.batch.table import Table
-from zonewise_scheduler.fit.gangs.levels import levels_of
-from zonewise_scheduler.fit.gangs.model import Placement, PodSet
-from zonewise_scheduler.fit.gangs.place import place
-from zonewise_scheduler.fit.gangs.snapshot import Snapshot
+from zonewise_scheduler.fit.batch.table import NodeStateTable
+from zonewise_scheduler.fit.gangs.levels import build_levels
+from zonewise_scheduler.fit.gangs.model import GangPlacement, GangPodSet
+from zonewise_scheduler.fit.gangs.place import place_gang
+from zonewise_scheduler.fit.gangs.snapshot import NodeSnapshot
 from zonewise_scheduler.fit.kubelet.admit import admit
-from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, NodeState, Policies, Room, idle
+from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, NodeState, Policies, Resource, idle_node
 from zonewise_scheduler.fit.model.pod import Container, PodShape
 from zonewise_scheduler.fit.nodes.constraints import Constraints
 from zonewise_scheduler.fit.nodes.info import Labels, NodeInfo
-from zonewise_scheduler.fit.nodes.table import NodeTable
+from zonewise_scheduler.fit.nodes.table import NodeInfoTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +41,7 @@ SAMPLE = 20
 
 SHAPE = PodShape((Container("c", "app", 96_000, (("memory", 512 * GIB),), ((GPU, 8), (NIC, 8))),), "Guaranteed")
 OTHER = PodShape((Container("c", "app", 1000, (("memory", GIB),)),), "Guaranteed")
-REQUESTS = Room(96_000, 512 * GIB, 1, 0, ((GPU, 8), (NIC, 8)))
+REQUESTS = Resource(96_000, 512 * GIB, 1, 0, ((GPU, 8), (NIC, 8)))
 
 
 def main() -> int:
@@ -56,7 +56,7 @@ def main() -> int:
 def _measure(nodes: int, pods: int, promise: int, *, busy: bool) -> Iterator[Row]:
     draw = random.Random(nodes)  # noqa: S311 -- no secret
     kind = _kind()
-    states = [_busy(kind, draw) if busy else idle(kind) for _ in range(nodes)]
+    states = [_busy(kind, draw) if busy else idle_node(kind) for _ in range(nodes)]
     cluster = _snapshot(states)
     ours = _median(cluster, states, pods)
     peer = statistics.median(_one_by_one(cluster, states) for _ in range(3)) * pods
@@ -67,26 +67,26 @@ def _measure(nodes: int, pods: int, promise: int, *, busy: bool) -> Iterator[Row
         yield Row("... as many pods as nodes, refused with reasons", f"{_median(cluster, states, nodes):.0f} ms")
 
 
-def _median(cluster: Snapshot, states: list[NodeState], pods: int) -> float:
+def _median(cluster: NodeSnapshot, states: list[NodeState], pods: int) -> float:
     """Return the milliseconds to place a gang, or to tell why not, where nothing was asked of the tables before."""
     taken: list[float] = []
     for _ in range(RUNS):
         cold = cluster._replace(table=_table(states))
         started = time.process_time()
-        found = place(cold, [PodSet("workers", pods, SHAPE, Constraints(REQUESTS))])
+        found = place_gang(cold, [GangPodSet("workers", pods, SHAPE, Constraints(REQUESTS))])
         taken.append((time.process_time() - started) * 1000)
-        assert isinstance(found, Placement) is (pods < len(states))
+        assert isinstance(found, GangPlacement) is (pods < len(states))
     return statistics.median(taken)
 
 
-def _one_by_one(cluster: Snapshot, states: list[NodeState]) -> float:
+def _one_by_one(cluster: NodeSnapshot, states: list[NodeState]) -> float:
     """Return the milliseconds that a pod takes: all nodes are asked, the first that fits takes it."""
     table = _table(states)
-    table.resolved(SHAPE)
+    table.admitted(SHAPE)
     constraints = Constraints(REQUESTS)
     started = time.process_time()
     for _ in range(SAMPLE):
-        passing = (cluster.nodes.refused(constraints) == 0) & table.resolved(SHAPE)
+        passing = (cluster.nodes.filter_codes(constraints) == 0) & table.admitted(SHAPE)
         row = int(np.flatnonzero(passing)[0])
         state = table.state(row)
         assert state is not None
@@ -94,13 +94,13 @@ def _one_by_one(cluster: Snapshot, states: list[NodeState]) -> float:
     return (time.process_time() - started) * 1000 / SAMPLE
 
 
-def _snapshot(states: list[NodeState]) -> Snapshot:
-    nodes = NodeTable([_info(row, state) for row, state in enumerate(states)])
-    return Snapshot(_table(states), nodes, levels_of(nodes, KEYS))
+def _snapshot(states: list[NodeState]) -> NodeSnapshot:
+    nodes = NodeInfoTable([_info(row, state) for row, state in enumerate(states)])
+    return NodeSnapshot(_table(states), nodes, build_levels(nodes, KEYS))
 
 
-def _table(states: list[NodeState]) -> Table:
-    table = Table()
+def _table(states: list[NodeState]) -> NodeStateTable:
+    table = NodeStateTable()
     table.set_rows(dict(enumerate(states)))
     table.fits(OTHER)  # takes the rows in
     return table
@@ -108,7 +108,7 @@ def _table(states: list[NodeState]) -> Table:
 
 def _info(row: int, state: NodeState) -> NodeInfo:
     kind = state.kind
-    used = Room(
+    used = Resource(
         ((kind.cpus.cpus & ~kind.cpus.reserved).bit_count() - state.free_cpus.bit_count()) * 1000,
         64 * GIB,
         4,
@@ -123,7 +123,7 @@ def _info(row: int, state: NodeState) -> NodeInfo:
         ),
     )
     labels = Labels(KEYS, (f"block-{row // BLOCK}", f"rack-{row // RACK}"))
-    whole = Room(126_000, MEMORY, 110, 0, ((GPU, DEVICES), (NIC, DEVICES)))
+    whole = Resource(126_000, MEMORY, 110, 0, ((GPU, DEVICES), (NIC, DEVICES)))
     return NodeInfo(f"node-{row}", labels, allocatable=whole, requested=used)
 
 
@@ -140,7 +140,7 @@ def _kind() -> NodeKind:
 
 def _busy(kind: NodeKind, draw: random.Random) -> NodeState:
     """Return a node on which up to 14 cores are given, and of every third some devices."""
-    state = idle(kind)
+    state = idle_node(kind)
     taken = sum(bits for _, bits in draw.sample(kind.cpus.cores[1:], draw.randrange(15)))
     devices = tuple(free - (draw.randrange(3) if not draw.randrange(3) else 0) for free in state.device_free)
     return state._replace(free_cpus=state.free_cpus & ~taken, device_free=devices)

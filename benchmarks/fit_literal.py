@@ -55,7 +55,7 @@ def supplies(state: NodeState, pod: PodShape) -> list[Supply]:
         total, free = (tuple(zone[place] for zone in table) for table in (kind.allocatable, state.memory_free))
         found.append(Supply(need, total, free))
     for resource, need in container.devices:
-        places = kind.classes[resource]
+        places = kind.device_indices[resource]
         found.append(
             Supply(need, tuple(kind.devices[i].total for i in places), tuple(state.device_free[i] for i in places))
         )

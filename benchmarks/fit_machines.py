@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Literal
 
 from zonewise_scheduler.fit.kubelet.admit import admit
 from zonewise_scheduler.fit.model.cpus import CpuTopology
-from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, Policies, idle
+from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, Policies, idle_node
 from zonewise_scheduler.fit.model.pod import Container, PodShape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from zonewise_scheduler.fit.model.cpus import Group
+    from zonewise_scheduler.fit.model.cpus import CpuGroup
     from zonewise_scheduler.fit.model.node import NodeState
     from zonewise_scheduler.fit.model.pod import Qos, Role
 
@@ -53,10 +53,10 @@ def states(zones: int, policy: Policy, count: int) -> Iterator[NodeState]:
     kind = machine(zones, policy)
     draw = random.Random(zones)  # noqa: S311 -- no secret
     pods = list(common_pods().values())
-    state = idle(kind)
+    state = idle_node(kind)
     for _ in range(count):
         yield state
-        state = admit(state, draw.choice(pods)).after or idle(kind)
+        state = admit(state, draw.choice(pods)).after or idle_node(kind)
 
 
 @cache
@@ -92,7 +92,7 @@ def processors(zones: int, cores: int, *, packages: int = 1, reserved: Iterable[
     )
 
 
-def _groups(every: int, cores: int, count: int) -> tuple[Group, ...]:
+def _groups(every: int, cores: int, count: int) -> tuple[CpuGroup, ...]:
     return tuple((number, _cpus(every, number * cores, cores)) for number in range(count))
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from benchmarks.fit_machines import POLICIES
 from benchmarks.table import Row
 from zonewise.report.nrt import machine_to_nrt
-from zonewise.usage.account import NotReady, account
+from zonewise.usage.account import KubeletNotReady, node_usage
 from zonewise_scheduler.fit.kubelet.admit import admit
-from zonewise_scheduler.fit.read.kinds import Kinds
+from zonewise_scheduler.fit.read.kinds import KindInterner
 from zonewise_scheduler.fit.read.nrt import read_nrt
 from zonewise_scheduler.fit.upstream import filter_node
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 KUBELET_POLICIES = (*POLICIES, "none")
 
 
-class Guess(NamedTuple):
+class Prediction(NamedTuple):
     """What one source makes of one case."""
 
     policy: str
-    guessed: bool
+    predicted: bool
     admitted: bool
     """By the kubelet."""
-    doubted: bool
+    uncertain: bool
     """The source says itself that it may be wrong."""
 
 
@@ -46,9 +46,9 @@ def recorded() -> list[tuple[NodeState, PodShape]]:
     return [(state_of_case(case), pod_of_case(case)) for case in cases()]
 
 
-def mistakes() -> Iterator[Row]:
+def mispredictions() -> Iterator[Row]:
     """Print who is wrong how often; yield what is promised of it."""
-    kinds = Kinds()
+    kinds = KindInterner()
     reported = [case for case in cases() if "nodeResourceTopology" in case]
     state = [_ours(case, admit(state_of_case(case), pod_of_case(case))) for case in cases()]
     ours = [_ours(case, _by_report(_our_report(case), case, kinds)) for case in cases()]
@@ -66,17 +66,17 @@ def mistakes() -> Iterator[Row]:
             "KAI-Scheduler, from that": [_theirs(case, case["kaiRulePortPass"]) for case in reported],
         }
     )
-    wrong = sum(one.guessed != one.admitted for one in state)
+    wrong = sum(one.predicted != one.admitted for one in state)
     yield Row("mistakes from the state", f"{wrong}", "0", wrong == 0)
     for name, guesses in (("our agent's", ours), ("another agent's", others + known)):
         firm = [one for one in guesses if one.policy in {"single-numa-node", "restricted"}]
-        refused = sum(one.admitted and not one.guessed for one in firm)
+        refused = sum(one.admitted and not one.predicted for one in firm)
         yield Row(f"wrong rejections from {name} report", f"{refused}", "0", refused == 0)
-        unsaid = sum(one.guessed != one.admitted and not one.doubted for one in guesses)
+        unsaid = sum(one.predicted != one.admitted and not one.uncertain for one in guesses)
         yield Row("... mistakes that are not said to be possible", f"{unsaid}")
 
 
-def _print(sources: dict[str, list[Guess]]) -> None:
+def _print(sources: dict[str, list[Prediction]]) -> None:
     width = max(map(len, sources))
     print("wrong admissions + wrong rejections / cases")
     print(" " * width, *(f"{policy:>18}" for policy in KUBELET_POLICIES))
@@ -85,23 +85,23 @@ def _print(sources: dict[str, list[Guess]]) -> None:
     print()
 
 
-def _cell(guesses: list[Guess], policy: str) -> str:
-    found = Counter((one.guessed, one.admitted) for one in guesses if one.policy == policy)
+def _cell(guesses: list[Prediction], policy: str) -> str:
+    found = Counter((one.predicted, one.admitted) for one in guesses if one.policy == policy)
     return f"{found[True, False]} + {found[False, True]} / {found.total()}"
 
 
 # --- sources
 
 
-def _ours(case: Json, verdict: Verdict) -> Guess:
-    return _theirs(case, verdict.admitted)._replace(doubted=bool(verdict.uncertain))
+def _ours(case: Json, verdict: Verdict) -> Prediction:
+    return _theirs(case, verdict.admitted)._replace(uncertain=bool(verdict.uncertain))
 
 
-def _theirs(case: Json, passes: bool) -> Guess:
-    return Guess(case["kubelet"]["topologyManagerPolicy"], passes, case["expect"]["admit"], doubted=False)
+def _theirs(case: Json, passes: bool) -> Prediction:
+    return Prediction(case["kubelet"]["topologyManagerPolicy"], passes, case["expect"]["admit"], uncertain=False)
 
 
-def _by_report(nrt: Json, case: Json, kinds: Kinds, policies: Policies | None = None) -> Verdict:
+def _by_report(nrt: Json, case: Json, kinds: KindInterner, policies: Policies | None = None) -> Verdict:
     state = read_nrt(nrt, kinds, policies=policies).state
     assert state is not None
     return admit(state, pod_of_case(case))
@@ -109,8 +109,8 @@ def _by_report(nrt: Json, case: Json, kinds: Kinds, policies: Policies | None = 
 
 def _our_report(case: Json) -> Json:
     machine, report = machine_of_case(case), report_of_case(case)
-    usage = account(machine, report)
-    assert not isinstance(usage, NotReady)
+    usage = node_usage(machine, report)
+    assert not isinstance(usage, KubeletNotReady)
     return machine_to_nrt(machine, "n", usage, report.config)
 
 

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.table import Row, show
-from zonewise_scheduler.queue.time.rules import rules_named
+from zonewise_scheduler.queue.time.rules import policy_named
 from zonewise_scheduler.simulate.cluster import simulate_cluster
-from zonewise_scheduler.simulate.inputs.open import scenario_of
+from zonewise_scheduler.simulate.inputs.open import load_scenario
 from zonewise_scheduler.simulate.latency import NO_LATENCY, Latency
 from zonewise_scheduler.simulate.scenario import Scenario
 from zonewise_scheduler.simulate.summary import Summary, by_kind, summarise
@@ -109,10 +109,10 @@ def _apart(name: str, latency: Latency) -> Run:
 
 
 def _run(name: str, latency: Latency) -> Run:
-    scenario = scenario_of(str(SCENARIOS / f"{name}.yaml"))
+    scenario = load_scenario(str(SCENARIOS / f"{name}.yaml"))
     if not isinstance(scenario, Scenario) or scenario.problems:
         raise ValueError(f"{name}: is not what it was")
-    history = simulate_cluster(scenario, rules_named(POLICY), latency)
+    history = simulate_cluster(scenario, policy_named(POLICY), latency)
     resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return Run(summarise(history), by_kind(history), history.decisions, history.seconds, resident)
 

@@ -26,7 +26,7 @@ STARTS, LENGTHS = 300, 40
 
 def least_worst_wait(jobs: Sequence[LoggedJob], processors: int, longest: float, precision: float = 60.0) -> float:
     """Return a bound in seconds: a worst wait of less is impossible. It is sought between 0 and `longest`."""
-    arrived, run, size = np.array([(one.submitted, one.run, one.processors) for one in jobs], dtype=float).T
+    arrived, run, size = np.array([(one.submit_time, one.run_time, one.processors) for one in jobs], dtype=float).T
     low, high = 0.0, longest
     while high - low > precision:
         middle = (low + high) / 2

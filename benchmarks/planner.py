@@ -15,10 +15,10 @@ from benchmarks.backfill import KTH, TRACES, repeated
 from benchmarks.table import Row, show
 from zonewise_scheduler.queue.plan.planner import Planner
 from zonewise_scheduler.queue.quota.model.queues import ClusterQueue
-from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, Quota, group
+from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, ResourceQuota, resource_group
 from zonewise_scheduler.queue.quota.model.workload import PodSet, Workload
 from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
-from zonewise_scheduler.queue.time.rules import DEFAULT, rules_named
+from zonewise_scheduler.queue.time.rules import DEFAULT_POLICY, policy_named
 from zonewise_scheduler.simulate.swf import read_swf
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def main() -> int:
 
 
 def _rows(jobs: Sequence[LoggedJob]) -> Iterator[Row]:
-    for policy in (DEFAULT, "easy", "greedy"):
+    for policy in (DEFAULT_POLICY, "easy", "greedy"):
         times = _after_ends(jobs, policy)
         usual, worst = median(times), max(times)
         what = f"one end, {WAITING:,} jobs waiting in {QUEUES} queues of a cohort, {policy}"
@@ -51,26 +51,28 @@ def _rows(jobs: Sequence[LoggedJob]) -> Iterator[Row]:
 def _after_ends(jobs: Sequence[LoggedJob], policy: str) -> list[float]:
     """Return the seconds that each decision takes after one of the running jobs has ended early."""
     planner, now = _planner(jobs, policy), DAY
-    planner.decide(now)
+    planner.schedule(now)
     times: list[float] = []
     for serial in range(ENDS):
         running = list(planner.running)
-        planner.end(running[serial * 7 % len(running)])
+        planner.finish(running[serial * 7 % len(running)])
         now += 0.1
         started = time.process_time()
-        planner.decide(now)
+        planner.schedule(now)
         times.append(time.process_time() - started)
     return times
 
 
 def _planner(jobs: Sequence[LoggedJob], policy: str) -> Planner:
     """Return a planner in which all wait."""
-    quota = group(FlavorQuotas("all", (("cpu", Quota(PROCESSORS // QUEUES)),)))
+    quota = resource_group(FlavorQuotas("all", (("cpu", ResourceQuota(PROCESSORS // QUEUES)),)))
     names = [f"queue-{place}" for place in range(QUEUES)]
-    planner = Planner(Snapshot([ClusterQueue(name, (quota,), "all") for name in names]), rules_named(policy))
+    planner = Planner(Snapshot([ClusterQueue(name, (quota,), "all") for name in names]), policy_named(policy))
     for place, job in enumerate(jobs):
         pods = (PodSet(requests={"cpu": job.processors}),)
-        planner.submit(Workload("ns", f"job-{place}", pods, f"{place:06}", limit=job.limit), names[place % QUEUES])
+        planner.submit(
+            Workload("ns", f"job-{place}", pods, f"{place:06}", walltime=job.requested_time), names[place % QUEUES]
+        )
     return planner
 
 

@@ -29,7 +29,7 @@ CRD = PROJECT / "manifests" / "base" / "noderesourcetopologies.yaml"
 NODE = "bench"
 SERVICE = {"PYTHONOPTIMIZE": "2", "MALLOC_ARENA_MAX": "1"}
 """The environment of the agent in its image (Dockerfile)."""
-PATIENCE = 30.0
+TIMEOUT = 30.0
 """Seconds for what comes soon."""
 
 
@@ -52,7 +52,7 @@ def embedded(_: Path) -> Generator[Api | None]:
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         url = f"http://127.0.0.1:{port}"
         wait(lambda: _answers(f"{url}/readyz"))
-        yield Api("embedded API server", Config.plain(url), ("--api-server", url))
+        yield Api("embedded API server", Config.from_url(url), ("--api-server", url))
         process.terminate()
 
 
@@ -67,14 +67,14 @@ def real(directory: Path) -> Generator[Api | None]:
         yield None
         return
     with real_apiserver() as server:
-        config = Config.plain(server.url, server.token, ca=server.ca)
+        config = Config.from_url(server.url, server.token, ca=server.ca)
         _define(config)
         file = directory / "kubeconfig"
         file.write_text(json.dumps(_kubeconfig(server.url, server.token, server.ca)))
         yield Api("kube-apiserver and etcd", config, ("--kubeconfig", str(file)))
 
 
-class Seen:
+class PublishedReports:
     """Every version of the object, with the moment at which it was visible to a watcher."""
 
     def __init__(self, client: Client) -> None:
@@ -83,9 +83,9 @@ class Seen:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    def has(self, wanted: str) -> bool:
+    def has(self, fingerprint: str) -> bool:
         """Tell whether a set of pods was seen."""
-        return any(found == wanted for _, found in self._versions)
+        return any(found == fingerprint for _, found in self._versions)
 
     def delays(self, expected: list[tuple[float, str]]) -> list[float]:
         """Return for each state how long it took until it, or a later one, was visible."""
@@ -212,10 +212,10 @@ def _answers(url: str) -> bool:
 
 
 def wait(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT
     while not condition():
         if time.monotonic() > end:
-            raise TimeoutError(f"not so within {PATIENCE:g} s: {condition}")
+            raise TimeoutError(f"not so within {TIMEOUT:g} s: {condition}")
         time.sleep(0.02)
 
 

@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 class Row(NamedTuple):
     """A figure beside its promise."""
 
-    what: str
-    found: str
-    promise: str = ""
-    kept: bool = True
+    label: str
+    measured: str
+    target: str = ""
+    met: bool = True
 
 
 def show(rows: Sequence[Row]) -> int:
     """Print the table; return 1 where a promise is not kept."""
-    width = max((len(row.what) for row in rows), default=0)
+    width = max((len(row.label) for row in rows), default=0)
     for row in rows:
-        print(f"{row.what:{width}}  {row.found:>22}  {row.promise:>14}  {'kept' if row.kept else 'MISSED'}")
-    return 0 if all(row.kept for row in rows) else 1
+        print(f"{row.label:{width}}  {row.measured:>22}  {row.target:>14}  {'kept' if row.met else 'MISSED'}")
+    return 0 if all(row.met for row in rows) else 1

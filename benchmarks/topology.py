@@ -20,32 +20,38 @@ import numpy as np
 
 from benchmarks.table import Row, show
 from zonewise_scheduler.fit.model.cpus import CpuTopology
-from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, NodeState, Policies, Room
+from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, NodeState, Policies, Resource
 from zonewise_scheduler.fit.model.pod import Container, PodShape
 from zonewise_scheduler.fit.nodes.info import Labels, NodeInfo
-from zonewise_scheduler.fit.nodes.table import NodeTable, amounts
-from zonewise_scheduler.queue.placing.fill import answer, fill
-from zonewise_scheduler.queue.placing.ground import ground_of
-from zonewise_scheduler.queue.placing.kubelets import Kubelets
-from zonewise_scheduler.queue.placing.topologies import Topologies
-from zonewise_scheduler.queue.placing.zones import ZONE
+from zonewise_scheduler.fit.nodes.table import NodeInfoTable, amounts_by_resource
+from zonewise_scheduler.queue.placing.fill import fill_node, predict_admission
+from zonewise_scheduler.queue.placing.ground import build_flavor_topology
+from zonewise_scheduler.queue.placing.kubelets import KubeletStates
+from zonewise_scheduler.queue.placing.topologies import TASSnapshot
+from zonewise_scheduler.queue.placing.zones import ZONE_LEVEL
 from zonewise_scheduler.queue.quota.cycle.cycle import run_cycle
 from zonewise_scheduler.queue.quota.cycle.values import Head
 from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, ResourceFlavor
-from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, Quota, group
-from zonewise_scheduler.queue.quota.model.workload import DEFAULTS, TopologyRequest, Workload
+from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, ResourceQuota, resource_group
+from zonewise_scheduler.queue.quota.model.workload import DEFAULT_SETTINGS, TopologyRequest, Workload
 from zonewise_scheduler.queue.quota.model.workload import PodSet as QuotaPods
 from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
-from zonewise_scheduler.queue.topology.model import HOSTNAME, Layer, Options, PodSet, Request
-from zonewise_scheduler.queue.topology.place import Placed, place
-from zonewise_scheduler.queue.topology.supply import NodeSupply, eligible
-from zonewise_scheduler.queue.topology.tree import tree_of
+from zonewise_scheduler.queue.topology.model import (
+    HOSTNAME,
+    PodSetTopologyRequest,
+    SliceConstraint,
+    TASFeatureGates,
+    TASPodSetRequests,
+)
+from zonewise_scheduler.queue.topology.place import TASAssignments, find_topology_assignments_for_flavor
+from zonewise_scheduler.queue.topology.supply import NodeTASFlavorSnapshot, nodes_matching_flavor
+from zonewise_scheduler.queue.topology.tree import topology_tree_from_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from zonewise_scheduler.queue.topology.refusal import Refused
-    from zonewise_scheduler.queue.topology.tree import Tree
+    from zonewise_scheduler.queue.topology.refusal import TopologyAssignmentFailure
+    from zonewise_scheduler.queue.topology.tree import TopologyTree
 
 BLOCK, RACK = "cloud.example/block", "cloud.example/rack"
 KEYS = (BLOCK, RACK, HOSTNAME)
@@ -67,54 +73,68 @@ def main() -> int:
 
 def _measure() -> Iterator[Row]:
     nodes = _nodes(random.Random(1))  # noqa: S311 -- no secret
-    tree = tree_of("default", KEYS, nodes, eligible(nodes, {}))
-    made, _ = _timed(lambda: tree_of("default", KEYS, nodes, eligible(nodes, {})).leaf(("",)))
+    tree = topology_tree_from_nodes("default", KEYS, nodes, nodes_matching_flavor(nodes, {}))
+    made, _ = _timed(
+        lambda: topology_tree_from_nodes("default", KEYS, nodes, nodes_matching_flavor(nodes, {})).find_leaf(("",))
+    )
     yield Row(f"tree of {NODES:,} hosts, once until labels change, CPU", f"{made:.0f} ms")
-    slices = (Layer(RACK, 8), Layer(HOSTNAME, 4))
+    slices = (SliceConstraint(RACK, 8), SliceConstraint(HOSTNAME, 4))
     for what, request, options, size in (
-        ("block required", Request(required=BLOCK), Options(), PODS),
-        ("rack preferred", Request(preferred=RACK), Options(), PODS),
-        ("unconstrained", Request(unconstrained=True), Options(), PODS),
-        ("slices of 8 in racks, of 4 in hosts", Request(required=BLOCK, layers=slices), Options(), PODS),
-        ("rack preferred, balanced", Request(preferred=RACK), Options(balanced=True), BALANCED),
+        ("block required", PodSetTopologyRequest(required=BLOCK), TASFeatureGates(), PODS),
+        ("rack preferred", PodSetTopologyRequest(preferred=RACK), TASFeatureGates(), PODS),
+        ("unconstrained", PodSetTopologyRequest(unconstrained=True), TASFeatureGates(), PODS),
+        (
+            "slices of 8 in racks, of 4 in hosts",
+            PodSetTopologyRequest(required=BLOCK, slice_constraints=slices),
+            TASFeatureGates(),
+            PODS,
+        ),
+        (
+            "rack preferred, balanced",
+            PodSetTopologyRequest(preferred=RACK),
+            TASFeatureGates(balanced_placement=True),
+            BALANCED,
+        ),
     ):
-        pods = PodSet("workers", size, REQUESTS, request)
+        pods = TASPodSetRequests("workers", size, REQUESTS, request)
         ours, found = _timed(partial(_anew, tree, nodes, pods, options))
-        assert isinstance(found, Placed)
+        assert isinstance(found, TASAssignments)
         yield Row(f"{size:,} pods, {what}, CPU", f"{ours:.0f} ms", f"<= {PROMISE:,} ms", ours <= PROMISE)
-        if not request.layers and not options.balanced:
+        if not request.slice_constraints and not options.balanced_placement:
             yield _against_walk(nodes, pods, ours, found)
     yield from _again(tree, nodes)
     yield from _plans(nodes)
 
 
-def _anew(tree: Tree, nodes: NodeTable, pods: PodSet, options: Options) -> Placed | Refused:
+def _anew(
+    tree: TopologyTree, nodes: NodeInfoTable, pods: TASPodSetRequests, options: TASFeatureGates
+) -> TASAssignments | TopologyAssignmentFailure:
     """Place pods where nobody has asked before."""
-    return place(NodeSupply(tree, nodes), [pods], options)
+    return find_topology_assignments_for_flavor(NodeTASFlavorSnapshot(tree, nodes), [pods], options)
 
 
-def _again(tree: Tree, nodes: NodeTable) -> Iterator[Row]:
+def _again(tree: TopologyTree, nodes: NodeInfoTable) -> Iterator[Row]:
     """Yield how long it takes where few hosts have changed since others asked for the same."""
     draw = random.Random(2)  # noqa: S311 -- no secret
     used = {"cpu": np.zeros(NODES, np.int64)}
-    kept = NodeSupply(tree, nodes)
+    kept = NodeTASFlavorSnapshot(tree, nodes)
     for what, request, size in (
-        ("rack required", Request(required=RACK), FEW),
-        ("rack required, refused", Request(required=RACK), PODS),
-        ("unconstrained", Request(unconstrained=True), FEW),
+        ("rack required", PodSetTopologyRequest(required=RACK), FEW),
+        ("rack required, refused", PodSetTopologyRequest(required=RACK), PODS),
+        ("unconstrained", PodSetTopologyRequest(unconstrained=True), FEW),
     ):
-        pods = PodSet("workers", size, REQUESTS, request)
+        pods = TASPodSetRequests("workers", size, REQUESTS, request)
         first: list[float] = []
         again: list[float] = []
         for _ in range(4 * RUNS):
             used = {"cpu": used["cpu"].copy()}
             used["cpu"][draw.sample(range(NODES), FEW)] += draw.choice([-1, 1]) * REQUESTS["cpu"]
-            asked = kept.beside(used), NodeSupply(tree, nodes, used)
+            asked = kept.with_usage(used), NodeTASFlavorSnapshot(tree, nodes, used)
             times: list[float] = []
-            found: list[Placed | Refused] = []
+            found: list[TASAssignments | TopologyAssignmentFailure] = []
             for supply in asked:
                 started = time.process_time()
-                found.append(place(supply, [pods]))
+                found.append(find_topology_assignments_for_flavor(supply, [pods]))
                 times.append((time.process_time() - started) * 1000)
             assert found[0] == found[1]
             again.append(times[0])
@@ -124,16 +144,18 @@ def _again(tree: Tree, nodes: NodeTable) -> Iterator[Row]:
         yield Row(title, f"{anew:.1f} ms / {ours:.2f} ms = {anew / ours:.0f}", f">= {KEPT}", anew / ours >= KEPT)
 
 
-def _nodes(draw: random.Random) -> NodeTable:
-    whole = Room(126_000, 960 << 30, 110, 0, (("nvidia.com/gpu", 8),))
+def _nodes(draw: random.Random) -> NodeInfoTable:
+    whole = Resource(126_000, 960 << 30, 110, 0, (("nvidia.com/gpu", 8),))
     found: list[NodeInfo] = []
     for number in range(NODES):
         name = f"node-{number:05}"
         labels = Labels(KEYS[:2], (f"block-{number // OF_BLOCK}", f"rack-{number // OF_RACK}"), (HOSTNAME,))
-        used = Room(draw.randrange(64_000), draw.randrange(480 << 30), 4, 0, (("nvidia.com/gpu", draw.randrange(9)),))
+        used = Resource(
+            draw.randrange(64_000), draw.randrange(480 << 30), 4, 0, (("nvidia.com/gpu", draw.randrange(9)),)
+        )
         found.append(NodeInfo(name, labels, allocatable=whole, requested=used))
     draw.shuffle(found)
-    return NodeTable(found)
+    return NodeInfoTable(found)
 
 
 def _timed(work: Callable[[], T]) -> tuple[float, T]:
@@ -150,14 +172,14 @@ def _timed(work: Callable[[], T]) -> tuple[float, T]:
 # --- plans
 
 
-def _plans(nodes: NodeTable) -> Iterator[Row]:
+def _plans(nodes: NodeInfoTable) -> Iterator[Row]:
     states = _states(random.Random(1))  # noqa: S311 -- no secret
-    zones = Request(required=BLOCK, layers=(Layer(ZONE, 1),))
-    wide = Request(preferred=BLOCK, layers=(Layer(ZONE, 2),))
+    zones = PodSetTopologyRequest(required=BLOCK, slice_constraints=(SliceConstraint(ZONE_LEVEL, 1),))
+    wide = PodSetTopologyRequest(preferred=BLOCK, slice_constraints=(SliceConstraint(ZONE_LEVEL, 2),))
     for what, request, known in (
-        ("a plan: block required", Request(required=BLOCK), False),
-        ("a plan with kubelets: block required", Request(required=BLOCK), True),
-        ("a plan with kubelets: unconstrained", Request(unconstrained=True), True),
+        ("a plan: block required", PodSetTopologyRequest(required=BLOCK), False),
+        ("a plan with kubelets: block required", PodSetTopologyRequest(required=BLOCK), True),
+        ("a plan with kubelets: unconstrained", PodSetTopologyRequest(unconstrained=True), True),
         ("a plan with zones as a fourth level: each pod in one", zones, True),
         ("a plan with zones as a fourth level: by twos", wide, True),
     ):
@@ -167,25 +189,25 @@ def _plans(nodes: NodeTable) -> Iterator[Row]:
         yield Row(f"... and a next one that is refused{what}", f"{after:.0f} ms")
 
 
-def _plan(nodes: NodeTable, request: Request, states: list[NodeState] | None) -> tuple[float, float]:
+def _plan(nodes: NodeInfoTable, request: PodSetTopologyRequest, states: list[NodeState] | None) -> tuple[float, float]:
     """Return the median of milliseconds of a cycle that admits a gang, and of the one after it that refuses another."""
-    flavor = ResourceFlavor("all", topology="default")
-    quotas = tuple((name, Quota(1 << 60)) for name in REQUESTS)
-    queue = ClusterQueue("queue", (group(FlavorQuotas("all", quotas)),))
+    flavor = ResourceFlavor("all", topology_name="default")
+    quotas = tuple((name, ResourceQuota(1 << 60)) for name in REQUESTS)
+    queue = ClusterQueue("queue", (resource_group(FlavorQuotas("all", quotas)),))
     pods = QuotaPods("workers", PODS, REQUESTS, topology=TopologyRequest(request), shape=SHAPE)
     taken: list[tuple[float, float]] = []
     for _ in range(RUNS):
-        kubelets = None if states is None else Kubelets(states)
-        places = Topologies([ground_of(flavor, KEYS, nodes)], kubelets=kubelets)
-        snapshot = Snapshot([queue], flavors=[flavor], places=places)
-        answer.cache_clear()
-        fill.cache_clear()
+        kubelets = None if states is None else KubeletStates(states)
+        places = TASSnapshot([build_flavor_topology(flavor, KEYS, nodes)], kubelet_states=kubelets)
+        snapshot = Snapshot([queue], resource_flavors=[flavor], tas_snapshot=places)
+        predict_admission.cache_clear()
+        fill_node.cache_clear()
         gc.freeze()  # as the live half does
         cycles: list[float] = []
         for name, count, status in (("first", PODS, "admitted"), ("second", 1 << 20, "waiting")):
             head = Head(Workload("ns", name, (pods._replace(pods=count),), name), "queue")
             started = time.process_time()
-            (decision,) = run_cycle(snapshot, [head], DEFAULTS, 0.0)
+            (decision,) = run_cycle(snapshot, [head], DEFAULT_SETTINGS, 0.0)
             cycles.append((time.process_time() - started) * 1000)
             assert decision.status == status, decision
         taken.append((cycles[0], cycles[1]))
@@ -233,7 +255,7 @@ class Domain:
         return self.pods
 
 
-def _against_walk(nodes: NodeTable, pods: PodSet, ours: float, found: Placed) -> Row:
+def _against_walk(nodes: NodeInfoTable, pods: TASPodSetRequests, ours: float, found: TASAssignments) -> Row:
     levels = _domains(nodes)
     walk, chosen = _timed(lambda: _walk(levels, pods))
     assert chosen == {domain.values[0]: domain.pods for domain in found.assignments["workers"].domains}
@@ -241,7 +263,7 @@ def _against_walk(nodes: NodeTable, pods: PodSet, ours: float, found: Placed) ->
     return Row("... by a plain walk / ours", f"{walk:.0f} ms = {factor:.1f}", f">= {FASTER}", factor >= FASTER)
 
 
-def _domains(nodes: NodeTable) -> list[list[Domain]]:
+def _domains(nodes: NodeInfoTable) -> list[list[Domain]]:
     """Return the domains by level."""
     known: list[dict[tuple[str, ...], Domain]] = [{} for _ in KEYS]
     for info in nodes.infos:
@@ -253,28 +275,31 @@ def _domains(nodes: NodeTable) -> list[list[Domain]]:
                 known[level][at] = Domain(at)
                 if level:
                     known[level - 1][at[:-1]].children.append(known[level][at])
-        free = {name: amount - dict(amounts(info.requested))[name] for name, amount in amounts(info.allocatable)}
+        free = {
+            name: amount - dict(amounts_by_resource(info.requested))[name]
+            for name, amount in amounts_by_resource(info.allocatable)
+        }
         known[-1][path].free = free
     return [list(one.values()) for one in known]
 
 
-def _walk(levels: list[list[Domain]], pods: PodSet) -> dict[str, int]:
+def _walk(levels: list[list[Domain]], pods: TASPodSetRequests) -> dict[str, int]:
     """Return the pods by host, as Kueue's algorithm does it for a request without slices and leader."""
-    request = pods.request or Request(unconstrained=True)
-    requests = {**pods.requests, "pods": 1}
+    request = pods.topology_request or PodSetTopologyRequest(unconstrained=True)
+    requests = {**pods.single_pod_requests, "pods": 1}
     least = request.unconstrained
     for domain in levels[0]:
         domain.count(requests)
     level = KEYS.index(request.required or request.preferred or HOSTNAME)
     chosen: list[tuple[Domain, int]] = []
     while not chosen:
-        if level == 0 or least or max(one.pods for one in levels[level]) >= pods.size:
-            chosen = _filled(levels[level], pods.size, least=least)
+        if level == 0 or least or max(one.pods for one in levels[level]) >= pods.pod_count:
+            chosen = _filled(levels[level], pods.pod_count, least=least)
         else:
             level -= 1
     for _ in range(level, len(KEYS) - 1):
         inner = [child for domain, _ in chosen for child in domain.children]
-        chosen = _filled(inner, pods.size, least=least)
+        chosen = _filled(inner, pods.pod_count, least=least)
     return {domain.path[-1]: count for domain, count in chosen if count}
 
 

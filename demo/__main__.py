@@ -10,30 +10,30 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from demo.burst import tell as tell_burst
+from demo.burst import run_burst as tell_burst
 from demo.machine import DEVICES, GPU, ZONES, FixedScanner
-from demo.story import GIB, STORY
+from demo.story import GIB, STEPS
 from demo.watcher import Watcher
-from zonewise.daemon.agent import Agent, Wishes
+from zonewise.daemon.agent import Agent, AgentOptions
 from zonewise.daemon.events import Reason
 from zonewise.daemon.events.wake import Wake
-from zonewise.daemon.metrics.meters import Meters
+from zonewise.daemon.metrics.meters import AgentMetrics
 from zonewise.daemon.parts import open_events, open_kubelet, open_publishing
 from zonewise.daemon.settings import Settings
 from zonewise.daemon.status import Status
 from zonewise.kube.client import Client
 from zonewise.kube.resources import NODES
-from zonewise.kube.server import Server
+from zonewise.kube.server import ApiServer
 from zonewise.kubelet.simulated import DoesNotFit, SimulatedKubelet
 from zonewise.report.nrt import NrtOptions
 from zonewise.service import logs
 from zonewise.topology.fingerprint import fingerprint
-from zonewise.usage.account import nobody
+from zonewise.usage.account import exclude_none
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from zonewise.daemon.parts import Publishing
+    from zonewise.daemon.parts import Publishers
 
 NODE = "demo-node"
 CRD = Path(__file__).parents[1] / "manifests" / "base" / "noderesourcetopologies.yaml"
@@ -49,11 +49,11 @@ PAUSE = 0.4
 WIDTH = 43  # characters of the longest step
 
 
-class Sent(NamedTuple):
+class WriteStats(NamedTuple):
     """What the agent has written to the API server."""
 
-    publishing: Publishing
-    meters: Meters
+    publishing: Publishers
+    meters: AgentMetrics
 
     def bytes(self, operation: str) -> float:
         """Return the bytes of all writes of one kind so far."""
@@ -70,9 +70,9 @@ def main() -> int:
     """Tell the story; return the program's status."""
     pause = PAUSE if sys.stdout.isatty() else 0.05
     with tempfile.TemporaryDirectory(prefix="zonewise-demo-") as directory, ExitStack() as stack:
-        logs.set_up("error", "text")
+        logs.configure_logging("error", "text")
         Path(directory, "config.yaml").write_text(CONFIG)
-        server = stack.enter_context(Server(crds=[CRD]))
+        server = stack.enter_context(ApiServer(crds=[CRD]))
         kubelet = stack.enter_context(SimulatedKubelet(directory, ZONES, devices=DEVICES))
         client = Client(server.client_config())
         stack.callback(client.close)
@@ -90,32 +90,32 @@ def main() -> int:
 
 
 @contextmanager
-def _running_agent(directory: str, client: Client) -> Generator[Sent]:
+def _running_agent(directory: str, client: Client) -> Generator[WriteStats]:
     """Run the agent's loop in a thread, as `zonewise agent` does in its main thread."""
     settings = Settings(node_name=NODE, kubelet_dir=directory, publish_labels="off").completed()
-    meters, status = Meters(), Status(time.monotonic)
+    meters, status = AgentMetrics(), Status(time.monotonic)
     with ExitStack() as stack:
         kubelet = open_kubelet(settings, meters)
         stack.callback(kubelet.close)
         publishing = stack.enter_context(open_publishing(settings, client, "", status, meters))
-        wishes = Wishes(NODE, NrtOptions(), nobody, settings.interval)
+        wishes = AgentOptions(NODE, NrtOptions(), exclude_none, settings.interval)
         agent = Agent(FixedScanner(), kubelet, publishing.sinks, wishes, status, meters)
         wake = Wake()
         stack.callback(wake.close)
         events = stack.enter_context(open_events(settings, "", [wake]))
         thread = threading.Thread(target=agent.run, args=(events,), name="agent", daemon=True)
         thread.start()
-        yield Sent(publishing, meters)
+        yield WriteStats(publishing, meters)
         wake(Reason.STOP)
         thread.join(5.0)
 
 
-def _tell(kubelet: SimulatedKubelet, watcher: Watcher, sent: Sent, pause: float) -> None:
+def _tell(kubelet: SimulatedKubelet, watcher: Watcher, sent: WriteStats, pause: float) -> None:
     running: dict[str, tuple[str, str]] = {}
     began = time.monotonic()
     seen = watcher.wait_for(fingerprint(running.values()))
     print(_row(0.0, "the agent starts", seen.object, f"{sent.bytes('apply'):4.0f} B"))
-    for step in STORY:
+    for step in STEPS:
         time.sleep(pause)
         before, moment = sent.bytes("patch"), time.monotonic()
         try:
@@ -148,7 +148,7 @@ def _free(zone: dict[str, Any]) -> str:
     return f"  {free['cpu']:12} {free[GPU]:4} {free['memory'] / GIB:3.0f}"
 
 
-def _summary(sent: Sent) -> str:
+def _summary(sent: WriteStats) -> str:
     writes = sent.value("count", "patch")
     return f"\n{writes:.0f} patches of {sent.bytes('patch') / max(1.0, writes):.0f} bytes on average."
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zonewise.kubelet.simulated import SimulatedDevice, SimulatedZone, even_server
+from zonewise.kubelet.simulated import SimulatedDevice, SimulatedZone, even_zones
 from zonewise.machine.discover import Scan
 from zonewise.machine.model.cpu import Core, Cpus, Package
 from zonewise.machine.model.machine import Machine
@@ -14,7 +14,7 @@ CORES = 16
 GPUS = 4
 MEMORY = 64 << 30  # bytes in each zone
 
-ZONES: tuple[SimulatedZone, ...] = even_server(2, CORES, memory=MEMORY)
+ZONES: tuple[SimulatedZone, ...] = even_zones(2, CORES, memory=MEMORY)
 DEVICES = tuple(SimulatedDevice(GPU, f"GPU-{zone}{number}", (zone,)) for zone in range(2) for number in range(GPUS))
 
 

@@ -36,7 +36,7 @@ def ends(name: str) -> Step:
     return Step(f"{name} ends", stop=name)
 
 
-STORY = (
+STEPS = (
     starts("train-0", 12, 2, 24),
     starts("train-1", 12, 2, 24),
     starts("wide", 16, 4, 32),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from zonewise.kube.client import Client
 
 
-class Seen(NamedTuple):
+class ObservedReport(NamedTuple):
     """One version."""
 
     moment: float
@@ -29,15 +29,15 @@ class Watcher:
 
     def __init__(self, client: Client) -> None:
         self._watch = client.watch(NODE_RESOURCE_TOPOLOGIES, resource_version="0")
-        self._seen: list[Seen] = []
+        self._seen: list[ObservedReport] = []
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
         self._thread.start()
 
-    def wait_for(self, fingerprint: str, seconds: float = 30.0) -> Seen:
+    def wait_for(self, fingerprint: str, seconds: float = 30.0) -> ObservedReport:
         """Return the first version that is of a set of pods. Raises TimeoutError."""
 
-        def found() -> Seen | None:
+        def found() -> ObservedReport | None:
             return next(
                 (seen for seen in self._seen if attribute(seen.object, FINGERPRINTS[ALL_PODS]) == fingerprint), None
             )
@@ -59,7 +59,7 @@ class Watcher:
             for event in self._watch:
                 if event.type == "BOOKMARK":
                     continue
-                seen = Seen(time.monotonic(), msgspec.json.decode(event.object))
+                seen = ObservedReport(time.monotonic(), msgspec.json.decode(event.object))
                 with self._changed:
                     self._seen.append(seen)
                     self._changed.notify_all()

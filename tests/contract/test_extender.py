@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.extender import Caller, Extender, World, new_world, plain_nrt, pod_of, running_extender
+from support.extender import Caller, Extender, ExtenderCluster, build_pod, new_cluster, plain_nrt, running_extender
 from support.ledger_world import SHARED, SINGLE, Kubelet, kind_of, shape_of
 from support.ports import reserved_port
 from support.waiting import eventually
 from zonewise.cli import main
-from zonewise_scheduler.fit.model.node import idle
+from zonewise_scheduler.fit.model.node import idle_node
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -33,17 +33,17 @@ CONDITION = "zonewise.dev/ZonesFree"
 class Site:
     """A cluster of idle nodes with two zones of eight CPUs, and an extender that knows it."""
 
-    def __init__(self, world: World, extender: Extender, kubelets: dict[str, Kubelet]) -> None:
+    def __init__(self, world: ExtenderCluster, extender: Extender, kubelets: dict[str, Kubelet]) -> None:
         self.world, self.extender, self.kubelets = world, extender, kubelets
         extender.until(extender.ready)
         self.caller = Caller(extender)
 
     def create(self, name: str, shape: PodShape = MOST) -> dict[str, Any]:
-        return self.world.create(pod_of(name, shape))
+        return self.world.create(build_pod(name, shape))
 
     def ask(self, pod: dict[str, Any], *names: str) -> str:
         """Return the node that a pod may have."""
-        return self.caller.filter(pod, names or tuple(self.kubelets)).chosen
+        return self.caller.filter(pod, names or tuple(self.kubelets)).selected_node
 
     def why(self, pod: dict[str, Any], node: str) -> str:
         """Return why a pod may not have a node."""
@@ -63,8 +63,8 @@ class Site:
 
 @contextlib.contextmanager
 def new_site(*flags: str, nodes: tuple[str, ...] = ("n",)) -> Generator[Site]:
-    with new_world() as world:
-        kubelets = {name: Kubelet(name, idle(KIND)) for name in nodes}
+    with new_cluster() as world:
+        kubelets = {name: Kubelet(name, idle_node(KIND)) for name in nodes}
         for name, kubelet in kubelets.items():
             world.add_node(name)
             world.report(kubelet)
@@ -143,19 +143,19 @@ def test_a_report_covers_it(site: Site) -> None:
 
 
 def _promise(pod: dict[str, Any], shape: PodShape) -> Any:
-    from zonewise_scheduler.fit.ledger.values import Promise
+    from zonewise_scheduler.fit.ledger.values import PendingPod
 
     metadata = pod["metadata"]
-    return Promise(metadata["uid"], metadata["namespace"], metadata["name"], shape)
+    return PendingPod(metadata["uid"], metadata["namespace"], metadata["name"], shape)
 
 
 def test_pods_that_are_there_at_the_start() -> None:
     """Pods that were bound before the extender came are charged before it answers."""
-    with new_world() as world:
+    with new_cluster() as world:
         world.add_node("n")
-        world.report(Kubelet("n", idle(KIND)))
+        world.report(Kubelet("n", idle_node(KIND)))
         for name in ("p", "q"):
-            world.bind(world.create(pod_of(name, WHOLE)), "n")
+            world.bind(world.create(build_pod(name, WHOLE)), "n")
         with running_extender("--api-server", world.server.url) as extender:
             site = Site(world, extender, {})
             assert site.ask(site.create("late"), "n") == ""
@@ -172,7 +172,7 @@ def test_a_miss(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert site.ask(pod, "a") == "a"
         site.world.bind(pod, "a")
         site.until_in_flight("a", "p")
-        site.world.refuse(pod, "TopologyAffinityError", "Resources cannot be allocated with Topology locality")
+        site.world.reject(pod, "TopologyAffinityError", "Resources cannot be allocated with Topology locality")
         site.extender.until(lambda: "was foretold to fit" in site.extender.said)
         assert site.extender.metric('zonewise_prediction_misses_total{reason="TopologyAffinityError"}') == 1
         again = site.create("q")
@@ -235,7 +235,7 @@ def test_daemons_on_unreported_nodes(policy: str, node: str) -> None:
     with new_site("--unreported-nodes", policy) as site:
         site.world.add_node("new")
         owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "net", "uid": "u", "controller": True}
-        made = pod_of("net-1", MOST)
+        made = build_pod("net-1", MOST)
         made["metadata"]["ownerReferences"] = [owner]
         assert site.ask(site.world.create(made), "new") == node
 
@@ -324,28 +324,28 @@ def test_a_pod_that_is_gone_is_not_woken(site: Site) -> None:
 def test_not_ready_before_all_is_known() -> None:
     """Without an API server it starts, says what it lacks, and answers no filter; once there is one, all is well."""
     with reserved_port() as port, running_extender("--api-server", f"http://127.0.0.1:{port}") as extender:
-        status, text = extender.page("/readyz")
+        status, text = extender.get("/readyz")
         assert (status, text) == (503, "not known yet: nodes, reports, pods\n")
-        assert extender.page("/healthz")[0] == 200
+        assert extender.get("/healthz")[0] == 200
         with contextlib.closing(Caller(extender)) as caller:
-            pod = pod_of("p", MOST)
+            pod = build_pod("p", MOST)
             pod["metadata"]["uid"] = "u"
             answer = caller.filter(pod, ["n"])
             assert answer.json["Error"] == "zonewise: not known yet: nodes, reports, pods"
-            with new_world(port) as world:
+            with new_cluster(port) as world:
                 world.add_node("n")
-                world.report(Kubelet("n", idle(KIND)))
-                extender.until(lambda: extender.ready() and caller.filter(pod, ["n"]).chosen == "n")
+                world.report(Kubelet("n", idle_node(KIND)))
+                extender.until(lambda: extender.ready() and caller.filter(pod, ["n"]).selected_node == "n")
         extender.close()
 
 
 def test_the_api_server_goes_away() -> None:
     """While it is away decisions go on by what was known; it ends at once when told to."""
-    with new_world() as world:
+    with new_cluster() as world:
         world.add_node("n")
-        world.report(Kubelet("n", idle(KIND)))
+        world.report(Kubelet("n", idle_node(KIND)))
         with running_extender("--api-server", world.server.url) as extender:
-            site = Site(world, extender, {"n": Kubelet("n", idle(KIND))})
+            site = Site(world, extender, {"n": Kubelet("n", idle_node(KIND))})
             pods = [site.create(f"p{number}") for number in range(3)]
             world.server.close()
             assert [site.ask(pod) for pod in pods] == ["n", "n", ""]
@@ -359,7 +359,7 @@ def test_an_api_server_that_is_silent() -> None:
     silent = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{silent.getsockname()[1]}"
     with silent, running_extender("--api-server", url) as extender:
-        assert extender.page("/readyz")[0] == 503
+        assert extender.get("/readyz")[0] == 503
         extender.close()
 
 
@@ -367,7 +367,7 @@ def test_an_api_server_that_is_silent() -> None:
 def test_the_end(site: Site, number: signal.Signals) -> None:
     """Either signal ends it with status 0, if a caller's connection is open."""
     site.ask(site.create("p"))
-    assert site.extender.end(number) == 0
+    assert site.extender.terminate(number) == 0
     assert site.extender.said.rstrip().endswith("the extender stops")
 
 
@@ -441,7 +441,7 @@ def test_help() -> None:
 
 def test_no_metrics_server() -> None:
     """An empty --metrics-listen opens none."""
-    with new_world() as world, running_extender("--api-server", world.server.url, "--metrics-listen", "") as extender:
+    with new_cluster() as world, running_extender("--api-server", world.server.url, "--metrics-listen", "") as extender:
         extender.until(lambda: "the extender starts" in extender.said)
         assert extender.said.count("serving on port") == 1
-        assert extender.end() == 0
+        assert extender.terminate() == 0

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from support.extender import Caller, new_world, nrt_of, pod_of, running_extender
+from support.extender import Caller, build_nrt, build_pod, new_cluster, running_extender
 from support.fit_nodes import node
 from support.ledger_world import GPU, SINGLE, Kubelet, container, kind_of
-from zonewise_scheduler.fit.ledger.values import Promise
-from zonewise_scheduler.fit.model.node import Policies, idle
+from zonewise_scheduler.fit.ledger.values import PendingPod
+from zonewise_scheduler.fit.model.node import Policies, idle_node
 from zonewise_scheduler.fit.model.pod import PodShape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from support.extender import World
+    from support.extender import ExtenderCluster
     from zonewise_scheduler.fit.model.node import NodeState
 
 Json = dict[str, Any]
@@ -31,11 +31,11 @@ Json = dict[str, Any]
 NODES = ("a", "b", "c", "d")
 BURST = 48
 STATES: dict[str, NodeState] = {
-    "single-numa-node, container": idle(kind_of(SINGLE)),
-    "single-numa-node, pod": idle(kind_of(SINGLE._replace(scope="pod"))),
-    "restricted, container": idle(kind_of(Policies(topology="restricted", cpu="static"))),
-    "restricted, pod": idle(kind_of(Policies(topology="restricted", scope="pod", cpu="static"))),
-    "best-effort": idle(kind_of(Policies(topology="best-effort", cpu="static"))),
+    "single-numa-node, container": idle_node(kind_of(SINGLE)),
+    "single-numa-node, pod": idle_node(kind_of(SINGLE._replace(scope="pod"))),
+    "restricted, container": idle_node(kind_of(Policies(topology="restricted", cpu="static"))),
+    "restricted, pod": idle_node(kind_of(Policies(topology="restricted", scope="pod", cpu="static"))),
+    "best-effort": idle_node(kind_of(Policies(topology="best-effort", cpu="static"))),
     "none, full cores": node(2, 4, devices={GPU: {1: 2, 2: 2}}, cpu="static", full_cores=True),
 }
 TOLERANT = ("best-effort",)
@@ -57,7 +57,7 @@ def random_shape(chance: random.Random) -> PodShape:
 class Arrival(NamedTuple):
     """A pod on its way to a kubelet."""
 
-    promise: Promise
+    promise: PendingPod
     pod: Json
     kubelet: Kubelet
 
@@ -65,7 +65,7 @@ class Arrival(NamedTuple):
 class Stage:
     """Nodes whose kubelets are behind, and whose agents are behind these."""
 
-    def __init__(self, world: World, state: NodeState, chance: random.Random) -> None:
+    def __init__(self, world: ExtenderCluster, state: NodeState, chance: random.Random) -> None:
         self.world = world
         self.chance = chance
         self.kubelets = {name: Kubelet(name, state) for name in NODES}
@@ -82,7 +82,7 @@ class Stage:
     def bind(self, pod: Json, shape: PodShape, name: str) -> None:
         self.world.bind(pod, name)
         metadata = pod["metadata"]
-        promise = Promise(metadata["uid"], metadata["namespace"], metadata["name"], shape)
+        promise = PendingPod(metadata["uid"], metadata["namespace"], metadata["name"], shape)
         self.arriving.append(Arrival(promise, pod, self.kubelets[name]))
 
     def something_happens(self) -> None:
@@ -102,7 +102,7 @@ class Stage:
             self.world.set_status(arrival.pod, phase="Running", startTime=now)
         else:
             self.refused.append(verdict.reason)
-            self.world.refuse(arrival.pod, verdict.reason, verdict.message)
+            self.world.reject(arrival.pod, verdict.reason, verdict.message)
         self.look(arrival.kubelet.node)
 
     def end_one(self) -> None:
@@ -117,7 +117,7 @@ class Stage:
         """Have an agent look at its node; what it has seen is published later."""
         report = self.kubelets[name].report()
         assert report.state is not None
-        self.unpublished.append(nrt_of(name, report.state, report.covered))
+        self.unpublished.append(build_nrt(name, report.state, report.fingerprints))
 
     def publish_one(self) -> None:
         if self.unpublished:
@@ -132,7 +132,7 @@ class Stage:
 
 @contextlib.contextmanager
 def staged(state: NodeState, seed: int) -> Generator[tuple[Stage, Caller]]:
-    with new_world() as world:
+    with new_cluster() as world:
         stage = Stage(world, state, random.Random(seed))
         with running_extender("--api-server", world.server.url, "--stale-reports", "blind") as extender:
             extender.until(extender.ready)
@@ -150,11 +150,11 @@ def shapes_of(seed: int) -> list[PodShape]:
 def with_the_extender(state: NodeState, seed: int) -> tuple[list[str], int]:
     """Return why kubelets refused pods, and how many pods have run."""
     with staged(state, seed) as (stage, caller):
-        waiting = [(stage.world.create(pod_of(f"p{n}", shape)), shape) for n, shape in enumerate(shapes_of(seed))]
+        waiting = [(stage.world.create(build_pod(f"p{n}", shape)), shape) for n, shape in enumerate(shapes_of(seed))]
         for _ in range(3):  # kube-scheduler tries again those for which there was no node
             still: list[tuple[Json, PodShape]] = []
             for pod, shape in waiting:
-                chosen = caller.filter(pod, NODES).chosen
+                chosen = caller.filter(pod, NODES).selected_node
                 if chosen:
                     stage.bind(pod, shape, chosen)
                 else:
@@ -175,7 +175,7 @@ def without(state: NodeState, seed: int) -> tuple[list[str], int]:
         enough = [kubelet for kubelet in kubelets if _has(kubelet.state, shape)]
         if not enough:
             continue
-        verdict = chance.choice(enough).sees(Promise(str(number), "lab", str(number), shape))
+        verdict = chance.choice(enough).sees(PendingPod(str(number), "lab", str(number), shape))
         running += verdict.admitted
         refused += [] if verdict.admitted else [verdict.reason]
     return refused, running

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from support.extender import Caller, Extender, new_world, nrt_of, pod_of, running_extender
+from support.extender import Caller, Extender, build_nrt, build_pod, new_cluster, running_extender
 from support.ledger_world import SHARED, SINGLE, kind_of, shape_of
-from zonewise_scheduler.fit.model.node import idle
+from zonewise_scheduler.fit.model.node import idle_node
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -29,7 +29,7 @@ class Site(NamedTuple):
 
     def pod(self, name: str = "p", **changes: Any) -> dict[str, Any]:
         """Return a new pod, of which no API server knows."""
-        made = pod_of(name, ASKS)
+        made = build_pod(name, ASKS)
         self.numbers[0] += 1
         made["metadata"]["uid"] = f"uid-{self.numbers[0]}"
         return made | changes
@@ -40,11 +40,11 @@ class Site(NamedTuple):
 
 @pytest.fixture(scope="module")
 def site() -> Generator[Site]:
-    with new_world() as world:
+    with new_cluster() as world:
         for name in NODES:
             world.add_node(name)
             # large enough for all promises of all these tests, in whatever order and time they run
-            world.publish(nrt_of(name, idle(kind_of(SINGLE, gpus=0, cpus=500))))
+            world.publish(build_nrt(name, idle_node(kind_of(SINGLE, gpus=0, cpus=500))))
         with running_extender("--api-server", world.server.url, "--bind", "true", "--promise-limit", "1s") as extender:
             extender.until(extender.ready)
             with contextlib.closing(Caller(extender)) as caller:
@@ -83,7 +83,7 @@ def test_one_node_whole(site: Site) -> None:
 
 def test_a_pod_that_asks_nothing_of_zones(site: Site) -> None:
     """It may have all nodes, whatever is known of them, in either way."""
-    pod = pod_of("s", SHARED)
+    pod = build_pod("s", SHARED)
     pod["metadata"]["uid"] = "uid-s"
     names = [*NODES, "unknown"]
     assert site.caller.filter(pod, names).json["NodeNames"] == names
@@ -95,7 +95,7 @@ def test_a_pod_that_asks_nothing_of_zones(site: Site) -> None:
 def test_reasons_by_name(site: Site) -> None:
     """Where no node will do, each has its reason, as one that preemption does not change."""
     reply = site.caller.filter(site.pod(spec={"containers": [_guaranteed("501")]}), [*NODES, "node-z"])
-    assert reply.chosen == ""
+    assert reply.selected_node == ""
     assert reply.reasons.pop("node-z").startswith("node(s) without a report of zones")
     assert reply.reasons.keys() == {*NODES, "node-z"}
     assert set(reply.reasons.values()) >= {"node(s) would refuse it: needs 501 CPUs in one zone"}
@@ -108,14 +108,14 @@ def _guaranteed(cpus: str) -> dict[str, Any]:
 
 def test_names_that_contain_others(site: Site) -> None:
     """A name that is part of one that is asked about was not asked about."""
-    assert site.caller.filter(site.pod(), ["node-aa"]).chosen == "node-aa"
-    assert site.caller.filter(site.pod(), ["node", "ode-a", "node-aaa"]).chosen == ""
+    assert site.caller.filter(site.pod(), ["node-aa"]).selected_node == "node-aa"
+    assert site.caller.filter(site.pod(), ["node", "ode-a", "node-aaa"]).selected_node == ""
 
 
 def test_names_with_escapes(site: Site) -> None:
     """A name is read as JSON says, if other clients write it otherwise than Go does."""
     body = json.dumps(site.arguments(NodeNames=["@"])).replace("@", "\\u006eode-a").encode()
-    assert site.caller.send("/filter", body).chosen in ("node-a", "")
+    assert site.caller.send("/filter", body).selected_node in ("node-a", "")
 
 
 def test_priorities(site: Site) -> None:

@@ -29,13 +29,13 @@ from support.kubelet_cases import (
     report_of_trace,
     traces,
 )
-from zonewise.kubelet.model import Devices
+from zonewise.kubelet.model import ContainerDevices
 from zonewise.report.nrt import machine_to_nrt
-from zonewise.usage.account import NotReady, account
+from zonewise.usage.account import KubeletNotReady, node_usage
 from zonewise_scheduler.fit.kubelet.admit import admit
-from zonewise_scheduler.fit.read.kinds import Kinds
+from zonewise_scheduler.fit.read.kinds import KindInterner
 from zonewise_scheduler.fit.read.nrt import NodeReport, read_nrt
-from zonewise_scheduler.fit.read.state_files import Hardware, read_state_files
+from zonewise_scheduler.fit.read.state_files import NodeHardware, read_state_files
 
 if TYPE_CHECKING:
     from zonewise.kubelet.model import KubeletReport
@@ -50,8 +50,8 @@ WEAKER = {"per-NUMA-counts-mispredict", "podresources-visible-state-mispredicts"
 
 def published(machine: Machine, report: KubeletReport) -> Json:
     """The object of our agent."""
-    usage = account(machine, report)
-    assert not isinstance(usage, NotReady)
+    usage = node_usage(machine, report)
+    assert not isinstance(usage, KubeletNotReady)
     return machine_to_nrt(machine, "node", usage, report.config)
 
 
@@ -67,7 +67,7 @@ def test_our_reports_lose_nothing() -> None:
     """In all recorded admissions verdict, reason, message, CPU ids, memory and devices are the kubelet's,
     but for the zones of devices that it picks at random.
     """
-    kinds, wrong = Kinds(), list[object]()
+    kinds, wrong = KindInterner(), list[object]()
     for case in cases():
         state = read_back(read_nrt(published(machine_of_case(case), report_of_case(case)), kinds))
         verdict = admit(state, pod_of_case(case))
@@ -87,11 +87,11 @@ def test_state_files() -> None:
         report, kind = report_of_case(case), kind_of_case(case)
         assert report.config is not None
         devices = tuple(
-            Devices(resource, (device["id"],), tuple(device["numa"] or ()))
+            ContainerDevices(resource, (device["id"],), tuple(device["numa"] or ()))
             for resource, some in case["machine"]["devices"].items()
             for device in some
         )
-        hardware = Hardware(kind.cpus, devices, kind.zones, kind.distances)
+        hardware = NodeHardware(kind.cpus, devices, kind.zones, kind.distances)
         assert read_state_files(report.state, report.config, hardware) == state_of_case(case)
 
 
@@ -100,7 +100,7 @@ def test_state_files() -> None:
 def test_whole_kubelets(name: str) -> None:
     """The state of each, CPU by CPU and byte by byte, is that of its files."""
     trace = traces()[name]
-    state = read_back(read_nrt(published(machine_of_trace(trace), report_of_trace(trace)), Kinds()))
+    state = read_back(read_nrt(published(machine_of_trace(trace), report_of_trace(trace)), KindInterner()))
     truth = state_of_trace(trace, final=True)
     assert state[1:5] == truth[1:5]
     kind, expected = state.kind, truth.kind
@@ -112,7 +112,7 @@ def test_whole_kubelets(name: str) -> None:
 # --- plain objects
 
 
-def foretold(case: Json, kinds: Kinds, *, told: bool) -> Verdict:
+def foretold(case: Json, kinds: KindInterner, *, told: bool) -> Verdict:
     """The verdict from a plain object, and from the kubelet's configuration if that is told."""
     plain = case["nodeResourceTopology"]
     if told:
@@ -125,7 +125,7 @@ def foretold(case: Json, kinds: Kinds, *, told: bool) -> Verdict:
 
 def mistakes(*, told: bool) -> tuple[set[int], set[int]]:
     """The cases that are wrongly refused, and those that are wrongly admitted and not tagged as beyond counts."""
-    kinds, refused, admitted = Kinds(), set[int](), set[int]()
+    kinds, refused, admitted = KindInterner(), set[int](), set[int]()
     for case in cases():
         if not case.get("nodeResourceTopology"):
             continue
@@ -160,7 +160,7 @@ def test_plain_reports_alone() -> None:
 @recorded
 def test_a_plain_report_says_what_it_does_not_tell() -> None:
     """Every case that is foretold wrongly from a plain object alone is one whose kind has something unknown."""
-    kinds = Kinds()
+    kinds = KindInterner()
     for case in cases():
         if case.get("nodeResourceTopology"):
             assert read_back(read_nrt(case["nodeResourceTopology"], kinds)).kind.unknown != ()

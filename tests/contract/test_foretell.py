@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from support.desk import Desk, Said
+from support.desk import CliRunner, CommandResult
 from support.kubelet_books import CONFIG, allocatable_of, node_of
-from zonewise.kubelet.model import Devices, KubeletReport
+from zonewise.kubelet.model import ContainerDevices, KubeletReport
 from zonewise.report.nrt import machine_to_nrt
-from zonewise.usage.account import account
+from zonewise.usage.account import node_usage
 from zonewise.usage.model import Usage
 
 if TYPE_CHECKING:
@@ -23,22 +23,22 @@ Object = dict[str, Any]
 ALIGNED = CONFIG._replace(topology_manager_policy="single-numa-node")
 
 
-class Foretelling(Desk):
+class Foretelling(CliRunner):
     """A directory with a report in it, and the command run there."""
 
     def __init__(self, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
         super().__init__(place, capsys, "foretell")
         machine = node_of((0, 1))
-        devices = tuple(Devices(GPU, (f"g{zone}",), (zone,)) for zone in (0, 1))
-        usage = account(machine, KubeletReport((), allocatable_of(machine, devices), ALIGNED))
+        devices = tuple(ContainerDevices(GPU, (f"g{zone}",), (zone,)) for zone in (0, 1))
+        usage = node_usage(machine, KubeletReport((), allocatable_of(machine, devices), ALIGNED))
         assert isinstance(usage, Usage)
         self.report: Object = machine_to_nrt(machine, "node-7", usage, ALIGNED)
         self.write("report.yaml", yaml.safe_dump(self.report))
 
-    def ask(self, pod: str, *reports: str) -> Said:
+    def ask(self, pod: str, *reports: str) -> CommandResult:
         """Ask about a pod, by the report unless others are given."""
-        flags = [f"--report={self.place / report}" for report in reports or ("report.yaml",)]
-        return self.run(self.place / pod, *flags)
+        flags = [f"--report={self.directory / report}" for report in reports or ("report.yaml",)]
+        return self.run(self.directory / pod, *flags)
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_bad_pods(desk: Foretelling, name: str, content: str | None, error: str)
         desk.write(name, content)
     said = desk.ask(name)
     assert (said.status, said.out) == (2, "")
-    assert said.err.startswith(f"zonewise: error: {desk.place / name}: ")
+    assert said.err.startswith(f"zonewise: error: {desk.directory / name}: ")
     assert error in said.err
     assert said.err.count("\n") == 1
 

@@ -17,7 +17,7 @@ from support.fit_cases import (
 )
 from support.kubelet_cases import ABSENT, cases, traces
 from zonewise.topology.cpuset import CpuSet
-from zonewise_scheduler.fit import admit, sentence
+from zonewise_scheduler.fit import admit, explain_rejection
 from zonewise_scheduler.fit.read.pod import read_pod
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def test_every_refusal_is_explained(case: Json) -> None:
     """A person gets one line without the kubelet's internals, which names the container where there are several."""
     state, pod = state_of_case(case), pod_of_case(case)
     verdict = admit(state, pod)
-    told = sentence(state, pod, verdict)
+    told = explain_rejection(state, pod, verdict)
     assert told
     assert "\n" not in told
     assert not INTERNALS.search(told)

@@ -25,7 +25,7 @@ from support.kubelet_cases import (
 from zonewise.kubelet.model import KubeletReport, StateFiles
 from zonewise.report.nrt import machine_to_nrt
 from zonewise.topology.cpuset import CpuSet
-from zonewise.usage.account import NotReady, account
+from zonewise.usage.account import KubeletNotReady, node_usage
 
 if TYPE_CHECKING:
     from zonewise.machine.model.machine import Machine
@@ -35,8 +35,8 @@ recorded = pytest.mark.skipif(not traces(), reason=ABSENT)
 
 
 def accounted(machine: Machine, report: KubeletReport) -> Usage:
-    usage = account(machine, report)
-    assert not isinstance(usage, NotReady)
+    usage = node_usage(machine, report)
+    assert not isinstance(usage, KubeletNotReady)
     assert usage.problems == ()
     return usage
 

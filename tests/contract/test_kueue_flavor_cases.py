@@ -9,31 +9,36 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from support.kueue_cases import cases_of, cluster_queue, cohort, flat, flavor, part, pod_set, table, usage, workload
-from zonewise_scheduler.queue.quota.flavors.assign import assign
-from zonewise_scheduler.queue.quota.flavors.modes import Grade, Mode, Reach, preferred
-from zonewise_scheduler.queue.quota.flavors.partial import with_fewer_pods
-from zonewise_scheduler.queue.quota.flavors.scan import Request
-from zonewise_scheduler.queue.quota.model.amounts import request_amount
-from zonewise_scheduler.queue.quota.model.queues import Fungibility
-from zonewise_scheduler.queue.quota.model.workload import Admission, PodSet, PodSetAdmission, Settings, Workload
-from zonewise_scheduler.queue.quota.places import Nowhere
+from zonewise_scheduler.queue.quota.flavors.assign import assign_flavors
+from zonewise_scheduler.queue.quota.flavors.modes import (
+    FlavorAssignmentMode,
+    GranularMode,
+    PreemptionMode,
+    is_preferred,
+)
+from zonewise_scheduler.queue.quota.flavors.partial import search_pod_counts
+from zonewise_scheduler.queue.quota.flavors.scan import FlavorAssigner
+from zonewise_scheduler.queue.quota.model.amounts import resource_value
+from zonewise_scheduler.queue.quota.model.queues import FlavorFungibility
+from zonewise_scheduler.queue.quota.model.workload import Admission, PodSet, PodSetAdmission, QuotaSettings, Workload
+from zonewise_scheduler.queue.quota.places import EmptyTopologySnapshot
 from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
-from zonewise_scheduler.queue.topology.shape import has_levels
+from zonewise_scheduler.queue.topology.shape import has_level
 
 if TYPE_CHECKING:
     from support.kubelet_cases import Json
     from zonewise_scheduler.queue.quota.model.queues import ResourceFlavor
     from zonewise_scheduler.queue.quota.model.quotas import FlavorResource
     from zonewise_scheduler.queue.quota.model.workload import TopologyRequest
-    from zonewise_scheduler.queue.quota.places import Found, NoPlace
+    from zonewise_scheduler.queue.quota.places import TopologyAssignments, TopologyPlacementFailure
 
-MODES = {"NoFit": Mode.NO_FIT, "Preempt": Mode.PREEMPT, "Fit": Mode.FIT}
+MODES = {"NoFit": FlavorAssignmentMode.NO_FIT, "Preempt": FlavorAssignmentMode.PREEMPT, "Fit": FlavorAssignmentMode.FIT}
 REACHES = {
-    "noFit": Reach.NO_FIT,
-    "noPreemptionCandidates": Reach.NO_CANDIDATES,
-    "preempt": Reach.PREEMPT,
-    "reclaim": Reach.RECLAIM,
-    "fit": Reach.FIT,
+    "noFit": PreemptionMode.NO_FIT,
+    "noPreemptionCandidates": PreemptionMode.NO_CANDIDATES,
+    "preempt": PreemptionMode.PREEMPT,
+    "reclaim": PreemptionMode.RECLAIM,
+    "fit": PreemptionMode.FIT,
 }
 
 
@@ -48,37 +53,39 @@ class Foretold:
         return (answer["preemptionPossiblity"], answer["borrowingAfterSimulation"]) if answer else ("Preempt", 0)
 
 
-class Nodes(Nowhere):
+class Nodes(EmptyTopologySnapshot):
     """Topologies of some flavors; a pod finds a place in those with `room`, of which the cases have one pod at most."""
 
     def __init__(self, flavors: list[ResourceFlavor], levels: dict[str, list[str]], *, room: bool) -> None:
-        self._levels = {one.name: levels[one.topology] for one in flavors if one.topology in levels}
+        self._levels = {one.name: levels[one.topology_name] for one in flavors if one.topology_name in levels}
         self._room = room
 
-    def has(self, flavor: str) -> bool:
+    def has_topology(self, flavor: str) -> bool:
         return flavor in self._levels
 
     def has_level(self, flavor: str, request: TopologyRequest) -> bool:
-        return has_levels(self._levels[flavor], request.request)
+        return has_level(self._levels[flavor], request.request)
 
-    def find(self, workload: Workload, wishes: Any, *, empty: bool) -> Found | NoPlace:
+    def find_topology_assignments(
+        self, workload: Workload, requests: Any, *, empty: bool
+    ) -> TopologyAssignments | TopologyPlacementFailure:
         if not self._room:
-            return super().find(workload, wishes, empty=empty)
-        return {one.pod_set.name: "node" for found in wishes.values() for one in found}
+            return super().find_topology_assignments(workload, requests, empty=empty)
+        return {one.pod_set.name: "node" for found in requests.values() for one in found}
 
 
 def flavor_request(
     given: Json, queues: list[Json], pods: list[Json], flavors: Any, cohorts: list[Json] | None = None, **more: Any
-) -> Request:
+) -> FlavorAssigner:
     """What asks for flavors of the first queue."""
     kinds = [flavor(one) for one in flavors]
     levels = {one["name"]: one["levels"] for one in given.get("topologies") or ()}
     places = Nodes(kinds, levels, room=bool(given.get("room")))
-    snapshot = Snapshot(map(cluster_queue, queues), map(cohort, cohorts or ()), kinds, places=places)
+    snapshot = Snapshot(map(cluster_queue, queues), map(cohort, cohorts or ()), kinds, tas_snapshot=places)
     asking = replace(workload({"name": "new", "podSets": pods}), **more)
-    settings = Settings(fair_sharing=given.get("enableFairSharing", False))
-    queue = snapshot.queues[queues[0]["name"]]
-    return Request(snapshot, asking, queue, Foretold(given.get("simulationResult")), settings)
+    settings = QuotaSettings(fair_sharing=given.get("enableFairSharing", False))
+    queue = snapshot.cluster_queues[queues[0]["name"]]
+    return FlavorAssigner(snapshot, asking, queue, Foretold(given.get("simulationResult")), settings)
 
 
 def fixture(test: str) -> list[Json]:
@@ -91,19 +98,19 @@ def test_flavors(case: Json) -> None:
     queues = [given[name] for name in ("clusterQueue", "secondaryClusterQueue") if name in given]
     request = flavor_request(given, queues, given["wlPods"], fixture("TestAssignFlavors"))
     for one, name in zip(queues, ("clusterQueueUsage", "secondaryClusterQueueUsage"), strict=False):
-        request.snapshot.queues[one["name"]].add_usage(usage(given.get(name)))
+        request.snapshot.cluster_queues[one["name"]].add_usage(usage(given.get(name)))
     if "preemptWorkloadSlice" in given:
-        request = replace(request, replaced=slice_of(given["preemptWorkloadSlice"]))
-    found = assign(request)
-    assert found.mode == MODES[case["expected"].get("wantRepMode") or "NoFit"]
-    assert found.borrowing == wanted.get("borrowing", 0)
-    assert found.why == wanted.get("noFitReason", "")
+        request = replace(request, replace_workload_slice=slice_of(given["preemptWorkloadSlice"]))
+    found = assign_flavors(request)
+    assert found.representative_mode == MODES[case["expected"].get("wantRepMode") or "NoFit"]
+    assert found.borrows == wanted.get("borrowing", 0)
+    assert found.no_fit_reason == wanted.get("noFitReason", "")
     assert flat(found.usage) == wanted["usage"]["quota"]["assigned"]
     assert len(found.pod_sets) == len(wanted["podSets"])
     for mine, theirs in zip(found.pod_sets, wanted["podSets"], strict=True):
         assert (mine.name, mine.pods) == (theirs["name"], theirs["count"])
-        assert mine.requests == {name: request_amount(name, one) for name, one in theirs["requests"].items()}
-        assert {name: (one.name, one.mode, one.tried) for name, one in mine.flavors.items()} == {
+        assert mine.requests == {name: resource_value(name, one) for name, one in theirs["requests"].items()}
+        assert {name: (one.name, one.mode, one.tried_flavor_idx) for name, one in mine.flavors.items()} == {
             name: (one["name"], MODES[one["mode"]], one["triedflavoridx"])
             for name, one in ((name, lowered(one)) for name, one in theirs.get("flavors", {}).items())
         }
@@ -161,20 +168,20 @@ def test_hierarchical_flavors(case: Json) -> None:
 def check_choice(case: Json, queues: list[Json], cohorts: list[Json], names: list[str]) -> None:
     given, expected = case["input"], case["expected"]
     request = flavor_request(given, queues, [given["workloadRequests"]], [{"name": name} for name in names], cohorts)
-    request.snapshot.queues["other-clusterqueue"].add_usage(usage(given.get("otherClusterQueueUsage")))
+    request.snapshot.cluster_queues["other-clusterqueue"].add_usage(usage(given.get("otherClusterQueueUsage")))
     request.queue.add_usage(usage(given.get("testClusterQueueUsage")))
-    found = assign(request)
-    assert found.mode == MODES[expected["wantMode"]]
+    found = assign_flavors(request)
+    assert found.representative_mode == MODES[expected["wantMode"]]
     assert {name: one.name for name, one in found.pod_sets[0].flavors.items()} == expected["wantAssigment"]
 
 
 @cases_of("flavor", "TestIsPreferred")
 def test_preferred(case: Json) -> None:
     one, other = (
-        Grade(REACHES[each["preemptionMode"]], each["borrowingLevel"]) for each in map(case["input"].get, "ab")
+        GranularMode(REACHES[each["preemptionMode"]], each["borrowingLevel"]) for each in map(case["input"].get, "ab")
     )
     preference = part(case["input"], "config").get("preference", "BorrowingOverPreemption")
-    assert preferred(one, other, Fungibility(preference=preference)) == case["expected"]["wantPreferred"]
+    assert is_preferred(one, other, FlavorFungibility(preference=preference)) == case["expected"]["wantPreferred"]
 
 
 @cases_of("flavor", "TestAssignFlavorsWithAllowedFlavors")
@@ -190,8 +197,8 @@ def test_allowed_flavors(case: Json) -> None:
     given, expected = case["input"], case["expected"]
     allowed = None if given.get("allowedFlavors") is None else frozenset(given["allowedFlavors"])
     pods = [{"name": "main", "count": 1, "requests": {"cpu": "2"}}]
-    found = assign(flavor_request(given, [queue], pods, fixture(case["test"]), allowed_flavors=allowed))
-    assert found.mode == MODES[expected["wantRepMode"]]
+    found = assign_flavors(flavor_request(given, [queue], pods, fixture(case["test"]), allowed_flavors=allowed))
+    assert found.representative_mode == MODES[expected["wantRepMode"]]
     chosen = {one.name for one in found.pod_sets[0].flavors.values()}
     assert chosen == ({expected["wantFlavor"]} if expected["wantFlavor"] else set())
 
@@ -210,12 +217,12 @@ def test_reason(case: Json) -> None:
     )
     request.queue.add_usage(usage(given.get("cqUsage")))
     for name, used in part(given, "siblingCQUsage").items():
-        request.snapshot.queues[name].add_usage(usage(used))
+        request.snapshot.cluster_queues[name].add_usage(usage(used))
     if "replaceWl" in given:
-        request = replace(request, replaced=replaced(given["replaceWl"]))
-    found = assign(request)
-    assert found.why == expected["wantNoFitReason"]
-    attempts = {one.flavor: one.why for pods in found.pod_sets for one in pods.attempts}
+        request = replace(request, replace_workload_slice=replaced(given["replaceWl"]))
+    found = assign_flavors(request)
+    assert found.no_fit_reason == expected["wantNoFitReason"]
+    attempts = {one.flavor: one.no_fit_reason for pods in found.pod_sets for one in pods.considered_flavors}
     wanted = part(expected, "wantFlavorAttempts")
     assert {name: why for name, why in attempts.items() if name in wanted} == {
         name: why for name, why in wanted.items() if name in attempts
@@ -227,7 +234,8 @@ def replaced(given: Json) -> Workload:
     found = workload({**given, "quotaReserved": given["admission"]})
     assert found.admission is not None
     sets = tuple(
-        one._replace(usage=spec.requests) for one, spec in zip(found.admission.pod_sets, found.totals, strict=True)
+        one._replace(usage=spec.requests)
+        for one, spec in zip(found.admission.pod_sets, found.total_requests, strict=True)
     )
     return replace(found, admission=found.admission._replace(pod_sets=sets))
 
@@ -251,17 +259,17 @@ def test_where_the_scan_ended(case: Json) -> None:
     scene: Json = {**given, "topologies": topologies, "room": not given.get("nodeUsage")}
     request = flavor_request(scene, queues, pods, flavors)
     request.queue.add_usage(usage(given.get("clusterQueueUsage")))
-    found = assign(request)
-    assert found.mode == MODES[expected["wantMode"]]
-    assert found.tried["main"]["cpu"] == expected["wantTriedFlavorIdx"]
-    assert (found.pod_sets[0].place is not None) == expected["wantPlan"]
+    found = assign_flavors(request)
+    assert found.representative_mode == MODES[expected["wantMode"]]
+    assert found.last_tried_flavor_idx["main"]["cpu"] == expected["wantTriedFlavorIdx"]
+    assert (found.pod_sets[0].topology_assignment is not None) == expected["wantPlan"]
 
 
 @cases_of("flavor", "TestSearch")
 def test_fewer_pods(case: Json) -> None:
     given, expected = case["input"], case["expected"]
     limit = given["countLimit"]
-    found = with_fewer_pods(
+    found = search_pod_counts(
         [pod_set(one) for one in given["podSets"]],
         lambda counts: sum(counts) if sum(counts) <= limit else None,
     )

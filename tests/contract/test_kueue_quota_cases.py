@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from support.kueue_cases import cases_of, cluster_queue, cohort, flat, part, usage, workload
 from zonewise_scheduler.queue.quota.model.quotas import FlavorResource
-from zonewise_scheduler.queue.quota.model.workload import Settings
-from zonewise_scheduler.queue.quota.preemption.fair_order import FairOrder
-from zonewise_scheduler.queue.quota.preemption.order import allows, in_order
-from zonewise_scheduler.queue.quota.preemption.targets import find_targets
-from zonewise_scheduler.queue.quota.preemption.values import Ask
-from zonewise_scheduler.queue.quota.share import Share, share
+from zonewise_scheduler.queue.quota.model.workload import QuotaSettings
+from zonewise_scheduler.queue.quota.preemption.fair_order import TargetClusterQueueOrdering
+from zonewise_scheduler.queue.quota.preemption.order import satisfies_preemption_policy, sort_candidates
+from zonewise_scheduler.queue.quota.preemption.targets import get_targets
+from zonewise_scheduler.queue.quota.preemption.values import PreemptionContext
+from zonewise_scheduler.queue.quota.share import DRS, dominant_resource_share
 from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -31,25 +31,25 @@ def test_available(case: Json) -> None:
     given, expected = case["input"], case["expected"]
     snapshot = snapshot_of(given)
     for name, used in given["usage"].items():
-        snapshot.queues[name].add_usage(usage(used))
+        snapshot.cluster_queues[name].add_usage(usage(used))
     for name, wanted in expected["wantAvailable"].items():
-        queue = snapshot.queues[name]
+        queue = snapshot.cluster_queues[name]
         assert {key: max(0, queue.available(one)) for key, one in zip(wanted, usage(wanted), strict=True)} == wanted
         wanted = expected["wantPotentiallyAvailable"][name]
-        assert flat({one: queue.potential(one) for one in usage(wanted)}) == wanted
+        assert flat({one: queue.potential_available(one) for one in usage(wanted)}) == wanted
 
 
 @cases_of("drs", "TestDominantResourceShare")
 def test_dominant_resource_share(case: Json) -> None:
     given = case["input"]
     snapshot = snapshot_of(given)
-    first = snapshot.queues[given["clusterQueues"][0]["name"]]
+    first = snapshot.cluster_queues[given["clusterQueues"][0]["name"]]
     first.add_usage(usage(given["usageOfFirstClusterQueue"]))
     for wanted in case["expected"]:
-        nodes = snapshot.queues if wanted["kind"] == "ClusterQueue" else snapshot.cohorts
+        nodes = snapshot.cluster_queues if wanted["kind"] == "ClusterQueue" else snapshot.cohorts
         node = nodes[wanted["name"]]
-        found = share(node, usage(given["extraRequest"]) if node is first else None)
-        assert (found.rounded, found.resource, bool(found.borrowed)) == (
+        found = dominant_resource_share(node, usage(given["extraRequest"]) if node is first else None)
+        assert (found.rounded_weighted_share, found.dominant_resource, bool(found.borrowed_frs)) == (
             wanted["weightedShareRounded"],
             wanted["dominantResource"],
             wanted["borrowing"],
@@ -60,16 +60,19 @@ def test_dominant_resource_share(case: Json) -> None:
 def test_is_borrowing_on(case: Json) -> None:
     given = case["input"]
     snapshot = snapshot_of(given)
-    queue = snapshot.queues[given["clusterQueues"][0]["name"]]
+    queue = snapshot.cluster_queues[given["clusterQueues"][0]["name"]]
     queue.add_usage(usage(given["usageOfFirstClusterQueue"]))
-    found = share(queue)
-    assert bool(found.borrowed) == case["expected"]["borrowing"]
-    assert found.borrows_of(usage(given["requestedFlavorResources"])) == case["expected"]["borrowingOnRequested"]
+    found = dominant_resource_share(queue)
+    assert bool(found.borrowed_frs) == case["expected"]["borrowing"]
+    assert found.is_borrowing_on(usage(given["requestedFlavorResources"])) == case["expected"]["borrowingOnRequested"]
 
 
 @cases_of("drs", "TestPreciseWeightedShareSerialized")
 def test_text_of_a_share(case: Json) -> None:
-    assert Share(case["input"]["unweightedRatio"], case["input"]["fairWeight"]).text == case["expected"]
+    assert (
+        DRS(case["input"]["unweightedRatio"], case["input"]["fairWeight"]).precise_weighted_share_serialized
+        == case["expected"]
+    )
 
 
 # --- preemption
@@ -82,13 +85,15 @@ def test_order_of_queues(case: Json) -> None:
     snapshot = snapshot_of(given)
     admitted = [workload(one) for one in given["admitted"]]
     for one in admitted:
-        snapshot.add(one)
-    candidates = [one for one in admitted if snapshot.queue_of(one).name in given["candidateCQs"]]
-    order = FairOrder(snapshot.queues[given["preemptorCQ"]], in_order(candidates, given["preemptorCQ"], {}))
+        snapshot.add_workload(one)
+    candidates = [one for one in admitted if snapshot.cluster_queue_of(one).name in given["candidateCQs"]]
+    order = TargetClusterQueueOrdering(
+        snapshot.cluster_queues[given["preemptorCQ"]], sort_candidates(candidates, given["preemptorCQ"], {})
+    )
     found: list[str] = []
-    for queue in order.queues():
+    for queue in order.target_cluster_queues():
         found.append(queue.name)
-        order.pop(queue)
+        order.pop_workload(queue)
     assert found == (case["expected"]["wantOrder"] or [])
 
 
@@ -99,10 +104,17 @@ def test_fair_preemption(case: Json) -> None:
     snapshot = running(given, by_name=True)
     incoming = workload({**given["incoming"], "uid": given["incoming"]["name"]})
     name = given.get("assignmentFlavor", "default")
-    used = {FlavorResource(name, one): amount for one, amount in incoming.totals[0].requests.items()}
+    used = {FlavorResource(name, one): amount for one, amount in incoming.total_requests[0].requests.items()}
     contested = frozenset([FlavorResource(name, "cpu")])
-    ask = Ask(snapshot, incoming, snapshot.queues[given["targetCQ"]], used, contested, Settings(fair_sharing=True))
-    assert preempted(find_targets(ask)) == set(case["expected"].get("wantPreempted") or ())
+    ask = PreemptionContext(
+        snapshot,
+        incoming,
+        snapshot.cluster_queues[given["targetCQ"]],
+        used,
+        contested,
+        QuotaSettings(fair_sharing=True),
+    )
+    assert preempted(get_targets(ask)) == set(case["expected"].get("wantPreempted") or ())
 
 
 @cases_of("preemption", "TestPreemption")
@@ -119,22 +131,29 @@ def check_preemption(case: Json) -> None:
     """Evicted are those who were, and the targets; the reasons are those of the condition Preempted."""
     given, expected = case["input"], case["expected"]
     snapshot = running(given)
-    before = {name: dict(node.usage) for name, node in snapshot.queues.items()}
+    before = {name: dict(node.usage) for name, node in snapshot.cluster_queues.items()}
     incoming = workload(given["incoming"])
     used: dict[FlavorResource, int] = {}
     contested: set[FlavorResource] = set()
-    for total, pods in zip(incoming.totals, given["assignment"]["podSets"], strict=True):
-        for resource, amount in total.scaled(pods["count"]).requests.items():
+    for total, pods in zip(incoming.total_requests, given["assignment"]["podSets"], strict=True):
+        for resource, amount in total.scaled_to(pods["count"]).requests.items():
             if amount:
                 key = FlavorResource(pods["flavors"][resource]["name"], resource)
                 used[key] = used.get(key, 0) + amount
         modes = pods["flavors"].items()
         contested |= {FlavorResource(one["name"], resource) for resource, one in modes if one["mode"] == "Preempt"}
-    settings = Settings(fair_sharing=given.get("enableFairSharing", False))
-    ask = Ask(snapshot, incoming, snapshot.queues[given["targetCQ"]], used, frozenset(contested), settings)
-    found = find_targets(ask)
+    settings = QuotaSettings(fair_sharing=given.get("enableFairSharing", False))
+    ask = PreemptionContext(
+        snapshot, incoming, snapshot.cluster_queues[given["targetCQ"]], used, frozenset(contested), settings
+    )
+    found = get_targets(ask)
     assert len(found) == expected.get("wantPreempted", 0)
-    already = {one.key for name in snapshot.running for one in snapshot.running[name].values() if one.eviction}
+    already = {
+        one.key
+        for name in snapshot.workloads_by_queue
+        for one in snapshot.workloads_by_queue[name].values()
+        if one.eviction
+    }
     wanted = {
         f"{one.get('namespace', '')}/{one['name']}:{condition['reason']}"
         for one in expected["wantWorkloads"]
@@ -142,7 +161,7 @@ def check_preemption(case: Json) -> None:
         if condition["type"] == "Preempted"
     }
     assert {one for one in preempted(found) if one.partition(":")[0] not in already} == wanted
-    assert {name: dict(node.usage) for name, node in snapshot.queues.items()} == before
+    assert {name: dict(node.usage) for name, node in snapshot.cluster_queues.items()} == before
 
 
 @cases_of("preemption", "TestSatisfiesPreemptionPolicy")
@@ -150,7 +169,7 @@ def test_policy(case: Json) -> None:
     given = case["input"]
     boosts = bool(part(given, "featureGates").get("PriorityBoost"))
     preemptor, candidate = (workload(given[name], boosts=boosts) for name in ("preemptor", "candidate"))
-    assert allows(given["policy"], preemptor, candidate) == case["expected"]["want"]
+    assert satisfies_preemption_policy(given["policy"], preemptor, candidate) == case["expected"]["want"]
 
 
 @cases_of("preemption", "TestCandidatesOrdering")
@@ -158,14 +177,14 @@ def test_order_of_candidates(case: Json) -> None:
     given = case["input"]
     boosts = bool(part(given, "featureGates").get("PriorityBoost"))
     candidates = [workload(one, boosts=boosts) for one in given["candidates"]]
-    assert [one.name for one in in_order(candidates, "preemptor", {})] == case["expected"]["wantCandidates"]
+    assert [one.name for one in sort_candidates(candidates, "preemptor", {})] == case["expected"]["wantCandidates"]
 
 
 def running(given: Json, *, by_name: bool = False) -> Snapshot:
     """The queues with what is admitted; `by_name`: UIDs are names."""
     snapshot = snapshot_of(given)
     for one in given["admitted"]:
-        snapshot.add(workload({**one, "uid": one["name"]} if by_name else one))
+        snapshot.add_workload(workload({**one, "uid": one["name"]} if by_name else one))
     return snapshot
 
 

@@ -6,15 +6,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from support.kueue_cases import cases_of, cluster_queue, cohort, flat, flavor, local_queue, part, table, usage, workload
-from zonewise_scheduler.queue.quota.cycle.cycle import reservation, run_cycle
-from zonewise_scheduler.queue.quota.flavors.assignment import Assignment, FlavorChoice, PodSetAssignment
-from zonewise_scheduler.queue.quota.flavors.modes import Mode
-from zonewise_scheduler.queue.quota.model.amounts import request_amount
-from zonewise_scheduler.queue.quota.model.workload import Decay, Settings
-from zonewise_scheduler.queue.quota.order.heads import take_heads
-from zonewise_scheduler.queue.quota.order.pending import Pending
-from zonewise_scheduler.queue.quota.order.usage import Used, enter
-from zonewise_scheduler.queue.quota.order.usage import usage as used_lately
+from zonewise_scheduler.queue.quota.cycle.cycle import quota_resources_to_reserve, run_cycle
+from zonewise_scheduler.queue.quota.flavors.assignment import Assignment, FlavorAssignment, PodSetAssignment
+from zonewise_scheduler.queue.quota.flavors.modes import FlavorAssignmentMode
+from zonewise_scheduler.queue.quota.model.amounts import resource_value
+from zonewise_scheduler.queue.quota.model.workload import AdmissionFairSharingConfig, QuotaSettings
+from zonewise_scheduler.queue.quota.order.heads import pop_heads
+from zonewise_scheduler.queue.quota.order.pending import PendingWorkloads
+from zonewise_scheduler.queue.quota.order.usage import UsageLedgerEntry, push_penalty
+from zonewise_scheduler.queue.quota.order.usage import calculate_usage as used_lately
 from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ NAMESPACES: dict[str, dict[str, str]] = {
 }
 """Of the upstream tests."""
 
-HALVED = Decay(half_life=10.0, sampling=1.0)
+HALVED = AdmissionFairSharingConfig(usage_half_life_time=10.0, usage_sampling_interval=1.0)
 """The upstream tests' admissionFairSharing."""
 
 
@@ -51,33 +51,33 @@ class World:
         }
         found = [workload(one) for one in workloads]
         if not (gates.get("MultiKueueOrchestratedPreemption") or gates.get("ConcurrentAdmission")):
-            found = [replace(one, gated=False) for one in found]
+            found = [replace(one, preemption_gated=False) for one in found]
         specs = [cluster_queue(one) for one in queues]
         self.snapshot = Snapshot(specs, map(cohort, given.get("cohorts") or ()), flavors, found)
-        self.settings = Settings(
+        self.settings = QuotaSettings(
             given.get("enableFairSharing", False), partial_admission=gates.get("PartialAdmission", True)
         )
-        self.pending = {one.name: Pending(one) for one in specs}
+        self.pending = {one.name: PendingWorkloads(one) for one in specs}
         for one in found:
-            queue = self.locals.get(f"{one.namespace}/{one.queue}")
+            queue = self.locals.get(f"{one.namespace}/{one.queue_name}")
             if one.admission is None and queue is not None and queue.cluster_queue in self.pending:
-                self.pending[queue.cluster_queue].push(one)
+                self.pending[queue.cluster_queue].push_or_update(one)
         self.number = 0
 
     def cycle(self, namespaces: Any = NAMESPACES) -> list[Decision]:
         self.number += 1
-        heads = take_heads(self.pending.values(), self.snapshot, namespaces, self.number)
+        heads = pop_heads(self.pending.values(), self.snapshot, namespaces, self.number)
         decisions = run_cycle(self.snapshot, heads, self.settings, 0.0, self.number)
         for one in decisions:
             if one.status != "admitted":
-                self.pending[one.head.queue].put_back(one)
+                self.pending[one.head.cluster_queue].requeue(one)
         return decisions
 
     def assignments(self) -> dict[str, Any]:
         """What runs, by key: the queue and the pod sets' flavors, usage and number of pods."""
         return {
             key: given_by(one.admission)
-            for found in self.snapshot.running.values()
+            for found in self.snapshot.workloads_by_queue.values()
             for key, one in found.items()
             if one.admission is not None
         }
@@ -144,18 +144,20 @@ def check_cycle(case: Json) -> None:
     world = World(case, given["workloads"])
     decisions = world.cycle()
     assert world.assignments() == wanted_assignments(expected.get("wantAssignments") or {}, given["workloads"])
-    waiting = {name: set(one.waiting) for name, one in world.pending.items() if set(one.waiting)}
-    aside = {name: set(one.aside) for name, one in world.pending.items() if set(one.aside)}
+    waiting = {name: set(one.active) for name, one in world.pending.items() if set(one.active)}
+    aside = {name: set(one.inadmissible) for name, one in world.pending.items() if set(one.inadmissible)}
     assert (waiting, aside) == (keys(expected.get("wantLeft")), keys(expected.get("wantInadmissibleLeft")))
-    evictions = {(one.workload.key, one.reason) for each in decisions for one in each.targets}
+    evictions = {(one.workload.key, one.reason) for each in decisions for one in each.preemption_targets}
     assert evictions == preempted(expected["wantWorkloads"])
-    assert {one.workload.key: one.why for one in decisions if one.status != "admitted"} == reasons(
+    assert {one.workload.key: one.reason for one in decisions if one.status != "admitted"} == reasons(
         expected["wantWorkloads"]
     )
     skipped = {
-        one.head.queue
+        one.head.cluster_queue
         for one in decisions
-        if one.status == "skipped" and one.assignment is not None and one.assignment.mode == Mode.PREEMPT
+        if one.status == "skipped"
+        and one.assignment is not None
+        and one.assignment.representative_mode == FlavorAssignmentMode.PREEMPT
     }
     counted = part(expected, "wantSkippedPreemptions")
     assert {name for name, count in counted.items() if count} == skipped & set(counted)
@@ -170,16 +172,16 @@ def test_scan_goes_on_in_the_next_cycle(case: Json) -> None:
     given, expected = case["input"], case["expected"]
     world = World(case, given["workloads"])
     first = world.cycle()
-    assert {(one.workload.key, one.reason) for each in first for one in each.targets} == preempted(
+    assert {(one.workload.key, one.reason) for each in first for one in each.preemption_targets} == preempted(
         expected["wantWorkloads"]
     )
     for gone in given.get("deleteWorkloads") or ():
         key = f"{gone['namespace']}/{gone['name']}"
-        for found in list(world.snapshot.running.values()):
+        for found in list(world.snapshot.workloads_by_queue.values()):
             if key in found:
-                world.snapshot.remove(found[key])
+                world.snapshot.remove_workload(found[key])
         for queue in world.pending.values():
-            queue.wake()
+            queue.queue_inadmissible_workloads()
     world.cycle()
     wanted = wanted_assignments(expected["wantAdmissionsOnSecondSchedule"], given["workloads"])
     assert world.assignments() == wanted
@@ -192,18 +194,24 @@ def test_cycles_by_usage(case: Json) -> None:
     world = World(case, given["workloads"])
     world.settings = world.settings._replace(fair_sharing=True)
     used = {
-        f"default/{name}": Used({one: request_amount(one, amount) / 1000 for one, amount in resources.items()}, 0.0, {})
+        f"default/{name}": UsageLedgerEntry(
+            {one: resource_value(one, amount) / 1000 for one, amount in resources.items()}, 0.0, {}
+        )
         for name, resources in given["initialUsage"].items()
     }
     for _ in given["workloads"]:
         for key, found in used.items():
-            weight = world.locals[key].weight if key != f"default/{given.get('deleteQueue')}" else 1.0
-            world.snapshot.usage_of_local_queues[key] = used_lately(found, weight, HALVED)
+            weight = world.locals[key].fair_weight if key != f"default/{given.get('deleteQueue')}" else 1.0
+            world.snapshot.local_queue_usage[key] = used_lately(found, weight, HALVED)
         for one in world.cycle(None):
             if one.status == "admitted":
-                key = f"{one.workload.namespace}/{one.workload.queue}"
-                sums = {name: amount / 1000 for total in one.workload.totals for name, amount in total.requests.items()}
-                used[key] = enter(used.get(key, Used({}, 0.0, {})), sums, HALVED)
+                key = f"{one.workload.namespace}/{one.workload.queue_name}"
+                sums = {
+                    name: amount / 1000
+                    for total in one.workload.total_requests
+                    for name, amount in total.requests.items()
+                }
+                used[key] = push_penalty(used.get(key, UsageLedgerEntry({}, 0.0, {})), sums, HALVED)
     admitted = {
         f"{one['namespace']}/{one['name']}": one["admission"] for one in expected["wantWorkloads"] if "admission" in one
     }
@@ -222,8 +230,13 @@ def test_reservation(case: Json) -> None:
     gpus = [quotas("model-a", "gpu", "10", "0"), quotas("model-b", "gpu", "10", "5")]
     given = case["input"]
     snapshot = Snapshot([cluster_queue({"name": "cq", "cohort": "eng", "resourceGroups": [memory, gpus]})])
-    snapshot.queues["cq"].add_usage(usage(given["cqUsage"]))
-    used, mode = usage(given["assignmentUsage"]), {"Fit": Mode.FIT, "Preempt": Mode.PREEMPT}[given["assignmentMode"]]
-    flavors = {key.resource: FlavorChoice(key.flavor, mode, given.get("borrowing", 0)) for key in used}
+    snapshot.cluster_queues["cq"].add_usage(usage(given["cqUsage"]))
+    used, mode = (
+        usage(given["assignmentUsage"]),
+        {"Fit": FlavorAssignmentMode.FIT, "Preempt": FlavorAssignmentMode.PREEMPT}[given["assignmentMode"]],
+    )
+    flavors = {key.resource: FlavorAssignment(key.flavor, mode, given.get("borrowing", 0)) for key in used}
     assignment = Assignment((PodSetAssignment("main", 1, {}, flavors),), used)
-    assert flat(reservation(snapshot.queues["cq"], assignment)) == case["expected"]["wantReserved"]
+    assert (
+        flat(quota_resources_to_reserve(snapshot.cluster_queues["cq"], assignment)) == case["expected"]["wantReserved"]
+    )

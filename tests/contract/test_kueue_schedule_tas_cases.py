@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from support.kueue_cases import cases_of, cluster_queue, flavor, local_queue, part, table, workload
 from support.kueue_tas_cases import nodes_of, options_of, ready_of
-from zonewise_scheduler.queue.placing.ground import ground_of
-from zonewise_scheduler.queue.placing.topologies import Topologies
-from zonewise_scheduler.queue.quota.cycle.checks import required_checks
+from zonewise_scheduler.queue.placing.ground import build_flavor_topology
+from zonewise_scheduler.queue.placing.topologies import TASSnapshot
+from zonewise_scheduler.queue.quota.cycle.checks import admission_checks_for_workload
 from zonewise_scheduler.queue.quota.cycle.cycle import run_cycle
 from zonewise_scheduler.queue.quota.cycle.values import Head
-from zonewise_scheduler.queue.quota.flavors.delayed import needs_places
-from zonewise_scheduler.queue.quota.model.amounts import request_amount
-from zonewise_scheduler.queue.quota.model.workload import Settings
-from zonewise_scheduler.queue.quota.order.heads import take_heads
-from zonewise_scheduler.queue.quota.order.pending import Pending
+from zonewise_scheduler.queue.quota.flavors.delayed import needs_second_pass
+from zonewise_scheduler.queue.quota.model.amounts import resource_value
+from zonewise_scheduler.queue.quota.model.workload import QuotaSettings
+from zonewise_scheduler.queue.quota.order.heads import pop_heads
+from zonewise_scheduler.queue.quota.order.pending import PendingWorkloads
 from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -40,39 +40,43 @@ class World:
         flavors = [flavor(one) for one in given["resourceFlavors"]]
         levels = {one["name"]: one["levels"] for one in given["topologies"]}
         nodes, ready = nodes_of(case), ready_of(case)
-        grounds = [ground_of(one, levels[one.topology], nodes, ready) for one in flavors if one.topology in levels]
+        grounds = [
+            build_flavor_topology(one, levels[one.topology_name], nodes, ready)
+            for one in flavors
+            if one.topology_name in levels
+        ]
         self.specs = [with_controllers(cluster_queue(one), given) for one in given["clusterQueues"]]
         self.found = {one.key: one for one in (transformed(workload(one), given) for one in given["workloads"])}
-        places = Topologies(grounds, options_of(gates))
+        places = TASSnapshot(grounds, options_of(gates))
         self.snapshot = Snapshot(self.specs, (), flavors, self.found.values(), places)
-        self.settings = Settings(
-            place_anew=gates.get("TASRecomputeAssignmentWithinSchedulingCycle", True),
-            evict_unplaced=gates.get("TASFailedNodeReplacementFailFast", True),
+        self.settings = QuotaSettings(
+            recompute_topology_assignment=gates.get("TASRecomputeAssignmentWithinSchedulingCycle", True),
+            fail_fast_node_replacement=gates.get("TASFailedNodeReplacementFailFast", True),
         )
-        self.pending = {one.name: Pending(one) for one in self.specs}
+        self.pending = {one.name: PendingWorkloads(one) for one in self.specs}
         queues = map(local_queue, table("schedule_tas")["fixtures"][case["test"]]["queues"])
         leads = {one.key: one.cluster_queue for one in queues}
         for one in self.found.values():
             if one.admission is None:
-                self.pending[leads[f"{one.namespace}/{one.queue}"]].push(one)
+                self.pending[leads[f"{one.namespace}/{one.queue_name}"]].push_or_update(one)
 
     def cycle(self) -> list[Decision]:
         again = [
             Head(one, one.admission.cluster_queue)
             for one in self.found.values()
-            if one.admission is not None and needs_places(one, self.snapshot.places)
+            if one.admission is not None and needs_second_pass(one, self.snapshot.tas_snapshot)
         ]
-        heads = [*again, *take_heads(self.pending.values(), self.snapshot)]
+        heads = [*again, *pop_heads(self.pending.values(), self.snapshot)]
         decisions = run_cycle(self.snapshot, heads, self.settings, 0.0)
         for one in decisions:
             if one.status != "admitted" and one.head.workload.admission is None:
-                self.pending[one.head.queue].put_back(one)
+                self.pending[one.head.cluster_queue].requeue(one)
         return decisions
 
     def admissions(self) -> dict[str, Any]:
         return {
             key: as_given(one.admission)
-            for running in self.snapshot.running.values()
+            for running in self.snapshot.workloads_by_queue.values()
             for key, one in running.items()
             if one.admission is not None
         }
@@ -82,15 +86,15 @@ class World:
         key, again, admission = one.workload.key, one.head.workload.admission is not None, one.workload.admission
         if one.status == "admitted":
             assert admission is not None
-            spec = next(spec for spec in self.specs if spec.name == one.head.queue)
-            delayed = any(each.delayed == "Ready" for each in admission.pod_sets)
+            spec = next(spec for spec in self.specs if spec.name == one.head.cluster_queue)
+            delayed = any(each.delayed_topology_request == "Ready" for each in admission.pod_sets)
             reserved = [] if again else [(key, "QuotaReserved")]
-            starts = delayed if again else not required_checks(spec, admission)
+            starts = delayed if again else not admission_checks_for_workload(spec, admission)
             return [*reserved, *([(key, "Admitted")] if starts else [])]
         if one.status == "evicted":
             return [(key, "EvictedDueToNodeFailures")]
-        found = [(key, "SecondPassFailed" if again else one.why)]
-        for target in one.targets:
+        found = [(key, "SecondPassFailed" if again else one.reason)]
+        for target in one.preemption_targets:
             victim = target.workload.key
             found += [(victim, "Preempted"), (victim, "EvictedDueToPreempted"), (key, "PreemptedWorkload")]
         return found
@@ -98,7 +102,9 @@ class World:
 
 def with_controllers(spec: ClusterQueue, given: Json) -> ClusterQueue:
     controllers = {one["name"]: one["controllerName"] for one in given.get("admissionChecks") or ()}
-    return spec._replace(checks=tuple(one._replace(controller=controllers[one.name]) for one in spec.checks))
+    return spec._replace(
+        admission_checks=tuple(one._replace(controller_name=controllers[one.name]) for one in spec.admission_checks)
+    )
 
 
 def transformed(one: Workload, given: Json) -> Workload:
@@ -114,14 +120,15 @@ def transformed_pods(pods: PodSet, rules: list[Json]) -> PodSet:
         if rule["strategy"] == "Replace":
             counted.pop(rule["input"], None)
         for name, each in rule["outputs"].items():
-            unit = request_amount(rule["input"], "1")
-            counted[name] = counted.get(name, 0) + amount * request_amount(name, each) // unit
-    return pods._replace(requests=counted, of_node=pods.requests)
+            unit = resource_value(rule["input"], "1")
+            counted[name] = counted.get(name, 0) + amount * resource_value(name, each) // unit
+    return pods._replace(single_pod_requests=counted, node_requests=pods.requests)
 
 
 def as_given(admission: Admission) -> Any:
     return admission.cluster_queue, [
-        (one.name, one.flavors, one.usage, one.pods, one.place, one.delayed) for one in admission.pod_sets
+        (one.name, one.flavors, one.usage, one.pods, one.topology_assignment, one.delayed_topology_request)
+        for one in admission.pod_sets
     ]
 
 
@@ -171,8 +178,8 @@ def check(case: Json) -> None:
         assert admission is not None
         new[key] = as_given(admission)
     assert world.admissions() == before | new
-    waiting = {name: set(one.waiting) for name, one in world.pending.items() if one.waiting}
-    aside = {name: set(one.aside) for name, one in world.pending.items() if one.aside}
+    waiting = {name: set(one.active) for name, one in world.pending.items() if one.active}
+    aside = {name: set(one.inadmissible) for name, one in world.pending.items() if one.inadmissible}
     assert (waiting, aside) == (keys(expected.get("wantLeft")), keys(expected.get("wantInadmissibleLeft")))
     check_what_is_told(world, decisions, expected, silent="patchStatusErr" in given)
 
@@ -188,7 +195,7 @@ def check_what_is_told(world: World, decisions: list[Decision], expected: Json, 
             text = message.partition(": ")[2].partition(". Pending")[0]
             assert repr(text)[1:-1] in said[f"{one['args'][0]}/{one['args'][1]}"]
     if "wantWorkloads" in expected:
-        victims = {(each.workload.key, each.reason) for one in decisions for each in one.targets}
+        victims = {(each.workload.key, each.reason) for one in decisions for each in one.preemption_targets}
         assert victims == conditions(expected["wantWorkloads"], "Preempted", "True")
-        reasons = {(one.workload.key, one.why) for one in decisions if one.status != "admitted"}
+        reasons = {(one.workload.key, one.reason) for one in decisions if one.status != "admitted"}
         assert reasons == conditions(expected["wantWorkloads"], "QuotaReserved", "False")

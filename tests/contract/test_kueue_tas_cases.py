@@ -22,16 +22,16 @@ from support.kueue_tas_cases import (
     tas_cases,
     tree_of_case,
 )
-from zonewise_scheduler.queue.topology.assignments import cut, joined
-from zonewise_scheduler.queue.topology.balanced import place_evenly
-from zonewise_scheduler.queue.topology.order import by_leader, by_room
-from zonewise_scheduler.queue.topology.place import Placed
-from zonewise_scheduler.queue.topology.read import read_request
-from zonewise_scheduler.queue.topology.refusal import Refused
-from zonewise_scheduler.queue.topology.shape import has_levels
-from zonewise_scheduler.queue.topology.subset import fewest
-from zonewise_scheduler.queue.topology.tree import tree_of_paths
-from zonewise_scheduler.queue.topology.usage import Usage, added, with_pods
+from zonewise_scheduler.queue.topology.assignments import merge_topology_assignments, truncate_assignment
+from zonewise_scheduler.queue.topology.balanced import place_slices_on_domains_balanced
+from zonewise_scheduler.queue.topology.order import sorted_domains, sorted_domains_with_leader
+from zonewise_scheduler.queue.topology.place import TASAssignments
+from zonewise_scheduler.queue.topology.read import read_topology_request
+from zonewise_scheduler.queue.topology.refusal import TopologyAssignmentFailure
+from zonewise_scheduler.queue.topology.shape import has_level
+from zonewise_scheduler.queue.topology.subset import select_optimal_domain_set_to_fit
+from zonewise_scheduler.queue.topology.tree import topology_tree_from_paths
+from zonewise_scheduler.queue.topology.usage import TASUsage, sum_usage, with_assignment_usage
 
 LEFT_OUT: dict[str, str] = {}
 """Cases of which another outcome is right, and why."""
@@ -74,7 +74,7 @@ def test_placement(case: Json) -> None:
     expected = case["expected"]["podSets"]
     found = decide(case)
     reasons = {one["podSet"]: one["failureReason"] for one in expected if one["failureReason"]}
-    if isinstance(found, Refused):
+    if isinstance(found, TopologyAssignmentFailure):
         assert reasons.get(found.pod_set) == str(found)
     else:
         assert not reasons
@@ -87,31 +87,33 @@ def test_placement(case: Json) -> None:
 def test_joined(case: Json) -> None:
     tree = tree_of_case(case, nodes_of(case))
     one, other = (read_assignment(case["input"][name]) for name in ("a", "b"))
-    assert as_case(joined(tree, one, other)) == case["expected"]
+    assert as_case(merge_topology_assignments(tree, one, other)) == case["expected"]
 
 
 @of("TestHasLevel")
 def test_levels(case: Json) -> None:
-    assert has_levels(case["input"]["levels"], read_request(case["input"]["topologyRequest"])) == case["expected"]
+    assert (
+        has_level(case["input"]["levels"], read_topology_request(case["input"]["topologyRequest"])) == case["expected"]
+    )
 
 
 @of("TestSortedDomains", "TestSortedDomainsWithLeader")
 def test_order(case: Json) -> None:
     names, _, counts = level_of(case)
-    sort = by_leader if case["test"].endswith("Leader") else by_room
+    sort = sorted_domains_with_leader if case["test"].endswith("Leader") else sorted_domains
     order = sort(counts, np.arange(len(names)), shape_of_case(case))
     assert [names[domain] for domain in order.tolist()] == case["expected"]["order"]
 
 
 @of("TestIsTopologyAssignmentStale")
 def test_stale(case: Json) -> None:
-    found = tree_of_case(case, nodes_of(case)).stale(read_assignment(case["input"]["assignment"]))
+    found = tree_of_case(case, nodes_of(case)).stale_domain(read_assignment(case["input"]["assignment"]))
     assert (bool(found), found) == (case["expected"]["stale"], case["expected"].get("staleDomain", ""))
 
 
 @of("TestCountPodsInAssignment")
 def test_pods(case: Json) -> None:
-    assert read_assignment(case["input"]).pods == case["expected"]
+    assert read_assignment(case["input"]).pod_count == case["expected"]
 
 
 @of("TestComputeAssumedUsageFromAssignment", "TestAddAssumedUsage")
@@ -120,12 +122,12 @@ def test_usage(case: Json) -> None:
     entered = case["input"]
     assignment = read_assignment(entered["assignment"])
     names = sorted({domain.values[-1] for domain in assignment.domains} | set(entered.get("assumedUsage", {})))
-    tree = tree_of_paths("default", assignment.levels, [[name] for name in names])
-    usage: Usage = {}
+    tree = topology_tree_from_paths("default", assignment.levels, [[name] for name in names])
+    usage: TASUsage = {}
     for name, amounts in entered.get("assumedUsage", {}).items():
         at = np.array([one == name for one in names], np.int64)
-        usage = added(usage, {resource: at * amount for resource, amount in amounts.items()})
-    found = with_pods(tree, usage, assignment, entered["singlePodRequests"])
+        usage = sum_usage(usage, {resource: at * amount for resource, amount in amounts.items()})
+    found = with_assignment_usage(tree, usage, assignment, entered["singlePodRequests"])
     assert {
         name: {resource: int(amounts[place]) for resource, amounts in found.items()} for place, name in enumerate(names)
     } == case["expected"]
@@ -133,7 +135,10 @@ def test_usage(case: Json) -> None:
 
 @of("TestTruncateAssignment")
 def test_cut(case: Json) -> None:
-    assert as_case(cut(read_assignment(case["input"]["assignment"]), case["input"]["newCount"])) == case["expected"]
+    assert (
+        as_case(truncate_assignment(read_assignment(case["input"]["assignment"]), case["input"]["newCount"]))
+        == case["expected"]
+    )
 
 
 @of("TestSelectOptimalDomainSetToFit")
@@ -142,15 +147,17 @@ def test_fewest(case: Json) -> None:
     shape = shape_of_case(case)
     order = range(len(names))
     if case["input"]["prioritizeByEntropy"]:  # of domains without children none is more even than another
-        order = sorted(order, key=lambda one: (-counts.leaders[one], -counts.slices_beside[one], one))
-    found = fewest(counts, list(order), shape) or []
+        order = sorted(order, key=lambda one: (-counts.leader_count[one], -counts.slice_count_with_leader[one], one))
+    found = select_optimal_domain_set_to_fit(counts, list(order), shape) or []
     assert sorted(names[domain] for domain in found) == sorted(case["expected"]["setUnordered"])
 
 
 @of("TestPlaceSlicesOnDomainsBalanced")
 def test_evenly(case: Json) -> None:
     names, _, counts = level_of(case)
-    found = place_evenly(counts, np.arange(len(names)), case["input"]["threshold"], shape_of_case(case))
+    found = place_slices_on_domains_balanced(
+        counts, np.arange(len(names)), case["input"]["threshold"], shape_of_case(case)
+    )
     if found is None:
         assert not case["expected"]
         return
@@ -166,5 +173,5 @@ def test_evenly(case: Json) -> None:
 def test_both_outcomes_are_there() -> None:
     """The cases place some pods, and refuse others."""
     found = [decide(case) for case in cases_of("TestFindTopologyAssignments").values()]
-    assert sum(isinstance(one, Placed) for one in found) > 0
-    assert sum(isinstance(one, Refused) for one in found) > 0
+    assert sum(isinstance(one, TASAssignments) for one in found) > 0
+    assert sum(isinstance(one, TopologyAssignmentFailure) for one in found) > 0

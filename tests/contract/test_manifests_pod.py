@@ -23,7 +23,7 @@ from zonewise.machine.capture.recording import RecordingFiles
 from zonewise.machine.discover import Scanner
 from zonewise.machine.files import MemoryFiles
 from zonewise.report.labels import machine_to_labels
-from zonewise.service.site import OPEN_TO_ALL
+from zonewise.service.site import UNAUTHENTICATED_PATHS
 
 HOST_PATHS = {"/sys", "/etc/os-release", "/boot", "/lib/modules", "/var/lib/kubelet"}
 GPU_LABELS = ("feature.node.kubernetes.io/pci-0300_10de.present", "feature.node.kubernetes.io/pci-0302_10de.present")
@@ -75,7 +75,7 @@ def test_what_is_mounted_is_read() -> None:
     """Discovery looks into each mount; what else it looks for is in /proc, or another place of something mounted."""
     files = RecordingFiles(MemoryFiles([("proc/sys/kernel/osrelease", b"6.1.0\n"), ("sys", None)]), {})
     Scanner(files).scan()
-    asked = {path for _, path in files.answers}
+    asked = {path for _, path in files.results}
     [(pod, container)] = containers(objects("."))
     root = parsed(container["args"]).root
     places = [os.path.relpath(path, root) for path in mounts_of(pod, container) if path.startswith(f"{root}/")]
@@ -112,7 +112,7 @@ def test_the_agent_takes_what_it_is_given(overlay: str) -> None:
     made = objects(overlay)
     settings = {one["metadata"]["name"]: one["data"] for one in of_kind(made, "ConfigMap")}
     for pod, container in containers(made):
-        flags = OPTIONS.given(parsed(container["args"]))
+        flags = OPTIONS.flag_values(parsed(container["args"]))
         variables = {one["name"]: one.get("value", "a") for one in container["env"]}
         known = {name for option in OPTIONS for name in option.variables}
         assert {name for name in variables if not name.startswith("NVIDIA_")} <= known
@@ -141,7 +141,7 @@ def test_the_probes(overlay: str) -> None:
             "liveness": "/healthz",
             "readiness": "/readyz",
         }
-        assert {probe["path"] for probe in probes.values()} == set(OPEN_TO_ALL)
+        assert {probe["path"] for probe in probes.values()} == set(UNAUTHENTICATED_PATHS)
         assert {(probe["port"], probe.get("scheme", "HTTP")) for probe in probes.values()} == {("metrics", scheme)}
 
 

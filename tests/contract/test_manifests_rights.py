@@ -12,17 +12,17 @@ from support.machines import gpu_server, small_vm
 from support.manifests import ACCOUNT, NAMESPACE, any_kind, apply, combined, objects, rendered, rights
 from support.waiting import eventually
 from zonewise.daemon.exclusions import Exclusions, PodPattern
-from zonewise.daemon.pod_labels import PodLabels, excluder
+from zonewise.daemon.pod_labels import PodLabels, pod_exclusion
 from zonewise.kube.client import Client
 from zonewise.kube.config import Config
-from zonewise.kubelet.model import Pod
+from zonewise.kubelet.model import PodResources
 from zonewise.publish.labels import LabelPublisher
-from zonewise.publish.node_feature import Place, object_name
+from zonewise.publish.node_feature import LabelTarget, object_name
 from zonewise.publish.nrt import NrtPublisher
 from zonewise.report.labels import machine_to_labels
 from zonewise.report.node_feature import node_features
 from zonewise.report.nrt import machine_to_nrt
-from zonewise.service.access import ALLOWED, Access
+from zonewise.service.access import ALLOWED, Authorizer
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -57,7 +57,7 @@ def cluster(request: pytest.FixtureRequest) -> Generator[Cluster]:
         pod = {"metadata": {"name": POD, "labels": {"team": "blue"}}, "spec": spec}
         server.admin.post(f"/api/v1/namespaces/{NAMESPACE}/pods", pod).ok()
         token = server.service_account_token(NAMESPACE, ACCOUNT, pod=POD)
-        client = Client(Config.plain(server.url, token, ca=server.ca))
+        client = Client(Config.from_url(server.url, token, ca=server.ca))
         eventually(lambda: in_force(server, request.param))
         yield Cluster(request.param, server, client)
         client.close()
@@ -97,7 +97,7 @@ def test_the_topology(cluster: Cluster) -> None:
 
 def test_the_labels(cluster: Cluster) -> None:
     """They arrive where the overlay has them written, are changed and taken back, and nothing is left to complain."""
-    publisher = LabelPublisher(cluster.client, Place(NODE, NAMESPACE, POD), mode=MODES[cluster.overlay])
+    publisher = LabelPublisher(cluster.client, LabelTarget(NODE, NAMESPACE, POD), mode=MODES[cluster.overlay])
     on_node = cluster.overlay == "overlays/without-nfd"
     for machine in (gpu_server(), small_vm()):
         wanted = machine_to_labels(machine)
@@ -118,12 +118,12 @@ def test_who_may_read_metrics(cluster: Cluster) -> None:
     """With the overlay for Prometheus the agent can ask, and the reader of metrics may get them, and nothing else."""
     token = cluster.server.service_account_token(NAMESPACE, "zonewise-metrics-reader")
     other = cluster.server.service_account_token(NAMESPACE, ACCOUNT)
-    eventually(lambda: Access(cluster.client).verdict(f"Bearer {token}", "/metrics") == ALLOWED)
-    access = Access(cluster.client)
-    assert access.verdict(f"Bearer {token}", "/metrics") == ALLOWED
-    assert access.verdict(f"Bearer {token}", "/debug/state").status == 403
-    assert access.verdict(f"Bearer {other}", "/metrics").status == 403
-    assert access.verdict("Bearer guessed", "/metrics").status == 401
+    eventually(lambda: Authorizer(cluster.client).authorize(f"Bearer {token}", "/metrics") == ALLOWED)
+    access = Authorizer(cluster.client)
+    assert access.authorize(f"Bearer {token}", "/metrics") == ALLOWED
+    assert access.authorize(f"Bearer {token}", "/debug/state").status == 403
+    assert access.authorize(f"Bearer {other}", "/metrics").status == 403
+    assert access.authorize("Bearer guessed", "/metrics").status == 401
 
 
 @pytest.mark.parametrize("cluster", ["overlays/without-nfd"], indirect=True)
@@ -138,6 +138,6 @@ def test_excluding_pods_by_label(cluster: Cluster) -> None:
     pattern = PodPattern(labels=(("team", "r*"),))
 
     def excluded() -> bool:
-        return excluder(Exclusions(pods=(pattern,)), PodLabels(cluster.client))(Pod(other, "job"))
+        return pod_exclusion(Exclusions(pods=(pattern,)), PodLabels(cluster.client))(PodResources(other, "job"))
 
     eventually(excluded)

@@ -27,10 +27,10 @@ from support.manifests import (
     rights,
 )
 from support.programs import find_program, why_no
-from zonewise.service.site import OPEN_TO_ALL
+from zonewise.service.site import UNAUTHENTICATED_PATHS
 from zonewise.service.tls import Certificates
 from zonewise_scheduler.control import refusals
-from zonewise_scheduler.control.settings import DEFAULT_FILE, OPTIONS, Settings, read_settings
+from zonewise_scheduler.control.settings import DEFAULT_FILE, OPTIONS, ExtenderSettings, read_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,8 +81,8 @@ def files_of(made: list[Object], directory: str = os.path.dirname(DEFAULT_FILE))
     return config_map["data"]
 
 
-def settings_of(made: list[Object]) -> Settings:
-    flags = OPTIONS.given(parsed(ours(made)["args"]))
+def settings_of(made: list[Object]) -> ExtenderSettings:
+    flags = OPTIONS.flag_values(parsed(ours(made)["args"]))
     return read_settings(flags, {}, files_of(made)[os.path.basename(DEFAULT_FILE)])
 
 
@@ -190,7 +190,7 @@ def test_it_takes_what_it_is_given(overlay: str, *, bind: bool) -> None:
 
 def test_the_settings_repeat_defaults() -> None:
     """The file says what holds without it, but for the log, the place for misses and, over TLS, what that needs."""
-    plain = Settings(log_format="json", miss_dir="/misses")
+    plain = ExtenderSettings(log_format="json", miss_dir="/misses")
     assert settings_of(objects(BOTH)) == plain
     over_tls = settings_of(objects(ALONE))
     assert over_tls == plain._replace(
@@ -247,7 +247,7 @@ def test_the_probes(overlay: str) -> None:
         "liveness": "/healthz",
         "readiness": "/readyz",
     }
-    assert {probe["path"] for probe in probes.values()} == set(OPEN_TO_ALL)
+    assert {probe["path"] for probe in probes.values()} == set(UNAUTHENTICATED_PATHS)
     assert {(probe["port"], probe.get("scheme", "HTTP")) for probe in probes.values()} == {("metrics", scheme)}
 
 
@@ -272,7 +272,9 @@ def of_pod(one: Object) -> list[Object]:
 
 def test_its_messages() -> None:
     """What it explains is what a pod may be told, word for word."""
-    said = " ".join((*refusals.OF_LEDGER.values(), refusals.NO_REPORT, refusals.STALE, "would refuse it: needs 6 CPUs"))
+    said = " ".join(
+        (*refusals.LEDGER_REASONS.values(), refusals.NO_REPORT, refusals.STALE_REPORT, "would refuse it: needs 6 CPUs")
+    )
     explained = re.findall(r"^\| (.+?) \| ", README.split("| 16 node(s) ... | |\n|---|---|\n")[1], re.MULTILINE)[:5]
     assert [words for words in explained if words.split(" in one zone")[0] not in said] == []
 
@@ -349,7 +351,7 @@ def test_the_configuration_is_for_this_extender(*, bind: bool) -> None:
     """It asks where the extender listens, only for pods that name its profile, and elects no leader."""
     _, made = beside(bind=bind)
     [asked] = made["extenders"]
-    assert asked["urlPrefix"] == f"http://{Settings().listen}"
+    assert asked["urlPrefix"] == f"http://{ExtenderSettings().listen}"
     assert asked.get("bindVerb") == ("bind" if bind else None)
     assert [profile["schedulerName"] for profile in made["profiles"]] == ["zonewise"]
     assert made["leaderElection"] == {"leaderElect": False}

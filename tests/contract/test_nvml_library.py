@@ -44,14 +44,14 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def ask_stub(library: Path, wrong: str = "", deadline: float = 20) -> NvmlFacts:
     """What the real package tells over the stub, from a child process."""
-    return NvmlChild(deadline=deadline, environment={"LD_LIBRARY_PATH": str(library), "NVML_STUB": wrong}).ask()
+    return NvmlChild(deadline=deadline, environment={"LD_LIBRARY_PATH": str(library), "NVML_STUB": wrong}).query()
 
 
 BACKENDS: list[tuple[str, Callable[[pytest.FixtureRequest], NvmlFacts]]] = [
     ("fake", lambda _: collect_nvml(stub_twin())),
     *((name, lambda _, capture=capture: collect_nvml(from_capture(capture))) for name, capture in captures().items()),
     ("stub", lambda request: ask_stub(request.getfixturevalue("library"))),
-    ("real", lambda _: NvmlChild().ask()),
+    ("real", lambda _: NvmlChild().query()),
 ]
 MARKS = {
     "stub": NEEDS_COMPILER,

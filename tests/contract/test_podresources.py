@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
     from contextlib import AbstractContextManager
 
-    from zonewise.kubelet.model import Pod
+    from zonewise.kubelet.model import PodResources
 
 
 class Node(NamedTuple):
@@ -56,7 +56,7 @@ def client(node: Node) -> Iterator[PodResourcesClient]:
     made.close()
 
 
-def cpus_held(pods: tuple[Pod, ...]) -> list[CpuSet]:
+def cpus_held(pods: tuple[PodResources, ...]) -> list[CpuSet]:
     return [container.cpus for one in pods for container in one.containers if container.cpus]
 
 

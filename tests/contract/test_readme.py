@@ -83,6 +83,6 @@ def test_the_collector_of_the_readme_is_one() -> None:
     exec(code, names)  # noqa: S102 -- the README's own code
     example = names["COLLECTOR"]
     assert isinstance(example, Collector)
-    assert set(example.gives) == {example.name}
+    assert set(example.provides) == {example.name}
     with pytest.raises(NoData, match="no RAPL"):
         example.collect(Reader(MemoryFiles([])), Machine())

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from support.bounds import Gang, foreseen, unforeseen
+from support.bounds import Gang, earliest_end_offline, earliest_end_online
 from support.kubelet_cases import ABSENT, CASES
 from support.snapshots import PROJECT
 from zonewise.cli import main
-from zonewise_scheduler.queue.placing.zones import ZONE
-from zonewise_scheduler.queue.quota.read.declared import DEFAULT_RUN, MAX_EXECUTION, MAX_RUN
-from zonewise_scheduler.queue.time.rules import DEFAULT, NAMES, rules_named
+from zonewise_scheduler.queue.placing.zones import ZONE_LEVEL
+from zonewise_scheduler.queue.quota.read.declared import DEFAULT_RUN_ANNOTATION, MAX_EXEC_TIME_LABEL, MAX_RUN_ANNOTATION
+from zonewise_scheduler.queue.time.rules import DEFAULT_POLICY, POLICY_NAMES, policy_named
 from zonewise_scheduler.simulate.cluster import simulate_cluster
 from zonewise_scheduler.simulate.inputs.mixes import MIXES
-from zonewise_scheduler.simulate.inputs.open import scenario_of
-from zonewise_scheduler.simulate.latency import Latency, pod_starts
+from zonewise_scheduler.simulate.inputs.open import load_scenario
+from zonewise_scheduler.simulate.latency import Latency, pod_start_delays
 from zonewise_scheduler.simulate.scenario import Scenario
 from zonewise_scheduler.simulate.summary import summarise
 
@@ -63,8 +63,8 @@ def test_what_is_printed(command: str, capsys: pytest.CaptureFixture[str], monke
 def test_what_is_named_is_there(capsys: pytest.CaptureFixture[str]) -> None:
     """Policies, mixes, options, scenarios, annotations: all by the names that the program has."""
     assert len(SHOWN) == 3
-    assert set(POLICIES) == {name.replace("-K", "-4") for name in NAMES}
-    assert next(iter(POLICIES)) == DEFAULT
+    assert set(POLICIES) == {name.replace("-K", "-4") for name in POLICY_NAMES}
+    assert next(iter(POLICIES)) == DEFAULT_POLICY
     assert {name for name in MIXES if f"`{name}`" in SIMULATOR} == set(MIXES)
     assert main(["simulate", "--help"]) == 0
     text = capsys.readouterr().out
@@ -72,7 +72,11 @@ def test_what_is_named_is_there(capsys: pytest.CaptureFixture[str]) -> None:
     scenarios = set(re.findall(r"demo/scenarios/[a-z0-9.-]+", README))
     assert len(scenarios) >= 4
     assert [name for name in scenarios if not (PROJECT / name).is_file()] == []
-    assert [name for name in (MAX_RUN, DEFAULT_RUN, MAX_EXECUTION, ZONE) if f"`{name}`" not in QUEUE] == []
+    assert [
+        name
+        for name in (MAX_RUN_ANNOTATION, DEFAULT_RUN_ANNOTATION, MAX_EXEC_TIME_LABEL, ZONE_LEVEL)
+        if f"`{name}`" not in QUEUE
+    ] == []
 
 
 @logs
@@ -113,7 +117,7 @@ def test_a_cluster_as_kubectl_prints_it(
 
 def test_why_the_default_is_the_default() -> None:
     """In the table its mean wait is below greedy's, and its longest less than a fifth."""
-    (mean, longest), (greedy_mean, greedy_longest) = (map(float, POLICIES[one]) for one in (DEFAULT, "greedy"))
+    (mean, longest), (greedy_mean, greedy_longest) = (map(float, POLICIES[one]) for one in (DEFAULT_POLICY, "greedy"))
     assert mean < greedy_mean
     assert longest < greedy_longest / 5
 
@@ -121,7 +125,7 @@ def test_why_the_default_is_the_default() -> None:
 @logs
 def test_what_the_default_cannot_do(tmp_path: Path) -> None:
     """On the sample of Curie nobody waits for a day, so nothing is promised."""
-    ours, greedy = (summary(tmp_path, CURIE, "--policy", one) for one in (DEFAULT, "greedy"))
+    ours, greedy = (summary(tmp_path, CURIE, "--policy", one) for one in (DEFAULT_POLICY, "greedy"))
     longest = " against ".join(f"{one['waitMax'] / 3600:.1f} h" for one in (ours, greedy))
     mean = " against ".join(f"{one['waitMean'] / 60:.1f}" for one in (ours, greedy))
     assert f"({longest}; the mean {mean} min)" in QUEUE
@@ -136,7 +140,7 @@ def test_how_early_promised_starts_come(tmp_path: Path) -> None:
 
 
 @logs
-@pytest.mark.parametrize("policy", [DEFAULT, "easy"])
+@pytest.mark.parametrize("policy", [DEFAULT_POLICY, "easy"])
 def test_how_good_forecasts_are(policy: str, tmp_path: Path) -> None:
     found = summary(tmp_path, KTH, "--policy", policy, "--forecast")["forecast"]
     median, within = f"{found['median'] / 60:.0f}", f"{found['within'] * 100:.0f}"
@@ -254,12 +258,12 @@ def plural(kind: str) -> str:
 
 def gangs(name: str) -> tuple[float, float, float]:
     """The makespan of a scenario under the default, and the bounds of its gangs, of which 500 fit at once."""
-    case = scenario_of(str(PROJECT / "demo" / "scenarios" / name))
+    case = load_scenario(str(PROJECT / "demo" / "scenarios" / name))
     assert isinstance(case, Scenario)
-    starts = Latency(1, 2, enforce=True)
-    found = summarise(simulate_cluster(case, rules_named(DEFAULT), starts))
+    starts = Latency(1, 2, enforce_deadlines=True)
+    found = summarise(simulate_cluster(case, policy_named(DEFAULT_POLICY), starts))
     assert (found.jobs, found.failed) == (len(case.arrivals), 0)
-    waits = pod_starts(starts, [one.workload.totals[0].pods for one in case.arrivals])
+    waits = pod_start_delays(starts, [one.workload.total_requests[0].pods for one in case.arrivals])
     pairs = zip(case.arrivals, waits, strict=True)
-    every = [Gang(one.workload.created, wait + one.run) for one, wait in pairs if one.kind == "job"]
-    return found.makespan, unforeseen(every, 500), foreseen(every, 500)
+    every = [Gang(one.workload.created_at, wait + one.run_time) for one, wait in pairs if one.kind == "job"]
+    return found.makespan, earliest_end_online(every, 500), earliest_end_offline(every, 500)

@@ -22,8 +22,8 @@ from support.fit_cases import (
     state_of_case,
 )
 from zonewise_scheduler.fit.kubelet.admit import admit
-from zonewise_scheduler.fit.kubelet.sentences import sentence
-from zonewise_scheduler.fit.model.node import Room
+from zonewise_scheduler.fit.kubelet.sentences import explain_rejection
+from zonewise_scheduler.fit.model.node import Resource
 
 if TYPE_CHECKING:
     from support.kubelet_cases import Json
@@ -94,7 +94,7 @@ def test_room() -> None:
         verdict = admit(
             state_of_case(case),
             pod_of_case(case),
-            Room(room["milliCpus"], room["memory"], room["pods"], room["storage"], others),
+            Resource(room["milliCpus"], room["memory"], room["pods"], room["storage"], others),
         )
         # the kubelet leaves out resources that its node does not have, which to a scheduler are short
         absent = verdict.resource not in {*room["others"], "cpu", "memory", "pods", "ephemeral-storage", ""}
@@ -110,7 +110,7 @@ def test_a_kubelet_without_an_answer_is_given_no_pod() -> None:
         verdict = admit(state_of_case(case), pod_of_case(case))
         assert not verdict.admitted
         assert "never ends" in verdict.message
-        assert "cannot share out" in sentence(state_of_case(case), pod_of_case(case), verdict)
+        assert "cannot share out" in explain_rejection(state_of_case(case), pod_of_case(case), verdict)
 
 
 def test_older_releases() -> None:
@@ -132,7 +132,7 @@ def test_older_releases() -> None:
 def test_sentences() -> None:
     """Every refusal is told in one whole sentence that says what is needed, or what is wrong with that."""
     told = [
-        sentence(state_of_case(case), pod_of_case(case), foretold(place))
+        explain_rejection(state_of_case(case), pod_of_case(case), foretold(place))
         for place, case in enumerate(recording()["cases"])
         if not case["expect"]["admit"]
     ]

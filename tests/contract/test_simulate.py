@@ -15,9 +15,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 
-from support.desk import Desk
+from support.desk import CliRunner
 from zonewise_scheduler.commands import simulate
-from zonewise_scheduler.queue.time.rules import DEFAULT, NAMES
+from zonewise_scheduler.queue.time.rules import DEFAULT_POLICY, POLICY_NAMES
 from zonewise_scheduler.simulate.inputs.mixes import MIXES
 from zonewise_scheduler.simulate.report import progress
 
@@ -48,7 +48,7 @@ SMALL: dict[str, Any] = {
 }
 
 
-class Simulating(Desk):
+class Simulating(CliRunner):
     """A directory with a log in it, and the command run there."""
 
     def __init__(self, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,7 +86,7 @@ def desk(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
 def test_a_log(desk: Simulating) -> None:
     """Shortest first: job 2 waits for 140 s, 3 and 4 for 80 and 70 s."""
     table = desk.table(desk.log)
-    assert table[:3] == ["log.swf: 4 jobs, 8 processors", "", DEFAULT]
+    assert table[:3] == ["log.swf: 4 jobs, 8 processors", "", DEFAULT_POLICY]
     assert table[3:9] == [
         "jobs done 4",
         "wait",
@@ -100,19 +100,19 @@ def test_a_log(desk: Simulating) -> None:
 
 def test_policies_side_by_side(desk: Simulating) -> None:
     """In the order in which they are asked for, each once; a single policy comes first."""
-    table = desk.table(desk.log, "--policy", "easy", "--compare", f"{DEFAULT},easy,greedy")
-    assert table[2] == f"easy {DEFAULT} greedy"
+    table = desk.table(desk.log, "--policy", "easy", "--compare", f"{DEFAULT_POLICY},easy,greedy")
+    assert table[2] == f"easy {DEFAULT_POLICY} greedy"
     assert "longest 3.00 min 2.33 min 3.00 min" in table
 
 
-@pytest.mark.parametrize("name", [*(one for one in NAMES if one != "depth-K"), "depth-3"])
+@pytest.mark.parametrize("name", [*(one for one in POLICY_NAMES if one != "depth-K"), "depth-3"])
 def test_every_policy_has_its_numbers(desk: Simulating, name: str) -> None:
     assert desk.json(desk.log, "--policy", name)["results"][0]["summary"]["jobs"] == 4
 
 
 def test_a_compressed_log_is_the_same(desk: Simulating) -> None:
-    (desk.place / "log.gz").write_bytes(gzip.compress(LOG.encode()))
-    zipped, text = desk.json(desk.place / "log.gz"), desk.json(desk.log)
+    (desk.directory / "log.gz").write_bytes(gzip.compress(LOG.encode()))
+    zipped, text = desk.json(desk.directory / "log.gz"), desk.json(desk.log)
     assert zipped["results"][0]["summary"]["waitMean"] == text["results"][0]["summary"]["waitMean"] == 72.5
 
 
@@ -231,7 +231,7 @@ def test_mixes(desk: Simulating, mix: str) -> None:
 
 
 def test_json_to_a_file_leaves_the_table(desk: Simulating) -> None:
-    file = desk.place / "out.json"
+    file = desk.directory / "out.json"
     assert desk.table(desk.log, "--json", file)[:-1] == desk.table(desk.log)[:-1]
     assert json.loads(file.read_text())["schemaVersion"] == "zonewise.dev/simulation/v1"
 
@@ -239,10 +239,10 @@ def test_json_to_a_file_leaves_the_table(desk: Simulating) -> None:
 @pytest.mark.parametrize("ending", ["svg", "png"])
 def test_a_picture(desk: Simulating, ending: str) -> None:
     pytest.importorskip("matplotlib")
-    file = desk.place / f"out.{ending}"
+    file = desk.directory / f"out.{ending}"
     assert desk.table(desk.log, "--plot", file, "--compare", "easy,greedy")[2] == "easy greedy"
     assert file.read_bytes()[:5] in (b"<?xml", b"\x89PNG\r")
-    assert sorted(os.listdir(desk.place)) == ["log.swf", f"out.{ending}"]
+    assert sorted(os.listdir(desk.directory)) == ["log.swf", f"out.{ending}"]
 
 
 def test_progress_is_for_terminals(desk: Simulating, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,7 +255,7 @@ def test_progress_is_for_terminals(desk: Simulating, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     shown = desk.run(many)
     assert shown.out.splitlines()[:-2] == plain.out.splitlines()[:-2]
-    assert f" %  0 s left  {DEFAULT}  " in shown.err
+    assert f" %  0 s left  {DEFAULT_POLICY}  " in shown.err
     assert "\n" not in shown.err
     assert shown.err.endswith("\r")
     assert desk.run(many, "--quiet").err == ""
@@ -294,12 +294,12 @@ def test_progress_is_for_terminals(desk: Simulating, monkeypatch: pytest.MonkeyP
 def test_mistakes(desk: Simulating, arguments: tuple[str, ...], said: str) -> None:
     """Each is said in one line, with what is possible; nothing is written."""
     assert said in desk.refused(desk.log, *arguments)
-    assert os.listdir(desk.place) == ["log.swf"]
+    assert os.listdir(desk.directory) == ["log.swf"]
 
 
 def test_the_trace_is_not_overwritten(desk: Simulating) -> None:
     assert desk.refused(desk.log, "--json", desk.log) == f"{desk.log}: is the trace, and is not overwritten"
-    assert (desk.place / "log.swf").read_text() == LOG
+    assert (desk.directory / "log.swf").read_text() == LOG
 
 
 @pytest.mark.parametrize(
@@ -315,7 +315,7 @@ def test_the_trace_is_not_overwritten(desk: Simulating) -> None:
 )
 def test_traces_that_are_none(desk: Simulating, content: str | None, said: str) -> None:
     """The file is named, and what is wrong with it."""
-    trace = str(desk.place / "trace") if content is None else desk.write("trace", content)
+    trace = str(desk.directory / "trace") if content is None else desk.write("trace", content)
     error = desk.refused(trace)
     assert error.startswith(f"{trace}: ")
     assert said in error
@@ -342,7 +342,7 @@ def test_libraries_that_are_not_installed(
     hide += f"u.find_spec = lambda name, *more: None if name == {missing!r} else f(name, *more); "
     code = hide + "from zonewise.cli import main; sys.exit(main())"
     command = [sys.executable, "-c", code, "simulate", desk.log, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=desk.place)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=desk.directory)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert done.stderr.count("install") == 1
     assert missing in done.stderr
@@ -354,10 +354,10 @@ def test_libraries_that_are_not_installed(
 
 def test_help_names_what_there_is(desk: Simulating) -> None:
     """Every policy and every mix has its line, and the examples are understood."""
-    assert tuple(simulate.POLICIES) == NAMES
+    assert tuple(simulate.POLICIES) == POLICY_NAMES
     assert tuple(simulate.MIXES) == tuple(MIXES)
     text = desk.run("--help").out
-    for name in (*NAMES, *MIXES):
+    for name in (*POLICY_NAMES, *MIXES):
         assert f"\n  {name}" in text
     parser = ArgumentParser()
     simulate.COMMAND.add_arguments(parser)
@@ -412,14 +412,14 @@ def test_as_a_program(desk: Simulating) -> None:
 
 def test_interrupted(desk: Simulating) -> None:
     """Ctrl-C is one word, the status that shells expect, and no half of a file."""
-    trace = desk.place / "pipe"
+    trace = desk.directory / "pipe"
     os.mkfifo(trace)
     # the pipe is open when the program reads, which then waits for more
-    with program(trace, "--json", desk.place / "out.json") as process, trace.open("w"):
+    with program(trace, "--json", desk.directory / "out.json") as process, trace.open("w"):
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (128 + signal.SIGINT, "", "zonewise: interrupted\n")
-    assert sorted(os.listdir(desk.place)) == ["log.swf", "pipe"]
+    assert sorted(os.listdir(desk.directory)) == ["log.swf", "pipe"]
 
 
 @pytest.mark.skipif(not KTH.exists(), reason="no logs beside the project")

@@ -28,7 +28,7 @@ from zonewise.kubelet.simulated import (
     SimulatedZone,
 )
 from zonewise.kubelet.state import read_state
-from zonewise.usage.account import account
+from zonewise.usage.account import node_usage
 from zonewise.usage.model import Usage
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def starts(kubelet: SimulatedKubelet, name: str, wants: tuple[Want, ...]) -> boo
 def told(kubelet: SimulatedKubelet, client: PodResourcesClient, observer: Observer) -> Usage:
     """Account for the simulated kubelet."""
     files = read_state(str(kubelet.directory)).files
-    usage = account(observer.machine, KubeletReport(client.list(), client.allocatable(), observer.config, files))
+    usage = node_usage(observer.machine, KubeletReport(client.list(), client.allocatable(), observer.config, files))
     assert isinstance(usage, Usage)
     return usage
 

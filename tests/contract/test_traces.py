@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.snapshots import PROJECT
-from zonewise_scheduler.queue.time.policies import policy_named
-from zonewise_scheduler.queue.time.rules import DEFAULT
-from zonewise_scheduler.simulate.clock import simulate
-from zonewise_scheduler.simulate.logged import history_of
+from zonewise_scheduler.queue.time.policies import pool_policy_named
+from zonewise_scheduler.queue.time.rules import DEFAULT_POLICY
+from zonewise_scheduler.simulate.clock import simulate_pool
+from zonewise_scheduler.simulate.logged import build_pool_history
 from zonewise_scheduler.simulate.summary import Summary, summarise
-from zonewise_scheduler.simulate.swf import Log, read_swf
-from zonewise_scheduler.simulate.workload import COLUMNS, PROCESSORS, tasks_of
+from zonewise_scheduler.simulate.swf import SwfLog, read_swf
+from zonewise_scheduler.simulate.workload import COLUMNS, PROCESSORS, build_tasks
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.simulate.clock import Outcome
+    from zonewise_scheduler.simulate.clock import PoolResult
 
 TRACES = PROJECT.parent / "shared" / "traces"
 KTH, KTH_EXACT, CURIE = "KTH-SP2.easy", "KTH-SP2.easy-sjbf-exact", "CEA-Curie-sample"
@@ -32,24 +32,24 @@ pytestmark = pytest.mark.skipif(
 
 
 @functools.cache
-def log(name: str) -> Log:
+def log(name: str) -> SwfLog:
     """One log, read once for all tests of a process."""
     return read_swf(TRACES / f"{name}.swf.gz")
 
 
-def run(name: str, policy: str, *, exact: bool = False) -> Outcome:
-    return simulate(tasks_of(log(name).jobs, exact=exact), capacity(name), policy_named(policy))
+def run(name: str, policy: str, *, exact: bool = False) -> PoolResult:
+    return simulate_pool(build_tasks(log(name).jobs, exact=exact), capacity(name), pool_policy_named(policy))
 
 
 @functools.cache
 def summary(name: str, policy: str) -> Summary:
-    return summarise(history_of(run(name, policy), COLUMNS, capacity(name)))
+    return summarise(build_pool_history(run(name, policy), COLUMNS, capacity(name)))
 
 
 def capacity(name: str) -> int:
     processors = log(name).processors
     assert processors is not None
-    return COLUMNS.room({PROCESSORS: processors})
+    return COLUMNS.pack_available({PROCESSORS: processors})
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_logs_are_read_whole(name: str, jobs: int, processors: int) -> None:
 def test_every_job_waits_as_long_as_in_the_published_experiment(name: str, policy: str, exact: bool) -> None:
     outcome = run(name, policy, exact=exact)
     waits = {task.job.name: outcome.starts[task.job] - task.job.submitted for task in outcome.tasks}
-    assert waits == {str(one.number): one.wait for one in log(name).jobs}
+    assert waits == {str(one.job_number): one.wait_time for one in log(name).jobs}
 
 
 @pytest.mark.parametrize(
@@ -92,9 +92,9 @@ def test_other_policies_come_to_the_numbers_of_the_study(
 
 def test_the_default_waits_no_longer_than_greedy_and_nobody_for_weeks() -> None:
     """On KTH-SP2; on the sample of Curie nobody waits for a day under either, so nothing is reserved."""
-    default, greedy = summary(KTH, DEFAULT), summary(KTH, "greedy")
+    default, greedy = summary(KTH, DEFAULT_POLICY), summary(KTH, "greedy")
     assert default.wait_mean <= 1.25 * greedy.wait_mean
     assert default.wait_max <= greedy.wait_max / 5
-    default, greedy = summary(CURIE, DEFAULT), summary(CURIE, "greedy")
+    default, greedy = summary(CURIE, DEFAULT_POLICY), summary(CURIE, "greedy")
     assert default.wait_mean <= 1.25 * greedy.wait_mean
     assert greedy.wait_max < 24 * 3600

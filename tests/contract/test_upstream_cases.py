@@ -13,10 +13,10 @@ import pytest
 
 from support.kubelet_cases import ABSENT, CASES, Json, cases
 from zonewise_scheduler.fit.kubelet.admit import admit
-from zonewise_scheduler.fit.read.kinds import Kinds
+from zonewise_scheduler.fit.read.kinds import KindInterner
 from zonewise_scheduler.fit.read.nrt import read_nrt
 from zonewise_scheduler.fit.read.pod import read_pod
-from zonewise_scheduler.fit.upstream import FilterAnswer, filter_node, score_node
+from zonewise_scheduler.fit.upstream import FilterStatus, filter_node, score_node
 
 DIFFERENT = {
     "filter-034": "requests of devices without limits, which the plugin compares: the kubelet gives devices by limits "
@@ -48,7 +48,7 @@ recorded = pytest.mark.skipif(not table("filter") or not cases(), reason=ABSENT)
 def test_filter(case: Json) -> None:
     observed = case["referenceObserved"]
     answer = filter_node(case["nrts"][0], case["pod"], case["node"]["status"]["allocatable"])
-    assert answer == FilterAnswer("passes" if observed["code"] == "Success" else "refuses", observed["reason"])
+    assert answer == FilterStatus("passes" if observed["code"] == "Success" else "refuses", observed["reason"])
 
 
 @by_id("score")
@@ -119,7 +119,7 @@ def proper(pod: Json) -> Json:
 
 def admitted(nrt: Json, pod: Json) -> bool:
     """What a kubelet with such a report would say."""
-    report = read_nrt(whole(nrt), Kinds())
+    report = read_nrt(whole(nrt), KindInterner())
     assert report.state is not None
     assert report.problems == ()
     return admit(report.state, read_pod(proper(pod))).admitted

@@ -25,7 +25,7 @@ from support.kubelets import short_directory
 from zonewise.kube.client import Client
 from zonewise.kube.errors import KubeError
 from zonewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES
-from zonewise.kube.server import Server
+from zonewise.kube.server import ApiServer
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -109,7 +109,7 @@ def staged(settings: Settings) -> Generator[Stage]:
         node = stack.enter_context(running_node(settings))
         node.run(pod(SELF, container(cpu="1", memory="64Mi")))
         directory = Path(stack.enter_context(short_directory()))
-        server = stack.enter_context(Server(crds=[CRD]))
+        server = stack.enter_context(ApiServer(crds=[CRD]))
         client = Client(server.client_config())
         stack.callback(client.close)
         client.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})

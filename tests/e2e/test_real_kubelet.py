@@ -19,9 +19,9 @@ from support.e2e.settings import Settings
 from support.e2e.truth import truth
 from support.trees import GIB, Shape
 from zonewise.kubelet.config import parse_config
-from zonewise.kubelet.pods.watch import Kind, PodEvent, PodsWatch
+from zonewise.kubelet.pods.watch import PodEvent, PodEventType, PodWatch
 from zonewise.topology.cpuset import CpuSet
-from zonewise.usage.account import NotReady
+from zonewise.usage.account import KubeletNotReady
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -223,14 +223,14 @@ def test_restart() -> None:
         before = observer.usage()
         node.runtime.ready = False
         node.kubelet.restart(wait=False)
-        assert isinstance(observer.account(), NotReady)
+        assert isinstance(observer.account(), KubeletNotReady)
         node.runtime.ready = True
-        told: list[Usage | NotReady] = []
+        told: list[Usage | KubeletNotReady] = []
         node.kubelet.until(lambda: told.append(observer.account()) or len(observer.client.list()) == 2, "both pods")
         plugin.register()
         node.kubelet.until(lambda: node.healthy(GPU) == 2 and observer.account() == before, "as before")
         for usage in told:
-            if isinstance(usage, NotReady):
+            if isinstance(usage, KubeletNotReady):
                 continue
             assert usage.unzoned == {}
             for now, then in zip(usage.zones, before.zones, strict=True):
@@ -248,7 +248,7 @@ def test_configuration() -> None:
     )
     with running_node(settings) as node, observing(node) as observer:
         document = yaml.safe_load(node.kubelet.config.read_text())
-        assert observer.config == parse_config(document, place="config.yaml")
+        assert observer.config == parse_config(document, origin="config.yaml")
 
 
 def test_events_of_pods() -> None:
@@ -256,13 +256,13 @@ def test_events_of_pods() -> None:
     events: queue.SimpleQueue[PodEvent] = queue.SimpleQueue()
     with running_node(RESTRICTED._replace(gates={"PodsAPI": True})) as node:
         node.run(pod("before", container()))
-        watch = PodsWatch(str(node.kubelet.directory / "pods-api" / "pods-api.sock"), events.put)
+        watch = PodWatch(str(node.kubelet.directory / "pods-api" / "pods-api.sock"), events.put)
         watch.start()
         try:
-            until_told(events, lambda event: event.kind is Kind.ADDED and named(event) == "before-node-1")
-            until_told(events, lambda event: event.kind is Kind.SYNCED)
+            until_told(events, lambda event: event.type is PodEventType.ADDED and named(event) == "before-node-1")
+            until_told(events, lambda event: event.type is PodEventType.SYNCED)
             node.run(pod("after", container()))
-            until_told(events, lambda event: event.kind is Kind.ADDED and named(event) == "after-node-1")
+            until_told(events, lambda event: event.type is PodEventType.ADDED and named(event) == "after-node-1")
         finally:
             watch.stop()
 

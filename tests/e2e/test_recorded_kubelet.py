@@ -6,7 +6,7 @@ import pytest
 
 from support.e2e.published import compare
 from support.e2e.recording import SCENES, recorded_machine, recorded_report, recorded_truth, recording, recordings
-from zonewise.usage.account import account
+from zonewise.usage.account import node_usage
 from zonewise.usage.model import Usage
 
 
@@ -18,7 +18,7 @@ def test_every_scene_is_recorded() -> None:
 @pytest.mark.parametrize("name", recordings())
 def test_zones(name: str) -> None:
     made = recording(name)
-    usage = account(recorded_machine(), recorded_report(made))
+    usage = node_usage(recorded_machine(), recorded_report(made))
     assert isinstance(usage, Usage)
     assert usage.problems == ()
     compare(usage, *recorded_truth(made))

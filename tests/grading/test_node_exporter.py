@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.snapshots import ABSENT, SNAPSHOTS
-from zonewise.daemon.metrics.inventory import Inventory
+from zonewise.daemon.metrics.inventory import NodeMetrics
 from zonewise.daemon.status import Snapshot
 from zonewise.machine.archive import open_root
 from zonewise.machine.discover import discover
@@ -139,7 +139,7 @@ def test_infiniband_devices() -> None:
 
 def exported(name: str) -> Metrics:
     """All samples of the agent's metrics whose name begins so."""
-    families = Inventory(lambda: Snapshot("n", machine())).collect()
+    families = NodeMetrics(lambda: Snapshot("n", machine())).collect()
     samples = [sample for family in families for sample in family.samples]
     return {(s.name, labels(**s.labels)): s.value for s in samples if s.name.startswith(name)}
 

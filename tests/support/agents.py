@@ -18,8 +18,8 @@ from support.kubelets import GPU, short_directory
 from support.programs import Watched
 from support.trees import GIB, Shape, machine_tree
 from support.waiting import PATIENCE
-from zonewise.kube.server import Server
-from zonewise.kubelet.simulated import STATIC, SimulatedDevice, SimulatedKubelet, even_server
+from zonewise.kube.server import ApiServer
+from zonewise.kubelet.simulated import STATIC, SimulatedDevice, SimulatedKubelet, even_zones
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping
@@ -45,7 +45,7 @@ GRACE = 10.0
 SHAPE = Shape(packages=2, zones=1, cores=8, threads=2, l3_cores=8)
 """The machine, whose CPUs are numbered as even_server() numbers them."""
 _MEMORY = {"memory": 4 * GIB, "hugepages-2Mi": 256 << 20, "hugepages-1Gi": GIB}
-ZONES = tuple(zone._replace(memory=_MEMORY) for zone in even_server(2, 8))
+ZONES = tuple(zone._replace(memory=_MEMORY) for zone in even_zones(2, 8))
 DEVICES = tuple(SimulatedDevice(GPU, f"gpu-{number}", (number // 2,)) for number in range(4))
 
 
@@ -141,7 +141,7 @@ class Site:
         self.config = directory / "kubelet.yaml"
         self.config.write_text(KUBELET_CONFIG)
         self.kubelet = SimulatedKubelet(directory / "k", ZONES, STATIC, devices=DEVICES)
-        self._servers: list[Server] = []
+        self._servers: list[ApiServer] = []
         self._agents: list[AgentProcess] = []
         self.open_server()
 
@@ -149,7 +149,7 @@ class Site:
 
     def open_server(self, port: int = 0) -> None:
         """Open an API server that knows the Node, and nothing else."""
-        server = Server(port, crds=[CRD])
+        server = ApiServer(port, crds=[CRD])
         server.start()
         self._servers = [server]
         self.api = Api(server.url)

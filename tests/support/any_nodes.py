@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from support.cpu_nodes import CoreAt, topology_of
 from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, NodeState, Policies
-from zonewise_scheduler.fit.model.pod import Container, PodLevel, PodShape, Qos, Role
+from zonewise_scheduler.fit.model.pod import Container, PodLevelResources, PodShape, Qos, Role
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -168,5 +168,9 @@ def pods(draw: st.DrawFn, *, simple: bool = False) -> PodShape:
     first = draw(st.lists(st.sampled_from(roles), max_size=draw(st.sampled_from([0, 0, 2]))))
     every = first + apps * draw(st.sampled_from([1, 1, 2, 3]))
     made = tuple(draw(containers(f"{r}{n}", r, guaranteed=qos == "Guaranteed")) for n, r in enumerate(every))
-    level = PodLevel(4000, (("memory", 4 * UNIT),)) if not simple and draw(st.sampled_from([0] * 9 + [1])) else None
+    level = (
+        PodLevelResources(4000, (("memory", 4 * UNIT),))
+        if not simple and draw(st.sampled_from([0] * 9 + [1]))
+        else None
+    )
     return PodShape(made, qos, level)

@@ -6,37 +6,39 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
-from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Cohort, Fungibility, Preemption
-from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, FlavorResource, Quota, group
+from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, ClusterQueuePreemption, Cohort, FlavorFungibility
+from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, FlavorResource, ResourceQuota, resource_group
 from zonewise_scheduler.queue.quota.model.workload import Admission, PodSet, PodSetAdmission, Workload
-from zonewise_scheduler.queue.quota.tree.node import CohortNode, QueueNode
+from zonewise_scheduler.queue.quota.tree.node import ClusterQueueSnapshot, CohortSnapshot
 from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.queue.quota.tree.node import Node
+    from zonewise_scheduler.queue.quota.tree.node import ResourceNode
 
 FLAVORS = ("old", "new")
 KEYS = tuple(FlavorResource(flavor, "cpu") for flavor in FLAVORS)
 
 
 _LIMITS = st.none() | st.integers(0, 8)
-_QUOTAS = st.builds(Quota, st.integers(0, 8), _LIMITS, _LIMITS)
+_QUOTAS = st.builds(ResourceQuota, st.integers(0, 8), _LIMITS, _LIMITS)
 _GROUPS = st.builds(
-    lambda *quotas: (group(*(FlavorQuotas(name, (("cpu", one),)) for name, one in zip(FLAVORS, quotas, strict=True))),),
+    lambda *quotas: (
+        resource_group(*(FlavorQuotas(name, (("cpu", one),)) for name, one in zip(FLAVORS, quotas, strict=True))),
+    ),
     *[_QUOTAS] * len(FLAVORS),
 )
 _ABOVE = st.integers(-1, 3)
 """Which cohort is above, where there is such a one."""
 
 PREEMPTIONS = st.builds(
-    Preemption,
+    ClusterQueuePreemption,
     st.sampled_from(["Never", "LowerPriority", "LowerOrNewerEqualPriority"]),
     st.sampled_from(["Never", "LowerPriority", "Any"]),
     st.sampled_from(["Never", "LowerPriority"]),
     st.none() | st.integers(0, 3),
 )
 _FUNGIBILITIES = st.builds(
-    Fungibility,
+    FlavorFungibility,
     *[st.sampled_from(["MayStopSearch", "TryNextFlavor"])] * 2,
     st.sampled_from(["BorrowingOverPreemption", "PreemptionOverBorrowing"]),
 )
@@ -55,11 +57,11 @@ def running(name: str, queue: str, key: FlavorResource, amount: int, priority: i
     pods = PodSetAdmission("main", {key.resource: key.flavor}, {key.resource: amount}, 1)
     admission = Admission(queue, (pods,), at)
     specs = (PodSet(requests={key.resource: amount}),)
-    return Workload("ns", name, specs, name, priority=priority, created=at, admission=admission)
+    return Workload("ns", name, specs, name, priority=priority, created_at=at, admission=admission)
 
 
 def waiting(name: str, amount: int, priority: int = 0, created: float = 0.0) -> Workload:
-    return Workload("ns", name, (PodSet(requests={"cpu": amount}),), name, priority=priority, created=created)
+    return Workload("ns", name, (PodSet(requests={"cpu": amount}),), name, priority=priority, created_at=created)
 
 
 def _snapshot(cohorts: Any, queues: Any, workloads: Any) -> Snapshot:
@@ -73,8 +75,8 @@ def _snapshot(cohorts: Any, queues: Any, workloads: Any) -> Snapshot:
             groups,
             f"c{above}" if 0 <= above < len(tree) else "",
             preemption=preemption,
-            fungibility=fungibility,
-            weight=weight,
+            flavor_fungibility=fungibility,
+            fair_weight=weight,
         )
         for place, (above, groups, preemption, fungibility, weight) in enumerate(queues)
     ]
@@ -98,17 +100,20 @@ _SNAPSHOTS = st.builds(_snapshot, _COHORTS, _QUEUES, _WORKLOADS)
 
 def usages(snapshot: Snapshot) -> dict[str, dict[FlavorResource, int]]:
     """What is used of each node, without what is nothing."""
-    nodes: list[Node] = [*snapshot.queues.values(), *snapshot.cohorts.values()]
+    nodes: list[ResourceNode] = [*snapshot.cluster_queues.values(), *snapshot.cohorts.values()]
     return {
         f"{type(one).__name__} {one.name}": {key: amount for key, amount in one.usage.items() if amount}
         for one in nodes
     }
 
 
-def usage_from_scratch(snapshot: Snapshot, node: Node, key: FlavorResource) -> int:
+def usage_from_scratch(snapshot: Snapshot, node: ResourceNode, key: FlavorResource) -> int:
     """Of a queue, what its workloads have; of a cohort, what its children use beyond what is local to them."""
-    if isinstance(node, QueueNode):
-        return sum(one.usage.get(key, 0) for one in snapshot.running[node.name].values())
-    assert isinstance(node, CohortNode)
-    children: list[Node] = [*node.cohorts, *(one for one in snapshot.queues.values() if one.parent is node)]
-    return sum(max(0, usage_from_scratch(snapshot, one, key) - one.local(key)) for one in children)
+    if isinstance(node, ClusterQueueSnapshot):
+        return sum(one.usage.get(key, 0) for one in snapshot.workloads_by_queue[node.name].values())
+    assert isinstance(node, CohortSnapshot)
+    children: list[ResourceNode] = [
+        *node.child_cohorts,
+        *(one for one in snapshot.cluster_queues.values() if one.parent is node),
+    ]
+    return sum(max(0, usage_from_scratch(snapshot, one, key) - one.local_quota(key)) for one in children)

@@ -20,7 +20,7 @@ class Gang(NamedTuple):
     """Seconds, from its start until its room is free again."""
 
 
-def foreseen(gangs: Sequence[Gang], slots: int) -> float:
+def earliest_end_offline(gangs: Sequence[Gang], slots: int) -> float:
     """Return when the last gang ends at the earliest, whoever decides and whatever he knows: the largest of three.
 
     1. Each gang takes its time from when it comes.
@@ -37,7 +37,7 @@ def foreseen(gangs: Sequence[Gang], slots: int) -> float:
     return max(alone, area, *(begin + together for together in shared))
 
 
-def unforeseen(gangs: Sequence[Gang], slots: int, tries: int = 30) -> float:
+def earliest_end_online(gangs: Sequence[Gang], slots: int, tries: int = 30) -> float:
     """Return when the last gang ends at the earliest, in the mean, if nobody knows before how long any will take.
 
     Run times that are drawn for each gang alike and by itself are as good as drawn at its start: whichever is started

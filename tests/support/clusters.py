@@ -16,7 +16,7 @@ import pytest
 
 from support.api import Api, Json
 from support.waiting import eventually
-from zonewise.kube.server import Server
+from zonewise.kube.server import ApiServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,9 +111,9 @@ class Cluster:
 
 
 @pytest.fixture(scope="session")
-def embedded_server() -> Iterator[Server]:
+def embedded_server() -> Iterator[ApiServer]:
     """An embedded server that all tests of a file share."""
-    with Server() as server:
+    with ApiServer() as server:
         yield server
 
 

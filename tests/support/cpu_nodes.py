@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from support.snapshots import PROJECT
 from zonewise.topology.cpuset import CpuSet
-from zonewise_scheduler.fit.model.cpus import CpuTopology, Group
+from zonewise_scheduler.fit.model.cpus import CpuGroup, CpuTopology
 from zonewise_scheduler.fit.model.node import NodeKind, NodeState, Policies
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def states(draw: st.DrawFn, policies: st.SearchStrategy[Policies]) -> NodeState:
     return state_of(topology, draw(policies), busy)
 
 
-def _groups(members: Iterable[Group]) -> tuple[Group, ...]:
+def _groups(members: Iterable[CpuGroup]) -> tuple[CpuGroup, ...]:
     found: dict[int, int] = {}
     for number, cpus in members:
         found[number] = found.get(number, 0) | cpus

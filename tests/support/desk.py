@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pytest
 
 
-class Said(NamedTuple):
+class CommandResult(NamedTuple):
     """How a command ended, and what it wrote."""
 
     status: int
@@ -20,21 +20,21 @@ class Said(NamedTuple):
     err: str
 
 
-class Desk:
+class CliRunner:
     """Where files are written for a subcommand."""
 
-    def __init__(self, place: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
-        self.place = place
+    def __init__(self, directory: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
+        self.directory = directory
         self._capsys = capsys
         self._command = command
 
     def write(self, name: str, content: str) -> str:
         """Write a file; return its path."""
-        (self.place / name).write_text(content)
-        return str(self.place / name)
+        (self.directory / name).write_text(content)
+        return str(self.directory / name)
 
-    def run(self, *arguments: object) -> Said:
+    def run(self, *arguments: object) -> CommandResult:
         """Run the subcommand."""
         status = main([self._command, *map(str, arguments)])
         said = self._capsys.readouterr()
-        return Said(status, said.out, said.err)
+        return CommandResult(status, said.out, said.err)

@@ -17,7 +17,7 @@ from support.agents import CRD, TOPOLOGIES
 from support.api import STRATEGIC, Api
 from support.programs import Watched
 from support.waiting import PATIENCE
-from zonewise.kube.server import Server
+from zonewise.kube.server import ApiServer
 from zonewise.topology import names
 from zonewise.topology.cores import write_cores
 from zonewise.topology.cpuset import CpuSet
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from support.ledger_world import Kubelet
     from zonewise_scheduler.fit.model.node import NodeState
     from zonewise_scheduler.fit.model.pod import Container, PodShape
-    from zonewise_scheduler.fit.read.nrt import Covered
+    from zonewise_scheduler.fit.read.nrt import PodsFingerprint
 
 Json = dict[str, Any]
 
@@ -66,7 +66,7 @@ class Extender(Watched):
         """Where kube-scheduler asks it."""
         return f"http://127.0.0.1:{self.ports[0]}"
 
-    def page(self, path: str) -> tuple[int, str]:
+    def get(self, path: str) -> tuple[int, str]:
         """Get a page of those for metrics and health."""
         with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.ports[1], timeout=PATIENCE)) as connection:
             connection.request("GET", path)
@@ -75,20 +75,20 @@ class Extender(Watched):
 
     def ready(self) -> bool:
         """Tell whether it knows the whole cluster."""
-        return self.page("/readyz")[0] == 200
+        return self.get("/readyz")[0] == 200
 
     def state(self, node: str) -> Json:
         """Return what it knows of a node."""
-        return json.loads(self.page("/debug/state")[1])["nodes"].get(node, {})
+        return json.loads(self.get("/debug/state")[1])["nodes"].get(node, {})
 
     def metric(self, name: str) -> float:
         """Return a sample of /metrics, by its name with its labels; 0 where there is none."""
-        for line in self.page("/metrics")[1].splitlines():
+        for line in self.get("/metrics")[1].splitlines():
             if line.rpartition(" ")[0] == name:
                 return float(line.rpartition(" ")[2])
         return 0.0
 
-    def end(self, number: signal.Signals = signal.SIGTERM, seconds: float = GRACE) -> int:
+    def terminate(self, number: signal.Signals = signal.SIGTERM, seconds: float = GRACE) -> int:
         """Ask it to end, and return its status; fail where it takes too long."""
         self.process.send_signal(number)
         try:
@@ -98,7 +98,7 @@ class Extender(Watched):
 
     def close(self) -> None:
         """End it; it has nothing to complain of."""
-        assert self.end() == 0, self.said
+        assert self.terminate() == 0, self.said
 
     def kill(self) -> None:
         if self.process.poll() is None:
@@ -129,7 +129,7 @@ class Reply(NamedTuple):
         return json.loads(self.text)
 
     @property
-    def chosen(self) -> str:
+    def selected_node(self) -> str:
         """The one node that a pod may have; "" where it may have none."""
         assert not self.json["Error"], self.text
         assert len(self.json["NodeNames"]) <= 1
@@ -165,10 +165,10 @@ class Caller:
         self.connection.close()
 
 
-class World:
+class ExtenderCluster:
     """An API server in memory with nodes, reports and pods, as values say."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ApiServer) -> None:
         self.server = server
         self.api = Api(server.url)
         self.api.post("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
@@ -193,7 +193,7 @@ class World:
         """Publish what a kubelet's agent sees."""
         report = kubelet.report()
         assert report.state is not None
-        self.publish(nrt_of(kubelet.node, report.state, report.covered))
+        self.publish(build_nrt(kubelet.node, report.state, report.fingerprints))
 
     def create(self, pod: Json) -> Json:
         """Create a pod; return it as the server has it."""
@@ -215,7 +215,7 @@ class World:
         """Write into a pod's status, as its kubelet does."""
         self.api.patch(f"{PODS}/{pod['metadata']['name']}/status", {"status": status}, STRATEGIC).ok()
 
-    def refuse(self, pod: Json, reason: str, message: str = "no") -> None:
+    def reject(self, pod: Json, reason: str, message: str = "no") -> None:
         """Have a kubelet refuse a pod."""
         self.set_status(pod, phase="Failed", reason=reason, message=message)
 
@@ -225,16 +225,16 @@ class World:
 
 
 @contextlib.contextmanager
-def new_world(port: int = 0) -> Generator[World]:
-    with Server(port, crds=[CRD]) as server:
-        world = World(server)
+def new_cluster(port: int = 0) -> Generator[ExtenderCluster]:
+    with ApiServer(port, crds=[CRD]) as server:
+        world = ExtenderCluster(server)
         try:
             yield world
         finally:
             world.api.close()
 
 
-def pod_of(name: str, shape: PodShape) -> Json:
+def build_pod(name: str, shape: PodShape) -> Json:
     """Write a pod of plain containers."""
     guaranteed = shape.qos == "Guaranteed"
     return {
@@ -252,15 +252,15 @@ def _container(one: Container, *, guaranteed: bool) -> Json:
     return {"name": one.name, "image": "none", "resources": {"requests": amounts | devices, "limits": limits}}
 
 
-def nrt_of(node: str, state: NodeState, covered: Iterable[Covered] = ()) -> Json:
+def build_nrt(node: str, state: NodeState, covered: Iterable[PodsFingerprint] = ()) -> Json:
     """Write what our agent would publish of a node whose devices are each close to one zone."""
     kind = state.kind
     policies = kind.policies
     options = {"full-pcpus-only": policies.full_cores}
     told = {
         names.USAGE: names.USAGE_KNOWN,
-        names.POLICY: policies.topology,
-        names.SCOPE: policies.scope,
+        names.TOPOLOGY_MANAGER_POLICY: policies.topology,
+        names.TOPOLOGY_MANAGER_SCOPE: policies.scope,
         names.CPU_MANAGER_POLICY: policies.cpu,
         names.CPU_MANAGER_OPTIONS: names.write_pairs({name: "true" for name, given in options.items() if given}),
         names.MEMORY_MANAGER_POLICY: policies.memory,
@@ -295,7 +295,7 @@ def plain_nrt(node: str, free: Sequence[int], size: int = 8, policy: str = "sing
         "apiVersion": "topology.node.k8s.io/v1alpha2",
         "kind": "NodeResourceTopology",
         "metadata": {"name": node},
-        "attributes": _pairs({names.POLICY: policy, names.SCOPE: "container"}),
+        "attributes": _pairs({names.TOPOLOGY_MANAGER_POLICY: policy, names.TOPOLOGY_MANAGER_SCOPE: "container"}),
         "zones": zones,
     }
 

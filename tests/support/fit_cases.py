@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from support.kubelet_cases import Json, given
 from zonewise.topology.cpuset import CpuSet
-from zonewise_scheduler.fit.model.cpus import CpuTopology, Group
+from zonewise_scheduler.fit.model.cpus import CpuGroup, CpuTopology
 from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, NodeState, Policies
 from zonewise_scheduler.fit.read.pod import read_pod
 
@@ -101,7 +101,7 @@ def _cpus(machine: Json) -> CpuTopology:
     )
 
 
-def _groups(pairs: Iterable[tuple[Any, int]]) -> tuple[Group, ...]:
+def _groups(pairs: Iterable[tuple[Any, int]]) -> tuple[CpuGroup, ...]:
     found: dict[Any, int] = {}
     for name, cpu in pairs:
         found[name] = found.get(name, 0) | 1 << cpu

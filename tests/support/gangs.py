@@ -4,41 +4,41 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from zonewise_scheduler.fit.batch.table import Table
-from zonewise_scheduler.fit.gangs.levels import levels_of
-from zonewise_scheduler.fit.gangs.snapshot import Snapshot
+from zonewise_scheduler.fit.batch.table import NodeStateTable
+from zonewise_scheduler.fit.gangs.levels import build_levels
+from zonewise_scheduler.fit.gangs.snapshot import NodeSnapshot
 from zonewise_scheduler.fit.kubelet.admit import admit
-from zonewise_scheduler.fit.model.node import Room
-from zonewise_scheduler.fit.nodes.filters import refusal
-from zonewise_scheduler.fit.nodes.info import HeldPod, Labels, NodeInfo, with_pod
-from zonewise_scheduler.fit.nodes.table import NodeTable
+from zonewise_scheduler.fit.model.node import Resource
+from zonewise_scheduler.fit.nodes.filters import run_filter_plugins
+from zonewise_scheduler.fit.nodes.info import Labels, NodeInfo, PodInfo, add_pod
+from zonewise_scheduler.fit.nodes.table import NodeInfoTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from zonewise_scheduler.fit.gangs.model import Placement, PodSet
+    from zonewise_scheduler.fit.gangs.model import GangPlacement, GangPodSet
     from zonewise_scheduler.fit.model.node import NodeState
 
-AMPLE = Room(1 << 40, 1 << 60, 1 << 20, 1 << 60)
+AMPLE = Resource(1 << 40, 1 << 60, 1 << 20, 1 << 60)
 
 
-def info(name: str, labels: Mapping[str, str] | None = None, room: Room = AMPLE, **fields: Any) -> NodeInfo:
+def info(name: str, labels: Mapping[str, str] | None = None, room: Resource = AMPLE, **fields: Any) -> NodeInfo:
     keys = tuple(sorted(labels or {}))
     return NodeInfo(name, Labels(keys, tuple((labels or {})[key] for key in keys)), allocatable=room, **fields)
 
 
 def snapshot(
     states: Sequence[NodeState | None], infos: Sequence[NodeInfo | None] | None = None, keys: Sequence[str] = ()
-) -> Snapshot:
+) -> NodeSnapshot:
     """Make one; nodes of which nothing is told are named n0, n1, ... and have room for anything."""
-    table = Table()
+    table = NodeStateTable()
     for row, state in enumerate(states):
         table.set(row, state)
-    nodes = NodeTable(infos if infos is not None else [info(f"n{row}") for row in range(len(states))])
-    return Snapshot(table, nodes, levels_of(nodes, keys))
+    nodes = NodeInfoTable(infos if infos is not None else [info(f"n{row}") for row in range(len(states))])
+    return NodeSnapshot(table, nodes, build_levels(nodes, keys))
 
 
-def check(cluster: Snapshot, pod_sets: Sequence[PodSet], found: Placement) -> None:
+def check(cluster: NodeSnapshot, pod_sets: Sequence[GangPodSet], found: GangPlacement) -> None:
     """Put the pods on their nodes one by one, in the order of the placement, as kubelets and filters would."""
     assert [placed.name for placed in found.sets] == [pods.name for pods in pod_sets]
     seen: list[NodeInfo | None] = list(cluster.nodes.infos)
@@ -51,8 +51,8 @@ def check(cluster: Snapshot, pod_sets: Sequence[PodSet], found: Placement) -> No
             before = seen[row]
             assert before is not None
             assert before.name == node
-            assert refusal(pods.constraints, before) is None
-            seen[row] = with_pod(before, HeldPod(pods.constraints.requests, pods.constraints.ports))
+            assert run_filter_plugins(pods.constraints, before) is None
+            seen[row] = add_pod(before, PodInfo(pods.constraints.requests, pods.constraints.ports))
             state = states.get(row, cluster.table.state(row))
             assert state is not None
             assert admit(state, pods.shape) == verdict

@@ -7,28 +7,28 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
-from zonewise_scheduler.simulate.history import History, JobHistory, Run
+from zonewise_scheduler.simulate.history import History, JobHistory, JobRun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zonewise_scheduler.simulate.history import Outcome
+    from zonewise_scheduler.simulate.history import JobOutcome
 
 SIZE = 8
 """CPUs of the machines below; of GPUs half as many."""
 MACHINE = {"cpu": SIZE, "gpu": SIZE // 2}
 
 
-def job(name: str, submitted: float, cpus: int, *runs: Run, **fields: Any) -> JobHistory:
+def job(name: str, submitted: float, cpus: int, *runs: JobRun, **fields: Any) -> JobHistory:
     """A job of one pod that is done with its last run, or else waits."""
-    outcome: Outcome = "done" if runs and runs[-1].whole else "waiting"
+    outcome: JobOutcome = "done" if runs and runs[-1].whole else "waiting"
     one = JobHistory(name, "", "", submitted, inf, {"cpu": cpus}, 1, 0, outcome, runs)
     return one._replace(**fields)
 
 
-def run(start: float, end: float, ready: float | None = None, *, whole: bool = True) -> Run:
+def run(start: float, end: float, ready: float | None = None, *, whole: bool = True) -> JobRun:
     """A run whose pods start at once."""
-    return Run(start, end, start if ready is None else ready, whole)
+    return JobRun(start, end, start if ready is None else ready, whole)
 
 
 def history(*jobs: JobHistory, capacity: Mapping[str, int] | None = None) -> History:
@@ -49,17 +49,17 @@ PREEMPTED = history(
 
 
 @st.composite
-def histories(draw: st.DrawFn, *, most: int = 12) -> History:
+def histories(draw: st.DrawFn, *, max_jobs: int = 12) -> History:
     """Small machines that are never overcommitted; any job may be preempted, given up, refused, or left waiting."""
     free = [dict(MACHINE) for _ in range(400)]
     jobs: list[JobHistory] = []
     submitted = draw(st.integers(0, 5))
-    for number in range(draw(st.integers(0, most))):
+    for number in range(draw(st.integers(0, max_jobs))):
         amounts = {name: draw(st.integers(0, size)) for name, size in MACHINE.items()}
-        outcome: Outcome = draw(st.sampled_from(["done", "done", "failed", "refused", "waiting"]))
+        outcome: JobOutcome = draw(st.sampled_from(["done", "done", "failed", "refused", "waiting"]))
         lost = 0 if outcome == "refused" else draw(st.integers(0, 2))
         wholes = [False] * lost + [True] * (outcome == "done" or (outcome == "failed" and draw(st.booleans())))
-        runs: list[Run] = []
+        runs: list[JobRun] = []
         for whole in wholes:
             least = int(runs[-1].end) if runs else submitted
             runs.append(_placed(free, amounts, least + draw(st.integers(0, 3)), draw(st.integers(0, 9)), whole=whole))
@@ -73,10 +73,10 @@ def histories(draw: st.DrawFn, *, most: int = 12) -> History:
             )
         )  # fmt: skip
         submitted += draw(st.integers(0, 4))
-    return History(jobs, draw(st.sampled_from([MACHINE, {"cpu": SIZE}, {}])), 2 * most, 0.5)
+    return History(jobs, draw(st.sampled_from([MACHINE, {"cpu": SIZE}, {}])), 2 * max_jobs, 0.5)
 
 
-def _placed(free: list[dict[str, int]], amounts: Mapping[str, int], least: int, length: int, *, whole: bool) -> Run:
+def _placed(free: list[dict[str, int]], amounts: Mapping[str, int], least: int, length: int, *, whole: bool) -> JobRun:
     """A run from the first second on in which it has room to its end."""
     start = least
     while any(free[second][name] < size for second in range(start, start + length) for name, size in amounts.items()):
@@ -84,4 +84,4 @@ def _placed(free: list[dict[str, int]], amounts: Mapping[str, int], least: int, 
     for second in range(start, start + length):
         for name, size in amounts.items():
             free[second][name] -= size
-    return Run(float(start), float(start + length), float(start), whole)
+    return JobRun(float(start), float(start + length), float(start), whole)

@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 
 from zonewise.kubelet.model import (
     Allocatable,
-    Container,
-    CpuState,
+    ContainerDevices,
+    ContainerResources,
+    CpuManagerState,
     DeviceCheckpoint,
-    DeviceEntry,
-    Devices,
     KubeletConfig,
     KubeletReport,
     MemoryBlock,
-    MemoryNode,
-    MemoryState,
+    MemoryManagerState,
     MemoryTable,
-    Pod,
+    NumaNodeState,
+    PodDevicesEntry,
+    PodResources,
     StateFiles,
 )
 from zonewise.machine.model.cpu import Core, Cpus
@@ -54,7 +54,7 @@ def _blocks(count: int, length: int) -> list[CpuSet]:
     return [CpuSet(range(number * length, (number + 1) * length)) for number in range(count)]
 
 
-def allocatable_of(machine: Machine, devices: tuple[Devices, ...] = ()) -> Allocatable:
+def allocatable_of(machine: Machine, devices: tuple[ContainerDevices, ...] = ()) -> Allocatable:
     """All CPUs but RESERVED, all memory but the pools of huge pages, and the pools."""
     memory: list[MemoryBlock] = []
     for zone in machine.zones:
@@ -67,14 +67,14 @@ class Record(NamedTuple):
     """A pod in the books."""
 
     uid: str
-    pod: Pod
+    pod: PodResources
     """As it is listed."""
-    left: tuple[Container, ...] = ()
+    left: tuple[ContainerResources, ...] = ()
     """Init containers that have ended."""
     alive: bool = True
 
     @property
-    def containers(self) -> tuple[Container, ...]:
+    def containers(self) -> tuple[ContainerResources, ...]:
         return (*self.pod.containers, *self.left)
 
 
@@ -83,7 +83,7 @@ class Books(NamedTuple):
 
     machine: Machine
     records: tuple[Record, ...]
-    devices: tuple[Devices, ...] = ()
+    devices: tuple[ContainerDevices, ...] = ()
 
     def report(self, *, files: bool = True) -> KubeletReport:
         """Return what the kubelet says."""
@@ -91,16 +91,16 @@ class Books(NamedTuple):
         state = StateFiles(self._cpus(), self._memory(), self._checkpoint()) if files else StateFiles()
         return KubeletReport(alive, allocatable_of(self.machine, self.devices), CONFIG, state)
 
-    def _cpus(self) -> CpuState:
+    def _cpus(self) -> CpuManagerState:
         entries = {
             record.uid: {one.name: one.cpus for one in record.containers if one.cpus}
             for record in self.records
             if record.alive
         }
         held = CpuSet.union(cpus for of_pod in entries.values() for cpus in of_pod.values())
-        return CpuState("static", CpuSet.union(zone.cpus for zone in self.machine.zones) - held, entries)
+        return CpuManagerState("static", CpuSet.union(zone.cpus for zone in self.machine.zones) - held, entries)
 
-    def _memory(self) -> MemoryState:
+    def _memory(self) -> MemoryManagerState:
         """Write down all blocks, those of pods that are gone too."""
         free = {(block.zones[0], block.type): block.size for block in allocatable_of(self.machine).memory}
         total = dict(free)
@@ -115,7 +115,7 @@ class Books(NamedTuple):
                 free[zone, block.type] -= part
                 left -= part
         nodes = {
-            zone.id: MemoryNode(
+            zone.id: NumaNodeState(
                 assignments[zone.id],
                 cells[zone.id],
                 {
@@ -127,12 +127,12 @@ class Books(NamedTuple):
             for zone in self.machine.zones
         }
         entries = {record.uid: {one.name: one.memory for one in record.containers} for record in self.records}
-        return MemoryState("Static", nodes, entries)
+        return MemoryManagerState("Static", nodes, entries)
 
     def _checkpoint(self) -> DeviceCheckpoint:
         return DeviceCheckpoint(
             tuple(
-                DeviceEntry(record.uid, one.name, held.resource, dict.fromkeys(held.zones or (-1,), held.ids))
+                PodDevicesEntry(record.uid, one.name, held.resource, dict.fromkeys(held.zones or (-1,), held.ids))
                 for record in self.records
                 for one in record.containers
                 for held in one.devices
@@ -144,12 +144,12 @@ class Books(NamedTuple):
 class _Stock:
     """What is not given away yet."""
 
-    def __init__(self, machine: Machine, devices: tuple[Devices, ...]) -> None:
+    def __init__(self, machine: Machine, devices: tuple[ContainerDevices, ...]) -> None:
         self.cpus = {zone.id: list(zone.cpus - RESERVED) for zone in machine.zones}
         self.memory = {zone.id: (zone.memory or 0) - GIB for zone in machine.zones}
         self.devices = list(devices)
 
-    def container(self, draw: st.DrawFn, name: str, groups: list[tuple[int, ...]]) -> Container:
+    def container(self, draw: st.DrawFn, name: str, groups: list[tuple[int, ...]]) -> ContainerResources:
         group = draw(st.sampled_from(groups))
         cpus = CpuSet(self.cpus[group[0]].pop() for _ in range(min(draw(st.integers(0, 3)), len(self.cpus[group[0]]))))
         size = draw(st.sampled_from([0, 1, 1, 2, 3])) * GIB
@@ -162,7 +162,7 @@ class _Stock:
             left -= part
         memory = (MemoryBlock("memory", size, group),) if size else ()
         taken = (self.devices.pop(),) if self.devices and draw(st.integers(0, 3)) == 0 else ()
-        return Container(name, cpus, taken, memory)
+        return ContainerResources(name, cpus, taken, memory)
 
 
 @st.composite
@@ -177,13 +177,13 @@ def books(draw: st.DrawFn, *, inits: bool = True) -> Books:
     groups = [tuple(ids[:wide])] if wide > 1 else []
     groups += [(zone,) for zone in (ids[wide:] if wide > 1 else ids)]
     near: Any = st.sets(st.sampled_from(ids), max_size=2).map(lambda zones: tuple(sorted(zones)))
-    devices = tuple(Devices(DEVICE, (f"d{number}",), draw(near)) for number in range(draw(st.integers(0, 5))))
+    devices = tuple(ContainerDevices(DEVICE, (f"d{number}",), draw(near)) for number in range(draw(st.integers(0, 5))))
     stock = _Stock(machine, devices)
     records: list[Record] = []
     for number in range(draw(st.integers(0, 7))):
         names = draw(st.sampled_from([("c",), ("d", "e"), *([("c", "d"), ("d",)] if inits else [])]))
         listed = tuple(stock.container(draw, name, groups) for name in names)
         left = (stock.container(draw, "init", groups),) if inits and draw(st.booleans()) else ()
-        pod = Pod("ns", f"p{number}", listed)
+        pod = PodResources("ns", f"p{number}", listed)
         records.append(Record(f"{draw(st.integers(0, 99)):02d}-{number}", pod, left, draw(st.integers(0, 2)) > 0))
     return Books(machine, tuple(records), devices)

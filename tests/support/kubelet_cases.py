@@ -14,18 +14,18 @@ from typing import Any
 from support.snapshots import PROJECT
 from zonewise.kubelet.model import (
     Allocatable,
-    Container,
-    CpuState,
+    ContainerDevices,
+    ContainerResources,
+    CpuManagerState,
     DeviceCheckpoint,
-    DeviceEntry,
-    Devices,
     KubeletConfig,
     KubeletReport,
     MemoryBlock,
-    MemoryNode,
-    MemoryState,
+    MemoryManagerState,
     MemoryTable,
-    Pod,
+    NumaNodeState,
+    PodDevicesEntry,
+    PodResources,
     StateFiles,
 )
 from zonewise.machine.model.cpu import Core, Cpus, Package
@@ -85,7 +85,7 @@ def report_of_trace(trace: Json) -> KubeletReport:
     allocatable = trace["get_allocatable"]
     return KubeletReport(
         tuple(
-            Pod(pod["namespace"], pod["name"], tuple(map(_container, pod.get("containers", []))))
+            PodResources(pod["namespace"], pod["name"], tuple(map(_container, pod.get("containers", []))))
             for pod in trace["list"].get("pod_resources", [])
         ),
         Allocatable(
@@ -112,8 +112,8 @@ def _config(config: Json) -> KubeletConfig:
     )
 
 
-def _container(container: Json) -> Container:
-    return Container(
+def _container(container: Json) -> ContainerResources:
+    return ContainerResources(
         container["name"],
         CpuSet(map(int, container.get("cpu_ids", []))),
         _devices(container.get("devices", [])),
@@ -121,13 +121,15 @@ def _container(container: Json) -> Container:
     )
 
 
-def _devices(entries: list[Json]) -> tuple[Devices, ...]:
+def _devices(entries: list[Json]) -> tuple[ContainerDevices, ...]:
     zones: dict[tuple[str, str], set[int]] = {}
     for entry in entries:
         for device in entry["device_ids"]:
             known = zones.setdefault((entry["resource_name"], device), set())
             known.update(zone for zone in _nodes(entry) if zone >= 0)
-    return tuple(Devices(resource, (device,), tuple(sorted(near))) for (resource, device), near in zones.items())
+    return tuple(
+        ContainerDevices(resource, (device,), tuple(sorted(near))) for (resource, device), near in zones.items()
+    )
 
 
 def _blocks(entries: list[Json]) -> tuple[MemoryBlock, ...]:
@@ -139,17 +141,17 @@ def _nodes(entry: Json) -> tuple[int, ...]:
     return tuple(sorted(int(node.get("ID", 0)) for node in entry.get("topology", {}).get("nodes", [])))
 
 
-def _cpu_state(state: Json) -> CpuState:
+def _cpu_state(state: Json) -> CpuManagerState:
     entries = {
         uid: {name: CpuSet.parse_list(text) for name, text in containers.items()}
         for uid, containers in state.get("entries", {}).items()
     }
-    return CpuState(state["policyName"], CpuSet.parse_list(state["defaultCpuSet"]), entries)
+    return CpuManagerState(state["policyName"], CpuSet.parse_list(state["defaultCpuSet"]), entries)
 
 
-def _memory_state(state: Json) -> MemoryState:
+def _memory_state(state: Json) -> MemoryManagerState:
     nodes = {
-        int(zone): MemoryNode(
+        int(zone): NumaNodeState(
             node["numberOfAssignments"],
             tuple(node["cells"]),
             {
@@ -168,7 +170,7 @@ def _memory_state(state: Json) -> MemoryState:
         }
         for uid, containers in state.get("entries", {}).items()
     }
-    return MemoryState(state["policyName"], nodes, entries)
+    return MemoryManagerState(state["policyName"], nodes, entries)
 
 
 def _checkpoint(entries: list[Json] | None) -> DeviceCheckpoint | None:
@@ -176,7 +178,7 @@ def _checkpoint(entries: list[Json] | None) -> DeviceCheckpoint | None:
         return None
     return DeviceCheckpoint(
         tuple(
-            DeviceEntry(
+            PodDevicesEntry(
                 entry["PodUID"],
                 entry["ContainerName"],
                 entry["ResourceName"],
@@ -219,7 +221,7 @@ def report_of_case(case: Json, *, files: bool = True) -> KubeletReport:
         for resource, devices in machine["devices"].items()
     }
     recorded = StateFiles(
-        CpuState(
+        CpuManagerState(
             case["kubelet"]["cpuManagerPolicy"],
             CpuSet(state["defaultCPUSet"]),
             {
@@ -237,7 +239,7 @@ def report_of_case(case: Json, *, files: bool = True) -> KubeletReport:
         Allocatable(
             every - CpuSet(machine["reservedCPUs"]) if static else EMPTY,
             tuple(
-                Devices(resource, (device["id"],), tuple(device["numa"] or ()))
+                ContainerDevices(resource, (device["id"],), tuple(device["numa"] or ()))
                 for resource, devices in machine["devices"].items()
                 for device in devices
                 if device["healthy"]
@@ -268,10 +270,10 @@ def _config_of_case(case: Json) -> KubeletConfig:
     )
 
 
-def _memory_of_case(case: Json) -> MemoryState:
+def _memory_of_case(case: Json) -> MemoryManagerState:
     state = case["state"]
     nodes = {
-        int(zone): MemoryNode(
+        int(zone): NumaNodeState(
             node["numberOfAssignments"],
             tuple(node["cells"]),
             {
@@ -285,20 +287,20 @@ def _memory_of_case(case: Json) -> MemoryState:
         uid: {name: _blocks_of_case(blocks) for name, blocks in of_pod.items()}
         for uid, of_pod in given(state["memoryAssignments"]).items()
     }
-    return MemoryState(case["kubelet"]["memoryManagerPolicy"], nodes, entries)
+    return MemoryManagerState(case["kubelet"]["memoryManagerPolicy"], nodes, entries)
 
 
 def _blocks_of_case(blocks: list[Json]) -> tuple[MemoryBlock, ...]:
     return tuple(MemoryBlock(block["type"], block["size"], tuple(block["numa"])) for block in blocks)
 
 
-def _entries_of_case(case: Json) -> list[DeviceEntry]:
+def _entries_of_case(case: Json) -> list[PodDevicesEntry]:
     zones = {
         (resource, device["id"]): device["numa"] or [-1]
         for resource, devices in case["machine"]["devices"].items()
         for device in devices
     }
-    found: list[DeviceEntry] = []
+    found: list[PodDevicesEntry] = []
     for uid, of_pod in given(case["state"]["deviceAssignments"]).items():
         for name, of_container in of_pod.items():
             for resource, ids in of_container.items():
@@ -306,11 +308,11 @@ def _entries_of_case(case: Json) -> list[DeviceEntry]:
                 for device in ids:
                     for zone in zones[resource, device]:
                         places[zone] = (*places.get(zone, ()), device)
-                found.append(DeviceEntry(uid, name, resource, places))
+                found.append(PodDevicesEntry(uid, name, resource, places))
     return found
 
 
-def _listed(case: Json) -> list[Pod]:
+def _listed(case: Json) -> list[PodResources]:
     """The pods of List: the containers that hold anything, without init containers that have ended."""
     state, visible = case["state"], case["podresourcesVisibleState"] or case["state"]
     zones = {
@@ -319,17 +321,17 @@ def _listed(case: Json) -> list[Pod]:
         for device in devices
     }
     kinds = ("cpuAssignments", "memoryAssignments", "deviceAssignments")
-    found: list[Pod] = []
+    found: list[PodResources] = []
     for uid in sorted({uid for kind in kinds for uid in given(state[kind])}):
         shown = {name for kind in kinds for name in given(visible.get(kind)).get(uid, {})}
         memory = given(state["memoryAssignments"]).get(uid, {})
         names = shown | {name for name in memory if not name.startswith("i") or visible is state}
         containers = tuple(
-            Container(
+            ContainerResources(
                 name,
                 CpuSet(given(state["cpuAssignments"]).get(uid, {}).get(name, [])),
                 tuple(
-                    Devices(resource, (device,), zones[resource, device])
+                    ContainerDevices(resource, (device,), zones[resource, device])
                     for resource, ids in given(state["deviceAssignments"]).get(uid, {}).get(name, {}).items()
                     for device in ids
                 ),
@@ -337,7 +339,7 @@ def _listed(case: Json) -> list[Pod]:
             )
             for name in sorted(names)
         )
-        found.append(Pod("d", uid, containers))
+        found.append(PodResources("d", uid, containers))
     return found
 
 

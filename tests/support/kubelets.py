@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-from zonewise.kubelet.model import Allocatable, ClaimedDevice, Container, Devices, MemoryBlock, Pod
+from zonewise.kubelet.model import (
+    Allocatable,
+    ClaimedDevice,
+    ContainerDevices,
+    ContainerResources,
+    MemoryBlock,
+    PodResources,
+)
 from zonewise.kubelet.simulated import (
     STATIC,
     ContainerSpec,
@@ -17,7 +24,7 @@ from zonewise.kubelet.simulated import (
     PodSpec,
     SimulatedDevice,
     SimulatedKubelet,
-    even_server,
+    even_zones,
 )
 from zonewise.topology.cpuset import MAX_CPUS, CpuSet
 
@@ -53,7 +60,7 @@ def simulated(
     with (
         short_directory() as directory,
         SimulatedKubelet(
-            directory, even_server(2, 8), config, devices=gpus, faults=faults, pods_api=pods_api
+            directory, even_zones(2, 8), config, devices=gpus, faults=faults, pods_api=pods_api
         ) as kubelet,
     ):
         yield kubelet
@@ -73,13 +80,15 @@ CPUS = st.frozensets(st.integers(0, MAX_CPUS - 1) | st.integers(0, 63), max_size
 
 
 @st.composite
-def some_devices(draw: st.DrawFn) -> tuple[Devices, ...]:
+def some_devices(draw: st.DrawFn) -> tuple[ContainerDevices, ...]:
     """Devices of a few resources, each device once."""
     zones_of = draw(st.dictionaries(st.tuples(NAMES, NAMES), ZONES, max_size=8))
     alike: dict[tuple[str, tuple[int, ...]], list[str]] = {}
     for (resource, device), zones in zones_of.items():
         alike.setdefault((resource, zones), []).append(device)
-    return tuple(Devices(resource, tuple(sorted(ids)), zones) for (resource, zones), ids in sorted(alike.items()))
+    return tuple(
+        ContainerDevices(resource, tuple(sorted(ids)), zones) for (resource, zones), ids in sorted(alike.items())
+    )
 
 
 def some_memory() -> st.SearchStrategy[tuple[MemoryBlock, ...]]:
@@ -95,9 +104,9 @@ def some_claims(draw: st.DrawFn) -> tuple[ClaimedDevice, ...]:
     return tuple(sorted(claims, key=lambda one: (*one[:4], one.share is not None, one.share or "")))
 
 
-CONTAINERS = st.builds(Container, NAMES, CPUS, some_devices(), some_memory(), some_claims())
+CONTAINERS = st.builds(ContainerResources, NAMES, CPUS, some_devices(), some_memory(), some_claims())
 PODS = st.lists(
-    st.builds(Pod, NAMES, NAMES, st.lists(CONTAINERS, max_size=3).map(tuple)),
+    st.builds(PodResources, NAMES, NAMES, st.lists(CONTAINERS, max_size=3).map(tuple)),
     max_size=4,
     unique_by=lambda one: one[:2],
 ).map(lambda pods: tuple(sorted(pods, key=lambda one: one[:2])))

@@ -12,19 +12,25 @@ from typing import Any
 import pytest
 
 from support.kubelet_cases import ABSENT, CASES, Json
-from zonewise_scheduler.fit.nodes.selectors import Requirement, read_selector, read_terms
+from zonewise_scheduler.fit.nodes.selectors import Requirement, read_node_selector, read_required_terms
 from zonewise_scheduler.fit.nodes.taints import read_taints, read_tolerations
-from zonewise_scheduler.queue.quota.model.amounts import quota_amount, request_amount
+from zonewise_scheduler.queue.quota.model.amounts import amount_from_quantity, resource_value
 from zonewise_scheduler.queue.quota.model.queues import (
-    CheckRule,
+    AdmissionCheckStrategyRule,
     ClusterQueue,
+    ClusterQueuePreemption,
     Cohort,
-    Fungibility,
+    FlavorFungibility,
     LocalQueue,
-    Preemption,
     ResourceFlavor,
 )
-from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, FlavorResource, Quota, ResourceGroup, group
+from zonewise_scheduler.queue.quota.model.quotas import (
+    FlavorQuotas,
+    FlavorResource,
+    ResourceGroup,
+    ResourceQuota,
+    resource_group,
+)
 from zonewise_scheduler.queue.quota.model.workload import (
     Admission,
     Eviction,
@@ -33,8 +39,8 @@ from zonewise_scheduler.queue.quota.model.workload import (
     TopologyRequest,
     Workload,
 )
-from zonewise_scheduler.queue.topology.model import Assignment, Domain, Request
-from zonewise_scheduler.queue.topology.read import read_request
+from zonewise_scheduler.queue.topology.model import PodSetTopologyRequest, TopologyAssignment, TopologyDomainAssignment
+from zonewise_scheduler.queue.topology.read import read_topology_request
 
 BOOST = "kueue.x-k8s.io/priority-boost"
 
@@ -68,13 +74,13 @@ def cluster_queue(one: Json) -> ClusterQueue:
         groups(one.get("resourceGroups")),
         one.get("cohort", ""),
         one.get("queueingStrategy", "BestEffortFIFO"),
-        Preemption(
+        ClusterQueuePreemption(
             preemption.get("withinClusterQueue", "" if preemption else "Never"),
             preemption.get("reclaimWithinCohort", "" if preemption else "Never"),
             borrow.get("policy", "Never"),
             borrow.get("maxPriorityThreshold"),
         ),
-        Fungibility(
+        FlavorFungibility(
             fungibility.get("whenCanBorrow", "MayStopSearch"),
             fungibility.get("whenCanPreempt", "TryNextFlavor"),
             fungibility.get("preference", "BorrowingOverPreemption"),
@@ -83,9 +89,9 @@ def cluster_queue(one: Json) -> ClusterQueue:
         one.get("stopPolicy", "None"),
         _namespaces(one.get("namespaceSelector")),
         (
-            *(CheckRule(check) for check in one.get("admissionChecks") or ()),
+            *(AdmissionCheckStrategyRule(check) for check in one.get("admissionChecks") or ()),
             *(
-                CheckRule(check["name"], frozenset(check.get("onFlavors") or ()))
+                AdmissionCheckStrategyRule(check["name"], frozenset(check.get("onFlavors") or ()))
                 for check in one.get("admissionChecksStrategy") or ()
             ),
         ),
@@ -100,20 +106,20 @@ def cohort(one: Json) -> Cohort:
 
 
 def groups(given: list[list[Json]] | None) -> tuple[ResourceGroup, ...]:
-    return tuple(group(*map(_flavor_quotas, flavors)) for flavors in given or () if flavors)
+    return tuple(resource_group(*map(_flavor_quotas, flavors)) for flavors in given or () if flavors)
 
 
 def _flavor_quotas(one: Json) -> FlavorQuotas:
     def amount(resource: Json, field: str) -> int | None:
-        return quota_amount(resource["name"], resource[field]) if field in resource else None
+        return amount_from_quantity(resource["name"], resource[field]) if field in resource else None
 
     return FlavorQuotas(
         one["name"],
         tuple(
             (
                 resource["name"],
-                Quota(
-                    quota_amount(resource["name"], resource["nominalQuota"]),
+                ResourceQuota(
+                    amount_from_quantity(resource["name"], resource["nominalQuota"]),
                     amount(resource, "borrowingLimit"),
                     amount(resource, "lendingLimit"),
                 ),
@@ -153,7 +159,7 @@ def usage(given: dict[str, int | str] | None) -> dict[FlavorResource, int]:
     found: dict[FlavorResource, int] = {}
     for key, value in (given or {}).items():
         name, resource = key.split("/", 1)
-        found[FlavorResource(name, resource)] = value if isinstance(value, int) else request_amount(resource, value)
+        found[FlavorResource(name, resource)] = value if isinstance(value, int) else resource_value(resource, value)
     return found
 
 
@@ -177,8 +183,8 @@ def workload(one: Json, *, boosts: bool = False) -> Workload:
         time_of(one.get("creation")),
         _admission(one.get("quotaReserved"), pod_sets),
         None if evicted is None else Eviction(evicted.get("reason", ""), time_of(evicted.get("lastTransitionTime"))),
-        gated=bool(one.get("preemptionGates")),
-        failed_nodes=tuple(one.get("unhealthyNodes") or ()),
+        preemption_gated=bool(one.get("preemptionGates")),
+        unhealthy_nodes=tuple(one.get("unhealthyNodes") or ()),
     )
 
 
@@ -196,7 +202,7 @@ def pod_set(one: Json) -> PodSet:
     requests: dict[str, int] = {}
     for container in containers:
         for name, quantity in part(container, "requests").items():
-            requests[name] = requests.get(name, 0) + request_amount(name, quantity)
+            requests[name] = requests.get(name, 0) + resource_value(name, quantity)
     terms = one.get("requiredNodeSelectorTerms")
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms} if terms else None}
     spec: Json = {"nodeSelector": one.get("nodeSelector"), "affinity": {"nodeAffinity": required}}
@@ -205,8 +211,8 @@ def pod_set(one: Json) -> PodSet:
         one.get("count", 1),
         requests,
         one.get("minCount"),
-        read_selector(spec),
-        read_terms(spec),
+        read_node_selector(spec),
+        read_required_terms(spec),
         read_tolerations({"tolerations": one.get("tolerations")}, comparisons=True),
         topology_request(one.get("topologyRequest")),
     )
@@ -215,13 +221,13 @@ def pod_set(one: Json) -> PodSet:
 def topology_request(given: Json | None) -> TopologyRequest | None:
     if given is None:
         return None
-    request = read_request(given)
-    return TopologyRequest(request, given.get("podSetGroupName", ""), request != Request())
+    request = read_topology_request(given)
+    return TopologyRequest(request, given.get("podSetGroupName", ""), request != PodSetTopologyRequest())
 
 
-def assignment(one: Json) -> Assignment:
-    domains = [Domain(tuple(domain["values"]), domain.get("count", 0)) for domain in one["domains"]]
-    return Assignment(tuple(one.get("levels", ())), tuple(domains))
+def assignment(one: Json) -> TopologyAssignment:
+    domains = [TopologyDomainAssignment(tuple(domain["values"]), domain.get("count", 0)) for domain in one["domains"]]
+    return TopologyAssignment(tuple(one.get("levels", ())), tuple(domains))
 
 
 def _admission(given: Json | None, pod_sets: tuple[PodSet, ...]) -> Admission | None:
@@ -235,7 +241,7 @@ def _admission(given: Json | None, pod_sets: tuple[PodSet, ...]) -> Admission | 
         if isinstance(one.get("resourceUsage"), str):
             amounts = {name: amount * count for name, amount in specs[one["name"]].requests.items()}
         else:
-            amounts = {name: request_amount(name, quantity) for name, quantity in part(one, "resourceUsage").items()}
+            amounts = {name: resource_value(name, quantity) for name, quantity in part(one, "resourceUsage").items()}
         place = assignment(one["topologyAssignment"]) if one.get("topologyAssignment") else None
         delayed = one.get("delayedTopologyRequest", "")
         sets.append(PodSetAdmission(one["name"], part(one, "flavors"), amounts, count, place, delayed))

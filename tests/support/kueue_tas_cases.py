@@ -11,24 +11,30 @@ import numpy as np
 from support.kubelet_cases import CASES, Json, given
 from support.kueue_cases import assignment
 from zonewise_scheduler.fit.nodes.constraints import read_constraints
-from zonewise_scheduler.fit.nodes.info import read_held, read_node
-from zonewise_scheduler.fit.nodes.table import NodeTable
-from zonewise_scheduler.queue.topology.counts import Counts
-from zonewise_scheduler.queue.topology.model import HOSTNAME, Assignment, Domain, Options, PodSet
-from zonewise_scheduler.queue.topology.place import Placed, place
-from zonewise_scheduler.queue.topology.read import read_preferences, read_request
-from zonewise_scheduler.queue.topology.replace import of_one_pod, replace
-from zonewise_scheduler.queue.topology.shape import Shape
-from zonewise_scheduler.queue.topology.supply import NodeSupply, eligible
-from zonewise_scheduler.queue.topology.tree import Tree, tree_of, tree_of_paths
-from zonewise_scheduler.queue.topology.usage import Usage, with_pods
+from zonewise_scheduler.fit.nodes.info import read_node_info, read_pod_info
+from zonewise_scheduler.fit.nodes.table import NodeInfoTable
+from zonewise_scheduler.queue.topology.counts import DomainStates
+from zonewise_scheduler.queue.topology.model import (
+    HOSTNAME,
+    TASFeatureGates,
+    TASPodSetRequests,
+    TopologyAssignment,
+    TopologyDomainAssignment,
+)
+from zonewise_scheduler.queue.topology.place import TASAssignments, find_topology_assignments_for_flavor
+from zonewise_scheduler.queue.topology.read import read_preferred_terms, read_topology_request
+from zonewise_scheduler.queue.topology.replace import find_replacement_assignments, owned_by_single_pod
+from zonewise_scheduler.queue.topology.shape import TopologyAssignmentParameters
+from zonewise_scheduler.queue.topology.supply import NodeTASFlavorSnapshot, nodes_matching_flavor
+from zonewise_scheduler.queue.topology.tree import TopologyTree, topology_tree_from_nodes, topology_tree_from_paths
+from zonewise_scheduler.queue.topology.usage import TASUsage, with_assignment_usage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from zonewise_scheduler.queue.topology.refusal import Refused
+    from zonewise_scheduler.queue.topology.refusal import TopologyAssignmentFailure
 
 NAME = "default"
 """The Topology's, in messages."""
@@ -52,14 +58,14 @@ def cases_of(*tests: str) -> dict[str, Json]:
 # --- values
 
 
-def as_case(one: Assignment) -> Json:
+def as_case(one: TopologyAssignment) -> Json:
     """An assignment in the notation of the cases."""
     domains = [{"count": domain.pods, "values": list(domain.values)} for domain in one.domains]
     return {"domains": domains, "levels": list(one.levels)}
 
 
-def options_of(gates: Mapping[str, bool]) -> Options:
-    return Options(
+def options_of(gates: Mapping[str, bool]) -> TASFeatureGates:
+    return TASFeatureGates(
         gates.get("TASProfileMixed", True),
         gates.get("TASBalancedPlacement", False),
         gates.get("TASRespectNodeAffinityPreferred", False),
@@ -67,7 +73,7 @@ def options_of(gates: Mapping[str, bool]) -> Options:
     )
 
 
-def pod_set_of(one: Json) -> PodSet:
+def pod_set_of(one: Json) -> TASPodSetRequests:
     request = one["topologyRequest"]
     spec = {
         "nodeSelector": one.get("nodeSelector"),
@@ -75,28 +81,28 @@ def pod_set_of(one: Json) -> PodSet:
         "affinity": {"nodeAffinity": one.get("nodeAffinity")},
     }
     before = one.get("previousAssignment")
-    return PodSet(
+    return TASPodSetRequests(
         one["name"],
         one["count"],
         one["singlePodRequests"],
-        None if request is None else read_request(request),
+        None if request is None else read_topology_request(request),
         read_constraints({"spec": spec}),
-        read_preferences(spec),
+        read_preferred_terms(spec),
         one.get("podSetGroupName") or "",
         None if before is None else assignment(before),
     )
 
 
-def nodes_of(case: Json) -> NodeTable:
+def nodes_of(case: Json) -> NodeInfoTable:
     """The nodes, with the pods on them that still run."""
     held: dict[str, list[Any]] = {}
     for pod in case["input"].get("pods", []):
         if pod["phase"] not in FINISHED:
             spec = {"containers": [{"name": "c", "resources": {"requests": pod["requests"]}}]}
-            held.setdefault(pod["nodeName"], []).append(read_held({"spec": spec}))
-    return NodeTable(
+            held.setdefault(pod["nodeName"], []).append(read_pod_info({"spec": spec}))
+    return NodeInfoTable(
         [
-            read_node(
+            read_node_info(
                 {
                     "metadata": {"name": node["name"], "labels": node["labels"]},
                     "spec": {"taints": node.get("taints"), "unschedulable": node.get("unschedulable")},
@@ -114,40 +120,44 @@ def ready_of(case: Json) -> NDArray[np.bool_]:
     return np.array([node.get("ready", True) for node in case["input"]["nodes"]], np.bool_)
 
 
-def tree_of_case(case: Json, nodes: NodeTable) -> Tree:
+def tree_of_case(case: Json, nodes: NodeInfoTable) -> TopologyTree:
     labels = case["input"].get("flavorNodeLabels", {})
-    return tree_of(NAME, case["input"]["levels"], nodes, eligible(nodes, labels) & ready_of(case))
+    return topology_tree_from_nodes(
+        NAME, case["input"]["levels"], nodes, nodes_matching_flavor(nodes, labels) & ready_of(case)
+    )
 
 
-def used_of(case: Json, tree: Tree) -> Usage:
+def used_of(case: Json, tree: TopologyTree) -> TASUsage:
     """What was booked before: of the same flavor, or of all that share the nodes where leaves are nodes."""
-    used: Usage = {}
+    used: TASUsage = {}
     for field in BEFORE[1:] if case["input"]["levels"][-1] == HOSTNAME else BEFORE[:1]:
         for one in case["input"].get(field) or ():
-            assignment = Assignment(tree.levels, (Domain(tuple(one["values"]), one["count"]),))
-            used = with_pods(tree, used, assignment, one["singlePodRequests"])
+            assignment = TopologyAssignment(
+                tree.assignment_levels, (TopologyDomainAssignment(tuple(one["values"]), one["count"]),)
+            )
+            used = with_assignment_usage(tree, used, assignment, one["singlePodRequests"])
     return used
 
 
 # --- decisions
 
 
-def decide(case: Json) -> Placed | Refused:
+def decide(case: Json) -> TASAssignments | TopologyAssignmentFailure:
     """What we say to a whole case."""
     nodes = nodes_of(case)
     tree = tree_of_case(case, nodes)
-    supply = NodeSupply(tree, nodes, used_of(case, tree))
+    supply = NodeTASFlavorSnapshot(tree, nodes, used_of(case, tree))
     pod_sets = [pod_set_of(one) for one in case["input"]["podSets"]]
     gates = given(case["input"].get("featureGates"))
     workload: Json = given(case["input"].get("workload"))
     failed: list[str] = workload.get("unhealthyNodes", [])
     if not failed:
-        return place(supply, pod_sets, options_of(gates))
+        return find_topology_assignments_for_flavor(supply, pod_sets, options_of(gates))
     placed: list[Json] = workload["admission"]["podSetAssignments"]
-    assignments: dict[str, Assignment] = {one["name"]: assignment(one["topologyAssignment"]) for one in placed}
-    if gates.get("SkipReassignmentForPodOwnedWorkloads", True) and of_one_pod(metadata_of(workload)):
-        return Placed(assignments)
-    return replace(supply, pod_sets, assignments, failed[0], options_of(gates))
+    assignments: dict[str, TopologyAssignment] = {one["name"]: assignment(one["topologyAssignment"]) for one in placed}
+    if gates.get("SkipReassignmentForPodOwnedWorkloads", True) and owned_by_single_pod(metadata_of(workload)):
+        return TASAssignments(assignments)
+    return find_replacement_assignments(supply, pod_sets, assignments, failed[0], options_of(gates))
 
 
 def metadata_of(workload: Json) -> Json:
@@ -161,22 +171,22 @@ def metadata_of(workload: Json) -> Json:
 # --- single steps
 
 
-def level_of(case: Json) -> tuple[list[str], Tree, Counts]:
+def level_of(case: Json) -> tuple[list[str], TopologyTree, DomainStates]:
     """The names of the domains of a step's only level, in its order, the level, and what they take."""
     domains = sorted(case["input"]["domains"], key=lambda domain: domain["levelValues"])
-    tree = tree_of_paths(NAME, ["level"], [domain["levelValues"] for domain in domains])
+    tree = topology_tree_from_paths(NAME, ["level"], [domain["levelValues"] for domain in domains])
     fields = ("podCount", "sliceCount", "podCountWithLeader", "sliceCountWithLeader", "leaderCount", "affinityScore")
-    counts = Counts(*(np.array([domain[field] for domain in domains], np.int64) for field in fields))
+    counts = DomainStates(*(np.array([domain[field] for domain in domains], np.int64) for field in fields))
     return [domain["id"] for domain in domains], tree, counts
 
 
-def shape_of_case(case: Json) -> Shape:
+def shape_of_case(case: Json) -> TopologyAssignmentParameters:
     """What a step asks for."""
     entered = case["input"]
     size = entered.get("sliceSize", 1)
     options = options_of(given(entered.get("featureGates")))
     unconstrained = entered.get("unconstrained", False)
-    return Shape(
+    return TopologyAssignmentParameters(
         entered.get("workerCount", entered.get("sliceCount", 0)) * size,
         entered.get("leaderCount", 0) > 0,
         0,
@@ -186,7 +196,7 @@ def shape_of_case(case: Json) -> Shape:
         (),
         required=False,
         unconstrained=unconstrained,
-        least_free=unconstrained and options.mixed_profile,
-        by_score=options.preferred_affinity,
+        least_free_capacity=unconstrained and options.profile_mixed,
+        by_affinity_score=options.respect_node_affinity_preferred,
         balanced=True,
     )

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.topology.fingerprint import fingerprint
 from zonewise_scheduler.fit.kubelet.admit import admit
-from zonewise_scheduler.fit.ledger.holding import holds_of_a_zone
-from zonewise_scheduler.fit.ledger.values import BoundPod, Promise
+from zonewise_scheduler.fit.ledger.holding import has_exclusive_resources
+from zonewise_scheduler.fit.ledger.values import BoundPod, PendingPod
 from zonewise_scheduler.fit.model.cpus import CpuTopology
 from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, NodeState, Policies
 from zonewise_scheduler.fit.model.pod import Amounts, Container, PodShape
-from zonewise_scheduler.fit.read.nrt import Covered, NodeReport
+from zonewise_scheduler.fit.read.nrt import NodeReport, PodsFingerprint
 
 if TYPE_CHECKING:
     from zonewise_scheduler.fit.model.verdict import Verdict
@@ -73,14 +73,14 @@ class Kubelet:
     """Of the fingerprints in its reports."""
     hidden: bool = False
     """One more pod, of which only the kubelet knows, is in its fingerprints."""
-    pods: dict[str, Promise] = field(default_factory=dict[str, Promise])
+    pods: dict[str, PendingPod] = field(default_factory=dict[str, PendingPod])
     held: dict[str, Held] = field(default_factory=dict[str, Held])
     reports: int = 0
     """How many it has published."""
     ended: int = -1
     """How many those were when a pod last ended."""
 
-    def sees(self, pod: Promise) -> Verdict:
+    def sees(self, pod: PendingPod) -> Verdict:
         """Admit a pod, or not."""
         before, verdict = self.state, admit(self.state, pod.shape)
         after = verdict.after
@@ -128,7 +128,7 @@ class Kubelet:
 def report_of(
     node: str,
     state: NodeState,
-    pods: list[Promise],
+    pods: list[PendingPod],
     version: int,
     *,
     methods: tuple[str, ...] = (ALL, EXCLUSIVE),
@@ -138,11 +138,12 @@ def report_of(
     unknown = [("hidden", "hidden")] if hidden else []
     names = {
         ALL: [(pod.namespace, pod.name) for pod in pods] + unknown,
-        EXCLUSIVE: [(pod.namespace, pod.name) for pod in pods if holds_of_a_zone(state.kind, pod.shape)] + unknown,
+        EXCLUSIVE: [(pod.namespace, pod.name) for pod in pods if has_exclusive_resources(state.kind, pod.shape)]
+        + unknown,
     }
-    covered = tuple(Covered(method, fingerprint(names[method])) for method in methods)
+    covered = tuple(PodsFingerprint(method, fingerprint(names[method])) for method in methods)
     return NodeReport(node, state, covered, (), str(version))
 
 
-def bound(pod: Promise, node: str, started: float | None = None) -> BoundPod:
+def bound(pod: PendingPod, node: str, started: float | None = None) -> BoundPod:
     return BoundPod(*pod, node=node, started=started)

@@ -8,22 +8,22 @@ from support.clock import Clock
 from support.kubelets import GPU, pod
 from support.node_trees import COLLECTORS
 from support.trees import GIB, Shape, machine_tree
-from zonewise.daemon.agent import Agent, Wishes
-from zonewise.daemon.kubelet import Kubelet, Sources
-from zonewise.daemon.metrics.meters import Meters
+from zonewise.daemon.agent import Agent, AgentOptions
+from zonewise.daemon.kubelet import KubeletPoller, KubeletSources
+from zonewise.daemon.metrics.meters import AgentMetrics
 from zonewise.daemon.status import Snapshot, Status
 from zonewise.kubelet.cgroups import PodCgroups
 from zonewise.kubelet.config_source import ConfigReading
 from zonewise.kubelet.errors import BadAnswer, KubeletUnavailable
-from zonewise.kubelet.model import Allocatable, KubeletReport, Pod, StateFiles
-from zonewise.kubelet.registered import Registered
-from zonewise.kubelet.simulated import STATIC, SimulatedDevice, even_server
-from zonewise.kubelet.simulated.managers import Managers
-from zonewise.kubelet.state import State
+from zonewise.kubelet.model import Allocatable, KubeletReport, PodResources, StateFiles
+from zonewise.kubelet.registered import UnreportedDevices
+from zonewise.kubelet.simulated import STATIC, SimulatedDevice, even_zones
+from zonewise.kubelet.simulated.managers import ContainerManager
+from zonewise.kubelet.state import StateReading
 from zonewise.machine.discover import Scan, Scanner
 from zonewise.machine.files import MemoryFiles
 from zonewise.report.nrt import NrtOptions
-from zonewise.usage.account import nobody
+from zonewise.usage.account import exclude_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -49,20 +49,20 @@ class FakeKubelet:
 
     def __init__(self) -> None:
         devices = [SimulatedDevice(GPU, f"gpu-{number}", (number // 2,)) for number in range(4)]
-        self.managers = Managers(even_server(2, 8, memory=4 * GIB), devices, STATIC)
+        self.managers = ContainerManager(even_zones(2, 8, memory=4 * GIB), devices, STATIC)
         self.managers.admit(OWN)
         self.mood = OK
         self.asked: list[str] = []
         self.problems: tuple[str, ...] = ()
-        self.last_pods: tuple[Pod, ...] = ()
+        self.last_pods: tuple[PodResources, ...] = ()
         self.last_allocatable = Allocatable()
 
     # --- a PodResourcesClient
 
-    def list(self) -> tuple[Pod, ...]:
+    def list(self) -> tuple[PodResources, ...]:
         self.asked.append("List")
         self._answer("List")
-        self.last_pods = () if self.mood == FORGETFUL else self.managers.listed()
+        self.last_pods = () if self.mood == FORGETFUL else self.managers.pod_resources()
         return self.last_pods
 
     def allocatable(self) -> Allocatable:
@@ -88,8 +88,8 @@ class FakeKubelet:
 class FakeFiles:
     """State files that are absent."""
 
-    def read(self) -> State:
-        return State(StateFiles(), ())
+    def read(self) -> StateReading:
+        return StateReading(StateFiles(), ())
 
 
 class FakeConfig:
@@ -145,7 +145,7 @@ class Seen:
     def __init__(self) -> None:
         self.snapshots: list[Snapshot] = []
 
-    def offer(self, snapshot: Snapshot) -> None:
+    def submit(self, snapshot: Snapshot) -> None:
         self.snapshots.append(snapshot)
 
     @property
@@ -157,24 +157,26 @@ class Seen:
 class Loop:
     """An agent, and everything around it."""
 
-    def __init__(self, excluded: Callable[[Pod], bool] = nobody, options: NrtOptions = NrtOptions()) -> None:  # noqa: B008
+    def __init__(
+        self, excluded: Callable[[PodResources], bool] = exclude_none, options: NrtOptions = NrtOptions()
+    ) -> None:
         self.clock = Clock()
         self.kubelet = FakeKubelet()
         self.config = FakeConfig()
         self.scanner = FakeScanner()
         self.seen = Seen()
-        self.meters = Meters()
+        self.meters = AgentMetrics()
         self.status = Status(self.clock)
-        sources = Sources(
+        sources = KubeletSources(
             cast("PodResourcesClient", self.kubelet),
             cast("StateReader", FakeFiles()),
             cast("ConfigSource", self.config),
-            Registered("/nowhere", "/nowhere"),
+            UnreportedDevices("/nowhere", "/nowhere"),
             PodCgroups("/nowhere"),
             (OWN.namespace, OWN.name),
         )
-        self._kubelet = Kubelet(sources, self.meters, self.clock)
-        self._wishes = Wishes(NODE, options, excluded, INTERVAL)
+        self._kubelet = KubeletPoller(sources, self.meters, self.clock)
+        self._wishes = AgentOptions(NODE, options, excluded, INTERVAL)
         self.agent = self.agent_for(self.seen)
 
     def agent_for(self, *sinks: Sink) -> Agent:
@@ -183,7 +185,7 @@ class Loop:
         return Agent(*parts, clock=self.clock, draw=lambda: 1.0)
 
     def look(self, *reasons: Reason) -> float | None:
-        return self.agent.look(frozenset(reasons))
+        return self.agent.run_once(frozenset(reasons))
 
     def count(self, name: str, **labels: str) -> float:
         return self.meters.registry.get_sample_value(name, labels) or 0.0

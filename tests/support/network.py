@@ -84,7 +84,7 @@ def network_collectors(known: Machine) -> tuple[Collector, ...]:
     def volatile(_peek: Peek) -> Hashable:
         return None
 
-    given = nics.COLLECTOR._replace(name="given", gives=fields, needs=(), collect=collect, volatile=volatile)
+    given = nics.COLLECTOR._replace(name="given", provides=fields, needs=(), collect=collect, volatile=volatile)
     return given, nics.COLLECTOR, infiniband.COLLECTOR, rdma.COLLECTOR
 
 

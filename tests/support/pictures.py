@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from zonewise.machine.model.machine import Machine
-    from zonewise.picture.boxes import Layout
+    from zonewise.picture.boxes import Picture
 
 
 def boxes_in(items: Sequence[Box | Cores]) -> Iterator[Box]:
@@ -41,13 +41,13 @@ def devices_of(items: Sequence[Bus | Device]) -> Iterator[Device]:
             yield item
 
 
-def devices_in(picture: Layout) -> list[Device]:
+def devices_in(picture: Picture) -> list[Device]:
     """Return every device of a picture."""
     beside = [device for box in boxes_in(picture.boxes) for device in devices_of(box.devices)]
     return beside + list(devices_of(picture.devices))
 
 
-def named(picture: Layout, name: str) -> Box:
+def named(picture: Picture, name: str) -> Box:
     """Return the first box of a name."""
     return next(box for box in boxes_in(picture.boxes) if name in [label_text(label) for label in box.labels])
 

@@ -7,27 +7,27 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from support.gangs import info
 from zonewise_scheduler.fit.kubelet.admit import admit
-from zonewise_scheduler.fit.nodes.info import read_node
-from zonewise_scheduler.fit.nodes.table import NodeTable
-from zonewise_scheduler.queue.placing.ground import ground_of
-from zonewise_scheduler.queue.placing.kubelets import kubelets_of
-from zonewise_scheduler.queue.placing.topologies import Topologies
-from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Preemption, ResourceFlavor
-from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, Quota, group
+from zonewise_scheduler.fit.nodes.info import read_node_info
+from zonewise_scheduler.fit.nodes.table import NodeInfoTable
+from zonewise_scheduler.queue.placing.ground import build_flavor_topology
+from zonewise_scheduler.queue.placing.kubelets import build_kubelet_states
+from zonewise_scheduler.queue.placing.topologies import TASSnapshot
+from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, ClusterQueuePreemption, ResourceFlavor
+from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, ResourceQuota, resource_group
 from zonewise_scheduler.queue.quota.model.workload import Admission, PodSet, PodSetAdmission, TopologyRequest, Workload
-from zonewise_scheduler.queue.quota.places import NoPlace, Wish
+from zonewise_scheduler.queue.quota.places import PlacementRequest, TopologyPlacementFailure
 from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
-from zonewise_scheduler.queue.topology.model import HOSTNAME, Assignment, Request
+from zonewise_scheduler.queue.topology.model import HOSTNAME, PodSetTopologyRequest, TopologyAssignment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from zonewise_scheduler.fit.model.node import NodeState
     from zonewise_scheduler.fit.model.pod import PodShape
-    from zonewise_scheduler.queue.placing.ground import Ground
+    from zonewise_scheduler.queue.placing.ground import FlavorTopology
 
 LEVELS = ("rack", HOSTNAME)
-FLAVORS = (ResourceFlavor("all", topology="racks"), ResourceFlavor("fast", {"fast": "yes"}, topology="racks"))
+FLAVORS = (ResourceFlavor("all", topology_name="racks"), ResourceFlavor("fast", {"fast": "yes"}, topology_name="racks"))
 
 
 class Host(NamedTuple):
@@ -37,11 +37,11 @@ class Host(NamedTuple):
     fast: bool = True
 
 
-def grounds_of(hosts: Sequence[Host], levels: Sequence[str] = LEVELS) -> list[Ground]:
+def flavor_topologies(hosts: Sequence[Host], levels: Sequence[str] = LEVELS) -> list[FlavorTopology]:
     """The hosts of both flavors."""
-    nodes = NodeTable(
+    nodes = NodeInfoTable(
         [
-            read_node(
+            read_node_info(
                 {
                     "metadata": {
                         "name": one.name,
@@ -53,40 +53,42 @@ def grounds_of(hosts: Sequence[Host], levels: Sequence[str] = LEVELS) -> list[Gr
             for one in hosts
         ]
     )
-    return [ground_of(one, levels, nodes) for one in FLAVORS]
+    return [build_flavor_topology(one, levels, nodes) for one in FLAVORS]
 
 
 def queue(name: str, cpus: int, flavors: Sequence[str] = ("all",), cohort: str = "everyone") -> ClusterQueue:
     """A queue that may preempt whom it can."""
-    quotas = (FlavorQuotas(one, (("cpu", Quota(cpus)),)) for one in flavors)
-    return ClusterQueue(name, (group(*quotas),), cohort, preemption=Preemption("LowerPriority", "Any"))
+    quotas = (FlavorQuotas(one, (("cpu", ResourceQuota(cpus)),)) for one in flavors)
+    return ClusterQueue(
+        name, (resource_group(*quotas),), cohort, preemption=ClusterQueuePreemption("LowerPriority", "Any")
+    )
 
 
 def snapshot_of(queues: Iterable[ClusterQueue], hosts: Sequence[Host], levels: Sequence[str] = LEVELS) -> Snapshot:
-    return Snapshot(queues, flavors=FLAVORS, places=Topologies(grounds_of(hosts, levels)))
+    return Snapshot(queues, resource_flavors=FLAVORS, tas_snapshot=TASSnapshot(flavor_topologies(hosts, levels)))
 
 
-def pods_of(cpus: int, pods: int = 1, request: Request | None = None, name: str = "main") -> PodSet:
+def pods_of(cpus: int, pods: int = 1, request: PodSetTopologyRequest | None = None, name: str = "main") -> PodSet:
     """Pods of so many thousandths of a CPU."""
-    topology = TopologyRequest(Request(unconstrained=True) if request is None else request)
+    topology = TopologyRequest(PodSetTopologyRequest(unconstrained=True) if request is None else request)
     return PodSet(name, pods, {"cpu": cpus}, topology=topology)
 
 
 def job(name: str, *pod_sets: PodSet, priority: int = 0, created: float = 0.0) -> Workload:
-    return Workload("ns", name, pod_sets, name, priority=priority, created=created)
+    return Workload("ns", name, pod_sets, name, priority=priority, created_at=created)
 
 
 def hosts_of(workload: Workload) -> dict[str, dict[str, int]]:
     """By pod set, how many pods each host has."""
     sets = workload.admission.pod_sets if workload.admission is not None else ()
     return {
-        one.name: {domain.values[-1]: domain.pods for domain in one.place.domains}
+        one.name: {domain.values[-1]: domain.pods for domain in one.topology_assignment.domains}
         for one in sets
-        if isinstance(one.place, Assignment)
+        if isinstance(one.topology_assignment, TopologyAssignment)
     }
 
 
-def used_by(workloads: Iterable[Workload]) -> dict[str, int]:
+def host_usage(workloads: Iterable[Workload]) -> dict[str, int]:
     """What the pods of workloads take of each host, added up from nothing."""
     found: dict[str, int] = {}
     for one in workloads:
@@ -100,12 +102,12 @@ def used_by(workloads: Iterable[Workload]) -> dict[str, int]:
 # --- kubelets
 
 
-class Zoned(NamedTuple):
+class ZonedCluster(NamedTuple):
     """A cluster of nodes with zones, and room for anything as a whole."""
 
-    nodes: NodeTable
+    nodes: NodeInfoTable
     states: dict[str, NodeState]
-    places: Topologies
+    places: TASSnapshot
 
     def admits(self, sets: Iterable[tuple[PodShape, dict[str, int]]]) -> bool:
         """Put pods on their hosts one by one, in order, as their kubelets would."""
@@ -120,56 +122,62 @@ class Zoned(NamedTuple):
         return True
 
 
-def zoned(
+def zoned_cluster(
     states: Sequence[NodeState | None],
     racks: str = "",
     flavors: Sequence[ResourceFlavor] = FLAVORS[:1],
     *,
-    trusting: bool = True,
-) -> Zoned:
+    allow_unknown: bool = True,
+) -> ZonedCluster:
     """Make one of hosts h0, h1, ..., all fast, by rack: all in x, or as many letters as there are hosts."""
     racks = racks or "x" * len(states)
-    nodes = NodeTable(
+    nodes = NodeInfoTable(
         [info(f"h{at}", {"rack": rack, HOSTNAME: f"h{at}", "fast": "yes"}) for at, rack in enumerate(racks)]
     )
     known = {f"h{at}": state for at, state in enumerate(states) if state is not None}
-    kubelets = kubelets_of(nodes, known, trusting=trusting)
-    return Zoned(nodes, known, Topologies([ground_of(one, LEVELS, nodes) for one in flavors], kubelets=kubelets))
+    kubelets = build_kubelet_states(nodes, known, allow_unknown=allow_unknown)
+    return ZonedCluster(
+        nodes,
+        known,
+        TASSnapshot([build_flavor_topology(one, LEVELS, nodes) for one in flavors], kubelet_states=kubelets),
+    )
 
 
-def shaped(
-    shape: PodShape, pods: int = 1, request: Request | None = None, name: str = "main", group: str = ""
+def pods_of_shape(
+    shape: PodShape, pods: int = 1, request: PodSetTopologyRequest | None = None, name: str = "main", group: str = ""
 ) -> PodSet:
     """Pods of a shape, of which only the kubelets decide."""
-    topology = TopologyRequest(Request(unconstrained=True) if request is None else request, group)
+    topology = TopologyRequest(PodSetTopologyRequest(unconstrained=True) if request is None else request, group)
     return PodSet(name, pods, {}, topology=topology, shape=shape)
 
 
-def found(cluster: Zoned, one: Workload, *, empty: bool = False) -> dict[str, dict[str, int]] | NoPlace:
+def find_hosts(
+    cluster: ZonedCluster, one: Workload, *, empty: bool = False
+) -> dict[str, dict[str, int]] | TopologyPlacementFailure:
     """By pod set, how many pods each host would get."""
-    wishes = [Wish(pods, pods.pods, "all") for pods in one.pod_sets]
-    places = cluster.places.find(one, {"all": wishes}, empty=empty)
-    if isinstance(places, NoPlace):
+    wishes = [PlacementRequest(pods, pods.pods, "all") for pods in one.pod_sets]
+    places = cluster.places.find_topology_assignments(one, {"all": wishes}, empty=empty)
+    if isinstance(places, TopologyPlacementFailure):
         return places
     return {
         name: {domain.values[-1]: domain.pods for domain in at.domains}
         for name, at in places.items()
-        if isinstance(at, Assignment)
+        if isinstance(at, TopologyAssignment)
     }
 
 
-def started(cluster: Zoned, one: Workload) -> Workload:
+def start(cluster: ZonedCluster, one: Workload) -> Workload:
     """Start a workload where it finds places."""
-    wishes = [Wish(pods, pods.pods, "all") for pods in one.pod_sets]
-    places = cluster.places.find(one, {"all": wishes}, empty=False)
-    assert not isinstance(places, NoPlace)
+    wishes = [PlacementRequest(pods, pods.pods, "all") for pods in one.pod_sets]
+    places = cluster.places.find_topology_assignments(one, {"all": wishes}, empty=False)
+    assert not isinstance(places, TopologyPlacementFailure)
     sets = (PodSetAdmission(pods.name, {"pods": "all"}, {}, pods.pods, places[pods.name]) for pods in one.pod_sets)
     new = replace(one, admission=Admission("a", tuple(sets)))
     cluster.places.add(new)
     return new
 
 
-def zones_of(cluster: Zoned, one: Workload) -> dict[str, dict[tuple[str, ...], int]]:
+def zone_counts(cluster: ZonedCluster, one: Workload) -> dict[str, dict[tuple[str, ...], int]]:
     """By pod set, how many pods are in each zone."""
-    zones = cluster.places.zones(one)
+    zones = cluster.places.zone_assignments(one)
     return {name: {domain.values: domain.pods for domain in at.domains} for name, at in zones.items()}

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
-from zonewise_scheduler.fit.nodes.info import read_node
-from zonewise_scheduler.fit.nodes.table import NodeTable
-from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Preemption, ResourceFlavor
-from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, Quota, group
+from zonewise_scheduler.fit.nodes.info import read_node_info
+from zonewise_scheduler.fit.nodes.table import NodeInfoTable
+from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, ClusterQueuePreemption, ResourceFlavor
+from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, ResourceQuota, resource_group
 from zonewise_scheduler.queue.quota.model.workload import PodSet, Workload
 from zonewise_scheduler.queue.topology.model import HOSTNAME
 from zonewise_scheduler.simulate.scenario import Arrival, Scenario
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulate.history import History, JobHistory
 
 FLAVOR = "default"
-EAGER = Preemption("LowerPriority", "Any")
+EAGER = ClusterQueuePreemption("LowerPriority", "Any")
 """As the queues of Kueue's performance tests preempt."""
 
 
@@ -27,7 +27,7 @@ def queue(
     name: str = "q", cpus: int = 8, cohort: str = "", borrowing: int | None = None, **fields: Any
 ) -> ClusterQueue:
     """A ClusterQueue with a quota of CPUs."""
-    quotas = (group(FlavorQuotas(FLAVOR, (("cpu", Quota(cpus, borrowing)),))),)
+    quotas = (resource_group(FlavorQuotas(FLAVOR, (("cpu", ResourceQuota(cpus, borrowing)),))),)
     return ClusterQueue(name, quotas, cohort, **fields)
 
 
@@ -45,7 +45,7 @@ def arrival(
 ) -> Arrival:
     """A job of some pods that want so many CPUs each."""
     pod_set = PodSet(pods=pods, requests={"cpu": cpus})
-    workload = Workload("ns", name, (pod_set,), f"uid-{name}", priority=priority, created=at, limit=limit)
+    workload = Workload("ns", name, (pod_set,), f"uid-{name}", priority=priority, created_at=at, walltime=limit)
     return Arrival(workload, to, run, kind)
 
 
@@ -54,11 +54,11 @@ def scenario(*arrivals: Arrival, queues: tuple[ClusterQueue, ...] = (queue(),), 
     return Scenario("by hand", list(arrivals), queues, **fields)
 
 
-def placed(case: Scenario, *hosts: tuple[str, int]) -> Scenario:
+def with_nodes(case: Scenario, *hosts: tuple[str, int]) -> Scenario:
     """The same on hosts with so many CPUs, which have a topology of one level."""
-    nodes = NodeTable(
+    nodes = NodeInfoTable(
         [
-            read_node(
+            read_node_info(
                 {
                     "metadata": {"name": name, "labels": {HOSTNAME: name}},
                     "status": {"allocatable": {"cpu": f"{cpus}m", "pods": "110"}},
@@ -67,32 +67,34 @@ def placed(case: Scenario, *hosts: tuple[str, int]) -> Scenario:
             for name, cpus in hosts
         ]
     )
-    flavors = (ResourceFlavor(FLAVOR, topology="hosts"),)
+    flavors = (ResourceFlavor(FLAVOR, topology_name="hosts"),)
     return case._replace(flavors=flavors, topologies={"hosts": (HOSTNAME,)}, nodes=nodes)
 
 
-def job_of(history: History, name: str) -> JobHistory:
+def find_job(history: History, name: str) -> JobHistory:
     """What happened to a job."""
     return next(one for one in history.jobs if one.name == name)
 
 
-def starts(history: History) -> dict[str, float | None]:
+def start_times(history: History) -> dict[str, float | None]:
     """When each job began the run that it was done with."""
     return {job.name: job.started for job in history.jobs}
 
 
 @st.composite
-def scenarios(draw: st.DrawFn, *, most: int = 12, priorities: int = 2, declared: bool = False) -> Scenario:
+def scenarios(draw: st.DrawFn, *, max_jobs: int = 12, priorities: int = 2, declared: bool = False) -> Scenario:
     """Up to three queues, alone or in a cohort, that preempt or do not; many things happen at once."""
     cohort = draw(st.sampled_from(["", "all"]))
-    policies = st.sampled_from([Preemption(), EAGER, Preemption("LowerOrNewerEqualPriority", "LowerPriority")])
+    policies = st.sampled_from(
+        [ClusterQueuePreemption(), EAGER, ClusterQueuePreemption("LowerOrNewerEqualPriority", "LowerPriority")]
+    )
     queues = tuple(
         queue(f"q{place}", draw(st.integers(2, 8)), cohort, preemption=draw(policies))
         for place in range(draw(st.integers(1, 3)))
     )
     jobs: list[Arrival] = []
     now = 0
-    for serial in range(draw(st.integers(1, most))):
+    for serial in range(draw(st.integers(1, max_jobs))):
         now += draw(st.integers(0, 4))
         run = draw(st.integers(0, 12))
         unused = draw(st.sampled_from([0.0, 1.0, 10.0] + [inf] * (not declared)))

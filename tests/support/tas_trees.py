@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from zonewise_scheduler.fit.nodes.info import read_node
-from zonewise_scheduler.fit.nodes.table import NodeTable
+from zonewise_scheduler.fit.nodes.info import read_node_info
+from zonewise_scheduler.fit.nodes.table import NodeInfoTable
 from zonewise_scheduler.queue.topology.model import HOSTNAME
-from zonewise_scheduler.queue.topology.supply import NodeSupply
-from zonewise_scheduler.queue.topology.tree import tree_of
+from zonewise_scheduler.queue.topology.supply import NodeTASFlavorSnapshot
+from zonewise_scheduler.queue.topology.tree import topology_tree_from_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +40,7 @@ def node_of(host: Host) -> Json:
     }
 
 
-def supply_of(hosts: Sequence[Host], keys: Sequence[str] = KEYS) -> NodeSupply:
+def supply_of(hosts: Sequence[Host], keys: Sequence[str] = KEYS) -> NodeTASFlavorSnapshot:
     """A supply of hosts of which a pod's `cpu` takes thousandths."""
-    nodes = NodeTable([read_node(node_of(host)) for host in hosts])
-    return NodeSupply(tree_of("default", keys, nodes, np.ones(len(hosts), np.bool_)), nodes)
+    nodes = NodeInfoTable([read_node_info(node_of(host)) for host in hosts])
+    return NodeTASFlavorSnapshot(topology_tree_from_nodes("default", keys, nodes, np.ones(len(hosts), np.bool_)), nodes)

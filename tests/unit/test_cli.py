@@ -22,7 +22,7 @@ from support.crd import NODE_RESOURCE_TOPOLOGY, refusals
 from support.disk import lay_out
 from support.trees import server_tree
 from zonewise import __version__, cli
-from zonewise.commands import Command, CommandError, needing, output, show
+from zonewise.commands import Command, CommandError, output, require_extra, show
 from zonewise.report.machine_json import SCHEMA
 
 if TYPE_CHECKING:
@@ -348,11 +348,11 @@ def test_what_an_extra_has() -> None:
     """A library that is not installed is named with the extra that has it; a module of ours is a fault of ours."""
     with (
         pytest.raises(CommandError, match=r"No module named 'no_such_library'; pip install 'zonewise\[agent\]'"),
-        needing("agent"),
+        require_extra("agent"),
     ):
         import_module("no_such_library.part")
     for ours in ("zonewise.no_such_module", "zonewise_scheduler.no_such_module"):
-        with pytest.raises(ModuleNotFoundError), needing("agent"):
+        with pytest.raises(ModuleNotFoundError), require_extra("agent"):
             import_module(ours)
 
 

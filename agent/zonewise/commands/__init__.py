@@ -30,7 +30,7 @@ class Command(NamedTuple):
 
 
 @contextmanager
-def needing(extra: str) -> Generator[None]:
+def require_extra(extra: str) -> Generator[None]:
     """Import inside of it what needs the libraries of an extra: raises CommandError where one is not installed.
 
     A module of ours that is missing is a fault of ours, and stays what it is.

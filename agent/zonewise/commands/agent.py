@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from zonewise.commands import Command, CommandError, needing
+from zonewise.commands import Command, CommandError, require_extra
 from zonewise.daemon.settings import DEFAULT_FILE, OPTIONS, Settings, read_settings
 from zonewise.service.options import CONFIG_VARIABLE, PREFIX, SettingsError, read_settings_file
 
@@ -30,16 +30,16 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> int:
     """Run until stopped, or once. Raises CommandError."""
-    with needing("agent"):
-        from zonewise.daemon.main import Mode, run_agent
+    with require_extra("agent"):
+        from zonewise.daemon.main import RunMode, run_agent
     path = arguments.config or os.environ.get(CONFIG_VARIABLE)
 
     def read() -> Settings:
         content = read_settings_file(path, DEFAULT_FILE)
-        return read_settings(OPTIONS.given(arguments), os.environ, content, path or DEFAULT_FILE)
+        return read_settings(OPTIONS.flag_values(arguments), os.environ, content, path or DEFAULT_FILE)
 
     output = arguments.output or ("-" if arguments.dry_run else "")
-    mode = Mode(oneshot=arguments.oneshot, dry_run=arguments.dry_run, output=output)
+    mode = RunMode(oneshot=arguments.oneshot, dry_run=arguments.dry_run, output=output)
     try:
         return run_agent(read, path or DEFAULT_FILE, mode)
     except SettingsError as error:

@@ -29,6 +29,6 @@ def write(text: str, path: str) -> None:
         raise CommandError(f"cannot write to {where}: {error.strerror}") from error
 
 
-def takes_unicode() -> bool:
+def supports_unicode() -> bool:
     """Tell whether standard output takes every character."""
     return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"

@@ -91,7 +91,7 @@ def _text(scan: Scan, arguments: Namespace) -> str:
     to_file = _output(arguments.output).path != output.STANDARD_OUTPUT
     width = arguments.width or _terminal_width()
     colour = _wants_colour(arguments.color, to_file=to_file)
-    unicode = not arguments.ascii and (to_file or output.takes_unicode())
+    unicode = not arguments.ascii and (to_file or output.supports_unicode())
     parts = (
         render_terminal(scan.machine, width, colour=colour, unicode=unicode),
         render_matrix(scan.machine, width),
@@ -117,10 +117,10 @@ def _document(scan: Scan, arguments: Namespace) -> dict[str, Any]:
     document = machine_to_json(scan.machine)
     if arguments.explain is None:
         return document
-    from zonewise.report.explain import UnknownFact, sources_of
+    from zonewise.report.explain import UnknownFact, select_sources
 
     try:
-        return machine_to_json(scan.machine, sources_of(document, scan.sources, arguments.explain))
+        return machine_to_json(scan.machine, select_sources(document, scan.sources, arguments.explain))
     except UnknownFact as error:
         raise CommandError(str(error)) from error
 

@@ -11,31 +11,31 @@ from zonewise.daemon.events import Reason
 from zonewise.daemon.status import Snapshot
 from zonewise.kube.backoff import Backoff
 from zonewise.kubelet.errors import KubeletError
-from zonewise.report.labels import Labels, labels_of
+from zonewise.report.labels import Labels, build_labels
 from zonewise.report.node_feature import Features, node_features
 from zonewise.report.nrt import NrtOptions, machine_to_nrt
-from zonewise.usage.account import NotReady, account
+from zonewise.usage.account import KubeletNotReady, node_usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zonewise.daemon.kubelet import Answer, Kubelet
-    from zonewise.daemon.metrics.meters import Meters
+    from zonewise.daemon.kubelet import KubeletPoller, PollResult
+    from zonewise.daemon.metrics.meters import AgentMetrics
     from zonewise.daemon.status import Status
-    from zonewise.kubelet.model import Pod
+    from zonewise.kubelet.model import PodResources
     from zonewise.machine.discover import Scan
     from zonewise.machine.model.machine import Machine
     from zonewise.usage.model import Usage
 
 log = logging.getLogger(__name__)
 
-AGAIN = Backoff(base=0.1, most=5.0)
+KUBELET_BACKOFF = Backoff(base=0.1, cap=5.0)
 """How soon a kubelet that is down or not ready is asked again: it starts within a second or so, and often a device
 plugin follows. Its socket and files wake us as well; this is for what leaves no trace in a file."""
 
 KUBELET_ONLY = frozenset({Reason.STATE, Reason.PODS, Reason.DEVICES, Reason.SOCKET, Reason.RETRY})
 """Reasons that say nothing about the machine."""
-ENDING = frozenset({Reason.STOP, Reason.RELOAD})
+EXIT_REASONS = frozenset({Reason.STOP, Reason.RELOAD})
 
 
 class Events(Protocol):
@@ -57,17 +57,17 @@ class MachineScanner(Protocol):
 class Sink(Protocol):
     """Where what was found goes."""
 
-    def offer(self, snapshot: Snapshot) -> None:
+    def submit(self, snapshot: Snapshot) -> None:
         """Take it, at once; it is published by and by."""
         ...
 
 
-class Wishes(NamedTuple):
+class AgentOptions(NamedTuple):
     """What is asked of the reports."""
 
     node_name: str
     options: NrtOptions
-    excluded: Callable[[Pod], bool]
+    excluded: Callable[[PodResources], bool]
     interval: float
     """Seconds after which to look again though nothing is heard."""
 
@@ -78,11 +78,11 @@ class Agent:
     def __init__(
         self,
         scanner: MachineScanner,
-        kubelet: Kubelet,
+        kubelet: KubeletPoller,
         sinks: tuple[Sink, ...],
-        wishes: Wishes,
+        options: AgentOptions,
         status: Status,
-        meters: Meters,
+        meters: AgentMetrics,
         *,
         clock: Callable[[], float] = time.monotonic,
         draw: Callable[[], float] = random.random,
@@ -90,7 +90,7 @@ class Agent:
         self._scanner = scanner
         self._kubelet = kubelet
         self._sinks = sinks
-        self._wishes = wishes
+        self._wishes = options
         self._status = status
         self._meters = meters
         self._clock = clock
@@ -105,7 +105,7 @@ class Agent:
         """Go round until a reason ends it; return those reasons."""
         reasons = frozenset({Reason.START})
         due = self._clock() + self._wishes.interval
-        while not reasons & ENDING:
+        while not reasons & EXIT_REASONS:
             again = self._survived(reasons)
             if not reasons <= KUBELET_ONLY:
                 due = self._clock() + self._wishes.interval
@@ -120,12 +120,12 @@ class Agent:
     def _survived(self, reasons: frozenset[Reason]) -> float | None:
         """Look once, and live on where that fails; the heart does not beat then, so that it cannot go on for long."""
         try:
-            return self.look(reasons)
+            return self.run_once(reasons)
         except Exception:  # the top of the loop: one pod that we cannot make sense of must not end publishing labels
             log.exception("a look at the node failed by a defect; what is published stays, and we try again")
             return self._pause(False)
 
-    def look(self, reasons: frozenset[Reason]) -> float | None:
+    def run_once(self, reasons: frozenset[Reason]) -> float | None:
         """Look once and offer what is found; return after how many seconds to ask the kubelet again, if at all."""
         started = self._clock()
         for reason in reasons:
@@ -133,14 +133,14 @@ class Agent:
         scan = self._scanned(reasons)
         answer, trouble = self._asked(reasons)
         usage = self._accounted(scan.machine, answer)
-        if isinstance(usage, NotReady):
+        if isinstance(usage, KubeletNotReady):
             usage, trouble = None, (*trouble, usage.reason)
         snapshot = self._composed(scan, answer, usage, trouble)
         self._meters.kubelet_ready.set(usage is not None)
-        self._status.found(snapshot)
+        self._status.set_snapshot(snapshot)
         self._status.beat()
         for sink in self._sinks:
-            sink.offer(snapshot)
+            sink.submit(snapshot)
         self._meters.scan_seconds.observe(self._clock() - started)
         self._tell(snapshot.problems)
         return self._pause(usage is not None)
@@ -151,24 +151,26 @@ class Agent:
             self._scan = self._scanner.scan()
             if before is None or before.machine is not self._scan.machine:
                 self._features = node_features(self._scan.machine)
-                self._labels = labels_of(self._scan.machine, self._features)
+                self._labels = build_labels(self._scan.machine, self._features)
         return self._scan
 
-    def _asked(self, reasons: frozenset[Reason]) -> tuple[Answer | None, tuple[str, ...]]:
+    def _asked(self, reasons: frozenset[Reason]) -> tuple[PollResult | None, tuple[str, ...]]:
         if self._failures:
             reasons |= {Reason.RETRY}  # beside whatever woke us: what it told before counts no more
         try:
-            answer = self._kubelet.ask(reasons)
+            answer = self._kubelet.poll(reasons)
         except KubeletError as error:
             return None, (f"the kubelet does not tell who holds what: {error}",)
         return answer, answer.problems
 
-    def _accounted(self, machine: Machine, answer: Answer | None) -> Usage | NotReady | None:
+    def _accounted(self, machine: Machine, answer: PollResult | None) -> Usage | KubeletNotReady | None:
         if answer is None:
             return None
-        return account(machine, answer.report, excluded=self._wishes.excluded)
+        return node_usage(machine, answer.report, excluded=self._wishes.excluded)
 
-    def _composed(self, scan: Scan, answer: Answer | None, usage: Usage | None, trouble: tuple[str, ...]) -> Snapshot:
+    def _composed(
+        self, scan: Scan, answer: PollResult | None, usage: Usage | None, trouble: tuple[str, ...]
+    ) -> Snapshot:
         nrt: dict[str, Any] | None = None
         config = answer.report.config if answer is not None else None
         if answer is not None and usage is not None:
@@ -184,7 +186,7 @@ class Agent:
             self._failures = 0
             return None
         self._failures += 1
-        return AGAIN.delay(self._failures - 1, self._draw())
+        return KUBELET_BACKOFF.delay(self._failures - 1, self._draw())
 
     def _tell(self, problems: tuple[str, ...]) -> None:
         """Log each problem when it comes and when it has gone, and not every time it is still there."""

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.daemon.events import Reason
-from zonewise.daemon.settling import Newcomers, Start
+from zonewise.daemon.settling import KubeletStart, NewPods
 from zonewise.kubelet.errors import KubeletError, Unsettled
 from zonewise.kubelet.model import Allocatable, KubeletReport
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import TypeVar
 
-    from zonewise.daemon.metrics.meters import Meters
+    from zonewise.daemon.metrics.meters import AgentMetrics
     from zonewise.kubelet.cgroups import PodCgroups
     from zonewise.kubelet.config_source import ConfigSource
-    from zonewise.kubelet.model import Pod, StateFiles
+    from zonewise.kubelet.model import PodResources, StateFiles
     from zonewise.kubelet.podresources.client import PodResourcesClient
-    from zonewise.kubelet.registered import Registered
-    from zonewise.kubelet.state import State, StateReader
-    from zonewise.usage.listing import Name
+    from zonewise.kubelet.registered import UnreportedDevices
+    from zonewise.kubelet.state import StateReader, StateReading
+    from zonewise.usage.listing import PodName
 
     T = TypeVar("T")
 
@@ -29,41 +29,43 @@ PODS_ONLY = frozenset({Reason.STATE, Reason.PODS})
 """Reasons that say pods came or went and nothing else: what the kubelet could give at all is then as before, and
 asking for it too would double the calls at each pod start, and the kubelet takes 100 a second from all clients."""
 
-TRIES = 5
+MAX_ATTEMPTS = 5
 """How often the files may change while List answers, which takes milliseconds."""
 
 
-class Answer(NamedTuple):
+class PollResult(NamedTuple):
     """What the kubelet told, and what was odd about it."""
 
     report: KubeletReport
     problems: tuple[str, ...]
 
 
-class Sources(NamedTuple):
+class KubeletSources(NamedTuple):
     """Where it is known from."""
 
     client: PodResourcesClient
     state: StateReader
     config: ConfigSource
-    registered: Registered
+    unreported_devices: UnreportedDevices
     cgroups: PodCgroups
-    own: Name | None = None
+    own_pod: PodName | None = None
     """The pod that we run in, where we know it."""
 
 
-class Kubelet:
+class KubeletPoller:
     """The kubelet of this node."""
 
-    def __init__(self, sources: Sources, meters: Meters, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, sources: KubeletSources, meters: AgentMetrics, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._from = sources
         self._meters = meters
-        self._start = Start(clock, sources.own)
-        self._newcomers = Newcomers(clock)
+        self._start = KubeletStart(clock, sources.own_pod)
+        self._newcomers = NewPods(clock)
         self._allocatable: Allocatable | None = None
         self._registered: Mapping[str, tuple[str, ...]] = {}
 
-    def ask(self, reasons: frozenset[Reason]) -> Answer:
+    def poll(self, reasons: frozenset[Reason]) -> PollResult:
         """Return what there is to know. Raises KubeletError where the kubelet does not tell who holds what."""
         if Reason.SOCKET in reasons:
             self._forget()
@@ -71,19 +73,19 @@ class Kubelet:
             self._allocatable = None
         state, pods, allocatable = self._moment()
         reading = self._from.config.read(refresh=not reasons <= PODS_ONLY)
-        active = self._newcomers.beside(self._from.cgroups.uids(), state.files.uids())
+        active = self._newcomers.active_uids(self._from.cgroups.uids(), state.files.pod_uids())
         report = KubeletReport(pods, allocatable, reading.config, state.files, active)
-        self._start.judge(report)
+        self._start.check(report)
         problems = [*self._from.client.problems, *state.problems]
         if reading.problem is not None:
             problems.append(reading.problem)
-        return Answer(report, tuple(problems))
+        return PollResult(report, tuple(problems))
 
     def close(self) -> None:
         """End calls under way."""
         self._from.client.close()
 
-    def _moment(self) -> tuple[State, tuple[Pod, ...], Allocatable]:
+    def _moment(self) -> tuple[StateReading, tuple[PodResources, ...], Allocatable]:
         """Return what the files and List say of one moment: the files were the same before and after List.
 
         List is never behind the files. Without the second reading it could be before them, and a pod that only List
@@ -91,7 +93,7 @@ class Kubelet:
         List, and a pod that only they have yet looks as one that is gone.
         """
         before = self._from.state.read()
-        for _ in range(TRIES):
+        for _ in range(MAX_ATTEMPTS):
             allocatable = self._all_allocatable(before.files)
             pods = self._counted("List", self._from.client.list)
             after = self._from.state.read()
@@ -106,7 +108,7 @@ class Kubelet:
         if self._allocatable is None or registered != self._registered:
             self._allocatable = self._counted("GetAllocatableResources", self._from.client.allocatable)
             self._registered = registered
-        return self._from.registered.completed(self._allocatable, registered)
+        return self._from.unreported_devices.added_to(self._allocatable, registered)
 
     def _counted(self, method: str, call: Callable[[], T]) -> T:
         self._meters.kubelet_requests.labels(method).inc()
@@ -121,4 +123,4 @@ class Kubelet:
         """Forget what may be other after a kubelet's start."""
         self._allocatable = None
         self._from.cgroups.forget()
-        self._start.notice()
+        self._start.note_restart()

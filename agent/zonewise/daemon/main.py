@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.daemon.events import Reason
 from zonewise.daemon.events.wake import Signals
-from zonewise.daemon.metrics.meters import Meters
+from zonewise.daemon.metrics.meters import AgentMetrics
 from zonewise.daemon.parts import make_agent, open_events, open_kubelet, open_publishing, open_server
 from zonewise.daemon.status import Status
 from zonewise.service import logs
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zonewise.daemon.agent import Agent
-    from zonewise.daemon.parts import Publishing
+    from zonewise.daemon.parts import Publishers
     from zonewise.daemon.settings import Settings
     from zonewise.kube.client import Client
 
 log = logging.getLogger(__name__)
 
-ONESHOT_PATIENCE = 10.0
+ONESHOT_TIMEOUT = 10.0
 """Seconds in which a single run must have published: a kubelet that has just started needs a few."""
-FAREWELL = 1.0
+SHUTDOWN_TIMEOUT = 1.0
 """Seconds that what is under way to the API server gets at the end, of the 5 that the DaemonSet's pod has."""
 
 _FAILED = 1
 _OR_DRY = ", or look without writing by --dry-run"
 
 
-class Mode(NamedTuple):
+class RunMode(NamedTuple):
     """How to run, beside the settings."""
 
     oneshot: bool = False
@@ -51,18 +51,18 @@ class _Program(NamedTuple):
 
     read: Callable[[], Settings]
     settings_file: str
-    mode: Mode
+    mode: RunMode
     status: Status
-    meters: Meters
+    meters: AgentMetrics
 
 
-def run_agent(read: Callable[[], Settings], settings_file: str, mode: Mode) -> int:
+def run_agent(read: Callable[[], Settings], settings_file: str, mode: RunMode) -> int:
     """Run, and return the program's status. Raises SettingsError where the first settings cannot be used."""
-    status, meters = Status(time.monotonic), Meters()
+    status, meters = Status(time.monotonic), AgentMetrics()
     meters.watch(status)
     program = _Program(read, settings_file, mode, status, meters)
     stamp, settings = _stamp(settings_file), read()
-    logs.set_up(settings.log_level, settings.log_format)
+    logs.configure_logging(settings.log_level, settings.log_format)
     if mode.oneshot:
         return _once(program, settings)
     with closing(Signals()) as signals:
@@ -92,7 +92,7 @@ def _until_stopped(program: _Program, settings: Settings, stamp: object, signals
 
 def _generation(program: _Program, settings: Settings, stamp: object, signals: Signals) -> frozenset[Reason]:
     """Run with one state of the settings, which was read at the stamp; return why that ended."""
-    logs.set_up(settings.log_level, settings.log_format)
+    logs.configure_logging(settings.log_level, settings.log_format)
     with ExitStack() as stack:
         agent, publishing, client = _parts(program, settings, stack)
         if client is not None:
@@ -102,18 +102,18 @@ def _generation(program: _Program, settings: Settings, stamp: object, signals: S
             return frozenset({Reason.RELOAD})
         log.info("the agent of node %s starts", settings.node_name)
         reasons = agent.run(events)
-        publishing.wait(FAREWELL)
+        publishing.wait(SHUTDOWN_TIMEOUT)
         log.info("the agent of node %s %s", settings.node_name, "stops" if Reason.STOP in reasons else "reloads")
         return reasons
 
 
 def _once(program: _Program, settings: Settings) -> int:
     """Publish once; return 0, or 1 where that was not possible in time."""
-    end = time.monotonic() + ONESHOT_PATIENCE
+    end = time.monotonic() + ONESHOT_TIMEOUT
     reasons = frozenset({Reason.START})
     with ExitStack() as stack:
         agent, publishing, _ = _parts(program, settings, stack)
-        while (pause := agent.look(reasons)) is not None and (left := end - time.monotonic()) > 0:
+        while (pause := agent.run_once(reasons)) is not None and (left := end - time.monotonic()) > 0:
             time.sleep(min(pause, left))
             reasons = frozenset({Reason.RETRY})
         done = publishing.wait(max(0.0, end - time.monotonic()))
@@ -121,11 +121,11 @@ def _once(program: _Program, settings: Settings) -> int:
             return 0
     for problem in program.status.snapshot.problems:
         log.error("%s", problem)
-    log.error("not all could be found out and published within %g s", ONESHOT_PATIENCE)
+    log.error("not all could be found out and published within %g s", ONESHOT_TIMEOUT)
     return _FAILED
 
 
-def _parts(program: _Program, settings: Settings, stack: ExitStack) -> tuple[Agent, Publishing, Client | None]:
+def _parts(program: _Program, settings: Settings, stack: ExitStack) -> tuple[Agent, Publishers, Client | None]:
     """Make the loop and what it needs; the stack ends them."""
     client = None
     if not program.mode.dry_run:

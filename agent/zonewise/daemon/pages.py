@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from zonewise.report.machine_json import plain
-from zonewise.service.site import Page, ReadingSite, Request, json_page, metrics_page, text_page
+from zonewise.service.site import GetHandler, Request, Response, json_response, metrics_response, text_response
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -21,7 +21,7 @@ zonewise agent
 """
 
 
-class Pages(ReadingSite):
+class AgentSite(GetHandler):
     """The answers of one agent."""
 
     def __init__(
@@ -32,30 +32,32 @@ class Pages(ReadingSite):
         self._silence_limit = silence_limit
         self._readiness_limit = readiness_limit
         super().__init__({
-            "/": lambda _request: text_page(200, _INDEX),
+            "/": lambda _request: text_response(200, _INDEX),
             "/healthz": self._health,
             "/readyz": self._readiness,
-            "/metrics": lambda request: metrics_page(registry, request.accept),
+            "/metrics": lambda request: metrics_response(registry, request.accept),
             "/debug/state": self._state,
         })  # fmt: skip
 
-    def _health(self, _request: Request) -> Page:
+    def _health(self, _request: Request) -> Response:
         silence = self._status.silence()
         if silence > self._silence_limit:
-            return text_page(
+            return text_response(
                 503, f"the agent has done nothing for {silence:.0f} s (limit {self._silence_limit:.0f} s)\n"
             )
-        return text_page(200, "ok\n")
+        return text_response(200, "ok\n")
 
-    def _readiness(self, _request: Request) -> Page:
+    def _readiness(self, _request: Request) -> Response:
         age = self._status.age()
         if age is None:
-            return text_page(503, "nothing has been published yet\n")
+            return text_response(503, "nothing has been published yet\n")
         if age > self._readiness_limit:
-            return text_page(503, f"the last good publish is {age:.0f} s old (limit {self._readiness_limit:.0f} s)\n")
-        return text_page(200, f"ok: the last good publish is {age:.1f} s old\n")
+            return text_response(
+                503, f"the last good publish is {age:.0f} s old (limit {self._readiness_limit:.0f} s)\n"
+            )
+        return text_response(200, f"ok: the last good publish is {age:.1f} s old\n")
 
-    def _state(self, _request: Request) -> Page:
+    def _state(self, _request: Request) -> Response:
         snapshot = self._status.snapshot
         state: dict[str, Any] = {
             "node": snapshot.node_name,
@@ -70,4 +72,4 @@ class Pages(ReadingSite):
             "labels": snapshot.labels,
             "nodeResourceTopology": snapshot.nrt,
         }
-        return json_page(state)
+        return json_response(state)

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
     from zonewise.daemon.exclusions import Exclusions, PodPattern
     from zonewise.kube.resources import Resource
-    from zonewise.kubelet.model import Pod
+    from zonewise.kubelet.model import PodResources
 
 log = logging.getLogger(__name__)
 
-KEPT = 300.0
+CACHE_SECONDS = 300.0
 """Seconds for which labels are taken as they were: those of a running pod change rarely, and a pod of a StatefulSet
 comes again under its old name with new ones."""
-PATIENCE = 30.0
+RETRY_SECONDS = 30.0
 """Seconds after which a pod is asked about again that the API server could not tell of, and after which a server is
 asked again that did not answer at all: the loop waits for each answer, and must not do so for each pod."""
 _MOST = 1024  # pods kept; a node has 110 by default, and 500 where it is pushed
@@ -49,7 +49,7 @@ class PodLabels:
         self._kept: dict[tuple[str, str], tuple[float, Mapping[str, str]]] = {}
         self._away_until = clock()
 
-    def of(self, namespace: str, name: str) -> Mapping[str, str]:
+    def get(self, namespace: str, name: str) -> Mapping[str, str]:
         """Return the labels of a pod."""
         kept = self._kept.get((namespace, name))
         if kept is not None and self._clock() < kept[0]:
@@ -65,24 +65,24 @@ class PodLabels:
         if self._clock() < self._away_until:
             return before, self._away_until - self._clock()
         try:
-            return self._client.get(PODS, name, namespace=namespace)["metadata"].get("labels") or {}, KEPT
+            return self._client.get(PODS, name, namespace=namespace)["metadata"].get("labels") or {}, CACHE_SECONDS
         except NotFound:  # a static pod without its mirror, or one that has just gone
-            return _UNKNOWN, PATIENCE
+            return _UNKNOWN, RETRY_SECONDS
         except KubeError as error:
             if isinstance(error, TransportError):
-                self._away_until = self._clock() + PATIENCE
+                self._away_until = self._clock() + RETRY_SECONDS
             log.warning("the labels of pod %s/%s are not told, and taken as %s: %s", namespace, name,
                         "before" if before else "none", error)  # fmt: skip
-            return before, PATIENCE
+            return before, RETRY_SECONDS
 
 
-def excluder(exclusions: Exclusions, labels: PodLabels | None) -> Callable[[Pod], bool]:
+def pod_exclusion(exclusions: Exclusions, labels: PodLabels | None) -> Callable[[PodResources], bool]:
     """Return the question whether a pod is excluded; labels are asked for only where namespace and name fit."""
 
-    def told(pod: Pod) -> Mapping[str, str]:
-        return labels.of(pod.namespace, pod.name) if labels is not None else _UNKNOWN
+    def told(pod: PodResources) -> Mapping[str, str]:
+        return labels.get(pod.namespace, pod.name) if labels is not None else _UNKNOWN
 
-    def is_one(pattern: PodPattern, pod: Pod) -> bool:
+    def is_one(pattern: PodPattern, pod: PodResources) -> bool:
         by_name = pattern._replace(labels=()).matches(pod.namespace, pod.name, _UNKNOWN)
         return by_name and (not pattern.labels or pattern.matches(pod.namespace, pod.name, told(pod)))
 

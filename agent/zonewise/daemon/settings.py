@@ -7,8 +7,8 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.daemon.exclusions import Exclusions, parse_exclusions
-from zonewise.service.options import Option, Options, SettingsError, address, duration, flag, one_of, text
-from zonewise.service.settings import API_SERVER, LOGS, METRICS_AUTH, check_tls, tls
+from zonewise.service.options import Option, Options, SettingsError, boolean, choice, duration, listen_address, text
+from zonewise.service.settings import API_SERVER, LOGS, METRICS_AUTH, check_tls, tls_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +57,7 @@ class Settings(NamedTuple):
         config = self.kubelet_config or self._configz() or f"{self.kubelet_dir}/config.yaml"
         return self._replace(**sockets, kubelet_config=config, node_name=self.node_name or os.uname().nodename.lower())
 
-    def kubelet_config_instead(self) -> str:
+    def kubelet_config_fallback(self) -> str:
         """Return the file that tells the kubelet's configuration as long as /configz never did; empty for none.
 
         Only where that URL was our own idea: a place that was given is the only one.
@@ -95,27 +95,27 @@ OPTIONS = Options((
     Option("readinessLimit", duration, "not ready when the last good publish is older (default: 180s)",
            "DURATION"),
     Option("notifyFile", text, "scan when this file is written or touched; made where it is absent", "FILE"),
-    Option("publish.nrt", flag, "publish the NodeResourceTopology (default: true)", "true|false"),
-    Option("publish.labels", one_of("auto", "nodefeature", "node", "off"), "labels: through NFD's master, directly on "
+    Option("publish.nrt", boolean, "publish the NodeResourceTopology (default: true)", "true|false"),
+    Option("publish.labels", choice("auto", "nodefeature", "node", "off"), "labels: through NFD's master, directly on "
            "the Node, or the first where it is served (default: auto)", "auto|nodefeature|node|off"),
-    Option("fingerprint", one_of("with-exclusive-resources", "all"), "the pods that the standard fingerprint covers "
+    Option("fingerprint", choice("with-exclusive-resources", "all"), "the pods that the standard fingerprint covers "
            "(default: with-exclusive-resources)", "with-exclusive-resources|all"),
-    Option("listen", address, 'serve metrics and health there (default: ":9809"; "" for no server)', "ADDRESS:PORT"),
-    *tls("serve", "take clients"),
+    Option("listen", listen_address, 'serve metrics and health there (default: ":9809"; "" for no server)', "ADDRESS:PORT"),
+    *tls_options("serve", "take clients"),
     METRICS_AUTH,
     *LOGS,
 ), {"exclude": parse_exclusions})  # fmt: skip
 
 
 def read_settings(
-    flags: Mapping[str, str | None], environment: Mapping[str, str], content: str | None, place: str = DEFAULT_FILE
+    flags: Mapping[str, str | None], environment: Mapping[str, str], content: str | None, path: str = DEFAULT_FILE
 ) -> Settings:
     """Return the settings of all places together.
 
     `flags` are by field, None where not given; `content` is the text of the file `place`, None where there is none.
     Raises SettingsError.
     """
-    made = Settings(**OPTIONS.read(flags, environment, content, place))
+    made = Settings(**OPTIONS.read(flags, environment, content, path))
     check_tls(made)
     if made.interval >= made.readiness_limit:
         raise SettingsError(

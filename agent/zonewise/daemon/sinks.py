@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from zonewise.kube.errors import ApiError
 from zonewise.publish.labels import LabelPublisher
-from zonewise.publish.node_feature import Place
+from zonewise.publish.node_feature import LabelTarget
 from zonewise.publish.nrt import NrtPublisher
-from zonewise.publish.worker import Worker
-from zonewise.publish.written import NOTHING, Written
+from zonewise.publish.worker import PublishWorker
+from zonewise.publish.written import NO_WRITE, WriteResult
 from zonewise.report.yaml import render_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zonewise.daemon.metrics.meters import Meters
+    from zonewise.daemon.metrics.meters import AgentMetrics
     from zonewise.daemon.settings import Settings
     from zonewise.daemon.status import Snapshot, Status
     from zonewise.kube.client import Client
@@ -34,24 +34,24 @@ class PublishingSink:
     def __init__(
         self,
         name: str,
-        publish: Callable[[Snapshot], Written],
-        has_it: Callable[[Snapshot], bool],
+        publish: Callable[[Snapshot], WriteResult],
+        has_object: Callable[[Snapshot], bool],
         status: Status,
-        meters: Meters,
+        meters: AgentMetrics,
     ) -> None:
         """Make a sink for the object `name`; snapshots that have none, by `has_it`, are passed over."""
         self.name = name
         self._publish = publish
-        self._has_it = has_it
+        self._has_it = has_object
         self._status = status
         self._meters = meters
-        self._worker: Worker[Snapshot] = Worker(name, self._send, self._failed)
+        self._worker: PublishWorker[Snapshot] = PublishWorker(name, self._send, self._failed)
         self._worker.start()
 
-    def offer(self, snapshot: Snapshot) -> None:
+    def submit(self, snapshot: Snapshot) -> None:
         """Have the object published, if there is one."""
         if self._has_it(snapshot):
-            self._worker.offer(snapshot)
+            self._worker.submit(snapshot)
 
     def wait(self, seconds: float) -> bool:
         """Wait until all is published; tell whether it was within the time."""
@@ -76,30 +76,30 @@ class PublishingSink:
         self._meters.publish_errors.labels(self.name, reason).inc()
 
 
-def nrt_sink(client: Client, status: Status, meters: Meters) -> PublishingSink:
+def nrt_sink(client: Client, status: Status, meters: AgentMetrics) -> PublishingSink:
     """Return the sink of the NodeResourceTopology."""
     publisher = NrtPublisher(client)
 
-    def publish(snapshot: Snapshot) -> Written:
-        return publisher.publish(snapshot.nrt) if snapshot.nrt is not None else NOTHING
+    def publish(snapshot: Snapshot) -> WriteResult:
+        return publisher.publish(snapshot.nrt) if snapshot.nrt is not None else NO_WRITE
 
     return PublishingSink("nrt", publish, lambda snapshot: snapshot.nrt is not None, status, meters)
 
 
-def labels_sink(client: Client, settings: Settings, status: Status, meters: Meters) -> PublishingSink:
+def labels_sink(client: Client, settings: Settings, status: Status, meters: AgentMetrics) -> PublishingSink:
     """Return the sink of the labels; raw features for NFD's rules go with them."""
-    place = Place(settings.node_name, settings.namespace, settings.pod_name)
+    place = LabelTarget(settings.node_name, settings.namespace, settings.pod_name)
     publisher = LabelPublisher(client, place, mode=settings.publish_labels)
     told: set[str] = set()
 
-    def publish(snapshot: Snapshot) -> Written:
+    def publish(snapshot: Snapshot) -> WriteResult:
         published = publisher.publish(snapshot.labels or {}, snapshot.features)
         for problem in published.problems:
             if problem not in told:
                 log.warning("%s", problem)
         told.clear()
         told.update(published.problems)
-        return Written(" ".join(published.writes), published.bytes) if published.writes else NOTHING
+        return WriteResult(" ".join(published.writes), published.bytes) if published.writes else NO_WRITE
 
     return PublishingSink("labels", publish, lambda snapshot: snapshot.labels is not None, status, meters)
 
@@ -117,7 +117,7 @@ class FileSink:
         self._nrt: dict[str, Any] | None = None
         self._trouble = ""
 
-    def offer(self, snapshot: Snapshot) -> None:
+    def submit(self, snapshot: Snapshot) -> None:
         """Write what is new. A file that cannot be written is logged, and tried again the next time.
 
         While the kubelet is away, what it told before stays: that nothing is known is not that nothing is there.

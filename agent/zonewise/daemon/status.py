@@ -49,7 +49,7 @@ class Status:
         """Return what the last scan found."""
         return self._snapshot
 
-    def found(self, snapshot: Snapshot) -> None:
+    def set_snapshot(self, snapshot: Snapshot) -> None:
         """Keep what a scan found."""
         self._snapshot = snapshot
 

@@ -10,19 +10,19 @@ class Backoff(NamedTuple):
 
     base: float = 0.25
     """Before attempt 0, at most."""
-    most: float = 30.0
+    cap: float = 30.0
     """Of client-go's reflector (client-go tools/cache/reflector.go)."""
-    most_told: float = 300.0
+    retry_after_cap: float = 300.0
     """What a server can demand at most: a wrong clock in Retry-After must not silence us for a year."""
 
-    def delay(self, attempt: int, draw: float, retry_after: float | None = None) -> float:
+    def delay(self, attempt: int, jitter: float, retry_after: float | None = None) -> float:
         """Return how long to wait before the attempt after `attempt` failures.
 
         `draw` is a random number from 0 to 1. Half of the wait is jitter, so that agents of many nodes that lost their
         server at once do not come back at once. What the server asks for is exceeded by up to a quarter, never cut.
         """
-        longest = min(self.most, self.base * 2 ** min(attempt, 63))
-        own = longest * (0.5 + draw / 2)
+        longest = min(self.cap, self.base * 2 ** min(attempt, 63))
+        own = longest * (0.5 + jitter / 2)
         if retry_after is None:
             return own
-        return max(own, min(retry_after, self.most_told) * (1 + draw / 4))
+        return max(own, min(retry_after, self.retry_after_cap) * (1 + jitter / 4))

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Older(Exception):
+class StaleListing(Exception):
     """A listing from before what is known already; nothing has been taken from it."""
 
 
-class Found(NamedTuple, Generic[T]):
+class ReceivedObject(NamedTuple, Generic[T]):
     """An object as it came."""
 
     key: tuple[str, str]
@@ -59,32 +59,32 @@ class Cache(Generic[T]):
         """Return all objects."""
         return [held.value for held in self._held.values()]
 
-    def put(self, found: Found[T]) -> Change[T] | None:
+    def put(self, item: ReceivedObject[T]) -> Change[T] | None:
         """Take an object that was added or changed; None where that is old, or changes nothing that we understand."""
-        if found.version <= self.version:
+        if item.version <= self.version:
             return None
-        self.version = found.version
-        return self._set(found)
+        self.version = item.version
+        return self._set(item)
 
-    def remove(self, found: Found[T]) -> Change[T] | None:
+    def remove(self, item: ReceivedObject[T]) -> Change[T] | None:
         """Take that an object is gone."""
-        if found.version <= self.version:
+        if item.version <= self.version:
             return None
-        self.version = found.version
-        held = self._held.pop(found.key, None)
+        self.version = item.version
+        held = self._held.pop(item.key, None)
         return Change(held.value, None) if held else None
 
     def advance(self, version: int) -> None:
         """Take a bookmark: up to here nothing else happened."""
         self.version = max(self.version, version)
 
-    def replace(self, listed: Iterable[Found[T]], version: int, *, anew: bool = False) -> list[Change[T]]:
+    def replace(self, listed: Iterable[ReceivedObject[T]], version: int, *, force: bool = False) -> list[Change[T]]:
         """Take a complete listing, and return how it differs from what was known.
 
         Raises Older where it is from before what is known; with `anew` it counts all the same.
         """
-        if version < self.version and not anew:
-            raise Older(f"resource version {version} is from before {self.version}")
+        if version < self.version and not force:
+            raise StaleListing(f"resource version {version} is from before {self.version}")
         self.version = version
         found = {one.key: one for one in listed}
         gone = [key for key, held in self._held.items() if key not in found or found[key].uid != held.uid]
@@ -96,7 +96,7 @@ class Cache(Generic[T]):
                 changes += [change] if change else []
         return changes
 
-    def _set(self, found: Found[T]) -> Change[T] | None:
+    def _set(self, found: ReceivedObject[T]) -> Change[T] | None:
         if found.value is None:
             return None
         held = self._held.get(found.key)

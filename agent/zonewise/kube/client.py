@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 import msgspec
 
 from zonewise import __version__
-from zonewise.kube.errors import BadAnswer, Gone
+from zonewise.kube.errors import BadResponse, Gone
 from zonewise.kube.transport import JSON, Transport
 from zonewise.kube.watch import Watch
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Object = dict[str, Any]
 
-PAGE = 500
+PAGE_SIZE = 500
 """Objects per request of a list, as client-go's pager."""
 
 
@@ -41,7 +41,7 @@ class PatchKind(Enum):
     """A partial object whose lists are merged by key; for kinds of Kubernetes' own only."""
 
 
-class Listed(NamedTuple, Generic[T]):
+class ObjectList(NamedTuple, Generic[T]):
     """What a list found."""
 
     items: list[T]
@@ -78,8 +78,8 @@ class Client:
         namespace: str | None = None,
         label_selector: str = "",
         field_selector: str = "",
-        page: int = PAGE,
-    ) -> Listed[Object]: ...
+        page: int = PAGE_SIZE,
+    ) -> ObjectList[Object]: ...
     @overload
     def list(
         self,
@@ -88,9 +88,9 @@ class Client:
         namespace: str | None = None,
         label_selector: str = "",
         field_selector: str = "",
-        page: int = PAGE,
+        page: int = PAGE_SIZE,
         into: type[T],
-    ) -> Listed[T]: ...
+    ) -> ObjectList[T]: ...
     def list(
         self,
         resource: Resource,
@@ -98,16 +98,16 @@ class Client:
         namespace: str | None = None,
         label_selector: str = "",
         field_selector: str = "",
-        page: int = PAGE,
+        page: int = PAGE_SIZE,
         into: Any = dict,
-    ) -> Listed[Any]:
+    ) -> ObjectList[Any]:
         """Return all objects of a namespace, or of the cluster, `page` of them per request (0: all in one)."""
 
         def decode(raw: msgspec.Raw) -> object:
             try:
                 return _decoder(into).decode(raw)
             except msgspec.DecodeError as error:
-                return _Unfit(f"{name_of(resource, raw)} is left out: {error}")
+                return _Unfit(f"{display_name(resource, raw)} is left out: {error}")
 
         found, version = self.list_raw(
             resource, decode, namespace=namespace, label_selector=label_selector, field_selector=field_selector,
@@ -115,7 +115,7 @@ class Client:
         )  # fmt: skip
         problems = tuple(item.problem for item in found if isinstance(item, _Unfit))
         items: list[Any] = [item for item in found if not isinstance(item, _Unfit)]
-        return Listed(items, version, problems)
+        return ObjectList(items, version, problems)
 
     def list_raw(
         self,
@@ -125,7 +125,7 @@ class Client:
         namespace: str | None = None,
         label_selector: str = "",
         field_selector: str = "",
-        page: int = PAGE,
+        page: int = PAGE_SIZE,
     ) -> tuple[list[T], str]:
         """Return what a function makes of each object's JSON, page by page, and the list's resource version.
 
@@ -179,7 +179,7 @@ class Client:
         dry_run: bool = False,
     ) -> Object:
         """Create an object, or what a subresource such as pods/binding makes of one. Raises AlreadyExists."""
-        name = name_in(obj) if subresource else ""
+        name = object_name(obj) if subresource else ""
         path = resource.path(name, _namespace(resource, obj, namespace, needed=True), subresource)
         return self._send("POST", path, {"dryRun": "All" if dry_run else ""}, obj)
 
@@ -187,7 +187,7 @@ class Client:
         self, resource: Resource, obj: Object, *, namespace: str | None = None, subresource: str = ""
     ) -> Object:
         """Replace an object. Raises Conflict where its resourceVersion is no longer the newest."""
-        path = resource.path(name_in(obj), _namespace(resource, obj, namespace), subresource)
+        path = resource.path(object_name(obj), _namespace(resource, obj, namespace), subresource)
         return self._send("PUT", path, {}, obj)
 
     def apply(
@@ -205,7 +205,7 @@ class Client:
         `force` takes fields from other managers; without it they raise Conflict.
         Source of the rule: KEP-555, server-side apply.
         """
-        path = resource.path(name_in(obj), _namespace(resource, obj, namespace), subresource)
+        path = resource.path(object_name(obj), _namespace(resource, obj, namespace), subresource)
         whole = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
         query: Object = {"fieldManager": field_manager, "force": force}
         return self._send("PATCH", path, query, whole, "application/apply-patch+yaml")  # JSON is YAML
@@ -286,7 +286,7 @@ class _Named(msgspec.Struct):
 _NAMED = msgspec.json.Decoder(_Named)
 
 
-def name_of(resource: Resource, raw: msgspec.Raw) -> str:
+def display_name(resource: Resource, raw: msgspec.Raw) -> str:
     """Return how an object is called in messages: "Pod default/web-0"; for one that nothing else can be said of."""
     try:
         metadata = _NAMED.decode(raw).metadata
@@ -295,7 +295,7 @@ def name_of(resource: Resource, raw: msgspec.Raw) -> str:
     return f"{resource.kind} {'/'.join(part for part in (metadata.namespace, metadata.name) if part)}"
 
 
-def name_in(obj: Object) -> str:
+def object_name(obj: Object) -> str:
     """Return an object's name. Raises ValueError where it has none."""
     metadata: Object = obj.get("metadata") or {}
     return _named(str(metadata.get("name") or ""))
@@ -326,4 +326,4 @@ def _decode(body: bytes, into: type[T]) -> T:
     try:
         return _decoder(into).decode(body)
     except msgspec.DecodeError as error:
-        raise BadAnswer(f"the answer does not fit {into.__name__}: {error}") from error
+        raise BadResponse(f"the answer does not fit {into.__name__}: {error}") from error

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from zonewise.kube.credentials import FileToken, LoadedToken, StaticToken
+from zonewise.kube.credentials import FileToken, KubeconfigToken, StaticToken
 from zonewise.kube.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Config(NamedTuple):
     """The name that the server's certificate must bear; empty for the host of the URL."""
 
     @classmethod
-    def plain(cls, url: str, token: str | None = None, *, ca: str = "") -> Config:
+    def from_url(cls, url: str, token: str | None = None, *, ca: str = "") -> Config:
         """Return the configuration for a URL."""
         return cls(url, ca, StaticToken(token) if token else None)
 
@@ -81,7 +81,7 @@ class Config(NamedTuple):
         return cls(
             loaded.host,
             loaded.ssl_ca_cert or "",
-            LoadedToken(loaded, lambda: _load(path, context)) if has_token else None,
+            KubeconfigToken(loaded, lambda: _load(path, context)) if has_token else None,
             certificate,
             _namespace_of_context(path, context),
             getattr(loaded, "tls_server_name", None) or "",

@@ -39,7 +39,7 @@ _SOCKET_OPTIONS = (
 )
 
 
-class Connections:
+class ConnectionPool:
     """The connections to one server; thread-safe. What goes wrong on them is raised as http.client raises it."""
 
     def __init__(self, config: Config) -> None:
@@ -58,17 +58,19 @@ class Connections:
         self._place = host, port or (443 if self._encrypted else 80)
         self._trust = _trust(config) if self._encrypted else None
 
-    def ask(self, until: float, method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
+    def request(
+        self, deadline: float, method: str, target: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> ServerResponse:
         """Send a request and return its answer, which must come by a moment of the monotonic clock, body and all."""
         connection = self._take()
         try:
-            connection.limit.until, connection.limit.silence = until, inf
-            return Answer(self, connection, connection.ask(method, target, body, headers))
+            connection.limit.until, connection.limit.silence = deadline, inf
+            return ServerResponse(self, connection, connection.ask(method, target, body, headers))
         except BaseException:
             connection.close()
             raise
 
-    def give_back(self, connection: _Connection) -> None:
+    def put_back(self, connection: _Connection) -> None:
         """Keep a connection for the next request, if it is open and there is room."""
         with self._lock:
             if self._idle is not None and connection.sock is not None and len(self._idle) < _KEPT:
@@ -76,7 +78,7 @@ class Connections:
                 return
         connection.close()
 
-    def renew(self) -> None:
+    def reload_certificates(self) -> None:
         """Read the certificates anew for the next connection: authorities are replaced while agents run."""
         self._trust = _trust(self._config) if self._encrypted else None
 
@@ -103,10 +105,10 @@ class Connections:
         return _Connection(self._place, self._trust, self._config.server_name)
 
 
-class Answer:
+class ServerResponse:
     """The answer to one request, of which the body is not read yet. It must be ended, by the thread that reads."""
 
-    def __init__(self, connections: Connections, connection: _Connection, exchange: _Exchange) -> None:
+    def __init__(self, connections: ConnectionPool, connection: _Connection, exchange: _Exchange) -> None:
         self._connections = connections
         self._connection: _Connection | None = connection
         self._limit = connection.limit
@@ -115,15 +117,15 @@ class Answer:
         self.status = self._response.status
         self.headers: Message = self._response.headers
 
-    def body(self) -> bytes:
+    def read(self) -> bytes:
         """Return the whole body."""
         body = self._response.read()
         self._whole = True
         return body
 
-    def piece(self, silence: float) -> bytes:
+    def read_chunk(self, idle: float) -> bytes:
         """Return what comes next, after that many seconds at most, and without end as a whole; nothing at the end."""
-        self._limit.until, self._limit.silence = inf, silence
+        self._limit.until, self._limit.silence = inf, idle
         piece = self._response.read1(_PIECE)
         if not piece and self._response.length:  # read() tells, read1() does not
             raise IncompleteRead(piece, self._response.length)
@@ -136,14 +138,14 @@ class Answer:
             # not SSLSocket's own, which takes the encryption away from under who reads
             socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
 
-    def end(self) -> None:
+    def release(self) -> None:
         """Give the connection back where the body was read to its end, else close it."""
         connection, self._connection = self._connection, None
         if connection is None:
             return
         self._response.close()
         if self._whole:
-            self._connections.give_back(connection)
+            self._connections.put_back(connection)
         else:
             connection.close()
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-REREAD_AFTER = 60.0
+RELOAD_SECONDS = 60.0
 """Seconds for which a token file is trusted. The kubelet replaces a token of an hour after 80 % of its life
 (pkg/kubelet/token/token_manager.go), so a minute is early enough; client-go has the same (transport/token_source.go).
 """
@@ -59,7 +59,7 @@ class FileToken:
     def header(self, *, fresh: bool = False) -> str:
         """Return the value of Authorization, read at most a minute ago."""
         with self._lock:
-            if fresh or not self._header or self._clock() - self._read_at >= REREAD_AFTER:
+            if fresh or not self._header or self._clock() - self._read_at >= RELOAD_SECONDS:
                 self._read()
             return self._header
 
@@ -76,7 +76,7 @@ class FileToken:
         return f"FileToken({str(self._path)!r})"
 
 
-class LoadedToken:
+class KubeconfigToken:
     """What the official client makes of a kubeconfig: a token, a password, or what a program prints (exec)."""
 
     def __init__(self, loaded: Any, load: Callable[[], Any]) -> None:  # noqa: ANN401 -- it is not typed

@@ -46,7 +46,7 @@ class TransportError(KubeError):
     """No answer came."""
 
 
-class BadAnswer(TransportError):
+class BadResponse(TransportError):
     """An answer came that is not what the API promises."""
 
 
@@ -136,7 +136,7 @@ class _Status(msgspec.Struct):
 _STATUS = msgspec.json.Decoder(_Status)
 
 
-def error_of(
+def error_from_status(
     body: bytes | msgspec.Raw,
     status: int = 0,
     headers: Mapping[str, str] | Message | None = None,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
-from zonewise.kube.errors import AlreadyExists, BadAnswer, Conflict, KubeError, NotFound
+from zonewise.kube.errors import AlreadyExists, BadResponse, Conflict, KubeError, NotFound
 from zonewise.kube.resources import LEASES
 
 if TYPE_CHECKING:
@@ -40,15 +40,15 @@ def since_boot() -> float:
 class LeaseTimes(NamedTuple):
     """How long things take, in seconds; the defaults are those of kube-scheduler."""
 
-    duration: float = 15.0
+    lease_duration: float = 15.0
     """After which others may take a lease that is not renewed."""
-    deadline: float = 10.0
+    renew_deadline: float = 10.0
     """After which a holder that cannot renew stops to lead."""
-    retry: float = 2.0
+    retry_period: float = 2.0
     """Between two attempts."""
 
 
-class LeaseApi(Protocol):
+class LeaseClient(Protocol):
     """What of a Client is needed."""
 
     timeout: float
@@ -66,7 +66,7 @@ class LeaseApi(Protocol):
         ...
 
 
-class Spec(msgspec.Struct, frozen=True, rename="camel"):
+class LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
     """What a Lease says of who leads (staging/src/k8s.io/api/coordination/v1/types.go)."""
 
     holder_identity: str | None = None
@@ -76,22 +76,22 @@ class Spec(msgspec.Struct, frozen=True, rename="camel"):
     lease_transitions: int | None = None
 
 
-class Seen(NamedTuple):
+class ObservedLease(NamedTuple):
     """A Lease as the server has it."""
 
     lease: Object
-    spec: Spec
-    since: float
+    spec: LeaseSpec
+    observed_at: float
     """When this very state of it was first seen, by our clock."""
 
 
-def may_take(seen: Seen, identity: str, now: float) -> bool:
+def may_acquire(observed: ObservedLease, identity: str, now: float) -> bool:
     """Tell whether a lease is free, ours, or has run out while we watched."""
-    holder, duration = seen.spec.holder_identity, seen.spec.lease_duration_seconds
-    return not holder or holder == identity or now >= seen.since + (duration or 0)
+    holder, duration = observed.spec.holder_identity, observed.spec.lease_duration_seconds
+    return not holder or holder == identity or now >= observed.observed_at + (duration or 0)
 
 
-class Elector:
+class LeaderElector:
     """One of those who want a lease.
 
     `leading` is what to ask before every act that only the leader may do: it turns false by the clock, also while a
@@ -100,13 +100,13 @@ class Elector:
 
     def __init__(
         self,
-        client: LeaseApi,
+        client: LeaseClient,
         *,
         namespace: str,
         name: str,
         identity: str,
-        on_started: Callable[[], object],
-        on_stopped: Callable[[], object],
+        on_started_leading: Callable[[], object],
+        on_stopped_leading: Callable[[], object],
         times: LeaseTimes = LeaseTimes(),  # noqa: B008 -- immutable
         clock: Callable[[], float] = since_boot,
     ) -> None:
@@ -115,27 +115,33 @@ class Elector:
         Raises ValueError where times and the client's timeout do not fit: a renewal that hangs has to end before
         others take over.
         """
-        if not 0 < times.retry < times.deadline < times.deadline + client.timeout <= times.duration:
+        if (
+            not 0
+            < times.retry_period
+            < times.renew_deadline
+            < times.renew_deadline + client.timeout
+            <= times.lease_duration
+        ):
             raise ValueError(
-                f"retry {times.retry:g} < deadline {times.deadline:g} and deadline + timeout of a request "
-                f"{client.timeout:g} <= duration {times.duration:g} do not hold"
+                f"retry {times.retry_period:g} < deadline {times.renew_deadline:g} and deadline + timeout of a request "
+                f"{client.timeout:g} <= duration {times.lease_duration:g} do not hold"
             )
         self._client = client
         self._namespace = namespace
         self._name = name
         self._identity = identity
-        self._on_started = on_started
-        self._on_stopped = on_stopped
+        self._on_started = on_started_leading
+        self._on_stopped = on_stopped_leading
         self._times = times
         self._clock = clock
-        self._seen: Seen | None = None
+        self._seen: ObservedLease | None = None
         self._until = float("-inf")
         self._told = False
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"lease-{name}", daemon=True)
 
     @property
-    def leading(self) -> bool:
+    def is_leader(self) -> bool:
         """Tell whether we lead now."""
         return self._clock() < self._until
 
@@ -152,14 +158,14 @@ class Elector:
         """Stop to compete: a leader stops to lead, is told so, and then gives the lease back for others to take."""
         self._stopping.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
-            self._thread.join(self._times.duration)
+            self._thread.join(self._times.lease_duration)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
             self.step()
             # those who wait come at random times, the leader regularly
-            self._stopping.wait(self._times.retry * (1 if self.leading else 1 + random.random()))  # noqa: S311
-        self.resign()
+            self._stopping.wait(self._times.retry_period * (1 if self.is_leader else 1 + random.random()))  # noqa: S311
+        self.release()
 
     def step(self) -> None:
         """Try once to get or renew the lease, and tell what has become of us."""
@@ -169,26 +175,26 @@ class Elector:
             log.warning("Lease %s/%s: %s", self._namespace, self._name, error)
         self._tell()
 
-    def resign(self) -> None:
+    def release(self) -> None:
         """Stop to lead, tell, and only then give the lease back."""
-        held = self._seen if self.leading else None
+        held = self._seen if self.is_leader else None
         self._until = float("-inf")
         self._tell()
         if held is None:
             return
         try:
-            self._write(held, Spec(None, 1, renew_time=_now(), lease_transitions=held.spec.lease_transitions))
+            self._write(held, LeaseSpec(None, 1, renew_time=_now(), lease_transitions=held.spec.lease_transitions))
         except KubeError as error:
             log.warning("Lease %s/%s is not given back and will run out: %s", self._namespace, self._name, error)
 
     def _try(self) -> None:
-        if not self.leading or self._seen is None:
+        if not self.is_leader or self._seen is None:
             self._look()
         try:
             self._take()
         except (Conflict, AlreadyExists, NotFound):
             # somebody wrote it: we, in a renewal of which the answer was lost, or another leader
-            if self.leading:
+            if self.is_leader:
                 self._look()
                 if self.holder != self._identity:
                     self._until = float("-inf")
@@ -206,38 +212,38 @@ class Elector:
     def _take(self) -> None:
         sent = self._clock()
         seen = self._seen
-        if seen is not None and not may_take(seen, self._identity, sent):
+        if seen is not None and not may_acquire(seen, self._identity, sent):
             self._until = float("-inf")
             return
-        old = seen.spec if seen else Spec()
+        old = seen.spec if seen else LeaseSpec()
         ours = old.holder_identity == self._identity
         self._write(
             seen,
-            Spec(
+            LeaseSpec(
                 self._identity,
-                math.ceil(self._times.duration),
+                math.ceil(self._times.lease_duration),
                 acquire_time=old.acquire_time if ours else _now(),
                 renew_time=_now(),
                 lease_transitions=(old.lease_transitions or 0) + (0 if ours or seen is None else 1),
             ),
         )
-        self._until = sent + self._times.deadline
+        self._until = sent + self._times.renew_deadline
 
-    def _write(self, seen: Seen | None, spec: Spec) -> None:
+    def _write(self, seen: ObservedLease | None, spec: LeaseSpec) -> None:
         lease = dict(seen.lease) if seen else {"metadata": {"name": self._name, "namespace": self._namespace}}
         known = {**lease, "apiVersion": LEASES.api_version, "kind": LEASES.kind}
         known["spec"] = {name: value for name, value in msgspec.to_builtins(spec).items() if value is not None}
         write = self._client.replace if seen else self._client.create
         self._seen = self._see(write(LEASES, known, namespace=self._namespace))
 
-    def _see(self, lease: Object) -> Seen:
+    def _see(self, lease: Object) -> ObservedLease:
         try:
-            return Seen(lease, msgspec.convert(lease.get("spec") or {}, Spec), self._clock())
+            return ObservedLease(lease, msgspec.convert(lease.get("spec") or {}, LeaseSpec), self._clock())
         except msgspec.ValidationError as error:
-            raise BadAnswer(f"the spec makes no sense: {error}") from error
+            raise BadResponse(f"the spec makes no sense: {error}") from error
 
     def _tell(self) -> None:
-        leads = self.leading
+        leads = self.is_leader
         if leads == self._told:
             return
         self._told = leads

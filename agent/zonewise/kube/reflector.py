@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 import msgspec
 
 from zonewise.kube.backoff import Backoff
-from zonewise.kube.cache import Cache, Change, Found, Older
-from zonewise.kube.client import name_of
-from zonewise.kube.errors import ApiError, BadAnswer, Gone, KubeError
+from zonewise.kube.cache import Cache, Change, ReceivedObject, StaleListing
+from zonewise.kube.client import display_name
+from zonewise.kube.errors import ApiError, BadResponse, Gone, KubeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,16 +40,16 @@ _STALE_LISTINGS = 3
 """So many listings in a row from before what is known, and it is the server that went back: etcd was restored."""
 
 
-class Times(NamedTuple):
+class WatchTimes(NamedTuple):
     """How long things may take, in seconds."""
 
-    watch: tuple[int, int] = (300, 600)
+    watch_timeout: tuple[int, int] = (300, 600)
     """A watch is asked to end after a random time between these, so that the watches of all nodes do not end at once,
     and spread over the servers again (client-go: minWatchTimeout, 5 to 10 minutes)."""
-    idle: float = 90.0
+    idle_timeout: float = 90.0
     """Silence after which a watch is dead: bookmarks come every 60 s, and may be 15 s late (apiserver
     pkg/storage/cacher/cacher.go, DefaultEventFreshDuration)."""
-    settled: float = 5.0
+    healthy_after: float = 5.0
     """A watch that lived so long was a good one; one that did not counts as a failure, whatever ended it."""
     backoff: Backoff = Backoff()
 
@@ -78,7 +78,7 @@ class Reflector(Generic[T]):
         handler: Callable[[T | None, T | None], object],
         *,
         selection: Selection = Selection(),  # noqa: B008 -- immutable
-        times: Times = Times(),  # noqa: B008 -- immutable
+        times: WatchTimes = WatchTimes(),  # noqa: B008 -- immutable
         draw: Callable[[], float] = random.random,
         wait: Callable[[float], object] | None = None,
     ) -> None:
@@ -173,7 +173,7 @@ class Reflector(Generic[T]):
         except Exception:  # a fault of ours must not end the copying
             log.exception("%s: the copy is made anew", self._resource.plural)
             self._lost = True
-        lived = time.monotonic() - opened >= self._times.settled
+        lived = time.monotonic() - opened >= self._times.healthy_after
         self._failures = 0 if lived else self._failures + 1
         return self._times.backoff.delay(self._failures, self._draw(), retry_after)
 
@@ -185,10 +185,10 @@ class Reflector(Generic[T]):
         anew = self._stale_listings >= _STALE_LISTINGS
         try:
             with self._lock:
-                changes = self._cache.replace(listed, version, anew=anew)
-        except Older as error:
+                changes = self._cache.replace(listed, version, force=anew)
+        except StaleListing as error:
             self._stale_listings += 1
-            raise BadAnswer(f"the listing is stale: {error}") from error
+            raise BadResponse(f"the listing is stale: {error}") from error
         if anew:
             log.warning(
                 "%s: the server's history went back to %d; it counts from now on", self._resource.plural, version
@@ -212,7 +212,7 @@ class Reflector(Generic[T]):
         with watch:
             try:
                 self._follow(watch)
-            except (ApiError, BadAnswer):
+            except (ApiError, BadResponse):
                 self._lost = True
                 raise
             finally:
@@ -220,10 +220,10 @@ class Reflector(Generic[T]):
                     self._open = None
 
     def _begin(self) -> Watch:
-        first, last = self._times.watch
+        first, last = self._times.watch_timeout
         seconds = first + int(self._draw() * (last - first))
         watch = self._client.watch(
-            self._resource, resource_version=str(self.resource_version), seconds=seconds, idle=self._times.idle,
+            self._resource, resource_version=str(self.resource_version), seconds=seconds, idle=self._times.idle_timeout,
             **self._selection._asdict(),
         )  # fmt: skip
         with self._lock:
@@ -252,14 +252,14 @@ class Reflector(Generic[T]):
         with self._lock:
             return self._cache.remove(found) if event.type == "DELETED" else self._cache.put(found)
 
-    def _found(self, raw: msgspec.Raw) -> Found[T]:
+    def _found(self, raw: msgspec.Raw) -> ReceivedObject[T]:
         meta = _identity(raw)
         value: T | None = None
         try:
             value = self._decode(raw)
         except (msgspec.DecodeError, ValueError) as error:
-            log.warning("%s: what was known of it stands: %s", name_of(self._resource, raw), error)
-        return Found((meta.namespace, meta.name), meta.uid, _number(meta.resource_version), value)
+            log.warning("%s: what was known of it stands: %s", display_name(self._resource, raw), error)
+        return ReceivedObject((meta.namespace, meta.name), meta.uid, _number(meta.resource_version), value)
 
     def _tell(self, change: Change[T]) -> None:
         if self._stopping.is_set():
@@ -288,10 +288,10 @@ def _identity(raw: msgspec.Raw) -> _Identity:
     try:
         return _IDENTIFIED.decode(raw).metadata
     except msgspec.DecodeError as error:
-        raise BadAnswer(f"an object without metadata: {error}") from error
+        raise BadResponse(f"an object without metadata: {error}") from error
 
 
 def _number(version: str) -> int:
     if not version.isdecimal():
-        raise BadAnswer(f"{version!r} is no resource version")
+        raise BadResponse(f"{version!r} is no resource version")
     return int(version)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 T = TypeVar("T")
-_BACKOFF = Backoff(base=0.02, most=1.0)  # writers that race for one object do so for milliseconds
+_BACKOFF = Backoff(base=0.02, cap=1.0)  # writers that race for one object do so for milliseconds
 
 
 def retry_on_conflict(

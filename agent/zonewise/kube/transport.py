@@ -8,14 +8,14 @@ from http.client import HTTPException
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
-from zonewise.kube.connections import Connections
-from zonewise.kube.errors import BadAnswer, TransportError, error_of
+from zonewise.kube.connections import ConnectionPool
+from zonewise.kube.errors import BadResponse, TransportError, error_from_status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from zonewise.kube.config import Config
-    from zonewise.kube.connections import Answer
+    from zonewise.kube.connections import ServerResponse
 
 JSON = "application/json"
 _DAMAGES = (OSError, HTTPException, ValueError)
@@ -34,7 +34,7 @@ class Transport:
         self._credentials = config.credentials
         self._user_agent = user_agent
         self._prefix = urlsplit(config.url).path.rstrip("/")
-        self._connections = Connections(config)
+        self._connections = ConnectionPool(config)
 
     def request(
         self, method: str, path: str, query: Mapping[str, object], body: bytes | None = None, content_type: str = JSON
@@ -63,7 +63,7 @@ class Transport:
         query: Mapping[str, object],
         body: bytes | None = None,
         content_type: str = JSON,
-    ) -> Answer:
+    ) -> ServerResponse:
         """Return an answer that is a yes, of which the body is not read yet."""
         given = {name: _text(value) for name, value in query.items() if value != "" and value is not None}
         target = self._prefix + path + (f"?{urlencode(given)}" if given else "")
@@ -76,26 +76,28 @@ class Transport:
         if answer.status == 401 and self._credentials:
             fresh = self._credentials.header(fresh=True)
             if fresh != headers["Authorization"]:
-                answer.end()
+                answer.release()
                 answer = self._send(until, method, target, body, {**headers, "Authorization": fresh})
         if answer.status >= 300:
-            raise error_of(_body(answer), answer.status, answer.headers)
+            raise error_from_status(_body(answer), answer.status, answer.headers)
         return answer
 
-    def _send(self, until: float, method: str, target: str, body: bytes | None, headers: dict[str, str]) -> Answer:
+    def _send(
+        self, until: float, method: str, target: str, body: bytes | None, headers: dict[str, str]
+    ) -> ServerResponse:
         try:
-            return self._connections.ask(until, method, target, body, headers)
+            return self._connections.request(until, method, target, body, headers)
         except (OSError, HTTPException, UnicodeError) as error:  # the last for a host that no name can be
             if isinstance(error, ssl.SSLError):
-                self._connections.renew()
+                self._connections.reload_certificates()
             raise TransportError(f"{method} {target.partition('?')[0]}: {_why(error)}") from error
 
 
 class Stream:
     """The body of an answer that goes on, line by line."""
 
-    def __init__(self, answer: Answer, idle: float) -> None:
-        self._answer = answer
+    def __init__(self, response: ServerResponse, idle: float) -> None:
+        self._answer = response
         self._idle = idle
 
     def __iter__(self) -> Iterator[bytes]:
@@ -119,25 +121,25 @@ class Stream:
 
     def close(self) -> None:
         """Let the connection go, by the thread that reads."""
-        self._answer.end()
+        self._answer.release()
 
     def _piece(self) -> bytes:
         try:
-            return self._answer.piece(self._idle)
+            return self._answer.read_chunk(self._idle)
         except _DAMAGES as error:
             raise TransportError(f"the stream broke: {_why(error)}") from error
 
 
-def _body(answer: Answer) -> bytes:
+def _body(answer: ServerResponse) -> bytes:
     """Read a whole body, and let the connection go."""
     try:
-        return answer.body()
+        return answer.read()
     except TimeoutError as error:
         raise TransportError("the answer did not end in time") from error
     except _DAMAGES as error:
-        raise BadAnswer(f"the answer was cut short: {_why(error)}") from error
+        raise BadResponse(f"the answer was cut short: {_why(error)}") from error
     finally:
-        answer.end()
+        answer.release()
 
 
 def _text(value: object) -> str:

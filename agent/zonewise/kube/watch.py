@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from zonewise.kube.errors import BadAnswer, error_of
+from zonewise.kube.errors import BadResponse, error_from_status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,9 +42,9 @@ class Watch:
             try:
                 event = _EVENT.decode(line)
             except msgspec.DecodeError as error:
-                raise BadAnswer(f"a line of the watch is no event: {error}") from error
+                raise BadResponse(f"a line of the watch is no event: {error}") from error
             if event.type == "ERROR":
-                raise error_of(event.object)
+                raise error_from_status(event.object)
             yield event
 
     def abort(self) -> None:

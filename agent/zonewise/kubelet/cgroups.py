@@ -44,9 +44,9 @@ class PodCgroups:
         except OSError:
             self.forget()
             return None
-        return uids(names) if self._found else None
+        return pod_uids(names) if self._found else None
 
-    def places(self) -> tuple[str, ...]:
+    def directories(self) -> tuple[str, ...]:
         """Return the directories in which the cgroups of pods come and go; none where the kubelet keeps none."""
         roots = self._found or tuple(_find(self._mount))
         return tuple(place for root in roots for place in (root, *_classes(root)))
@@ -59,7 +59,7 @@ class PodCgroups:
 # --- names
 
 
-def uids(names: Iterable[str]) -> frozenset[str]:
+def pod_uids(names: Iterable[str]) -> frozenset[str]:
     """Return the UIDs of the pods among cgroups with these names."""
     return frozenset(filter(None, map(_uid, names)))
 

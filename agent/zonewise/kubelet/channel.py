@@ -36,12 +36,12 @@ def open_channel(socket_path: str) -> grpc.Channel:
     return grpc.insecure_channel(f"unix:{quote(socket_path)}", options=_OPTIONS)
 
 
-def meaning_of(error: grpc.RpcError, what: str) -> KubeletError:
+def kubelet_error(error: grpc.RpcError, call: str) -> KubeletError:
     """Return our error for gRPC's, in one sentence; `what` names the call and the socket."""
     code, details = error.code(), " ".join((error.details() or "").split())
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return KubeletTimeout(f"{what}: no answer in time")
+        return KubeletTimeout(f"{call}: no answer in time")
     if code is grpc.StatusCode.UNAVAILABLE and details.startswith(_NOT_CONNECTED):
         # goes on as "; last error: UNKNOWN: unix:PATH: connect failed: addr: unix:PATH error: Connection refused"
-        return KubeletUnavailable(f"{what}: cannot connect: {details.rpartition(': ')[2]}")
-    return _MEANINGS.get(code, BadAnswer)(f"{what}: {code.name}: {details[:_LONGEST]}")
+        return KubeletUnavailable(f"{call}: cannot connect: {details.rpartition(': ')[2]}")
+    return _MEANINGS.get(code, BadAnswer)(f"{call}: {code.name}: {details[:_LONGEST]}")

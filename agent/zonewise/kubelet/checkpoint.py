@@ -30,7 +30,7 @@ _LONGEST_NAME = 200  # characters: a pod's UID, a container's name, a resource a
 _MAX_ZONE = 1 << 16  # MAX_NUMNODES of no kernel exceeds 1024 (CONFIG_NODES_SHIFT)
 
 
-class Parsed(NamedTuple, Generic[T]):
+class ParsedCheckpoint(NamedTuple, Generic[T]):
     """What a file says, and what of it makes no sense."""
 
     value: T | None
@@ -39,16 +39,16 @@ class Parsed(NamedTuple, Generic[T]):
     """Sentences that name file, field and value."""
 
 
-class Checkpoint:
+class CheckpointReader:
     """The fields of one file, and what is wrong with them; null is as good as absent, as in Go."""
 
-    def __init__(self, place: str) -> None:
-        self._place = place
+    def __init__(self, path: str) -> None:
+        self._place = path
         self._problems: list[str] = []
 
-    def parsed(self, value: T | None) -> Parsed[T]:
+    def parsed(self, value: T | None) -> ParsedCheckpoint[T]:
         """Return the end of a reading."""
-        return Parsed(value, tuple(self._problems))
+        return ParsedCheckpoint(value, tuple(self._problems))
 
     def problem(self, field: str, value: object, reason: str) -> None:
         """Record that a field's value makes no sense, on one line: names of fields are keys that the file chose."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from zonewise.kubelet.model import KubeletConfig
 from zonewise.topology.cpuset import EMPTY, CpuSet
-from zonewise.topology.quantity import parse_bytes, parse_milli
+from zonewise.topology.quantity import parse_milli_value, parse_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,11 +36,11 @@ _WORDS = {
 T = TypeVar("T")
 
 
-class ConfigError(ValueError):
+class KubeletConfigError(ValueError):
     """No configuration that a kubelet runs with: names the place, and each field and its value."""
 
 
-def parse_config(document: Mapping[str, object], *, place: str) -> KubeletConfig:
+def parse_config(document: Mapping[str, object], *, origin: str) -> KubeletConfig:
     """Return what a configuration says, defaults filled in; fields that we do not know are fine.
 
     Options keep their names and values, booleans as "true" or "false"; those of the Topology Manager are empty under
@@ -62,7 +62,7 @@ def parse_config(document: Mapping[str, object], *, place: str) -> KubeletConfig
         feature_gates=fields.gates(),
     )
     if fields.wrong:
-        raise ConfigError(f"{place}: {'; '.join(sorted(fields.wrong))}")
+        raise KubeletConfigError(f"{origin}: {'; '.join(sorted(fields.wrong))}")
     return made
 
 
@@ -181,11 +181,11 @@ def _boolean(value: object) -> bool:
 
 
 def _milli(value: object) -> int:
-    return parse_milli(_quantity(value))
+    return parse_milli_value(_quantity(value))
 
 
 def _bytes(value: object) -> int:
-    return parse_bytes(_quantity(value))
+    return parse_value(_quantity(value))
 
 
 def _quantity(value: object) -> str:

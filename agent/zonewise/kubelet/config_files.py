@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
 from zonewise.kubelet import files
-from zonewise.kubelet.config import ConfigError
+from zonewise.kubelet.config import KubeletConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +48,7 @@ class ConfigFiles:
             for path in self._paths():
                 merged = merge(merged, parse_document(files.read(path).content, path))
         except OSError as error:
-            raise ConfigError(f"{error.filename}: cannot be read: {error.strerror}") from error
+            raise KubeletConfigError(f"{error.filename}: cannot be read: {error.strerror}") from error
         return merged
 
     def _paths(self) -> Iterator[str]:
@@ -57,18 +57,18 @@ class ConfigFiles:
             yield from _drop_ins(self._drop_ins)
 
 
-def parse_document(content: bytes, place: str) -> Mapping[str, object]:
+def parse_document(content: bytes, path: str) -> Mapping[str, object]:
     """Return the fields of one file, YAML or JSON; raise ConfigError where it is no KubeletConfiguration."""
     try:
         document = _decoded(content)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{place}: neither YAML nor JSON: {' '.join(str(error).split())[:200]}") from error
+        raise KubeletConfigError(f"{path}: neither YAML nor JSON: {' '.join(str(error).split())[:200]}") from error
     fields = _fields(document)
     if fields is None:
-        raise ConfigError(f"{place}: {'is empty' if document is None else 'holds no fields'}")
+        raise KubeletConfigError(f"{path}: {'is empty' if document is None else 'holds no fields'}")
     if (fields.get("apiVersion"), fields.get("kind")) != _KIND:
         given = f"{fields.get('apiVersion')!r}, kind: {fields.get('kind')!r}"
-        raise ConfigError(f"{place}: apiVersion: {given}: must be {_KIND[0]}, {_KIND[1]}")
+        raise KubeletConfigError(f"{path}: apiVersion: {given}: must be {_KIND[0]}, {_KIND[1]}")
     return fields
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from zonewise.kubelet.config import ConfigError, parse_config
+from zonewise.kubelet.config import KubeletConfigError, parse_config
 from zonewise.kubelet.config_files import ConfigFiles
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class ConfigPlace(Protocol):
+class ConfigReader(Protocol):
     """Where a configuration stands."""
 
     @property
@@ -34,19 +34,19 @@ class ConfigPlace(Protocol):
         ...
 
 
-class ConfigEither:
+class ConfigWithFallback:
     """A place, and another one that counts as long as the first has never told anything.
 
     Once it has, a failure is one: what it said before is nearer to the truth than the other place. So it is with
     /configz and the kubelet's file, which lacks what came by flags, and may be of the kubelet's next start.
     """
 
-    def __init__(self, first: ConfigPlace, second: ConfigPlace) -> None:
-        self._first = first
-        self._second = second
+    def __init__(self, primary: ConfigReader, fallback: ConfigReader) -> None:
+        self._first = primary
+        self._second = fallback
         self._first_told = False
         self._said = ""
-        self.origin = first.origin
+        self.origin = primary.origin
 
     def signature(self) -> object | None:
         """Return None: only asking tells whether the first place tells something now."""
@@ -57,18 +57,18 @@ class ConfigEither:
         self.origin = self._first.origin
         try:
             found = self._first.read()
-        except ConfigError as error:
+        except KubeletConfigError as error:
             if self._first_told:
                 raise
             return self._read_second(error)
         self._first_told = True
         return found
 
-    def _read_second(self, reason: ConfigError) -> Mapping[str, object]:
+    def _read_second(self, reason: KubeletConfigError) -> Mapping[str, object]:
         try:
             found = self._second.read()
-        except ConfigError as error:
-            raise ConfigError(f"{reason}; and {error}") from error
+        except KubeletConfigError as error:
+            raise KubeletConfigError(f"{reason}; and {error}") from error
         if str(reason) != self._said:
             self._said = str(reason)
             log.info("the kubelet's configuration is read from %s: %s", self._second.origin, reason)
@@ -89,8 +89,8 @@ class ConfigReading(NamedTuple):
 class ConfigSource:
     """The configuration of one kubelet."""
 
-    def __init__(self, place: ConfigPlace) -> None:
-        self._place = place
+    def __init__(self, reader: ConfigReader) -> None:
+        self._place = reader
         self._signature: object | None = None
         self._last: ConfigReading | None = None
 
@@ -115,24 +115,24 @@ class ConfigSource:
     def _read(self, before: KubeletConfig | None) -> ConfigReading:
         try:
             document = self._place.read()
-            return ConfigReading(parse_config(document, place=self._place.origin), None, self._place.origin)
-        except ConfigError as error:
+            return ConfigReading(parse_config(document, origin=self._place.origin), None, self._place.origin)
+        except KubeletConfigError as error:
             used = "what it was before is used" if before is not None else "the kubelet's policies are unknown"
             return ConfigReading(before, f"{error}; {used}", self._place.origin)
 
 
 def open_config(
-    place: str, *, drop_ins: str = "", ca: str = "", token: str = "", server_name: str = "", instead: str = ""
+    location: str, *, drop_ins: str = "", ca: str = "", token: str = "", server_name: str = "", fallback: str = ""
 ) -> ConfigSource:
     """Return the source for a place that is a file, with the directory of its drop-ins if any, or a URL of /configz.
 
     `ca` and `token` are the ServiceAccount's own where they are not given; `instead` is a file that is read as long as
     the URL never told anything. Raises ConfigError for an unusable URL.
     """
-    if "://" not in place:
-        return ConfigSource(ConfigFiles(place, drop_ins))
+    if "://" not in location:
+        return ConfigSource(ConfigFiles(location, drop_ins))
     # loads the TLS stack, which readers of files do not need
     from zonewise.kubelet.configz import SERVICE_ACCOUNT, Configz
 
-    served = Configz(place, ca or f"{SERVICE_ACCOUNT}/ca.crt", token or f"{SERVICE_ACCOUNT}/token", server_name)
-    return ConfigSource(ConfigEither(served, ConfigFiles(instead, drop_ins)) if instead else served)
+    served = Configz(location, ca or f"{SERVICE_ACCOUNT}/ca.crt", token or f"{SERVICE_ACCOUNT}/token", server_name)
+    return ConfigSource(ConfigWithFallback(served, ConfigFiles(fallback, drop_ins)) if fallback else served)

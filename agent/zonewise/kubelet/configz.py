@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from zonewise.kubelet.config import ConfigError
+from zonewise.kubelet.config import KubeletConfigError
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 TIMEOUT = 2.0
@@ -37,7 +37,7 @@ _REFUSALS: dict[int, str] = {
 }
 
 
-class _Answer(NamedTuple):
+class _HttpResponse(NamedTuple):
     status: int
     reason: str
     body: bytes
@@ -57,7 +57,7 @@ class Configz:
         self.origin = url
         parts = urlsplit(url)
         if parts.scheme != "https" or not parts.hostname:
-            raise ConfigError(f"{url}: must be an https URL: our token goes to nobody who is not verified")
+            raise KubeletConfigError(f"{url}: must be an https URL: our token goes to nobody who is not verified")
         self._host, self._port, self._path = parts.hostname, parts.port or _PORT, parts.path or "/configz"
         self._ca = ca
         self._token = token
@@ -72,15 +72,17 @@ class Configz:
         try:
             answer = self._answer()
         except ssl.SSLError as error:
-            raise ConfigError(f"{self.origin}: the kubelet is not verified: {_line(error)}; {_UNVERIFIED}") from error
+            raise KubeletConfigError(
+                f"{self.origin}: the kubelet is not verified: {_line(error)}; {_UNVERIFIED}"
+            ) from error
         except (OSError, HTTPException) as error:
-            raise ConfigError(f"{self.origin}: no answer: {_line(error)}") from error
+            raise KubeletConfigError(f"{self.origin}: no answer: {_line(error)}") from error
         if answer.status != HTTPStatus.OK:
             said = _REFUSALS.get(answer.status, answer.reason)
-            raise ConfigError(f"{self.origin}: HTTP status {answer.status}: {said}")
+            raise KubeletConfigError(f"{self.origin}: HTTP status {answer.status}: {said}")
         return _document(answer.body, self.origin)
 
-    def _answer(self) -> _Answer:
+    def _answer(self) -> _HttpResponse:
         """Return the answer of the first verification that succeeds; the token is sent after it, never before."""
         try:
             return self._fetch(self._host)
@@ -89,7 +91,7 @@ class Configz:
                 raise
             return self._fetch(self._server_name)
 
-    def _fetch(self, name: str) -> _Answer:
+    def _fetch(self, name: str) -> _HttpResponse:
         headers = {"Accept": "application/json", "User-Agent": "zonewise"}
         if self._token:
             headers["Authorization"] = f"Bearer {_text(self._token).strip()}"
@@ -102,7 +104,7 @@ class Configz:
             connection.sock = verified
             connection.request("GET", self._path, headers=headers)
             with connection.getresponse() as response:
-                return _Answer(response.status, response.reason, response.read(_ANSWER_LIMIT + 1))
+                return _HttpResponse(response.status, response.reason, response.read(_ANSWER_LIMIT + 1))
 
 
 def _context(ca: str) -> ssl.SSLContext:
@@ -110,7 +112,7 @@ def _context(ca: str) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=ca)
     except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"{ca}: no CA certificates can be read: {error.strerror or error}") from error
+        raise KubeletConfigError(f"{ca}: no CA certificates can be read: {error.strerror or error}") from error
 
 
 def _text(path: str) -> str:
@@ -118,19 +120,19 @@ def _text(path: str) -> str:
         with open(path, encoding="ascii") as file:
             return file.read()
     except (OSError, UnicodeError) as error:
-        raise ConfigError(f"{path}: no token can be read: {error}") from error
+        raise KubeletConfigError(f"{path}: no token can be read: {error}") from error
 
 
 def _document(body: bytes, place: str) -> Mapping[str, object]:
     if len(body) > _ANSWER_LIMIT:
-        raise ConfigError(f"{place}: the answer is larger than {_ANSWER_LIMIT >> 20} MiB")
+        raise KubeletConfigError(f"{place}: the answer is larger than {_ANSWER_LIMIT >> 20} MiB")
     try:
         found: Any = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise ConfigError(f"{place}: the answer is no JSON: {error}") from error
+        raise KubeletConfigError(f"{place}: the answer is no JSON: {error}") from error
     inner = cast("Mapping[str, object]", found).get("kubeletconfig") if isinstance(found, Mapping) else None
     if not isinstance(inner, Mapping):
-        raise ConfigError(f"{place}: kubeletconfig: is missing in the answer")
+        raise KubeletConfigError(f"{place}: kubeletconfig: is missing in the answer")
     return cast("Mapping[str, object]", inner)
 
 

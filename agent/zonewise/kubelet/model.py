@@ -10,7 +10,7 @@ from zonewise.topology.cpuset import EMPTY, CpuSet
 # --- the PodResources API (staging/src/k8s.io/kubelet/pkg/apis/podresources/v1/api.proto)
 
 
-class Devices(NamedTuple):
+class ContainerDevices(NamedTuple):
     """Devices of one resource with the same set of zones.
 
     The kubelet sends an entry for each device and zone; entries of one device are joined here, and -1, with which
@@ -46,22 +46,22 @@ class ClaimedDevice(NamedTuple):
     share: str | None = None
 
 
-class Container(NamedTuple):
+class ContainerResources(NamedTuple):
     """What one container holds exclusively; restartable init containers are containers here."""
 
     name: str
     cpus: CpuSet = EMPTY
-    devices: tuple[Devices, ...] = ()
+    devices: tuple[ContainerDevices, ...] = ()
     memory: tuple[MemoryBlock, ...] = ()
     claimed: tuple[ClaimedDevice, ...] = ()
 
 
-class Pod(NamedTuple):
+class PodResources(NamedTuple):
     """A pod that the kubelet counts as active."""
 
     namespace: str
     name: str
-    containers: tuple[Container, ...] = ()
+    containers: tuple[ContainerResources, ...] = ()
     """One named "" holds what the pod has beyond its containers: its own pool, under pod-level resources (1.37)."""
 
 
@@ -73,7 +73,7 @@ class Allocatable(NamedTuple):
     """
 
     cpus: CpuSet = EMPTY
-    devices: tuple[Devices, ...] = ()
+    devices: tuple[ContainerDevices, ...] = ()
     """The healthy ones only."""
     memory: tuple[MemoryBlock, ...] = ()
 
@@ -81,11 +81,11 @@ class Allocatable(NamedTuple):
 # --- checkpoint files under the kubelet's root directory
 
 
-class CpuState(NamedTuple):
+class CpuManagerState(NamedTuple):
     """cpu_manager_state (pkg/kubelet/cm/cpumanager/state/checkpoint.go)."""
 
-    policy: str
-    default: CpuSet
+    policy_name: str
+    default_cpu_set: CpuSet
     """CPUs assigned to no container: the shared pool, reserved CPUs among them."""
     entries: dict[str, dict[str, CpuSet]]
     """Exclusive CPUs by pod UID and container, those of finished init containers and of rejected pods too."""
@@ -102,28 +102,28 @@ class MemoryTable(NamedTuple):
     free: int
 
 
-class MemoryNode(NamedTuple):
+class NumaNodeState(NamedTuple):
     """The Memory Manager's record of one zone."""
 
-    assignments: int
+    number_of_assignments: int
     """Count of blocks held in it."""
     cells: tuple[int, ...]
     """The group of zones from which memory is given as one while anything is assigned; itself alone otherwise."""
-    tables: dict[str, MemoryTable]
+    memory_map: dict[str, MemoryTable]
     """By type of memory."""
 
 
-class MemoryState(NamedTuple):
+class MemoryManagerState(NamedTuple):
     """memory_manager_state (pkg/kubelet/cm/memorymanager/state/checkpoint.go)."""
 
-    policy: str
-    nodes: dict[int, MemoryNode]
+    policy_name: str
+    machine_state: dict[int, NumaNodeState]
     """By zone."""
     entries: dict[str, dict[str, tuple[MemoryBlock, ...]]]
     """Blocks by pod UID and container; those of deleted pods stay until the next admission."""
 
 
-class DeviceEntry(NamedTuple):
+class PodDevicesEntry(NamedTuple):
     """Devices of one resource given to one container."""
 
     uid: str
@@ -137,12 +137,12 @@ class DeviceEntry(NamedTuple):
 class DeviceCheckpoint(NamedTuple):
     """device-plugins/kubelet_internal_checkpoint (pkg/kubelet/cm/devicemanager/checkpoint/checkpoint.go)."""
 
-    entries: tuple[DeviceEntry, ...]
+    entries: tuple[PodDevicesEntry, ...]
     registered: dict[str, tuple[str, ...]]
     """Ids of healthy devices by resource."""
 
 
-class DraClaim(NamedTuple):
+class ClaimInfoState(NamedTuple):
     """One prepared ResourceClaim of dra_manager_state (pkg/kubelet/cm/dra/state/checkpoint.go)."""
 
     namespace: str
@@ -155,12 +155,12 @@ class DraClaim(NamedTuple):
 class StateFiles(NamedTuple):
     """What was read of the checkpoint files. None: the file is absent or unreadable, and nothing is known of it."""
 
-    cpu: CpuState | None = None
-    memory: MemoryState | None = None
+    cpu: CpuManagerState | None = None
+    memory: MemoryManagerState | None = None
     devices: DeviceCheckpoint | None = None
-    claims: tuple[DraClaim, ...] | None = None
+    claims: tuple[ClaimInfoState, ...] | None = None
 
-    def uids(self) -> set[str]:
+    def pod_uids(self) -> set[str]:
         """Return the UIDs of all pods that have CPUs, memory or devices."""
         entries = [*(self.cpu.entries if self.cpu else ()), *(self.memory.entries if self.memory else ())]
         return {*entries, *(entry.uid for entry in (self.devices.entries if self.devices else ()))}
@@ -196,7 +196,7 @@ class KubeletConfig(NamedTuple):
     feature_gates: tuple[tuple[str, bool], ...] = ()
     """Sorted by name."""
 
-    def max_zones(self) -> int:
+    def max_allowable_numa_nodes(self) -> int:
         """Return up to how many NUMA nodes a Topology Manager policy works on: max-allowable-numa-nodes, or 8."""
         return int(dict(self.topology_manager_options).get("max-allowable-numa-nodes", "8"))
 
@@ -204,7 +204,7 @@ class KubeletConfig(NamedTuple):
 class KubeletReport(NamedTuple):
     """All that one kubelet said at one moment."""
 
-    pods: tuple[Pod, ...]
+    pods: tuple[PodResources, ...]
     allocatable: Allocatable
     config: KubeletConfig | None = None
     """None: could not be read from anywhere."""

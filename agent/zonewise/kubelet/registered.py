@@ -11,7 +11,7 @@ import os
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from zonewise.kubelet.model import Devices
+from zonewise.kubelet.model import ContainerDevices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ DeviceId = tuple[str, str]
 """Resource and id."""
 
 
-class Registered:
+class UnreportedDevices:
     """Completes what the kubelet says it can give."""
 
     def __init__(self, checkpoint: str, socket: str) -> None:
@@ -35,7 +35,7 @@ class Registered:
         self._socket = socket
         self._told: set[DeviceId] = set()
 
-    def completed(self, allocatable: Allocatable, registered: Mapping[str, Iterable[str]]) -> Allocatable:
+    def added_to(self, allocatable: Allocatable, registered: Mapping[str, Iterable[str]]) -> Allocatable:
         """Return all that can be given: what was told, and those of the registered ids that were never told.
 
         What was told once has a zone, or has no topology; where it is not told now, its plugin is away, of which
@@ -44,7 +44,7 @@ class Registered:
         self._told |= {(devices.resource, one) for devices in allocatable.devices for one in devices.ids}
         if not self._written_since_the_start():
             return allocatable
-        more = untold(registered, self._told)
+        more = unreported_devices(registered, self._told)
         return allocatable._replace(devices=(*allocatable.devices, *more)) if more else allocatable
 
     def _written_since_the_start(self) -> bool:
@@ -54,11 +54,13 @@ class Registered:
             return False
 
 
-def untold(registered: Mapping[str, Iterable[str]], told: set[DeviceId]) -> tuple[Devices, ...]:
+def unreported_devices(
+    registered: Mapping[str, Iterable[str]], reported: set[DeviceId]
+) -> tuple[ContainerDevices, ...]:
     """Return the registered devices that were never told of, each of no zone."""
     found: dict[str, list[str]] = defaultdict(list)
     for resource, ids in sorted(registered.items()):
         for one in sorted(ids):
-            if (resource, one) not in told:
+            if (resource, one) not in reported:
                 found[resource].append(one)
-    return tuple(Devices(resource, tuple(ids)) for resource, ids in found.items())
+    return tuple(ContainerDevices(resource, tuple(ids)) for resource, ids in found.items())

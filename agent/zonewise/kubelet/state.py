@@ -6,12 +6,12 @@ import os
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from zonewise.kubelet import files
-from zonewise.kubelet.checkpoint import Parsed
+from zonewise.kubelet.checkpoint import ParsedCheckpoint
 from zonewise.kubelet.model import StateFiles
-from zonewise.kubelet.state_cpu import parse_cpu_state
-from zonewise.kubelet.state_devices import parse_devices
-from zonewise.kubelet.state_dra import parse_dra
-from zonewise.kubelet.state_memory import parse_memory_state
+from zonewise.kubelet.state_cpu import parse_cpu_manager_state
+from zonewise.kubelet.state_devices import parse_device_checkpoint
+from zonewise.kubelet.state_dra import parse_dra_manager_state
+from zonewise.kubelet.state_memory import parse_memory_manager_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +27,7 @@ DEVICE_CHECKPOINT = "kubelet_internal_checkpoint"
 T = TypeVar("T")
 
 
-class State(NamedTuple):
+class StateReading(NamedTuple):
     """What the files say, and what of them makes no sense or cannot be read."""
 
     files: StateFiles
@@ -35,12 +35,12 @@ class State(NamedTuple):
     """Sentences that name file, field and value."""
 
 
-def device_checkpoint(directory: str) -> str:
+def device_checkpoint_path(directory: str) -> str:
     """Return the path of the checkpoint of devices of a kubelet with this root directory."""
     return os.path.join(directory, DEVICE_PLUGINS, DEVICE_CHECKPOINT)
 
 
-def read_state(directory: str) -> State:
+def read_state(directory: str) -> StateReading:
     """Read the state files of a kubelet with this root directory; see StateReader."""
     return StateReader(directory).read()
 
@@ -53,12 +53,12 @@ class StateReader:
     """
 
     def __init__(self, directory: str) -> None:
-        self._cpu = _File(os.path.join(directory, CPU_STATE), parse_cpu_state)
-        self._memory = _File(os.path.join(directory, MEMORY_STATE), parse_memory_state)
-        self._devices = _File(device_checkpoint(directory), parse_devices)
-        self._claims = _File(os.path.join(directory, DRA_STATE), parse_dra)
+        self._cpu = _File(os.path.join(directory, CPU_STATE), parse_cpu_manager_state)
+        self._memory = _File(os.path.join(directory, MEMORY_STATE), parse_memory_manager_state)
+        self._devices = _File(device_checkpoint_path(directory), parse_device_checkpoint)
+        self._claims = _File(os.path.join(directory, DRA_STATE), parse_dra_manager_state)
 
-    def read(self) -> State:
+    def read(self) -> StateReading:
         """Return what the files say now; a file that did not change gives the very same value again."""
         cpu, memory, devices, claims = (
             self._cpu.read(),
@@ -67,28 +67,28 @@ class StateReader:
             self._claims.read(),
         )
         made = StateFiles(cpu.value, memory.value, devices.value, claims.value)
-        return State(made, (*cpu.problems, *memory.problems, *devices.problems, *claims.problems))
+        return StateReading(made, (*cpu.problems, *memory.problems, *devices.problems, *claims.problems))
 
 
 class _File(Generic[T]):
     """One file, and what it said when it was last read."""
 
-    def __init__(self, path: str, parse: Callable[[bytes, str], Parsed[T]]) -> None:
+    def __init__(self, path: str, parse: Callable[[bytes, str], ParsedCheckpoint[T]]) -> None:
         self._path = path
         self._parse = parse
         self._signature: Signature | None = None
-        self._parsed: Parsed[T] = Parsed(None)
+        self._parsed: ParsedCheckpoint[T] = ParsedCheckpoint(None)
 
-    def read(self) -> Parsed[T]:
+    def read(self) -> ParsedCheckpoint[T]:
         if self._signature is not None and files.signature(self._path) == self._signature:
             return self._parsed
         self._signature = None
         try:
             content, self._signature = files.read(self._path)
         except FileNotFoundError:
-            self._parsed = Parsed(None)
+            self._parsed = ParsedCheckpoint(None)
         except OSError as error:
-            self._parsed = Parsed(None, (f"{self._path}: cannot be read: {error.strerror}",))
+            self._parsed = ParsedCheckpoint(None, (f"{self._path}: cannot be read: {error.strerror}",))
         else:
             self._parsed = self._parse(content, self._path)
         return self._parsed

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from zonewise.kubelet.checkpoint import UNKNOWN_POD, WHOLE_POD, Checkpoint, Parsed
-from zonewise.kubelet.model import CpuState
+from zonewise.kubelet.checkpoint import UNKNOWN_POD, WHOLE_POD, CheckpointReader, ParsedCheckpoint
+from zonewise.kubelet.model import CpuManagerState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from zonewise.topology.cpuset import CpuSet
 
 
-def parse_cpu_state(content: bytes, place: str) -> Parsed[CpuState]:
+def parse_cpu_manager_state(content: bytes, path: str) -> ParsedCheckpoint[CpuManagerState]:
     """Return what the file says, in each of the three forms that kubelets have written.
 
     v1 (to 1.17): CPUs by container id; those entries are of the pod UNKNOWN_POD. v2: by pod UID and container. v3 (gate
     PodLevelResourceManagers): also by pod UID alone; that is then the pod's one entry, under the container WHOLE_POD,
     since what its containers have are parts of it.
     """
-    file = Checkpoint(place)
+    file = CheckpointReader(path)
     document = file.document(content)
     if not document:
         return file.parsed(None)
@@ -32,10 +32,10 @@ def parse_cpu_state(content: bytes, place: str) -> Parsed[CpuState]:
         cpus = file.cpus(f"podEntries.{uid}.cpuSet", fields.get("cpuSet", ""))
         if cpus is not None:
             entries[uid] = {WHOLE_POD: cpus}
-    return file.parsed(None if policy is None or default is None else CpuState(policy, default, entries))
+    return file.parsed(None if policy is None or default is None else CpuManagerState(policy, default, entries))
 
 
-def _containers(file: Checkpoint, value: object) -> dict[str, dict[str, CpuSet]]:
+def _containers(file: CheckpointReader, value: object) -> dict[str, dict[str, CpuSet]]:
     found: dict[str, dict[str, CpuSet]] = {}
     for name, entry in file.entries("entries", value):
         if isinstance(entry, str):
@@ -45,7 +45,7 @@ def _containers(file: Checkpoint, value: object) -> dict[str, dict[str, CpuSet]]
     return found
 
 
-def _sets(file: Checkpoint, field: str, value: object) -> Iterator[tuple[str, CpuSet]]:
+def _sets(file: CheckpointReader, field: str, value: object) -> Iterator[tuple[str, CpuSet]]:
     for name, text in file.entries(field, value):
         cpus = file.cpus(f"{field}.{name}", text)
         if cpus is not None:

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from zonewise.kubelet.checkpoint import Checkpoint, Parsed
-from zonewise.kubelet.model import DeviceCheckpoint, DeviceEntry
+from zonewise.kubelet.checkpoint import CheckpointReader, ParsedCheckpoint
+from zonewise.kubelet.model import DeviceCheckpoint, PodDevicesEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-NO_ZONE = -1
+NODE_WITHOUT_TOPOLOGY = -1
 """How the kubelet says that a device has no topology (cm/devicemanager/pod_devices.go nodeWithoutTopology)."""
 
 
-def parse_devices(content: bytes, place: str) -> Parsed[DeviceCheckpoint]:
+def parse_device_checkpoint(content: bytes, path: str) -> ParsedCheckpoint[DeviceCheckpoint]:
     """Return what the file says, in both forms: device ids by NUMA node, and, before 1.20, as a plain list."""
-    file = Checkpoint(place)
+    file = CheckpointReader(path)
     document = file.document(content)
     if not document:
         return file.parsed(None)
@@ -35,7 +35,7 @@ def parse_devices(content: bytes, place: str) -> Parsed[DeviceCheckpoint]:
     return file.parsed(DeviceCheckpoint(entries, registered))
 
 
-def _entries(file: Checkpoint, value: object) -> Iterator[DeviceEntry]:
+def _entries(file: CheckpointReader, value: object) -> Iterator[PodDevicesEntry]:
     for place, entry in file.items("Data.PodDeviceEntries", value):
         content: Mapping[str, Any] = dict(file.entries(place, entry))
         uid = file.text(f"{place}.PodUID", content.get("PodUID"))
@@ -43,14 +43,14 @@ def _entries(file: Checkpoint, value: object) -> Iterator[DeviceEntry]:
         resource = file.text(f"{place}.ResourceName", content.get("ResourceName"))
         if uid is not None and container is not None and resource is not None:
             ids = dict(_by_zone(file, f"{place}.DeviceIDs", content.get("DeviceIDs")))
-            yield DeviceEntry(uid, container, resource, ids)
+            yield PodDevicesEntry(uid, container, resource, ids)
 
 
-def _by_zone(file: Checkpoint, field: str, value: object) -> Iterator[tuple[int, tuple[str, ...]]]:
+def _by_zone(file: CheckpointReader, field: str, value: object) -> Iterator[tuple[int, tuple[str, ...]]]:
     if isinstance(value, list):
-        yield NO_ZONE, file.texts(field, cast("list[object]", value))
+        yield NODE_WITHOUT_TOPOLOGY, file.texts(field, cast("list[object]", value))
         return
     for name, ids in file.entries(field, value):
-        zone = file.zone(field, name, NO_ZONE)
+        zone = file.zone(field, name, NODE_WITHOUT_TOPOLOGY)
         if zone is not None:
             yield zone, file.texts(f"{field}.{name}", ids)

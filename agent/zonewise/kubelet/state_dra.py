@@ -5,20 +5,20 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING, Any
 
-from zonewise.kubelet.checkpoint import Checkpoint, Parsed
-from zonewise.kubelet.model import ClaimedDevice, DraClaim
+from zonewise.kubelet.checkpoint import CheckpointReader, ParsedCheckpoint
+from zonewise.kubelet.model import ClaimedDevice, ClaimInfoState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-def parse_dra(content: bytes, place: str) -> Parsed[tuple[DraClaim, ...]]:
+def parse_dra_manager_state(content: bytes, path: str) -> ParsedCheckpoint[tuple[ClaimInfoState, ...]]:
     """Return the claims of the file, in both forms.
 
     Since 1.32 the claims are JSON inside a text, with that text's CRC-32; before, they stood in the file itself, under
     "entries", and before 1.31 without the names of devices.
     """
-    file = Checkpoint(place)
+    file = CheckpointReader(path)
     document = file.document(content)
     if not document:
         return file.parsed(None)
@@ -38,7 +38,7 @@ def parse_dra(content: bytes, place: str) -> Parsed[tuple[DraClaim, ...]]:
     return file.parsed(tuple(_claims(file, f"Data.{field}", inner.get(field))))
 
 
-def _claims(file: Checkpoint, field: str, value: object) -> Iterator[DraClaim]:
+def _claims(file: CheckpointReader, field: str, value: object) -> Iterator[ClaimInfoState]:
     for place, entry in file.items(field, value):
         content: Mapping[str, Any] = dict(file.entries(place, entry))
         namespace = file.text(f"{place}.Namespace", content.get("Namespace"))
@@ -52,10 +52,10 @@ def _claims(file: Checkpoint, field: str, value: object) -> Iterator[DraClaim]:
             for driver, state in file.entries(drivers, content.get("DriverState"))
             for device in _devices(file, f"{drivers}.{driver}", state, driver, f"{namespace}/{name}")
         )
-        yield DraClaim(namespace, name, tuple(pods), tuple(sorted(devices, key=_order)))
+        yield ClaimInfoState(namespace, name, tuple(pods), tuple(sorted(devices, key=_order)))
 
 
-def _devices(file: Checkpoint, field: str, value: object, driver: str, claim: str) -> Iterator[ClaimedDevice]:
+def _devices(file: CheckpointReader, field: str, value: object, driver: str, claim: str) -> Iterator[ClaimedDevice]:
     state: Mapping[str, Any] = dict(file.entries(field, value))
     for place, entry in file.items(f"{field}.Devices", state.get("Devices")):
         content: Mapping[str, Any] = dict(file.entries(place, entry))

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from zonewise.kubelet.checkpoint import WHOLE_POD, Checkpoint, Parsed
-from zonewise.kubelet.model import MemoryBlock, MemoryNode, MemoryState, MemoryTable
+from zonewise.kubelet.checkpoint import WHOLE_POD, CheckpointReader, ParsedCheckpoint
+from zonewise.kubelet.model import MemoryBlock, MemoryManagerState, MemoryTable, NumaNodeState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 _TABLE = ("total", "systemReserved", "allocatable", "reserved", "free")
 
 
-def parse_memory_state(content: bytes, place: str) -> Parsed[MemoryState]:
+def parse_memory_manager_state(content: bytes, path: str) -> ParsedCheckpoint[MemoryManagerState]:
     """Return what the file says, in both forms that kubelets write.
 
     v2 (gate PodLevelResourceManagers) has blocks by pod UID alone as well; those are then the pod's one entry, under
     the container WHOLE_POD, since the blocks of its containers are parts of them and would count twice.
     """
-    file = Checkpoint(place)
+    file = CheckpointReader(path)
     document = file.document(content)
     if not document:
         return file.parsed(None)
@@ -33,10 +33,10 @@ def parse_memory_state(content: bytes, place: str) -> Parsed[MemoryState]:
         field = f"podEntries.{uid}"
         blocks = dict(file.entries(field, entry)).get("memoryBlocks")
         entries[uid] = {WHOLE_POD: tuple(_blocks(file, f"{field}.memoryBlocks", blocks))}
-    return file.parsed(None if policy is None else MemoryState(policy, nodes, entries))
+    return file.parsed(None if policy is None else MemoryManagerState(policy, nodes, entries))
 
 
-def _nodes(file: Checkpoint, value: object) -> Iterator[tuple[int, MemoryNode]]:
+def _nodes(file: CheckpointReader, value: object) -> Iterator[tuple[int, NumaNodeState]]:
     for name, entry in file.entries("machineState", value):
         field = f"machineState.{name}"
         zone = file.zone("machineState", name)
@@ -45,10 +45,13 @@ def _nodes(file: Checkpoint, value: object) -> Iterator[tuple[int, MemoryNode]]:
         if zone is None or assignments is None:
             continue
         cells = file.zones(f"{field}.cells", content.get("cells"))
-        yield zone, MemoryNode(assignments, cells, dict(_tables(file, f"{field}.memoryMap", content.get("memoryMap"))))
+        yield (
+            zone,
+            NumaNodeState(assignments, cells, dict(_tables(file, f"{field}.memoryMap", content.get("memoryMap")))),
+        )
 
 
-def _tables(file: Checkpoint, field: str, value: object) -> Iterator[tuple[str, MemoryTable]]:
+def _tables(file: CheckpointReader, field: str, value: object) -> Iterator[tuple[str, MemoryTable]]:
     for kind, entry in file.entries(field, value):
         content: Mapping[str, Any] = dict(file.entries(f"{field}.{kind}", entry))
         sizes = [file.number(f"{field}.{kind}.{name}", content.get(name)) for name in _TABLE]
@@ -57,7 +60,7 @@ def _tables(file: Checkpoint, field: str, value: object) -> Iterator[tuple[str, 
             yield kind, MemoryTable(*known)
 
 
-def _containers(file: Checkpoint, value: object) -> Iterator[tuple[str, dict[str, tuple[MemoryBlock, ...]]]]:
+def _containers(file: CheckpointReader, value: object) -> Iterator[tuple[str, dict[str, tuple[MemoryBlock, ...]]]]:
     for uid, containers in file.entries("entries", value):
         field = f"entries.{uid}"
         yield (
@@ -66,7 +69,7 @@ def _containers(file: Checkpoint, value: object) -> Iterator[tuple[str, dict[str
         )
 
 
-def _blocks(file: Checkpoint, field: str, value: object) -> Iterator[MemoryBlock]:
+def _blocks(file: CheckpointReader, field: str, value: object) -> Iterator[MemoryBlock]:
     for place, entry in file.items(field, value):
         content: Mapping[str, Any] = dict(file.entries(place, entry))
         kind = file.text(f"{place}.type", content.get("type"))

@@ -26,7 +26,7 @@ class Collector(NamedTuple):
     """A named part of discovery."""
 
     name: str
-    gives: tuple[str, ...]
+    provides: tuple[str, ...]
     """The fields of Machine that it fills, or refines where a collector before it has filled them."""
     needs: tuple[str, ...]
     """The fields of Machine that it reads; collectors that fill them run before it."""

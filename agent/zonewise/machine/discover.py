@@ -36,12 +36,12 @@ class Scan(NamedTuple):
     """Where each fact is from, by its path; empty unless asked for."""
 
 
-class _Part(NamedTuple):
+class _CollectorResult(NamedTuple):
     """What a collector found at the last scan, kept for the next."""
 
     signature: Hashable
-    needed: tuple[object, ...]
-    given: tuple[object, ...]
+    inputs: tuple[object, ...]
+    outputs: tuple[object, ...]
     problems: tuple[Problem, ...]
     sources: dict[str, Source]
     run: Run
@@ -62,7 +62,7 @@ class Scanner:
         self._explain = explain
         self._collectors = collectors
         self._clock = clock
-        self._parts: dict[str, _Part] = {}
+        self._parts: dict[str, _CollectorResult] = {}
         self._last: Machine | None = None
 
     def scan(self) -> Scan:
@@ -73,7 +73,7 @@ class Scanner:
         for collector in self._collectors:
             part = self._scan_part(collector, machine, peek)
             self._parts[collector.name] = part
-            machine = machine._replace(**dict(zip(collector.gives, part.given, strict=True)))
+            machine = machine._replace(**dict(zip(collector.provides, part.outputs, strict=True)))
             runs.append(part.run)
         parts = self._parts.values()
         machine = machine._replace(problems=tuple(problem for part in parts for problem in part.problems))
@@ -83,18 +83,18 @@ class Scanner:
         sources = {fact: source for part in parts for fact, source in part.sources.items()}
         return Scan(machine, tuple(runs), sources)
 
-    def _scan_part(self, collector: Collector, machine: Machine, peek: Peek) -> _Part:
+    def _scan_part(self, collector: Collector, machine: Machine, peek: Peek) -> _CollectorResult:
         started = self._clock()
         before = self._parts.get(collector.name)
         needed = tuple(getattr(machine, field) for field in collector.needs)
         signature = collector.volatile(peek)
-        if before is not None and before.signature == signature and before.needed == needed:
+        if before is not None and before.signature == signature and before.inputs == needed:
             return before._replace(run=Run(collector.name, self._clock() - started, "unchanged"))
         read = Reader(self._files, explain=self._explain, known=peek.contents)
         found, outcome, detail = _collect(collector, read, machine)
-        given = tuple(getattr(found, field) for field in collector.gives)
+        given = tuple(getattr(found, field) for field in collector.provides)
         run = Run(collector.name, self._clock() - started, outcome, detail)
-        return _Part(signature, needed, given, tuple(read.problems), read.sources or {}, run)
+        return _CollectorResult(signature, needed, given, tuple(read.problems), read.sources or {}, run)
 
 
 def _collect(collector: Collector, read: Reader, machine: Machine) -> tuple[Machine, str, str]:

@@ -39,7 +39,7 @@ def pci_addresses(path: str) -> list[str]:
     return [part for part in path.split("/") if is_pci_address(part)]
 
 
-class PciPlace(NamedTuple):
+class PciLocation(NamedTuple):
     """Where in the tree a PCI function lies."""
 
     root: str
@@ -56,7 +56,7 @@ def pci_order(address: str) -> tuple[int, str]:
     return int(domain, 16), rest  # the rest has a fixed width
 
 
-def pci_place(path: str) -> PciPlace:
+def pci_location(path: str) -> PciLocation:
     """Return where the PCI function lies whose address ends the path.
 
     The host bridge is the last one named, wherever it lies: below /sys/devices itself, a platform device, a Hyper-V
@@ -67,13 +67,13 @@ def pci_place(path: str) -> PciPlace:
     last = max((at for at, part in enumerate(parts) if is_host_bridge(part)), default=None)
     if last is None:
         functions = [part for part in parts if is_pci_address(part)]
-        return PciPlace(functions[0].rpartition(":")[0], tuple(functions[:-1]), None)
+        return PciLocation(functions[0].rpartition(":")[0], tuple(functions[:-1]), None)
     above = [part for part in parts[:last] if is_pci_address(part)]
     bridges = tuple(part for part in parts[last + 1 : -1] if is_pci_address(part))
-    return PciPlace("/".join(parts[: last + 1]), bridges, above[-1] if above else None)
+    return PciLocation("/".join(parts[: last + 1]), bridges, above[-1] if above else None)
 
 
-def pci_address_of(read: Reader, path: str) -> str | None:
+def device_pci_address(read: Reader, path: str) -> str | None:
     """Return the address of the PCI function that carries a device of a class or bus; None for one without.
 
     `path` is the entry as the class lists it ("sys/class/net/eth0"): a link into the tree of devices, whose last

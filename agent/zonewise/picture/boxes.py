@@ -44,7 +44,7 @@ class Device(NamedTuple):
     """"gpu", "network", "storage", "accelerator" or "memory"."""
     names: tuple[str, ...]
     addresses: tuple[str, ...]
-    what: str
+    description: str
     state: str | None = None
     """"up", "down", ..."""
     link: str | None = None
@@ -95,7 +95,7 @@ class Box(NamedTuple):
         return union(self.members)
 
 
-class Layout(NamedTuple):
+class Picture(NamedTuple):
     """The whole picture."""
 
     title: tuple[str, ...]

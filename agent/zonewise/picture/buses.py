@@ -9,7 +9,7 @@ from zonewise.picture.boxes import Bus, Device
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from zonewise.picture.devices import Found
+    from zonewise.picture.devices import LocatedDevice
 
 _KINDS = ("gpu", "accelerator", "network", "storage", "memory")
 """The order of devices that sit side by side."""
@@ -23,13 +23,13 @@ class _Bridge(NamedTuple):
     """A bridge while the tree is built: the bridges right below it, and the devices right below it."""
 
     bridges: dict[str, _Bridge]
-    found: list[Found]
+    found: list[LocatedDevice]
 
 
-def arranged(found: Iterable[Found]) -> tuple[Bus | Device, ...]:
+def group_by_bus(devices: Iterable[LocatedDevice]) -> tuple[Bus | Device, ...]:
     """Return devices grouped by what they share, in the order given; equal neighbours folded."""
     roots: dict[str, _Bridge] = {}
-    for place, one in enumerate(found):
+    for place, one in enumerate(devices):
         root = one.function.root if one.function else None
         bridge = roots.setdefault(root or f"~{place}", _Bridge({}, []))
         for address in one.function.bridges if one.function and root else ():

@@ -45,11 +45,11 @@ class Frame(NamedTuple):
     bottom_right: str
 
 
-ROUND = Frame("╭", "╮", "╰", "╯")
+ROUNDED = Frame("╭", "╮", "╰", "╯")
 SQUARE = Frame("┌", "┐", "└", "┘")
 
 
-def width_of(text: str) -> int:
+def column_width(text: str) -> int:
     """Return how many columns a text takes: two for wide East Asian characters, none for combining ones."""
     if text.translate(_ASCII).isascii():
         return len(text)
@@ -63,7 +63,7 @@ def width_of(text: str) -> int:
 
 def line_width(line: Line) -> int:
     """Return how many columns a line takes."""
-    return sum(width_of(text) for _, text in line)
+    return sum(column_width(text) for _, text in line)
 
 
 def clip(line: Line, width: int) -> Line:
@@ -75,7 +75,7 @@ def clip(line: Line, width: int) -> Line:
     for style, text in line:
         part = text[: _fitting(text, left)]
         kept.append((style, part))
-        left -= width_of(part)
+        left -= column_width(part)
         if part != text:
             return (*kept, (style, ELLIPSIS))
     return tuple(kept)
@@ -84,9 +84,9 @@ def clip(line: Line, width: int) -> Line:
 def _fitting(text: str, width: int) -> int:
     """Return how many characters of a text fit into so many columns."""
     end = min(len(text), max(width, 0))
-    while end < len(text) and width_of(text[: end + 1]) <= width:
+    while end < len(text) and column_width(text[: end + 1]) <= width:
         end += 1
-    while end and width_of(text[:end]) > width:
+    while end and column_width(text[:end]) > width:
         end -= 1
     return end
 
@@ -106,7 +106,7 @@ def joined(phrases: Iterable[Line], separator: str) -> Line:
     return tuple(spans)
 
 
-def wrapped(phrases: Iterable[Span], width: int, *, separator: str = "  ", indent: int = 2) -> list[Line]:
+def wrap(phrases: Iterable[Span], width: int, *, separator: str = "  ", indent: int = 2) -> list[Line]:
     """Return phrases in lines of at most so many columns, lines after the first indented.
 
     A phrase is kept whole where it fits into a line; else it is broken behind a bar, a comma or a space.
@@ -114,7 +114,7 @@ def wrapped(phrases: Iterable[Span], width: int, *, separator: str = "  ", inden
     lines: list[Line] = []
     for style, text in phrases:
         last = lines[-1] if lines else ()
-        if last and line_width(last) + len(separator) + width_of(text) <= width:
+        if last and line_width(last) + len(separator) + column_width(text) <= width:
             lines[-1] = (*last, ("dim", separator), (style, text))
             continue
         for part in _broken(text, width - indent):
@@ -124,7 +124,7 @@ def wrapped(phrases: Iterable[Span], width: int, *, separator: str = "  ", inden
 
 def _broken(text: str, width: int) -> list[str]:
     parts: list[str] = []
-    while width_of(text) > width:
+    while column_width(text) > width:
         end = max(_fitting(text, width), 1)
         cut = next((place for mark in ("| ", ",", " ") if (place := text.rfind(mark, 0, end) + 1)), end)
         parts.append(text[:cut].rstrip(" "))
@@ -132,7 +132,7 @@ def _broken(text: str, width: int) -> list[str]:
     return [*parts, text]
 
 
-def framed(title: Line, body: Sequence[Line], width: int, frame: Frame) -> list[Line]:
+def frame_block(title: Line, body: Sequence[Line], width: int, frame: Frame) -> list[Line]:
     """Return a block in a frame of so many columns, its title in the upper edge."""
     title = clip(title, width - 6)
     rest = width - 5 - line_width(title)
@@ -143,7 +143,7 @@ def framed(title: Line, body: Sequence[Line], width: int, frame: Frame) -> list[
     ]
 
 
-def heightened(block: Sequence[Line], height: int) -> list[Line]:
+def pad_height(block: Sequence[Line], height: int) -> list[Line]:
     """Return a framed block of at least so many lines, the added ones empty and above its lower edge."""
     edge: Line = (("frame", "│"), ("", " " * (line_width(block[-1]) - 2)), ("frame", "│"))
     return [*block[:-1], *[edge] * (height - len(block)), block[-1]]
@@ -161,7 +161,7 @@ def beside(blocks: Sequence[Sequence[Line]], widths: Sequence[int], gap: int) ->
     return rows
 
 
-def painted(lines: Iterable[Line], *, colour: bool, unicode: bool) -> str:
+def paint(lines: Iterable[Line], *, colour: bool, unicode: bool) -> str:
     """Return the lines as text, without blanks at their ends; the colours change nothing but the colours."""
     rows: list[str] = []
     for line in lines:
@@ -182,4 +182,4 @@ def _coloured(style: str, text: str) -> str:
 def _in_ascii(text: str) -> str:
     """Return a text of the same width in ASCII."""
     text = text.translate(_ASCII)
-    return text if text.isascii() else "".join(c if c.isascii() else "?" * width_of(c) for c in text)
+    return text if text.isascii() else "".join(c if c.isascii() else "?" * column_width(c) for c in text)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from zonewise.picture.boxes import Device
 from zonewise.picture.phrases import caches_text, core_count, cpus_text, device_name, device_text
 from zonewise.picture.shapes import (
-    At,
     Lines,
     Node,
+    Positioned,
     Text,
     in_row,
     padded,
@@ -18,7 +18,7 @@ from zonewise.picture.shapes import (
     stacked,
     text_width,
 )
-from zonewise.picture.words import number_list, span
+from zonewise.picture.words import format_name_range, format_number_list
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +73,8 @@ def core_squares(cores: Sequence[CpuSet], alike: Cores, width: float) -> Node:
     pitch = _CORE + _CORE_GAP
     columns = _columns(len(cores), int((width + _CORE_GAP) / pitch))
     parts = [
-        At(place % columns * pitch, place // columns * pitch, _square(cpus, alike)) for place, cpus in enumerate(cores)
+        Positioned(place % columns * pitch, place // columns * pitch, _square(cpus, alike))
+        for place, cpus in enumerate(cores)
     ]
     rows = -(-len(cores) // columns)
     return Node(min(columns, len(cores)) * pitch - _CORE_GAP, rows * pitch - _CORE_GAP, tuple(parts))
@@ -111,7 +112,7 @@ def memory_card(memory: Memory) -> Node:
     noun = "Zone" if len(memory.zones) == 1 else "Zones"
     body = stacked(
         [
-            paragraph(_pieces(f"{noun} {number_list(memory.zones)}"), TEXT_WIDTH, SIZE, "bold", separator=""),
+            paragraph(_pieces(f"{noun} {format_number_list(memory.zones)}"), TEXT_WIDTH, SIZE, "bold", separator=""),
             paragraph(["no CPUs", *memory.facts], TEXT_WIDTH, SMALL),
         ],
         0,
@@ -147,11 +148,11 @@ def _depth(item: Bus | Device) -> int:
 def _hung(items: Sequence[tuple[Node, float]]) -> Node:
     """Return items below one another, joined by a stem at their left."""
     node = stacked([item for item, _ in items], GAP)
-    tops = [part.y for part in node.parts if isinstance(part, At)]
+    tops = [part.y for part in node.parts if isinstance(part, Positioned)]
     joints = [top + joint for top, (_, joint) in zip(tops, items, strict=True)]
     strokes = [(_STEM, y, _BRANCH, y) for y in joints]
     strokes.append((_STEM, 0, _STEM, joints[-1]))
-    return Node(node.width + _BRANCH, node.height, (Lines(tuple(strokes), "stem"), At(_BRANCH, 0, node)))
+    return Node(node.width + _BRANCH, node.height, (Lines(tuple(strokes), "stem"), Positioned(_BRANCH, 0, node)))
 
 
 def _item(item: Bus | Device, width: float) -> tuple[Node, float]:
@@ -160,14 +161,14 @@ def _item(item: Bus | Device, width: float) -> tuple[Node, float]:
         card = _card(item, width)
         return card, card.height / 2
     label = paragraph(item.names, width - 12, SMALL)
-    head = Node(label.width + 12, label.height + 4, (At(6, 2, label),), "bus")
+    head = Node(label.width + 12, label.height + 4, (Positioned(6, 2, label),), "bus")
     hung = _hung([_item(inner, width - _BRANCH) for inner in item.items])
     reach = Lines(((_STEM, head.height, _STEM, head.height + 5),), "stem")
     body = Node(hung.width, hung.height, hung.parts)
     node = Node(
         max(head.width, body.width),
         head.height + 5 + body.height,
-        (At(0, 0, head), reach, At(0, head.height + 5, body)),
+        (Positioned(0, 0, head), reach, Positioned(0, head.height + 5, body)),
     )
     return node, head.height / 2
 
@@ -176,7 +177,9 @@ def _wanted(item: Bus | Device) -> float:
     if not isinstance(item, Device):
         return max(_wanted(inner) for inner in item.items)
     first = text_width(device_name(item), SIZE, "bold") + text_width(item.link or "", SMALL)
-    second = text_width(device_text(item), SMALL) + text_width(span(item.addresses) if item.addresses else "", SMALL)
+    second = text_width(device_text(item), SMALL) + text_width(
+        format_name_range(item.addresses) if item.addresses else "", SMALL
+    )
     return max(first, second) + 34
 
 
@@ -185,12 +188,12 @@ def _card(device: Device, width: float) -> Node:
     name, what = device_name(device), device_text(device)
     rows = [
         (name, SIZE, "bold", device.link or "", ""),
-        (what, SMALL, "", span(device.addresses) if device.addresses else "", "dim"),
+        (what, SMALL, "", format_name_range(device.addresses) if device.addresses else "", "dim"),
         *((note, SMALL, "dim", "", "") for note in ([", ".join(device.notes)] if device.notes else [])),
         *((f"! {warning}", SMALL, "bad", "", "") for warning in device.warnings),
     ]
     height = _CARD_TOP + _CARD_LINE * len(rows) + 5
-    parts: list[Text | Lines | At] = [Lines(((2.5, 3, 2.5, height - 3),), f"stripe-{device.kind}")]
+    parts: list[Text | Lines | Positioned] = [Lines(((2.5, 3, 2.5, height - 3),), f"stripe-{device.kind}")]
     for place, (text, size, style, end, end_style) in enumerate(rows):
         left, right, base = 12.0, width - 7, _CARD_TOP + _CARD_LINE * place + 12
         beside = text_width(end, SMALL) + 8 if end and text_width(end, SMALL) + 40 <= right - left else 0

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.picture.boxes import Device
-from zonewise.picture.words import counted, generation, size, span, speed
+from zonewise.picture.words import format_bytes, format_count, format_link_speed, format_name_range, format_pcie_speed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ _NAMED_KINDS = frozenset({"dma", "crypto", "compression"})
 _MEMORY_IN_NAME = re.compile(r"\d+ ?GB\b")
 
 
-class Found(NamedTuple):
+class LocatedDevice(NamedTuple):
     """A device with where it stands."""
 
     device: Device
@@ -46,19 +46,19 @@ class GpuNames:
         """Return the name of the GPU at an address; the address itself where there is none."""
         return self._names.get(address) or (address or "unknown")
 
-    def several(self, addresses: Sequence[str | None]) -> str:
+    def name_group(self, addresses: Sequence[str | None]) -> str:
         """Return the names of several in a row: "GPU0..GPU3", "GPU0, GPU2"."""
         found = sorted((self.of(address) for address in set(addresses)), key=self._place)
         places = [self._place(name) for name in found]
         if len(found) > 2 and places == list(range(places[0], places[0] + len(places))):
-            return span(found)
+            return format_name_range(found)
         return ", ".join(found)
 
     def _place(self, name: str) -> int:
         return self.all.index(name) if name in self.all else len(self.all)
 
 
-class Inventory:
+class PciLookup:
     """Looks up what belongs to one PCI function."""
 
     def __init__(self, machine: Machine) -> None:
@@ -76,26 +76,26 @@ class Inventory:
         """Return an address without its domain where the machine has but domain 0, as lspci does."""
         return address.removeprefix("0000:") if self._short else address
 
-    def found(self, device: Device, address: str | None, zone: int | None) -> Found:
+    def locate(self, device: Device, address: str | None, zone: int | None) -> LocatedDevice:
         """Return a device with what its PCI function adds to it."""
         function = self.functions.get(address or "")
         if function is None:
-            return Found(device._replace(addresses=(address,) if address else ()), zone, None)
+            return LocatedDevice(device._replace(addresses=(address,) if address else ()), zone, None)
         count = max(self.virtual[function.address], (function.sriov.enabled or 0) if function.sriov else 0)
         link = _link(function.link) if function.link else None
         narrow = (f"link degraded to x{function.link.width}",) if function.link and _degraded(function.link) else ()
         device = device._replace(
             addresses=(self.short(function.address),),
             link=link,
-            notes=(*device.notes, *((f"+ {counted(count, 'VF')}",) if count else ())),
+            notes=(*device.notes, *((f"+ {format_count(count, 'VF')}",) if count else ())),
             warnings=(*device.warnings, *narrow),
         )
-        return Found(device, function.zone if zone is None else zone, function)
+        return LocatedDevice(device, function.zone if zone is None else zone, function)
 
 
-def found_devices(machine: Machine) -> list[Found]:
+def located_devices(machine: Machine) -> list[LocatedDevice]:
     """Return the devices to be shown: virtual functions go with their physical one, software devices are left out."""
-    inventory = Inventory(machine)
+    inventory = PciLookup(machine)
     found = [*_gpus(machine, inventory), *_network(machine, inventory), *_storage(machine, inventory)]
     found += _accelerators(machine, inventory)
     shown = {one.function.address for one in found if one.function}
@@ -103,7 +103,7 @@ def found_devices(machine: Machine) -> list[Found]:
     return sorted(found, key=_order)
 
 
-def _order(found: Found) -> tuple[str, ...]:
+def _order(found: LocatedDevice) -> tuple[str, ...]:
     if found.function is None:
         return ("~",)
     return (*(found.function.root or "~", *found.function.bridges), found.function.address)
@@ -117,23 +117,23 @@ def _link(link: PciLink) -> str | None:
     """Write a link: "Gen5 x16"; where it could be faster or wider "Gen1/5 x8/16", as an idle device's is slower."""
     if not link.width or not link.speed_gts:
         return None
-    text = generation(link.speed_gts)
+    text = format_pcie_speed(link.speed_gts)
     if link.max_speed_gts and link.speed_gts < link.max_speed_gts:
-        text += f"/{generation(link.max_speed_gts).removeprefix('Gen')}"
+        text += f"/{format_pcie_speed(link.max_speed_gts).removeprefix('Gen')}"
     return f"{text} x{link.width}/{link.max_width}" if _degraded(link) else f"{text} x{link.width}"
 
 
 # --- GPUs
 
 
-def _gpus(machine: Machine, inventory: Inventory) -> Iterator[Found]:
+def _gpus(machine: Machine, inventory: PciLookup) -> Iterator[LocatedDevice]:
     names = GpuNames(machine)
     for name, gpu in zip(names.all, machine.gpus, strict=True):
         if inventory.is_virtual(gpu.address):
             continue
         what = _gpu_what(gpu, inventory.functions.get(gpu.address or ""))
         device = Device("gpu", (name,), (), what, notes=_gpu_notes(gpu), warnings=tuple(_warnings(gpu)))
-        yield inventory.found(device, gpu.address, gpu.zone)
+        yield inventory.locate(device, gpu.address, gpu.zone)
 
 
 def gpu_model(gpu: Gpu) -> str:
@@ -147,7 +147,7 @@ def _gpu_what(gpu: Gpu, function: PciFunction | None) -> str:
     model = gpu_model(gpu)
     if not gpu.model and function:
         model = f"{model} {_ids(function.vendor, function.device)}".strip()
-    return f"{model}, {size(gpu.memory)}" if gpu.memory and not _MEMORY_IN_NAME.search(model) else model
+    return f"{model}, {format_bytes(gpu.memory)}" if gpu.memory and not _MEMORY_IN_NAME.search(model) else model
 
 
 def _gpu_notes(gpu: Gpu) -> tuple[str, ...]:
@@ -175,7 +175,7 @@ def _warnings(gpu: Gpu) -> Iterator[str]:
 
 def _health_warnings(health: Health) -> Iterator[str]:
     if health.ecc_uncorrected:
-        yield counted(health.ecc_uncorrected, "uncorrected ECC error")
+        yield format_count(health.ecc_uncorrected, "uncorrected ECC error")
     flags = {
         "row remapping failed": health.remapping_failed,
         "row remapping pending": health.remapping_pending,
@@ -194,7 +194,7 @@ def _health_warnings(health: Health) -> Iterator[str]:
 _PRESENCES = {"other namespace": "in another network namespace", "user space": "used from user space"}
 
 
-def _network(machine: Machine, inventory: Inventory) -> Iterator[Found]:
+def _network(machine: Machine, inventory: PciLookup) -> Iterator[LocatedDevice]:
     rdma = {device.name: device for device in machine.infiniband}
     shown: set[str] = set()
     for nic in machine.nics:
@@ -209,17 +209,17 @@ def _network(machine: Machine, inventory: Inventory) -> Iterator[Found]:
         unseen = _ids(function.vendor, function.device) if function and notes else ""
         what = unseen or _nic_what(nic, own)
         device = Device("network", (name,), (), what, _nic_state(nic, own), notes=notes)
-        yield inventory.found(device, nic.address, nic.zone)
+        yield inventory.locate(device, nic.address, nic.zone)
     for name, own in rdma.items():
         if name in shown or own.address is None or inventory.is_virtual(own.address):
             continue
         device = Device("network", (name,), (), _rdma_what(own), _rdma_state(own))
-        yield inventory.found(device, own.address, own.zone)
+        yield inventory.locate(device, own.address, own.zone)
 
 
 def _nic_what(nic: Nic, rdma: RdmaDevice | None) -> str:
     if nic.speed_mbps and nic.speed_mbps > 0:
-        return f"{nic.link_layer or 'network'} {speed(nic.speed_mbps)}"
+        return f"{nic.link_layer or 'network'} {format_link_speed(nic.speed_mbps)}"
     if rdma and any(port.rate_gbps for port in rdma.ports):
         return _rdma_what(rdma)
     return nic.link_layer or "network"
@@ -248,41 +248,41 @@ def _rdma_state(device: RdmaDevice) -> str | None:
 # --- drives, accelerators, and what no driver has claimed
 
 
-def _storage(machine: Machine, inventory: Inventory) -> Iterator[Found]:
+def _storage(machine: Machine, inventory: PciLookup) -> Iterator[LocatedDevice]:
     for drive in machine.block_devices:
         if inventory.is_virtual(drive.address):
             continue
         kind = {"nvme": "NVMe", "scsi": "SCSI", None: "disk"}.get(drive.transport, drive.transport)
-        amount = f" {size(drive.size)}" if drive.size else ""
+        amount = f" {format_bytes(drive.size)}" if drive.size else ""
         device = Device("storage", (drive.name,), (), f"{kind}{amount}")
-        yield inventory.found(device, drive.address, drive.zone)
+        yield inventory.locate(device, drive.address, drive.zone)
 
 
-def _accelerators(machine: Machine, inventory: Inventory) -> Iterator[Found]:
+def _accelerators(machine: Machine, inventory: PciLookup) -> Iterator[LocatedDevice]:
     for one in machine.accelerators:
         if inventory.is_virtual(one.address):
             continue
         ids = "" if one.kind in _NAMED_KINDS else _ids(one.vendor, one.device)
         device = Device("accelerator", (one.name,), (), f"{one.kind} {ids}".strip())
-        yield inventory.found(device, one.address, one.zone)
+        yield inventory.locate(device, one.address, one.zone)
     zones_made = {zone.device for zone in machine.zones}
     for dax in machine.dax_devices:
         if dax.name in zones_made:
             continue  # shown as the zone that it has become
         medium = dax.medium or ("CXL" if dax.cxl else "memory")
-        what = " ".join(filter(None, (medium, size(dax.size) if dax.size else "", "DAX")))
+        what = " ".join(filter(None, (medium, format_bytes(dax.size) if dax.size else "", "DAX")))
         zone = dax.zone if dax.numa_node is None else dax.numa_node
-        yield inventory.found(Device("memory", (dax.name,), (), what), None, zone)
+        yield inventory.locate(Device("memory", (dax.name,), (), what), None, zone)
 
 
-def _driverless(machine: Machine, inventory: Inventory, shown: set[str]) -> Iterator[Found]:
+def _driverless(machine: Machine, inventory: PciLookup, shown: set[str]) -> Iterator[LocatedDevice]:
     """Yield NVMe drives of which no driver has made a block device, as when they are given to a virtual machine."""
     unclaimed = (f for f in machine.pci if f.pci_class == _NVME and f.address not in shown)
     for number, function in enumerate(f for f in unclaimed if not inventory.is_virtual(f.address)):
         driver = f"driver {function.driver}" if function.driver else "no driver"
         what = f"NVMe {_ids(function.vendor, function.device)}".strip()
         device = Device("storage", (f"NVMe{number}",), (), what, notes=(driver,))
-        yield inventory.found(device, function.address, function.zone)
+        yield inventory.locate(device, function.address, function.zone)
 
 
 def _ids(vendor: str | None, device: str | None) -> str:

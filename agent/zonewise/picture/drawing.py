@@ -19,12 +19,12 @@ from zonewise.picture.cards import (
     memory_card,
 )
 from zonewise.picture.phrases import box_title, core_count, cpus_text
-from zonewise.picture.shapes import Node, best_shaped, in_grid, in_row, padded, paragraph, stacked, written
+from zonewise.picture.shapes import Node, best_shaped, in_grid, in_row, padded, paragraph, stacked, text_node
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zonewise.picture.boxes import Layout, Memory
+    from zonewise.picture.boxes import Memory, Picture
 
 _PAD, _CACHE_PAD, _MEMBER_PAD = 10.0, 7.0, 5.0
 _RATIO = 1.5  # of width to height that is aimed at: that of a page and of most screens
@@ -46,7 +46,7 @@ class _Columns(NamedTuple):
     """The outermost boxes."""
 
 
-def best_drawing(picture: Layout, least: float) -> Node:
+def best_arrangement(picture: Picture, least: float) -> Node:
     """Return the boxes of a picture, at least so wide, set so that little room is empty and the whole is neither wide
     nor high.
     """
@@ -101,12 +101,12 @@ class _Drawer:
         self._columns = columns
         self._natural: dict[int, float] = {}
 
-    def body(self, picture: Layout, least: float) -> Node:
+    def body(self, picture: Picture, least: float) -> Node:
         """Return all boxes of a picture."""
         parts = [self._children(picture.boxes, 1, self._columns.outer, TEXT_WIDTH, least)]
         parts += _memory_cards(picture.memories)
         if picture.devices:
-            title = written("Devices of unknown zone", SIZE, "bold")
+            title = text_node("Devices of unknown zone", SIZE, "bold")
             devices = device_columns(picture.devices, self._columns.devices)
             parts.append(padded(stacked([title, devices], 4), _PAD, "unknown"))
         return stacked(parts, GAP)
@@ -158,8 +158,8 @@ def _memory_cards(memories: Sequence[Memory]) -> list[Node]:
 
 def _title(box: Box) -> Node:
     names, headline = box_title(box)
-    bold = written(" · ".join(names), SIZE, "bold")
-    return in_row([bold, written(" · ".join(headline), SIZE)], GAP)
+    bold = text_node(" · ".join(names), SIZE, "bold")
+    return in_row([bold, text_node(" · ".join(headline), SIZE)], GAP)
 
 
 def _cache_group(box: Box, width: float, least: float) -> Node | None:
@@ -184,6 +184,6 @@ def _cache_group(box: Box, width: float, least: float) -> Node | None:
 
 
 def _member(cores: Cores, width: float, *, several: bool) -> Node:
-    name = written(cpus_text(cores.cpus), SMALL, "dim")
+    name = text_node(cpus_text(cores.cpus), SMALL, "dim")
     body = stacked([name, core_squares(cores.cores, cores, width)], 2)
     return padded(body, _MEMBER_PAD, "member") if several else body

@@ -14,7 +14,7 @@ _NUMBERED_FOLDED_FROM = 9
 """Packages, dies and zones are what a person looks for by number: folded only where a screen would overflow."""
 
 
-def folded(siblings: Sequence[Box | Cores]) -> tuple[Box | Cores, ...]:
+def fold_siblings(siblings: Sequence[Box | Cores]) -> tuple[Box | Cores, ...]:
     """Return siblings, the equal ones folded, in the order of their numbers where all have one, else of their CPUs."""
     alike: dict[Hashable, list[Box | Cores]] = {}
     for place, one in enumerate(siblings):

@@ -20,29 +20,29 @@ if TYPE_CHECKING:
     Thing = Package | Die | Group | Zone | Cluster | Cache
 
 
-class Grouped(NamedTuple):
+class CpuGroup(NamedTuple):
     """Something that has CPUs, with the rank of its kind: of two with the same CPUs the lower rank is outside."""
 
     rank: int
     cpus: CpuSet
-    thing: Thing
+    part: Thing
 
 
-class Nested(NamedTuple):
+class NestedGroup(NamedTuple):
     """One or several things of the same CPUs, and what is inside."""
 
     cpus: CpuSet
-    things: tuple[Grouped, ...]
-    children: tuple[Nested, ...]
+    groups: tuple[CpuGroup, ...]
+    children: tuple[NestedGroup, ...]
 
 
-def nest(region: CpuSet, groups: Sequence[Grouped]) -> tuple[Nested, ...]:
+def nest(region: CpuSet, groups: Sequence[CpuGroup]) -> tuple[NestedGroup, ...]:
     """Return what is outermost in a region, each with what is inside, in the order of their first CPUs.
 
     Every CPU of a group is in the result; where two groups overlap, neither inside the other, the larger stays whole
     and of the other the part within it and the part beside it stand apart.
     """
-    found: list[Nested] = []
+    found: list[NestedGroup] = []
     taken = CpuSet()
     inner = [(group.cpus & region, group) for group in groups]
     for cpus, _ in sorted(inner, key=lambda pair: (-len(pair[0]), pair[1].rank)):
@@ -52,10 +52,10 @@ def nest(region: CpuSet, groups: Sequence[Grouped]) -> tuple[Nested, ...]:
         taken |= own
         things = tuple(sorted((group for held, group in inner if own <= held), key=lambda group: group.rank))
         rest = [group for held, group in inner if not own <= held and not own.isdisjoint(held)]
-        found.append(Nested(own, things, nest(own, rest)))
+        found.append(NestedGroup(own, things, nest(own, rest)))
     return tuple(sorted(found, key=lambda node: node.cpus.first()))
 
 
-def left_over(node_cpus: CpuSet, children: Sequence[Nested]) -> CpuSet:
+def remaining_cpus(node_cpus: CpuSet, children: Sequence[NestedGroup]) -> CpuSet:
     """Return the CPUs that are in none of the children."""
     return node_cpus - union(tuple(child.cpus for child in children))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise.picture.words import counted, cpu_list, number_list, span
+from zonewise.picture.words import format_count, format_cpu_list, format_name_range, format_number_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,9 +23,9 @@ def label_text(label: Label) -> str:
     part = " (part)" if label.part else ""
     if len(label.ids) == 1:
         return f"{label.noun}{f' {known[0]}' if known else ''}{part}"
-    numbers = number_list(sorted(known)) if len(set(known)) == len(label.ids) else ""
+    numbers = format_number_list(sorted(known)) if len(set(known)) == len(label.ids) else ""
     shown = f" {numbers}" if numbers and len(numbers) <= _LONGEST_NUMBERS else ""
-    return f"{counted(len(label.ids), label.noun.lower())}{shown}{part}"
+    return f"{format_count(len(label.ids), label.noun.lower())}{shown}{part}"
 
 
 def box_title(box: Box) -> tuple[list[str], list[str]]:
@@ -40,27 +40,27 @@ def box_title(box: Box) -> tuple[list[str], list[str]]:
 
 def device_name(device: Device) -> str:
     """Write the name of a device, or how many devices and the span of their names."""
-    name = span(device.names)
+    name = format_name_range(device.names)
     return name if len(device.names) == 1 else f"{len(device.names)} × {name}"
 
 
 def device_text(device: Device) -> str:
     """Write what a device is, with its state where that is not simply "up"."""
-    return f"{device.what}, {device.state}" if device.state not in (None, "up", "active") else device.what
+    return f"{device.description}, {device.state}" if device.state not in (None, "up", "active") else device.description
 
 
 def core_count(cores: Cores, parents: int = 1) -> str:
     """Write how many cores of how many threads there are in each of the boxes that they are in."""
     number, threads = len(cores.cores) // parents, len(cores.cores[0])
     if not cores.known:
-        return counted(number, "CPU") + ("" if "offline" in cores.state else ", cores unknown")
+        return format_count(number, "CPU") + ("" if "offline" in cores.state else ", cores unknown")
     kind = f"{cores.kind} " if cores.kind else ""
-    return counted(number, f"{kind}core") + (f" × {threads} threads" if threads > 1 else "")
+    return format_count(number, f"{kind}core") + (f" × {threads} threads" if threads > 1 else "")
 
 
 def cpus_text(cpus: CpuSet) -> str:
     """Write "CPU 0" or "CPUs 0-3"."""
-    return f"{'CPU' if len(cpus) == 1 else 'CPUs'} {cpu_list(cpus)}"
+    return f"{'CPU' if len(cpus) == 1 else 'CPUs'} {format_cpu_list(cpus)}"
 
 
 def caches_text(cores: Cores) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ def core_phrases(cores: Cores, parents: int) -> Iterator[Span]:
     if 1 < parents <= _MOST_SETS:
         size = len(cores.cores) // parents
         sets = [cores._replace(cores=cores.cores[start : start + size]) for start in range(0, len(cores.cores), size)]
-        yield "cpus", "CPUs " + " | ".join(cpu_list(one.cpus) for one in sets)
+        yield "cpus", "CPUs " + " | ".join(format_cpu_list(one.cpus) for one in sets)
     else:
         yield "cpus", cpus_text(cores.cpus)
     if cores.caches:
@@ -88,7 +88,7 @@ def core_phrases(cores: Cores, parents: int) -> Iterator[Span]:
 def memory_phrases(memory: Memory) -> Iterator[Span]:
     """Yield what there is to say about zones without CPUs."""
     noun = "Zone" if len(memory.zones) == 1 else "Zones"
-    yield "zone", f"{noun} {number_list(memory.zones)}"
+    yield "zone", f"{noun} {format_number_list(memory.zones)}"
     yield "dim", "no CPUs"
     for fact in memory.facts:
         yield "", fact

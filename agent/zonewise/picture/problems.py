@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from zonewise.picture.canvas import painted, wrapped
-from zonewise.picture.words import clean, counted
+from zonewise.picture.canvas import paint, wrap
+from zonewise.picture.words import clean, format_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ def render_problems(machine: Machine, width: int) -> str:
         texts = (problem.path, problem.problem, problem.used or "")
         alike.setdefault(tuple(_NUMBERS.sub("#", text) for text in texts), []).append(problem)
     lines = [line for same in alike.values() for line in _lines(same, width)]
-    return painted(lines, colour=False, unicode=True)
+    return paint(lines, colour=False, unicode=True)
 
 
 def _lines(same: Sequence[Problem], width: int) -> list[Line]:
@@ -36,8 +36,8 @@ def _lines(same: Sequence[Problem], width: int) -> list[Line]:
     if first.used:
         texts.append(f"used instead: {clean(first.used)}")
     if len(same) > 1:
-        texts.append(f"({counted(files, 'file')} like this)" if files > 1 else f"({len(same)} times)")
-    body = [line for text in texts for line in wrapped([("", text)], width - 2, indent=0)]
+        texts.append(f"({format_count(files, 'file')} like this)" if files > 1 else f"({len(same)} times)")
+    body = [line for text in texts for line in wrap([("", text)], width - 2, indent=0)]
     return [*_path_lines(clean(first.path), width), *((("", "  "), *line) for line in body)]
 
 

@@ -58,13 +58,13 @@ class Node(NamedTuple):
 
     width: float
     height: float
-    parts: tuple[Text | Lines | At, ...] = ()
+    parts: tuple[Text | Lines | Positioned, ...] = ()
     kind: str = ""
     title: str = ""
     """What a mouse over it shows."""
 
 
-class At(NamedTuple):
+class Positioned(NamedTuple):
     """Where a node stands in the node around it."""
 
     x: float
@@ -93,7 +93,7 @@ def shortened(text: str, width: float, size: float, style: str = "") -> str:
     return f"{text[:end].rstrip()}…"
 
 
-def written(text: str, size: float, style: str = "") -> Node:
+def text_node(text: str, size: float, style: str = "") -> Node:
     """Return a node of one line of text."""
     width = text_width(text, size, style)
     return Node(width, size * _LEADING, (Text(0, size * (_ASCENT + 0.3), text, size, style),))
@@ -108,16 +108,16 @@ def paragraph(phrases: Iterable[str], width: float, size: float, style: str = ""
             lines[-1] = longer
         else:
             lines.append(shortened(phrase, width, size, style))
-    return stacked([written(line, size, style) for line in lines], 0)
+    return stacked([text_node(line, size, style) for line in lines], 0)
 
 
 def stacked(nodes: Sequence[Node], gap: float) -> Node:
     """Return nodes one below another."""
     y = 0.0
-    parts: list[At] = []
+    parts: list[Positioned] = []
     for node in nodes:
         if node.height:
-            parts.append(At(0, y, node))
+            parts.append(Positioned(0, y, node))
             y += node.height + gap
     return Node(max((node.width for node in nodes), default=0), max(y - gap, 0), tuple(parts))
 
@@ -125,10 +125,10 @@ def stacked(nodes: Sequence[Node], gap: float) -> Node:
 def in_row(nodes: Sequence[Node], gap: float) -> Node:
     """Return nodes side by side, their upper edges aligned."""
     x = 0.0
-    parts: list[At] = []
+    parts: list[Positioned] = []
     for node in nodes:
         if node.width:
-            parts.append(At(x, 0, node))
+            parts.append(Positioned(x, 0, node))
             x += node.width + gap
     return Node(max(x - gap, 0), max((node.height for node in nodes), default=0), tuple(parts))
 
@@ -159,7 +159,7 @@ def in_grid(nodes: Sequence[Node], columns: int, gap: float, least: float = 0) -
 def padded(node: Node, padding: float, kind: str, title: str = "") -> Node:
     """Return a drawn node around another."""
     width, height = node.width + 2 * padding, node.height + 2 * padding
-    return Node(width, height, (At(padding, padding, node),), kind, title)
+    return Node(width, height, (Positioned(padding, padding, node),), kind, title)
 
 
 def best_shaped(candidates: Iterable[Node], ratio: float) -> Node:
@@ -175,20 +175,20 @@ def best_shaped(candidates: Iterable[Node], ratio: float) -> Node:
 # --- SVG
 
 
-def elements(node: Node, x: float = 0, y: float = 0) -> Iterator[str]:
+def svg_elements(node: Node, x: float = 0, y: float = 0) -> Iterator[str]:
     """Yield the SVG of a node at a place, in absolute coordinates."""
     if node.kind:
         yield f'<g class="{node.kind.partition(" ")[0]}">'
         if node.title:
-            yield f"<title>{escaped(node.title)}</title>"
+            yield f"<title>{escape_xml(node.title)}</title>"
         radius = min(_RADII.get(node.kind, _RADIUS), node.width / 4)
         yield (
-            f'<rect class="{node.kind}" x="{number(x)}" y="{number(y)}" rx="{number(radius)}" '
-            f'width="{number(node.width)}" height="{number(node.height)}"/>'
+            f'<rect class="{node.kind}" x="{format_coordinate(x)}" y="{format_coordinate(y)}" rx="{format_coordinate(radius)}" '
+            f'width="{format_coordinate(node.width)}" height="{format_coordinate(node.height)}"/>'
         )
     for part in node.parts:
-        if isinstance(part, At):
-            yield from elements(part.node, x + part.x, y + part.y)
+        if isinstance(part, Positioned):
+            yield from svg_elements(part.node, x + part.x, y + part.y)
         elif isinstance(part, Text):
             yield _text(part, x, y)
         else:
@@ -200,23 +200,24 @@ def elements(node: Node, x: float = 0, y: float = 0) -> Iterator[str]:
 def _text(part: Text, x: float, y: float) -> str:
     anchor = ' text-anchor="end"' if part.right else ""
     style = f' class="{part.style}"' if part.style else ""
-    place = f'x="{number(x + part.x)}" y="{number(y + part.y)}"'
-    return f'<text {place} font-size="{number(part.size)}"{style}{anchor}>{escaped(part.text)}</text>'
+    place = f'x="{format_coordinate(x + part.x)}" y="{format_coordinate(y + part.y)}"'
+    return f'<text {place} font-size="{format_coordinate(part.size)}"{style}{anchor}>{escape_xml(part.text)}</text>'
 
 
 def _strokes(part: Lines, x: float, y: float) -> str:
     path = "".join(
-        f"M{number(x + x1)} {number(y + y1)}L{number(x + x2)} {number(y + y2)}" for x1, y1, x2, y2 in part.strokes
+        f"M{format_coordinate(x + x1)} {format_coordinate(y + y1)}L{format_coordinate(x + x2)} {format_coordinate(y + y2)}"
+        for x1, y1, x2, y2 in part.strokes
     )
     return f'<path class="{part.style}" d="{path}"/>'
 
 
-def number(value: float) -> str:
+def format_coordinate(value: float) -> str:
     """Write a coordinate to a tenth of a unit."""
     return f"{value:.1f}".removesuffix(".0")
 
 
-def escaped(text: str) -> str:
+def escape_xml(text: str) -> str:
     """Return a text fit for XML, in content and attributes; characters that XML forbids are replaced."""
     allowed = "".join(character if _allowed(ord(character)) else "\N{REPLACEMENT CHARACTER}" for character in text)
     return allowed.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")

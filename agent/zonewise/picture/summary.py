@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zonewise.picture.cores import cpus_in_state
 from zonewise.picture.devices import GpuNames, gpu_model
-from zonewise.picture.words import counted, cpu_list, model_name, size
+from zonewise.picture.words import format_bytes, format_count, format_cpu_list, model_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,11 +43,11 @@ def _system(machine: Machine) -> tuple[str, ...]:
 def _processors(machine: Machine) -> tuple[str, ...]:
     cpus = len(machine.cpus.online)
     counts = (
-        counted(cpus, "CPU") if cpus else "",
-        counted(len(machine.cores), "core") if machine.cores else "",
-        counted(len(machine.packages), "package") if machine.packages else "",
+        format_count(cpus, "CPU") if cpus else "",
+        format_count(len(machine.cores), "core") if machine.cores else "",
+        format_count(len(machine.packages), "package") if machine.packages else "",
         _zones(machine),
-        f"{size(machine.memory)} memory" if machine.memory else "",
+        f"{format_bytes(machine.memory)} memory" if machine.memory else "",
     )
     return tuple(text for text in counts if text)
 
@@ -56,7 +56,7 @@ def _zones(machine: Machine) -> str:
     bare = sum(not zone.cpus for zone in machine.zones)
     if not machine.zones:
         return "zones unknown"
-    return counted(len(machine.zones), "zone") + (f" ({bare} without CPUs)" if bare else "")
+    return format_count(len(machine.zones), "zone") + (f" ({bare} without CPUs)" if bare else "")
 
 
 def _graphics(machine: Machine) -> tuple[str, ...]:
@@ -69,7 +69,8 @@ def _restrictions(machine: Machine) -> tuple[str, ...]:
     for name, cpus in cpus_in_state(machine):
         states.setdefault(cpus, []).append("not allowed to this process" if name == "not allowed" else name)
     return tuple(
-        f"{counted(len(cpus), 'CPU')} {' and '.join(names)}: {cpu_list(cpus)}" for cpus, names in states.items()
+        f"{format_count(len(cpus), 'CPU')} {' and '.join(names)}: {format_cpu_list(cpus)}"
+        for cpus, names in states.items()
     )
 
 
@@ -117,8 +118,8 @@ def notes(machine: Machine, devices: Sequence[Device]) -> tuple[str, ...]:
             if slower
             else ()
         ),
-        *((f"{counted(left_out, 'software network device')} not shown",) if left_out else ()),
-        *((f"{counted(problems, 'problem')} in what was read",) if problems else ()),
+        *((f"{format_count(left_out, 'software network device')} not shown",) if left_out else ()),
+        *((f"{format_count(problems, 'problem')} in what was read",) if problems else ()),
     )
 
 
@@ -136,14 +137,14 @@ def _xgmi_pairs(machine: Machine) -> Iterator[tuple[frozenset[str], str]]:
     for gpu in machine.gpus:
         for peer in gpu.xgmi:
             if gpu.address and gpu.address != peer.address:
-                yield frozenset((gpu.address, peer.address)), counted(peer.links, "link") if peer.links else ""
+                yield frozenset((gpu.address, peer.address)), format_count(peer.links, "link") if peer.links else ""
 
 
 def _among(what: str, pairs: dict[frozenset[str], str], names: GpuNames) -> Iterator[str]:
     for group, relation in _cliques(pairs):
         how = "each with every other" if len(group) > 2 else "with one another"
         by = f" by {relation}" if relation else ""
-        yield f"{what}: {names.several(group)}, {how}{by}"
+        yield f"{what}: {names.name_group(group)}, {how}{by}"
 
 
 def _cliques(pairs: dict[frozenset[str], str]) -> Iterator[tuple[Sequence[str], str]]:
@@ -170,7 +171,7 @@ def _switched(machine: Machine, names: GpuNames) -> Iterator[str]:
     for (kind, count), group in alike.items():
         to = {"switch": "an NVLink switch", "npu": "a CPU"}.get(kind, "unknown devices")
         each = " each" if len(group) > 1 else ""
-        yield f"NVLink: {names.several(group)}, {counted(count, 'link')}{each} to {to}"
+        yield f"NVLink: {names.name_group(group)}, {format_count(count, 'link')}{each} to {to}"
 
 
 def _fabrics(machine: Machine) -> Iterator[str]:
@@ -180,4 +181,4 @@ def _fabrics(machine: Machine) -> Iterator[str]:
             key = (gpu.fabric.cluster_uuid, gpu.fabric.clique)
             alike[key] = alike.get(key, 0) + 1
     for (uuid, clique), count in alike.items():
-        yield f"NVLink domain {uuid}, clique {clique}: {counted(count, 'GPU')} of this machine"
+        yield f"NVLink domain {uuid}, clique {clique}: {format_count(count, 'GPU')} of this machine"

@@ -6,30 +6,30 @@ from typing import TYPE_CHECKING
 
 from zonewise.picture.boxes import Cores
 from zonewise.picture.cards import GAP, SIZE, SMALL
-from zonewise.picture.drawing import best_drawing, rect_kind
+from zonewise.picture.drawing import best_arrangement, rect_kind
 from zonewise.picture.layout import layout
 from zonewise.picture.shapes import (
     FONTS,
-    At,
     Node,
+    Positioned,
     Text,
-    elements,
-    escaped,
+    escape_xml,
+    format_coordinate,
     in_row,
     in_rows,
-    number,
     padded,
     paragraph,
     stacked,
+    svg_elements,
+    text_node,
     text_width,
-    written,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from zonewise.machine.model.machine import Machine
-    from zonewise.picture.boxes import Box, Layout
+    from zonewise.picture.boxes import Box, Picture
 
 _MARGIN = 24.0
 _TITLE_SIZE, _FACT_SIZE = 20.0, 12.5
@@ -71,32 +71,32 @@ def render_svg(machine: Machine) -> str:
     picture = layout(machine)
     title = " · ".join(picture.title)
     least = max(min(text_width(title, _TITLE_SIZE, "bold"), _WIDEST_TITLE), _NARROWEST)
-    body = best_drawing(picture, least)
+    body = best_arrangement(picture, least)
     width = max(body.width, least)
     page = stacked([_head(picture, width), body, _foot(picture, width)], 16)
     page = padded(page._replace(width=width), _MARGIN, "page")
-    wide, high = number(page.width), number(page.height)
+    wide, high = format_coordinate(page.width), format_coordinate(page.height)
     description = "; ".join(", ".join(facts) for facts in picture.facts)
     return "\n".join(
         (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" width="{wide}" height="{high}"',
             ' role="img" aria-labelledby="title description">',
-            f'<title id="title">{escaped(title)}</title>',
-            f'<desc id="description">{escaped(description)}</desc>',
+            f'<title id="title">{escape_xml(title)}</title>',
+            f'<desc id="description">{escape_xml(description)}</desc>',
             f"<style>{_STYLE}</style>",
-            *elements(page),
+            *svg_elements(page),
             "</svg>",
             "",
         )
     )
 
 
-def _head(picture: Layout, width: float) -> Node:
+def _head(picture: Picture, width: float) -> Node:
     lines = [paragraph(facts, width, _FACT_SIZE, "dim") for facts in picture.facts]
     return stacked([paragraph(picture.title, width, _TITLE_SIZE, "bold"), *lines], 2)
 
 
-def _foot(picture: Layout, width: float) -> Node:
+def _foot(picture: Picture, width: float) -> Node:
     notes = stacked([paragraph([note], width, SIZE) for note in picture.notes], 2)
     table = _distances(picture)
     legend = _legend(picture, width)
@@ -104,7 +104,7 @@ def _foot(picture: Layout, width: float) -> Node:
     return stacked([notes, beside if beside.width <= width else stacked([table, legend], GAP)], 14)
 
 
-def _distances(picture: Layout) -> Node:
+def _distances(picture: Picture) -> Node:
     if not picture.distances:
         return Node(0, 0)
     texts = [str(value) for zone, row in picture.distances for value in (zone, *row)]
@@ -138,15 +138,15 @@ _LEGEND = {
 _STATES = {"isolated": "core isolated", "not allowed": "core denied", "offline": "core offline"}
 
 
-def _legend(picture: Layout, width: float) -> Node:
+def _legend(picture: Picture, width: float) -> Node:
     kinds = {kind for box in picture.boxes for kind in _kinds_in(box)}
     return in_rows([_swatch(kind, text) for kind, text in _LEGEND.items() if kind in kinds], width, 18)
 
 
 def _swatch(kind: str, text: str) -> Node:
     square = Node(12, 12, (), kind)
-    name = written(text, SMALL, "dim")
-    return Node(18 + name.width, name.height, (At(0, 1.5, square), At(18, 0, name)))
+    name = text_node(text, SMALL, "dim")
+    return Node(18 + name.width, name.height, (Positioned(0, 1.5, square), Positioned(18, 0, name)))
 
 
 def _kinds_in(box: Box | Cores) -> Iterator[str]:

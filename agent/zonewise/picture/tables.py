@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.picture.boxes import Bus, Device
-from zonewise.picture.canvas import clip, line_width, pad, width_of, wrapped
+from zonewise.picture.canvas import clip, column_width, line_width, pad, wrap
 from zonewise.picture.phrases import device_text
-from zonewise.picture.words import span
+from zonewise.picture.words import format_name_range
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ _USUAL_NAME = 20  # columns; a device with a longer name has a line for the name
 _LONGEST_NAME = 30
 
 
-class _Row(NamedTuple):
+class _DeviceRow(NamedTuple):
     """A line of the tree: a bus has but a name."""
 
     prefix: str
@@ -41,7 +41,7 @@ class DeviceTable:
         names = [_name_width(row) for row in devices]
         self._name = max(names, default=0)
         self._usual_name = max((width for width in names if width <= _USUAL_NAME), default=0)
-        self._what = max((width_of(row.what) for row in devices), default=0)
+        self._what = max((column_width(row.what) for row in devices), default=0)
         self._link = max((len(row.link) for row in devices), default=0)
         self._address = max((len(row.address) for row in devices), default=0)
         self._buses = max((_name_width(row) for row in self._rows if not row.what), default=0)
@@ -54,7 +54,7 @@ class DeviceTable:
     @property
     def natural(self) -> int:
         """The columns in which everything stands in one line."""
-        remarks = max((sum(width_of(text) + _GAP for _, text in row.remarks) for row in self._rows), default=0)
+        remarks = max((sum(column_width(text) + _GAP for _, text in row.remarks) for row in self._rows), default=0)
         return max(self._with_address(self._name) + remarks, self._buses)
 
     def _without_address(self, name: int) -> int:
@@ -68,7 +68,7 @@ class DeviceTable:
         name = self._name if self._without_address(self._name) <= width else self._usual_name
         return [line for row in self._rows for line in self._laid(row, width, name)]
 
-    def _laid(self, row: _Row, width: int, name: int) -> Iterator[Line]:
+    def _laid(self, row: _DeviceRow, width: int, name: int) -> Iterator[Line]:
         if not row.what:
             yield clip((("bus", row.prefix), row.name), width)
             return
@@ -84,57 +84,57 @@ class DeviceTable:
         yield from _with_remarks(line, row, width)
 
 
-def _name_width(row: _Row) -> int:
-    return len(row.prefix) + width_of(row.name[1])
+def _name_width(row: _DeviceRow) -> int:
+    return len(row.prefix) + column_width(row.name[1])
 
 
-def _with_remarks(line: Line, row: _Row, width: int) -> Iterator[Line]:
+def _with_remarks(line: Line, row: _DeviceRow, width: int) -> Iterator[Line]:
     """Yield a line with the remarks behind it, or below it where they do not fit."""
-    needed = sum(width_of(text) + _GAP for _, text in row.remarks)
+    needed = sum(column_width(text) + _GAP for _, text in row.remarks)
     if not row.remarks or line_width(line) + needed <= width:
         yield (*line, *(part for remark in row.remarks for part in (("", " " * _GAP), remark)))
         return
     yield line
-    for extra in wrapped(row.remarks, width - len(row.below), indent=0):
+    for extra in wrap(row.remarks, width - len(row.below), indent=0):
         yield (("bus", row.below), *extra)
 
 
-def _flowing(row: _Row, width: int) -> Iterator[Line]:
+def _flowing(row: _DeviceRow, width: int) -> Iterator[Line]:
     """Yield a device in as many lines as it takes."""
     phrases = (("", row.what), ("", row.link), ("dim", row.address), *row.remarks)
-    lines = wrapped([(row.name), *(phrase for phrase in phrases if phrase[1])], width - len(row.below), indent=0)
+    lines = wrap([(row.name), *(phrase for phrase in phrases if phrase[1])], width - len(row.below), indent=0)
     for place, line in enumerate(lines):
         yield (("bus", row.below if place else row.prefix), *line)
 
 
-def _top_rows(item: Bus | Device) -> Iterator[_Row]:
+def _top_rows(item: Bus | Device) -> Iterator[_DeviceRow]:
     if isinstance(item, Device):
         yield _device_row(item, "─ ", "  ")
         return
-    yield _Row("", "", ("bus", " · ".join(item.names)))
+    yield _DeviceRow("", "", ("bus", " · ".join(item.names)))
     yield from _rows_below(item, "")
 
 
-def _rows_below(bus: Bus, prefix: str) -> Iterator[_Row]:
+def _rows_below(bus: Bus, prefix: str) -> Iterator[_DeviceRow]:
     for place, item in enumerate(bus.items):
         last = place == len(bus.items) - 1
         branch, below = f"{prefix}{'└' if last else '├'} ", f"{prefix}{' ' if last else '│'} "
         if isinstance(item, Device):
             yield _device_row(item, branch, below)
         else:
-            yield _Row(branch, below, ("bus", " · ".join(item.names)))
+            yield _DeviceRow(branch, below, ("bus", " · ".join(item.names)))
             yield from _rows_below(item, below)
 
 
-def _device_row(device: Device, prefix: str, below: str) -> _Row:
+def _device_row(device: Device, prefix: str, below: str) -> _DeviceRow:
     count = len(device.names)
     what = device_text(device)
-    return _Row(
+    return _DeviceRow(
         prefix=prefix,
         below=below,
-        name=(device.kind, span(device.names)),
+        name=(device.kind, format_name_range(device.names)),
         what=f"{count} × {what}" if count > 1 else what,
         link=device.link or "",
-        address=span(device.addresses) if device.addresses else "",
+        address=format_name_range(device.addresses) if device.addresses else "",
         remarks=(*(("dim", note) for note in device.notes), *(("bad", f"! {text}") for text in device.warnings)),
     )

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from zonewise.picture.boxes import Box, Cores
 from zonewise.picture.canvas import (
-    ROUND,
+    ROUNDED,
     SQUARE,
     beside,
-    framed,
-    heightened,
+    column_width,
+    frame_block,
     joined,
     line_width,
-    painted,
-    width_of,
-    wrapped,
+    pad_height,
+    paint,
+    wrap,
 )
 from zonewise.picture.layout import layout
 from zonewise.picture.phrases import box_title, core_phrases, memory_phrases
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from zonewise.machine.model.machine import Machine
-    from zonewise.picture.boxes import Layout, Memory
+    from zonewise.picture.boxes import Memory, Picture
     from zonewise.picture.canvas import Line, Span
 
 NARROWEST = 40
@@ -42,13 +42,13 @@ def render_terminal(machine: Machine, width: int, *, colour: bool, unicode: bool
     Colours add nothing that the text does not say; without `unicode` the picture is drawn in ASCII.
     """
     lines = _picture(layout(machine), max(width, NARROWEST))
-    return painted(lines, colour=colour, unicode=unicode)
+    return paint(lines, colour=colour, unicode=unicode)
 
 
-def _picture(picture: Layout, width: int) -> list[Line]:
-    lines = wrapped([("title", text) for text in picture.title], width, separator=" · ")
+def _picture(picture: Picture, width: int) -> list[Line]:
+    lines = wrap([("title", text) for text in picture.title], width, separator=" · ")
     for facts in picture.facts:
-        lines += wrapped([("", fact) for fact in facts], width, separator=" · ")
+        lines += wrap([("", fact) for fact in facts], width, separator=" · ")
     lines.append(())
     widest = max((_natural(box) for box in picture.boxes if isinstance(box, Box)), default=width)
     lines += _children(picture.boxes, width, 1, widest)
@@ -57,15 +57,15 @@ def _picture(picture: Layout, width: int) -> list[Line]:
         table = DeviceTable(picture.devices)
         title = (("package", "Devices of unknown zone"),)
         wide = min(width, max(table.natural, line_width(title) + 2) + _EDGES)
-        lines += framed(title, table.lines(wide - _EDGES), wide, ROUND)
+        lines += frame_block(title, table.lines(wide - _EDGES), wide, ROUNDED)
     if picture.distances:
         lines += [(), *_distance_lines(picture, width)]
     if picture.notes:
-        lines += [(), *(line for note in picture.notes for line in wrapped([("", note)], width))]
+        lines += [(), *(line for note in picture.notes for line in wrap([("", note)], width))]
     return lines
 
 
-def _distance_lines(picture: Layout, width: int) -> list[Line]:
+def _distance_lines(picture: Picture, width: int) -> list[Line]:
     values = [zone for zone, _ in picture.distances]
     cell = max(len(str(value)) for _, row in picture.distances for value in (*row, *values)) + 2
     title = "Distances"
@@ -85,12 +85,12 @@ def _distance_lines(picture: Layout, width: int) -> list[Line]:
 def _box(box: Box, width: int) -> list[Line]:
     """Return a box of so many columns."""
     inner = width - _EDGES
-    body = wrapped([("cache" if text.startswith("L") else "", text) for text in box.details], inner)
+    body = wrap([("cache" if text.startswith("L") else "", text) for text in box.details], inner)
     body += _children(box.children, inner, len(box.members))
     body += _memory_lines(box.memories, inner)
     if box.devices:
         body += DeviceTable(box.devices).lines(inner)
-    return framed(_title(box), body, width, SQUARE if box.kind in ("zone", "cache", "cluster") else ROUND)
+    return frame_block(_title(box), body, width, SQUARE if box.kind in ("zone", "cache", "cluster") else ROUNDED)
 
 
 def _title(box: Box) -> Line:
@@ -105,7 +105,7 @@ def _style(noun: str) -> str:
 
 
 def _memory_lines(memories: Sequence[Memory], width: int) -> list[Line]:
-    return [line for memory in memories for line in wrapped(memory_phrases(memory), width)]
+    return [line for memory in memories for line in wrap(memory_phrases(memory), width)]
 
 
 def _children(children: Sequence[Box | Cores], width: int, parents: int, widest: int = 0) -> list[Line]:
@@ -115,7 +115,7 @@ def _children(children: Sequence[Box | Cores], width: int, parents: int, widest:
     for child in children:
         phrases = _in_phrases(child, parents)
         if phrases:
-            lines += _grid(row, width, widest) + wrapped(phrases, width)
+            lines += _grid(row, width, widest) + wrap(phrases, width)
             row = []
         elif isinstance(child, Box):
             row.append(child)
@@ -149,7 +149,7 @@ def _grid(boxes: Sequence[Box], width: int, widest: int) -> list[Line]:
     for start in range(0, len(boxes), columns):
         row = [_box(box, wide) for box, wide in zip(boxes[start : start + columns], widths, strict=False)]
         height = max(len(block) for block in row)
-        lines += beside([heightened(block, height) for block in row], widths, _GAP)
+        lines += beside([pad_height(block, height) for block in row], widths, _GAP)
     return lines
 
 
@@ -168,7 +168,7 @@ def _least(box: Box) -> int:
 
 def _natural(box: Box) -> int:
     """Return the columns in which everything in a box stands in one line."""
-    parts = [line_width(_title(box)) + 2, sum(width_of(text) + 2 for text in box.details) - 2]
+    parts = [line_width(_title(box)) + 2, sum(column_width(text) + 2 for text in box.details) - 2]
     parts += [DeviceTable(box.devices).natural] if box.devices else []
     parts += [_length(memory_phrases(memory)) for memory in box.memories]
     phrases = [_in_phrases(child, len(box.members)) for child in box.children]
@@ -180,8 +180,8 @@ def _natural(box: Box) -> int:
 
 
 def _widest(phrases: Iterable[Span]) -> int:
-    return min(max(width_of(text) for _, text in phrases), _LONGEST_TITLE)
+    return min(max(column_width(text) for _, text in phrases), _LONGEST_TITLE)
 
 
 def _length(phrases: Iterable[Span]) -> int:
-    return sum(width_of(text) + 2 for _, text in phrases) - 2
+    return sum(column_width(text) + 2 for _, text in phrases) - 2

@@ -23,7 +23,7 @@ _CACHE_LETTERS = {"Data": "d", "Instruction": "i"}
 _STRIDED_RUNS = 5  # shorter progressions are about as short when written out
 
 
-def size(count: int) -> str:
+def format_bytes(count: int) -> str:
     """Write bytes with the largest fitting binary unit: exact where two decimals suffice, else three digits."""
     value, unit = float(count), 0
     while value >= 1024 and unit < len(_UNITS) - 1:
@@ -35,17 +35,17 @@ def size(count: int) -> str:
     return f"{text.rstrip('0').rstrip('.') if '.' in text else text} {_UNITS[unit]}"
 
 
-def counted(number: int, noun: str, many: str = "") -> str:
+def format_count(number: int, noun: str, many: str = "") -> str:
     """Write a number of things: "1 core", "2 cores", "4 switches" by its own plural."""
     return f"{number} {noun if number == 1 else many or noun + 's'}"
 
 
-def cpu_list(cpus: CpuSet) -> str:
+def format_cpu_list(cpus: CpuSet) -> str:
     """Write a CPU set as the kernel does, but evenly spaced runs of one length as "0,2,..,62" or "0-1,4-5,..,60-61"."""
     return _joined([(low, high) for low, high in cpus.ranges()])
 
 
-def number_list(numbers: Sequence[int]) -> str:
+def format_number_list(numbers: Sequence[int]) -> str:
     """Write ascending numbers as a list of ranges: "0-3,8"."""
     runs: list[tuple[int, int]] = []
     for number in numbers:
@@ -84,7 +84,7 @@ def clean(text: str) -> str:
     return " ".join(text.split())
 
 
-def cleaned(value: T) -> T:
+def clean_all(value: T) -> T:
     """Return a text, or tuples of any depth with texts in them, with every text clean."""
     if isinstance(value, str):
         return cast("T", clean(value))
@@ -92,7 +92,7 @@ def cleaned(value: T) -> T:
         return value
     held = cast("tuple[object, ...]", value)
     make: Callable[[list[object]], object] = getattr(held, "_make", tuple)  # named tuples are made by _make
-    return cast("T", make([cleaned(part) for part in held]))
+    return cast("T", make([clean_all(part) for part in held]))
 
 
 def model_name(name: str) -> str:
@@ -100,18 +100,18 @@ def model_name(name: str) -> str:
     return " ".join(_TRADE_MARKS.sub(" ", clean(name)).split()) or clean(name)
 
 
-def speed(megabits: float) -> str:
+def format_link_speed(megabits: float) -> str:
     """Write the speed of a network link: "400 Gb/s", "100 Mb/s"."""
     return f"{megabits / 1000:g} Gb/s" if megabits >= 1000 else f"{megabits:g} Mb/s"
 
 
-def generation(gigatransfers: float) -> str:
+def format_pcie_speed(gigatransfers: float) -> str:
     """Write the speed of a PCI Express lane: "Gen5", or "3.0 GT/s" where no generation has it."""
     number = _LINK_GENERATIONS.get(gigatransfers)
     return f"Gen{number}" if number else f"{gigatransfers:g} GT/s"
 
 
-def span(names: Sequence[str]) -> str:
+def format_name_range(names: Sequence[str]) -> str:
     """Write a row of names by its ends: "nvme0n1..nvme3n1", or "sda,..,sdf" where they are not counted through."""
     if len(names) == 1:
         return names[0]
@@ -131,4 +131,4 @@ def _consecutive(names: Sequence[str]) -> bool:
 def cache_name(cache: Cache) -> str:
     """Write a cache: "L1d 32 KiB", "L3 32 MiB"; without its size where that is unknown."""
     name = f"L{cache.level}{_CACHE_LETTERS.get(cache.type, '')}"
-    return name if cache.size is None else f"{name} {size(cache.size)}"
+    return name if cache.size is None else f"{name} {format_bytes(cache.size)}"

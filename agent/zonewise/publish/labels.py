@@ -18,22 +18,22 @@ from zonewise.kube.client import PatchKind
 from zonewise.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid
 from zonewise.kube.resources import NODES
 from zonewise.publish.node_feature import FeatureWriter, NotServed
-from zonewise.publish.node_labels import claimed_by_nfd, node_patch, our_labels
+from zonewise.publish.node_labels import claimed_by_nfd, node_labels_patch, owned_labels
 from zonewise.publish.nrt import FIELD_MANAGER
-from zonewise.report.labels import checked, is_value
+from zonewise.report.labels import is_label_value, validate_labels
 from zonewise.report.labels_zonewise import PREFIX as OWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from zonewise.publish.node_feature import FeatureClient, Place
+    from zonewise.publish.node_feature import FeatureClient, LabelTarget
     from zonewise.report.node_feature import Features
 
 log = logging.getLogger(__name__)
 
 AUTO, NODE_FEATURE, NODE = "auto", "nodefeature", "node"
 
-PATIENCE = 300.0
+MASTER_TIMEOUT = 300.0
 """Seconds that a master has for its work: it labels a node within a second or two of a new object, and works off all
 nodes at about 50 a second where it has just begun. Also how often, while nothing of ours changes, the Node and the
 object are looked at again."""
@@ -44,7 +44,7 @@ Object = dict[str, Any]
 T = TypeVar("T")
 
 
-class Published(NamedTuple):
+class LabelWriteResult(NamedTuple):
     """What one publish did."""
 
     writes: tuple[str, ...] = ()
@@ -68,29 +68,34 @@ class LabelPublisher:
     """Publishes the labels of one node. Not for several threads at once."""
 
     def __init__(
-        self, client: FeatureClient, place: Place, *, mode: str = AUTO, clock: Callable[[], float] = time.monotonic
+        self,
+        client: FeatureClient,
+        target: LabelTarget,
+        *,
+        mode: str = AUTO,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Take how to publish: AUTO, NODE_FEATURE or NODE."""
         self._client = client
-        self._place = place
+        self._place = target
         self._mode = mode
         self._clock = clock
-        self._writer = FeatureWriter(client, place)
-        self._last: tuple[Mapping[str, str], Features, float, Published] | None = None
+        self._writer = FeatureWriter(client, target)
+        self._last: tuple[Mapping[str, str], Features, float, LabelWriteResult] | None = None
         self._waiting_since: float | None = None
 
-    def publish(self, labels: Mapping[str, str], features: Features) -> Published:
+    def publish(self, labels: Mapping[str, str], features: Features) -> LabelWriteResult:
         """Make what the API server has equal to the labels and features. Raises KubeError; call again then."""
         if self._last is not None:
             before_labels, before_features, looked, done = self._last
             same = (before_labels, before_features) == (labels, features)
-            if same and self._clock() - looked < PATIENCE:
-                return Published(problems=done.problems)
-        wanted = checked(labels)
+            if same and self._clock() - looked < MASTER_TIMEOUT:
+                return LabelWriteResult(problems=done.problems)
+        wanted = validate_labels(labels)
         made = self._make_object(wanted.values, features)
         put = self._set_directly(wanted.values, made.served)
         writes = tuple(what for what, sent in (("nodefeature", made.bytes), ("node", put.bytes)) if sent)
-        done = Published(writes, made.bytes + put.bytes, wanted.problems + made.problems + put.problems)
+        done = LabelWriteResult(writes, made.bytes + put.bytes, wanted.problems + made.problems + put.problems)
         self._last = (dict(labels), features, self._clock(), done)
         return done
 
@@ -100,7 +105,7 @@ class LabelPublisher:
             if self._last is None and place.namespace:
                 self._writer.remove()  # what an agent with another setting has left
             return _Sent()
-        if not place.namespace or not is_value(place.node):
+        if not place.namespace or not is_label_value(place.node):
             wrong = "no namespace is given" if not place.namespace else f"{place.node} is no value of a label"
         else:
             try:
@@ -120,8 +125,8 @@ class LabelPublisher:
             wanted = labels
             if self._mode == NODE_FEATURE or (served and not self._is_alone(labels, metadata)):
                 # what we have set before stays right until a master claims it
-                wanted = {name: labels[name] for name in our_labels(metadata) & labels.keys()}
-            patch = node_patch(wanted, metadata)
+                wanted = {name: labels[name] for name in owned_labels(metadata) & labels.keys()}
+            patch = node_labels_patch(wanted, metadata)
             if patch.body:
                 self._client.patch(
                     NODES, self._place.node, patch.body, kind=PatchKind.MERGE, field_manager=FIELD_MANAGER
@@ -143,7 +148,7 @@ class LabelPublisher:
             return False
         if self._waiting_since is None:
             self._waiting_since = self._clock()
-        return self._clock() - self._waiting_since >= PATIENCE
+        return self._clock() - self._waiting_since >= MASTER_TIMEOUT
 
 
 def _retried(attempt: Callable[[], T]) -> T:

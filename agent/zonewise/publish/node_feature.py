@@ -62,7 +62,7 @@ class FeatureClient(Protocol):
         ...
 
 
-class Place(NamedTuple):
+class LabelTarget(NamedTuple):
     """Whom labels are for, and where the object goes."""
 
     node: str
@@ -78,16 +78,16 @@ def object_name(node: str) -> str:
     return name if len(name) <= _MOST_NAME else f"zonewise-{hashlib.sha256(node.encode()).hexdigest()}"
 
 
-def node_feature(place: Place, owners: list[Object], labels: Mapping[str, str], features: Features) -> Object:
+def node_feature(target: LabelTarget, owners: list[Object], labels: Mapping[str, str], features: Features) -> Object:
     """Return the object; the same features give the same bytes."""
-    attributes = {**features.attributes, "system.name": {"nodename": place.node}}
+    attributes = {**features.attributes, "system.name": {"nodename": target.node}}
     return {
         "apiVersion": NODE_FEATURES.api_version,
         "kind": NODE_FEATURES.kind,
         "metadata": {
-            "name": object_name(place.node),
-            "namespace": place.namespace,
-            "labels": {NODE_NAME: place.node},
+            "name": object_name(target.node),
+            "namespace": target.namespace,
+            "labels": {NODE_NAME: target.node},
             "ownerReferences": owners,
         },
         "spec": {
@@ -104,7 +104,7 @@ def node_feature(place: Place, owners: list[Object], labels: Mapping[str, str], 
     }
 
 
-def owners_of(pod: Mapping[str, Any]) -> list[Object]:
+def owner_references(pod: Mapping[str, Any]) -> list[Object]:
     """Return references to a pod and to the DaemonSet that made it.
 
     The garbage collector removes an object when all of its owners are gone, so that labels outlive the restart of the
@@ -119,21 +119,21 @@ def owners_of(pod: Mapping[str, Any]) -> list[Object]:
     return [{"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"]}, *made_by]
 
 
-def changes(there: Object, wanted: Object) -> list[Object]:
+def node_feature_patch(current: Object, desired: Object) -> list[Object]:
     """Return the JSON patch that makes one that is there say what we want; empty where it does.
 
     Labels and annotations that others have added stay. It begins with a test of the resource version, which the server
     answers with Invalid where somebody has written meanwhile.
     """
-    own: Object = wanted["metadata"]
-    metadata: Object = there["metadata"]
+    own: Object = desired["metadata"]
+    metadata: Object = current["metadata"]
     labels: dict[str, str] = {**(metadata.get("labels") or {}), **own["labels"]}
     after = {
-        **there,
+        **current,
         "metadata": {**metadata, "labels": labels, "ownerReferences": own["ownerReferences"]},
-        "spec": wanted["spec"],
+        "spec": desired["spec"],
     }
-    operations = json_patch(there, after)
+    operations = json_patch(current, after)
     if not operations:
         return []
     return [{"op": "test", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]}, *operations]
@@ -146,9 +146,9 @@ class NotServed(Exception):
 class FeatureWriter:
     """Writes the object of one node."""
 
-    def __init__(self, client: FeatureClient, place: Place) -> None:
+    def __init__(self, client: FeatureClient, target: LabelTarget) -> None:
         self._client = client
-        self._place = place
+        self._place = target
         self._owners: list[Object] | None = None
 
     def write(self, labels: Mapping[str, str], features: Features) -> int:
@@ -168,7 +168,7 @@ class FeatureWriter:
         if there is None:
             self._client.create(NODE_FEATURES, obj, namespace=namespace)
             return len(msgspec.json.encode(obj))
-        patch = changes(there, obj)
+        patch = node_feature_patch(there, obj)
         if not patch:
             return 0
         self._client.patch(
@@ -193,7 +193,7 @@ class FeatureWriter:
         if not self._place.pod:
             return []
         try:
-            return owners_of(self._client.get(PODS, self._place.pod, namespace=self._place.namespace))
+            return owner_references(self._client.get(PODS, self._place.pod, namespace=self._place.namespace))
         except (Forbidden, NotFound) as error:
             log.warning("the NodeFeature belongs to the Node, and outlives the DaemonSet: %s", error)
             return []

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from zonewise.report.labels import may_set
+from zonewise.report.labels import is_allowed_label
 from zonewise.report.labels_nfd import PREFIX as NFD
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _NFD_ANNOTATION = "nfd.node.kubernetes.io/feature-labels"
 Object = dict[str, Any]
 
 
-class NodePatch(NamedTuple):
+class NodeLabelsPatch(NamedTuple):
     """What to send."""
 
     body: Object
@@ -34,33 +34,33 @@ class NodePatch(NamedTuple):
     """Labels that we want and somebody else has set otherwise; each a sentence."""
 
 
-def node_patch(wanted: Mapping[str, str], metadata: Mapping[str, Any]) -> NodePatch:
+def node_labels_patch(desired: Mapping[str, str], metadata: Mapping[str, Any]) -> NodeLabelsPatch:
     """Return the patch that makes the labels of a Node, of which the metadata are given, those wanted.
 
     It holds the resource version, so that the server refuses it (Conflict) where the Node has changed meanwhile.
     """
     labels: Mapping[str, str] = metadata.get("labels") or {}
-    claimed, ours = claimed_by_nfd(metadata), our_labels(metadata)
-    changes: dict[str, str | None] = dict.fromkeys(sorted(ours & labels.keys() - wanted.keys()))
+    claimed, ours = claimed_by_nfd(metadata), owned_labels(metadata)
+    changes: dict[str, str | None] = dict.fromkeys(sorted(ours & labels.keys() - desired.keys()))
     owned: list[str] = []
     problems: list[str] = []
-    for name, value in sorted(wanted.items()):
+    for name, value in sorted(desired.items()):
         there = labels.get(name)
         if name in ours or (there is None and name not in claimed):
             owned.append(name)
             if there != value:
                 changes[name] = value
         elif there is not None and there != value:
-            who = manager_of(name, metadata) or "somebody else"
+            who = field_manager(name, metadata) or "somebody else"
             problems.append(f"label {name} is {there!r} by {who}, and not set to {value!r}")
-    return NodePatch(_body(changes, ",".join(owned), metadata), tuple(problems))
+    return NodeLabelsPatch(_body(changes, ",".join(owned), metadata), tuple(problems))
 
 
-def our_labels(metadata: Mapping[str, Any]) -> frozenset[str]:
+def owned_labels(metadata: Mapping[str, Any]) -> frozenset[str]:
     """Return the names of the labels on a Node that are ours."""
     listed = frozenset(_annotations(metadata).get(ANNOTATION, "").split(","))
     # whoever can edit the annotation cannot make us remove what we would never set
-    return frozenset(name for name in listed if may_set(name)) - claimed_by_nfd(metadata)
+    return frozenset(name for name in listed if is_allowed_label(name)) - claimed_by_nfd(metadata)
 
 
 def claimed_by_nfd(metadata: Mapping[str, Any]) -> frozenset[str]:
@@ -76,7 +76,7 @@ def claimed_by_nfd(metadata: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(name if "/" in name else f"{NFD}/{name}" for name in names)
 
 
-def manager_of(label: str, metadata: Mapping[str, Any]) -> str | None:
+def field_manager(label: str, metadata: Mapping[str, Any]) -> str | None:
     """Return the field manager that owns a label; None where the server does not say.
 
     Of a Node it keeps track from the first server-side apply on only.

@@ -17,7 +17,7 @@ from zonewise.kube.client import PatchKind
 from zonewise.kube.errors import Conflict, Invalid, NotFound
 from zonewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES
 from zonewise.publish.diff import json_patch
-from zonewise.publish.written import NOTHING, Written
+from zonewise.publish.written import NO_WRITE, WriteResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -70,19 +70,19 @@ class NrtPublisher:
         self._owner: Object | None = None
         self._looked = -VERIFY_EVERY
 
-    def publish(self, wanted: Object) -> Written:
+    def publish(self, desired: Object) -> WriteResult:
         """Make the API server's copy equal to the object. Raises KubeError; the next call then goes on from there."""
-        name = wanted["metadata"]["name"]
+        name = desired["metadata"]["name"]
         if self._clock() - self._looked >= VERIFY_EVERY:
             self._owner = self._node(name)
             self._known = self._copy(name)
             self._looked = self._clock()
         try:
-            return self._write(name, wanted)
+            return self._write(name, desired)
         except (Conflict, Invalid, NotFound) as error:
             log.info("the NodeResourceTopology %s is not as we left it: %s", name, error)
             self._known = self._copy(name)
-            return self._write(name, wanted)
+            return self._write(name, desired)
 
     def _copy(self, name: str) -> _Known | None:
         try:
@@ -99,23 +99,23 @@ class NrtPublisher:
             return None
         return {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
 
-    def _write(self, name: str, wanted: Object) -> Written:
+    def _write(self, name: str, wanted: Object) -> WriteResult:
         known = self._known
         if known is None:
             owned = _owned(wanted, [], self._owner)
             self._client.apply(NODE_RESOURCE_TOPOLOGIES, owned, field_manager=FIELD_MANAGER)
             self._known = self._copy(name)
-            return Written("apply", len(msgspec.json.encode(owned)))
+            return WriteResult("apply", len(msgspec.json.encode(owned)))
         owned = _owned(wanted, known.object["metadata"].get("ownerReferences", []), self._owner)
         operations = json_patch(known.object, owned)
         if not operations:
-            return NOTHING
+            return NO_WRITE
         patch = [{"op": "test", "path": "/metadata/resourceVersion", "value": known.resource_version}, *operations]
         answer = self._client.patch(
             NODE_RESOURCE_TOPOLOGIES, name, patch, kind=PatchKind.JSON, field_manager=FIELD_MANAGER
         )
         self._known = _Known(owned, answer["metadata"]["resourceVersion"])
-        return Written("patch", len(msgspec.json.encode(patch)))
+        return WriteResult("patch", len(msgspec.json.encode(patch)))
 
 
 def _ours(there: Object) -> Object:

@@ -19,10 +19,10 @@ Value = TypeVar("Value")
 
 _LAST_WORDS = 0.2
 """Seconds for a request that is under way: an answer comes in milliseconds, or may take until its timeout."""
-DEFAULT_BACKOFF = Backoff(base=0.1, most=30.0)
+DEFAULT_BACKOFF = Backoff(base=0.1, cap=30.0)
 
 
-class Worker(Generic[Value]):
+class PublishWorker(Generic[Value]):
     """Publishes values in a thread of its own, so that a slow or absent API server never holds up a scan.
 
     Only the newest value counts: one that was overtaken while an earlier was on its way is never sent.
@@ -55,7 +55,7 @@ class Worker(Generic[Value]):
         """Begin."""
         self._thread.start()
 
-    def offer(self, value: Value) -> None:
+    def submit(self, value: Value) -> None:
         """Have a value published in place of any that waits."""
         with self._changed:
             self._offered = [value]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Written(NamedTuple):
+class WriteResult(NamedTuple):
     """What one publish sent to the API server."""
 
     operation: str
@@ -14,4 +14,4 @@ class Written(NamedTuple):
     """Of the request's body."""
 
 
-NOTHING = Written("none")
+NO_WRITE = WriteResult("none")

@@ -75,7 +75,7 @@ _ARM_NAMES = """
 _ARM_OTHERS = {"fastmult": "FASTMUL", "vfpv3": "VFPv3", "vfpv3d16": "VFPv3D16", "vfpv4": "VFPv4"}
 
 
-def feature_names(architecture: str | None, model: Model) -> list[str]:
+def cpuid_features(architecture: str | None, model: Model) -> list[str]:
     """Return NFD's names for what the flags of /proc/cpuinfo tell, sorted."""
     present = set(model.flags)
     known = _known_names(architecture or "")

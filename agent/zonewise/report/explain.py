@@ -55,7 +55,7 @@ def explain(document: Mapping[str, Any], sources: Mapping[str, Source], path: st
     return "".join(_paragraph(fact, _origin(fact.path, sources), sources) for fact in facts(document, path))
 
 
-def sources_of(document: Mapping[str, Any], sources: Mapping[str, Source], path: str) -> dict[str, Source]:
+def select_sources(document: Mapping[str, Any], sources: Mapping[str, Source], path: str) -> dict[str, Source]:
     """Return the sources of the facts at and below a path, a parent's where a fact has none. Raises UnknownFact."""
     used = {_origin(fact.path, sources) for fact in facts(document, path)}
     return {name: source for name, source in sources.items() if name in used}

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.report.labels_amd import amd_labels
-from zonewise.report.labels_gpu import gpu_labels
+from zonewise.report.labels_gpu import gfd_labels
 from zonewise.report.labels_nfd import PREFIX as NFD
 from zonewise.report.labels_nfd import nfd_labels
 from zonewise.report.labels_zonewise import zonewise_labels
@@ -47,15 +47,17 @@ class Labels(NamedTuple):
 
 def machine_to_labels(machine: Machine) -> dict[str, str]:
     """Return the labels by name, sorted; each is valid for Kubernetes."""
-    return labels_of(machine, node_features(machine)).values
+    return build_labels(machine, node_features(machine)).values
 
 
-def labels_of(machine: Machine, features: Features) -> Labels:
+def build_labels(machine: Machine, features: Features) -> Labels:
     """Return the labels of a machine, of which the raw features are known already."""
-    return checked({**nfd_labels(features), **gpu_labels(machine), **amd_labels(machine), **zonewise_labels(machine)})
+    return validate_labels(
+        {**nfd_labels(features), **gfd_labels(machine), **amd_labels(machine), **zonewise_labels(machine)}
+    )
 
 
-def checked(labels: Mapping[str, str]) -> Labels:
+def validate_labels(labels: Mapping[str, str]) -> Labels:
     """Return the labels that may be set, and what is wrong with the others.
 
     A value that Kubernetes would refuse is cleaned; one of NFD's is left out, as NFD does.
@@ -65,9 +67,9 @@ def checked(labels: Mapping[str, str]) -> Labels:
     for name, text in sorted(labels.items()):
         if wrong := _wrong_name(name):
             problems.append(f"label {name[:300]!r} is left out: {wrong}")
-        elif is_value(text):
+        elif is_label_value(text):
             found[name] = text
-        elif (value := label_value(text)) and not name.startswith(f"{NFD}/"):
+        elif (value := sanitized_label_value(text)) and not name.startswith(f"{NFD}/"):
             found[name] = value
             problems.append(f"label {name}: {text[:100]!r} is no value of a label, {value!r} is used")
         else:
@@ -75,12 +77,12 @@ def checked(labels: Mapping[str, str]) -> Labels:
     return Labels(found, tuple(problems))
 
 
-def is_value(text: str) -> bool:
+def is_label_value(text: str) -> bool:
     """Tell whether Kubernetes takes a text as the value of a label."""
     return _VALUE.fullmatch(text) is not None
 
 
-def may_set(name: str) -> bool:
+def is_allowed_label(name: str) -> bool:
     """Tell whether a label's name is valid, and in a namespace that is for labels such as ours."""
     return _wrong_name(name) is None
 
@@ -103,6 +105,6 @@ def render_labels(labels: dict[str, str]) -> str:
     return "".join(f"{name}={value}\n" for name, value in labels.items())
 
 
-def label_value(text: str) -> str:
+def sanitized_label_value(text: str) -> str:
     """Return text as a valid value of a label: other characters become "_", and it is cut to 63."""
     return re.sub(r"[^-A-Za-z0-9_.]+", "_", text).strip(_EDGES)[:MAX_LENGTH].rstrip(_EDGES)

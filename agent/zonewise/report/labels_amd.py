@@ -31,7 +31,7 @@ _FAMILIES = {
 """The driver's family by the longest prefix of the instruction set (amdgpu_discovery.c of the kernel)."""
 
 
-class _Part(NamedTuple):
+class _GpuPartition(NamedTuple):
     """A GPU, or a partition of one."""
 
     gpu: Gpu
@@ -59,10 +59,10 @@ def amd_labels(machine: Machine) -> dict[str, str]:
     return {**found, f"{PREFIX}/gpu.driver-version": versions[0]} if versions else found
 
 
-def _parts(gpu: Gpu) -> list[_Part]:
+def _parts(gpu: Gpu) -> list[_GpuPartition]:
     if not gpu.partitions:
-        return [_Part(gpu, gpu.memory, gpu.compute_units, gpu.simds)]
-    return [_Part(gpu, part.memory, part.compute_units, part.simds) for part in gpu.partitions]
+        return [_GpuPartition(gpu, gpu.memory, gpu.compute_units, gpu.simds)]
+    return [_GpuPartition(gpu, part.memory, part.compute_units, part.simds) for part in gpu.partitions]
 
 
 def _counted(kind: str, values: Iterable[object]) -> Iterator[tuple[str, str]]:

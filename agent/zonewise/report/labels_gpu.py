@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from zonewise.report.values import common
+from zonewise.report.values import uniform_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +36,7 @@ _MODES = {"0300": "graphics", "0302": "compute"}
 """By PCI class: VGA controller, 3D controller."""
 
 
-def gpu_labels(machine: Machine) -> dict[str, str]:
+def gfd_labels(machine: Machine) -> dict[str, str]:
     """Return GFD's labels by name; none where no NVIDIA GPU answered by NVML."""
     gpus = [gpu for gpu in machine.gpus if gpu.vendor == "nvidia" and gpu.uuid is not None]
     if not gpus:
@@ -47,14 +47,14 @@ def gpu_labels(machine: Machine) -> dict[str, str]:
     return found
 
 
-def sanitised(text: str) -> str:
+def sanitized_name(text: str) -> str:
     """Return a product name as GFD writes it: foreign characters dropped, spaces as dashes."""
     return "-".join(re.sub(r"[^A-Za-z0-9-_. ]", "", text).split())
 
 
 def _of_machine(machine: Machine, gpus: list[Gpu]) -> Iterator[tuple[str, str]]:
     if machine.firmware.product is not None:
-        yield "gpu.machine", sanitised(machine.firmware.product)
+        yield "gpu.machine", sanitized_name(machine.firmware.product)
     own = {gpu.address for gpu in gpus}
     classes = {function.pci_class for function in machine.pci if function.address in own}
     if classes:
@@ -65,13 +65,13 @@ def _of_machine(machine: Machine, gpus: list[Gpu]) -> Iterator[tuple[str, str]]:
 
 
 def _versions(gpus: list[Gpu]) -> Iterator[tuple[str, str]]:
-    driver = common(gpu.driver_version for gpu in gpus)
+    driver = uniform_value(gpu.driver_version for gpu in gpus)
     if driver is not None and re.fullmatch(r"\d+\.\d+(\.\d+)?", driver):
         major, minor, revision = [*driver.split("."), ""][:3]
         yield from _numbered("cuda.driver-version", {"major": major, "minor": minor, "revision": revision})
         yield "cuda.driver-version.full", driver
         yield from _numbered("cuda.driver", {"major": major, "minor": minor, "rev": revision})
-    runtime = common(gpu.cuda_version for gpu in gpus)
+    runtime = uniform_value(gpu.cuda_version for gpu in gpus)
     if runtime is not None and re.fullmatch(r"\d+\.\d+", runtime):
         major, minor = runtime.split(".")
         yield from _numbered("cuda.runtime-version", {"major": major, "minor": minor, "full": runtime})
@@ -79,17 +79,17 @@ def _versions(gpus: list[Gpu]) -> Iterator[tuple[str, str]]:
 
 
 def _model(gpus: list[Gpu]) -> Iterator[tuple[str, str]]:
-    model = common(gpu.model for gpu in gpus)
+    model = uniform_value(gpu.model for gpu in gpus)
     if model is not None:
-        yield "gpu.product", sanitised(model)
+        yield "gpu.product", sanitized_name(model)
         # GFD: NewGPUResourceLabelerWithoutSharing for a model of which every GPU is in MIG mode
         yield "gpu.replicas", "0" if all(gpu.mig is not None and gpu.mig.enabled for gpu in gpus) else "1"
     yield "gpu.sharing-strategy", "none"
     yield "mps.capable", "false"
-    memory = common(gpu.memory for gpu in gpus)
+    memory = uniform_value(gpu.memory for gpu in gpus)
     if memory is not None:
         yield "gpu.memory", str(memory // _MIB)
-    capability = common(gpu.compute_capability for gpu in gpus)
+    capability = uniform_value(gpu.compute_capability for gpu in gpus)
     if capability is not None and re.fullmatch(r"\d+\.\d+", capability):
         major, minor = capability.split(".")
         yield "gpu.family", _family(major, int(minor))
@@ -114,24 +114,24 @@ def _mig(gpus: list[Gpu]) -> Iterator[tuple[str, str]]:
         yield f"{name}.count", str(len(same))
         yield f"{name}.replicas", "1"
         yield f"{name}.sharing-strategy", "none"
-        model = common(gpu.model for gpu, _ in same)
+        model = uniform_value(gpu.model for gpu, _ in same)
         if model is not None:
-            yield f"{name}.product", f"{sanitised(model)}-MIG-{sanitised(plain)}"
+            yield f"{name}.product", f"{sanitized_name(model)}-MIG-{sanitized_name(plain)}"
         yield from _numbered(name, _sizes([one for _, one in same]))
 
 
 def _sizes(instances: list[MigInstance]) -> dict[str, str]:
-    memory = common(one.memory for one in instances)
+    memory = uniform_value(one.memory for one in instances)
     sizes = {
         "memory": None if memory is None else memory // _MIB,
-        "multiprocessors": common(one.multiprocessors for one in instances),
-        "slices.gi": common(one.gpu_slices for one in instances),
-        "slices.ci": common(one.compute_slices for one in instances),
-        "engines.copy": common(one.copy_engines for one in instances),
-        "engines.decoder": common(one.decoders for one in instances),
-        "engines.encoder": common(one.encoders for one in instances),
-        "engines.jpeg": common(one.jpeg_engines for one in instances),
-        "engines.ofa": common(one.ofa_engines for one in instances),
+        "multiprocessors": uniform_value(one.multiprocessors for one in instances),
+        "slices.gi": uniform_value(one.gpu_slices for one in instances),
+        "slices.ci": uniform_value(one.compute_slices for one in instances),
+        "engines.copy": uniform_value(one.copy_engines for one in instances),
+        "engines.decoder": uniform_value(one.decoders for one in instances),
+        "engines.encoder": uniform_value(one.encoders for one in instances),
+        "engines.jpeg": uniform_value(one.jpeg_engines for one in instances),
+        "engines.ofa": uniform_value(one.ofa_engines for one in instances),
     }
     return {name: str(size) for name, size in sizes.items() if size is not None}
 

@@ -15,7 +15,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise.report.cpuid import feature_names
+from zonewise.report.cpuid import cpuid_features
 from zonewise.report.node_feature_cpu import cpu_attributes
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Features(NamedTuple):
 def node_features(machine: Machine) -> Features:
     """Return all that is known, in canonical order: the same machine gives the same value."""
     flags = {
-        "cpu.cpuid": tuple(feature_names(machine.architecture, machine.model)),
+        "cpu.cpuid": tuple(cpuid_features(machine.architecture, machine.model)),
         "kernel.loadedmodule": machine.kernel.modules or (),
     }
     attributes = {

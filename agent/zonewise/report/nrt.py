@@ -21,10 +21,10 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.report.nrt_common import MAX_NODE_ZONES as MAX_NODE_ZONES
-from zonewise.report.nrt_common import attributes, is_node, without_nothing, written_amount, zone_name
+from zonewise.report.nrt_common import attributes, format_amount, is_node_zone, omit_empty, zone_name
 from zonewise.report.nrt_devices import gpu_zones, nic_zones
-from zonewise.report.nrt_node import of_config, of_machine, of_usage
-from zonewise.report.nrt_processors import l3_zones, of_cpus, package_around, package_zones
+from zonewise.report.nrt_node import config_attributes, machine_attributes, usage_attributes
+from zonewise.report.nrt_processors import enclosing_package, l3_zones, package_zones, zone_cpu_attributes
 from zonewise.topology import names
 from zonewise.topology.cpuset import CpuSet
 from zonewise.usage.idle import idle_amounts
@@ -72,10 +72,10 @@ def machine_to_nrt(
     used = _used(machine, usage)
     empty = CpuSet(one.zone.id for one in used if _is_empty(one))
     told = [
-        *of_machine(machine),
+        *machine_attributes(machine),
         (names.EMPTY_ZONES, empty or None),
-        *of_usage(usage, options.fingerprint, options.shows),
-        *of_config(config),
+        *usage_attributes(usage, options.fingerprint, options.shows),
+        *config_attributes(config),
         (names.PLACEMENT_METADATA, placement.metadata if placement else None),
     ]
     return {
@@ -117,21 +117,21 @@ def _is_empty(one: _Used) -> bool:
 def _numa_zones(
     machine: Machine, zones: list[_Used], options: NrtOptions, placement: NumaPlacement | None
 ) -> Iterator[Object]:
-    ordered = sorted(zones, key=lambda one: (not is_node(one.zone), one.zone.kind, one.zone.id))
-    nodes = [one.zone for one in ordered if is_node(one.zone)]
+    ordered = sorted(zones, key=lambda one: (not is_node_zone(one.zone), one.zone.kind, one.zone.id))
+    nodes = [one.zone for one in ordered if is_node_zone(one.zone)]
     for one in ordered:
         zone = one.zone
         shown = {resource: amount for resource, amount in one.usage.amounts.items() if options.shows(resource)}
-        told = [*_of_node(one, placement)] if is_node(zone) else [*_of_memory(one, shown)]
+        told = [*_of_node(one, placement)] if is_node_zone(zone) else [*_of_memory(one, shown)]
         made: Object = {
             "name": zone_name(zone),
-            "type": "Node" if is_node(zone) else _TYPE_OF_MEMORY.get(zone.kind, "NodeBeyondLimit"),
-            "parent": package_around(machine, zone.cpus),
+            "type": "Node" if is_node_zone(zone) else _TYPE_OF_MEMORY.get(zone.kind, "NodeBeyondLimit"),
+            "parent": enclosing_package(machine, zone.cpus),
             "costs": _costs(zone, nodes),
-            "attributes": attributes([*of_cpus(machine, zone), *told]),
-            "resources": _resources(shown) if is_node(zone) else None,
+            "attributes": attributes([*zone_cpu_attributes(machine, zone), *told]),
+            "resources": _resources(shown) if is_node_zone(zone) else None,
         }
-        yield without_nothing(made)
+        yield omit_empty(made)
 
 
 def _costs(zone: Zone, nodes: list[Zone]) -> list[Object]:
@@ -163,7 +163,7 @@ def _of_node(one: _Used, placement: NumaPlacement | None) -> Iterator[tuple[str,
 def _of_memory(one: _Used, shown: dict[str, Amount]) -> Iterator[tuple[str, object]]:
     zone = one.zone
     if one.known:
-        amounts = {resource: written_amount(amount) for resource, amount in shown.items() if any(amount)}
+        amounts = {resource: format_amount(amount) for resource, amount in shown.items() if any(amount)}
         yield names.AMOUNTS, names.write_pairs(amounts)
         yield names.FREE_CPUS, one.usage.free_cpus if zone.cpus else None
         yield names.MEMORY_GROUP, ",".join(map(str, one.usage.memory_group or (zone.id,)))

@@ -16,17 +16,17 @@ MAX_NODE_ZONES = 64
 Object = dict[str, Any]
 
 
-def is_node(zone: Zone) -> bool:
+def is_node_zone(zone: Zone) -> bool:
     """Tell whether consumers may take a NUMA node for one that pods are aligned to."""
     return zone.kind == "cpu" and zone.id < MAX_NODE_ZONES
 
 
 def zone_name(zone: Zone) -> str:
     """Return the name under which a NUMA node is published."""
-    return f"{'node' if is_node(zone) else zone.kind}-{zone.id}"
+    return f"{'node' if is_node_zone(zone) else zone.kind}-{zone.id}"
 
 
-def written_amount(amount: Amount) -> str:
+def format_amount(amount: Amount) -> str:
     """Return a quantity as one text, where the API has no place for three numbers."""
     return f"{amount.capacity}/{amount.allocatable}/{amount.available}"
 
@@ -37,6 +37,6 @@ def attributes(pairs: Iterable[tuple[str, object]]) -> list[Object]:
     return [{"name": name, "value": known[name]} for name in sorted(known)]
 
 
-def without_nothing(made: Object) -> Object:
+def omit_empty(fields: Object) -> Object:
     """Return an object without the fields that say nothing."""
-    return {name: value for name, value in made.items() if value is not None and value != []}
+    return {name: value for name, value in fields.items() if value is not None and value != []}

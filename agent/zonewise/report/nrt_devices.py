@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from zonewise.report.nrt_common import attributes, without_nothing, zone_name
+from zonewise.report.nrt_common import attributes, omit_empty, zone_name
 from zonewise.report.relations import CLOSEST_FIRST, nearest_nics
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _device(
     costs: list[Object],
 ) -> Object:
     near = next((zone_name(one) for one in machine.zones if one.id == zone), None)
-    return without_nothing(
+    return omit_empty(
         {"name": _name(kind, address), "type": kind, "parent": near, "costs": costs, "attributes": attributes(told)}
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise.report.nrt_common import written_amount
+from zonewise.report.nrt_common import format_amount
 from zonewise.topology import names
 from zonewise.topology.cpuset import CpuSet
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Attribute = tuple[str, object]
 
 
-def of_machine(machine: Machine) -> Iterator[Attribute]:
+def machine_attributes(machine: Machine) -> Iterator[Attribute]:
     """Yield what holds whether a kubelet was asked or not."""
     yield names.PROBLEMS, len(machine.problems)
     if machine.cores:
@@ -32,7 +32,7 @@ def of_machine(machine: Machine) -> Iterator[Attribute]:
                 yield known[kind.kind], kind.cpus
 
 
-def of_usage(usage: Usage | None, method: str, shown: Callable[[str], bool]) -> Iterator[Attribute]:
+def usage_attributes(usage: Usage | None, method: str, shown: Callable[[str], bool]) -> Iterator[Attribute]:
     """Yield what is in use beyond zones; every name is there even where nothing is, so that few bytes change later."""
     yield names.USAGE, names.USAGE_UNKNOWN if usage is None else names.USAGE_KNOWN
     if usage is None:
@@ -42,26 +42,26 @@ def of_usage(usage: Usage | None, method: str, shown: Callable[[str], bool]) -> 
     yield names.PODS_FINGERPRINT_METHOD, method
     yield from ((names.FINGERPRINTS[name], sign) for name, sign in signs.items())
     yield names.RESERVED_CPUS, usage.reserved_cpus
-    unzoned = {resource: written_amount(amount) for resource, amount in usage.unzoned.items() if shown(resource)}
-    yield names.UNZONED, names.write_pairs(unzoned)
+    unzoned = {resource: format_amount(amount) for resource, amount in usage.unzoned.items() if shown(resource)}
+    yield names.UNZONED_DEVICES, names.write_pairs(unzoned)
     shared = {
-        f"{one.resource}@{'+'.join(map(str, one.zones))}": written_amount(one.amount)
+        f"{one.resource}@{'+'.join(map(str, one.zones))}": format_amount(one.amount)
         for one in usage.shared
         if shown(one.resource)
     }
     yield names.SHARED_DEVICES, names.write_pairs(shared) or None
     assigned = usage.memory_assigned
     yield names.MEMORY_ASSIGNED, CpuSet(assigned) if assigned is not None else None
-    yield names.CLAIMED, names.write_pairs(usage.claimed)
+    yield names.CLAIMED_DEVICES, names.write_pairs(usage.claimed)
 
 
-def of_config(config: KubeletConfig | None) -> Iterator[Attribute]:
+def config_attributes(config: KubeletConfig | None) -> Iterator[Attribute]:
     """Yield the policies that decide about zones, with the kubelet's defaults filled in."""
     if config is None:
         return
-    yield names.POLICY, config.topology_manager_policy
-    yield names.SCOPE, config.topology_manager_scope
-    yield names.MAX_ZONES, config.max_zones()
+    yield names.TOPOLOGY_MANAGER_POLICY, config.topology_manager_policy
+    yield names.TOPOLOGY_MANAGER_SCOPE, config.topology_manager_scope
+    yield names.TOPOLOGY_MANAGER_MAX_NUMA_NODES, config.max_allowable_numa_nodes()
     yield names.TOPOLOGY_MANAGER_OPTIONS, names.write_pairs(dict(config.topology_manager_options)) or None
     yield names.CPU_MANAGER_POLICY, config.cpu_manager_policy
     yield names.CPU_MANAGER_OPTIONS, names.write_pairs(dict(config.cpu_manager_options)) or None

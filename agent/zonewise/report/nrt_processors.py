@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise.report.nrt_common import attributes, without_nothing, zone_name
+from zonewise.report.nrt_common import attributes, omit_empty, zone_name
 from zonewise.topology.cores import write_cores
 from zonewise.topology.cpuset import CpuSet
 from zonewise.topology.names import CORES, CPUS
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from zonewise.report.nrt_common import Object
 
 
-def of_cpus(machine: Machine, zone: Zone) -> Iterator[tuple[str, object]]:
+def zone_cpu_attributes(machine: Machine, zone: Zone) -> Iterator[tuple[str, object]]:
     """Yield the CPUs of a zone, and which of them are one core where any core has several."""
     if zone.cpus:
         yield CPUS, zone.cpus
@@ -34,7 +34,7 @@ def package_zones(machine: Machine) -> Iterator[Object]:
         parent = _node_around(machine, package.cpus) if _package_of_zone(machine, number) is None else None
         made: Object = {"name": f"package-{number}", "type": "Package", "parent": parent}
         told = [(CPUS, package.cpus), ("zonewise.dev/model", package.model)]
-        yield without_nothing({**made, "attributes": attributes(told)})
+        yield omit_empty({**made, "attributes": attributes(told)})
 
 
 def l3_zones(machine: Machine) -> Iterator[Object]:
@@ -53,7 +53,7 @@ def l3_zones(machine: Machine) -> Iterator[Object]:
             number += 1
 
 
-def package_around(machine: Machine, cpus: CpuSet) -> str | None:
+def enclosing_package(machine: Machine, cpus: CpuSet) -> str | None:
     """Return the name of the package that holds all of the CPUs."""
     for number, package in enumerate(machine.packages):
         if cpus and cpus <= package.cpus:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def common(values: Iterable[T | None]) -> T | None:
+def uniform_value(values: Iterable[T | None]) -> T | None:
     """Return the value that all have; None where they differ, where one is unknown, and where there are none."""
     found = set(values)
     return found.pop() if len(found) == 1 else None

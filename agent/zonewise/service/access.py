@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
     from zonewise.kube.resources import Resource
 
-KEPT = 60.0
+CACHE_SECONDS = 60.0
 """Seconds for which an answer is taken for the next one too: Prometheus comes with one token every 15 s or so, and a
 token that is withdrawn works for a minute longer. (controller-runtime keeps allowed answers for a minute as well.)"""
 _MOST = 256
 """Answers kept at most, so that guessing tokens costs no memory."""
 
 
-class Verdict(NamedTuple):
+class Decision(NamedTuple):
     """An answer to a caller: an HTTP status, and what is wrong."""
 
     status: int
     reason: str = ""
 
 
-ALLOWED = Verdict(200)
+ALLOWED = Decision(200)
 
 
 class ReviewClient(Protocol):
@@ -43,19 +43,19 @@ class ReviewClient(Protocol):
         ...
 
 
-class Access:
+class Authorizer:
     """Asks the API server, and keeps answers for a minute. Safe for several threads."""
 
     def __init__(self, client: ReviewClient, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
         self._clock = clock
-        self._kept: dict[bytes, tuple[float, Verdict]] = {}
+        self._kept: dict[bytes, tuple[float, Decision]] = {}
 
-    def verdict(self, authorization: str, path: str) -> Verdict:
+    def authorize(self, authorization: str, path: str) -> Decision:
         """Say whether the bearer of an Authorization header may get a path."""
         scheme, _, token = authorization.strip().partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
-            return Verdict(401, "a bearer token is needed")
+            return Decision(401, "a bearer token is needed")
         key = hashlib.sha256(f"{path}\0{token}".encode()).digest()  # tokens themselves are not kept
         kept = self._kept.get(key)
         if kept is not None and self._clock() < kept[0]:
@@ -63,17 +63,17 @@ class Access:
         try:
             verdict = self._ask(token.strip(), path)
         except KubeError as error:
-            return Verdict(503, f"the API server cannot be asked who you are: {error}")
+            return Decision(503, f"the API server cannot be asked who you are: {error}")
         if len(self._kept) >= _MOST:
             self._kept.clear()
-        self._kept[key] = (self._clock() + KEPT, verdict)
+        self._kept[key] = (self._clock() + CACHE_SECONDS, verdict)
         return verdict
 
-    def _ask(self, token: str, path: str) -> Verdict:
+    def _ask(self, token: str, path: str) -> Decision:
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
         status = self._client.create(TOKEN_REVIEWS, review).get("status", {})
         if not status.get("authenticated"):
-            return Verdict(401, "the token is not valid")
+            return Decision(401, "the token is not valid")
         user = status.get("user", {})
         spec = {
             "user": user.get("username", ""),
@@ -86,4 +86,4 @@ class Access:
         answer = self._client.create(SUBJECT_ACCESS_REVIEWS, review).get("status", {})
         if answer.get("allowed"):
             return ALLOWED
-        return Verdict(403, f"{user.get('username')} may not get {path}")
+        return Decision(403, f"{user.get('username')} may not get {path}")

@@ -15,7 +15,7 @@ def open_client(api_server: str, kubeconfig: str, otherwise: str = "") -> Client
     """
     try:
         if api_server:
-            return Client(Config.plain(api_server))
+            return Client(Config.from_url(api_server))
         if kubeconfig:
             return Client(Config.from_kubeconfig(kubeconfig))
     except ConfigError as error:

@@ -23,7 +23,7 @@ class _JsonFormatter(logging.Formatter):
         return json.dumps(line)
 
 
-def set_up(level: str, style: str) -> None:
+def configure_logging(level: str, style: str) -> None:
     """Log from a level on ("debug", "info", "warning", "error"), in the style "text" or "json"."""
     handler = logging.StreamHandler(sys.stderr)
     if style == "json":

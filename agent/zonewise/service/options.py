@@ -70,19 +70,19 @@ class Options:
         for option in self._options:
             parser.add_argument(option.flag, dest=option.field, metavar=option.metavar, help=option.help)
 
-    def given(self, arguments: Namespace) -> dict[str, str | None]:
+    def flag_values(self, arguments: Namespace) -> dict[str, str | None]:
         """Return the flags by field, None where not given, out of what was parsed."""
         return {option.field: getattr(arguments, option.field) for option in self._options}
 
     def read(
-        self, flags: Mapping[str, str | None], environment: Mapping[str, str], content: str | None, place: str
+        self, flags: Mapping[str, str | None], environment: Mapping[str, str], content: str | None, file: str
     ) -> dict[str, Any]:
         """Return the values that are set anywhere, by field.
 
         `flags` are those of given(); `content` is the text of the file `place`, None where there is none. Raises
         SettingsError.
         """
-        found = dict(self._of_file(content, place)) if content is not None else {}
+        found = dict(self._of_file(content, file)) if content is not None else {}
         for option in self._options:
             name = next((name for name in option.variables if environment.get(name)), None)
             if name is not None:
@@ -154,7 +154,7 @@ def text(value: object) -> str:
     return value
 
 
-def flag(value: object) -> bool:
+def boolean(value: object) -> bool:
     """Take true or false, yes or no, 1 or 0."""
     known = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
     if isinstance(value, bool):
@@ -175,19 +175,19 @@ def duration(value: object) -> float:
     return seconds
 
 
-def whole_number(least: int, most: int) -> Callable[[object], int]:
+def whole_number(minimum: int, maximum: int) -> Callable[[object], int]:
     """Return what takes a whole number within limits."""
 
     def parse(value: object) -> int:
         number = int(value) if isinstance(value, str) and re.fullmatch(r"[0-9]{1,18}", value) else value
-        if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= most:
-            raise ValueError(f"must be a whole number from {least} to {most}")
+        if not isinstance(number, int) or isinstance(number, bool) or not minimum <= number <= maximum:
+            raise ValueError(f"must be a whole number from {minimum} to {maximum}")
         return number
 
     return parse
 
 
-def one_of(*names: str) -> Callable[[object], str]:
+def choice(*names: str) -> Callable[[object], str]:
     """Return what takes one of some names."""
 
     def parse(value: object) -> str:
@@ -200,7 +200,7 @@ def one_of(*names: str) -> Callable[[object], str]:
     return parse
 
 
-def address(value: object) -> str:
+def listen_address(value: object) -> str:
     """Take where to listen."""
     if not isinstance(value, str) or not re.fullmatch(r"|(\[[0-9a-fA-F:]+\]|[^:\s]*):[0-9]{1,5}", value):
         raise ValueError('must be ADDRESS:PORT, :PORT, or "" for no server')

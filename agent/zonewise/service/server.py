@@ -10,16 +10,16 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, cast
 
-from zonewise.service.access import ALLOWED, Access
+from zonewise.service.access import ALLOWED, Authorizer
 from zonewise.service.options import SettingsError
-from zonewise.service.site import OPEN_TO_ALL, Page, Request, text_page
+from zonewise.service.site import UNAUTHENTICATED_PATHS, Request, Response, text_response
 
 if TYPE_CHECKING:
     import io
     from collections.abc import Generator
     from typing import TypeAlias
 
-    from zonewise.service.site import Site
+    from zonewise.service.site import Handler
     from zonewise.service.tls import Certificates
 
     _Request: TypeAlias = socket.socket | tuple[bytes, socket.socket]
@@ -27,24 +27,24 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MOST_THREADS = 40
-PATIENCE = 10.0
+MAX_THREADS = 40
+REQUEST_TIMEOUT = 10.0
 """Seconds that a client may take to say what it wants, so that silent connections do not gather."""
 _MOST_DIGITS = 18
 """Of a Content-Length: int() of very many of them is an error."""
 
 
-class Server:
+class HttpServer:
     """Serves a site in threads of its own."""
 
     def __init__(
         self,
         listen: str,
-        site: Site,
+        handler: Handler,
         *,
-        access: Access | None = None,
+        authorizer: Authorizer | None = None,
         certificates: Certificates | None = None,
-        idle: float = PATIENCE,
+        idle: float = REQUEST_TIMEOUT,
     ) -> None:
         """Listen at "ADDRESS:PORT" or ":PORT" (every address, IPv6 too where there is). Raises OSError.
 
@@ -52,7 +52,7 @@ class Server:
         """
         host, _, port = listen.rpartition(":")
         self._server = _listener(host.strip("[]"), int(port))
-        self._server.site, self._server.access, self._server.certificates = site, access, certificates
+        self._server.site, self._server.access, self._server.certificates = handler, authorizer, certificates
         self._server.idle = idle
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.2,), name="http", daemon=True)
 
@@ -76,15 +76,15 @@ class Server:
 @contextlib.contextmanager
 def serving(
     listen: str,
-    site: Site,
+    handler: Handler,
     *,
-    access: Access | None = None,
+    authorizer: Authorizer | None = None,
     certificates: Certificates | None = None,
-    idle: float = PATIENCE,
-) -> Generator[Server]:
+    idle: float = REQUEST_TIMEOUT,
+) -> Generator[HttpServer]:
     """Serve as long as this lasts. Raises SettingsError where the address cannot be had."""
     try:
-        server = Server(listen, site, access=access, certificates=certificates, idle=idle)
+        server = HttpServer(listen, handler, authorizer=authorizer, certificates=certificates, idle=idle)
     except OSError as error:
         raise SettingsError(f"cannot serve on {listen}: {error.strerror or error}") from error
     server.start()
@@ -98,19 +98,19 @@ def serving(
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 32
-    site: Site
-    access: Access | None
+    site: Handler
+    access: Authorizer | None
     certificates: Certificates | None
     idle: float
 
     def verify_request(self, request: _Request, client_address: _Address) -> bool:  # noqa: ARG002 -- the base's
         """Turn connections away where there are too many: the program must never want for the memory they take."""
-        return threading.active_count() < MOST_THREADS
+        return threading.active_count() < MAX_THREADS
 
     def finish_request(self, request: _Request, client_address: _Address) -> None:
         # TLS is begun here, in the connection's own thread: a client that is slow at it holds up nobody
         connection = cast("socket.socket", request)
-        connection.settimeout(PATIENCE)
+        connection.settimeout(REQUEST_TIMEOUT)
         if self.certificates is None:
             self.RequestHandlerClass(connection, client_address, self)
             return
@@ -133,7 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version = "zonewise"
     sys_version = ""
-    timeout = PATIENCE
+    timeout = REQUEST_TIMEOUT
     disable_nagle_algorithm = True
     # an answer leaves in one piece: in small ones each waits for the client's delayed acknowledgement, 40 ms
     wbufsize = 1 << 16
@@ -145,7 +145,7 @@ class _Handler(BaseHTTPRequestHandler):
         except TimeoutError:
             self.close_connection = True
             return
-        self.connection.settimeout(PATIENCE)
+        self.connection.settimeout(REQUEST_TIMEOUT)
         super().handle_one_request()
 
     def do_GET(self) -> None:
@@ -157,8 +157,8 @@ class _Handler(BaseHTTPRequestHandler):
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal() or "Transfer-Encoding" in self.headers:
             self._refuse(411, "the header Content-Length is needed: bodies in chunks are not taken")
-        elif len(length) > _MOST_DIGITS or int(length) > cast("_Server", self.server).site.most_body:
-            most = cast("_Server", self.server).site.most_body
+        elif len(length) > _MOST_DIGITS or int(length) > cast("_Server", self.server).site.max_body:
+            most = cast("_Server", self.server).site.max_body
             self._refuse(413, f"the body of {length[:_MOST_DIGITS]} bytes is larger than {most} bytes")
         else:
             body = self.rfile.read(int(length))
@@ -173,31 +173,31 @@ class _Handler(BaseHTTPRequestHandler):
             self._refusal(method, path) or self._answer(Request(method, path, self.headers.get("Accept", ""), body))
         )
 
-    def _refusal(self, method: str, path: str) -> Page | None:
+    def _refusal(self, method: str, path: str) -> Response | None:
         server = cast("_Server", self.server)
-        if server.access is not None and path not in OPEN_TO_ALL:
-            verdict = server.access.verdict(self.headers.get("Authorization", ""), path)
+        if server.access is not None and path not in UNAUTHENTICATED_PATHS:
+            verdict = server.access.authorize(self.headers.get("Authorization", ""), path)
             if verdict is not ALLOWED and verdict.status != 200:
-                return text_page(verdict.status, f"{verdict.reason}\n")
+                return text_response(verdict.status, f"{verdict.reason}\n")
         methods = server.site.methods(path)
         if not methods:
-            return text_page(404, f"nothing under {path[:80]}; see /\n")
-        return None if method in methods else text_page(405, f"{path} takes {', '.join(methods)} only\n")
+            return text_response(404, f"nothing under {path[:80]}; see /\n")
+        return None if method in methods else text_response(405, f"{path} takes {', '.join(methods)} only\n")
 
-    def _answer(self, request: Request) -> Page:
+    def _answer(self, request: Request) -> Response:
         try:
-            return cast("_Server", self.server).site.answer(request)
+            return cast("_Server", self.server).site.handle(request)
         except Exception:  # a fault of ours in one answer must not end the connection without a word
             log.exception("no answer to %s %s", request.method, request.path)
-            return text_page(500, "this went wrong here; the log tells more\n")
+            return text_response(500, "this went wrong here; the log tells more\n")
 
     def _refuse(self, status: int, reason: str) -> None:
         self.close_connection = True  # what is left of the body would be taken for the next request
-        self._send(text_page(status, f"{reason}\n"))
+        self._send(text_response(status, f"{reason}\n"))
 
-    def _send(self, page: Page) -> None:
+    def _send(self, page: Response) -> None:
         self.send_response(page.status)
-        self.send_header("Content-Type", page.type)
+        self.send_header("Content-Type", page.content_type)
         self.send_header("Content-Length", str(len(page.body)))
         if page.status == 401:
             self.send_header("WWW-Authenticate", "Bearer")

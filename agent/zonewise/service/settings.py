@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from zonewise.service.options import Option, SettingsError, one_of, text
+from zonewise.service.options import Option, SettingsError, choice, text
 
 API_SERVER = (
     Option("kubeconfig", text, "reach the API server by this file (default: as a pod does)", "FILE"),
@@ -15,21 +15,21 @@ API_SERVER = (
            "URL"),
 )  # fmt: skip
 METRICS_AUTH = Option(
-    "metricsAuth", one_of("none", "token"), "ask the API server whether the bearer of a token may get /metrics "
+    "metricsAuth", choice("none", "token"), "ask the API server whether the bearer of a token may get /metrics "
     "(default: none)", "none|token",
 )  # fmt: skip
 LOGS = (
-    Option("logLevel", one_of("debug", "info", "warning", "error"), "default: info", "debug|info|warning|error"),
-    Option("logFormat", one_of("text", "json"), "default: text", "text|json"),
+    Option("logLevel", choice("debug", "info", "warning", "error"), "default: info", "debug|info|warning|error"),
+    Option("logFormat", choice("text", "json"), "default: text", "text|json"),
 )
 
 
-def tls(serve: str, take: str) -> tuple[Option, ...]:
+def tls_options(serving: str, clients: str) -> tuple[Option, ...]:
     """Return the options of TLS, whose helps begin with what is served and which callers are taken."""
     return (
-        Option("tls.cert", text, f"{serve} over TLS with this certificate, re-read when it changes", "FILE"),
+        Option("tls.cert", text, f"{serving} over TLS with this certificate, re-read when it changes", "FILE"),
         Option("tls.key", text, "and this key", "FILE"),
-        Option("tls.clientCa", text, f"{take} only with a certificate of these", "FILE"),
+        Option("tls.clientCa", text, f"{clients} only with a certificate of these", "FILE"),
     )
 
 

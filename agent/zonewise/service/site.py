@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
 _TEXT = "text/plain; charset=utf-8"
-OPEN_TO_ALL = ("/healthz", "/readyz")
+UNAUTHENTICATED_PATHS = ("/healthz", "/readyz")
 """Probes come from the kubelet, which has no token for us; the answers hold nothing but a sentence."""
 
 
@@ -27,35 +27,35 @@ class Request(NamedTuple):
     body: bytes = b""
 
 
-class Page(NamedTuple):
+class Response(NamedTuple):
     """An answer."""
 
     status: int
-    type: str
+    content_type: str
     body: bytes
 
 
-class Site(Protocol):
+class Handler(Protocol):
     """The answers of one program; asked by several threads at once."""
 
-    most_body: int
+    max_body: int
     """Bytes that a client may send; larger requests are refused unread."""
 
     def methods(self, path: str) -> Collection[str]:
         """Return what may be asked of a path: "GET" or "POST"; nothing where there is no such path."""
         ...
 
-    def answer(self, request: Request) -> Page:
+    def handle(self, request: Request) -> Response:
         """Answer to a method that the path has."""
         ...
 
 
-class ReadingSite:
+class GetHandler:
     """A site of pages that can be read, and nothing else."""
 
-    most_body = 0
+    max_body = 0
 
-    def __init__(self, pages: Mapping[str, Callable[[Request], Page]]) -> None:
+    def __init__(self, pages: Mapping[str, Callable[[Request], Response]]) -> None:
         """Take what answers under each path."""
         self._pages = pages
 
@@ -63,24 +63,24 @@ class ReadingSite:
         """Return what may be asked of a path."""
         return ("GET",) if path in self._pages else ()
 
-    def answer(self, request: Request) -> Page:
+    def handle(self, request: Request) -> Response:
         """Answer for a path that there is."""
         return self._pages[request.path](request)
 
 
-def text_page(status: int, text: str) -> Page:
+def text_response(status: int, text: str) -> Response:
     """Return a text."""
-    return Page(status, _TEXT, text.encode())
+    return Response(status, _TEXT, text.encode())
 
 
-def json_page(value: object) -> Page:
+def json_response(value: object) -> Response:
     """Return a value as JSON that people can read too."""
-    return Page(200, "application/json", json.dumps(value, indent=2).encode() + b"\n")
+    return Response(200, "application/json", json.dumps(value, indent=2).encode() + b"\n")
 
 
-def metrics_page(registry: CollectorRegistry, accept: str) -> Page:
+def metrics_response(registry: CollectorRegistry, accept: str) -> Response:
     """Return a registry's metrics in the form that a scraper prefers."""
     from prometheus_client.exposition import choose_encoder
 
     encode, content_type = choose_encoder(accept)
-    return Page(200, content_type, encode(registry))
+    return Response(200, content_type, encode(registry))

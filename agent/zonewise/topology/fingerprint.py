@@ -23,11 +23,11 @@ _DIGITS = frozenset("0123456789abcdef")
 
 def fingerprint(pods: Iterable[tuple[str, str]]) -> str:
     """Return the fingerprint of pods given as (namespace, name)."""
-    hashes = sorted(hash_of(namespace, name) for namespace, name in pods)
-    return f"{_START}{number_of(map(packed, hashes)):016x}"
+    hashes = sorted(pod_hash(namespace, name) for namespace, name in pods)
+    return f"{_START}{fingerprint_number(map(pack_hash, hashes)):016x}"
 
 
-def read(text: str) -> int:
+def parse_fingerprint(text: str) -> int:
     """Return the number of a fingerprint; raise ValueError for a text that is none of this version."""
     digits = text.removeprefix(_START)
     if not text.startswith(_START) or len(digits) != 16 or not _DIGITS.issuperset(digits):
@@ -35,16 +35,16 @@ def read(text: str) -> int:
     return int(digits, 16)
 
 
-def hash_of(namespace: str, name: str) -> int:
+def pod_hash(namespace: str, name: str) -> int:
     """Return the hash of one pod."""
     return xxh64_intdigest(name.encode(), xxh64_intdigest(namespace.encode()))
 
 
-def packed(pod: int) -> bytes:
+def pack_hash(pod: int) -> bytes:
     """Return the hash of one pod as it enters a fingerprint."""
     return pod.to_bytes(8, "little")
 
 
-def number_of(ascending: Iterable[bytes]) -> int:
+def fingerprint_number(ascending: Iterable[bytes]) -> int:
     """Return the number of the fingerprint of pods by their packed hashes, in ascending order of the hashes."""
     return xxh64_intdigest(b"".join(ascending))

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 # --- of the node
 
-POLICY = "topologyManagerPolicy"
-SCOPE = "topologyManagerScope"
-MAX_ZONES = "topologyManagerMaxNUMANodes"
+TOPOLOGY_MANAGER_POLICY = "topologyManagerPolicy"
+TOPOLOGY_MANAGER_SCOPE = "topologyManagerScope"
+TOPOLOGY_MANAGER_MAX_NUMA_NODES = "topologyManagerMaxNUMANodes"
 """Up to how many NUMA nodes the Topology Manager works on."""
 
 PODS_FINGERPRINT = "nodeTopologyPodsFingerprint"
@@ -57,7 +57,7 @@ DECISIVE_GATES = frozenset({"PodLevelResourceManagers"})
 """They change what the kubelet gives to pods."""
 EMPTY_ZONES = "zonewise.dev/empty-zones"
 """NUMA nodes that have nothing, and so are no zones here, as a list: the kubelet's masks have places for them."""
-UNZONED = "zonewise.dev/unzoned"
+UNZONED_DEVICES = "zonewise.dev/unzoned"
 """Devices of which nobody knows a zone: "resource=capacity/allocatable/available", sorted, separated by commas; with
 0/0/0 those of a device plugin that has no healthy ones, for which the kubelet refuses every pod that names them."""
 MEMORY_ASSIGNED = "zonewise.dev/memory-assigned"
@@ -65,7 +65,7 @@ MEMORY_ASSIGNED = "zonewise.dev/memory-assigned"
 SHARED_DEVICES = "zonewise.dev/shared-devices"
 """Devices that are close to several zones, and so are counted in the resources of each of them: as UNZONED with the
 zones after the resource, "resource@0+1=capacity/allocatable/available"; absent where there are none."""
-CLAIMED = "zonewise.dev/claimed"
+CLAIMED_DEVICES = "zonewise.dev/claimed"
 """Devices held through ResourceClaims: "driver=count", sorted, separated by commas."""
 
 # --- of a zone

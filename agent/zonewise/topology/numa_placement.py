@@ -23,7 +23,7 @@ _TERMINAL = 64
 """The first 64 symbols end a number, the other 25 continue it."""
 _CONTINUATION = len(_SYMBOLS) - _TERMINAL
 
-Name = tuple[str, str, str]
+ContainerName = tuple[str, str, str]
 """Namespace, pod and container."""
 
 
@@ -36,7 +36,7 @@ class NumaPlacement(NamedTuple):
     """By zone, ascending; none for the one with most containers, and for one without any."""
 
 
-def encode(containers: Mapping[Name, int], zones: int) -> NumaPlacement:
+def encode(containers: Mapping[ContainerName, int], zones: int) -> NumaPlacement:
     """Return the placement of containers, given with their zones; every zone is below the given number of zones.
 
     Raises ValueError for a zone that is not.
@@ -52,7 +52,7 @@ def encode(containers: Mapping[Name, int], zones: int) -> NumaPlacement:
     return NumaPlacement(metadata, {zone: _vector(numbers[zone]) for zone in sorted(numbers) if zone != busiest})
 
 
-def decode(placement: NumaPlacement, containers: Iterable[Name]) -> dict[Name, int]:
+def decode(placement: NumaPlacement, containers: Iterable[ContainerName]) -> dict[ContainerName, int]:
     """Return the zone of each of the containers, which must be those that were encoded.
 
     Raises ValueError for a placement that is damaged, or of other containers.
@@ -72,7 +72,7 @@ def decode(placement: NumaPlacement, containers: Iterable[Name]) -> dict[Name, i
     return found
 
 
-def _hash(name: Name) -> int:
+def _hash(name: ContainerName) -> int:
     return xxh64_intdigest("\0".join(name).encode())
 
 

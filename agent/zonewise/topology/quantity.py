@@ -24,7 +24,7 @@ _MAX_LENGTH = 1024  # a longer text is damage, and would cost more time the long
 _MAX_EXPONENT = 2 * _MAX_LENGTH  # beyond it, digits within _MAX_LENGTH make no value between the smallest and the cap
 
 
-def parse_bytes(value: str | int) -> int:
+def parse_value(value: str | int) -> int:
     """Return a quantity in its unit (bytes, counts), a fraction rounded away from zero, as Quantity.Value() does.
 
     Raises ValueError, naming the text, for what is no quantity.
@@ -32,7 +32,7 @@ def parse_bytes(value: str | int) -> int:
     return _scaled(value, 0)
 
 
-def parse_milli(value: str | int) -> int:
+def parse_milli_value(value: str | int) -> int:
     """Return a quantity in thousandths of its unit (milli-CPU), rounded as Quantity.MilliValue() does.
 
     Raises ValueError, naming the text, for what is no quantity.

@@ -10,56 +10,58 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.topology.fingerprint import fingerprint
-from zonewise.usage.cpus import use_of_cpus
-from zonewise.usage.devices import use_of_devices
-from zonewise.usage.exclusive import holds_of_a_zone
-from zonewise.usage.holdings import holdings
-from zonewise.usage.idle import CPU, in_order
-from zonewise.usage.memory import use_of_memory
+from zonewise.usage.cpus import cpu_usage
+from zonewise.usage.devices import device_usage
+from zonewise.usage.exclusive import has_exclusive_resources
+from zonewise.usage.holdings import pod_allocations
+from zonewise.usage.idle import CPU, canonical_order
+from zonewise.usage.memory import memory_usage
 from zonewise.usage.model import Amount, Usage, ZoneUsage
-from zonewise.usage.owners import match
-from zonewise.usage.placement import placement
-from zonewise.usage.policies import why_not_ready
+from zonewise.usage.owners import match_pods
+from zonewise.usage.placement import numa_placement
+from zonewise.usage.policies import not_ready_reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zonewise.kubelet.model import ClaimedDevice, KubeletReport, Pod
+    from zonewise.kubelet.model import ClaimedDevice, KubeletReport, PodResources
     from zonewise.machine.model.machine import Machine
 
 
-class NotReady(NamedTuple):
+class KubeletNotReady(NamedTuple):
     """The kubelet's answers are not yet to be believed."""
 
     reason: str
     """A sentence."""
 
 
-def nobody(_: Pod) -> bool:
+def exclude_none(_: PodResources) -> bool:
     """Exclude no pod."""
     return False
 
 
-def account(machine: Machine, report: KubeletReport, *, excluded: Callable[[Pod], bool] = nobody) -> Usage | NotReady:
+def node_usage(
+    machine: Machine, report: KubeletReport, *, excluded: Callable[[PodResources], bool] = exclude_none
+) -> Usage | KubeletNotReady:
     """Return what every zone has, can give, and has left.
 
     What excluded pods hold counts as reserved, neither allocatable nor available, and they are in no fingerprint and no
     placement. The same facts give the same value, in whatever order the kubelet told them.
     """
-    reason = why_not_ready(report)
+    reason = not_ready_reason(report)
     if reason is not None:
-        return NotReady(reason)
-    owners = match(report.pods, report.state, report.active)
-    apart = holdings(report.pods, owners, report.state, excluded)
-    cpus = use_of_cpus(machine, report, apart.cpus)
-    memory = use_of_memory(machine, report, owners, apart.blocks)
-    devices = use_of_devices(machine, report, owners, apart.devices)
+        return KubeletNotReady(reason)
+    owners = match_pods(report.pods, report.state, report.active)
+    apart = pod_allocations(report.pods, owners, report.state, excluded)
+    cpus = cpu_usage(machine, report, apart.cpus)
+    memory = memory_usage(machine, report, owners, apart.blocks)
+    devices = device_usage(machine, report, owners, apart.devices)
     zones: list[ZoneUsage] = []
     for zone in sorted(machine.zones, key=lambda zone: zone.id):
         amounts = devices.amounts.get(zone.id, {}) | memory.amounts[zone.id]
         if zone.cpus:
-            amounts[CPU] = cpus.of_zone(zone)
-        zones.append(ZoneUsage(zone.id, _ordered(amounts), cpus.free_of_zone(zone), memory.groups[zone.id]))
+            amounts[CPU] = cpus.zone_amount(zone)
+        zones.append(ZoneUsage(zone.id, _ordered(amounts), cpus.zone_free_cpus(zone), memory.groups[zone.id]))
     counted = [pod for pod in report.pods if not excluded(pod)]
     return Usage(
         zones=tuple(zones),
@@ -67,16 +69,16 @@ def account(machine: Machine, report: KubeletReport, *, excluded: Callable[[Pod]
         claimed=_claimed(report, apart.claimed),
         reserved_cpus=cpus.reserved,
         fingerprint_all=fingerprint((pod.namespace, pod.name) for pod in counted),
-        fingerprint_exclusive=fingerprint((pod.namespace, pod.name) for pod in counted if holds_of_a_zone(pod)),
+        fingerprint_exclusive=fingerprint((pod.namespace, pod.name) for pod in counted if has_exclusive_resources(pod)),
         problems=tuple(sorted({*cpus.problems, *memory.problems, *devices.problems})),
-        placement=placement(machine, report.config, counted),
+        placement=numa_placement(machine, report.config, counted),
         shared=devices.shared,
         memory_assigned=memory.assigned,
     )
 
 
 def _ordered(amounts: dict[str, Amount]) -> dict[str, Amount]:
-    return {resource: amounts[resource] for resource in in_order(amounts)}
+    return {resource: amounts[resource] for resource in canonical_order(amounts)}
 
 
 def _claimed(report: KubeletReport, excluded: frozenset[ClaimedDevice]) -> dict[str, int]:

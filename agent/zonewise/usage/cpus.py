@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.topology.cpuset import EMPTY, CpuSet
 from zonewise.usage.model import Amount
-from zonewise.usage.policies import gives_cpus
+from zonewise.usage.policies import is_cpu_manager_static
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from zonewise.machine.model.zone import Zone
 
 
-class CpuUse(NamedTuple):
+class CpuUsage(NamedTuple):
     """The CPUs of the node."""
 
     allocatable: CpuSet
@@ -25,27 +25,27 @@ class CpuUse(NamedTuple):
     reserved: CpuSet | None
     problems: tuple[str, ...] = ()
 
-    def of_zone(self, zone: Zone) -> Amount:
+    def zone_amount(self, zone: Zone) -> Amount:
         """Return the count of CPUs of one zone."""
         allocatable = self.allocatable & zone.cpus
         left = allocatable if self.free is None else allocatable & self.free
         return Amount(len(zone.cpus), len(allocatable), len(left))
 
-    def free_of_zone(self, zone: Zone) -> CpuSet | None:
+    def zone_free_cpus(self, zone: Zone) -> CpuSet | None:
         """Return the free CPUs of one zone."""
         return None if self.free is None else self.free & zone.cpus
 
 
-def use_of_cpus(machine: Machine, report: KubeletReport, excluded: CpuSet) -> CpuUse:
+def cpu_usage(machine: Machine, report: KubeletReport, excluded: CpuSet) -> CpuUsage:
     """Return who may have which CPU; what is excluded counts as reserved.
 
     Without the static policy every pod runs on all CPUs but those of reservedSystemCPUs.
     """
     zoned = CpuSet.union(zone.cpus for zone in machine.zones)
     online = machine.cpus.online | zoned
-    if not gives_cpus(report):
+    if not is_cpu_manager_static(report):
         reserved = report.config.reserved_cpus if report.config is not None else None
-        return CpuUse(zoned - (reserved or EMPTY), None, reserved)
+        return CpuUsage(zoned - (reserved or EMPTY), None, reserved)
     allocatable = report.allocatable.cpus
     strangers = allocatable - zoned
     problems = (
@@ -54,7 +54,7 @@ def use_of_cpus(machine: Machine, report: KubeletReport, excluded: CpuSet) -> Cp
         else ()
     )
     kept = (allocatable & zoned) - excluded
-    return CpuUse(kept, _free(kept, report), online - allocatable, problems)
+    return CpuUsage(kept, _free(kept, report), online - allocatable, problems)
 
 
 def _free(allocatable: CpuSet, report: KubeletReport) -> CpuSet:
@@ -66,5 +66,5 @@ def _free(allocatable: CpuSet, report: KubeletReport) -> CpuSet:
     """
     listed: Iterable[CpuSet] = (container.cpus for pod in report.pods for container in pod.containers)
     state = report.state.cpu
-    shared = state.default if state is not None and state.policy == "static" else allocatable
+    shared = state.default_cpu_set if state is not None and state.policy_name == "static" else allocatable
     return (allocatable & shared) - CpuSet.union(listed)

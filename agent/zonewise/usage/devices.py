@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise.usage.holdings import recorded_devices
+from zonewise.usage.holdings import checkpointed_devices
 from zonewise.usage.model import Amount, SharedDevices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from zonewise.kubelet.model import Devices, KubeletReport
+    from zonewise.kubelet.model import ContainerDevices, KubeletReport
     from zonewise.machine.model.machine import Machine
     from zonewise.usage.holdings import DeviceId
-    from zonewise.usage.owners import Owners
+    from zonewise.usage.owners import PodMatching
 
-Places = dict["DeviceId", frozenset[int]]
+DeviceZones = dict["DeviceId", frozenset[int]]
 """The zones that each device is close to; none where that is unknown."""
 
 
-class DeviceUse(NamedTuple):
+class DeviceUsage(NamedTuple):
     """The devices of the node."""
 
     amounts: dict[int, dict[str, Amount]]
@@ -32,7 +32,9 @@ class DeviceUse(NamedTuple):
     problems: tuple[str, ...] = ()
 
 
-def use_of_devices(machine: Machine, report: KubeletReport, owners: Owners, excluded: frozenset[DeviceId]) -> DeviceUse:
+def device_usage(
+    machine: Machine, report: KubeletReport, owners: PodMatching, excluded: frozenset[DeviceId]
+) -> DeviceUsage:
     """Return how many devices there are, can be given, and are left; those that are excluded count as reserved.
 
     A device that is held and no longer offered, as it is unhealthy or its plugin is away, is there and cannot be given.
@@ -51,7 +53,7 @@ def use_of_devices(machine: Machine, report: KubeletReport, owners: Owners, excl
             by_zones[tuple(sorted(near))].add(device)
     given = offered.keys() - excluded
     left = given - held.keys()
-    return DeviceUse(
+    return DeviceUsage(
         {zone: _amounts(devices, given, left) for zone, devices in by_zone.items() if zone is not None},
         _amounts(by_zone[None], given, left) | _unseen(report, {resource for resource, _ in places}),
         tuple(sorted(_shared(by_zones, given, left))),
@@ -59,8 +61,8 @@ def use_of_devices(machine: Machine, report: KubeletReport, owners: Owners, excl
     )
 
 
-def _places(entries: Iterable[Devices]) -> Places:
-    found: Places = {}
+def _places(entries: Iterable[ContainerDevices]) -> DeviceZones:
+    found: DeviceZones = {}
     for entry in entries:
         zones = frozenset(zone for zone in entry.zones if zone >= 0)  # -1 is a plugin's way to say "none"
         for one in entry.ids:
@@ -69,10 +71,10 @@ def _places(entries: Iterable[Devices]) -> Places:
     return found
 
 
-def _held(report: KubeletReport, owners: Owners) -> Places:
+def _held(report: KubeletReport, owners: PodMatching) -> DeviceZones:
     """Return the devices that pods hold; those left by init containers are in the checkpoint alone."""
     found = _places(devices for pod in report.pods for container in pod.containers for devices in container.devices)
-    of_pods = set(recorded_devices(report.state, owners.alive))
+    of_pods = set(checkpointed_devices(report.state, owners.alive))
     for entry in report.state.devices.entries if report.state.devices else ():
         for zone, ids in entry.ids_by_zone.items():
             for one in ids:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from zonewise.kubelet.model import Container, Pod
+    from zonewise.kubelet.model import ContainerResources, PodResources
 
 
-def holds_of_a_zone(pod: Pod) -> bool:
+def has_exclusive_resources(pod: PodResources) -> bool:
     """Tell whether a pod counts for the fingerprint method "with-exclusive-resources".
 
     It does where any container has CPUs, memory of a zone, or a device of a zone: the rule of
@@ -17,7 +17,7 @@ def holds_of_a_zone(pod: Pod) -> bool:
     return any(_holds(container) for container in pod.containers)
 
 
-def _holds(container: Container) -> bool:
+def _holds(container: ContainerResources) -> bool:
     return (
         bool(container.cpus)
         or any(zone >= 0 for block in container.memory for zone in block.zones)

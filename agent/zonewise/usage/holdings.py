@@ -10,14 +10,14 @@ from zonewise.topology.cpuset import EMPTY, CpuSet
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from zonewise.kubelet.model import ClaimedDevice, MemoryBlock, Pod, StateFiles
-    from zonewise.usage.owners import Owners
+    from zonewise.kubelet.model import ClaimedDevice, MemoryBlock, PodResources, StateFiles
+    from zonewise.usage.owners import PodMatching
 
 DeviceId = tuple[str, str]
 """Resource and id."""
 
 
-class Holdings(NamedTuple):
+class Allocations(NamedTuple):
     """What is held."""
 
     cpus: CpuSet = EMPTY
@@ -26,30 +26,32 @@ class Holdings(NamedTuple):
     claimed: frozenset[ClaimedDevice] = frozenset()
 
 
-def holdings(pods: Iterable[Pod], owners: Owners, state: StateFiles, which: Callable[[Pod], bool]) -> Holdings:
+def pod_allocations(
+    pods: Iterable[PodResources], owners: PodMatching, state: StateFiles, is_selected: Callable[[PodResources], bool]
+) -> Allocations:
     """Return what those of the pods hold of which the function is true."""
-    chosen = [pod for pod in pods if which(pod)]
-    uids = {uid for uid, pod in owners.pods.items() if which(pod)}
+    chosen = [pod for pod in pods if is_selected(pod)]
+    uids = {uid for uid, pod in owners.pods.items() if is_selected(pod)}
     containers = [container for pod in chosen for container in pod.containers]
     listed = (
         (devices.resource, one) for container in containers for devices in container.devices for one in devices.ids
     )
-    return Holdings(
+    return Allocations(
         CpuSet.union(chain((container.cpus for container in containers), _recorded_cpus(state, uids))),
-        tuple(_blocks(chosen, uids, tuple(pod for pod in owners.unrecorded if which(pod)), state)),
-        frozenset(chain(listed, recorded_devices(state, uids))),
+        tuple(_blocks(chosen, uids, tuple(pod for pod in owners.unrecorded if is_selected(pod)), state)),
+        frozenset(chain(listed, checkpointed_devices(state, uids))),
         frozenset(device for container in containers for device in container.claimed),
     )
 
 
-def blocks_of(pods: Iterable[Pod]) -> Iterator[MemoryBlock]:
+def memory_blocks(pods: Iterable[PodResources]) -> Iterator[MemoryBlock]:
     """Yield the memory blocks that List tells of pods."""
     for pod in pods:
         for container in pod.containers:
             yield from container.memory
 
 
-def recorded_devices(state: StateFiles, uids: Iterable[str]) -> Iterator[DeviceId]:
+def checkpointed_devices(state: StateFiles, uids: Iterable[str]) -> Iterator[DeviceId]:
     """Yield the devices that the checkpoint has for pods of the given UIDs."""
     known = set(uids)
     for entry in state.devices.entries if state.devices else ():
@@ -63,13 +65,13 @@ def _recorded_cpus(state: StateFiles, uids: Iterable[str]) -> Iterator[CpuSet]:
 
 
 def _blocks(
-    chosen: Iterable[Pod], uids: Iterable[str], unrecorded: Iterable[Pod], state: StateFiles
+    chosen: Iterable[PodResources], uids: Iterable[str], unrecorded: Iterable[PodResources], state: StateFiles
 ) -> Iterator[MemoryBlock]:
     """Yield the blocks of the checkpoint, and those listed of pods that it does not have."""
     if state.memory is None:
-        yield from blocks_of(chosen)
+        yield from memory_blocks(chosen)
         return
     for uid in uids:
         for blocks in state.memory.entries.get(uid, {}).values():
             yield from blocks
-    yield from blocks_of(unrecorded)
+    yield from memory_blocks(unrecorded)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from zonewise.kubelet.model import MemoryBlock, MemoryState
+    from zonewise.kubelet.model import MemoryBlock, MemoryManagerState
 
-Amounts = dict[tuple[int, str], int]
+ZoneMemory = dict[tuple[int, str], int]
 """Bytes by zone and type."""
 
 
@@ -28,29 +28,29 @@ class _Cell:
         self.held = held
 
 
-class Ledger:
+class MemoryMachineState:
     """The book, to be changed block by block."""
 
     def __init__(self, cells: dict[int, _Cell]) -> None:
         self._cells = cells
 
     @classmethod
-    def recorded(cls, state: MemoryState) -> Ledger:
+    def from_checkpoint(cls, state: MemoryManagerState) -> MemoryMachineState:
         """Open the book as the checkpoint has it."""
         return cls(
             {
                 zone: _Cell(
-                    node.assignments,
+                    node.number_of_assignments,
                     node.cells,
-                    {kind: max(0, table.free) for kind, table in node.tables.items()},
-                    {kind: max(0, table.reserved) for kind, table in node.tables.items()},
+                    {kind: max(0, table.free) for kind, table in node.memory_map.items()},
+                    {kind: max(0, table.reserved) for kind, table in node.memory_map.items()},
                 )
-                for zone, node in state.nodes.items()
+                for zone, node in state.machine_state.items()
             }
         )
 
     @classmethod
-    def idle(cls, allocatable: Amounts) -> Ledger:
+    def idle(cls, allocatable: ZoneMemory) -> MemoryMachineState:
         """Open the book of a node where nobody holds anything."""
         cells: dict[int, _Cell] = {}
         for (zone, kind), size in allocatable.items():
@@ -58,7 +58,7 @@ class Ledger:
             cell.free[kind], cell.held[kind] = size, 0
         return cls(cells)
 
-    def charge(self, blocks: Iterable[MemoryBlock]) -> None:
+    def assign(self, blocks: Iterable[MemoryBlock]) -> None:
         """Write blocks down as held: of the zones of a block the lowest are used up first."""
         for block in _in_order(blocks):
             left = max(0, block.size)
@@ -81,7 +81,7 @@ class Ledger:
                 self._move(zone, block.type, -moved)
                 left -= moved
 
-    def free(self) -> Amounts:
+    def free(self) -> ZoneMemory:
         """Return what is free."""
         return {(zone, kind): size for zone, cell in self._cells.items() for kind, size in cell.free.items()}
 

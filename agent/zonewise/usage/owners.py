@@ -31,26 +31,26 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from zonewise.kubelet.model import Container, MemoryBlock, Pod, StateFiles
+    from zonewise.kubelet.model import ContainerResources, MemoryBlock, PodResources, StateFiles
     from zonewise.topology.cpuset import CpuSet
 
-Item = tuple[object, ...]
+AllocatedItem = tuple[object, ...]
 """One thing held: (CPU, bits), (MEMORY, type, bytes, zones) or (DEVICE, resource, id)."""
-Held = dict[str, frozenset[Item]]
+ItemsByContainer = dict[str, frozenset[AllocatedItem]]
 """What the containers of one pod hold, by name."""
-Shape = tuple[tuple[str, frozenset[Item]], ...]
+PodShape = tuple[tuple[str, frozenset[AllocatedItem]], ...]
 """The same of a listed pod, as a key; containers that hold nothing are in it."""
 
 CPU, MEMORY, DEVICE = "cpu", "memory", "device"
-_NOTHING: frozenset[Item] = frozenset()
+_NOTHING: frozenset[AllocatedItem] = frozenset()
 
 
-class Owners(NamedTuple):
+class PodMatching(NamedTuple):
     """Who is who."""
 
-    pods: dict[str, Pod]
+    pods: dict[str, PodResources]
     """The listed pod of each UID that is alive, but for those of init containers alone."""
-    unrecorded: tuple[Pod, ...]
+    unrecorded: tuple[PodResources, ...]
     """Listed pods that hold something, and are not in the checkpoints."""
     alive: frozenset[str]
     """The UIDs that keep what they hold."""
@@ -58,7 +58,7 @@ class Owners(NamedTuple):
     """UIDs that hold something, and that match no listed pod; where it is known, active ones that could be none."""
 
 
-def match(pods: Iterable[Pod], state: StateFiles, active: frozenset[str] | None = None) -> Owners:
+def match_pods(pods: Iterable[PodResources], state: StateFiles, active: frozenset[str] | None = None) -> PodMatching:
     """Match listed pods with the UIDs of the checkpoints that could be read.
 
     `active` are the UIDs of KubeletReport, None where they are not known.
@@ -68,21 +68,21 @@ def match(pods: Iterable[Pod], state: StateFiles, active: frozenset[str] | None 
     recorded = _recorded(state)
     first = active or frozenset[str]()
     order = sorted(recorded, key=lambda uid: (uid in first, _weight(recorded[uid].items())), reverse=True)
-    taken: dict[Shape, list[str]] = defaultdict(list)
+    taken: dict[PodShape, list[str]] = defaultdict(list)
     fitting = _fitting(recorded, holding)
     matched = {uid for uid in order if _assign(uid, fitting, holding, taken, set())}
     known = {uid: pod for shape, group in holding.items() for uid, pod in zip(taken[shape], group, strict=False)}
     unrecorded = tuple(pod for shape, group in holding.items() for pod in group[len(taken[shape]) :])
     if active is None:
-        return Owners(known, unrecorded, frozenset(matched), frozenset(recorded.keys() - matched))
+        return PodMatching(known, unrecorded, frozenset(matched), frozenset(recorded.keys() - matched))
     others = [uid for uid in order if uid in active and uid not in matched]
     fitting = _with_idle(fitting, recorded, listed.keys() - holding.keys()) if others else fitting
     idle = {uid for uid in others if _assign(uid, fitting, listed, taken, set())}
-    return Owners(known, unrecorded, frozenset(matched | idle), frozenset(others) - idle)
+    return PodMatching(known, unrecorded, frozenset(matched | idle), frozenset(others) - idle)
 
 
-def _shapes(pods: Iterable[Pod], state: StateFiles) -> dict[Shape, list[Pod]]:
-    found: dict[Shape, list[Pod]] = defaultdict(list)
+def _shapes(pods: Iterable[PodResources], state: StateFiles) -> dict[PodShape, list[PodResources]]:
+    found: dict[PodShape, list[PodResources]] = defaultdict(list)
     for pod in sorted(pods, key=lambda pod: (pod.namespace, pod.name)):
         found[tuple(sorted((one.name, _listed(one, state)) for one in pod.containers))].append(pod)
     return found
@@ -90,10 +90,10 @@ def _shapes(pods: Iterable[Pod], state: StateFiles) -> dict[Shape, list[Pod]]:
 
 def _assign(
     uid: str,
-    fitting: dict[str, list[Shape]],
-    listed: dict[Shape, list[Pod]],
-    taken: dict[Shape, list[str]],
-    tried: set[Shape],
+    fitting: dict[str, list[PodShape]],
+    listed: dict[PodShape, list[PodResources]],
+    taken: dict[PodShape, list[str]],
+    tried: set[PodShape],
 ) -> bool:
     """Take a UID for one of the pods that it fits, if need be by taking another UID for another pod.
 
@@ -114,9 +114,9 @@ def _assign(
     return False
 
 
-def _fitting(recorded: dict[str, Held], listed: Iterable[Shape]) -> dict[str, list[Shape]]:
+def _fitting(recorded: dict[str, ItemsByContainer], listed: Iterable[PodShape]) -> dict[str, list[PodShape]]:
     """Return the shapes of listed pods that each UID could be, those that hold most first."""
-    anchors: dict[tuple[str, frozenset[Item]], list[Shape]] = defaultdict(list)
+    anchors: dict[tuple[str, frozenset[AllocatedItem]], list[PodShape]] = defaultdict(list)
     for shape in sorted(listed, key=_weight, reverse=True):
         anchors[next(part for part in shape if part[1])].append(shape)
     fits = {
@@ -127,8 +127,8 @@ def _fitting(recorded: dict[str, Held], listed: Iterable[Shape]) -> dict[str, li
 
 
 def _with_idle(
-    fitting: dict[str, list[Shape]], recorded: dict[str, Held], idle: Iterable[Shape]
-) -> dict[str, list[Shape]]:
+    fitting: dict[str, list[PodShape]], recorded: dict[str, ItemsByContainer], idle: Iterable[PodShape]
+) -> dict[str, list[PodShape]]:
     """Return the same with shapes that hold nothing, which each UID could be that has nothing under their names."""
     names = [(shape, frozenset(name for name, _ in shape)) for shape in sorted(idle)]
     return {
@@ -137,11 +137,11 @@ def _with_idle(
     }
 
 
-def _fits(held: Held, shape: Shape) -> bool:
+def _fits(held: ItemsByContainer, shape: PodShape) -> bool:
     return all(held.get(name, _NOTHING) == items for name, items in shape)
 
 
-def _weight(containers: Iterable[tuple[str, frozenset[Item]]]) -> tuple[int, int, list[str]]:
+def _weight(containers: Iterable[tuple[str, frozenset[AllocatedItem]]]) -> tuple[int, int, list[str]]:
     """Return a key by which what holds more comes later, and the order does not depend on UIDs."""
     items = [(name, item) for name, held in containers for item in held]
     size = sum(item[2] for _, item in items if item[0] == MEMORY and isinstance(item[2], int))
@@ -151,9 +151,9 @@ def _weight(containers: Iterable[tuple[str, frozenset[Item]]]) -> tuple[int, int
 # --- what is held, in one form
 
 
-def _listed(container: Container, state: StateFiles) -> frozenset[Item]:
+def _listed(container: ContainerResources, state: StateFiles) -> frozenset[AllocatedItem]:
     """Return what a listed container holds, of the kinds whose checkpoint was read."""
-    items: set[Item] = set()
+    items: set[AllocatedItem] = set()
     if state.cpu is not None:
         items.update(_cpus(container.cpus))
     if state.memory is not None:
@@ -163,8 +163,8 @@ def _listed(container: Container, state: StateFiles) -> frozenset[Item]:
     return frozenset(items)
 
 
-def _recorded(state: StateFiles) -> dict[str, Held]:
-    found: dict[str, dict[str, set[Item]]] = defaultdict(lambda: defaultdict(set))
+def _recorded(state: StateFiles) -> dict[str, ItemsByContainer]:
+    found: dict[str, dict[str, set[AllocatedItem]]] = defaultdict(lambda: defaultdict(set))
     for uid, containers in state.cpu.entries.items() if state.cpu else ():
         for name, cpus in containers.items():
             found[uid][name].update(_cpus(cpus))
@@ -178,11 +178,11 @@ def _recorded(state: StateFiles) -> dict[str, Held]:
     return {uid: of_pod for uid, of_pod in held.items() if of_pod}
 
 
-def _cpus(cpus: CpuSet) -> Iterator[Item]:
+def _cpus(cpus: CpuSet) -> Iterator[AllocatedItem]:
     if cpus:
         yield CPU, cpus.bits
 
 
-def _blocks(blocks: Iterable[MemoryBlock]) -> Iterator[Item]:
+def _blocks(blocks: Iterable[MemoryBlock]) -> Iterator[AllocatedItem]:
     # a block of an init container that a later one has used up stays, with 0 bytes
     return ((MEMORY, block.type, block.size, tuple(sorted(block.zones))) for block in blocks if block.size > 0)

@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise.topology.numa_placement import NumaPlacement, encode
-from zonewise.usage.exclusive import holds_of_a_zone
+from zonewise.usage.exclusive import has_exclusive_resources
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from zonewise.kubelet.model import Container, KubeletConfig, Pod
+    from zonewise.kubelet.model import ContainerResources, KubeletConfig, PodResources
     from zonewise.machine.model.machine import Machine
-    from zonewise.topology.numa_placement import Name
+    from zonewise.topology.numa_placement import ContainerName
 
 
-def placement(machine: Machine, config: KubeletConfig | None, pods: Iterable[Pod]) -> NumaPlacement | None:
+def numa_placement(
+    machine: Machine, config: KubeletConfig | None, pods: Iterable[PodResources]
+) -> NumaPlacement | None:
     """Return the placement of the containers of the pods, of those that hold something of a zone.
 
     None unless the Topology Manager's policy is single-numa-node: otherwise a container need not be in one zone. None,
@@ -26,9 +28,9 @@ def placement(machine: Machine, config: KubeletConfig | None, pods: Iterable[Pod
     if config is None or config.topology_manager_policy != "single-numa-node" or not machine.zones:
         return None
     known = {zone.id for zone in machine.zones}
-    found: dict[Name, int] = {}
+    found: dict[ContainerName, int] = {}
     for pod in pods:
-        if not holds_of_a_zone(pod):
+        if not has_exclusive_resources(pod):
             continue
         for container in pod.containers:
             zones = next((zones for zones in _zones(machine, container) if zones), frozenset[int]())
@@ -39,7 +41,7 @@ def placement(machine: Machine, config: KubeletConfig | None, pods: Iterable[Pod
     return encode(found, max(known) + 1)
 
 
-def _zones(machine: Machine, container: Container) -> Iterator[frozenset[int]]:
+def _zones(machine: Machine, container: ContainerResources) -> Iterator[frozenset[int]]:
     """Yield the zones of its CPUs, of its devices, and of its memory."""
     yield frozenset(zone.id for zone in machine.zones if not zone.cpus.isdisjoint(container.cpus))
     yield frozenset(zone for devices in container.devices if devices.ids for zone in devices.zones if zone >= 0)

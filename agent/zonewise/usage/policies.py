@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from zonewise.kubelet.model import KubeletReport
 
 
-def gives_cpus(report: KubeletReport) -> bool:
+def is_cpu_manager_static(report: KubeletReport) -> bool:
     """Tell whether the CPU Manager is static.
 
     It is where it has CPUs to give; else the checkpoint is believed before the configuration, since the running kubelet
@@ -17,26 +17,26 @@ def gives_cpus(report: KubeletReport) -> bool:
     if report.allocatable.cpus:
         return True
     if report.state.cpu is not None:
-        return report.state.cpu.policy == "static"
+        return report.state.cpu.policy_name == "static"
     return report.config is not None and report.config.cpu_manager_policy == "static"
 
 
-def gives_memory(report: KubeletReport) -> bool:
+def is_memory_manager_static(report: KubeletReport) -> bool:
     """Tell whether the Memory Manager is Static, by the same rule."""
     if report.allocatable.memory:
         return True
     if report.state.memory is not None:
-        return report.state.memory.policy == "Static"
+        return report.state.memory.policy_name == "Static"
     return report.config is not None and report.config.memory_manager_policy == "Static"
 
 
-def why_not_ready(report: KubeletReport) -> str | None:
+def not_ready_reason(report: KubeletReport) -> str | None:
     """Return why the answers of the kubelet are not yet to be believed, a sentence; None where they are.
 
     Its socket is served before its managers run, and then they have nothing to give (section 4.3 of the study).
     """
-    if gives_cpus(report) and not report.allocatable.cpus:
+    if is_cpu_manager_static(report) and not report.allocatable.cpus:
         return "the kubelet is not ready: its CPU Manager is static and has no CPUs to give yet"
-    if gives_memory(report) and not report.allocatable.memory:
+    if is_memory_manager_static(report) and not report.allocatable.memory:
         return "the kubelet is not ready: its Memory Manager is Static and has no memory to give yet"
     return None

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.fit.model.node import NodeState
     from zonewise_scheduler.fit.model.pod import PodShape
-    from zonewise_scheduler.fit.model.verdict import Assignment, Verdict
+    from zonewise_scheduler.fit.model.verdict import ContainerAssignment, Verdict
 
 Json = dict[str, Any]
 
@@ -37,11 +37,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> int:
     """Print a verdict for each node. Raises CommandError."""
-    from zonewise_scheduler.fit.read.kinds import Kinds
+    from zonewise_scheduler.fit.read.kinds import KindInterner
     from zonewise_scheduler.fit.read.nrt import read_nrt
 
     shape = _shape(arguments.pod)
-    kinds = Kinds()
+    kinds = KindInterner()
     taken = False
     for path in arguments.reports:
         for made in _documents(path):
@@ -60,13 +60,13 @@ COMMAND = Command("say what a node's kubelet would answer to a pod", add_argumen
 
 
 def _answer(node: str, state: NodeState, shape: PodShape) -> tuple[bool, list[str]]:
-    from zonewise_scheduler.fit import admit, sentence
+    from zonewise_scheduler.fit import admit, explain_rejection
 
     verdict = admit(state, shape)
     doubts = [f"  not sure: {doubt}" for doubt in verdict.uncertain]
     if not verdict.admitted:
         reason = f"{verdict.reason}: " if verdict.reason else ""
-        return False, [f"{node} would refuse it: {reason}{sentence(state, shape, verdict)}", *doubts]
+        return False, [f"{node} would refuse it: {reason}{explain_rejection(state, shape, verdict)}", *doubts]
     more = _more(verdict, shape)
     return True, [f"{node} would take it, and {more} more like it", *map(_given, verdict.assignments), *doubts]
 
@@ -83,7 +83,7 @@ def _more(verdict: Verdict, shape: PodShape) -> str:
     return f"at least {_MOST}"
 
 
-def _given(given: Assignment) -> str:
+def _given(given: ContainerAssignment) -> str:
     from zonewise.topology.cpuset import CpuSet
 
     parts = [f"CPUs {CpuSet.from_bits(given.cpus)}"] if given.cpus else []

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from zonewise.commands import Command, CommandError, needing
+from zonewise.commands import Command, CommandError, require_extra
 from zonewise.service.options import CONFIG_VARIABLE, PREFIX, SettingsError, read_settings_file
 from zonewise_scheduler.control.settings import DEFAULT_FILE, OPTIONS, read_settings
 
@@ -34,12 +34,12 @@ def run(arguments: Namespace) -> int:
         return _replay(arguments.replay)
     if not arguments.extender_only:
         raise CommandError("say --extender-only: serving kube-scheduler is what this version does")
-    with needing("scheduler"):
+    with require_extra("scheduler"):
         from zonewise_scheduler.control.main import run_scheduler
     path = arguments.config or os.environ.get(CONFIG_VARIABLE)
     try:
         content = read_settings_file(path, DEFAULT_FILE)
-        return run_scheduler(read_settings(OPTIONS.given(arguments), os.environ, content, path or DEFAULT_FILE))
+        return run_scheduler(read_settings(OPTIONS.flag_values(arguments), os.environ, content, path or DEFAULT_FILE))
     except SettingsError as error:
         raise CommandError(str(error)) from error
 

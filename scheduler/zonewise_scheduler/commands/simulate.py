@@ -9,17 +9,17 @@ from shutil import get_terminal_size
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from zonewise.commands import Command, needing
+from zonewise.commands import Command, require_extra
 from zonewise.commands.output import STANDARD_OUTPUT
 from zonewise_scheduler.commands.arguments import count, duration, names, positive, rate, span
-from zonewise_scheduler.queue.time.rules import DEFAULT
+from zonewise_scheduler.queue.time.rules import DEFAULT_POLICY
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Mapping
 
 POLICIES = {
-    DEFAULT: "whatever fits starts, the shortest first; who has waited for 24 h (--reserve-after) has a reservation",
+    DEFAULT_POLICY: "whatever fits starts, the shortest first; who has waited for 24 h (--reserve-after) has a reservation",
     "fifo": "nobody overtakes: Kueue's StrictFIFO",
     "greedy": "whatever fits starts: Kueue's BestEffortFIFO, Volcano, YuniKorn",
     "easy": "whatever fits starts, unless it delays the first that does not fit, which has a reservation",
@@ -54,9 +54,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("trace", metavar="TRACE", help="an SWF log (text or gzip), a generator file of Kueue's, jobs as JSON or YAML, "
         "objects of Kubernetes and Kueue, a directory of these, or a mix by name; - is standard input")  # fmt: skip
-    add("--policy", metavar="NAME", help=f"see below (default: {DEFAULT})")
+    add("--policy", metavar="NAME", help=f"see below (default: {DEFAULT_POLICY})")
     add("--compare", metavar="A,B,...", type=names, default=[], help="several policies, side by side")
-    add("--reserve-after", metavar="DURATION", type=duration, help=f"of {DEFAULT} (default: 24h; or never)")
+    add("--reserve-after", metavar="DURATION", type=duration, help=f"of {DEFAULT_POLICY} (default: 24h; or never)")
     add("--nodes", metavar="SPEC", help="so many processors (100), nodes (100x64, 100x64x256Gi), a fleet's file, or "
         "NodeResourceTopologies (default: what the trace says)")  # fmt: skip
     add("--exact", action="store_true", default=None, help="jobs declare the run times that they have")
@@ -94,7 +94,7 @@ def _add_output(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> int:
     """Simulate, and print what came of it. Raises CommandError."""
     try:
-        with needing("scheduler"):  # some libraries are imported when they are needed
+        with require_extra("scheduler"):  # some libraries are imported when they are needed
             from zonewise_scheduler.commands.simulating import run_simulation
 
             run_simulation(arguments)

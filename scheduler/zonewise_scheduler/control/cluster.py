@@ -10,20 +10,20 @@ import threading
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.control import refusals
-from zonewise_scheduler.control.foretold import described
-from zonewise_scheduler.control.rows import Rows
-from zonewise_scheduler.control.waiting import WaitingPods
+from zonewise_scheduler.control.foretold import describe_state
+from zonewise_scheduler.control.rows import NodeTable
+from zonewise_scheduler.control.waiting import UnschedulablePods
 from zonewise_scheduler.fit.ledger.ledger import Ledger
 from zonewise_scheduler.fit.ledger.values import BoundPod
-from zonewise_scheduler.fit.read.kinds import Kinds
-from zonewise_scheduler.fit.read.nrt import RELEASE
+from zonewise_scheduler.fit.read.kinds import KindInterner
+from zonewise_scheduler.fit.read.nrt import DEFAULT_RELEASE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zonewise_scheduler.control.extender.wire import Asked
-    from zonewise_scheduler.control.objects import PodSeen, Report
-    from zonewise_scheduler.fit.ledger.values import Counters, Miss, Promise, Waits
+    from zonewise_scheduler.control.extender.wire import CandidateNodes
+    from zonewise_scheduler.control.objects import ObservedPod, PublishedReport
+    from zonewise_scheduler.fit.ledger.values import LedgerCounters, LedgerTimeouts, Misprediction, PendingPod
     from zonewise_scheduler.fit.model.pod import PodShape
     from zonewise_scheduler.fit.model.verdict import Verdict
     from zonewise_scheduler.fit.nodes.info import NodeInfo
@@ -33,7 +33,7 @@ _MOST_WAITING = 4
 """Shapes of waiting pods, the most frequent ones, for which places are kept: each costs a pass over all nodes."""
 
 
-class Trust(NamedTuple):
+class FallbackPolicy(NamedTuple):
     """Which pods may go where nobody knows enough.
 
     "blind": any; "unaligned": those that ask nothing of a zone, and DaemonSets'; "refuse": none.
@@ -45,35 +45,39 @@ class Trust(NamedTuple):
     """Seconds that a pod must have run without being in the report for that to be stale."""
 
 
-class Choice(NamedTuple):
+class ScheduleResult(NamedTuple):
     """The node that a pod is promised, or why there is none."""
 
     node: str
     verdict: Verdict | None
-    refusals: dict[str, str]
+    failed_nodes: dict[str, str]
     """By node asked about, where there is none."""
 
 
-class Cluster:
+class ExtenderCache:
     """See the module."""
 
     def __init__(
-        self, clock: Callable[[], float], waits: Waits, trust: Trust, missed: Callable[[Miss], object]
+        self,
+        clock: Callable[[], float],
+        timeouts: LedgerTimeouts,
+        fallback: FallbackPolicy,
+        on_misprediction: Callable[[Misprediction], object],
     ) -> None:
         """Take a clock that tells the seconds since the epoch and never goes back, and whom to tell of misses."""
-        self.kinds = Kinds()
+        self.kinds = KindInterner()
         self._clock = clock
-        self._trust = trust
-        self._missed = missed
+        self._trust = fallback
+        self._missed = on_misprediction
         self._lock = threading.Lock()
-        self._ledger = Ledger(waits=waits)
-        self._rows = Rows()
+        self._ledger = Ledger(timeouts=timeouts)
+        self._rows = NodeTable()
         self._nodes: dict[str, NodeInfo] = {}
-        self._waiting = WaitingPods()
+        self._waiting = UnschedulablePods()
 
     # --- what happens
 
-    def node_changed(self, old: NodeInfo | None, new: NodeInfo | None) -> None:
+    def update_node(self, old: NodeInfo | None, new: NodeInfo | None) -> None:
         """Take that a node came, changed, or went."""
         with self._lock:
             if new is not None:
@@ -81,23 +85,23 @@ class Cluster:
             elif old is not None:
                 self._nodes.pop(old.name, None)
 
-    def release(self, node: str) -> tuple[int, int]:
+    def kubelet_release(self, node: str) -> tuple[int, int]:
         """Return the release of a node's kubelet, the newest that is known where the node does not tell."""
         info = self._nodes.get(node)
-        return (info.release if info is not None else None) or RELEASE
+        return (info.release if info is not None else None) or DEFAULT_RELEASE
 
-    def report_changed(self, old: Report | None, new: Report | None) -> None:
+    def update_report(self, old: PublishedReport | None, new: PublishedReport | None) -> None:
         """Take a node's report, or that it has none any more."""
         with self._lock:
             if new is not None:
-                self._ledger.report(new.report, self._clock(), published=new.published)
+                self._ledger.update_report(new.report, self._clock(), published=new.published)
                 self._ease(new.report.node)
             elif old is not None:
-                self._ledger.unreport(old.report.node, self._clock())
+                self._ledger.remove_report(old.report.node, self._clock())
 
-    def pod_changed(self, old: PodSeen | None, new: PodSeen | None) -> None:
+    def update_pod(self, old: ObservedPod | None, new: ObservedPod | None) -> None:
         """Take what became of a pod."""
-        miss: Miss | None = None
+        miss: Misprediction | None = None
         with self._lock:
             at = self._clock()
             if new is None:
@@ -112,46 +116,48 @@ class Cluster:
         with self._lock:
             self._ledger.tick(self._clock())
             self._refresh()
-            arrived = [name for name in self._rows.crowded() if not self._ledger.entries(name)]
-            self._ease(*arrived, *self._rows.set_aside())
+            arrived = [name for name in self._rows.nodes_with_assumed_pods() if not self._ledger.assumed_pods(name)]
+            self._ease(*arrived, *self._rows.nodes_in_backoff())
 
     # --- what is asked
 
-    def choose(self, pod: Promise, asked: Asked, *, daemon: bool = False) -> Choice:
+    def select_and_assume(
+        self, pod: PendingPod, candidates: CandidateNodes, *, daemon_set: bool = False
+    ) -> ScheduleResult:
         """Promise a pod the best of the nodes asked about that will take it; one that it was promised before goes.
 
         `daemon`: it is a DaemonSet's.
         """
         with self._lock:
             at = self._clock()
-            self._ledger.withdraw(pod.uid, at)
+            self._ledger.forget(pod.uid, at)
             self._refresh()
             refused: dict[str, str] = {}
-            for name in self._rows.best_first(pod.shape, self._waiting.commonest(_MOST_WAITING)):
-                if name not in asked:
+            for name in self._rows.by_score(pod.shape, self._waiting.most_common_shapes(_MOST_WAITING)):
+                if name not in candidates:
                     continue
                 if self._is_stale(name, at):
-                    refused[name] = refusals.STALE
+                    refused[name] = refusals.STALE_REPORT
                     continue
-                reason = self._rows.refusal(name, pod.shape)
+                reason = self._rows.rejection(name, pod.shape)
                 if reason is None:
-                    verdict = self._ledger.promise(pod, name, at)
+                    verdict = self._ledger.assume(pod, name, at)
                     if verdict.admitted:
                         self._waiting.remove(pod.uid)
-                        return Choice(name, verdict, {})
+                        return ScheduleResult(name, verdict, {})
                     reason = verdict.reason
-                    self._rows.refuse(name, pod.shape, reason)
-                if reason in refusals.OF_LEDGER:
-                    refused[name] = refusals.OF_LEDGER[reason]
-            return self._unreported(pod, asked, at, daemon=daemon) or self._none(pod, asked, refused)
+                    self._rows.reject(name, pod.shape, reason)
+                if reason in refusals.LEDGER_REASONS:
+                    refused[name] = refusals.LEDGER_REASONS[reason]
+            return self._unreported(pod, candidates, at, daemon=daemon_set) or self._none(pod, candidates, refused)
 
-    def wakeable(self) -> list[Promise]:
+    def pods_to_requeue(self) -> list[PendingPod]:
         """Return waiting pods that a node may take now; each of them again after a longer and longer pause."""
         with self._lock:
             self._refresh()
-            return self._waiting.due(self._clock(), self._rows.changes)
+            return self._waiting.pop_due(self._clock(), self._rows.change_revisions)
 
-    def forget(self, uid: str) -> None:
+    def remove_unschedulable(self, uid: str) -> None:
         """Take that a waiting pod is no more."""
         with self._lock:
             self._waiting.remove(uid)
@@ -160,14 +166,14 @@ class Cluster:
         """Return 0 to 100 for each node; 0 where nothing is known of it."""
         with self._lock:
             self._refresh()
-            return self._rows.scores(shape, self._waiting.commonest(_MOST_WAITING), names)
+            return self._rows.scores(shape, self._waiting.most_common_shapes(_MOST_WAITING), names)
 
     @property
-    def trusts_all(self) -> bool:
+    def allows_every_node(self) -> bool:
         """Tell whether a pod that asks nothing of a zone may have any node."""
         return "refuse" not in (self._trust.unreported, self._trust.stale)
 
-    def trusted(self, names: list[str]) -> tuple[list[str], dict[str, str]]:
+    def allowed_nodes(self, names: list[str]) -> tuple[list[str], dict[str, str]]:
         """Return the nodes that a pod may have that asks nothing of a zone, and why it may not have the others."""
         with self._lock:
             at = self._clock()
@@ -175,17 +181,17 @@ class Cluster:
             failed = {name: why for name in names if (why := self._distrust(name, at))}
             return [name for name in names if name not in failed], failed
 
-    def promised(self, uid: str) -> Verdict | None:
+    def predicted_verdict(self, uid: str) -> Verdict | None:
         """Return what a pod is foretold to get; None where it has no promise."""
         with self._lock:
-            return self._ledger.promised(uid)
+            return self._ledger.predicted_verdict(uid)
 
-    def counters(self) -> Counters:
+    def counters(self) -> LedgerCounters:
         """Return the ledger's."""
         with self._lock:
             return self._ledger.counters()
 
-    def standing(self) -> dict[str, int]:
+    def node_counts(self) -> dict[str, int]:
         """Return how many nodes there are, by what is known of them."""
         with self._lock:
             at = self._clock()
@@ -194,7 +200,7 @@ class Cluster:
             unreported = len(self._nodes) - len(reported)
             return {"reported": len(reported) - stale, "stale": stale, "unreported": unreported}
 
-    def described(self) -> dict[str, object]:
+    def dump(self) -> dict[str, object]:
         """Return what is known of each node, for people."""
         with self._lock:
             names = sorted({*self._nodes, *self._rows})
@@ -203,48 +209,48 @@ class Cluster:
 
     def _node(self, name: str) -> dict[str, object]:
         with self._lock:  # for each node anew: kube-scheduler's calls must not wait for all of them
-            state, entries = self._ledger.state(name), self._ledger.entries(name)
+            state, entries = self._ledger.state(name), self._ledger.assumed_pods(name)
         charged = [f"{entry.namespace}/{entry.name}" for entry in entries]
-        return {"inFlight": charged, **(described(state) if state is not None else {"report": None})}
+        return {"inFlight": charged, **(describe_state(state) if state is not None else {"report": None})}
 
     # --- inside, with the lock held
 
-    def _pod_gone(self, pod: PodSeen | None, at: float) -> None:
+    def _pod_gone(self, pod: ObservedPod | None, at: float) -> None:
         if pod is not None:
             self._waiting.remove(pod.uid)
-            self._ledger.gone(pod.uid, at)
+            self._ledger.remove_pod(pod.uid, at)
 
-    def _pod_seen(self, pod: PodSeen, at: float) -> Miss | None:
+    def _pod_seen(self, pod: ObservedPod, at: float) -> Misprediction | None:
         """Take in a pod as it is now; return what was foretold wrongly of it, where something was."""
-        if pod.node or pod.finished:
+        if pod.node or pod.terminal:
             self._waiting.remove(pod.uid)
-        if pod.refused:
-            return self._ledger.refused(pod.uid, pod.reason, pod.message, at)
-        if pod.finished:
-            self._ledger.gone(pod.uid, at, ended=True)
+        if pod.rejected:
+            return self._ledger.reject_pod(pod.uid, pod.reason, pod.message, at)
+        if pod.terminal:
+            self._ledger.remove_pod(pod.uid, at, terminated=True)
         elif pod.node and pod.shape is not None:
             bound = BoundPod(pod.uid, pod.namespace, pod.name, pod.shape, pod.node, pod.started)
-            self._ledger.bound(bound, at)
+            self._ledger.add_pod(bound, at)
         return None
 
     def _refresh(self) -> None:
-        changed = self._ledger.changed()
+        changed = self._ledger.changed_nodes()
         if changed:
-            self._rows.write((name, self._ledger.state(name)) for name in sorted(changed))
-            self._waiting.stir()
+            self._rows.update((name, self._ledger.state(name)) for name in sorted(changed))
+            self._waiting.recheck_all()
 
     def _ease(self, *names: str) -> None:
         """Take that less may be in the way on some nodes.
 
         Once pods have arrived as foretold the state is equal, but the orders in which they might matter no more.
         """
-        if self._rows.ease(names):
-            self._waiting.stir()
+        if self._rows.clear_rejections(names):
+            self._waiting.recheck_all()
 
     def _is_stale(self, name: str, at: float) -> bool:
         return self._trust.stale != "blind" and self._ledger.is_stale(name, at, self._trust.stale_after)
 
-    def _unreported(self, pod: Promise, asked: Asked, at: float, *, daemon: bool) -> Choice | None:
+    def _unreported(self, pod: PendingPod, asked: CandidateNodes, at: float, *, daemon: bool) -> ScheduleResult | None:
         """Send a pod where nobody knows anything, if that is wished, or if it is a DaemonSet's.
 
         Those have one node each, and the network and the agent are among them: without them a new node would never
@@ -253,19 +259,19 @@ class Cluster:
         if self._trust.unreported != "blind" and not (daemon and self._trust.unreported == "unaligned"):
             return None
         for name in asked.names:
-            if name not in self._rows and self._ledger.promise(pod, name, at, blind=True).admitted:
-                return Choice(name, None, {})
+            if name not in self._rows and self._ledger.assume(pod, name, at, allow_unreported=True).admitted:
+                return ScheduleResult(name, None, {})
         return None
 
-    def _none(self, pod: Promise, asked: Asked, refused: dict[str, str]) -> Choice:
+    def _none(self, pod: PendingPod, asked: CandidateNodes, refused: dict[str, str]) -> ScheduleResult:
         self._waiting.add(pod, self._rows.revision)
-        told = refusals.explained(pod.shape, asked.names, self._rows)
+        told = refusals.diagnose(pod.shape, asked.names, self._rows)
         told.update(refused)
-        return Choice("", None, told)
+        return ScheduleResult("", None, told)
 
     def _distrust(self, name: str, at: float) -> str:
         if self._trust.unreported == "refuse" and name not in self._rows:
             return refusals.NO_REPORT
         if self._trust.stale == "refuse" and self._ledger.is_stale(name, at, self._trust.stale_after):
-            return refusals.STALE
+            return refusals.STALE_REPORT
         return ""

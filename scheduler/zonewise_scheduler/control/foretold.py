@@ -8,17 +8,17 @@ from zonewise.topology.cpuset import CpuSet
 
 if TYPE_CHECKING:
     from zonewise_scheduler.fit.model.node import NodeState
-    from zonewise_scheduler.fit.model.verdict import Assignment, Verdict
+    from zonewise_scheduler.fit.model.verdict import ContainerAssignment, Verdict
 
-ANNOTATION = "zonewise.dev/foretold"
+VERDICT_ANNOTATION = "zonewise.dev/foretold"
 
 
-def foretold(verdict: Verdict) -> str:
+def format_verdict(verdict: Verdict) -> str:
     """Return by container its zones and CPUs: "main zones=0 cpus=1-8,65-72"; several are separated by "; "."""
-    return "; ".join(_one(assignment) for assignment in verdict.assignments) or "nothing exclusive"
+    return "; ".join(_format_assignment(assignment) for assignment in verdict.assignments) or "nothing exclusive"
 
 
-def described(state: NodeState) -> dict[str, object]:
+def describe_state(state: NodeState) -> dict[str, object]:
     """Return what a node has left, in words and numbers: CPUs as lists, memory in bytes, devices by their zones."""
     kind = state.kind
     return {
@@ -36,7 +36,7 @@ def described(state: NodeState) -> dict[str, object]:
     }
 
 
-def _one(assignment: Assignment) -> str:
+def _format_assignment(assignment: ContainerAssignment) -> str:
     zones = 0
     for share in (*assignment.memory, *assignment.devices):
         zones |= share.zones

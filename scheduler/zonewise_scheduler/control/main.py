@@ -11,27 +11,27 @@ from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 from zonewise.service import logs
-from zonewise.service.access import Access
+from zonewise.service.access import Authorizer
 from zonewise.service.api import open_client
 from zonewise.service.options import SettingsError
 from zonewise.service.server import serving
 from zonewise.service.tls import open_certificates
-from zonewise_scheduler.control.cluster import Cluster, Trust
-from zonewise_scheduler.control.extender.site import ExtenderSite
+from zonewise_scheduler.control.cluster import ExtenderCache, FallbackPolicy
+from zonewise_scheduler.control.extender.site import ExtenderHandler
 from zonewise_scheduler.control.extender.verbs import ExtenderVerbs
-from zonewise_scheduler.control.meters import Meters
-from zonewise_scheduler.control.misses import MissFiles
-from zonewise_scheduler.control.pages import Pages
-from zonewise_scheduler.control.waking import Waking
-from zonewise_scheduler.control.watching import Watching
-from zonewise_scheduler.fit.ledger.values import Waits
+from zonewise_scheduler.control.meters import ExtenderMetrics
+from zonewise_scheduler.control.misses import MispredictionFiles
+from zonewise_scheduler.control.pages import StatusHandler
+from zonewise_scheduler.control.waking import Requeuer
+from zonewise_scheduler.control.watching import Informers
+from zonewise_scheduler.fit.ledger.values import LedgerTimeouts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
-    from zonewise_scheduler.control.settings import Settings
-    from zonewise_scheduler.fit.ledger.values import Miss
+    from zonewise_scheduler.control.settings import ExtenderSettings
+    from zonewise_scheduler.fit.ledger.values import Misprediction
 
 log = logging.getLogger(__name__)
 
@@ -43,27 +43,31 @@ _IDLE = 120.0
 it does not repeat a POST on a connection that is closed just then."""
 
 
-def run_scheduler(settings: Settings) -> int:
+def run_scheduler(settings: ExtenderSettings) -> int:
     """Run until SIGTERM or SIGINT, and return the program's status. Raises SettingsError."""
-    logs.set_up(settings.log_level, settings.log_format)
+    logs.configure_logging(settings.log_level, settings.log_format)
     sys.setswitchinterval(_SWITCH)
     stop = _stop_signal()
     with ExitStack() as stack:
         client = stack.enter_context(closing(open_client(settings.api_server, settings.kubeconfig)))
-        meters = Meters()
-        trust = Trust(settings.unreported_nodes, settings.stale_reports, settings.stale_after)
-        cluster = Cluster(_clock(), Waits(promise=settings.promise_limit), trust, _missed(settings, meters))
-        meters.watch(cluster)
-        watching = stack.enter_context(Watching(client, cluster))
-        stack.enter_context(Waking(client, cluster, meters))
-        site = ExtenderSite(ExtenderVerbs(cluster, client, meters, watching), meters, bind=settings.bind)
+        meters = ExtenderMetrics()
+        trust = FallbackPolicy(settings.unreported_nodes, settings.stale_reports, settings.stale_after)
+        cluster = ExtenderCache(
+            _clock(), LedgerTimeouts(assume_timeout=settings.promise_limit), trust, _missed(settings, meters)
+        )
+        meters.export(cluster)
+        watching = stack.enter_context(Informers(client, cluster))
+        stack.enter_context(Requeuer(client, cluster, meters))
+        site = ExtenderHandler(ExtenderVerbs(cluster, client, meters, watching), meters, bind=settings.bind)
         certificates = open_certificates(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
         stack.enter_context(serving(settings.listen, site, certificates=certificates, idle=_IDLE))
         if settings.metrics_listen:
-            access = Access(client) if settings.metrics_auth == "token" else None
+            authorizer = Authorizer(client) if settings.metrics_auth == "token" else None
             certificates = open_certificates(settings.tls_cert, settings.tls_key, "")
-            pages = Pages(cluster, meters.registry, watching)
-            stack.enter_context(serving(settings.metrics_listen, pages, access=access, certificates=certificates))
+            pages = StatusHandler(cluster, meters.registry, watching)
+            stack.enter_context(
+                serving(settings.metrics_listen, pages, authorizer=authorizer, certificates=certificates)
+            )
         log.info("the extender starts")
         stop.wait()
         log.info("the extender stops")
@@ -76,15 +80,15 @@ def _clock() -> Callable[[], float]:
     return lambda: start + time.monotonic()
 
 
-def _missed(settings: Settings, meters: Meters) -> Callable[[Miss], None]:
+def _missed(settings: ExtenderSettings, meters: ExtenderMetrics) -> Callable[[Misprediction], None]:
     """Return what is done with a pod that was foretold wrongly. Raises SettingsError."""
     try:
-        files = MissFiles(settings.miss_dir, settings.miss_files) if settings.miss_dir else None
+        files = MispredictionFiles(settings.miss_dir, settings.miss_files) if settings.miss_dir else None
     except OSError as error:
         raise SettingsError(f"missDir: {settings.miss_dir}: {error.strerror}") from error
 
-    def tell(miss: Miss) -> None:
-        meters.missed(miss.reason)
+    def tell(miss: Misprediction) -> None:
+        meters.count_misprediction(miss.reason)
         log.warning("pod=%s/%s node=%s reason=%s was foretold to fit: %s", miss.namespace, miss.name, miss.node,
                     miss.reason, miss.message)  # fmt: skip
         if files is not None:

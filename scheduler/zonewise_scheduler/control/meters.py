@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
     from prometheus_client import Metric
 
-    from zonewise_scheduler.control.cluster import Cluster
+    from zonewise_scheduler.control.cluster import ExtenderCache
 
 _BUCKETS = (0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.0, 5.0)
 """Seconds."""
 
 
-class Meters:
+class ExtenderMetrics:
     """What is counted."""
 
     def __init__(self) -> None:
@@ -44,32 +44,32 @@ class Meters:
             "zonewise_pods_woken", "Waiting pods that were told that a node would take them.", registry=self.registry
         )
 
-    def called(self, verb: str, code: int, seconds: float) -> None:
+    def observe_request(self, verb: str, code: int, seconds: float) -> None:
         """Count a call."""
         self._calls.labels(verb, str(code)).inc()
         self._seconds.labels(verb).observe(seconds)
 
-    def decided(self, outcome: str) -> None:
+    def count_decision(self, outcome: str) -> None:
         """Count a decision: "placed", "untouched", "blind", "refused"."""
         self._decisions.labels(outcome).inc()
 
-    def woken(self) -> None:
+    def count_requeued(self) -> None:
         """Count a pod that was woken."""
         self._woken.inc()
 
-    def missed(self, reason: str) -> None:
+    def count_misprediction(self, reason: str) -> None:
         """Count a foretelling that did not come true."""
         self._misses.labels(reason).inc()
 
-    def watch(self, cluster: Cluster) -> None:
+    def export(self, cache: ExtenderCache) -> None:
         """Export how a cluster stands whenever that is asked for."""
-        self.registry.register(_Standing(cluster))
+        self.registry.register(_CacheCollector(cache))
 
 
-class _Standing(Collector):
+class _CacheCollector(Collector):
     """What the ledger counts, and how many nodes there are of each sort."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ExtenderCache) -> None:
         self._cluster = cluster
 
     def collect(self) -> Iterator[Metric]:
@@ -91,6 +91,6 @@ class _Standing(Collector):
         yield refused
         yield GaugeMetricFamily("zonewise_pods_in_flight", "Pods charged on top of reports.", counters.in_flight)
         nodes = GaugeMetricFamily("zonewise_nodes", "Nodes by what is known of them.", labels=["state"])
-        for state, count in {**self._cluster.standing(), "blocked": counters.blocked}.items():
+        for state, count in {**self._cluster.node_counts(), "blocked": counters.blocked}.items():
             nodes.add_metric([state], count)
         yield nodes

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from zonewise_scheduler.fit.model.fields import FieldError
-from zonewise_scheduler.fit.nodes.info import read_node
+from zonewise_scheduler.fit.nodes.info import read_node_info
 from zonewise_scheduler.fit.read.nrt import read_nrt
 from zonewise_scheduler.fit.read.pod import read_pod
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.fit.model.pod import PodShape
     from zonewise_scheduler.fit.nodes.info import NodeInfo
-    from zonewise_scheduler.fit.read.kinds import Kinds
+    from zonewise_scheduler.fit.read.kinds import KindInterner
     from zonewise_scheduler.fit.read.nrt import NodeReport
 
 log = logging.getLogger(__name__)
@@ -26,11 +26,16 @@ log = logging.getLogger(__name__)
 Json = dict[str, Any]
 
 _FINISHED = ("Succeeded", "Failed")  # pkg/api/v1/pod/util.go IsPodPhaseTerminal
-_REFUSALS = ("TopologyAffinityError", "SMTAlignmentError", "UnexpectedAdmissionError", "EmptyPodSharedPoolError")
-_OUT_OF = "OutOf"  # and a resource: pkg/kubelet/lifecycle/predicate.go
+_REJECTION_REASONS = (
+    "TopologyAffinityError",
+    "SMTAlignmentError",
+    "UnexpectedAdmissionError",
+    "EmptyPodSharedPoolError",
+)
+_OUT_OF_PREFIX = "OutOf"  # and a resource: pkg/kubelet/lifecycle/predicate.go
 
 
-class PodSeen(NamedTuple):
+class ObservedPod(NamedTuple):
     """One pod, as the API server shows it."""
 
     uid: str
@@ -47,17 +52,17 @@ class PodSeen(NamedTuple):
     message: str = ""
 
     @property
-    def finished(self) -> bool:
+    def terminal(self) -> bool:
         """Tell whether it runs no more, and never will."""
         return self.phase in _FINISHED
 
     @property
-    def refused(self) -> bool:
+    def rejected(self) -> bool:
         """Tell whether its kubelet refused to run it."""
-        return self.phase == "Failed" and (self.reason in _REFUSALS or self.reason.startswith(_OUT_OF))
+        return self.phase == "Failed" and (self.reason in _REJECTION_REASONS or self.reason.startswith(_OUT_OF_PREFIX))
 
 
-class Report(NamedTuple):
+class PublishedReport(NamedTuple):
     """A NodeResourceTopology, and when it was written."""
 
     report: NodeReport
@@ -65,7 +70,7 @@ class Report(NamedTuple):
     """Seconds since the epoch, of the last change of anything in it; None: it does not tell."""
 
 
-def see_pod(raw: msgspec.Raw) -> PodSeen:
+def decode_pod(raw: msgspec.Raw) -> ObservedPod:
     """Return what matters of a v1.Pod. Raises msgspec.DecodeError."""
     pod: Json = _OBJECT.decode(raw)
     metadata: Json = pod.get("metadata") or {}
@@ -77,18 +82,18 @@ def see_pod(raw: msgspec.Raw) -> PodSeen:
     except FieldError as error:
         log.warning("pod=%s/%s is not charged to any zone: %s", namespace, name, error)
         shape = None
-    return PodSeen(
+    return ObservedPod(
         metadata.get("uid", ""), namespace, name, shape, spec.get("nodeName", ""), status.get("phase", ""),
         _seconds(status.get("startTime")), status.get("reason", ""), status.get("message", ""),
     )  # fmt: skip
 
 
-def see_node(raw: msgspec.Raw) -> NodeInfo:
+def decode_node(raw: msgspec.Raw) -> NodeInfo:
     """Return what matters of a v1.Node. Raises msgspec.DecodeError and ValueError."""
-    return read_node(_OBJECT.decode(raw))
+    return read_node_info(_OBJECT.decode(raw))
 
 
-def see_report(raw: msgspec.Raw, kinds: Kinds, release: Callable[[str], tuple[int, int]]) -> Report:
+def decode_report(raw: msgspec.Raw, kinds: KindInterner, release: Callable[[str], tuple[int, int]]) -> PublishedReport:
     """Return what a NodeResourceTopology says; its problems are logged. Raises msgspec.DecodeError.
 
     `release` tells that of a node's kubelet.
@@ -99,7 +104,7 @@ def see_report(raw: msgspec.Raw, kinds: Kinds, release: Callable[[str], tuple[in
     for problem in report.problems:
         log.warning("node=%s report: %s", report.node, problem)
     times = [_seconds(one.get("time")) for one in metadata.get("managedFields") or ()]
-    return Report(report, max((time for time in times if time is not None), default=None))
+    return PublishedReport(report, max((time for time in times if time is not None), default=None))
 
 
 def _seconds(value: object) -> float | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise.service.site import Page, ReadingSite, Request, json_page, metrics_page, text_page
+from zonewise.service.site import GetHandler, Request, Response, json_response, metrics_response, text_response
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from zonewise_scheduler.control.cluster import Cluster
-    from zonewise_scheduler.control.watching import Watching
+    from zonewise_scheduler.control.cluster import ExtenderCache
+    from zonewise_scheduler.control.watching import Informers
 
 _INDEX = """\
 zonewise scheduler
@@ -21,23 +21,23 @@ zonewise scheduler
 """
 
 
-class Pages(ReadingSite):
+class StatusHandler(GetHandler):
     """The answers of one scheduler."""
 
-    def __init__(self, cluster: Cluster, registry: CollectorRegistry, watching: Watching) -> None:
-        self._cluster = cluster
-        self._watching = watching
+    def __init__(self, cache: ExtenderCache, registry: CollectorRegistry, informers: Informers) -> None:
+        self._cluster = cache
+        self._watching = informers
         super().__init__({
-            "/": lambda _request: text_page(200, _INDEX),
-            "/healthz": lambda _request: text_page(200, "ok\n"),
+            "/": lambda _request: text_response(200, _INDEX),
+            "/healthz": lambda _request: text_response(200, "ok\n"),
             "/readyz": self._readiness,
-            "/metrics": lambda request: metrics_page(registry, request.accept),
+            "/metrics": lambda request: metrics_response(registry, request.accept),
             "/debug/state": self._state,
         })  # fmt: skip
 
-    def _readiness(self, _request: Request) -> Page:
-        missing = self._watching.missing
-        return text_page(503, f"not known yet: {', '.join(missing)}\n") if missing else text_page(200, "ok\n")
+    def _readiness(self, _request: Request) -> Response:
+        missing = self._watching.unsynced
+        return text_response(503, f"not known yet: {', '.join(missing)}\n") if missing else text_response(200, "ok\n")
 
-    def _state(self, _request: Request) -> Page:
-        return json_page(self._cluster.described())
+    def _state(self, _request: Request) -> Response:
+        return json_response(self._cluster.dump())

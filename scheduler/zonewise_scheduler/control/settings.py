@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise.service.options import Option, Options, SettingsError, address, duration, flag, one_of, text, whole_number
-from zonewise.service.settings import API_SERVER, LOGS, METRICS_AUTH, check_tls, tls
+from zonewise.service.options import (
+    Option,
+    Options,
+    SettingsError,
+    boolean,
+    choice,
+    duration,
+    listen_address,
+    text,
+    whole_number,
+)
+from zonewise.service.settings import API_SERVER, LOGS, METRICS_AUTH, check_tls, tls_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DEFAULT_FILE = "/etc/zonewise/scheduler.yaml"
 
-_TRUST = ("blind", "unaligned", "refuse")
+_FALLBACKS = ("blind", "unaligned", "refuse")
 
 
-class Settings(NamedTuple):
+class ExtenderSettings(NamedTuple):
     """What the scheduler was told. Durations are seconds; empty strings mean "none"."""
 
     kubeconfig: str = ""
@@ -39,19 +49,19 @@ class Settings(NamedTuple):
 
 OPTIONS = Options((
     *API_SERVER,
-    Option("listen", address, "serve the extender there (default: 127.0.0.1:9810)", "ADDRESS:PORT"),
-    Option("metricsListen", address, 'serve metrics and health there (default: ":9811"; "" for none)', "ADDRESS:PORT"),
-    *tls("serve both", "take callers of the extender"),
+    Option("listen", listen_address, "serve the extender there (default: 127.0.0.1:9810)", "ADDRESS:PORT"),
+    Option("metricsListen", listen_address, 'serve metrics and health there (default: ":9811"; "" for none)', "ADDRESS:PORT"),
+    *tls_options("serve both", "take callers of the extender"),
     METRICS_AUTH,
-    Option("unreportedNodes", one_of(*_TRUST), "pods on nodes without a report: any (blind), those that ask nothing of "
-           "a zone (unaligned), none (refuse) (default: unaligned)", "|".join(_TRUST)),
-    Option("staleReports", one_of(*_TRUST), "the same for nodes whose report is stale (default: unaligned)",
-           "|".join(_TRUST)),
+    Option("unreportedNodes", choice(*_FALLBACKS), "pods on nodes without a report: any (blind), those that ask nothing of "
+           "a zone (unaligned), none (refuse) (default: unaligned)", "|".join(_FALLBACKS)),
+    Option("staleReports", choice(*_FALLBACKS), "the same for nodes whose report is stale (default: unaligned)",
+           "|".join(_FALLBACKS)),
     Option("staleAfter", duration, "a report is stale when a pod has run so long without being in it (default: 60s)",
            "DURATION"),
     Option("promiseLimit", duration, "take a node back from a pod that is not bound within this time (default: 120s)",
            "DURATION"),
-    Option("bind", flag, "serve the verb bind too: bind pods ourselves, with the foretold zones as an annotation "
+    Option("bind", boolean, "serve the verb bind too: bind pods ourselves, with the foretold zones as an annotation "
            "(default: false)", "true|false"),
     Option("missDir", text, "write a case for --replay there when a kubelet refuses what was foretold to fit", "PATH"),
     Option("missFiles", whole_number(1, 100_000), "keep the newest so many of them (default: 100)", "NUMBER"),
@@ -60,10 +70,10 @@ OPTIONS = Options((
 
 
 def read_settings(
-    flags: Mapping[str, str | None], environment: Mapping[str, str], content: str | None, place: str = DEFAULT_FILE
-) -> Settings:
+    flags: Mapping[str, str | None], environment: Mapping[str, str], content: str | None, path: str = DEFAULT_FILE
+) -> ExtenderSettings:
     """Return the settings of all places together; as the agent's. Raises SettingsError."""
-    made = Settings(**OPTIONS.read(flags, environment, content, place))
+    made = ExtenderSettings(**OPTIONS.read(flags, environment, content, path))
     check_tls(made)
     if made.tls_client_ca and not made.tls_cert:
         raise SettingsError("tls.clientCa needs tls.cert and tls.key: without TLS nobody shows a certificate")

@@ -10,53 +10,53 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.fit.score.remains import Waiting
+from zonewise_scheduler.fit.score.remains import PendingShape
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zonewise_scheduler.fit.ledger.values import Promise
+    from zonewise_scheduler.fit.ledger.values import PendingPod
     from zonewise_scheduler.fit.model.pod import PodShape
 
-FIRST_PAUSE = 1.0
+INITIAL_BACKOFF = 1.0
 """Seconds before a pod is woken again; kube-scheduler itself waits as long after a first failure. For as long a node
 that a pod was woken for wakes no other of its shape, unless the pod is heard of before."""
-LONGEST_PAUSE = 60.0
-MOST_AT_ONCE = 64
+MAX_BACKOFF = 60.0
+MAX_REQUEUED = 64
 """Pods woken together: each costs a write, and the next look comes soon."""
-MOST_SHAPES = 8
+MAX_SHAPES = 8
 """Shapes that one look asks all nodes about, so that no call of kube-scheduler waits for long."""
-MOST_LOOKED_AT = 2000
+MAX_SCANNED = 2000
 """Pods of a line that one look passes by."""
 
 
-class _Pod:
+class _UnschedulablePod:
     __slots__ = ("pause", "pod", "quiet_until", "refused")
 
-    def __init__(self, pod: Promise) -> None:
+    def __init__(self, pod: PendingPod) -> None:
         self.pod = pod
         self.refused = 0
         self.pause = 0.0
         self.quiet_until = 0.0
 
 
-class _Line:
+class _ShapeQueue:
     """The pods of one shape."""
 
     __slots__ = ("pods", "woken")
 
     def __init__(self) -> None:
-        self.pods: dict[str, _Pod] = {}
+        self.pods: dict[str, _UnschedulablePod] = {}
         self.woken: dict[str, float] = {}  # when; those of which nothing was heard since
 
-    def due(self, at: float, changes: list[int], most: int) -> tuple[list[_Pod], bool]:
+    def due(self, at: float, changes: list[int], most: int) -> tuple[list[_UnschedulablePod], bool]:
         """Return the pods to be woken, and whether others may have to be; one node wakes one pod."""
-        for uid in [uid for uid, woken in self.woken.items() if woken + FIRST_PAUSE <= at]:
+        for uid in [uid for uid, woken in self.woken.items() if woken + INITIAL_BACKOFF <= at]:
             del self.woken[uid]
         left = changes[: max(0, len(changes) - len(self.woken))]
-        due: list[_Pod] = []
+        due: list[_UnschedulablePod] = []
         again = bool(self.woken)
-        for waiting in islice(self.pods.values(), MOST_LOOKED_AT):
+        for waiting in islice(self.pods.values(), MAX_SCANNED):
             if not changes or changes[-1] <= waiting.refused:
                 continue
             again = True
@@ -70,29 +70,29 @@ class _Line:
     def wake(self, uid: str, at: float) -> None:
         """Take that a pod is woken: it goes to the end of the line, for longer and longer."""
         waiting = self.pods[uid] = self.pods.pop(uid)
-        waiting.pause = min(max(2 * waiting.pause, FIRST_PAUSE), LONGEST_PAUSE)
+        waiting.pause = min(max(2 * waiting.pause, INITIAL_BACKOFF), MAX_BACKOFF)
         waiting.quiet_until = at + waiting.pause
         self.woken[uid] = at
 
 
-class WaitingPods:
+class UnschedulablePods:
     """See the module. Times are seconds of one clock; revisions count the changes of nodes."""
 
     def __init__(self) -> None:
         self._shapes: dict[str, PodShape] = {}
-        self._lines: dict[PodShape, _Line] = {}
+        self._lines: dict[PodShape, _ShapeQueue] = {}
         self._next: dict[PodShape, None] = {}  # the lines that are to be looked at, in turn
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._shapes
 
-    def add(self, pod: Promise, revision: int) -> None:
+    def add(self, pod: PendingPod, revision: int) -> None:
         """Take in a pod that all nodes refused as they are, at the end of its line."""
         line = self._lines.get(pod.shape)
         waiting = line.pods.pop(pod.uid, None) if line is not None else None
         if line is None or waiting is None:
             self.remove(pod.uid)
-            line, waiting = self._lines.setdefault(pod.shape, _Line()), _Pod(pod)
+            line, waiting = self._lines.setdefault(pod.shape, _ShapeQueue()), _UnschedulablePod(pod)
             self._shapes[pod.uid] = pod.shape
         waiting.refused = revision
         line.pods[pod.uid] = waiting
@@ -110,20 +110,20 @@ class WaitingPods:
             del self._lines[shape]
             self._next.pop(shape, None)
 
-    def commonest(self, most: int) -> tuple[Waiting, ...]:
+    def most_common_shapes(self, limit: int) -> tuple[PendingShape, ...]:
         """Return the shapes that most of them have, with how many, as a power of two: what is kept for it lasts."""
         lines = self._lines.items()
-        if len(lines) > most:
-            kept = set(sorted(self._lines, key=lambda shape: -len(self._lines[shape].pods))[:most])
+        if len(lines) > limit:
+            kept = set(sorted(self._lines, key=lambda shape: -len(self._lines[shape].pods))[:limit])
             lines = [(shape, line) for shape, line in lines if shape in kept]
-        return tuple(Waiting(shape, 1 << len(line.pods).bit_length() - 1) for shape, line in lines)
+        return tuple(PendingShape(shape, 1 << len(line.pods).bit_length() - 1) for shape, line in lines)
 
-    def stir(self) -> None:
+    def recheck_all(self) -> None:
         """Have all of them looked at: nodes have changed."""
         for shape in self._lines:
             self._next.setdefault(shape)
 
-    def due(self, at: float, places: Callable[[PodShape], list[int]]) -> list[Promise]:
+    def pop_due(self, at: float, node_changes: Callable[[PodShape], list[int]]) -> list[PendingPod]:
         """Return the pods to be woken, of the lines that are next to be looked at; none once all were since stir().
 
         `places` tells, ascending, when the nodes that may take a pod last changed, the latest of them. A pod is woken
@@ -132,10 +132,10 @@ class WaitingPods:
         one a second later, if nothing is heard of the first. Pods that were not heard of are woken again, after longer
         and longer pauses.
         """
-        found: list[Promise] = []
-        for shape in list(islice(self._next, MOST_SHAPES)):
+        found: list[PendingPod] = []
+        for shape in list(islice(self._next, MAX_SHAPES)):
             line = self._lines[shape]
-            due, again = line.due(at, places(shape), MOST_AT_ONCE - len(found))
+            due, again = line.due(at, node_changes(shape), MAX_REQUEUED - len(found))
             for waiting in due:
                 line.wake(waiting.pod.uid, at)
                 found.append(waiting.pod)

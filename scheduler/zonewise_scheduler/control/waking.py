@@ -20,9 +20,9 @@ from zonewise.kube.resources import PODS
 
 if TYPE_CHECKING:
     from zonewise.kube.client import Client
-    from zonewise_scheduler.control.cluster import Cluster
-    from zonewise_scheduler.control.meters import Meters
-    from zonewise_scheduler.fit.ledger.values import Promise
+    from zonewise_scheduler.control.cluster import ExtenderCache
+    from zonewise_scheduler.control.meters import ExtenderMetrics
+    from zonewise_scheduler.fit.ledger.values import PendingPod
 
 log = logging.getLogger(__name__)
 
@@ -30,17 +30,17 @@ CONDITION = "zonewise.dev/ZonesFree"
 """Type of the condition of a pod."""
 PERIOD = 0.25
 """Seconds between looks at who could be woken."""
-_PATIENCE = 1.0
+_STOP_TIMEOUT = 1.0
 """Seconds that its end may take: a thread that waits for an API server is then left behind."""
 
 
-class Waking:
+class Requeuer:
     """Wakes pods, in a thread of its own as long as it is entered."""
 
-    def __init__(self, client: Client, cluster: Cluster, meters: Meters) -> None:
+    def __init__(self, client: Client, cache: ExtenderCache, metrics: ExtenderMetrics) -> None:
         self._client = client
-        self._cluster = cluster
-        self._meters = meters
+        self._cluster = cache
+        self._meters = metrics
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="waking", daemon=True)
 
@@ -49,17 +49,17 @@ class Waking:
 
     def __exit__(self, *_: object) -> None:
         self._stopping.set()
-        self._thread.join(_PATIENCE)
+        self._thread.join(_STOP_TIMEOUT)
 
     def _run(self) -> None:
         while not self._stopping.wait(PERIOD):
             try:
-                for pod in self._cluster.wakeable():
+                for pod in self._cluster.pods_to_requeue():
                     self._wake(pod)
             except Exception:  # a fault of ours must not end the waking
                 log.exception("waking pods went wrong")
 
-    def _wake(self, pod: Promise) -> None:
+    def _wake(self, pod: PendingPod) -> None:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         condition = {
             "type": CONDITION,
@@ -76,10 +76,10 @@ class Waking:
                 PODS, pod.name, body, kind=PatchKind.STRATEGIC, namespace=pod.namespace, subresource="status"
             )
         except (NotFound, Conflict):  # it is gone, or another of its name is there
-            self._cluster.forget(pod.uid)
+            self._cluster.remove_unschedulable(pod.uid)
             return
         except KubeError as error:
             log.warning("pod=%s/%s cannot be woken: %s", pod.namespace, pod.name, error)
             return
-        self._meters.woken()
+        self._meters.count_requeued()
         log.debug("pod=%s/%s woken", pod.namespace, pod.name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from zonewise.kube.reflector import Reflector
 from zonewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, PODS
-from zonewise_scheduler.control.objects import see_node, see_pod, see_report
+from zonewise_scheduler.control.objects import decode_node, decode_pod, decode_report
 
 if TYPE_CHECKING:
     from typing import Self
@@ -17,29 +17,29 @@ if TYPE_CHECKING:
     import msgspec
 
     from zonewise.kube.client import Client
-    from zonewise_scheduler.control.cluster import Cluster
-    from zonewise_scheduler.control.objects import Report
+    from zonewise_scheduler.control.cluster import ExtenderCache
+    from zonewise_scheduler.control.objects import PublishedReport
 
 log = logging.getLogger(__name__)
 
-_FAREWELL = 0.3
+_STOP_TIMEOUT = 0.3
 """Seconds that each thread gets to end, which one that waits for a silent API server does not: together they must stay
 well below the grace of a pod."""
-TICK = 1.0
+TICK_PERIOD = 1.0
 """Seconds between looks at what time alone changes: promises that run out, reports that grow stale."""
 
 
-class Watching:
+class Informers:
     """Keeps a cluster as the API server has it, in threads of its own as long as it is entered."""
 
-    def __init__(self, client: Client, cluster: Cluster) -> None:
-        def report(raw: msgspec.Raw) -> Report:
-            return see_report(raw, cluster.kinds, cluster.release)
+    def __init__(self, client: Client, cache: ExtenderCache) -> None:
+        def report(raw: msgspec.Raw) -> PublishedReport:
+            return decode_report(raw, cache.kinds, cache.kubelet_release)
 
-        self._nodes = Reflector(client, NODES, see_node, cluster.node_changed)
-        self._reports = Reflector(client, NODE_RESOURCE_TOPOLOGIES, report, cluster.report_changed)
-        self._pods = Reflector(client, PODS, see_pod, cluster.pod_changed)
-        self._cluster = cluster
+        self._nodes = Reflector(client, NODES, decode_node, cache.update_node)
+        self._reports = Reflector(client, NODE_RESOURCE_TOPOLOGIES, report, cache.update_report)
+        self._pods = Reflector(client, PODS, decode_pod, cache.update_pod)
+        self._cluster = cache
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watching", daemon=True)
 
@@ -50,11 +50,11 @@ class Watching:
     def __exit__(self, *_: object) -> None:
         self._stopping.set()
         for reflector in (self._nodes, self._reports, self._pods):
-            reflector.close(_FAREWELL)
-        self._thread.join(_FAREWELL)
+            reflector.close(_STOP_TIMEOUT)
+        self._thread.join(_STOP_TIMEOUT)
 
     @property
-    def missing(self) -> list[str]:
+    def unsynced(self) -> list[str]:
         """Return of what not everything is known yet that there was at the start."""
         known = {"nodes": self._nodes, "reports": self._reports, "pods": self._pods}
         return [name for name, reflector in known.items() if not reflector.has_synced]
@@ -66,10 +66,10 @@ class Watching:
             pass
         self._reports.start()
         self._pods.start()
-        while self.missing and not self._stopping.wait(0.1):
+        while self.unsynced and not self._stopping.wait(0.1):
             pass
         gc.freeze()  # to search all of this for garbage takes up to half a second, and there is none in it
-        while not self._stopping.wait(TICK):
+        while not self._stopping.wait(TICK_PERIOD):
             try:
                 self._cluster.tick()
             except Exception:  # a fault of ours must not end the ticking

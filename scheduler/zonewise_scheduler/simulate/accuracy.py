@@ -26,7 +26,7 @@ class ForecastError(NamedTuple):
     """The share that started between the earliest and the latest."""
 
 
-class Kept(NamedTuple):
+class ReservationAccuracy(NamedTuple):
     """What became of promised starts; seconds."""
 
     jobs: int
@@ -55,14 +55,14 @@ def forecast_error(history: History) -> ForecastError | None:
     )
 
 
-def kept(history: History) -> Kept | None:
+def reservation_accuracy(history: History) -> ReservationAccuracy | None:
     """Compare what was promised with the first start from then on; None where nothing was promised."""
     made = [(job, job.promised) for job in history.jobs if job.promised is not None and job.promised[1] < inf]
     found = [(start, _start_after(job, at)) for job, (at, start) in made]
     if not found:
         return None
     early = [promised - start for promised, start in found if start <= promised]
-    return Kept(len(found), len(found) - len(early), sum(early) / len(early) if early else 0.0)
+    return ReservationAccuracy(len(found), len(found) - len(early), sum(early) / len(early) if early else 0.0)
 
 
 def _start_after(job: JobHistory, time: float) -> float:

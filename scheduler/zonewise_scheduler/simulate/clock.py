@@ -13,22 +13,22 @@ from itertools import takewhile
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from zonewise_scheduler.queue.time.state import State
+from zonewise_scheduler.queue.time.state import PoolState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from zonewise_scheduler.queue.time.state import Decision, Job, Policy
+    from zonewise_scheduler.queue.time.state import Job, PoolDecision, PoolPolicy
 
 
-class Watcher(Protocol):
+class PoolObserver(Protocol):
     """Is told of what happens."""
 
-    def arrived(self, now: float, state: State, job: Job) -> None:
+    def arrived(self, now: float, state: PoolState, job: Job) -> None:
         """Take note of a job that waits now; nothing is decided yet."""
         ...
 
-    def decided(self, now: float, state: State, decision: Decision) -> None:
+    def decided(self, now: float, state: PoolState, decision: PoolDecision) -> None:
         """Take note of a decision that is not applied yet."""
         ...
 
@@ -41,53 +41,55 @@ class Task(NamedTuple):
     """A job and what only time tells of it."""
 
     job: Job
-    run: float
+    run_time: float
     """How long it takes in truth, in seconds; longer than declared if need be."""
 
 
-class Outcome(NamedTuple):
+class PoolResult(NamedTuple):
     """What came of the tasks."""
 
     tasks: list[Task]
     """By time of submission."""
     starts: dict[Job, float]
-    refused: list[Task]
+    rejected: list[Task]
     """Those that do not fit into an empty machine; they never waited."""
     decisions: int
     seconds: float
     """CPU time that all of it took."""
 
 
-class _Simulation:
+class _PoolSimulation:
     """One run of tasks through a policy."""
 
-    def __init__(self, tasks: Iterable[Task], capacity: int, policy: Policy, watcher: Watcher | None = None) -> None:
+    def __init__(
+        self, tasks: Iterable[Task], capacity: int, policy: PoolPolicy, watcher: PoolObserver | None = None
+    ) -> None:
         """Take the tasks in any order, their serials unique, and what is there in all (Columns.room)."""
         self._capacity = capacity
-        self._state = State(capacity)
+        self._state = PoolState(capacity)
         self._policy = policy
         self._watcher = watcher
         self._tasks = sorted(tasks, key=_arrival)
         self._ends: list[tuple[float, int, Job]] = []
         """A heap of those that run by their true ends; of equal ones, who came first."""
-        self._runs = {task.job: task.run for task in self._tasks}
+        self._runs = {task.job: task.run_time for task in self._tasks}
         self._starts: dict[Job, float] = {}
         self._decisions = 0
         self._wake = inf
 
-    def run(self) -> Outcome:
+    def run(self) -> PoolResult:
         """Let everything happen."""
         began = time.process_time()
         refused: list[Task] = []
         for task in self._tasks:
             job = task.job
             self._happen_before(job.submitted)
-            if (self._capacity - job.demand) & job.guards == job.guards:
+            if (self._capacity - job.request) & job.guards == job.guards:
                 self._submit(job)
             else:
                 refused.append(task)
         self._happen_before(inf)
-        return Outcome(self._tasks, self._starts, refused, self._decisions, time.process_time() - began)
+        return PoolResult(self._tasks, self._starts, refused, self._decisions, time.process_time() - began)
 
     def _happen_before(self, until: float) -> None:
         """Let jobs end, and reservations begin, before the next submission."""
@@ -102,7 +104,7 @@ class _Simulation:
             elif at < until:
                 job = heappop(ends)[2]
                 self._settle(at)
-                if job in self._state.runs:
+                if job in self._state.run_spans:
                     self._state.end(job)
                 if self._watcher is not None:
                     self._watcher.ended(at, job, self._runs[job])
@@ -116,7 +118,7 @@ class _Simulation:
         state.submit(job)
         if self._watcher is not None:
             self._watcher.arrived(now, state, job)
-        if self._policy.eager or (state.room - job.demand) & job.guards == job.guards:
+        if self._policy.eager or (state.available - job.request) & job.guards == job.guards:
             self._decide(now)
 
     def _settle(self, now: float) -> None:
@@ -125,9 +127,9 @@ class _Simulation:
         if not state.running or state.running[0][0] > now:
             return
         for _, _, job in list(takewhile(lambda run: run[0] <= now, state.running)):
-            if state.runs[job][0] + self._runs[job] <= now:
+            if state.run_spans[job][0] + self._runs[job] <= now:
                 state.end(job)
-        state.overrun(now)
+        state.extend_overrun(now)
 
     def _decide(self, now: float) -> None:
         decision = self._policy.decide(now, self._state)
@@ -135,15 +137,17 @@ class _Simulation:
             self._watcher.decided(now, self._state, decision)
         self._state.apply(decision, now)
         self._decisions += 1
-        self._wake = decision.wake
+        self._wake = decision.wake_at
         for job in decision.starts:
             self._starts[job] = now
             heappush(self._ends, (now + self._runs[job], job.serial, job))
 
 
-def simulate(tasks: Iterable[Task], capacity: int, policy: Policy, watcher: Watcher | None = None) -> Outcome:
+def simulate_pool(
+    tasks: Iterable[Task], capacity: int, policy: PoolPolicy, observer: PoolObserver | None = None
+) -> PoolResult:
     """Run tasks, in any order, their serials unique, through a policy on a machine so large (Columns.room)."""
-    return _Simulation(tasks, capacity, policy, watcher).run()
+    return _PoolSimulation(tasks, capacity, policy, observer).run()
 
 
 def _arrival(task: Task) -> tuple[float, int]:

@@ -15,23 +15,23 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.queue.plan.planner import Planner
-from zonewise_scheduler.queue.plan.reason import why
-from zonewise_scheduler.queue.plan.sentences import sentence
+from zonewise_scheduler.queue.plan.reason import explain
+from zonewise_scheduler.queue.plan.sentences import explanation_message
 from zonewise_scheduler.queue.quota.model.workload import Eviction
-from zonewise_scheduler.simulate.history import History, JobHistory, Outcome, Run
-from zonewise_scheduler.simulate.latency import NO_LATENCY, TokenBucket, pod_starts
-from zonewise_scheduler.simulate.stage import Possible, amounts_of, capacity_of, snapshot_of
+from zonewise_scheduler.simulate.history import History, JobHistory, JobOutcome, JobRun
+from zonewise_scheduler.simulate.latency import NO_LATENCY, TokenBucket, pod_start_delays
+from zonewise_scheduler.simulate.stage import FeasibilityCheck, initial_snapshot, nominal_capacity, resource_amounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
 
     from zonewise_scheduler.queue.quota.model.workload import Amounts, Workload
-    from zonewise_scheduler.queue.time.rules import Rules
-    from zonewise_scheduler.simulate.foresight import PlanForesight
+    from zonewise_scheduler.queue.time.rules import BackfillPolicy
+    from zonewise_scheduler.simulate.foresight import ClusterForecaster
     from zonewise_scheduler.simulate.latency import Latency
     from zonewise_scheduler.simulate.scenario import Arrival, Scenario
 
-_MOST_LOST = 1000
+_MAX_PREEMPTIONS = 1000
 """Runs that a job may lose; with more, jobs make each other give way in a circle."""
 _NAMED = 5
 """Jobs with names of others that are told."""
@@ -46,14 +46,14 @@ class _Job:
     pod_start: float
     """Seconds until all its pods are ready."""
     amounts: Amounts
-    run: Run | None = None
+    run: JobRun | None = None
     """As it is expected to be, while it has its quota."""
     expected: int = 0
     """The number of the event that will be the end of it; those before are void."""
     killed: bool = False
     """Whether it will not be done by its declared run time."""
-    runs: tuple[Run, ...] = ()
-    outcome: Outcome = "waiting"
+    runs: tuple[JobRun, ...] = ()
+    outcome: JobOutcome = "waiting"
     promised: tuple[float, float] | None = None
     why: str = ""
     """What stands in the way of one that has not run."""
@@ -67,27 +67,27 @@ class SimulationError(Exception):
     """A scenario that cannot be, or has no end; it says what is wrong."""
 
 
-class _Simulation:
+class _ClusterSimulation:
     """One run of a scenario through a policy."""
 
     def __init__(
         self,
         scenario: Scenario,
-        rules: Rules,
+        rules: BackfillPolicy,
         latency: Latency,
         progress: Callable[[int, int, float], None] | None,
-        foresight: PlanForesight | None,
+        foresight: ClusterForecaster | None,
     ) -> None:
         self._scenario = scenario
         self._latency = latency
         self._progress = progress
         self._foresight = foresight
-        self._snapshot = snapshot_of(scenario)
+        self._snapshot = initial_snapshot(scenario)
         self._planner = Planner(self._snapshot, rules, scenario.settings, scenario.local_queues)
         self._bucket = TokenBucket(latency.rate, latency.burst)
-        arrivals = sorted(scenario.arrivals, key=lambda one: one.workload.created)
+        arrivals = sorted(scenario.arrivals, key=lambda one: one.workload.created_at)
         pods = [sum(one.pods for one in arrival.workload.pod_sets) for arrival in arrivals]
-        delays = pod_starts(latency, pods)
+        delays = pod_start_delays(latency, pods)
         self._amounts: dict[frozenset[tuple[str, int]], Amounts] = {}
         """Those of all jobs, equal ones once: they are alike for tens of thousands."""
         self._jobs = [
@@ -119,17 +119,17 @@ class _Simulation:
                 self._progress(self._over, len(self._jobs), now)
         seconds = time.process_time() - began
         self._look_back()
-        told = {} if self._foresight is None else self._foresight.told
+        told = {} if self._foresight is None else self._foresight.forecasts
         jobs = [_history_of(job, told.get(job.key)) for job in self._jobs]
-        return History(jobs, capacity_of(self._scenario), self._decisions, seconds)
+        return History(jobs, nominal_capacity(self._scenario), self._decisions, seconds)
 
     def _look_back(self) -> None:
         """Say of those that wait still what stands in the way, all else having ended, and refuse who never fits."""
-        possible = Possible(self._snapshot, self._scenario.settings)
+        possible = FeasibilityCheck(self._snapshot, self._scenario.settings)
         said: dict[tuple[str, Hashable], str] = {}
         for job in self._jobs:
             if job.outcome == "waiting":
-                kind = (job.arrival.queue, job.arrival.workload.shape)
+                kind = (job.arrival.queue, job.arrival.workload.scheduling_shape)
                 if kind not in said:
                     said[kind] = self._why(job)
                 job.why = said[kind]
@@ -137,23 +137,23 @@ class _Simulation:
                     job.outcome = "refused"
 
     def _why(self, job: _Job) -> str:
-        if job.key not in self._planner.waiting:
-            return self._planner.aside[job.key].why
+        if job.key not in self._planner.pending:
+            return self._planner.inadmissible[job.key].message
         if not any(job.amounts.values()):
             return "it requests nothing, and so is given no flavor and no place"
-        return sentence(why(self._planner, job.key, self._now))
+        return explanation_message(explain(self._planner, job.key, self._now))
 
     def _next(self) -> float:
         """Return when something happens next; infinite: nothing does."""
         while self._events and self._jobs[self._events[0][2]].expected != self._events[0][1]:
             heappop(self._events)
-        coming = self._jobs[self._come].arrival.workload.created if self._come < len(self._jobs) else inf
+        coming = self._jobs[self._come].arrival.workload.created_at if self._come < len(self._jobs) else inf
         return min(coming, self._events[0][0] if self._events else inf, self._wake)
 
     def _submit(self, now: float) -> None:
         while self._come < len(self._jobs):
             arrival = self._jobs[self._come].arrival
-            if arrival.workload.created > now:
+            if arrival.workload.created_at > now:
                 return
             self._planner.submit(arrival.workload, arrival.queue)
             self._come += 1
@@ -167,7 +167,7 @@ class _Simulation:
                 continue
             job.runs += (job.run,)
             if job.run.whole:
-                self._planner.end(job.key)
+                self._planner.finish(job.key)
                 job.outcome = "failed" if job.killed else "done"
                 self._over += 1
                 if self._foresight is not None:
@@ -177,33 +177,33 @@ class _Simulation:
             job.run = None
 
     def _decide(self, now: float) -> None:
-        step = self._planner.decide(now)
+        step = self._planner.schedule(now)
         self._decisions += 1
         for workload in step.admitted:
             self._start(workload, now)
         for victim in step.victims:
             self._stop(self._by_key[victim.workload.key], now)
-        for promise in step.promised:
+        for promise in step.reserved:
             job = self._by_key[promise.workload.key]
             if job.promised is None:
                 job.promised = (now, promise.start)
         ended = self._come == len(self._jobs) and not self._events  # who cannot start now never will
-        self._wake = inf if ended else step.wake
+        self._wake = inf if ended else step.wake_at
 
     def _start(self, workload: Workload, now: float) -> None:
         job, latency = self._by_key[workload.key], self._latency
-        going = self._bucket.take(now)
+        going = self._bucket.reserve(now)
         ready = going + job.pod_start
-        end, deadline = ready + job.arrival.run, going + job.arrival.workload.limit
-        job.killed = latency.enforce and end > deadline
+        end, deadline = ready + job.arrival.run_time, going + job.arrival.workload.walltime
+        job.killed = latency.enforce_deadlines and end > deadline
         if job.killed:
             end = deadline
-        job.run = Run(now, end, min(ready, end))
+        job.run = JobRun(now, end, min(ready, end))
         job.amounts = self._taken(workload)
         self._expect(job, end + latency.grace if job.killed else end)
 
     def _taken(self, workload: Workload) -> Amounts:
-        found = amounts_of(workload)
+        found = resource_amounts(workload)
         return self._amounts.setdefault(frozenset(found.items()), found)
 
     def _stop(self, job: _Job, now: float) -> None:
@@ -211,9 +211,9 @@ class _Simulation:
         end = now + self._latency.grace
         if job.run is None or job.run.end <= end:
             return
-        if len(job.runs) == _MOST_LOST:
-            raise SimulationError(f"{job.key}: preempted {_MOST_LOST} times; it will not come to an end")
-        job.run = Run(job.run.start, end, min(job.run.ready, end), whole=False)
+        if len(job.runs) == _MAX_PREEMPTIONS:
+            raise SimulationError(f"{job.key}: preempted {_MAX_PREEMPTIONS} times; it will not come to an end")
+        job.run = JobRun(job.run.start, end, min(job.run.ready, end), whole=False)
         self._expect(job, end)
 
     def _expect(self, job: _Job, gone: float) -> None:
@@ -224,10 +224,10 @@ class _Simulation:
 
 def simulate_cluster(
     scenario: Scenario,
-    rules: Rules,
+    rules: BackfillPolicy,
     latency: Latency = NO_LATENCY,
     progress: Callable[[int, int, float], None] | None = None,
-    foresight: PlanForesight | None = None,
+    forecaster: ClusterForecaster | None = None,
 ) -> History:
     """Run a scenario through a policy; `progress` is told after each decision how many jobs are over, of how many, and
     the time. `foresight` is asked for forecasts.
@@ -235,7 +235,7 @@ def simulate_cluster(
     Raises SimulationError where several jobs have one name, or preemptions go round in circles, and ValueError for a
     Topology without levels.
     """
-    return _Simulation(scenario, rules, latency, progress, foresight).run()
+    return _ClusterSimulation(scenario, rules, latency, progress, forecaster).run()
 
 
 def _history_of(job: _Job, told: tuple[float, float, float] | None) -> JobHistory:
@@ -244,8 +244,8 @@ def _history_of(job: _Job, told: tuple[float, float, float] | None) -> JobHistor
         workload.name,
         arrival.queue,
         arrival.kind,
-        workload.created,
-        workload.limit,
+        workload.created_at,
+        workload.walltime,
         job.amounts,
         sum(one.pods for one in workload.pod_sets),
         workload.priority,

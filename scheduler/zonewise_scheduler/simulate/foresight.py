@@ -4,45 +4,45 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.queue.plan.forecast import forecasts as plan_forecasts
-from zonewise_scheduler.queue.time.forecast import forecasts
-from zonewise_scheduler.queue.time.learned import RunTimes
+from zonewise_scheduler.queue.plan.forecast import forecast_starts as plan_forecasts
+from zonewise_scheduler.queue.time.forecast import forecast_pool
+from zonewise_scheduler.queue.time.learned import RunTimeHistory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from zonewise_scheduler.queue.plan.planner import Planner
     from zonewise_scheduler.queue.quota.model.workload import Workload
-    from zonewise_scheduler.queue.time.forecast import Forecast
-    from zonewise_scheduler.queue.time.state import Decision, Job, Policy, State
+    from zonewise_scheduler.queue.time.forecast import PoolForecast
+    from zonewise_scheduler.queue.time.state import Job, PoolDecision, PoolPolicy, PoolState
 
 
 _GRAIN = 0.05
 """Of time, for forecasts in a cluster (queue.plan.forecast)."""
 
 
-class Foresight:
+class PoolForecaster:
     """Asks for a forecast when a job comes that has to wait, and keeps it; on one pool."""
 
-    def __init__(self, policy: Policy, every: int = 1) -> None:
+    def __init__(self, policy: PoolPolicy, every: int = 1) -> None:
         """Forecasts cost much more than decisions; with `every`, only each so-manyth job that waits is asked about."""
         self._policy = policy
         self._every = every
         self._waiting = 0
-        self._learned = RunTimes()
-        self.told: dict[Job, Forecast] = {}
+        self._learned = RunTimeHistory()
+        self.forecasts: dict[Job, PoolForecast] = {}
         """What was foretold of whom."""
 
-    def arrived(self, now: float, state: State, job: Job) -> None:
+    def arrived(self, now: float, state: PoolState, job: Job) -> None:
         """Ask about a job that does not fit now."""
-        if (state.room - job.demand) & job.guards == job.guards:
+        if (state.available - job.request) & job.guards == job.guards:
             return
         self._waiting += 1
         if self._waiting % self._every == 0:
-            found = forecasts(now, state, self._policy, self._learned)
-            self.told[job] = next(one for one in found if one.job is job)
+            found = forecast_pool(now, state, self._policy, self._learned)
+            self.forecasts[job] = next(one for one in found if one.job is job)
 
-    def decided(self, now: float, state: State, decision: Decision) -> None:
+    def decided(self, now: float, state: PoolState, decision: PoolDecision) -> None:
         """Decisions say nothing of forecasts."""
 
     def ended(self, now: float, job: Job, run: float) -> None:  # noqa: ARG002 -- a watcher's
@@ -50,27 +50,27 @@ class Foresight:
         self._learned.observe(job, run)
 
 
-class PlanForesight:
+class ClusterForecaster:
     """The same over a whole cluster."""
 
     def __init__(self, every: int = 1) -> None:
         """With `every`, only each so-manyth job that waits is asked about."""
         self._every = every
         self._waiting = 0
-        self._learned = RunTimes()
-        self.told: dict[str, tuple[float, float, float]] = {}
+        self._learned = RunTimeHistory()
+        self.forecasts: dict[str, tuple[float, float, float]] = {}
         """What was foretold of whom, by key: earliest, likely and latest start."""
 
     def decided(self, planner: Planner, now: float, came: Iterable[str]) -> None:
         """Ask about those of the jobs that have just come that have to wait, after a decision."""
         asked: list[str] = []
         for key in came:
-            if key in planner.waiting:
+            if key in planner.pending:
                 self._waiting += 1
                 asked += [key] if self._waiting % self._every == 0 else []
         if asked:
-            found = plan_forecasts(planner, now, self._learned, asked, grain=_GRAIN)
-            self.told.update((key, (one.earliest, one.likely, one.latest)) for key, one in found.items())
+            found = plan_forecasts(planner, now, self._learned, asked, time_grain=_GRAIN)
+            self.forecasts.update((key, (one.earliest, one.likely, one.latest)) for key, one in found.items())
 
     def ended(self, workload: Workload, run: float) -> None:
         """Learn how long a job ran."""

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Outcome = Literal["done", "failed", "refused", "waiting"]
+JobOutcome = Literal["done", "failed", "refused", "waiting"]
 """failed: it ran to its declared limit and was not done, or was given up; refused: it fits nowhere, ever; waiting: the
 simulation ended before it started."""
 
 
-class Run(NamedTuple):
+class JobRun(NamedTuple):
     """From a start to an end, which may be none of the job's own."""
 
     start: float
@@ -39,8 +39,8 @@ class JobHistory(NamedTuple):
     """What it takes in all while it runs: resource to milli-CPU, bytes, counts ("processors" in a log)."""
     pods: int
     priority: int
-    outcome: Outcome
-    runs: tuple[Run, ...] = ()
+    outcome: JobOutcome
+    runs: tuple[JobRun, ...] = ()
     """In order of time; only the last may be whole."""
     promised: tuple[float, float] | None = None
     """When it was first promised a start, and for when; None: never."""

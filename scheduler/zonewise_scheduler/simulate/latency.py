@@ -26,7 +26,7 @@ class Latency(NamedTuple):
     """From the end of a job's pods until its quota is known to be free."""
     grace: float = 0.0
     """From when pods are told to stop until they are gone (terminationGracePeriodSeconds)."""
-    enforce: bool = False
+    enforce_deadlines: bool = False
     """Whether a job that outlives its declared run time is killed, and has failed: a live Job is
     (activeDeadlineSeconds, counted from the start: pkg/controller/job/job_controller.go), in logs they run on."""
     seed: int = 0
@@ -36,7 +36,7 @@ class Latency(NamedTuple):
 NO_LATENCY = Latency()
 
 
-def pod_starts(latency: Latency, pods: Iterable[int]) -> list[float]:
+def pod_start_delays(latency: Latency, pods: Iterable[int]) -> list[float]:
     """Return how long it takes until all pods of each job are ready.
 
     A job's luck is its own, whatever is decided, so that policies are compared with equal luck. The slowest of n pods
@@ -61,7 +61,7 @@ class TokenBucket:
         self._tolerance = (burst - 1) / rate
         self._full = -inf
 
-    def take(self, now: float) -> float:
+    def reserve(self, now: float) -> float:
         """Return when a request goes that comes now; no request came later."""
         going = max(now, self._full - self._tolerance)
         self._full = max(now, self._full) + self._interval

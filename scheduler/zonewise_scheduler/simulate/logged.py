@@ -5,26 +5,26 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.simulate.history import History, JobHistory, Run
+from zonewise_scheduler.simulate.history import History, JobHistory, JobRun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zonewise_scheduler.queue.time.amounts import Columns
-    from zonewise_scheduler.queue.time.forecast import Forecast
+    from zonewise_scheduler.queue.time.amounts import ResourcePacking
+    from zonewise_scheduler.queue.time.forecast import PoolForecast
     from zonewise_scheduler.queue.time.state import Job
-    from zonewise_scheduler.simulate.clock import Outcome
+    from zonewise_scheduler.simulate.clock import PoolResult
 
-_UNTOLD: Mapping[Job, Forecast] = MappingProxyType({})
-_UNPROMISED: Mapping[Job, tuple[float, float]] = MappingProxyType({})
+_NO_FORECASTS: Mapping[Job, PoolForecast] = MappingProxyType({})
+_NO_RESERVATIONS: Mapping[Job, tuple[float, float]] = MappingProxyType({})
 
 
-def history_of(
-    outcome: Outcome,
-    columns: Columns,
+def build_pool_history(
+    outcome: PoolResult,
+    columns: ResourcePacking,
     capacity: int,
-    told: Mapping[Job, Forecast] = _UNTOLD,
-    promised: Mapping[Job, tuple[float, float]] = _UNPROMISED,
+    forecasts: Mapping[Job, PoolForecast] = _NO_FORECASTS,
+    reservations: Mapping[Job, tuple[float, float]] = _NO_RESERVATIONS,
 ) -> History:
     """Return the history of tasks on a machine so large (Columns.room).
 
@@ -34,23 +34,23 @@ def history_of(
     jobs: list[JobHistory] = []
     for task in outcome.tasks:
         job = task.job
-        if job.demand not in amounts:
-            amounts[job.demand] = columns.asked(job.demand)
-        start, forecast = outcome.starts.get(job), told.get(job)
+        if job.request not in amounts:
+            amounts[job.request] = columns.unpack_request(job.request)
+        start, forecast = outcome.starts.get(job), forecasts.get(job)
         jobs.append(
             JobHistory(
                 name=job.name or str(job.serial),
                 queue="",
                 kind="",
                 submitted=job.submitted,
-                limit=job.limit,
-                amounts=amounts[job.demand],
+                limit=job.walltime,
+                amounts=amounts[job.request],
                 pods=1,
                 priority=job.priority,
                 outcome="refused" if start is None else "done",
-                runs=() if start is None else (Run(start, start + task.run, start),),
-                promised=promised.get(job),
+                runs=() if start is None else (JobRun(start, start + task.run_time, start),),
+                promised=reservations.get(job),
                 told=None if forecast is None else forecast[1:],
             )
         )
-    return History(jobs, columns.amounts(capacity), outcome.decisions, outcome.seconds)
+    return History(jobs, columns.unpack_available(capacity), outcome.decisions, outcome.seconds)

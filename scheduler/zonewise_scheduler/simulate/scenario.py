@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.queue.quota.model.workload import DEFAULTS
+from zonewise_scheduler.queue.quota.model.workload import DEFAULT_SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from zonewise_scheduler.fit.model.node import NodeState
-    from zonewise_scheduler.fit.nodes.table import NodeTable
+    from zonewise_scheduler.fit.nodes.table import NodeInfoTable
     from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
-    from zonewise_scheduler.queue.quota.model.workload import Settings, Workload
+    from zonewise_scheduler.queue.quota.model.workload import QuotaSettings, Workload
 
 
 class Arrival(NamedTuple):
@@ -22,7 +22,7 @@ class Arrival(NamedTuple):
     """Its `created` is when it comes, in seconds since the simulation's begin; it has no admission."""
     queue: str
     """The ClusterQueue's name."""
-    run: float
+    run_time: float
     """How long it takes in truth once all its pods are ready, in seconds; longer than declared if need be."""
     kind: str = ""
     """The class of jobs that it is of ("small"), for summaries; ""."""
@@ -39,11 +39,11 @@ class Scenario(NamedTuple):
     flavors: tuple[ResourceFlavor, ...] = ()
     topologies: Mapping[str, Sequence[str]] = {}
     """Levels of each Topology, the outermost first."""
-    nodes: NodeTable | None = None
+    nodes: NodeInfoTable | None = None
     """Where pods are placed, for flavors with a topology; None: only quotas count."""
     states: Mapping[str, NodeState] = {}
     """What is known of the zones of nodes, by their names."""
-    settings: Settings = DEFAULTS
+    settings: QuotaSettings = DEFAULT_SETTINGS
     problems: tuple[str, ...] = ()
     """What was wrong in what it was read from, a sentence each; the rest stands."""
     local_queues: tuple[LocalQueue, ...] | None = None

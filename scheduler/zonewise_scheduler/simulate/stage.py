@@ -4,80 +4,82 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.queue.placing.ground import ground_of
-from zonewise_scheduler.queue.placing.kubelets import kubelets_of
-from zonewise_scheduler.queue.placing.topologies import Topologies
-from zonewise_scheduler.queue.quota.cycle.nominate import nominate, request_of
+from zonewise_scheduler.queue.placing.ground import build_flavor_topology
+from zonewise_scheduler.queue.placing.kubelets import build_kubelet_states
+from zonewise_scheduler.queue.placing.topologies import TASSnapshot
+from zonewise_scheduler.queue.quota.cycle.nominate import flavor_assigner, nominate
 from zonewise_scheduler.queue.quota.cycle.values import Head
-from zonewise_scheduler.queue.quota.flavors.modes import Mode
+from zonewise_scheduler.queue.quota.flavors.modes import FlavorAssignmentMode
 from zonewise_scheduler.queue.quota.model.amounts import UNLIMITED
-from zonewise_scheduler.queue.quota.model.quotas import each_quota
+from zonewise_scheduler.queue.quota.model.quotas import resource_quotas
 from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from zonewise_scheduler.queue.quota.model.workload import Settings, Workload
+    from zonewise_scheduler.queue.quota.model.workload import QuotaSettings, Workload
     from zonewise_scheduler.simulate.scenario import Arrival, Scenario
 
 
-def snapshot_of(scenario: Scenario) -> Snapshot:
+def initial_snapshot(scenario: Scenario) -> Snapshot:
     """Return the state before anything has come; raise ValueError for a Topology without levels.
 
     A flavor without a Topology that is described has quotas only, and so have all where there are no nodes.
     """
-    return Snapshot(scenario.queues, scenario.cohorts, scenario.flavors or None, places=_places_of(scenario))
+    return Snapshot(scenario.queues, scenario.cohorts, scenario.flavors or None, tas_snapshot=_places_of(scenario))
 
 
-def _places_of(scenario: Scenario) -> Topologies | None:
+def _places_of(scenario: Scenario) -> TASSnapshot | None:
     nodes, topologies = scenario.nodes, scenario.topologies
     if nodes is None:
         return None
-    placed = (one for one in scenario.flavors if one.topology in topologies)
-    grounds = [ground_of(one, topologies[one.topology], nodes) for one in placed]
-    return Topologies(grounds, kubelets=kubelets_of(nodes, scenario.states) if scenario.states else None)
+    placed = (one for one in scenario.flavors if one.topology_name in topologies)
+    grounds = [build_flavor_topology(one, topologies[one.topology_name], nodes) for one in placed]
+    return TASSnapshot(
+        grounds, kubelet_states=build_kubelet_states(nodes, scenario.states) if scenario.states else None
+    )
 
 
-def capacity_of(scenario: Scenario) -> dict[str, int]:
+def nominal_capacity(scenario: Scenario) -> dict[str, int]:
     """Return the nominal quotas of all queues and cohorts by resource; without those that have no limit somewhere."""
     found: dict[str, int] = {}
     unlimited: set[str] = set()
     for one in (*scenario.queues, *scenario.cohorts):
-        for key, quota in each_quota(one.groups):
+        for key, quota in resource_quotas(one.resource_groups):
             found[key.resource] = found.get(key.resource, 0) + quota.nominal
             if quota.nominal == UNLIMITED:
                 unlimited.add(key.resource)
     return {name: amount for name, amount in found.items() if name not in unlimited}
 
 
-def amounts_of(workload: Workload) -> dict[str, int]:
+def resource_amounts(workload: Workload) -> dict[str, int]:
     """Return what a workload takes in all: by its admission, or without one, all that it asks for."""
     found: dict[str, int] = {}
     if workload.admission is not None:
         for key, amount in workload.usage.items():
             found[key.resource] = found.get(key.resource, 0) + amount
     else:
-        for one in workload.totals:
+        for one in workload.total_requests:
             for name, amount in one.requests.items():
                 found[name] = found.get(name, 0) + amount
     return found
 
 
-class Possible:
+class FeasibilityCheck:
     """Tells who fits where nothing runs; of those alike in one queue it looks at one."""
 
-    def __init__(self, idle: Snapshot, settings: Settings) -> None:
+    def __init__(self, idle: Snapshot, settings: QuotaSettings) -> None:
         self._idle = idle
         self._settings = settings
         self._known: dict[tuple[str, Hashable], bool] = {}
 
     def __call__(self, arrival: Arrival) -> bool:
         """Tell whether a job does; a queue that admits nothing now may do so later."""
-        if arrival.queue not in self._idle.queues:
+        if arrival.queue not in self._idle.cluster_queues:
             return False
-        kind = (arrival.queue, arrival.workload.shape)
+        kind = (arrival.queue, arrival.workload.scheduling_shape)
         if kind not in self._known:
             head = Head(arrival.workload, arrival.queue)
-            assignment, _ = nominate(request_of(self._idle, head, self._settings))
-            self._known[kind] = assignment.mode != Mode.NO_FIT
+            assignment, _ = nominate(flavor_assigner(self._idle, head, self._settings))
+            self._known[kind] = assignment.representative_mode != FlavorAssignmentMode.NO_FIT
         return self._known[kind]

@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from zonewise_scheduler.simulate.accuracy import ForecastError, Kept, forecast_error, kept
+from zonewise_scheduler.simulate.accuracy import (
+    ForecastError,
+    ReservationAccuracy,
+    forecast_error,
+    reservation_accuracy,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -18,7 +23,7 @@ if TYPE_CHECKING:
 TAU = 10.0
 """Seconds: shorter jobs count as so long in the bounded slowdown (Feitelson and Rudolph, JSSPP 1998)."""
 
-Shares = dict[str, float]
+ResourceShares = dict[str, float]
 """By resource: of all there is, from the first submission to the last end."""
 
 
@@ -42,17 +47,17 @@ class Summary(NamedTuple):
     """From the submission until all pods of that run were ready: to the admission where pods start at once."""
     bounded_slowdown: float
     """The mean of max(1, (wait + run) / max(run, TAU))."""
-    utilisation: Shares
+    utilisation: ResourceShares
     """What runs had."""
-    effective: Shares
+    effective: ResourceShares
     """What the runs had that jobs were done with, from when all their pods were ready."""
-    lost: Shares
+    lost: ResourceShares
     """What preempted runs had, whose work is lost."""
     preemptions: int
     makespan: float
     """From the first submission to the last end."""
     forecast: ForecastError | None
-    promises: Kept | None
+    promises: ReservationAccuracy | None
     decisions_per_second: float
     """Of CPU time."""
 
@@ -85,7 +90,7 @@ def summarise(history: History) -> Summary:
         len(broken),
         makespan,
         forecast_error(history),
-        kept(history),
+        reservation_accuracy(history),
         history.decisions / history.seconds if history.seconds else 0.0,
     )
 
@@ -109,7 +114,9 @@ def _bounded_slowdown(waits: NDArray[np.float64], runs: NDArray[np.float64]) -> 
     return float(np.maximum(1, (waits + runs) / np.maximum(runs, TAU)).mean()) if len(waits) else 0.0
 
 
-def _shares(taken: Iterable[tuple[Mapping[str, int], float]], capacity: Mapping[str, int], makespan: float) -> Shares:
+def _shares(
+    taken: Iterable[tuple[Mapping[str, int], float]], capacity: Mapping[str, int], makespan: float
+) -> ResourceShares:
     """Return the share of each resource that was taken for so many seconds each; of what there is none, zero."""
     found = dict.fromkeys(capacity, 0.0)
     for amounts, seconds in taken:

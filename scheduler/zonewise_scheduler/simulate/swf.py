@@ -23,7 +23,7 @@ _NAMES = {
     1: "job number", 2: "submit time", 3: "wait time", 4: "run time", 5: "allocated processors",
     8: "requested processors", 9: "requested time", 11: "status", 12: "user", 14: "executable", 15: "queue",
 }  # fmt: skip
-_PLACES = tuple(field - 1 for field in _NAMES)
+_COLUMNS = tuple(field - 1 for field in _NAMES)
 _MOST = 2**53
 """Beyond it, seconds are not told apart."""
 _PARTIAL = frozenset({2, 3, 4})
@@ -34,45 +34,45 @@ _SIZES = ("MaxProcs", "MaxNodes")
 class LoggedJob(NamedTuple):
     """A job of a log; times in seconds since the log's begin."""
 
-    number: int
-    submitted: float
-    wait: float
+    job_number: int
+    submit_time: float
+    wait_time: float
     """As it was; -1 where unknown."""
-    run: float
+    run_time: float
     processors: int
     """Those allocated, or where that is unknown those requested."""
-    limit: float
+    requested_time: float
     """The declared run time; infinite where unknown."""
     user: int
     executable: int
     queue: int
 
 
-class Problem(NamedTuple):
+class SwfProblem(NamedTuple):
     """A line that is left out."""
 
     line: int
     """From 1."""
     field: str
-    what: str
+    message: str
 
     def __str__(self) -> str:
-        return f"line {self.line}: {self.field}: {self.what}"
+        return f"line {self.line}: {self.field}: {self.message}"
 
 
-class Log(NamedTuple):
+class SwfLog(NamedTuple):
     """What a log holds."""
 
     jobs: list[LoggedJob]
     """In the order of the file."""
     processors: int | None
     """Of the machine; None where the header does not say."""
-    problems: list[Problem]
+    problems: list[SwfProblem]
     partial: int
     """Lines left out that tell of a part of a job which has a line of the whole."""
 
 
-def read_swf(path: Path) -> Log:
+def read_swf(path: Path) -> SwfLog:
     """Read a log; raise OSError if it cannot be opened."""
     with path.open("rb") as file:
         zipped = file.read(2) == _GZIP
@@ -80,18 +80,18 @@ def read_swf(path: Path) -> Log:
         return load_swf(file)
 
 
-def load_swf(file: Iterable[bytes]) -> Log:
+def load_swf(file: Iterable[bytes]) -> SwfLog:
     """Read a log of an open file; compressed data may end too early, and what was before it counts."""
     return parse_swf(_lines(file))
 
 
-def parse_swf(lines: Iterable[str | Problem]) -> Log:
+def parse_swf(lines: Iterable[str | SwfProblem]) -> SwfLog:
     """Take in the lines of a log; those that are damaged are named, and nothing else is lost."""
-    log = Log([], None, [], 0)
+    log = SwfLog([], None, [], 0)
     sizes: dict[str, int] = {}
     partial = 0
     for number, line in enumerate(lines, 1):
-        if isinstance(line, Problem):
+        if isinstance(line, SwfProblem):
             log.problems.append(line._replace(line=number))
         elif line.startswith(";"):
             _header(line, sizes)
@@ -106,13 +106,13 @@ def parse_swf(lines: Iterable[str | Problem]) -> Log:
     return log._replace(processors=next((sizes[name] for name in _SIZES if name in sizes), None), partial=partial)
 
 
-def _lines(file: Iterable[bytes]) -> Iterator[str | Problem]:
+def _lines(file: Iterable[bytes]) -> Iterator[str | SwfProblem]:
     """Yield the lines, and where compressed data end too early, that."""
     try:
         for line in file:
             yield line.decode("ascii", "replace")
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        yield Problem(0, "file", str(error))
+        yield SwfProblem(0, "file", str(error))
 
 
 def _header(line: str, sizes: dict[str, int]) -> None:
@@ -122,12 +122,12 @@ def _header(line: str, sizes: dict[str, int]) -> None:
         sizes[name.strip()] = int(words[0])
 
 
-def _job(fields: list[str]) -> LoggedJob | Problem | None:
+def _job(fields: list[str]) -> LoggedJob | SwfProblem | None:
     """Return the job of a line, or what is wrong with it, or None for a part of a job."""
     if len(fields) != _FIELDS:
-        return Problem(0, "line", f"{len(fields)} fields rather than {_FIELDS}")
+        return SwfProblem(0, "line", f"{len(fields)} fields rather than {_FIELDS}")
     found = _numbers(fields)
-    if isinstance(found, Problem):
+    if isinstance(found, SwfProblem):
         return found
     number, submitted, wait, run, allocated, requested, limit, status, user, executable, queue = found
     if status in _PARTIAL:
@@ -135,32 +135,32 @@ def _job(fields: list[str]) -> LoggedJob | Problem | None:
     processors = int(allocated if allocated > 0 else requested)
     for field, value in ((2, submitted), (4, run), (5, processors - 1), (9, max(limit, 0))):
         if not 0 <= value <= _MOST:
-            return _unusable(field, found[_PLACES.index(field - 1)])
+            return _unusable(field, found[_COLUMNS.index(field - 1)])
     return LoggedJob(
         int(number), submitted, wait, run, processors, limit if limit > 0 else inf,
         int(user), int(executable), int(queue),
     )  # fmt: skip
 
 
-def _numbers(fields: list[str]) -> Sequence[float] | Problem:
+def _numbers(fields: list[str]) -> Sequence[float] | SwfProblem:
     """Return the fields that are of use; nearly always whole numbers."""
     try:
-        return [int(fields[place]) for place in _PLACES]
+        return [int(fields[place]) for place in _COLUMNS]
     except ValueError:
         pass
     found: list[float] = []
-    for place in _PLACES:
+    for place in _COLUMNS:
         try:
             found.append(float(fields[place]))
         except ValueError:
-            return Problem(0, _field(place + 1), f"{fields[place]!r} is no number")
+            return SwfProblem(0, _field(place + 1), f"{fields[place]!r} is no number")
         if not isfinite(found[-1]):
             return _unusable(place + 1, found[-1])
     return found
 
 
-def _unusable(field: int, value: float) -> Problem:
-    return Problem(0, _field(field), f"{value:g}")
+def _unusable(field: int, value: float) -> SwfProblem:
+    return SwfProblem(0, _field(field), f"{value:g}")
 
 
 def _field(field: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.queue.time.amounts import NARROW, Columns
+from zonewise_scheduler.queue.time.amounts import NARROW_BITS, ResourcePacking
 from zonewise_scheduler.queue.time.state import Job
 from zonewise_scheduler.simulate.clock import Task
 
@@ -14,23 +14,25 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulate.swf import LoggedJob
 
 PROCESSORS = "processors"
-COLUMNS = Columns((PROCESSORS,), NARROW)
+COLUMNS = ResourcePacking((PROCESSORS,), NARROW_BITS)
 """The one resource of a log."""
-MOST = (1 << 26) - 1
+MAX_PROCESSORS = (1 << 26) - 1
 """More processors than any machine has; a job of yet more fits nowhere either."""
 
 
-def tasks_of(jobs: Iterable[LoggedJob], *, exact: bool = False) -> list[Task]:
+def build_tasks(jobs: Iterable[LoggedJob], *, exact: bool = False) -> list[Task]:
     """Return the tasks of a log by time of submission, equal ones by number; their serials count from 0.
 
     With `exact`, every job declares just the run time that it has.
     """
-    logged = sorted(jobs, key=lambda one: (one.submitted, one.number))
+    logged = sorted(jobs, key=lambda one: (one.submit_time, one.job_number))
     return [_task(serial, one, exact=exact) for serial, one in enumerate(logged)]
 
 
 def _task(serial: int, one: LoggedJob, *, exact: bool) -> Task:
-    demand = COLUMNS.demand({PROCESSORS: min(one.processors, MOST)})
-    limit = (one.run or 1) if exact else one.limit
+    demand = COLUMNS.pack_request({PROCESSORS: min(one.processors, MAX_PROCESSORS)})
+    limit = (one.run_time or 1) if exact else one.requested_time
     kin = (one.user, one.queue, one.executable)
-    return Task(Job(serial, demand.amount, demand.guards, one.submitted, limit, 0, str(one.number), kin), one.run)
+    return Task(
+        Job(serial, demand.amount, demand.guards, one.submit_time, limit, 0, str(one.job_number), kin), one.run_time
+    )

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from support.e2e.kubelet import NODE
 from support.e2e.truth import Stock, Truth, truth, unzoned
 from zonewise.daemon.events import Reason
-from zonewise.daemon.kubelet import Kubelet, Sources
-from zonewise.daemon.metrics.meters import Meters
+from zonewise.daemon.kubelet import KubeletPoller, KubeletSources
+from zonewise.daemon.metrics.meters import AgentMetrics
 from zonewise.kubelet.cgroups import PodCgroups
 from zonewise.kubelet.config import parse_config
 from zonewise.kubelet.config_source import ConfigReading
 from zonewise.kubelet.errors import Unsettled
 from zonewise.kubelet.podresources.client import PodResourcesClient
-from zonewise.kubelet.registered import Registered
-from zonewise.kubelet.state import StateReader, device_checkpoint
+from zonewise.kubelet.registered import UnreportedDevices
+from zonewise.kubelet.state import StateReader, device_checkpoint_path
 from zonewise.machine.archive import open_root
 from zonewise.machine.discover import discover
 from zonewise.report.nrt import machine_to_nrt
-from zonewise.usage.account import NotReady, account
+from zonewise.usage.account import KubeletNotReady, node_usage
 from zonewise.usage.model import Usage
 
 if TYPE_CHECKING:
@@ -39,21 +39,21 @@ class Observer(NamedTuple):
     node: Node
     machine: Machine
     client: PodResourcesClient
-    kubelet: Kubelet
+    kubelet: KubeletPoller
     config: KubeletConfig
 
     def report(self) -> KubeletReport:
         """Ask the kubelet and read its files."""
-        answer = self.kubelet.ask(frozenset({Reason.TIMER}))
+        answer = self.kubelet.poll(frozenset({Reason.TIMER}))
         assert answer.problems == ()
         return answer.report
 
-    def account(self) -> Usage | NotReady:
+    def account(self) -> Usage | KubeletNotReady:
         """Account for all that the kubelet says now."""
         try:
-            return account(self.machine, self.report())
+            return node_usage(self.machine, self.report())
         except Unsettled as error:
-            return NotReady(str(error))
+            return KubeletNotReady(str(error))
 
     def usage(self) -> Usage:
         """Account for a kubelet that is ready and makes sense."""
@@ -68,14 +68,14 @@ def observing(node: Node) -> Generator[Observer]:
     """Observe a node whose kubelet runs."""
     directory, socket = str(node.kubelet.directory), str(node.kubelet.podresources)
     client, config = PodResourcesClient(socket), configuration_of(node)
-    sources = Sources(
+    sources = KubeletSources(
         client,
         StateReader(directory),
         cast("ConfigSource", _Configuration(config)),
-        Registered(device_checkpoint(directory), socket),
+        UnreportedDevices(device_checkpoint_path(directory), socket),
         PodCgroups(str(node.root)),
     )
-    kubelet = Kubelet(sources, Meters())
+    kubelet = KubeletPoller(sources, AgentMetrics())
     with contextlib.closing(kubelet):
         yield Observer(node, discover(open_root(str(node.root))), client, kubelet, config)
 
@@ -94,7 +94,7 @@ class _Configuration:
 def configuration_of(node: Node) -> KubeletConfig:
     """Read the configuration from the kubelet's own server."""
     document: dict[str, Any] = json.loads(node.kubelet.get("/configz"))["kubeletconfig"]
-    return parse_config(document, place="/configz")
+    return parse_config(document, origin="/configz")
 
 
 def assert_true(node: Node, usage: Usage) -> None:

@@ -20,9 +20,9 @@ from zonewise.kubelet.config import parse_config
 from zonewise.kubelet.model import KubeletReport, StateFiles
 from zonewise.kubelet.podresources.decode import decode_allocatable, decode_list
 from zonewise.kubelet.podresources.v1 import podresources_pb2 as api
-from zonewise.kubelet.state_cpu import parse_cpu_state
-from zonewise.kubelet.state_devices import parse_devices
-from zonewise.kubelet.state_memory import parse_memory_state
+from zonewise.kubelet.state_cpu import parse_cpu_manager_state
+from zonewise.kubelet.state_devices import parse_device_checkpoint
+from zonewise.kubelet.state_memory import parse_memory_manager_state
 from zonewise.machine.discover import discover
 from zonewise.machine.files import MemoryFiles
 
@@ -162,11 +162,11 @@ def recorded_report(made: Object) -> KubeletReport:
     return KubeletReport(
         decode_list(listed).pods,
         decode_allocatable(allocatable).allocatable,
-        parse_config(made["configuration"], place=made["name"]),
+        parse_config(made["configuration"], origin=made["name"]),
         StateFiles(
-            parse_cpu_state(cpu[1], cpu[0]).value if cpu else None,
-            parse_memory_state(memory[1], memory[0]).value if memory else None,
-            parse_devices(devices[1], devices[0]).value if devices else None,
+            parse_cpu_manager_state(cpu[1], cpu[0]).value if cpu else None,
+            parse_memory_manager_state(memory[1], memory[0]).value if memory else None,
+            parse_device_checkpoint(devices[1], devices[0]).value if devices else None,
         ),
     )
 

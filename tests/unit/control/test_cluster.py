@@ -12,64 +12,64 @@ from hypothesis import strategies as st
 from support.clock import Clock
 from support.ledger_world import SHARED, SINGLE, Kubelet, kind_of, shape_of
 from zonewise_scheduler.control import refusals
-from zonewise_scheduler.control.cluster import Choice, Cluster, Trust
-from zonewise_scheduler.control.extender.wire import Arguments, Asked
-from zonewise_scheduler.control.objects import PodSeen, Report
-from zonewise_scheduler.fit.ledger.values import IN_FLIGHT, SET_ASIDE, Promise, Waits
-from zonewise_scheduler.fit.model.node import idle
+from zonewise_scheduler.control.cluster import ExtenderCache, FallbackPolicy, ScheduleResult
+from zonewise_scheduler.control.extender.wire import CandidateNodes, ExtenderArgs
+from zonewise_scheduler.control.objects import ObservedPod, PublishedReport
+from zonewise_scheduler.fit.ledger.values import BLOCKED_BY_ASSUMED, NODE_BACKOFF, LedgerTimeouts, PendingPod
+from zonewise_scheduler.fit.model.node import idle_node
 from zonewise_scheduler.fit.nodes.info import NodeInfo
 from zonewise_scheduler.fit.read.nrt import NodeReport
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.fit.ledger.values import Miss
+    from zonewise_scheduler.fit.ledger.values import Misprediction
     from zonewise_scheduler.fit.model.pod import PodShape
 
 KIND = kind_of(SINGLE, gpus=0)
 """Two zones of eight CPUs."""
-TRUST, WAITS = Trust(), Waits()
+TRUST, WAITS = FallbackPolicy(), LedgerTimeouts()
 HALF, MOST, WHOLE = shape_of((4, 0)), shape_of((5, 0)), shape_of((8, 0))
 
 
-def asked(*names: str) -> Asked:
-    return Asked(Arguments({}, node_names=msgspec.Raw(msgspec.json.encode(names))))
+def asked(*names: str) -> CandidateNodes:
+    return CandidateNodes(ExtenderArgs({}, node_names=msgspec.Raw(msgspec.json.encode(names))))
 
 
-def pod(name: str, shape: PodShape = HALF) -> Promise:
-    return Promise(f"uid-{name}", "lab", name, shape)
+def pod(name: str, shape: PodShape = HALF) -> PendingPod:
+    return PendingPod(f"uid-{name}", "lab", name, shape)
 
 
 class Site:
     """A cluster of simulated kubelets, and what is told of it."""
 
-    def __init__(self, *names: str, trust: Trust = TRUST, waits: Waits = WAITS) -> None:
+    def __init__(self, *names: str, trust: FallbackPolicy = TRUST, waits: LedgerTimeouts = WAITS) -> None:
         self.clock = Clock()
-        self.misses: list[Miss] = []
-        self.cluster = Cluster(self.clock, waits, trust, self.misses.append)
+        self.misses: list[Misprediction] = []
+        self.cluster = ExtenderCache(self.clock, waits, trust, self.misses.append)
         self.kubelets: dict[str, Kubelet] = {}
         self.bound: set[str] = set()
         self.foreign = False
         """Another scheduler has sent a pod where we did not."""
         for name in names:
-            self.kubelets[name] = Kubelet(name, idle(KIND))
-            self.cluster.node_changed(None, NodeInfo(name))
+            self.kubelets[name] = Kubelet(name, idle_node(KIND))
+            self.cluster.update_node(None, NodeInfo(name))
             self.report(name)
 
     def report(self, name: str) -> None:
-        self.cluster.report_changed(None, Report(self.kubelets[name].report(), self.clock()))
+        self.cluster.update_report(None, PublishedReport(self.kubelets[name].report(), self.clock()))
 
     def unreport(self, name: str) -> None:
-        self.cluster.report_changed(Report(NodeReport(name, None, (), ()), None), None)
+        self.cluster.update_report(PublishedReport(NodeReport(name, None, (), ()), None), None)
 
-    def choose(self, one: Promise, *names: str) -> Choice:
-        return self.cluster.choose(one, asked(*(names or self.kubelets)))
+    def choose(self, one: PendingPod, *names: str) -> ScheduleResult:
+        return self.cluster.select_and_assume(one, asked(*(names or self.kubelets)))
 
-    def seen(self, one: Promise, node: str = "", **more: Any) -> None:
-        self.cluster.pod_changed(None, PodSeen(*one, node=node, **more))
+    def seen(self, one: PendingPod, node: str = "", **more: Any) -> None:
+        self.cluster.update_pod(None, ObservedPod(*one, node=node, **more))
 
-    def gone(self, one: Promise) -> None:
-        self.cluster.pod_changed(PodSeen(*one), None)
+    def gone(self, one: PendingPod) -> None:
+        self.cluster.update_pod(ObservedPod(*one), None)
 
-    def arrive(self, one: Promise, node: str) -> bool:
+    def arrive(self, one: PendingPod, node: str) -> bool:
         """Have a pod bound, and its kubelet admit or refuse it."""
         self.bound.add(one.uid)
         self.seen(one, node)
@@ -80,7 +80,7 @@ class Site:
 
     def in_flight(self) -> dict[str, list[str]]:
         """By node the names of the pods that are charged."""
-        nodes: Any = self.cluster.described()["nodes"]
+        nodes: Any = self.cluster.dump()["nodes"]
         return {name: [one.removeprefix("lab/") for one in node["inFlight"]] for name, node in nodes.items()}
 
 
@@ -92,7 +92,7 @@ def test_three_pods_before_any_is_bound() -> None:
     site = Site("n")
     told = [site.choose(pod(name, MOST)) for name in "abc"]
     assert [choice.node for choice in told] == ["n", "n", ""]
-    assert told[2].refusals == {"n": "node(s) would refuse it: needs 5 CPUs in one zone"}
+    assert told[2].failed_nodes == {"n": "node(s) would refuse it: needs 5 CPUs in one zone"}
 
 
 def test_only_nodes_asked_about() -> None:
@@ -100,7 +100,7 @@ def test_only_nodes_asked_about() -> None:
     site = Site("a", "b", "c")
     assert site.choose(pod("p"), "b").node == "b"
     choice = site.choose(pod("q"), "d")
-    assert choice == Choice("", None, {"d": refusals.NO_REPORT})
+    assert choice == ScheduleResult("", None, {"d": refusals.NO_REPORT})
 
 
 def test_asked_again() -> None:
@@ -112,7 +112,7 @@ def test_asked_again() -> None:
     assert site.in_flight() == {"a": [], "b": ["p"]}
     assert site.choose(one, "z").node == ""
     assert site.in_flight() == {"a": [], "b": []}
-    assert site.cluster.promised(one.uid) is None
+    assert site.cluster.predicted_verdict(one.uid) is None
 
 
 def test_full_nodes_first() -> None:
@@ -151,7 +151,7 @@ def test_a_pod_that_is_deleted() -> None:
 
 def test_a_pod_that_is_never_bound() -> None:
     """A promise runs out."""
-    site = Site("a", waits=Waits(promise=5))
+    site = Site("a", waits=LedgerTimeouts(assume_timeout=5))
     site.choose(pod("p"))
     site.clock.advance(4)
     site.cluster.tick()
@@ -168,7 +168,7 @@ def test_a_miss() -> None:
     site.seen(pod("p"), "a")
     site.seen(pod("p"), "a", phase="Failed", reason="TopologyAffinityError", message="no")
     assert [(miss.node, miss.name, miss.reason) for miss in site.misses] == [("a", "p", "TopologyAffinityError")]
-    assert site.choose(pod("q"), "a").refusals == {"a": refusals.OF_LEDGER[SET_ASIDE]}
+    assert site.choose(pod("q"), "a").failed_nodes == {"a": refusals.LEDGER_REASONS[NODE_BACKOFF]}
     assert site.choose(pod("q"), "a", "b").node == "b"
 
 
@@ -198,27 +198,27 @@ def test_pods_of_others_are_charged() -> None:
 @pytest.mark.parametrize(("policy", "node"), [("blind", "new"), ("unaligned", ""), ("refuse", "")])
 def test_unreported_nodes(policy: str, node: str) -> None:
     """A pod that asks of zones goes to a node without a report only if that is wished."""
-    site = Site("a", trust=Trust(unreported=policy))
+    site = Site("a", trust=FallbackPolicy(unreported=policy))
     choice = site.choose(pod("p"), "new")
     assert (choice.node, choice.verdict) == (node, None)
     assert site.choose(pod("q"), "new", "a").node == "a", "where something is known is better"
-    names, failed = site.cluster.trusted(["a", "new"])
+    names, failed = site.cluster.allowed_nodes(["a", "new"])
     assert names == (["a"] if policy == "refuse" else ["a", "new"])
     assert failed == ({"new": refusals.NO_REPORT} if policy == "refuse" else {})
-    assert site.cluster.trusts_all == (policy != "refuse")
+    assert site.cluster.allows_every_node == (policy != "refuse")
 
 
 @pytest.mark.parametrize(("policy", "node"), [("blind", "a"), ("unaligned", ""), ("refuse", "")])
 def test_stale_reports(policy: str, node: str) -> None:
     """A report is stale when a pod has run for long without being in it; a new one that has it heals that."""
-    site = Site("a", trust=Trust(stale=policy, stale_after=30))
+    site = Site("a", trust=FallbackPolicy(stale=policy, stale_after=30))
     site.seen(pod("p"), "a", started=site.clock())
     site.clock.advance(31)
     choice = site.choose(pod("q"))
     assert choice.node == node
-    assert choice.refusals == ({} if node else {"a": refusals.STALE})
-    assert site.cluster.trusted(["a"])[0] == ([] if policy == "refuse" else ["a"])
-    assert site.cluster.standing() == {"reported": 0, "stale": 1, "unreported": 0}
+    assert choice.failed_nodes == ({} if node else {"a": refusals.STALE_REPORT})
+    assert site.cluster.allowed_nodes(["a"])[0] == ([] if policy == "refuse" else ["a"])
+    assert site.cluster.node_counts() == {"reported": 0, "stale": 1, "unreported": 0}
     site.kubelets["a"].sees(pod("p"))
     site.report("a")
     assert site.choose(pod("r")).node == "a"
@@ -229,8 +229,8 @@ def test_a_node_loses_its_report() -> None:
     site = Site("a", "b")
     site.unreport("a")
     assert site.choose(pod("p"), "a").node == ""
-    assert site.cluster.standing() == {"reported": 1, "stale": 0, "unreported": 1}
-    site.kubelets["c"] = Kubelet("c", idle(KIND))
+    assert site.cluster.node_counts() == {"reported": 1, "stale": 0, "unreported": 1}
+    site.kubelets["c"] = Kubelet("c", idle_node(KIND))
     site.report("c")
     assert site.choose(pod("p"), "a").node == ""
     assert site.choose(pod("p"), "c").node == "c"
@@ -241,11 +241,11 @@ def test_a_node_loses_its_report() -> None:
 def test_the_release_of_a_kubelet() -> None:
     """It is that of the node, as long as there is one that tells it."""
     site = Site("a")
-    site.cluster.node_changed(None, NodeInfo("a", release=(1, 33)))
-    assert site.cluster.release("a") == (1, 33)
-    site.cluster.node_changed(NodeInfo("a"), None)
-    assert site.cluster.release("a") == site.cluster.release("unknown") == (1, 36)
-    assert site.cluster.standing()["unreported"] == 0
+    site.cluster.update_node(None, NodeInfo("a", release=(1, 33)))
+    assert site.cluster.kubelet_release("a") == (1, 33)
+    site.cluster.update_node(NodeInfo("a"), None)
+    assert site.cluster.kubelet_release("a") == site.cluster.kubelet_release("unknown") == (1, 36)
+    assert site.cluster.node_counts()["unreported"] == 0
 
 
 # --- waking
@@ -258,16 +258,16 @@ def test_zones_that_become_free() -> None:
     site.arrive(pod("q", WHOLE), "a")
     site.report("a")
     assert site.choose(pod("r")).node == ""
-    assert site.cluster.wakeable() == []
+    assert site.cluster.pods_to_requeue() == []
     site.kubelets["a"].ends(pod("p").uid)
     site.seen(pod("p", WHOLE), "a", phase="Succeeded")
-    assert site.cluster.wakeable() == [], "the report has it yet"
+    assert site.cluster.pods_to_requeue() == [], "the report has it yet"
     site.report("a")
-    assert [one.name for one in site.cluster.wakeable()] == ["r"]
-    assert site.cluster.wakeable() == []
+    assert [one.name for one in site.cluster.pods_to_requeue()] == ["r"]
+    assert site.cluster.pods_to_requeue() == []
     assert site.choose(pod("r")).node == "a"
     site.clock.advance(100)
-    assert site.cluster.wakeable() == []
+    assert site.cluster.pods_to_requeue() == []
 
 
 @pytest.mark.parametrize("how", ["bound", "deleted", "forgotten"])
@@ -282,11 +282,11 @@ def test_who_waits_no_more(how: str) -> None:
     elif how == "deleted":
         site.gone(pod("r"))
     else:
-        site.cluster.forget(pod("r").uid)
+        site.cluster.remove_unschedulable(pod("r").uid)
     site.gone(pod("p", WHOLE))
     site.clock.advance(100)
     site.cluster.tick()
-    assert site.cluster.wakeable() == []
+    assert site.cluster.pods_to_requeue() == []
 
 
 def crowded() -> Site:
@@ -294,7 +294,7 @@ def crowded() -> Site:
     site = Site("a")
     for name, cpus in (("p", 3), ("q", 5), ("r", 5)):
         assert site.choose(pod(name, shape_of((cpus, 0)))).node == "a"
-    assert site.choose(pod("s", shape_of((3, 0)))).refusals == {"a": refusals.OF_LEDGER[IN_FLIGHT]}
+    assert site.choose(pod("s", shape_of((3, 0)))).failed_nodes == {"a": refusals.LEDGER_REASONS[BLOCKED_BY_ASSUMED]}
     return site
 
 
@@ -303,10 +303,10 @@ def test_pods_in_the_way_arrive() -> None:
     site = crowded()
     for name, cpus in (("p", 3), ("q", 5), ("r", 5)):
         assert site.arrive(pod(name, shape_of((cpus, 0))), "a")
-    assert site.cluster.wakeable() == []
+    assert site.cluster.pods_to_requeue() == []
     assert site.choose(pod("s", shape_of((3, 0)))).node == "", "nothing was reported yet"
     site.report("a")
-    assert [one.name for one in site.cluster.wakeable()] == ["s"]
+    assert [one.name for one in site.cluster.pods_to_requeue()] == ["s"]
     assert site.choose(pod("s", shape_of((3, 0)))).node == "a"
 
 
@@ -319,7 +319,7 @@ def test_pods_in_the_way_leave() -> None:
 
 def test_pods_in_the_way_are_presumed_there() -> None:
     """Where a report has no fingerprints, pods are taken to be in it after a while; who waits for that is woken."""
-    site = Site("a", waits=Waits(settle=10))
+    site = Site("a", waits=LedgerTimeouts(report_lag=10))
     site.kubelets["a"].methods = ()
     for name, cpus in (("p", 3), ("q", 5), ("r", 5)):
         site.choose(one := pod(name, shape_of((cpus, 0))))
@@ -328,16 +328,16 @@ def test_pods_in_the_way_are_presumed_there() -> None:
     site.choose(pod("s", shape_of((3, 0))))
     site.clock.advance(1)
     site.report("a")
-    site.cluster.wakeable()
+    site.cluster.pods_to_requeue()
     site.clock.advance(60)
     site.cluster.tick()
-    assert [one.name for one in site.cluster.wakeable()] == ["s"]
+    assert [one.name for one in site.cluster.pods_to_requeue()] == ["s"]
     assert site.choose(pod("s", shape_of((3, 0)))).node == "a"
 
 
 def test_a_pair_that_is_set_aside_is_tried_again() -> None:
     """A pod whose only node was set aside is woken, so that it hears when the node is asked again."""
-    site = Site("a", waits=Waits(aside=10))
+    site = Site("a", waits=LedgerTimeouts(initial_backoff=10))
     site.choose(pod("p"), "a")
     site.seen(pod("p"), "a")
     site.seen(pod("p"), "a", phase="Failed", reason="TopologyAffinityError")
@@ -346,7 +346,7 @@ def test_a_pair_that_is_set_aside_is_tried_again() -> None:
     for second in range(1, 40):
         site.clock.advance(1)
         site.cluster.tick()
-        if site.cluster.wakeable():
+        if site.cluster.pods_to_requeue():
             woken.append(second)
             if site.choose(pod("q")).node:
                 break
@@ -369,7 +369,7 @@ STEPS = st.one_of(
 
 @settings(max_examples=60)
 @given(st.lists(STEPS, max_size=40))
-def test_any_history(steps: list[tuple[str, Promise, set[str]]]) -> None:
+def test_any_history(steps: list[tuple[str, PendingPod, set[str]]]) -> None:
     """Whatever comes in whatever order: a pod is charged to one node, one of those asked about, which admits it."""
     site = Site(*NODES)
     chosen: dict[str, str] = {}
@@ -381,12 +381,12 @@ def test_any_history(steps: list[tuple[str, Promise, set[str]]]) -> None:
     assert site.misses == [] or site.foreign
 
 
-def _follow(site: Site, chosen: dict[str, str], step: str, one: Promise, names: set[str]) -> None:
+def _follow(site: Site, chosen: dict[str, str], step: str, one: PendingPod, names: set[str]) -> None:
     kubelet = next((made for made in site.kubelets.values() if one.uid in made.pods), None)
     if step == "choose" and one.uid not in site.bound:
         choice = site.choose(one, *sorted(names))
         assert choice.node in {*names, ""}
-        assert set(choice.refusals) == (set() if choice.node else names)
+        assert set(choice.failed_nodes) == (set() if choice.node else names)
         chosen[one.uid] = choice.node
     elif step == "arrive" and one.uid not in site.bound and chosen.get(one.uid):
         assert site.arrive(one, chosen[one.uid]) or site.foreign
@@ -402,7 +402,7 @@ def _follow(site: Site, chosen: dict[str, str], step: str, one: Promise, names: 
     elif step == "tick":
         site.cluster.tick()
     elif step == "wake":
-        assert all(made.uid not in site.bound for made in site.cluster.wakeable())
+        assert all(made.uid not in site.bound for made in site.cluster.pods_to_requeue())
     elif step in ("report", "unreport"):
         for name in sorted(names):
             getattr(site, step)(name)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.fit_nodes import STATIC, container, node, pod
-from zonewise_scheduler.control.misses import MissFiles
+from zonewise_scheduler.control.misses import MispredictionFiles
 from zonewise_scheduler.fit.kubelet.admit import admit
 from zonewise_scheduler.fit.ledger.case import read_case
-from zonewise_scheduler.fit.ledger.values import Miss
+from zonewise_scheduler.fit.ledger.values import Misprediction
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,13 +19,13 @@ NODE = node(topology="single-numa-node", **STATIC)
 POD = pod(container(cpus=2, gib=1))
 
 
-def miss(at: float = 0.0, name: str = "node-1", uid: str = "uid-1") -> Miss:
-    return Miss(name, uid, "lab", "p", POD, NODE, (), admit(NODE, POD), "TopologyAffinityError", "no", at)
+def miss(at: float = 0.0, name: str = "node-1", uid: str = "uid-1") -> Misprediction:
+    return Misprediction(name, uid, "lab", "p", POD, NODE, (), admit(NODE, POD), "TopologyAffinityError", "no", at)
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     """A file holds the whole case; the directory is made."""
-    MissFiles(str(tmp_path / "new" / "one"), 3).write(miss())
+    MispredictionFiles(str(tmp_path / "new" / "one"), 3).write(miss())
     [file] = (tmp_path / "new" / "one").iterdir()
     assert read_case(file.read_text()) == miss()
 
@@ -33,7 +33,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 def test_the_newest_are_kept(tmp_path: Path) -> None:
     """The oldest go, by when they happened; files of others stay."""
     (tmp_path / "notes.txt").write_text("mine")
-    files = MissFiles(str(tmp_path), 3)
+    files = MispredictionFiles(str(tmp_path), 3)
     for day in range(5):
         files.write(miss(86_400.0 * day, uid=f"uid-{day}"))
     assert sorted(file.name for file in tmp_path.iterdir()) == [
@@ -44,14 +44,14 @@ def test_the_newest_are_kept(tmp_path: Path) -> None:
 
 def test_names_lead_nowhere(tmp_path: Path) -> None:
     """Whatever a node or a pod is called, its file is in the directory."""
-    MissFiles(str(tmp_path / "here"), 3).write(miss(name="../../x", uid="../../../y/z"))
+    MispredictionFiles(str(tmp_path / "here"), 3).write(miss(name="../../x", uid="../../../y/z"))
     assert [path.parent.name for path in tmp_path.rglob("*.json")] == ["here"]
 
 
 def test_a_full_disk_is_no_accident(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """What cannot be written is logged, and that is all."""
     directory = tmp_path / "gone"
-    files = MissFiles(str(directory), 3)
+    files = MispredictionFiles(str(directory), 3)
     directory.rmdir()
     files.write(miss())
     assert "miss-dir: " in caplog.text
@@ -61,4 +61,4 @@ def test_no_directory(tmp_path: Path) -> None:
     """Where there can be no directory, it is said at the start."""
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="file"):
-        MissFiles(str(tmp_path / "file"), 3)
+        MispredictionFiles(str(tmp_path / "file"), 3)

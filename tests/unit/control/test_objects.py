@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from support.extender import nrt_of, pod_of
+from support.extender import build_nrt, build_pod
 from support.fit_nodes import STATIC, container, node, pod
-from zonewise_scheduler.control.objects import PodSeen, see_node, see_pod, see_report
-from zonewise_scheduler.fit.read.kinds import Kinds
+from zonewise_scheduler.control.objects import ObservedPod, decode_node, decode_pod, decode_report
+from zonewise_scheduler.fit.read.kinds import KindInterner
 
 SHAPE = pod(container(cpus=2, gib=1))
 NODE = node(topology="single-numa-node", **STATIC)
@@ -21,19 +21,19 @@ def raw(value: object) -> msgspec.Raw:
     return msgspec.Raw(json.dumps(value).encode())
 
 
-def seen(spec: dict[str, Any] | None = None, **status: Any) -> PodSeen:
-    made = pod_of("p", SHAPE)
+def seen(spec: dict[str, Any] | None = None, **status: Any) -> ObservedPod:
+    made = build_pod("p", SHAPE)
     made["metadata"]["uid"] = "uid-1"
     made["spec"] |= spec or {}
-    return see_pod(raw(made | {"status": status}))
+    return decode_pod(raw(made | {"status": status}))
 
 
 def test_a_pod() -> None:
     """A pod on a node, with what it asks for and when its kubelet took it."""
     found = seen({"nodeName": "n"}, phase="Running", startTime="2026-01-01T00:00:10Z")
-    assert found == PodSeen("uid-1", "lab", "p", SHAPE, "n", "Running", 1767225610.0)
-    assert not found.finished
-    assert not found.refused
+    assert found == ObservedPod("uid-1", "lab", "p", SHAPE, "n", "Running", 1767225610.0)
+    assert not found.terminal
+    assert not found.rejected
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_pod() -> None:
 def test_ends(phase: str, reason: str, finished: bool, refused: bool) -> None:
     """A refused pod is one that failed with a reason of admission; others that ended have run."""
     found = seen(phase=phase, reason=reason)
-    assert (found.finished, found.refused) == (finished, refused)
+    assert (found.terminal, found.rejected) == (finished, refused)
 
 
 def test_a_pod_that_nobody_can_read(caplog: pytest.LogCaptureFixture) -> None:
@@ -74,11 +74,11 @@ def test_no_time(time: object) -> None:
 
 def test_a_report() -> None:
     """A report has its node's state, with the rules of the release of its kubelet, and when it was last written."""
-    made = nrt_of("n", NODE)
+    made = build_nrt("n", NODE)
     made["metadata"]["managedFields"] = [
         {"manager": "a", "time": "2026-01-01T00:00:10Z"}, {"manager": "b", "time": "2026-01-01T00:00:30Z"}, {}
     ]  # fmt: skip
-    found = see_report(raw(made), Kinds(), {"n": (1, 33)}.__getitem__)
+    found = decode_report(raw(made), KindInterner(), {"n": (1, 33)}.__getitem__)
     assert found.published == 1767225630.0
     assert found.report.node == "n"
     assert found.report.state is not None
@@ -87,9 +87,9 @@ def test_a_report() -> None:
 
 def test_a_damaged_report(caplog: pytest.LogCaptureFixture) -> None:
     """What is damaged in a report is said, and the report is told nevertheless."""
-    made = nrt_of("n", NODE)
+    made = build_nrt("n", NODE)
     made["zones"][0]["resources"][0]["available"] = "some"
-    found = see_report(raw(made), Kinds(), lambda _: (1, 36))
+    found = decode_report(raw(made), KindInterner(), lambda _: (1, 36))
     assert found.published is None
     assert "node=n report: zones[0].resources[0] (cpu)" in caplog.text
 
@@ -97,10 +97,10 @@ def test_a_damaged_report(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_node() -> None:
     """A node tells the release of its kubelet."""
     made = {"metadata": {"name": "n"}, "status": {"nodeInfo": {"kubeletVersion": "v1.35.2"}}}
-    assert see_node(raw(made)).release == (1, 35)
+    assert decode_node(raw(made)).release == (1, 35)
 
 
-@pytest.mark.parametrize("see", [see_pod, see_node])
+@pytest.mark.parametrize("see", [decode_pod, decode_node])
 def test_no_object(see: Any) -> None:
     """What is no object at all is an error for the reflector, which keeps what was known."""
     with pytest.raises(msgspec.DecodeError):

@@ -9,36 +9,36 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zonewise.service.options import SettingsError
-from zonewise_scheduler.control.settings import OPTIONS, Settings, read_settings
+from zonewise_scheduler.control.settings import OPTIONS, ExtenderSettings, read_settings
 
 PLACES = ("default", "file", "environment", "flag")
 
 
-def read(text: str | None = None, environment: dict[str, str] | None = None, **flags: str) -> Settings:
+def read(text: str | None = None, environment: dict[str, str] | None = None, **flags: str) -> ExtenderSettings:
     return read_settings(flags, environment or {}, text, "scheduler.yaml")
 
 
 def test_defaults() -> None:
     """Without a word it serves on loopback, binds nothing, and sends no pod that asks of zones where none are known."""
     made = read()
-    assert made == Settings()
+    assert made == ExtenderSettings()
     assert made.listen.startswith("127.0.0.1:")
     assert (made.bind, made.unreported_nodes, made.stale_reports) == (False, "unaligned", "unaligned")
 
 
 def test_every_option_is_a_setting() -> None:
     """Every option has a field of its name, and every field an option."""
-    assert [option.field for option in OPTIONS] == list(Settings._fields)
+    assert [option.field for option in OPTIONS] == list(ExtenderSettings._fields)
 
 
-@pytest.mark.parametrize("field", Settings._fields)
+@pytest.mark.parametrize("field", ExtenderSettings._fields)
 def test_help_tells_the_default(field: str) -> None:
     """Where a default is told, it is the one that holds."""
     [option] = [option for option in OPTIONS if option.field == field]
     _, _, told = option.help.partition("default: ")
     if told and field != "kubeconfig":
         word = told.split(";")[0].rstrip(")").strip('"')
-        assert getattr(read_settings({field: word}, {}, None), field) == getattr(Settings(), field)
+        assert getattr(read_settings({field: word}, {}, None), field) == getattr(ExtenderSettings(), field)
 
 
 def test_every_option_is_an_argument() -> None:
@@ -46,7 +46,7 @@ def test_every_option_is_an_argument() -> None:
     parser = ArgumentParser(exit_on_error=False)
     OPTIONS.add_arguments(parser)
     given_flags = vars(parser.parse_args(["--tls-client-ca=a", "--bind=true", "--stale-after", "2m"]))
-    assert set(given_flags) == set(Settings._fields)
+    assert set(given_flags) == set(ExtenderSettings._fields)
     assert (given_flags["tls_client_ca"], given_flags["bind"], given_flags["stale_after"]) == ("a", "true", "2m")
 
 
@@ -59,7 +59,7 @@ def test_precedence(places: set[str]) -> None:
         **({"stale_after": "4s"} if "flag" in places else {}),
     )
     highest = max((PLACES.index(place) for place in places), default=0)
-    assert found.stale_after == (Settings().stale_after, 2.0, 3.0, 4.0)[highest]
+    assert found.stale_after == (ExtenderSettings().stale_after, 2.0, 3.0, 4.0)[highest]
 
 
 def test_a_whole_file() -> None:
@@ -77,7 +77,7 @@ def test_a_whole_file() -> None:
     missDir: /misses
     missFiles: 7
     """
-    assert read(text) == Settings(
+    assert read(text) == ExtenderSettings(
         listen=":9810",
         metrics_listen="",
         tls_cert="/t/tls.crt",

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from support.ledger_world import shape_of
 from zonewise_scheduler.control import waiting
-from zonewise_scheduler.control.waiting import FIRST_PAUSE, LONGEST_PAUSE, MOST_AT_ONCE, WaitingPods
-from zonewise_scheduler.fit.ledger.values import Promise
+from zonewise_scheduler.control.waiting import INITIAL_BACKOFF, MAX_BACKOFF, MAX_REQUEUED, UnschedulablePods
+from zonewise_scheduler.fit.ledger.values import PendingPod
 
 if TYPE_CHECKING:
     import pytest
@@ -23,20 +23,20 @@ SMALL, LARGE = shape_of((1, 0)), shape_of((8, 0))
 SHAPES = [shape_of((cpus, 0)) for cpus in range(1, 7)]
 
 
-def pod(uid: str, shape: PodShape = SMALL) -> Promise:
-    return Promise(uid, "lab", uid, shape)
+def pod(uid: str, shape: PodShape = SMALL) -> PendingPod:
+    return PendingPod(uid, "lab", uid, shape)
 
 
-def those(pods: WaitingPods, at: float, *changes: int) -> list[str]:
+def those(pods: UnschedulablePods, at: float, *changes: int) -> list[str]:
     """Who is due when nodes for all shapes changed then."""
-    return [one.uid for one in pods.due(at, lambda _: sorted(changes))]
+    return [one.uid for one in pods.pop_due(at, lambda _: sorted(changes))]
 
 
-def with_pods(*uids: str, revision: int = 5) -> WaitingPods:
-    pods = WaitingPods()
+def with_pods(*uids: str, revision: int = 5) -> UnschedulablePods:
+    pods = UnschedulablePods()
     for uid in uids:
         pods.add(pod(uid), revision)
-    pods.stir()
+    pods.recheck_all()
     return pods
 
 
@@ -48,10 +48,10 @@ def test_only_for_nodes_that_changed_since() -> None:
 
 def test_only_after_news() -> None:
     """Without news nobody is looked at, and no node is asked about."""
-    pods = WaitingPods()
+    pods = UnschedulablePods()
     pods.add(pod("a"), 0)
     assert those(pods, 0, 9) == []
-    pods.stir()
+    pods.recheck_all()
     assert those(pods, 0, 9) == ["a"]
 
 
@@ -61,7 +61,7 @@ def test_one_node_wakes_one_pod_of_a_shape() -> None:
     assert those(with_pods("a", "b"), 0, 6, 7) == ["a", "b"]
     pods = with_pods("a")
     pods.add(pod("large", LARGE), 5)
-    pods.stir()
+    pods.recheck_all()
     assert those(pods, 0, 6) == ["a", "large"]
 
 
@@ -97,8 +97,8 @@ def test_pauses_grow_to_a_minute() -> None:
     moments = [quarter / 4 for quarter in range(4 * 300) if those(pods, quarter / 4, 6)]
     pauses = [later - before for before, later in pairwise(moments)]
     assert pauses[:6] == [1, 2, 4, 8, 16, 32]
-    assert set(pauses[6:]) == {LONGEST_PAUSE}
-    assert FIRST_PAUSE == 1
+    assert set(pauses[6:]) == {MAX_BACKOFF}
+    assert INITIAL_BACKOFF == 1
 
 
 def test_pauses_last_while_it_is_refused() -> None:
@@ -106,7 +106,7 @@ def test_pauses_last_while_it_is_refused() -> None:
     pods = with_pods("a")
     moments: list[float] = []
     for quarter in range(4 * 300):
-        pods.stir()
+        pods.recheck_all()
         if those(pods, quarter / 4, 6 + quarter):
             moments.append(quarter / 4)
             pods.add(pod("a"), 6 + quarter)
@@ -126,47 +126,47 @@ def test_another_shape_under_the_same_id() -> None:
     """A pod that is asked about with other requests counts for these alone."""
     pods = with_pods("a")
     pods.add(pod("a", LARGE), 5)
-    assert [(one.shape, one.pods) for one in pods.commonest(4)] == [(LARGE, 1)]
+    assert [(one.shape, one.pod_count) for one in pods.most_common_shapes(4)] == [(LARGE, 1)]
 
 
 def test_not_too_many_at_once() -> None:
     """Of very many pods some are woken at a look, the next ones at the next, in turn."""
-    pods = with_pods(*(f"p{number}" for number in range(3 * MOST_AT_ONCE)))
-    changes = range(6, 6 + 4 * MOST_AT_ONCE)
+    pods = with_pods(*(f"p{number}" for number in range(3 * MAX_REQUEUED)))
+    changes = range(6, 6 + 4 * MAX_REQUEUED)
     looks = [those(pods, 0.25 * look, *changes) for look in range(3)]
-    assert [len(look) for look in looks] == [MOST_AT_ONCE] * 3
-    assert len({uid for look in looks for uid in look}) == 3 * MOST_AT_ONCE
+    assert [len(look) for look in looks] == [MAX_REQUEUED] * 3
+    assert len({uid for look in looks for uid in look}) == 3 * MAX_REQUEUED
 
 
 def test_not_too_many_shapes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nodes are asked about a few shapes at a look, and about the others at the next ones."""
     monkeypatch.setattr(waiting, "MOST_SHAPES", 2)
-    pods = WaitingPods()
+    pods = UnschedulablePods()
     for number, shape in enumerate(SHAPES):
         pods.add(pod(str(number), shape), 5)
-    pods.stir()
+    pods.recheck_all()
     asked: list[PodShape] = []
 
     def places(shape: PodShape) -> list[int]:
         asked.append(shape)
         return [6]
 
-    woken = [[one.uid for one in pods.due(0.25 * look, places)] for look in range(3)]
+    woken = [[one.uid for one in pods.pop_due(0.25 * look, places)] for look in range(3)]
     assert woken == [["0", "1"], ["2", "3"], ["4", "5"]]
     assert asked == SHAPES
 
 
 def test_commonest() -> None:
     """The shapes of most pods, with about how many there are: exact numbers would make each answer a new one."""
-    pods = WaitingPods()
+    pods = UnschedulablePods()
     for number in range(7):
         pods.add(pod(f"s{number}"), 0)
     pods.add(pod("l", LARGE), 0)
-    assert pods.commonest(4) == ((SMALL, 4), (LARGE, 1))
-    assert pods.commonest(1) == ((SMALL, 4),)
+    assert pods.most_common_shapes(4) == ((SMALL, 4), (LARGE, 1))
+    assert pods.most_common_shapes(1) == ((SMALL, 4),)
     for number in range(7):
         pods.remove(f"s{number}")
-    assert pods.commonest(4) == ((LARGE, 1),)
+    assert pods.most_common_shapes(4) == ((LARGE, 1),)
 
 
 @given(
@@ -182,20 +182,20 @@ def test_nobody_is_forgotten(
 
     Some are silent, some are refused again. At no look more pods of a shape are woken than there are nodes.
     """
-    pods = WaitingPods()
+    pods = UnschedulablePods()
     for number, (shape, revision) in enumerate(some):
         pods.add(pod(str(number), shape), revision)
-    pods.stir()
+    pods.recheck_all()
     woken: set[str] = set()
-    before, waiting.MOST_SHAPES = waiting.MOST_SHAPES, most_shapes
+    before, waiting.MAX_SHAPES = waiting.MAX_SHAPES, most_shapes
     try:
         for look in range(4 * 100):
-            due = pods.due(look / 4, lambda _: sorted(changes))
+            due = pods.pop_due(look / 4, lambda _: sorted(changes))
             assert max(Counter(one.shape for one in due).values(), default=0) <= len(changes)
             for one in due:
                 woken.add(one.uid)
                 if int(one.uid) in refused_again:
                     pods.add(one, 20)
     finally:
-        waiting.MOST_SHAPES = before
+        waiting.MAX_SHAPES = before
     assert woken == {str(number) for number in range(len(some))}

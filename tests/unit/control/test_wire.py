@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zonewise_scheduler.control.extender.wire import (
-    Arguments,
-    Asked,
-    BindingArguments,
-    BindingResult,
-    FilterResult,
+    CandidateNodes,
+    ExtenderArgs,
+    ExtenderBindingArgs,
+    ExtenderBindingResult,
+    ExtenderFilterResult,
     HostPriority,
     RequestError,
 )
@@ -33,10 +33,10 @@ def alike(draw: st.DrawFn) -> list[str]:
     return draw(st.permutations(list(dict.fromkeys([*some, *more]))))
 
 
-def asked(**arguments: Any) -> Asked:
+def asked(**arguments: Any) -> CandidateNodes:
     """What is asked by JSON as kube-scheduler writes it."""
     body = json.dumps({"Pod": {}, "Nodes": None, "NodeNames": None} | arguments, separators=(",", ":"))
-    return Asked(msgspec.json.decode(body.encode(), type=Arguments))
+    return CandidateNodes(msgspec.json.decode(body.encode(), type=ExtenderArgs))
 
 
 def nodes_of(names: list[str]) -> dict[str, Any]:
@@ -59,36 +59,36 @@ def test_answers(names: list[str], data: st.DataObject) -> None:
     passing = data.draw(st.lists(st.sampled_from(names), unique=True)) if names else []
     failed = {name: "no" for name in names if name not in passing}
     kept = [name for name in names if name in passing]
-    of_names = written(asked(NodeNames=names).only(kept, failed))
-    of_nodes = written(asked(Nodes=nodes_of(names)).only(kept, failed))
+    of_names = written(asked(NodeNames=names).pass_nodes(kept, failed))
+    of_nodes = written(asked(Nodes=nodes_of(names)).pass_nodes(kept, failed))
     assert (of_names["NodeNames"], of_names["Nodes"]) == (kept, None)
     assert (of_nodes["NodeNames"], of_nodes["Nodes"]) == (None, nodes_of(kept))
     assert of_names["FailedAndUnresolvableNodes"] == of_nodes["FailedAndUnresolvableNodes"] == failed
-    assert written(asked(NodeNames=names).untouched())["NodeNames"] == names
-    assert written(asked(Nodes=nodes_of(names)).untouched())["Nodes"] == nodes_of(names)
+    assert written(asked(NodeNames=names).pass_all())["NodeNames"] == names
+    assert written(asked(Nodes=nodes_of(names)).pass_all())["Nodes"] == nodes_of(names)
 
 
-def written(result: FilterResult) -> dict[str, Any]:
+def written(result: ExtenderFilterResult) -> dict[str, Any]:
     return json.loads(msgspec.json.encode(result))
 
 
 def test_nodes_come_back_byte_by_byte() -> None:
     """A node that passes is not written anew: no field, no order and no number of it changes."""
     node = b'{"metadata": {"name":"n", "z":1.50, "a":12345678901234567890123},"status":{}}'
-    arguments = msgspec.json.decode(b'{"Pod":{},"Nodes":{"items":[' + node + b"]}}", type=Arguments)
-    assert node in msgspec.json.encode(Asked(arguments).only(["n"], {}))
-    assert node in msgspec.json.encode(Asked(arguments).untouched())
+    arguments = msgspec.json.decode(b'{"Pod":{},"Nodes":{"items":[' + node + b"]}}", type=ExtenderArgs)
+    assert node in msgspec.json.encode(CandidateNodes(arguments).pass_nodes(["n"], {}))
+    assert node in msgspec.json.encode(CandidateNodes(arguments).pass_all())
 
 
 def test_fields_are_those_of_go() -> None:
     """The keys are the names of Go's fields, and Go's zero values are as Go writes them."""
-    assert written(FilterResult(error="e")) == {
+    assert written(ExtenderFilterResult(error="e")) == {
         "Nodes": None, "NodeNames": None, "FailedNodes": None, "FailedAndUnresolvableNodes": None, "Error": "e"
     }  # fmt: skip
     assert json.loads(msgspec.json.encode([HostPriority("n", 3)])) == [{"Host": "n", "Score": 3}]
-    assert json.loads(msgspec.json.encode(BindingResult())) == {"Error": ""}
+    assert json.loads(msgspec.json.encode(ExtenderBindingResult())) == {"Error": ""}
     sent = b'{"PodName":"p","PodNamespace":"s","PodUID":"u","Node":"n"}'
-    assert msgspec.json.decode(sent, type=BindingArguments) == BindingArguments("p", "s", "u", "n")
+    assert msgspec.json.decode(sent, type=ExtenderBindingArgs) == ExtenderBindingArgs("p", "s", "u", "n")
 
 
 def test_no_nodes_in_any_way() -> None:

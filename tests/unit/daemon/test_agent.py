@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 from support.kubelets import GPU, pod
 from support.loops import DOWN, FORGETFUL, GARBLED, INTERVAL, NODE, OK, OWN, SCAN, STARTING, FakeEvents, Loop
 from support.waiting import PATIENCE, eventually
-from zonewise.daemon.agent import AGAIN
+from zonewise.daemon.agent import KUBELET_BACKOFF
 from zonewise.daemon.events import Reason
 from zonewise.daemon.exclusions import Exclusions, PodPattern
-from zonewise.daemon.pod_labels import excluder
+from zonewise.daemon.pod_labels import pod_exclusion
 from zonewise.daemon.sinks import PublishingSink
 from zonewise.kube.errors import TransportError
 from zonewise.kubelet.simulated import DoesNotFit
 from zonewise.machine.model.problem import Problem
-from zonewise.publish.written import NOTHING, Written
+from zonewise.publish.written import NO_WRITE, WriteResult
 from zonewise.report.nrt import NrtOptions, machine_to_nrt
-from zonewise.usage.account import account
+from zonewise.usage.account import node_usage
 from zonewise.usage.model import Usage
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def run(loop: Loop, script: Iterable[tuple[float, Iterable[Reason]]], last: Reas
 def justified(loop: Loop) -> dict[str, Any]:
     """Return the report that the kubelet's last answers justify."""
     report = loop.kubelet.report()
-    usage = account(SCAN.machine, report)
+    usage = node_usage(SCAN.machine, report)
     assert isinstance(usage, Usage)
     return machine_to_nrt(SCAN.machine, NODE, usage, report.config)
 
@@ -139,7 +139,7 @@ def test_what_is_wrong_is_told_together() -> None:
 def test_exclusions() -> None:
     """What an excluded pod holds is neither allocatable nor available, and excluded resources are not shown."""
     exclusions = Exclusions((("*", "memory"),), (PodPattern("lab", "hidden-*"),))
-    loop = Loop(excluder(exclusions, None), NrtOptions(exclusions.resource_patterns(NODE)))
+    loop = Loop(pod_exclusion(exclusions, None), NrtOptions(exclusions.resource_patterns(NODE)))
     loop.look(START)
     before = amounts(loop, "cpu")
     loop.kubelet.managers.admit(pod("hidden-1", 4, gpus=1))
@@ -165,17 +165,17 @@ def test_a_failing_sink_holds_up_nobody() -> None:
     loop = Loop()
     gate, failed, done = threading.Event(), threading.Event(), threading.Event()
 
-    def stuck(snapshot: Snapshot) -> Written:
+    def stuck(snapshot: Snapshot) -> WriteResult:
         gate.wait(PATIENCE)
-        return NOTHING
+        return NO_WRITE
 
-    def failing(snapshot: Snapshot) -> Written:
+    def failing(snapshot: Snapshot) -> WriteResult:
         failed.set()
         raise TransportError("refused")
 
-    def working(snapshot: Snapshot) -> Written:
+    def working(snapshot: Snapshot) -> WriteResult:
         done.set()
-        return NOTHING
+        return NO_WRITE
 
     loop.status.expect(["stuck", "failing", "working"])
     sinks = [
@@ -183,7 +183,7 @@ def test_a_failing_sink_holds_up_nobody() -> None:
         for publish in (stuck, failing, working)
     ]
     try:
-        loop.agent_for(*sinks).look(frozenset({START}))
+        loop.agent_for(*sinks).run_once(frozenset({START}))
         assert done.wait(PATIENCE)
         assert failed.wait(PATIENCE)
         assert loop.status.age() is None
@@ -235,9 +235,9 @@ def test_pauses_grow_while_the_kubelet_does_not_tell(mood: str) -> None:
     loop = Loop()
     loop.kubelet.mood = mood
     pauses = [loop.look(Reason.RETRY) for _ in range(9)]
-    assert pauses == [AGAIN.delay(failures, 1.0) for failures in range(9)]
+    assert pauses == [KUBELET_BACKOFF.delay(failures, 1.0) for failures in range(9)]
     assert pauses[0] == pytest.approx(0.1)
-    assert pauses[-1] == AGAIN.most
+    assert pauses[-1] == KUBELET_BACKOFF.cap
     loop.kubelet.mood = OK
     assert loop.look(Reason.RETRY) is None
     loop.kubelet.mood = mood
@@ -320,10 +320,10 @@ def test_publishing_goes_on_in_a_thread_of_its_own() -> None:
     gate = threading.Event()
     published: list[Snapshot] = []
 
-    def publish(snapshot: Snapshot) -> Written:
+    def publish(snapshot: Snapshot) -> WriteResult:
         gate.wait(PATIENCE)
         published.append(snapshot)
-        return NOTHING
+        return NO_WRITE
 
     sink = PublishingSink("nrt", publish, lambda snapshot: snapshot.nrt is not None, loop.status, loop.meters)
     loop.agent = loop.agent_for(sink)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from support.clock import Clock
 from zonewise.daemon.events import Reason
-from zonewise.daemon.events.bursts import end_of_burst, gather
+from zonewise.daemon.events.bursts import burst_deadline, gather
 
 SECONDS = st.floats(0, 0.05)
 GAPS = st.lists(st.tuples(st.floats(0, 0.01), st.sets(st.sampled_from(Reason), max_size=2)), max_size=30)
@@ -73,7 +73,7 @@ def test_a_burst_ends_only_in_quiet_or_out_of_patience_or_with_a_stop(
 
 @given(SECONDS, SECONDS, SECONDS, SECONDS)
 def test_the_end_is_bounded_by_both(first: float, later: float, quiet: float, patience: float) -> None:
-    end = end_of_burst(first, first + later, quiet, patience)
+    end = burst_deadline(first, first + later, quiet, patience)
     assert end <= first + patience
     assert end <= first + later + quiet
     assert end in (first + patience, first + later + quiet)

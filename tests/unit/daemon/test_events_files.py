@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from support.kubelet_files import replace
 from support.waiting import PATIENCE
 from zonewise.daemon.events import Reason
-from zonewise.daemon.events.inotify import Event, Inotify, Mask, decode
-from zonewise.daemon.events.rules import ensure_notify_file, rules
-from zonewise.daemon.events.watches import Rule, Watches
+from zonewise.daemon.events.inotify import Inotify, InotifyEvent, InotifyMask, decode
+from zonewise.daemon.events.rules import ensure_notify_file, watch_rules
+from zonewise.daemon.events.watches import FileWatches, WatchRule
 from zonewise.daemon.settings import Settings
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 class Watching:
     """Watches, and what they tell within a while."""
 
-    def __init__(self, *rules: Rule, open_queue: Callable[[], Inotify] = Inotify) -> None:
-        self.watches = Watches(rules, open_queue)
+    def __init__(self, *rules: WatchRule, open_queue: Callable[[], Inotify] = Inotify) -> None:
+        self.watches = FileWatches(rules, open_queue)
 
     def told(self, wanted: Reason | None = None) -> set[Reason]:
         """What is told until a reason comes; of what is there already where none is wanted."""
@@ -52,7 +52,7 @@ def watching() -> Iterator[Callable[..., Watching]]:
     """Makes watches that are closed at the end."""
     made: list[Watching] = []
 
-    def make(*rules: Rule, open_queue: Callable[[], Inotify] = Inotify) -> Watching:
+    def make(*rules: WatchRule, open_queue: Callable[[], Inotify] = Inotify) -> Watching:
         made.append(Watching(*rules, open_queue=open_queue))
         return made[-1]
 
@@ -63,7 +63,7 @@ def watching() -> Iterator[Callable[..., Watching]]:
 
 def test_a_file_that_is_replaced_is_told_each_time(watching: Callable[..., Watching], tmp_path: Path) -> None:
     """By the kubelet's temporary file and rename, over and over; the temporary file itself is none of our names."""
-    files = watching(Rule(str(tmp_path), ("cpu_manager_state",), Reason.STATE))
+    files = watching(WatchRule(str(tmp_path), ("cpu_manager_state",), Reason.STATE))
     for _ in range(3):
         replace(tmp_path / "cpu_manager_state")
         assert files.told() == {Reason.STATE}
@@ -75,7 +75,7 @@ def test_a_file_that_is_replaced_is_told_each_time(watching: Callable[..., Watch
 def test_each_way_to_change_a_file(watching: Callable[..., Watching], tmp_path: Path) -> None:
     """Written in place, removed, made, linked, moved away."""
     path = tmp_path / "config.yaml"
-    files = watching(Rule(str(tmp_path), ("config.yaml",), Reason.CONFIG))
+    files = watching(WatchRule(str(tmp_path), ("config.yaml",), Reason.CONFIG))
     for change in (
         lambda: path.write_text("a"),
         lambda: path.write_text("b"),
@@ -94,8 +94,8 @@ def test_touching_counts_where_it_is_asked_for(watching: Callable[..., Watching]
     path = tmp_path / "notify"
     path.touch()
     files = watching(
-        Rule(str(tmp_path), ("notify",), Reason.NOTIFY, touched=True),
-        Rule(str(tmp_path), ("plain",), Reason.STATE),
+        WatchRule(str(tmp_path), ("notify",), Reason.NOTIFY, touched=True),
+        WatchRule(str(tmp_path), ("plain",), Reason.STATE),
     )
     path.chmod(0o600)
     assert files.told() == {Reason.NOTIFY}
@@ -114,8 +114,8 @@ def test_touching_counts_where_it_is_asked_for(watching: Callable[..., Watching]
 def test_several_reasons_in_one_directory(watching: Callable[..., Watching], tmp_path: Path) -> None:
     """The kubelet's directory holds its state, and often its configuration."""
     files = watching(
-        Rule(str(tmp_path), ("cpu_manager_state", "memory_manager_state"), Reason.STATE),
-        Rule(str(tmp_path), ("*.yaml",), Reason.CONFIG),
+        WatchRule(str(tmp_path), ("cpu_manager_state", "memory_manager_state"), Reason.STATE),
+        WatchRule(str(tmp_path), ("*.yaml",), Reason.CONFIG),
     )
     replace(tmp_path / "memory_manager_state")
     replace(tmp_path / "config.yaml")
@@ -125,7 +125,7 @@ def test_several_reasons_in_one_directory(watching: Callable[..., Watching], tmp
 def test_a_directory_that_comes_late(watching: Callable[..., Watching], tmp_path: Path) -> None:
     """Several levels of it; that it is there is told once, since files may have come with it, and then each file."""
     directory = tmp_path / "kubelet" / "device-plugins"
-    files = watching(Rule(str(directory), ("*.sock",), Reason.DEVICES))
+    files = watching(WatchRule(str(directory), ("*.sock",), Reason.DEVICES))
     (tmp_path / "unrelated").mkdir()
     assert files.told() == set()
     directory.mkdir(parents=True)
@@ -140,7 +140,7 @@ def test_a_directory_that_goes_and_comes_back(watching: Callable[..., Watching],
     top = tmp_path / "lib"
     directory = top / "kubelet"
     directory.mkdir(parents=True)
-    files = watching(Rule(str(directory), ("state",), Reason.STATE))
+    files = watching(WatchRule(str(directory), ("state",), Reason.STATE))
     shutil.rmtree(directory)
     assert files.told(Reason.STATE) == {Reason.STATE}
     directory.mkdir()
@@ -165,7 +165,7 @@ def test_a_directory_above_that_is_exchanged_is_seen_at_the_next_settling(
     top = tmp_path / "lib"
     directory = top / "kubelet"
     directory.mkdir(parents=True)
-    files = watching(Rule(str(directory), ("state",), Reason.STATE))
+    files = watching(WatchRule(str(directory), ("state",), Reason.STATE))
     top.rename(tmp_path / "old")
     directory.mkdir(parents=True)
     assert files.told() == set()
@@ -182,7 +182,7 @@ def test_a_socket_that_is_made_anew(watching: Callable[..., Watching], tmp_path:
     import socket
 
     path = tmp_path / "kubelet.sock"
-    files = watching(Rule(str(tmp_path), ("kubelet.sock",), Reason.SOCKET))
+    files = watching(WatchRule(str(tmp_path), ("kubelet.sock",), Reason.SOCKET))
     for _ in range(2):
         path.unlink(missing_ok=True)
         with socket.socket(socket.AF_UNIX) as server:
@@ -195,14 +195,14 @@ class Overflowing(Inotify):
 
     full = True
 
-    def read(self) -> list[Event]:
+    def read(self) -> list[InotifyEvent]:
         full, self.full = self.full, False
-        return [*([Event(-1, Mask.Q_OVERFLOW, "")] if full else []), *super().read()]
+        return [*([InotifyEvent(-1, InotifyMask.Q_OVERFLOW, "")] if full else []), *super().read()]
 
 
 def test_an_overflow_is_a_change_everywhere(watching: Callable[..., Watching], tmp_path: Path) -> None:
     files = watching(
-        Rule(str(tmp_path), ("a",), Reason.STATE), Rule(str(tmp_path / "b"), ("c",), Reason.SOCKET),
+        WatchRule(str(tmp_path), ("a",), Reason.STATE), WatchRule(str(tmp_path / "b"), ("c",), Reason.SOCKET),
         open_queue=Overflowing,
     )  # fmt: skip
     assert files.watches.read() == {Reason.STATE, Reason.SOCKET}
@@ -227,7 +227,7 @@ def test_where_the_kernel_refuses_watches_files_are_looked_at(
     queue = Refusing()
     late = tmp_path / "late"
     files = watching(
-        Rule(str(tmp_path), ("state",), Reason.STATE), Rule(str(late), ("*",), Reason.DEVICES),
+        WatchRule(str(tmp_path), ("state",), Reason.STATE), WatchRule(str(late), ("*",), Reason.DEVICES),
         open_queue=lambda: queue,
     ).watches  # fmt: skip
     assert files.polled
@@ -258,7 +258,7 @@ def test_where_the_kernel_gives_no_queue_files_are_looked_at(
     def refuse() -> Inotify:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), "inotify_init1")
 
-    files = watching(Rule(str(tmp_path), ("state",), Reason.STATE), open_queue=refuse).watches
+    files = watching(WatchRule(str(tmp_path), ("state",), Reason.STATE), open_queue=refuse).watches
     assert files.fileno() == -1
     assert files.polled
     assert files.read() == set()
@@ -268,12 +268,14 @@ def test_where_the_kernel_gives_no_queue_files_are_looked_at(
 
 
 EVENTS = st.lists(
-    st.builds(Event, st.integers(-1, 1000), st.integers(0, 2**32 - 1), st.from_regex("[a-z.]{0,20}", fullmatch=True))
+    st.builds(
+        InotifyEvent, st.integers(-1, 1000), st.integers(0, 2**32 - 1), st.from_regex("[a-z.]{0,20}", fullmatch=True)
+    )
 )
 
 
 @given(EVENTS, st.integers(0, 15))
-def test_events_decode_as_the_kernel_lays_them_out(events: list[Event], padding: int) -> None:
+def test_events_decode_as_the_kernel_lays_them_out(events: list[InotifyEvent], padding: int) -> None:
     """Names are ended by NULs, of which there may be many, or none for the directory itself."""
     buffer = b"".join(
         struct.pack("iIII", event.watch, event.mask, 0, len(name)) + name
@@ -292,7 +294,9 @@ SETTINGS = Settings(kubelet_dir="/k", node_ip="10.0.0.7").completed()
 def reasons_for(path: str, settings: Settings, settings_file: str = "") -> set[Reason]:
     directory, name = os.path.split(path)
     return {
-        rule.reason for rule in rules(settings, settings_file) if rule.directory == directory and rule.matches(name)
+        rule.reason
+        for rule in watch_rules(settings, settings_file)
+        if rule.directory == directory and rule.matches(name)
     }
 
 
@@ -331,7 +335,7 @@ def test_configured_files() -> None:
     assert {path: reasons_for(path, settings, "/etc/zonewise/agent.yaml") for path in wanted} == {
         path: {reason} for path, reason in wanted.items()
     }
-    assert [rule.directory for rule in rules(settings) if rule.touched] == ["/n"]
+    assert [rule.directory for rule in watch_rules(settings) if rule.touched] == ["/n"]
 
 
 def test_the_notification_file_is_made(tmp_path: Path) -> None:
@@ -358,7 +362,7 @@ def test_cgroups_of_pods(tmp_path: Path, watching: Callable[..., Watching]) -> N
     burstable = mount / "kubepods.slice" / "kubepods-burstable.slice"
     burstable.mkdir(parents=True)
     (mount / "cgroup.controllers").touch()
-    one = watching(*rules(Settings(root=str(tmp_path), kubelet_dir=str(tmp_path / "k"))))
+    one = watching(*watch_rules(Settings(root=str(tmp_path), kubelet_dir=str(tmp_path / "k"))))
     assert one.told() == set()
     for place in (mount / "kubepods.slice" / "kubepods-pod1.slice", burstable / "kubepods-burstable-pod2.slice"):
         place.mkdir()

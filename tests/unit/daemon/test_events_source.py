@@ -16,7 +16,7 @@ from zonewise.daemon.events import Reason
 from zonewise.daemon.events.source import EventSource, open_events
 from zonewise.daemon.events.uevents import Uevents
 from zonewise.daemon.events.wake import Signals, Wake
-from zonewise.daemon.events.watches import Rule, Watches
+from zonewise.daemon.events.watches import FileWatches, WatchRule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,11 +42,11 @@ def signals() -> Iterator[Signals]:
     made.close()
 
 
-def rules(directory: Path) -> tuple[Rule, ...]:
+def rules(directory: Path) -> tuple[WatchRule, ...]:
     return (
-        Rule(str(directory), ("cpu_manager_state", "memory_manager_state"), Reason.STATE),
-        Rule(str(directory / "device-plugins"), ("kubelet_internal_checkpoint", "*.sock"), Reason.DEVICES),
-        Rule(str(directory / "pod-resources"), ("kubelet.sock",), Reason.SOCKET),
+        WatchRule(str(directory), ("cpu_manager_state", "memory_manager_state"), Reason.STATE),
+        WatchRule(str(directory / "device-plugins"), ("kubelet_internal_checkpoint", "*.sock"), Reason.DEVICES),
+        WatchRule(str(directory / "pod-resources"), ("kubelet.sock",), Reason.SOCKET),
     )
 
 
@@ -89,8 +89,8 @@ class EventSourceOf:
     """A source with a burst's times of its own."""
 
     def __init__(self, directory: Path, *, quiet: float, patience: float) -> None:
-        self.watches = Watches(rules(directory))
-        self.source = EventSource(self.watches, quiet=quiet, patience=patience)
+        self.watches = FileWatches(rules(directory))
+        self.source = EventSource(self.watches, quiet=quiet, max_burst=patience)
 
     def __enter__(self) -> EventSource:
         return self.source
@@ -155,7 +155,7 @@ def test_hardware_wakes_it() -> None:
     """By messages of the kernel, here from a socket in its place."""
     sender, receiver = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     with sender, receiver:
-        watches = Watches(())
+        watches = FileWatches(())
         events = EventSource(watches, [Uevents(receiver)])
         sender.send(b"offline@/devices/system/cpu/cpu1\0SUBSYSTEM=cpu\0")
         assert events.wait(LONG) == {Reason.HARDWARE}
@@ -195,8 +195,8 @@ def test_signals_do_afterwards_what_they_did_before() -> None:
 
 
 def test_a_stop_does_not_wait_for_the_end_of_a_burst(tmp_path: Path, wake: Wake) -> None:
-    watches = Watches(())
-    events = EventSource(watches, [wake], quiet=LONG, patience=LONG)
+    watches = FileWatches(())
+    events = EventSource(watches, [wake], quiet=LONG, max_burst=LONG)
     wake(Reason.STATE)
     wake(Reason.STOP)
     began = time.monotonic()
@@ -212,7 +212,7 @@ def test_files_that_the_kernel_does_not_watch_are_looked_at(tmp_path: Path, monk
     def refuse() -> Inotify:
         raise OSError(24, "Too many open files", "inotify_init1")
 
-    watches, wake = Watches(rules(tmp_path), refuse), Wake()
+    watches, wake = FileWatches(rules(tmp_path), refuse), Wake()
     events = EventSource(watches, [wake])
     assert events.wait(0.05) == frozenset()
     timer = threading.Timer(0.05, replace, (tmp_path / "cpu_manager_state",))

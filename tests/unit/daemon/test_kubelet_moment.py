@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from support.kubelet_books import CONFIG, DEVICE, RESERVED, Books, Record, books, node_of
 from zonewise.daemon.events import Reason
-from zonewise.daemon.kubelet import TRIES, Kubelet, Sources
-from zonewise.daemon.metrics.meters import Meters
+from zonewise.daemon.kubelet import MAX_ATTEMPTS, KubeletPoller, KubeletSources
+from zonewise.daemon.metrics.meters import AgentMetrics
 from zonewise.kubelet.config_source import ConfigReading
 from zonewise.kubelet.errors import Unsettled
-from zonewise.kubelet.model import Container, Pod
-from zonewise.kubelet.registered import Registered
-from zonewise.kubelet.state import State
+from zonewise.kubelet.model import ContainerResources, PodResources
+from zonewise.kubelet.registered import UnreportedDevices
+from zonewise.kubelet.state import StateReading
 from zonewise.topology.cpuset import CpuSet
-from zonewise.usage.account import account
+from zonewise.usage.account import node_usage
 from zonewise.usage.model import Usage
 
 if TYPE_CHECKING:
@@ -66,11 +66,11 @@ class World:
 
     # --- a state reader, a client, cgroups
 
-    def read(self) -> State:
+    def read(self) -> StateReading:
         self.happen()
-        return State(self.now().report().state, ())
+        return StateReading(self.now().report().state, ())
 
-    def list(self) -> tuple[Pod, ...]:
+    def list(self) -> tuple[PodResources, ...]:
         self.happen()
         self.listed_in = self.now()
         return self.listed_in.report().pods
@@ -98,17 +98,17 @@ class Settings:
 
 def usage_of(world: World, made: Books) -> Usage:
     """Ask once while nothing happens, and then as it does."""
-    sources = Sources(
+    sources = KubeletSources(
         cast("PodResourcesClient", world),
         cast("StateReader", world),
         cast("ConfigSource", Settings()),
-        Registered("/nowhere", "/nowhere"),
+        UnreportedDevices("/nowhere", "/nowhere"),
         cast("PodCgroups", world),
     )
-    kubelet = Kubelet(sources, Meters())
-    kubelet.ask(STATE)
+    kubelet = KubeletPoller(sources, AgentMetrics())
+    kubelet.poll(STATE)
     world.begin()
-    usage = account(made.machine, kubelet.ask(STATE).report)
+    usage = node_usage(made.machine, kubelet.poll(STATE).report)
     assert isinstance(usage, Usage)
     return usage
 
@@ -131,7 +131,7 @@ def devices_left(made: Books, zone: int) -> int:
     return sum(zone in device.zones for device in set(made.devices) - held)
 
 
-HAPPENINGS = st.lists(st.lists(st.integers(0, 6), max_size=2), max_size=2 * TRIES - 2)
+HAPPENINGS = st.lists(st.lists(st.integers(0, 6), max_size=2), max_size=2 * MAX_ATTEMPTS - 2)
 
 
 @given(books(), HAPPENINGS)
@@ -142,7 +142,7 @@ def test_an_account_of_one_moment(made: Books, happenings: list[list[int]]) -> N
         usage = usage_of(world, made)
     except Unsettled:
         return
-    then = account(made.machine, world.listed_in.report())
+    then = node_usage(made.machine, world.listed_in.report())
     assert isinstance(then, Usage)
     assert usage == then
 
@@ -164,12 +164,12 @@ def test_nothing_is_promised_that_is_held(made: Books, happenings: list[list[int
         assert left is None or left.available <= max(devices_left(moment, zone.zone) for moment in moments)
 
 
-@pytest.mark.parametrize("tries", [TRIES - 1, TRIES])
+@pytest.mark.parametrize("tries", [MAX_ATTEMPTS - 1, MAX_ATTEMPTS])
 def test_pods_that_come_and_go_too_fast(tries: int) -> None:
     """After so many tries nothing is told, and the loop tries again."""
     made = _many()
     world = World(made, [[], *(group for number in range(tries) for group in ([number], []))], cgroups=False)
-    if tries < TRIES:
+    if tries < MAX_ATTEMPTS:
         assert usage_of(world, made)
     else:
         with pytest.raises(Unsettled, match="come and go"):
@@ -178,5 +178,8 @@ def test_pods_that_come_and_go_too_fast(tries: int) -> None:
 
 def _many() -> Books:
     """Return a node with a pod for every try, each with a CPU."""
-    pods = (Pod("ns", f"p{number}", (Container("c", CpuSet((number + 1,))),)) for number in range(TRIES))
+    pods = (
+        PodResources("ns", f"p{number}", (ContainerResources("c", CpuSet((number + 1,))),))
+        for number in range(MAX_ATTEMPTS)
+    )
     return Books(node_of((0, 1)), tuple(Record(pod.name, pod) for pod in pods))

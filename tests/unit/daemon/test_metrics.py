@@ -7,7 +7,7 @@ from prometheus_client.exposition import generate_latest
 
 from support.clock import Clock
 from support.machines import gpu_server, small_vm
-from zonewise.daemon.metrics.meters import Meters
+from zonewise.daemon.metrics.meters import AgentMetrics
 from zonewise.daemon.status import Snapshot, Status
 from zonewise.machine.discover import Run
 from zonewise.machine.model.problem import Problem
@@ -26,7 +26,7 @@ class Scrape:
     def __init__(self) -> None:
         self.clock = Clock()
         self.status = Status(self.clock)
-        self.meters = Meters()
+        self.meters = AgentMetrics()
         self.meters.watch(self.status)
 
     def value(self, name: str, **labels: str) -> float | None:
@@ -49,7 +49,7 @@ def test_before_the_first_scan(scrape: Scrape) -> None:
 
 def test_zones(scrape: Scrape) -> None:
     """Three amounts of each resource of each zone, with those of no zone under an empty name."""
-    scrape.status.found(Snapshot("n1", small_vm(), usage=USAGE))
+    scrape.status.set_snapshot(Snapshot("n1", small_vm(), usage=USAGE))
     for field, cpus, dongles in (("capacity", 4, 2), ("allocatable", 3, 2), ("available", 1, 1)):
         assert scrape.value(f"zonewise_zone_{field}", zone="0", resource="cpu") == cpus
         assert scrape.value(f"zonewise_zone_{field}", zone="", resource="example.com/dongle") == dongles
@@ -58,7 +58,7 @@ def test_zones(scrape: Scrape) -> None:
 
 def test_unknown_is_not_zero(scrape: Scrape) -> None:
     """While the kubelet does not tell, there are no samples of what it has, and those of the machine stay."""
-    scrape.status.found(Snapshot("n1", small_vm(), problems=("the kubelet is away",)))
+    scrape.status.set_snapshot(Snapshot("n1", small_vm(), problems=("the kubelet is away",)))
     assert scrape.value("zonewise_zone_available", zone="0", resource="cpu") is None
     assert scrape.value("zonewise_cpus", state="online") == 4
     assert scrape.value("zonewise_problems", source="report") == 1
@@ -67,7 +67,7 @@ def test_unknown_is_not_zero(scrape: Scrape) -> None:
 def test_hardware(scrape: Scrape) -> None:
     """Counts of the parts, and an entry for each GPU, NIC and port."""
     machine = gpu_server()
-    scrape.status.found(Snapshot("n1", machine))
+    scrape.status.set_snapshot(Snapshot("n1", machine))
     assert scrape.value("zonewise_packages") == len(machine.packages)
     assert scrape.value("zonewise_cores") == len(machine.cores)
     text = scrape.text()
@@ -85,7 +85,7 @@ def test_collectors(scrape: Scrape) -> None:
     """How long each took, and that one failed; one without data has not failed."""
     runs = (Run("cpus", 0.25, "collected"), Run("gpus", 0.5, "failed", "KeyError"), Run("dax", 0.0, "no data"))
     machine = small_vm()._replace(problems=(Problem("f", "odd", "nothing"),) * 3)
-    scrape.status.found(Snapshot("n1", machine, runs))
+    scrape.status.set_snapshot(Snapshot("n1", machine, runs))
     assert scrape.value("zonewise_collector_duration_seconds", collector="gpus") == 0.5
     success = [scrape.value("zonewise_collector_success", collector=run.collector) for run in runs]
     assert success == [1, 0, 1]

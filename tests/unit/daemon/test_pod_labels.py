@@ -8,9 +8,9 @@ import pytest
 
 from support.clock import Clock
 from zonewise.daemon.exclusions import Exclusions, PodPattern
-from zonewise.daemon.pod_labels import KEPT, PATIENCE, PodLabels, excluder
+from zonewise.daemon.pod_labels import CACHE_SECONDS, RETRY_SECONDS, PodLabels, pod_exclusion
 from zonewise.kube.errors import NotFound, TransportError
-from zonewise.kubelet.model import Pod
+from zonewise.kubelet.model import PodResources
 
 if TYPE_CHECKING:
     from zonewise.kube.resources import Resource
@@ -37,16 +37,16 @@ def test_patterns() -> None:
     """A pod is excluded by namespace alone where that is all that is said, and by its labels where they are asked."""
     pods = Pods()
     pods.labels = {("kube-system", "a"): {"tier": "infra"}, ("kube-system", "b"): {"tier": "x"}, ("kube-x", "c"): {}}
-    excluded = excluder(INFRA, PodLabels(pods))
+    excluded = pod_exclusion(INFRA, PodLabels(pods))
     names = [("kube-system", "a"), ("kube-system", "b"), ("kube-x", "c"), ("logs", "d"), ("default", "e")]
-    assert [excluded(Pod(*name)) for name in names] == [True, False, False, True, False]
+    assert [excluded(PodResources(*name)) for name in names] == [True, False, False, True, False]
     assert pods.asked == 3  # nobody asks for the labels of pods that cannot be meant
 
 
 def test_without_an_api_server() -> None:
     """Where labels cannot be asked for, patterns without labels still hold, and the others exclude nobody."""
-    excluded = excluder(INFRA, None)
-    assert [excluded(Pod("kube-system", "a")), excluded(Pod("logs", "d"))] == [False, True]
+    excluded = pod_exclusion(INFRA, None)
+    assert [excluded(PodResources("kube-system", "a")), excluded(PodResources("logs", "d"))] == [False, True]
 
 
 def test_answers_are_kept() -> None:
@@ -54,10 +54,10 @@ def test_answers_are_kept() -> None:
     pods, clock = Pods(), Clock()
     pods.labels = {("a", "b"): {"c": "d"}}
     labels = PodLabels(pods, clock=clock)
-    assert [labels.of("a", "b") for _ in range(3)] == [{"c": "d"}] * 3
+    assert [labels.get("a", "b") for _ in range(3)] == [{"c": "d"}] * 3
     assert pods.asked == 1
-    clock.advance(KEPT)
-    labels.of("a", "b")
+    clock.advance(CACHE_SECONDS)
+    labels.get("a", "b")
     assert pods.asked == 2
 
 
@@ -67,11 +67,11 @@ def test_unknown_pods_are_counted(error: Exception) -> None:
     pods, clock = Pods(), Clock()
     pods.labels = {("a", "b"): error}
     labels = PodLabels(pods, clock=clock)
-    assert [labels.of("a", "b") for _ in range(3)] == [{}] * 3
+    assert [labels.get("a", "b") for _ in range(3)] == [{}] * 3
     assert pods.asked == 1
-    clock.advance(PATIENCE)
+    clock.advance(RETRY_SECONDS)
     pods.labels = {("a", "b"): {"c": "d"}}
-    assert labels.of("a", "b") == {"c": "d"}
+    assert labels.get("a", "b") == {"c": "d"}
 
 
 def test_what_was_told_outlives_an_outage() -> None:
@@ -79,13 +79,13 @@ def test_what_was_told_outlives_an_outage() -> None:
     pods, clock = Pods(), Clock()
     pods.labels = {("a", "b"): {"c": "d"}}
     labels = PodLabels(pods, clock=clock)
-    labels.of("a", "b")
-    clock.advance(KEPT)
+    labels.get("a", "b")
+    clock.advance(CACHE_SECONDS)
     pods.labels = {("a", "b"): TransportError("refused")}
-    assert labels.of("a", "b") == {"c": "d"}
-    clock.advance(PATIENCE)
+    assert labels.get("a", "b") == {"c": "d"}
+    clock.advance(RETRY_SECONDS)
     pods.labels = {("a", "b"): NotFound(404, "NotFound", "no pod")}
-    assert labels.of("a", "b") == {}
+    assert labels.get("a", "b") == {}
 
 
 def test_a_server_that_is_away_is_asked_once_for_all_pods() -> None:
@@ -94,11 +94,11 @@ def test_a_server_that_is_away_is_asked_once_for_all_pods() -> None:
     names = [str(number) for number in range(50)]
     pods.labels = {("a", name): TransportError("timed out") for name in names}
     labels = PodLabels(pods, clock=clock)
-    assert [labels.of("a", name) for name in names] == [{}] * 50
+    assert [labels.get("a", name) for name in names] == [{}] * 50
     assert pods.asked == 1
-    clock.advance(PATIENCE)
+    clock.advance(RETRY_SECONDS)
     pods.labels = {("a", name): {"c": name} for name in names}
-    assert [labels.of("a", name) for name in names] == [{"c": name} for name in names]
+    assert [labels.get("a", name) for name in names] == [{"c": name} for name in names]
 
 
 def test_bounded() -> None:
@@ -107,6 +107,6 @@ def test_bounded() -> None:
     labels = PodLabels(pods)
     for number in range(5000):
         pods.labels["a", str(number)] = {"n": str(number)}
-        assert labels.of("a", str(number)) == {"n": str(number)}
+        assert labels.get("a", str(number)) == {"n": str(number)}
     pods.labels["a", "4999"] = {}
-    assert labels.of("a", "4999") == {"n": "4999"}
+    assert labels.get("a", "4999") == {"n": "4999"}

@@ -77,7 +77,7 @@ def test_what_follows_from_others() -> None:
 )
 def test_a_place_that_was_given_is_the_only_one(text: str, instead: str) -> None:
     """Only where we thought of /configz ourselves, the file counts as long as that does not answer."""
-    assert read(text).kubelet_config_instead() == instead
+    assert read(text).kubelet_config_fallback() == instead
 
 
 @pytest.mark.parametrize(

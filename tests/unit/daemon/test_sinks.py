@@ -10,11 +10,11 @@ import pytest
 import yaml
 
 from support.waiting import PATIENCE
-from zonewise.daemon.metrics.meters import Meters
+from zonewise.daemon.metrics.meters import AgentMetrics
 from zonewise.daemon.sinks import FileSink, PublishingSink, documents
 from zonewise.daemon.status import Snapshot, Status
 from zonewise.kube.errors import ApiError, TransportError
-from zonewise.publish.written import NOTHING, Written
+from zonewise.publish.written import NO_WRITE, WriteResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,12 +33,12 @@ def test_file(tmp_path: Path) -> None:
     """The file holds the objects as YAML documents, and is replaced only when they change."""
     path = tmp_path / "out.yaml"
     sink = FileSink(str(path), a_status())
-    sink.offer(SNAPSHOT)
+    sink.submit(SNAPSHOT)
     assert list(yaml.safe_load_all(path.read_text())) == documents(SNAPSHOT)
     first = path.stat().st_ino
-    sink.offer(SNAPSHOT)
+    sink.submit(SNAPSHOT)
     assert path.stat().st_ino == first
-    sink.offer(SNAPSHOT._replace(labels={"a": "c"}))
+    sink.submit(SNAPSHOT._replace(labels={"a": "c"}))
     assert "a: c" in path.read_text()
     assert [name.name for name in tmp_path.iterdir()] == ["out.yaml"]
 
@@ -49,20 +49,20 @@ def test_what_is_no_file_is_never_replaced(tmp_path: Path) -> None:
     os.mkfifo(fifo)
     reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        FileSink(str(fifo), Status(lambda: 0.0)).offer(SNAPSHOT)
+        FileSink(str(fifo), Status(lambda: 0.0)).submit(SNAPSHOT)
         assert list(yaml.safe_load_all(os.read(reader, 1 << 16))) == documents(SNAPSHOT)
     finally:
         os.close(reader)
     assert stat.S_ISFIFO(fifo.stat().st_mode)
     link.symlink_to(file)
-    FileSink(str(link), Status(lambda: 0.0)).offer(SNAPSHOT)
+    FileSink(str(link), Status(lambda: 0.0)).submit(SNAPSHOT)
     assert link.is_symlink()
     assert list(yaml.safe_load_all(file.read_text())) == documents(SNAPSHOT)
 
 
 def test_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
     """A dash is standard output."""
-    FileSink("-", a_status()).offer(SNAPSHOT)
+    FileSink("-", a_status()).submit(SNAPSHOT)
     assert list(yaml.safe_load_all(capsys.readouterr().out)) == documents(SNAPSHOT)
 
 
@@ -70,12 +70,12 @@ def test_a_file_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCapture
     """It is said once, nothing breaks, nothing counts as published, and the next offer tries again."""
     path, status = tmp_path / "missing" / "out.yaml", a_status()
     sink = FileSink(str(path), status)
-    sink.offer(SNAPSHOT)
-    sink.offer(SNAPSHOT)
+    sink.submit(SNAPSHOT)
+    sink.submit(SNAPSHOT)
     assert [record.getMessage() for record in caplog.records] == [f"cannot write to {path}: No such file or directory"]
     assert status.age() is None
     path.parent.mkdir()
-    sink.offer(SNAPSHOT)
+    sink.submit(SNAPSHOT)
     assert path.exists()
     assert status.age() == 0.0
 
@@ -83,7 +83,7 @@ def test_a_file_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCapture
 def test_nothing_is_left_beside_a_file_that_cannot_be_replaced(tmp_path: Path) -> None:
     """A directory in its place, for one."""
     (tmp_path / "out.yaml").mkdir()
-    FileSink(str(tmp_path / "out.yaml"), a_status()).offer(SNAPSHOT)
+    FileSink(str(tmp_path / "out.yaml"), a_status()).submit(SNAPSHOT)
     assert [found.name for found in tmp_path.iterdir()] == ["out.yaml"]
 
 
@@ -91,10 +91,10 @@ def test_the_file_keeps_what_the_kubelet_told(tmp_path: Path) -> None:
     """While the kubelet is away the last report stays beside newer labels, and does not count as known to be right."""
     path, status = tmp_path / "out.yaml", a_status()
     sink = FileSink(str(path), status)
-    sink.offer(SNAPSHOT._replace(nrt=None))
+    sink.submit(SNAPSHOT._replace(nrt=None))
     assert status.age() is None
-    sink.offer(SNAPSHOT)
-    sink.offer(SNAPSHOT._replace(nrt=None, labels={"a": "c"}))
+    sink.submit(SNAPSHOT)
+    sink.submit(SNAPSHOT._replace(nrt=None, labels={"a": "c"}))
     assert list(yaml.safe_load_all(path.read_text())) == documents(SNAPSHOT._replace(labels={"a": "c"}))
 
 
@@ -104,23 +104,23 @@ def test_documents_without_a_report() -> None:
     assert node == {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": {"a": "b"}}}
 
 
-def publishing(publish: Callable[[Snapshot], Written]) -> tuple[PublishingSink, Status, Meters]:
-    status, meters = Status(lambda: 0.0), Meters()
+def publishing(publish: Callable[[Snapshot], WriteResult]) -> tuple[PublishingSink, Status, AgentMetrics]:
+    status, meters = Status(lambda: 0.0), AgentMetrics()
     status.expect(["nrt"])
     return PublishingSink("nrt", publish, lambda snapshot: snapshot.nrt is not None, status, meters), status, meters
 
 
-def value(meters: Meters, name: str, **labels: str) -> float | None:
+def value(meters: AgentMetrics, name: str, **labels: str) -> float | None:
     return meters.registry.get_sample_value(name, labels)
 
 
 def test_what_is_sent_is_counted() -> None:
     """Writes and bytes by operation; what needed no write counts as known to be right all the same."""
-    answers = [Written("apply", 4000), Written("patch", 600), NOTHING]
+    answers = [WriteResult("apply", 4000), WriteResult("patch", 600), NO_WRITE]
     sink, status, meters = publishing(lambda snapshot: answers.pop(0))
     assert status.age() is None
     for _ in range(3):
-        sink.offer(SNAPSHOT)
+        sink.submit(SNAPSHOT)
         assert sink.wait(PATIENCE)
     sink.close()
     assert value(meters, "zonewise_publish_size_bytes_count", object="nrt", operation="patch") == 1
@@ -136,13 +136,13 @@ def test_failures_are_counted(error: Exception, reason: str) -> None:
     """A failure counts by its reason, and nothing is known to be right."""
     failures = [error]
 
-    def publish(snapshot: Snapshot) -> Written:
+    def publish(snapshot: Snapshot) -> WriteResult:
         if failures:
             raise failures.pop()
-        return NOTHING
+        return NO_WRITE
 
     sink, _, meters = publishing(publish)
-    sink.offer(SNAPSHOT)
+    sink.submit(SNAPSHOT)
     assert sink.wait(PATIENCE)
     sink.close()
     assert value(meters, "zonewise_publish_errors_total", object="nrt", reason=reason) == 1
@@ -151,8 +151,8 @@ def test_failures_are_counted(error: Exception, reason: str) -> None:
 def test_nothing_to_publish() -> None:
     """A snapshot without the object is passed over."""
     seen: list[Snapshot] = []
-    sink, _, _ = publishing(lambda snapshot: seen.append(snapshot) or NOTHING)
-    sink.offer(SNAPSHOT._replace(nrt=None))
+    sink, _, _ = publishing(lambda snapshot: seen.append(snapshot) or NO_WRITE)
+    sink.submit(SNAPSHOT._replace(nrt=None))
     assert sink.wait(PATIENCE)
     sink.close()
     assert seen == []

@@ -19,7 +19,7 @@ def test_nothing_to_publish_is_never_old() -> None:
 def test_what_was_found_is_kept_whole() -> None:
     status = Status(Clock())
     snapshot = Snapshot("n1")
-    status.found(snapshot)
+    status.set_snapshot(snapshot)
     assert status.snapshot is snapshot
 
 

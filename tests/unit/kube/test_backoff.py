@@ -19,7 +19,7 @@ RULES = st.builds(Backoff, base=st.floats(0.001, 10), most=st.floats(10, 100), m
 def test_bounds(rule: Backoff, attempt: int, draw: float) -> None:
     """A wait is at least half of what its attempt allows, and never more than the most."""
     delay = rule.delay(attempt, draw)
-    assert rule.base / 2 <= delay <= rule.most
+    assert rule.base / 2 <= delay <= rule.cap
 
 
 @given(RULES, ATTEMPTS, DRAWS)
@@ -32,8 +32,8 @@ def test_grows(rule: Backoff, attempt: int, draw: float) -> None:
 def test_never_before_the_server_wants(rule: Backoff, attempt: int, draw: float, told: float) -> None:
     """Retry-After is kept, and exceeded by a quarter at most, up to a limit that nobody can lift."""
     delay = rule.delay(attempt, draw, told)
-    assert delay >= min(told, rule.most_told)
-    assert delay <= max(rule.most, 1.25 * min(told, rule.most_told))
+    assert delay >= min(told, rule.retry_after_cap)
+    assert delay <= max(rule.cap, 1.25 * min(told, rule.retry_after_cap))
 
 
 def test_a_minute_of_failures() -> None:

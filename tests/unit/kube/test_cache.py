@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from zonewise.kube.cache import Cache, Change, Found, Older
+from zonewise.kube.cache import Cache, Change, ReceivedObject, StaleListing
 
 NAMES = st.sampled_from("abcd")
 
 
-def found(name: str, version: int, value: Any = "", uid: str = "") -> Found[Any]:
-    return Found(("default", name), uid or f"uid-{name}", version, value)
+def found(name: str, version: int, value: Any = "", uid: str = "") -> ReceivedObject[Any]:
+    return ReceivedObject(("default", name), uid or f"uid-{name}", version, value)
 
 
 class Following(RuleBasedStateMachine):
@@ -24,16 +24,16 @@ class Following(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.version = 0
-        self.objects: dict[str, Found[Any]] = {}
-        self.history: list[tuple[str, Found[Any]]] = []
-        self.states: list[dict[str, Found[Any]]] = [{}]
+        self.objects: dict[str, ReceivedObject[Any]] = {}
+        self.history: list[tuple[str, ReceivedObject[Any]]] = []
+        self.states: list[dict[str, ReceivedObject[Any]]] = [{}]
         """By version: what a server that lags would list."""
         self.cache: Cache[Any] = Cache()
         self.highest = 0
         self.mirror: dict[str, Any] = {}
         """What somebody knows who only ever heard the changes."""
 
-    def _happen(self, kind: str, one: Found[Any]) -> None:
+    def _happen(self, kind: str, one: ReceivedObject[Any]) -> None:
         self.history.append((kind, one))
         self.states.append(dict(self.objects))
 
@@ -64,7 +64,7 @@ class Following(RuleBasedStateMachine):
         version = max(0, self.version - age)
         state = self.states[version]
         if version < self.cache.version:
-            with pytest.raises(Older):
+            with pytest.raises(StaleListing):
                 self.cache.replace(state.values(), version)
             return
         for change in self.cache.replace(state.values(), version):
@@ -128,5 +128,7 @@ def test_anew(version: int, older: int) -> None:
     """A server that was restored counts, once that is said."""
     cache: Cache[str] = Cache()
     cache.replace([found("a", version, "x")], 100)
-    assert cache.replace([found("a", older, "y")], older, anew=True) == ([Change("x", "y")] if older != version else [])
+    assert cache.replace([found("a", older, "y")], older, force=True) == (
+        [Change("x", "y")] if older != version else []
+    )
     assert cache.version == older

@@ -11,7 +11,7 @@ import pytest
 from support.kube_faults import ScriptedServer, give, pod, pods, refuse, watch_once
 from zonewise.kube.client import Client, PatchKind
 from zonewise.kube.config import Config
-from zonewise.kube.errors import AlreadyExists, ApiError, BadAnswer, Conflict, Gone
+from zonewise.kube.errors import AlreadyExists, ApiError, BadResponse, Conflict, Gone
 from zonewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, PODS, TOKEN_REVIEWS
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Named(msgspec.Struct):
 @contextlib.contextmanager
 def serving(*answers: Answer) -> Generator[tuple[Client, ScriptedServer]]:
     with ScriptedServer(answers) as server:
-        client = Client(Config.plain(server.url + "/behind/a/proxy/"), timeout=5)
+        client = Client(Config.from_url(server.url + "/behind/a/proxy/"), timeout=5)
         yield client, server
         client.close()
 
@@ -150,7 +150,7 @@ def test_structs() -> None:
 
 def test_an_answer_that_does_not_fit() -> None:
     """A single object that is not as asked for is an error that names the field."""
-    refused = pytest.raises(BadAnswer, match=r"does not fit Named.*\$\.count")
+    refused = pytest.raises(BadResponse, match=r"does not fit Named.*\$\.count")
     with serving(give(200, pod("x", 1, count="many"))) as (client, _), refused:
         client.get(PODS, "x", namespace="default", into=Named)
 
@@ -185,7 +185,7 @@ def test_nothing_is_sent_without_a_name() -> None:
 def test_a_watch_is_closed_by_its_context() -> None:
     """A watch that was read to its end leaves its connection to the next request or closes it."""
     with ScriptedServer([give(200, pod("x", 1))], [watch_once()]) as server:
-        client = Client(Config.plain(server.url))
+        client = Client(Config.from_url(server.url))
         with client.watch(PODS, resource_version="5", seconds=7) as watch:
             assert list(watch) == []
         assert server.watches[0].query["timeoutSeconds"] == "7"

@@ -20,7 +20,7 @@ from zonewise.kube.errors import (
     ServerError,
     TooManyRequests,
     Unauthorized,
-    error_of,
+    error_from_status,
 )
 
 NOON = 1_792_756_800.0  # 2026-10-23T12:00:00Z
@@ -48,7 +48,7 @@ NOON = 1_792_756_800.0  # 2026-10-23T12:00:00Z
 )
 def test_every_status_has_its_error(status: int, reason: str, kind: type[ApiError]) -> None:
     """The table of apimachinery pkg/api/errors/errors.go."""
-    error = error_of(json.dumps(failure(status, reason, "because")).encode(), status)
+    error = error_from_status(json.dumps(failure(status, reason, "because")).encode(), status)
     assert type(error) is kind
     assert (error.status, error.reason, error.message) == (status, reason, "because")
     assert str(error) == f"{status} {reason}: because"
@@ -57,7 +57,7 @@ def test_every_status_has_its_error(status: int, reason: str, kind: type[ApiErro
 def test_details() -> None:
     """Which object and which field is kept, as are the reasons of the causes."""
     causes = [{"reason": "FieldValueRequired", "field": "zones", "message": "Required value"}]
-    error = error_of(json.dumps(failure(422, "Invalid", name="node-1", causes=causes)).encode(), 422)
+    error = error_from_status(json.dumps(failure(422, "Invalid", name="node-1", causes=causes)).encode(), 422)
     assert error.details["name"] == "node-1"
     assert error.causes == {"FieldValueRequired"}
 
@@ -78,20 +78,20 @@ def test_details() -> None:
 )
 def test_retry_after(told: str, seconds: float | None) -> None:
     """Seconds and dates are both understood; nonsense is no wish."""
-    error = error_of(b"{}", 429, {"Retry-After": told}, now=NOON)
+    error = error_from_status(b"{}", 429, {"Retry-After": told}, now=NOON)
     assert error.retry_after == (None if seconds is None else pytest.approx(seconds))
 
 
 def test_retry_after_in_the_status() -> None:
     """An event of a watch has no headers: the Status says it then."""
-    error = error_of(json.dumps(failure(429, "TooManyRequests", retryAfterSeconds=3)).encode())
+    error = error_from_status(json.dumps(failure(429, "TooManyRequests", retryAfterSeconds=3)).encode())
     assert isinstance(error, TooManyRequests)
     assert error.retry_after == 3.0
 
 
 def test_no_status_at_all() -> None:
     """A proxy's page is shown by its beginning."""
-    error = error_of(b"<html>Bad Gateway</html>" + b"x" * 10_000, 502)
+    error = error_from_status(b"<html>Bad Gateway</html>" + b"x" * 10_000, 502)
     assert isinstance(error, ServerError)
     assert str(error).startswith("502: <html>Bad Gateway")
     assert len(str(error)) < 250
@@ -100,6 +100,6 @@ def test_no_status_at_all() -> None:
 @given(st.binary(max_size=200), st.integers(300, 599), st.text(max_size=20))
 def test_any_answer_is_an_error_of_ours(body: bytes, status: int, told: str) -> None:
     """Nothing that a server says breaks the telling of it."""
-    error = error_of(body, status, {"Retry-After": told})
+    error = error_from_status(body, status, {"Retry-After": told})
     assert error.status == status
     assert error.message

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from support.waiting import PATIENCE
 from zonewise.kube.errors import AlreadyExists, Conflict, NotFound, TransportError
-from zonewise.kube.lease import Elector, LeaseTimes
+from zonewise.kube.lease import LeaderElector, LeaseTimes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,17 +33,17 @@ class World:
         self.lease: Object | None = None
         self.version = 0
         self.writes = 0
-        self.electors: list[Elector] = []
+        self.electors: list[LeaderElector] = []
         self.log: list[str] = []
         self.fate: Callable[[], tuple[float, str, float]] = lambda: (0.0, "", 0.0)
         """Seconds until a request arrives, what befalls it, and seconds until its answer is there."""
         self.meanwhile: Callable[[], None] = lambda: None
 
-    def add(self, name: str, skew: float = 0.0) -> Elector:
+    def add(self, name: str, skew: float = 0.0) -> LeaderElector:
         """Add one who wants the lease, whose clock has an offset of its own."""
-        elector = Elector(
+        elector = LeaderElector(
             Api(self), namespace="default", name="zonewise", identity=name, times=TIMES,
-            on_started=lambda: self.log.append(f"{name} leads"), on_stopped=lambda: self.log.append(f"{name} stops"),
+            on_started_leading=lambda: self.log.append(f"{name} leads"), on_stopped_leading=lambda: self.log.append(f"{name} stops"),
             clock=lambda: self.now + skew,
         )  # fmt: skip
         self.electors.append(elector)
@@ -53,7 +53,7 @@ class World:
         """Let time pass in small steps, in none of which two may lead."""
         until = self.now + seconds
         while True:
-            assert sum(elector.leading for elector in self.electors) <= 1
+            assert sum(elector.is_leader for elector in self.electors) <= 1
             if self.now >= until:
                 return
             self.now = min(until, self.now + 0.5)
@@ -140,13 +140,13 @@ def test_never_two_lead(runs: list[tuple[str, int, float, bool, tuple[float, str
             step(name)
             world.pass_time(apart)
         if resigns:
-            electors[who[0]].resign()
+            electors[who[0]].release()
     world.fate, world.meanwhile = (lambda: (0.0, "", 0.0)), (lambda: None)
     for _ in range(30):
         step("a")
         step("b")
-        world.pass_time(TIMES.retry)
-    assert sum(elector.leading for elector in electors.values()) == 1
+        world.pass_time(TIMES.retry_period)
+    assert sum(elector.is_leader for elector in electors.values()) == 1
 
 
 def test_first_come() -> None:
@@ -158,7 +158,7 @@ def test_first_come() -> None:
         second.step()
         world.pass_time(2)
     assert world.log == ["a leads"]
-    assert (first.leading, second.leading, second.holder) == (True, False, "a")
+    assert (first.is_leader, second.is_leader, second.holder) == (True, False, "a")
     assert world.lease is not None
     spec = world.lease["spec"]
     assert (spec["holderIdentity"], spec["leaseDurationSeconds"], spec["leaseTransitions"]) == ("a", 15, 0)
@@ -170,11 +170,11 @@ def test_a_leader_that_vanishes_is_followed() -> None:
     first, second = world.add("a"), world.add("b")
     first.step()
     taken = world.now
-    while not second.leading:
+    while not second.is_leader:
         second.step()
         world.pass_time(1)
     assert 15 <= world.now - taken <= 17
-    assert not first.leading
+    assert not first.is_leader
     first.step()
     assert world.log == ["a leads", "b leads", "a stops"]
     assert world.lease is not None
@@ -187,12 +187,12 @@ def test_a_leader_that_cannot_renew_stops() -> None:
     leader = world.add("a")
     leader.step()
     world.fate = lambda: (0.0, "lost", 0.0)
-    while leader.leading:
+    while leader.is_leader:
         leader.step()
         world.pass_time(2)
     leader.step()
     assert world.log == ["a leads", "a stops"]
-    assert world.now - 1000 <= TIMES.duration
+    assert world.now - 1000 <= TIMES.lease_duration
 
 
 def test_resigning_tells_before_it_releases() -> None:
@@ -201,7 +201,7 @@ def test_resigning_tells_before_it_releases() -> None:
     first, second = world.add("a"), world.add("b")
     first.step()
     second.step()
-    first.resign()
+    first.release()
     second.step()
     assert world.log == ["a leads", "a stops", "b leads"]
 
@@ -216,15 +216,15 @@ def test_a_lost_answer_is_no_lost_lead() -> None:
         world.pass_time(2)
         leader.step()
     assert world.log == ["a leads"]
-    assert leader.leading
+    assert leader.is_leader
 
 
 def test_times_that_do_not_fit() -> None:
     """A deadline that leaves no time for the last request is refused."""
     with pytest.raises(ValueError, match="duration 12"):
-        Elector(
+        LeaderElector(
             Api(World()), namespace="n", name="l", identity="a", times=LeaseTimes(12, 10, 2),
-            on_started=lambda: None, on_stopped=lambda: None,
+            on_started_leading=lambda: None, on_stopped_leading=lambda: None,
         )  # fmt: skip
 
 
@@ -239,8 +239,13 @@ def test_a_thread_of_its_own() -> None:
         leads.set()
         raise RuntimeError("a fault of the callback")
 
-    elector = Elector(
-        Api(world), namespace="n", name="l", identity="a", on_started=fail, on_stopped=lambda: told.append("stops")
+    elector = LeaderElector(
+        Api(world),
+        namespace="n",
+        name="l",
+        identity="a",
+        on_started_leading=fail,
+        on_stopped_leading=lambda: told.append("stops"),
     )
     elector.start()
     assert leads.wait(PATIENCE)

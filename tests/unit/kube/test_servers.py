@@ -16,11 +16,11 @@ from zonewise.kube.backoff import Backoff
 from zonewise.kube.client import Client, PatchKind
 from zonewise.kube.config import Config
 from zonewise.kube.errors import AlreadyExists, Conflict, Gone, Invalid, NotFound, TransportError, Unauthorized
-from zonewise.kube.lease import Elector, LeaseTimes
-from zonewise.kube.reflector import Reflector, Selection, Times
+from zonewise.kube.lease import LeaderElector, LeaseTimes
+from zonewise.kube.reflector import Reflector, Selection, WatchTimes
 from zonewise.kube.resources import LEASES, NODES, PODS, Resource
 from zonewise.kube.retry import retry_on_conflict
-from zonewise.kube.server import Server
+from zonewise.kube.server import ApiServer
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -40,20 +40,20 @@ class Site(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def embedded() -> Generator[Server]:
-    with Server(token="embedded") as server:  # noqa: S106 -- of this test
+def embedded() -> Generator[ApiServer]:
+    with ApiServer(token="embedded") as server:  # noqa: S106 -- of this test
         yield server
 
 
 @pytest.fixture(params=["embedded", "real"])
 def site(request: pytest.FixtureRequest) -> Generator[Site]:
     if request.param == "embedded":
-        server: Server = request.getfixturevalue("embedded")
+        server: ApiServer = request.getfixturevalue("embedded")
         config, namespace = server.client_config(), f"test-{random.randrange(1 << 40)}"
         Client(config).create(NAMESPACES, {"metadata": {"name": namespace}})
     else:
         real: RealServer = request.getfixturevalue("real_server")
-        config, namespace = Config.plain(real.url, real.token, ca=real.ca), real.new_namespace()
+        config, namespace = Config.from_url(real.url, real.token, ca=real.ca), real.new_namespace()
     client = Client(config)
     yield Site(client, config, namespace)
     client.close()
@@ -104,7 +104,7 @@ def test_apply(site: Site) -> None:
 
 def test_a_refused_token(site: Site) -> None:
     """Another token is told so."""
-    stranger = Client(Config.plain(site.config.url, "another", ca=site.config.ca))
+    stranger = Client(Config.from_url(site.config.url, "another", ca=site.config.ca))
     with pytest.raises(Unauthorized):
         stranger.list(NODES)
     stranger.close()
@@ -151,7 +151,7 @@ def test_a_copy_follows(site: Site) -> None:
             heard[new["metadata"]["name"]] = new
 
     chance = random.Random(7)
-    times = Times(watch=(1, 2), settled=0.5, backoff=Backoff(0.001, 0.01))
+    times = WatchTimes(watch_timeout=(1, 2), healthy_after=0.5, backoff=Backoff(0.001, 0.01))
     reflector = Reflector(
         site.client, PODS, as_dict, hear, selection=Selection(site.namespace, "copy=yes"), times=times
     )
@@ -180,7 +180,7 @@ def test_a_copy_follows(site: Site) -> None:
     reflector.close()
 
 
-def test_a_version_that_is_too_old(embedded: Server) -> None:
+def test_a_version_that_is_too_old(embedded: ApiServer) -> None:
     """A watch from a past that the server has forgotten is Gone, as an event or as a status."""
     client = Client(embedded.client_config())
     client.create(NODES, {"metadata": {"name": "early"}})
@@ -197,9 +197,9 @@ def test_two_who_want_a_lease(site: Site) -> None:
     client = Client(site.config, timeout=4.0)
     leads = threading.Event()
     first, second = (
-        Elector(
+        LeaderElector(
             client, namespace=site.namespace, name="lead", identity=identity, times=LeaseTimes(15, 10, 0.05),
-            on_started=leads.set, on_stopped=leads.clear,
+            on_started_leading=leads.set, on_stopped_leading=leads.clear,
         )
         for identity in ("one", "two")
     )  # fmt: skip
@@ -207,7 +207,7 @@ def test_two_who_want_a_lease(site: Site) -> None:
     assert leads.wait(PATIENCE)
     second.start()
     first.close()
-    eventually(lambda: second.leading)
+    eventually(lambda: second.is_leader)
     lease = client.get(LEASES, "lead", namespace=site.namespace)
     assert (lease["spec"]["holderIdentity"], lease["spec"]["leaseTransitions"]) == ("two", 1)
     second.close()
@@ -215,10 +215,10 @@ def test_two_who_want_a_lease(site: Site) -> None:
     client.close()
 
 
-def test_a_server_that_breaks_and_forgets(embedded: Server) -> None:
+def test_a_server_that_breaks_and_forgets(embedded: ApiServer) -> None:
     """Connections broken off and a history forgotten in between leave the copy right."""
     client = Client(embedded.client_config())
-    times = Times(settled=30, backoff=Backoff(0.001, 0.01))
+    times = WatchTimes(healthy_after=30, backoff=Backoff(0.001, 0.01))
     reflector = Reflector(client, NODES, as_dict, ignore, times=times)
     reflector.start()
     assert reflector.wait_synced(PATIENCE)

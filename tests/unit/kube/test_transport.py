@@ -29,7 +29,7 @@ from support.waiting import PATIENCE, eventually
 from zonewise.kube.client import Client
 from zonewise.kube.config import Certificate, Config
 from zonewise.kube.credentials import FileToken
-from zonewise.kube.errors import BadAnswer, ConfigError, KubeError, TransportError, Unauthorized
+from zonewise.kube.errors import BadResponse, ConfigError, KubeError, TransportError, Unauthorized
 from zonewise.kube.reflector import Reflector
 from zonewise.kube.resources import NODES, PODS
 
@@ -81,7 +81,7 @@ def test_the_right_authority(tls: ssl.SSLContext, ca: str, tmp_path: Path) -> No
     file.write_text(ca)
     with ScriptedServer([NODE], tls=tls) as server:
         for given in (ca, str(file)):
-            client = quick(Config.plain(server.url, ca=given))
+            client = quick(Config.from_url(server.url, ca=given))
             assert client.get(NODES, "n1")["metadata"]["name"] == "n1"
             client.close()
 
@@ -90,7 +90,7 @@ def test_a_wrong_authority(tls: ssl.SSLContext) -> None:
     """Any other server is refused, and hears neither request nor token."""
     other = trustme.CA().cert_pem.bytes().decode()
     with ScriptedServer([NODE], tls=tls) as server:
-        client = quick(Config.plain(server.url, "secret", ca=other))
+        client = quick(Config.from_url(server.url, "secret", ca=other))
         with pytest.raises(TransportError, match="certificate verify failed"):
             client.get(NODES, "n1")
         assert server.requests == []
@@ -100,13 +100,13 @@ def test_the_systems_authorities(tls: ssl.SSLContext) -> None:
     """Without an authority given, only the system's are trusted."""
     refused = pytest.raises(TransportError, match="certificate verify failed")
     with ScriptedServer([NODE], tls=tls) as server, refused:
-        quick(Config.plain(server.url)).get(NODES, "n1")
+        quick(Config.from_url(server.url)).get(NODES, "n1")
 
 
 def test_a_wrong_name(tls: ssl.SSLContext, ca: str) -> None:
     """The certificate must be for the host of the URL, or for the name that the configuration gives."""
     with ScriptedServer([NODE], tls=tls) as server:
-        config = Config.plain(server.url.replace("localhost", "127.0.0.1"), ca=ca)
+        config = Config.from_url(server.url.replace("localhost", "127.0.0.1"), ca=ca)
         with pytest.raises(TransportError, match="IP address mismatch"):
             quick(config).get(NODES, "n1")
         client = quick(config._replace(server_name="api.example"))
@@ -124,7 +124,7 @@ def test_a_client_certificate(authority: trustme.CA, ca: str, tmp_path: Path) ->
     chain.write_bytes(b"".join(pem.bytes() for pem in ours.cert_chain_pems))
     key.write_bytes(ours.private_key_pem.bytes())
     with ScriptedServer([NODE], tls=context) as server:
-        config = Config.plain(server.url, ca=ca)
+        config = Config.from_url(server.url, ca=ca)
         client = quick(config._replace(certificate=Certificate(str(chain), str(key))))
         assert client.get(NODES, "n1")
         client.close()
@@ -137,7 +137,7 @@ def test_an_authority_that_is_replaced(tls: ssl.SSLContext, ca: str, tmp_path: P
     file = tmp_path / "ca.crt"
     file.write_bytes(trustme.CA().cert_pem.bytes())
     with ScriptedServer([NODE], tls=tls) as server:
-        client = quick(Config.plain(server.url, ca=str(file)))
+        client = quick(Config.from_url(server.url, ca=str(file)))
         with pytest.raises(TransportError):
             client.get(NODES, "n1")
         file.write_text(ca)
@@ -150,7 +150,7 @@ def test_an_authority_that_is_replaced(tls: ssl.SSLContext, ca: str, tmp_path: P
 def test_a_watch_over_tls_is_cut_at_once(tls: ssl.SSLContext, ca: str) -> None:
     """Closing works on an encrypted stream as well, from another thread."""
     with ScriptedServer([give(200, pods(1))], [watch_on(event("ADDED", pod("a", 2)))], tls=tls) as server:
-        client = quick(Config.plain(server.url, ca=ca))
+        client = quick(Config.from_url(server.url, ca=ca))
         reflector = Reflector(client, PODS, as_dict, ignore)
         reflector.start()
         eventually(lambda: reflector.get("a", "default") is not None)
@@ -163,12 +163,12 @@ def test_a_watch_over_tls_is_cut_at_once(tls: ssl.SSLContext, ca: str) -> None:
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        (Config.plain("https://host", ca="/nowhere/ca.crt"), "/nowhere/ca.crt"),
-        (Config.plain("https://host", ca="-----BEGIN CERTIFICATE-----\nx"), "given as text"),
+        (Config.from_url("https://host", ca="/nowhere/ca.crt"), "/nowhere/ca.crt"),
+        (Config.from_url("https://host", ca="-----BEGIN CERTIFICATE-----\nx"), "given as text"),
         (Config("https://host", certificate=Certificate("/nowhere/a", "/nowhere/b")), "/nowhere/a, /nowhere/b"),
-        (Config.plain("ftp://host"), "is no URL"),
-        (Config.plain("host:6443"), "is no URL"),
-        (Config.plain("http://host:port"), "http://host:port"),
+        (Config.from_url("ftp://host"), "is no URL"),
+        (Config.from_url("host:6443"), "is no URL"),
+        (Config.from_url("http://host:port"), "http://host:port"),
     ],
 )
 def test_a_bad_configuration_is_named(config: Config, words: str) -> None:
@@ -208,7 +208,7 @@ def test_no_token_is_ever_printed(caplog: pytest.LogCaptureFixture, tmp_path: Pa
     said: list[str] = []
     answers = [refuse(401, "Unauthorized"), refuse(500, "InternalError"), Exchange.reset, NODE]
     with ScriptedServer(answers) as server:
-        for config in (Config.plain(server.url, "very-secret"), Config(server.url, credentials=FileToken(file))):
+        for config in (Config.from_url(server.url, "very-secret"), Config(server.url, credentials=FileToken(file))):
             client = quick(config)
             said += [repr(config), repr(config.credentials), repr(client)]
             for _ in range(4):
@@ -230,7 +230,7 @@ def test_no_token_is_ever_printed(caplog: pytest.LogCaptureFixture, tmp_path: Pa
 def test_connections_are_kept() -> None:
     """Requests one after another go over one connection, failures and watches that ended properly included."""
     with ScriptedServer([NODE, refuse(404, "NotFound"), NODE], [watch_once()]) as server:
-        client = quick(Config.plain(server.url))
+        client = quick(Config.from_url(server.url))
         client.get(NODES, "n1")
         with client.watch(PODS, resource_version="1") as watch:
             assert list(watch) == []
@@ -256,7 +256,7 @@ def test_many_threads() -> None:
                 wrong.append(name)
 
     with ScriptedServer([echo]) as server:
-        client = quick(Config.plain(server.url))
+        client = quick(Config.from_url(server.url))
         threads = [threading.Thread(target=ask, args=(client, number)) for number in range(8)]
         for thread in threads:
             thread.start()
@@ -284,7 +284,7 @@ def silence_within(exchange: Exchange) -> None:
 def test_a_request_ends_in_time(hang: Answer) -> None:
     """The timeout holds for the whole request, however a server drags it out."""
     with ScriptedServer([hang]) as server:
-        client = Client(Config.plain(server.url), timeout=0.2)
+        client = Client(Config.from_url(server.url), timeout=0.2)
         began = time.monotonic()
         with pytest.raises(TransportError):
             client.get(NODES, "n1")
@@ -300,8 +300,8 @@ def test_an_answer_cut_short() -> None:
         exchange.hang_up()
 
     with ScriptedServer([cut]) as server:
-        client = quick(Config.plain(server.url))
-        with pytest.raises(BadAnswer, match="cut short"):
+        client = quick(Config.from_url(server.url))
+        with pytest.raises(BadResponse, match="cut short"):
             client.get(NODES, "n1")
 
 
@@ -309,7 +309,7 @@ def test_nobody_there() -> None:
     """The error says what the system says, and which request it was."""
     refused = pytest.raises(TransportError, match=r"GET /api/v1/nodes/n1: .*refused")
     with reserved_port() as port, refused:
-        quick(Config.plain(f"http://127.0.0.1:{port}")).get(NODES, "n1")
+        quick(Config.from_url(f"http://127.0.0.1:{port}")).get(NODES, "n1")
 
 
 def test_no_redirect_is_followed() -> None:
@@ -317,14 +317,14 @@ def test_no_redirect_is_followed() -> None:
     elsewhere = give(302, b"", {"Location": "http://127.0.0.1:1/"})
     with ScriptedServer([elsewhere]) as server:
         with pytest.raises(KubeError, match="302"):
-            quick(Config.plain(server.url, "secret")).get(NODES, "n1")
+            quick(Config.from_url(server.url, "secret")).get(NODES, "n1")
         assert len(server.requests) == 1
 
 
 def test_socket_options() -> None:
     """Small requests go out at once, and a dead peer is noticed."""
     with ScriptedServer([NODE], [watch_on()]) as server:
-        client = quick(Config.plain(server.url))
+        client = quick(Config.from_url(server.url))
         client.get(NODES, "n1")
         connection = client._transport._connections._take()  # pyright: ignore[reportPrivateUsage]
         sock = connection.sock

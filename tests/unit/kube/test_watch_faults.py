@@ -32,7 +32,7 @@ from support.waiting import PATIENCE, eventually
 from zonewise.kube.backoff import Backoff
 from zonewise.kube.client import Client
 from zonewise.kube.config import Config
-from zonewise.kube.reflector import Reflector, Times
+from zonewise.kube.reflector import Reflector, WatchTimes
 from zonewise.kube.resources import PODS
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 A, B, C, D = pod("a", 90), pod("b", 101), pod("c", 102), pod("d", 103)
 LISTED = give(200, pods(100, A))
-QUICK = Times(settled=10.0, backoff=Backoff(base=0.001, most=0.01))
+QUICK = WatchTimes(healthy_after=10.0, backoff=Backoff(base=0.001, cap=0.01))
 
 
 class Meta(msgspec.Struct):
@@ -66,10 +66,10 @@ def ignore(*_: object) -> None:
 class Copy:
     """A reflector beside its server, and what its handler was told."""
 
-    def __init__(self, server: ScriptedServer, times: Times, wait: SimulatedTime | None = None) -> None:
+    def __init__(self, server: ScriptedServer, times: WatchTimes, wait: SimulatedTime | None = None) -> None:
         self.server = server
         self.told: list[tuple[str | None, str | None]] = []
-        self.client = Client(Config.plain(server.url), timeout=PATIENCE)
+        self.client = Client(Config.from_url(server.url), timeout=PATIENCE)
         self.reflector = Reflector(self.client, PODS, as_pod, self.tell, times=times, wait=wait, draw=lambda: 0.5)
 
     def tell(self, old: Pod | None, new: Pod | None) -> None:
@@ -84,7 +84,7 @@ class Copy:
 def copying(
     watches: Sequence[Answer],
     lists: Sequence[Answer] = (LISTED,),
-    times: Times = QUICK,
+    times: WatchTimes = QUICK,
     wait: SimulatedTime | None = None,
 ) -> Generator[Copy]:
     with ScriptedServer(lists, watches) as server:
@@ -116,7 +116,7 @@ class SimulatedTime:
             self.closing.wait()
 
 
-REAL = Times(settled=10.0)
+REAL = WatchTimes(healthy_after=10.0)
 
 
 def test_clean_close() -> None:
@@ -212,7 +212,7 @@ def test_half_open_connection() -> None:
         exchange.chunk(line(event("ADDED", B)))
         exchange.stay_silent()
 
-    with copying([silent, watch_on(event("ADDED", C))], times=QUICK._replace(idle=1.0)) as copy:
+    with copying([silent, watch_on(event("ADDED", C))], times=QUICK._replace(idle_timeout=1.0)) as copy:
         eventually(lambda: copy.names == "abc")
         assert copy.server.watches[1].query["resourceVersion"] == "101"
 
@@ -228,7 +228,7 @@ def test_bookmarks_are_a_heartbeat() -> None:
         exchange.chunk(line(event("ADDED", pod("z", 300))))
         exchange.stay_silent()
 
-    with copying([beating], times=QUICK._replace(idle=1.5)) as copy:
+    with copying([beating], times=QUICK._replace(idle_timeout=1.5)) as copy:
         eventually(lambda: copy.names == "az")
         assert len(copy.server.watches) == 1
 
@@ -274,7 +274,7 @@ def test_slow_server() -> None:
             time.sleep(0.06)
         exchange.stay_silent()
 
-    with copying([dripping], times=QUICK._replace(idle=1.5)) as copy:
+    with copying([dripping], times=QUICK._replace(idle_timeout=1.5)) as copy:
         eventually(lambda: copy.names == "ab")
         assert len(copy.server.watches) == 1
 
@@ -376,7 +376,7 @@ def test_a_handler_that_fails() -> None:
         raise RuntimeError("a fault of the handler")
 
     with ScriptedServer([LISTED], [watch_on(event("ADDED", B))]) as server:
-        client = Client(Config.plain(server.url))
+        client = Client(Config.from_url(server.url))
         reflector = Reflector(client, PODS, as_pod, fail, times=QUICK)
         reflector.start()
         eventually(lambda: told == ["a", "b"])
@@ -394,7 +394,7 @@ def test_synced_only_when_all_is_told() -> None:
         told_all.append(reflector.has_synced)
 
     with ScriptedServer(lists, [watch_on()]) as server:
-        client = Client(Config.plain(server.url))
+        client = Client(Config.from_url(server.url))
         reflector = Reflector(client, PODS, as_pod, tell, times=QUICK)
         assert not reflector.has_synced
         reflector.start()
@@ -416,7 +416,7 @@ def test_close_is_at_once(hung: str) -> None:
 
     lists, watches = ([hang], [watch_on()]) if hung == "list" else ([LISTED], [hang])
     with ScriptedServer(lists, watches) as server:
-        copy = Copy(server, Times())
+        copy = Copy(server, WatchTimes())
         copy.reflector.start()
         assert begun.wait(PATIENCE)
         if hung == "watch":
@@ -429,7 +429,7 @@ def test_close_is_at_once(hung: str) -> None:
 def test_close_ends_the_thread() -> None:
     """An open watch leaves nothing behind."""
     before = set(threading.enumerate())
-    with copying([watch_on(event("ADDED", B))], times=Times()) as copy:
+    with copying([watch_on(event("ADDED", B))], times=WatchTimes()) as copy:
         eventually(lambda: copy.names == "ab")
         copy.reflector.close(timeout=PATIENCE)
         assert "reflector-pods" not in {thread.name for thread in set(threading.enumerate()) - before}
@@ -446,7 +446,7 @@ def test_selection_and_times_are_asked_for() -> None:
 def test_dicts_for_those_who_want_all() -> None:
     """Where the caller gives dict, objects are whole."""
     with ScriptedServer([LISTED], [watch_on(event("ADDED", B))]) as server:
-        client = Client(Config.plain(server.url))
+        client = Client(Config.from_url(server.url))
         reflector = Reflector(client, PODS, as_dict, ignore, times=QUICK)
         reflector.start()
         eventually(lambda: json.dumps(reflector.get("b", "default")) == json.dumps(B))

@@ -11,22 +11,22 @@ from hypothesis import strategies as st
 from zonewise.kube.server.fields import (
     ShapeError,
     compare,
-    fields_of,
     from_tree,
     merge,
     merged_order,
+    path_text,
+    remove_fields,
+    to_field_set,
     to_tree,
-    told,
     with_declared,
-    without,
 )
 from zonewise.kube.server.patch.json_patch import equal
-from zonewise.kube.server.shapes import BuiltIn, OfSchema
+from zonewise.kube.server.shapes import BuiltInShape, SchemaShape
 from zonewise.kube.server.values import is_list, is_object
 
 STRING = {"type": "string"}
 ITEM = {"type": "object", "properties": {"k": STRING, "v": STRING}}
-SHAPE = OfSchema(
+SHAPE = SchemaShape(
     {
         "properties": {
             "word": STRING,
@@ -72,7 +72,7 @@ def without_empty(value: Any) -> Any:
 
 @given(OBJECTS)
 def test_a_set_is_read_back_as_written(obj: dict[str, Any]) -> None:
-    fields = fields_of(obj, SHAPE)
+    fields = to_field_set(obj, SHAPE)
     assert from_tree(to_tree(fields)) == fields
 
 
@@ -91,7 +91,9 @@ def test_differences_are_seen_from_both_sides(old: dict[str, Any], new: dict[str
 @given(OBJECTS, OBJECTS)
 def test_what_is_applied_is_there(live: dict[str, Any], applied: dict[str, Any]) -> None:
     merged = merge(live, applied, SHAPE)
-    assert fields_of(applied, SHAPE) <= fields_of(merged, SHAPE) | with_declared(fields_of(merged, SHAPE), SHAPE)
+    assert to_field_set(applied, SHAPE) <= to_field_set(merged, SHAPE) | with_declared(
+        to_field_set(merged, SHAPE), SHAPE
+    )
     changes = compare(applied, merged, SHAPE)
     assert not changes.removed
     assert not changes.modified
@@ -110,16 +112,16 @@ def test_a_merge_twice_is_once(live: dict[str, Any], applied: dict[str, Any]) ->
 
 @given(OBJECTS)
 def test_all_fields_of_an_object_are_all_of_it(obj: dict[str, Any]) -> None:
-    assert without_empty(without(obj, with_declared(fields_of(obj, SHAPE), SHAPE), SHAPE)) == {}
+    assert without_empty(remove_fields(obj, with_declared(to_field_set(obj, SHAPE), SHAPE), SHAPE)) == {}
 
 
 @given(OBJECTS, OBJECTS)
 def test_removing_removes_no_other_field(obj: dict[str, Any], other: dict[str, Any]) -> None:
-    gone = fields_of(other, SHAPE)
-    left = without(obj, gone, SHAPE)
-    kept = {path for path in fields_of(obj, SHAPE) if not any(path[: len(one)] == one for one in gone)}
-    assert kept <= fields_of(left, SHAPE) | with_declared(fields_of(left, SHAPE), SHAPE)
-    assert not (fields_of(left, SHAPE) & gone)
+    gone = to_field_set(other, SHAPE)
+    left = remove_fields(obj, gone, SHAPE)
+    kept = {path for path in to_field_set(obj, SHAPE) if not any(path[: len(one)] == one for one in gone)}
+    assert kept <= to_field_set(left, SHAPE) | with_declared(to_field_set(left, SHAPE), SHAPE)
+    assert not (to_field_set(left, SHAPE) & gone)
 
 
 _ORDERS = st.lists(st.sampled_from("abcdef"), unique=True)
@@ -143,17 +145,17 @@ def test_the_order_of_a_merged_list(before: list[str], after: list[str]) -> None
     ],
 )
 def test_paths_as_conflicts_tell_them(path: tuple[str, ...], expected: str) -> None:
-    assert told(path) == expected
+    assert path_text(path) == expected
 
 
 @pytest.mark.parametrize("items", [[{"k": "a"}, {"k": "a"}], [{"v": "x"}]])
 def test_items_that_cannot_be_told_apart(items: list[Any]) -> None:
     with pytest.raises(ShapeError):
-        fields_of({"keyed": items}, SHAPE)
+        to_field_set({"keyed": items}, SHAPE)
 
 
 def test_a_port_without_a_protocol_is_of_tcp() -> None:
     """The default of a key counts (listMapKey protocol)."""
     pod = {"spec": {"containers": [{"name": "a", "ports": [{"containerPort": 80}]}]}}
-    found = fields_of(pod, BuiltIn("Pod"))
+    found = to_field_set(pod, BuiltInShape("Pod"))
     assert any('k:{"containerPort":80,"protocol":"TCP"}' in path for path in found)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zonewise.kube.server.patch.json_patch import MAX_OPERATIONS, PatchError, equal, json_patch
+from zonewise.kube.server.patch.json_patch import MAX_OPERATIONS, JsonPatchError, equal, json_patch
 from zonewise.kube.server.patch.merge import merge_patch
-from zonewise.kube.server.patch.strategic import StrategicError, strategic_patch
+from zonewise.kube.server.patch.strategic import StrategicPatchError, strategic_merge_patch
 from zonewise.kube.server.values import is_object
 
 _KEYS = st.sampled_from(["a", "b", "c", "a/b", "m~n", ""])
@@ -162,13 +162,13 @@ def test_the_examples_of_rfc_6902(target: Any, operations: list[Any], result: An
 )
 def test_operations_that_cannot_be_applied(operations: list[Any]) -> None:
     target = {"a": 1, "list": [1, 2, 3]}
-    with pytest.raises(PatchError):
+    with pytest.raises(JsonPatchError):
         json_patch(target, operations)
     assert target == {"a": 1, "list": [1, 2, 3]}
 
 
 def test_too_many_operations_are_refused() -> None:
-    with pytest.raises(PatchError, match="too many"):
+    with pytest.raises(JsonPatchError, match="too many"):
         json_patch({}, [{"op": "test", "path": "", "value": {}}] * (MAX_OPERATIONS + 1))
 
 
@@ -237,33 +237,33 @@ def containers(*names: str) -> dict[str, Any]:
     ],
 )
 def test_items_with_keys(patch: dict[str, Any], expected: dict[str, str]) -> None:
-    made = strategic_patch("Pod", containers("a", "b"), patch)
+    made = strategic_merge_patch("Pod", containers("a", "b"), patch)
     assert {item["name"]: item["image"] for item in made.get("containers", ())} == expected
     assert [item["name"] for item in made.get("containers", ())] == list(expected)
 
 
 def test_service_ports_have_another_key_than_containers() -> None:
-    service = strategic_patch("Service", {"ports": [{"port": 80}]}, {"ports": [{"port": 80, "name": "http"}]})
+    service = strategic_merge_patch("Service", {"ports": [{"port": 80}]}, {"ports": [{"port": 80, "name": "http"}]})
     assert service == {"ports": [{"port": 80, "name": "http"}]}
     container = {"ports": [{"containerPort": 80}]}
-    assert strategic_patch("Pod", container, {"ports": [{"containerPort": 81}]}) == {
+    assert strategic_merge_patch("Pod", container, {"ports": [{"containerPort": 81}]}) == {
         "ports": [{"containerPort": 80}, {"containerPort": 81}]
     }
 
 
 @pytest.mark.parametrize("patch", [{"$patch": "nonsense"}, {"containers": [{"image": "x"}]}, {"containers": ["x"]}])
 def test_patches_that_make_no_sense(patch: dict[str, Any]) -> None:
-    with pytest.raises(StrategicError):
-        strategic_patch("Pod", containers("a"), patch)
+    with pytest.raises(StrategicPatchError):
+        strategic_merge_patch("Pod", containers("a"), patch)
 
 
 @given(OBJECTS, OBJECTS)
 def test_without_lists_with_keys_it_is_a_merge_patch(target: dict[str, Any], patch: dict[str, Any]) -> None:
     """But that nothing turns into an object, or out of one, other than by the patch itself."""
-    assert equal(strategic_patch("Pod", target, patch), merge_patch(target, patch))
+    assert equal(strategic_merge_patch("Pod", target, patch), merge_patch(target, patch))
 
 
 @given(st.lists(st.sampled_from("abcd"), unique=True), st.lists(st.sampled_from("abcdef"), unique=True))
 def test_items_are_joined_and_none_is_lost(before: list[str], patch: list[str]) -> None:
-    made = strategic_patch("Pod", containers(*before), containers(*patch))
+    made = strategic_merge_patch("Pod", containers(*before), containers(*patch))
     assert [item["name"] for item in made["containers"]] == before + [name for name in patch if name not in before]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zonewise.kube.server.schema import faults, prune, with_defaults
+from zonewise.kube.server.schema import prune, set_defaults, validate
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -41,7 +41,7 @@ OBJECTS = st.dictionaries(st.sampled_from([*SCHEMA["properties"], "unheard"]), V
 
 
 def broken(obj: dict[str, Any]) -> set[str]:
-    return {cause.field for cause in faults(obj, SCHEMA)}
+    return {cause.field for cause in validate(obj, SCHEMA)}
 
 
 FAULTS: list[tuple[dict[str, Any], set[str]]] = [
@@ -93,7 +93,7 @@ def test_metadata_is_no_matter_of_the_schema() -> None:
 
 
 def test_defaults_reach_into_lists() -> None:
-    assert with_defaults({"list": [{}]}, SCHEMA) == {"n": 3, "list": [{"a": "x"}]}
+    assert set_defaults({"list": [{}]}, SCHEMA) == {"n": 3, "list": [{"a": "x"}]}
 
 
 @given(OBJECTS)
@@ -106,8 +106,8 @@ def test_what_is_pruned_has_nothing_left_to_prune(obj: dict[str, Any]) -> None:
 
 @given(OBJECTS)
 def test_defaults_twice_are_defaults_once(obj: dict[str, Any]) -> None:
-    once = with_defaults(obj, SCHEMA)
-    assert with_defaults(once, SCHEMA) == once
+    once = set_defaults(obj, SCHEMA)
+    assert set_defaults(once, SCHEMA) == once
 
 
 @given(OBJECTS)

@@ -17,7 +17,7 @@ import yaml
 from support.api import Api
 from support.clusters import GROUP, config_map, definition, embedded_server, pod, version_of, widget
 from support.waiting import PATIENCE, eventually
-from zonewise.kube.server import Server
+from zonewise.kube.server import ApiServer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,12 +33,12 @@ ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 @pytest.fixture
 def server() -> Any:
-    with Server() as one:
+    with ApiServer() as one:
         yield one
 
 
 @pytest.fixture
-def api(server: Server) -> Api:
+def api(server: ApiServer) -> Api:
     return Api(server.url)
 
 
@@ -54,7 +54,7 @@ def owned(name: str, *owners: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_token_that_is_demanded() -> None:
-    with Server(token=RIGHT) as server:
+    with ApiServer(token=RIGHT) as server:
         Api(server.url, RIGHT).get(MAPS).ok()
         Api(server.url, "wrong").get(MAPS).refused(401, "Unauthorized")
         Api(server.url).get(MAPS).refused(401, "Unauthorized")
@@ -65,7 +65,7 @@ def test_a_token_that_is_demanded() -> None:
 
 def test_reviews_are_answered_by_whom_one_likes() -> None:
     users = {"t1": {"username": "prometheus", "groups": ["system:authenticated"]}}
-    with Server(token_reviewer=users.get, access_reviewer=lambda spec: spec["user"] == "prometheus") as server:
+    with ApiServer(token_reviewer=users.get, access_reviewer=lambda spec: spec["user"] == "prometheus") as server:
         api = Api(server.url)
         status = api.post(REVIEWS, {"spec": {"token": "t1"}}).ok()["status"]
         assert (status["authenticated"], status["user"]) == (True, users["t1"])
@@ -83,7 +83,7 @@ def test_definitions_are_read_from_files(tmp_path: Path) -> None:
     """Other documents in the files are passed over."""
     file = tmp_path / "crds.yaml"
     file.write_text(yaml.safe_dump_all([config_map("other"), definition(), definition("gadgets", namespaced=False)]))
-    with Server(crds=[file]) as server:
+    with ApiServer(crds=[file]) as server:
         api = Api(server.url)
         api.post(f"/apis/{GROUP}/v1/namespaces/default/widgets", widget("one")).ok()
         api.post(f"/apis/{GROUP}/v1/gadgets", widget("one", "Gadget")).ok()
@@ -108,7 +108,7 @@ def test_versions_differ_in_their_name(api: Api) -> None:
 # --- the past
 
 
-def test_what_is_forgotten_is_gone(server: Server, api: Api) -> None:
+def test_what_is_forgotten_is_gone(server: ApiServer, api: Api) -> None:
     """A watch from before is told by an event, a list that goes on by a status; both say 410 Expired."""
     for name in "abc":
         api.post(MAPS, config_map(name)).ok()
@@ -124,7 +124,7 @@ def test_what_is_forgotten_is_gone(server: Server, api: Api) -> None:
 
 
 def test_only_so_many_events_are_kept() -> None:
-    with Server(history=3) as server:
+    with ApiServer(history=3) as server:
         api = Api(server.url)
         since = [api.post(MAPS, config_map(f"c{number}")).ok()["metadata"]["resourceVersion"] for number in range(5)]
         with api.watch(MAPS, resourceVersion=since[0], timeoutSeconds=1) as events:
@@ -134,7 +134,7 @@ def test_only_so_many_events_are_kept() -> None:
 
 
 def test_bookmarks_tell_the_version_of_a_quiet_watch() -> None:
-    with Server(bookmark_interval=0.05) as server:
+    with ApiServer(bookmark_interval=0.05) as server:
         api = Api(server.url)
         since = api.post(MAPS, config_map("one")).ok()["metadata"]["resourceVersion"]
         with api.watch(MAPS, resourceVersion=since, allowWatchBookmarks="true") as events:
@@ -221,7 +221,7 @@ def test_a_namespace_waits_for_its_last_finalizer(api: Api) -> None:
 # --- connections
 
 
-def test_a_connection_is_kept(server: Server) -> None:
+def test_a_connection_is_kept(server: ApiServer) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", server.port)
     for _ in range(3):
         connection.request("GET", "/version")
@@ -235,7 +235,7 @@ def test_a_connection_is_kept(server: Server) -> None:
 
 @pytest.mark.parametrize("query", ["", "?watch=true"])
 def test_a_watch_ends_with_the_server(query: str) -> None:
-    with Server() as server:
+    with ApiServer() as server:
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
         with contextlib.closing(connection):
             connection.request("GET", MAPS + query)
@@ -244,14 +244,14 @@ def test_a_watch_ends_with_the_server(query: str) -> None:
             response.read()
 
 
-def test_watches_are_ended_in_good_order(server: Server, api: Api) -> None:
+def test_watches_are_ended_in_good_order(server: ApiServer, api: Api) -> None:
     with api.watch(MAPS, resourceVersion=str(server.store.version)) as events:
         threading.Timer(0.05, server.end_watches).start()
         assert list(events) == []
     api.get(MAPS).ok()
 
 
-def test_connections_break_and_can_be_made_again(server: Server, api: Api) -> None:
+def test_connections_break_and_can_be_made_again(server: ApiServer, api: Api) -> None:
     with api.watch(MAPS, resourceVersion=str(server.store.version)) as events:
         server.disconnect()
         with pytest.raises((urllib3.exceptions.ProtocolError, OSError)):
@@ -259,7 +259,7 @@ def test_connections_break_and_can_be_made_again(server: Server, api: Api) -> No
     Api(server.url).get(MAPS).ok()
 
 
-def test_a_client_that_is_gone_leaves_no_watch(server: Server) -> None:
+def test_a_client_that_is_gone_leaves_no_watch(server: ApiServer) -> None:
     before = threading.active_count()
     connection = http.client.HTTPConnection("127.0.0.1", server.port)
     connection.request("GET", f"{MAPS}?watch=true")
@@ -281,7 +281,7 @@ def test_a_client_that_is_gone_leaves_no_watch(server: Server) -> None:
         b"",
     ],
 )
-def test_what_is_no_http_closes_the_connection(embedded_server: Server, sent: bytes) -> None:
+def test_what_is_no_http_closes_the_connection(embedded_server: ApiServer, sent: bytes) -> None:
     """And nothing but that: the server goes on."""
     with socket.create_connection(("127.0.0.1", embedded_server.port), timeout=PATIENCE) as connection:
         connection.sendall(sent)
@@ -290,7 +290,7 @@ def test_what_is_no_http_closes_the_connection(embedded_server: Server, sent: by
     Api(embedded_server.url).get("/version").ok()
 
 
-def test_a_body_in_chunks(server: Server) -> None:
+def test_a_body_in_chunks(server: ApiServer) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", server.port)
     pieces = iter([b'{"metadata":', b'{"name":"one"}}'])
     connection.request("POST", MAPS, pieces, {"Content-Type": "application/json"}, encode_chunked=True)
@@ -300,7 +300,7 @@ def test_a_body_in_chunks(server: Server) -> None:
     connection.close()
 
 
-def test_many_clients_at_once(server: Server, api: Api) -> None:
+def test_many_clients_at_once(server: ApiServer, api: Api) -> None:
     def create(worker: int) -> None:
         mine = Api(server.url)
         for number in range(25):
@@ -317,7 +317,7 @@ def test_many_clients_at_once(server: Server, api: Api) -> None:
 
 
 def test_the_client_configuration_is_of_this_server() -> None:
-    with Server(token=RIGHT) as server:
+    with ApiServer(token=RIGHT) as server:
         config = server.client_config()
         assert config.url == server.url
 

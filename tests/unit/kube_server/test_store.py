@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 
 from zonewise.kube.server.kinds import POD, Registry
 from zonewise.kube.server.listing import MAX_SNAPSHOTS, Lister
-from zonewise.kube.server.objects import Objects
-from zonewise.kube.server.refusals import Refusal
-from zonewise.kube.server.requests import Deletion, Options, Target
+from zonewise.kube.server.objects import RestStorage
+from zonewise.kube.server.refusals import StatusError
+from zonewise.kube.server.requests import DeleteOptions, Target, WriteOptions
 from zonewise.kube.server.selectors import matcher, parse_labels
 from zonewise.kube.server.store import Store, TooOld
 from zonewise.kube.server.watching import Watch, WatchOptions
 
 PODS = POD.resource
 NAMESPACED = Target(POD, "default")
-OPTIONS = Options("test")
+OPTIONS = WriteOptions("test")
 
 
 class Write(NamedTuple):
@@ -43,7 +43,7 @@ class World:
     def __init__(self, history: int = 1000) -> None:
         self.store = Store(history)
         registry = Registry()
-        self.objects = Objects(self.store, registry)
+        self.objects = RestStorage(self.store, registry)
         namespaces = registry.find("", "v1", "namespaces")
         assert namespaces is not None
         self.objects.create(Target(namespaces), {"metadata": {"name": "default"}}, OPTIONS)
@@ -51,15 +51,15 @@ class World:
     def write(self, write: Write) -> None:
         target = NAMESPACED._replace(name=write.name)
         labels = {"label": write.label}
-        with contextlib.suppress(Refusal):  # what is there already, or is not there
+        with contextlib.suppress(StatusError):  # what is there already, or is not there
             if write.verb == "create":
                 containers = [{"name": "main", "image": "x"}]
                 metadata = {"name": write.name, "labels": labels}
                 self.objects.create(NAMESPACED, {"metadata": metadata, "spec": {"containers": containers}}, OPTIONS)
             elif write.verb == "label":
-                self.objects.change(target, lambda obj: relabelled(obj, labels), OPTIONS)
+                self.objects.patch(target, lambda obj: relabelled(obj, labels), OPTIONS)
             else:
-                self.objects.delete(target, Deletion())
+                self.objects.delete(target, DeleteOptions())
 
     def pods(self) -> dict[str, Any]:
         return {record.object["metadata"]["name"]: record.object for record in self.store.list(PODS)[0]}
@@ -185,7 +185,7 @@ def test_too_many_unfinished_lists_expire_the_oldest() -> None:
         world.write(Write("create", name, "x"))
     lister = Lister(world.store)
     tokens = [lister.list(POD, "", {"limit": "1"}).next for _ in range(MAX_SNAPSHOTS + 1)]
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(StatusError) as refused:
         lister.list(POD, "", {"limit": "1", "continue": tokens[0]})
     assert (refused.value.code, refused.value.reason) == (410, "Expired")
     assert len(lister.list(POD, "", {"limit": "1", "continue": tokens[1]}).records) == 1
@@ -203,7 +203,7 @@ def test_writers_at_once_lose_nothing() -> None:
             key = f"k{worker}-{number}"
             old = world.objects.get(target)
             labels = {**old["metadata"]["labels"], key: "1"}
-            with contextlib.suppress(Refusal):  # a conflict
+            with contextlib.suppress(StatusError):  # a conflict
                 world.objects.replace(target, relabelled(old, labels), OPTIONS)
                 added.append(key)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zonewise.kubelet.cgroups import PodCgroups, uids
+from zonewise.kubelet.cgroups import PodCgroups, pod_uids
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -69,8 +69,8 @@ def test_places(tmp_path: Path, version: int, driver: str) -> None:
     cgroups = [pod(driver, uid, quality) for uid, quality in zip((ONE, TWO, THREE), CLASSES, strict=True)]
     top = tmp_path / "sys" / "fs" / "cgroup" / ("cpu" if version == 1 else "")
     found = make(tmp_path, cgroups, version)
-    assert set(found.places()) == {str((top / path).parent) for path in cgroups}
-    assert make(tmp_path / "none", (), version).places() == ()
+    assert set(found.directories()) == {str((top / path).parent) for path in cgroups}
+    assert make(tmp_path / "none", (), version).directories() == ()
 
 
 def test_pods_come_and_go(tmp_path: Path) -> None:
@@ -125,13 +125,13 @@ def test_out_of_reach(tmp_path: Path) -> None:
 @given(st.sets(UIDS), st.sampled_from(["cgroupfs", "systemd"]), st.sampled_from(CLASSES))
 def test_any_uids(made: set[str], driver: str, quality: str) -> None:
     """Every UID comes back from the name of its cgroup."""
-    assert uids(os.path.basename(pod(driver, uid, quality)) for uid in made) == made
+    assert pod_uids(os.path.basename(pod(driver, uid, quality)) for uid in made) == made
 
 
 @given(st.sets(st.text()))
 def test_any_names(names: set[str]) -> None:
     """Whatever there is, no UID is empty, and there are no more than names."""
-    found = uids(names)
+    found = pod_uids(names)
     assert "" not in found
     assert len(found) <= len(names)
 
@@ -140,4 +140,4 @@ def test_any_names(names: set[str]) -> None:
     "name", ["burstable", "kubepods-besteffort.slice", "pod", "kubepods-pod.slice", "podlike-x.slice"]
 )
 def test_what_is_no_pod(name: str) -> None:
-    assert uids([name]) == frozenset()
+    assert pod_uids([name]) == frozenset()

@@ -9,7 +9,7 @@ from typing import cast
 import grpc
 import pytest
 
-from zonewise.kubelet.channel import meaning_of
+from zonewise.kubelet.channel import kubelet_error
 from zonewise.kubelet.errors import BadAnswer, KubeletError, KubeletTimeout, KubeletUnavailable, Throttled
 
 Code = grpc.StatusCode
@@ -50,7 +50,7 @@ class Refusal(grpc.RpcError):
 )  # fmt: skip
 def test_meanings(code: grpc.StatusCode, details: str | None, kind: type[KubeletError], sentence: str) -> None:
     """The call, the socket once, and the innermost reason, in one line of bounded length."""
-    found = meaning_of(Refusal(code, details), "List on /k/kubelet.sock")
+    found = kubelet_error(Refusal(code, details), "List on /k/kubelet.sock")
     assert (type(found), str(found)) == (kind, f"List on /k/kubelet.sock: {sentence}")
 
 

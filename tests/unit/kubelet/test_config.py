@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.snapshots import PROJECT
-from zonewise.kubelet.config import ConfigError, parse_config
+from zonewise.kubelet.config import KubeletConfigError, parse_config
 from zonewise.kubelet.model import KubeletConfig
 from zonewise.topology.cpuset import CpuSet
 
@@ -18,7 +18,7 @@ TRACES = PROJECT.parent / "shared" / "cases" / "kubelet_traces.json"
 
 
 def parsed(**fields: Any) -> KubeletConfig:
-    return parse_config(fields, place="config.yaml")
+    return parse_config(fields, origin="config.yaml")
 
 
 @pytest.mark.parametrize(
@@ -31,8 +31,8 @@ def parsed(**fields: Any) -> KubeletConfig:
 )
 def test_what_is_absent_has_the_kubelets_defaults(document: dict[str, Any]) -> None:
     """Null and the empty text are as good as absent; unknown fields are fine."""
-    assert parse_config(document, place="x") == KubeletConfig()
-    assert KubeletConfig().max_zones() == 8
+    assert parse_config(document, origin="x") == KubeletConfig()
+    assert KubeletConfig().max_allowable_numa_nodes() == 8
 
 
 def test_every_field() -> None:
@@ -64,7 +64,7 @@ def test_every_field() -> None:
         reserved_memory=((0, "hugepages-1Gi", 2 << 30), (0, "memory", 1024), (1, "memory", 1 << 30)),
         feature_gates=(("CPUManagerPolicyAlphaOptions", False), ("PodsAPI", True)),
     )
-    assert made.max_zones() == 16
+    assert made.max_allowable_numa_nodes() == 16
 
 
 def test_a_list_of_reserved_cpus_takes_the_place_of_reserved_time() -> None:
@@ -105,13 +105,13 @@ def test_options_of_a_policy_that_is_none_are_not_read() -> None:
     ],
 )  # fmt: skip
 def test_what_no_kubelet_runs_with_is_refused_by_field_and_value(document: Any, field: str, value: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        parse_config(document, place="config.yaml")
+    with pytest.raises(KubeletConfigError) as caught:
+        parse_config(document, origin="config.yaml")
     assert str(caught.value).startswith(f"config.yaml: {field}: {value}: ")
 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:
-    with pytest.raises(ConfigError, match=r"cpuManagerPolicy: 'x': .*; reservedSystemCPUs: 'y': "):
+    with pytest.raises(KubeletConfigError, match=r"cpuManagerPolicy: 'x': .*; reservedSystemCPUs: 'y': "):
         parsed(cpuManagerPolicy="x", reservedSystemCPUs="y")
 
 
@@ -130,8 +130,8 @@ FIELDS = (
 def test_any_document_gives_a_configuration_or_a_config_error(document: dict[str, Any]) -> None:
     """Whatever is in the fields, the error is one line of ours; and what is taken can be used."""
     try:
-        assert parse_config(document, place="x").max_zones() >= 8
-    except ConfigError as error:
+        assert parse_config(document, origin="x").max_allowable_numa_nodes() >= 8
+    except KubeletConfigError as error:
         assert str(error).startswith("x: ")  # noqa: PT017 -- most documents are none
 
 
@@ -140,7 +140,7 @@ def test_the_configurations_of_real_kubelets() -> None:
     """Each of the traces reads, with what its kubelet then did."""
     for trace in json.loads(TRACES.read_text()):
         fields = trace["kubelet_config"]
-        made = parse_config(fields, place=trace["name"])
+        made = parse_config(fields, origin=trace["name"])
         assert made.topology_manager_policy == fields["topologyManagerPolicy"]
         assert str(made.reserved_cpus) == fields["reservedSystemCPUs"]
         assert made.reserved_memory[0] == (0, "memory", 512 << 20)

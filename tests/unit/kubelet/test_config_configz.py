@@ -9,7 +9,7 @@ import pytest
 import trustme
 
 from support.kubelet_server import KubeletServer, write_ca, write_token
-from zonewise.kubelet.config import ConfigError
+from zonewise.kubelet.config import KubeletConfigError
 from zonewise.kubelet.config_source import open_config
 from zonewise.kubelet.configz import Configz
 
@@ -29,7 +29,7 @@ def kubelet(ca: trustme.CA) -> Iterator[KubeletServer]:
 
 
 def error_of(place: Configz) -> str:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(KubeletConfigError) as caught:
         place.read()
     assert "\n" not in str(caught.value)
     return str(caught.value)
@@ -111,7 +111,7 @@ def test_files_that_are_missing_are_named(kubelet: KubeletServer, ca: trustme.CA
 @pytest.mark.parametrize("url", ["http://127.0.0.1:10255/configz", "https:///configz", "unix:///configz"])
 def test_only_https_will_do(url: str) -> None:
     """Plain HTTP would give the token to anyone."""
-    with pytest.raises(ConfigError, match="must be an https URL"):
+    with pytest.raises(KubeletConfigError, match="must be an https URL"):
         open_config(url)
 
 

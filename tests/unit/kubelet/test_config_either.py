@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.kubelet_server import KubeletServer, write_ca, write_token
-from zonewise.kubelet.config import ConfigError
-from zonewise.kubelet.config_source import ConfigEither, ConfigSource, open_config
+from zonewise.kubelet.config import KubeletConfigError
+from zonewise.kubelet.config_source import ConfigSource, ConfigWithFallback, open_config
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +34,7 @@ class Place:
 
     def read(self) -> Mapping[str, object]:
         if self.error:
-            raise ConfigError(f"{self.origin}: {self.error}")
+            raise KubeletConfigError(f"{self.origin}: {self.error}")
         return {"topologyManagerPolicy": self.policy}
 
 
@@ -50,7 +50,7 @@ def second() -> Place:
 
 @pytest.fixture
 def source(first: Place, second: Place) -> ConfigSource:
-    return ConfigSource(ConfigEither(first, second))
+    return ConfigSource(ConfigWithFallback(first, second))
 
 
 def test_the_first_place_counts(source: ConfigSource) -> None:
@@ -90,7 +90,7 @@ def test_only_where_both_fail_it_is_a_problem(source: ConfigSource, first: Place
 def test_what_holds(steps: list[tuple[bool, bool]]) -> None:
     """The first place where it answers; where it ever has, what it told last; else the second, told now or last."""
     first, second = Place("first", "restricted"), Place("second", "best-effort")
-    source = ConfigSource(ConfigEither(first, second))
+    source = ConfigSource(ConfigWithFallback(first, second))
     first_told = second_told = False
     for first_fails, second_fails in steps:
         first.error, second.error = "x" * first_fails, "y" * second_fails
@@ -111,7 +111,7 @@ def test_a_kubelet_that_signed_for_itself(tmp_path: Path) -> None:
             kubelet.url,
             ca=write_ca(tmp_path, trustme.CA()),
             token=write_token(tmp_path),
-            instead=f"{tmp_path}/config.yaml",
+            fallback=f"{tmp_path}/config.yaml",
         )
         reading = source.read()
         assert reading.config is not None
@@ -125,6 +125,6 @@ def test_the_file_is_not_looked_at_while_the_kubelet_tells(tmp_path: Path) -> No
     ca = trustme.CA()
     with KubeletServer(ca, "127.0.0.1") as kubelet:
         files = write_ca(tmp_path, ca), write_token(tmp_path)
-        source = open_config(kubelet.url, ca=files[0], token=files[1], instead=f"{tmp_path}/none")
+        source = open_config(kubelet.url, ca=files[0], token=files[1], fallback=f"{tmp_path}/none")
         reading = source.read()
     assert (reading.problem, reading.origin) == (None, kubelet.url)

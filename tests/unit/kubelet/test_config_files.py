@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.waiting import eventually
-from zonewise.kubelet.config import ConfigError
+from zonewise.kubelet.config import KubeletConfigError
 from zonewise.kubelet.config_files import ConfigFiles, merge, parse_document
 from zonewise.kubelet.config_source import ConfigSource, open_config
 
@@ -60,7 +60,7 @@ def test_yaml_and_json_say_the_same() -> None:
     ],
 )
 def test_what_is_no_configuration_is_named(content: bytes, message: str) -> None:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(KubeletConfigError) as caught:
         parse_document(content, "f")
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)

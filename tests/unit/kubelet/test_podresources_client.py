@@ -13,7 +13,7 @@ import pytest
 from support.kubelets import GIB, GPU, pod, short_directory, simulated
 from support.waiting import PATIENCE
 from zonewise.kubelet.errors import BadAnswer, KubeletError, KubeletTimeout, KubeletUnavailable, Throttled
-from zonewise.kubelet.model import Allocatable, Container, Devices, MemoryBlock, Pod
+from zonewise.kubelet.model import Allocatable, ContainerDevices, ContainerResources, MemoryBlock, PodResources
 from zonewise.kubelet.podresources.client import BURST, RATE, PodResourcesClient
 from zonewise.kubelet.podresources.v1 import podresources_pb2 as pb
 from zonewise.kubelet.simulated import Faults
@@ -44,9 +44,11 @@ def test_answers(clients: list[PodResourcesClient]) -> None:
     with simulated() as kubelet:
         kubelet.start(pod("a", 2, memory=GIB, gpus=1))
         client = client_of(kubelet.socket, clients)
-        main = Container("main", CpuSet([1, 2]), (Devices(GPU, ("gpu-0",), (0,)),), (MemoryBlock("memory", GIB, (0,)),))
-        assert client.list() == (Pod("lab", "a", (main,)),)
-        assert client.get("lab", "a") == Pod("lab", "a", (main,))
+        main = ContainerResources(
+            "main", CpuSet([1, 2]), (ContainerDevices(GPU, ("gpu-0",), (0,)),), (MemoryBlock("memory", GIB, (0,)),)
+        )
+        assert client.list() == (PodResources("lab", "a", (main,)),)
+        assert client.get("lab", "a") == PodResources("lab", "a", (main,))
         assert client.get("lab", "b") is None
         assert client.allocatable().cpus == CpuSet(range(1, 32))
         assert client.problems == ()
@@ -118,7 +120,7 @@ def test_patience_that_is_shorter_than_the_time_for_an_answer() -> None:
     """An absent kubelet is given up after the one, while one that is there has the other to answer."""
     with (
         simulated(Faults(delay=0.3)) as kubelet,
-        contextlib.closing(PodResourcesClient(str(kubelet.socket), timeout=PATIENCE, patience=0)) as client,
+        contextlib.closing(PodResourcesClient(str(kubelet.socket), timeout=PATIENCE, retry_timeout=0)) as client,
     ):
         assert client.list() == ()
         kubelet.close()

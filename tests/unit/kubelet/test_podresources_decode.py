@@ -14,8 +14,15 @@ from hypothesis import strategies as st
 from support.kubelets import ALLOCATABLES, PODS
 from support.snapshots import PROJECT
 from zonewise.kubelet.errors import BadAnswer
-from zonewise.kubelet.model import Allocatable, ClaimedDevice, Container, Devices, MemoryBlock, Pod
-from zonewise.kubelet.podresources.decode import POOL, decode_allocatable, decode_get, decode_list
+from zonewise.kubelet.model import (
+    Allocatable,
+    ClaimedDevice,
+    ContainerDevices,
+    ContainerResources,
+    MemoryBlock,
+    PodResources,
+)
+from zonewise.kubelet.podresources.decode import POD_LEVEL_CONTAINER, decode_allocatable, decode_get, decode_list
 from zonewise.kubelet.podresources.v1 import podresources_pb2 as pb
 from zonewise.kubelet.simulated.encode import encode_allocatable, encode_list, encode_pod
 from zonewise.topology.cpuset import CpuSet
@@ -29,7 +36,7 @@ def traces() -> list[dict[str, Any]]:
     return json.loads(TRACES.read_text()) if TRACES.exists() else []
 
 
-def listed(*containers: pb.ContainerResources, **pod: Any) -> tuple[tuple[Container, ...], tuple[str, ...]]:
+def listed(*containers: pb.ContainerResources, **pod: Any) -> tuple[tuple[ContainerResources, ...], tuple[str, ...]]:
     """What List says of one pod."""
     message = pb.PodResources(namespace="lab", name="a", containers=containers, **pod)
     pods, problems = decode_list(pb.ListPodResourcesResponse(pod_resources=[message]).SerializeToString())
@@ -76,13 +83,13 @@ def test_real_devices() -> None:
     (trace,) = [trace for trace in traces() if trace["name"].startswith("devices:")]
     answer = json_format.ParseDict(trace["get_allocatable"], pb.AllocatableResourcesResponse())
     assert decode_allocatable(answer.SerializeToString()).allocatable.devices == (
-        Devices("lab.io/dev", ("dn",), ()),
-        Devices("lab.io/dev", ("d0", "d0b"), (0,)),
-        Devices("lab.io/dev", ("dm",), (0, 1)),
-        Devices("lab.io/dev", ("d1", "d1b"), (1,)),
-        Devices("lab.io/neg", ("gneg",), ()),
-        Devices("lab.io/neg", ("g0",), (0,)),
-        Devices("lab.io/notopo", ("n0", "n1"), ()),
+        ContainerDevices("lab.io/dev", ("dn",), ()),
+        ContainerDevices("lab.io/dev", ("d0", "d0b"), (0,)),
+        ContainerDevices("lab.io/dev", ("dm",), (0, 1)),
+        ContainerDevices("lab.io/dev", ("d1", "d1b"), (1,)),
+        ContainerDevices("lab.io/neg", ("gneg",), ()),
+        ContainerDevices("lab.io/neg", ("g0",), (0,)),
+        ContainerDevices("lab.io/notopo", ("n0", "n1"), ()),
     )
 
 
@@ -104,7 +111,7 @@ def test_devices_are_joined() -> None:
     """Zones of one device come together, a device that is told twice is one, whatever the order."""
     devices = [device("gpu", "b", 1), device("gpu", "a", 0), device("gpu", "b", 0), device("gpu", "a", 0)]
     (container,), problems = listed(pb.ContainerResources(name="c", devices=devices))
-    assert container.devices == (Devices("gpu", ("a",), (0,)), Devices("gpu", ("b",), (0, 1)))
+    assert container.devices == (ContainerDevices("gpu", ("a",), (0,)), ContainerDevices("gpu", ("b",), (0, 1)))
     assert problems == ()
 
 
@@ -112,7 +119,11 @@ def test_zones_that_cannot_be() -> None:
     """-1 is a plugin's way to say "none"; any other impossible zone is dropped and told."""
     devices = [device("gpu", "a", -1), device("gpu", "b", -1, 2), device("nic", "c", -7, 1 << 40)]
     (container,), problems = listed(pb.ContainerResources(name="c", devices=devices))
-    assert container.devices == (Devices("gpu", ("a",)), Devices("gpu", ("b",), (2,)), Devices("nic", ("c",)))
+    assert container.devices == (
+        ContainerDevices("gpu", ("a",)),
+        ContainerDevices("gpu", ("b",), (2,)),
+        ContainerDevices("nic", ("c",)),
+    )
     assert problems == ("pod lab/a, container c: nic: NUMA node -7, 1099511627776 outside 0..1023; left out",)
 
 
@@ -152,8 +163,10 @@ def test_what_containers_of_a_pod_share() -> None:
     containers, problems = listed(
         own, pb.ContainerResources(name="shares"), cpu_ids=[5, 4, 3, 2], memory=[block("memory", 5 * GIB, 0)]
     )
-    assert [container.name for container in containers] == ["own", "shares", POOL]
-    assert containers[-1] == Container(POOL, CpuSet([4, 5]), memory=(MemoryBlock("memory", 3 * GIB, (0,)),))
+    assert [container.name for container in containers] == ["own", "shares", POD_LEVEL_CONTAINER]
+    assert containers[-1] == ContainerResources(
+        POD_LEVEL_CONTAINER, CpuSet([4, 5]), memory=(MemoryBlock("memory", 3 * GIB, (0,)),)
+    )
     assert problems == ()
 
 
@@ -166,8 +179,8 @@ def test_nothing_shared() -> None:
 
 def test_fields_of_the_future_are_passed_over() -> None:
     """A field number that is not in our definition does no harm."""
-    answer = encode_list([Pod("lab", "a")]).SerializeToString()
-    assert decode_list(answer + bytes([15 << 3 | 2, 3]) + b"new").pods == (Pod("lab", "a"),)
+    answer = encode_list([PodResources("lab", "a")]).SerializeToString()
+    assert decode_list(answer + bytes([15 << 3 | 2, 3]) + b"new").pods == (PodResources("lab", "a"),)
 
 
 def test_get_of_nothing() -> None:
@@ -184,7 +197,7 @@ def test_allocatable_of_a_kubelet_that_starts() -> None:
 
 
 @given(PODS)
-def test_pods_survive(pods: tuple[Pod, ...]) -> None:
+def test_pods_survive(pods: tuple[PodResources, ...]) -> None:
     """What a kubelet can say of pods, by List or by Get, is decoded as it was meant, and nothing of it is a problem."""
     assert decode_list(encode_list(reversed(pods)).SerializeToString()) == (pods, ())
     for one in pods:
@@ -209,7 +222,7 @@ def test_damage_is_a_bad_answer_or_an_answer(answer: bytes) -> None:
             decode(answer)
 
 
-def garbled(pods: tuple[Pod, ...], place: int, byte: int) -> bytes:
+def garbled(pods: tuple[PodResources, ...], place: int, byte: int) -> bytes:
     """An answer with one byte changed."""
     answer = bytearray(encode_list(pods).SerializeToString() or b"\n")
     answer[place % len(answer)] = byte

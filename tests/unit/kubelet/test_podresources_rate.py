@@ -49,11 +49,11 @@ def test_trying_never_exceeds_the_rate(pauses: list[Fraction], rate: int, burst:
     """What is let through at once keeps the rate too, and the first of a burst are always let through."""
     clock = Clock()
     bucket = TokenBucket(Fraction(rate), burst, clock)  # type: ignore[arg-type]
-    assert all(bucket.try_take() for _ in range(burst))
+    assert all(bucket.try_acquire() for _ in range(burst))
     times = [clock.now] * burst
     for pause in pauses:
         clock.now += pause
-        if bucket.try_take():
+        if bucket.try_acquire():
             times.append(clock.now)
     assert no_more_than(times, rate, burst)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from support.kubelets import pod, short_directory, simulated
 from support.waiting import PATIENCE, eventually
 from zonewise.kubelet.pods.v1alpha1 import pods_pb2 as pb
-from zonewise.kubelet.pods.watch import Kind, PodEvent, PodsWatch, WatchedPod, decode_event
+from zonewise.kubelet.pods.watch import PodEvent, PodEventType, PodWatch, WatchedPod, decode_event
 from zonewise.kubelet.simulated.server import serve
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ GONE = WatchedPod("lab", "a", "uid-a", {}, "")
 
 
 @contextlib.contextmanager
-def watching(socket: Path, on_event: Callable[[PodEvent], None]) -> Generator[PodsWatch]:
+def watching(socket: Path, on_event: Callable[[PodEvent], None]) -> Generator[PodWatch]:
     """A watch that looks again soon."""
-    watch = PodsWatch(str(socket), on_event, first_pause=0.02, longest_pause=0.1)
+    watch = PodWatch(str(socket), on_event, first_pause=0.02, longest_pause=0.1)
     watch.start()
     try:
         yield watch
@@ -48,12 +48,12 @@ def test_events() -> None:
             kubelet.start(pod("b"))
             kubelet.stop("uid-a")
             eventually(lambda: len(events) == 5)
-    assert events[:2] == [PodEvent(Kind.ADDED, WHOLE), PodEvent(Kind.SYNCED, None)]
-    assert [(event.kind, event.pod and event.pod.phase) for event in events[2:4]] == [
-        (Kind.ADDED, "Pending"),
-        (Kind.MODIFIED, "Running"),
+    assert events[:2] == [PodEvent(PodEventType.ADDED, WHOLE), PodEvent(PodEventType.SYNCED, None)]
+    assert [(event.type, event.pod and event.pod.phase) for event in events[2:4]] == [
+        (PodEventType.ADDED, "Pending"),
+        (PodEventType.MODIFIED, "Running"),
     ]
-    assert events[4] == PodEvent(Kind.DELETED, GONE)
+    assert events[4] == PodEvent(PodEventType.DELETED, GONE)
 
 
 def test_a_restart_is_a_new_beginning() -> None:
@@ -63,7 +63,7 @@ def test_a_restart_is_a_new_beginning() -> None:
         eventually(lambda: len(events) == 1)
         kubelet.restart()
         eventually(lambda: len(events) == 2)
-    assert {event.kind for event in events} == {Kind.SYNCED}
+    assert {event.type for event in events} == {PodEventType.SYNCED}
 
 
 def test_a_socket_that_comes_late(caplog: pytest.LogCaptureFixture) -> None:
@@ -95,12 +95,12 @@ def test_stopping_is_prompt() -> None:
     """A watch that waits for events, one that waits to look again, and one that was never started stop at once."""
     with simulated(pods_api=True) as kubelet, short_directory() as directory:
         for socket in (kubelet.pods_socket, directory / "none.sock"):
-            watch = PodsWatch(str(socket), lambda _: None, first_pause=60)
+            watch = PodWatch(str(socket), lambda _: None, first_pause=60)
             watch.start()
             begun = time.monotonic()
             watch.stop()
             assert time.monotonic() - begun < PATIENCE / 2
-        PodsWatch(str(kubelet.pods_socket), lambda _: None).stop()
+        PodWatch(str(kubelet.pods_socket), lambda _: None).stop()
 
 
 def test_a_callback_may_stop_the_watch() -> None:
@@ -140,17 +140,26 @@ def test_other_fields_of_a_pod_are_passed_over() -> None:
     metadata = pb.ObjectMeta(name="a", namespace="lab", uid="u").SerializeToString() + bytes([12 << 3 | 2, 2, 0x0A, 0])
     made = bytes([1 << 3 | 2, len(metadata)]) + metadata + bytes([2 << 3 | 2, 3]) + b"new"
     event = decode_event(pb.WatchPodsEvent(type=pb.ADDED, pod=made).SerializeToString())
-    assert event == PodEvent(Kind.ADDED, WatchedPod("lab", "a", "u", {}, ""))
+    assert event == PodEvent(PodEventType.ADDED, WatchedPod("lab", "a", "u", {}, ""))
 
 
-@given(st.sampled_from(list(Kind)), st.text(), st.text(), st.text(), st.dictionaries(st.text(), st.text()), st.text())
-def test_events_survive(kind: Kind, namespace: str, name: str, uid: str, labels: dict[str, str], phase: str) -> None:
+@given(
+    st.sampled_from(list(PodEventType)),
+    st.text(),
+    st.text(),
+    st.text(),
+    st.dictionaries(st.text(), st.text()),
+    st.text(),
+)
+def test_events_survive(
+    kind: PodEventType, namespace: str, name: str, uid: str, labels: dict[str, str], phase: str
+) -> None:
     """What a kubelet can say is decoded as it was meant."""
     metadata = pb.ObjectMeta(name=name, namespace=namespace, uid=uid, labels=labels)
     made = pb.Pod(metadata=metadata, status=pb.PodStatus(phase=phase)).SerializeToString()
     event = decode_event(pb.WatchPodsEvent(type=pb.EventType.Name(kind.value), pod=made).SerializeToString())
-    assert event.kind is kind
-    assert event.pod == (None if kind is Kind.SYNCED else WatchedPod(namespace, name, uid, labels, phase))
+    assert event.type is kind
+    assert event.pod == (None if kind is PodEventType.SYNCED else WatchedPod(namespace, name, uid, labels, phase))
 
 
 @given(st.binary(max_size=60), st.binary(max_size=60))

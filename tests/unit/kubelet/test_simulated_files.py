@@ -10,7 +10,7 @@ import pytest
 from support.kubelets import GIB, pod, short_directory, simulated
 from support.snapshots import PROJECT
 from zonewise.kubelet.model import KubeletConfig
-from zonewise.kubelet.simulated import STATIC, Faults, SimulatedDevice, SimulatedKubelet, even_server
+from zonewise.kubelet.simulated import STATIC, Faults, SimulatedDevice, SimulatedKubelet, even_zones
 from zonewise.kubelet.simulated.checksum import cpu_checksum, device_checksum, memory_checksum
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def test_devices_of_several_zones_and_of_none() -> None:
     devices = [SimulatedDevice("a/multi", "m", (0, 1)), SimulatedDevice("a/none", "n")]
     with (
         short_directory() as directory,
-        SimulatedKubelet(directory, even_server(2, 8), STATIC, devices=devices) as kubelet,
+        SimulatedKubelet(directory, even_zones(2, 8), STATIC, devices=devices) as kubelet,
     ):
         wanted = pod("a").containers[0]._replace(devices={"a/multi": 1, "a/none": 1})
         kubelet.start(pod("a")._replace(containers=(wanted,)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.kubelets import pod, short_directory, simulated
-from zonewise.kubelet.simulated import DoesNotFit, SimulatedKubelet, even_server
+from zonewise.kubelet.simulated import DoesNotFit, SimulatedKubelet, even_zones
 
 
 def test_a_pod_that_does_not_fit_leaves_nothing() -> None:
@@ -32,4 +32,4 @@ def test_a_uid_runs_once() -> None:
 def test_a_path_too_long_for_a_socket() -> None:
     """It is said, where the system would cut it or call it an invalid argument."""
     with short_directory() as directory, pytest.raises(ValueError, match="107 bytes"):
-        SimulatedKubelet(directory / ("x" * 100), even_server(1, 1)).serve()
+        SimulatedKubelet(directory / ("x" * 100), even_zones(1, 1)).serve()

@@ -10,31 +10,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zonewise.kubelet.model import KubeletConfig, MemoryBlock
-from zonewise.kubelet.simulated import STATIC, ContainerSpec, DoesNotFit, PodSpec, SimulatedDevice, even_server
-from zonewise.kubelet.simulated.managers import Managers
+from zonewise.kubelet.simulated import STATIC, ContainerSpec, DoesNotFit, PodSpec, SimulatedDevice, even_zones
+from zonewise.kubelet.simulated.managers import ContainerManager
 from zonewise.topology.cpuset import CpuSet
 
 if TYPE_CHECKING:
-    from zonewise.kubelet.simulated.packing import Grant
+    from zonewise.kubelet.simulated.packing import Allocation
 
 GIB = 1 << 30
 NIC = [SimulatedDevice("nic", f"nic-{zone}", (zone,)) for zone in (0, 1)]
 
 
-def managers(config: KubeletConfig = STATIC) -> Managers:
+def managers(config: KubeletConfig = STATIC) -> ContainerManager:
     """Two zones of 16 CPUs, 0-7,16-23 and 8-15,24-31, with 64 GiB each, a NIC each, and a device without topology."""
-    return Managers(even_server(2, 8), [*NIC, SimulatedDevice("any", "any-0")], config)
+    return ContainerManager(even_zones(2, 8), [*NIC, SimulatedDevice("any", "any-0")], config)
 
 
 def run(
-    node: Managers, name: str, cpus: float = 0, memory: int = 0, nics: int = 0, *, guaranteed: bool = True
-) -> Grant:
+    node: ContainerManager, name: str, cpus: float = 0, memory: int = 0, nics: int = 0, *, guaranteed: bool = True
+) -> Allocation:
     """Admit a pod of one container."""
     container = ContainerSpec(
         "c", int(cpus * 1000), {"memory": memory} if memory else {}, {"nic": nics} if nics else {}
     )
     node.admit(PodSpec("lab", name, (container,), name, guaranteed))
-    return node.held[name]["c"]
+    return node.allocations[name]["c"]
 
 
 def test_a_pod_goes_where_all_of_it_fits() -> None:
@@ -56,7 +56,9 @@ def test_memory_of_two_zones_binds_both() -> None:
     """Zones from which one block was given together give nothing to others until it is free."""
     node = managers()
     assert run(node, "a", 1, 100 * GIB).memory == (MemoryBlock("memory", 100 * GIB, (0, 1)),)
-    assert [(n.cells, n.assignments, n.tables["memory"].free >> 30) for n in node.ledger.memory.values()] == [
+    assert [
+        (n.cells, n.number_of_assignments, n.memory_map["memory"].free >> 30) for n in node.free.memory.values()
+    ] == [
         ((0, 1), 1, 0),
         ((0, 1), 1, 28),
     ]
@@ -71,10 +73,10 @@ def test_memory_of_two_zones_binds_both() -> None:
 def test_a_single_zone_or_none() -> None:
     """Under single-numa-node a pod that would be spread is refused, and leaves nothing behind."""
     node = managers(STATIC._replace(topology_manager_policy="single-numa-node"))
-    before = node.ledger
+    before = node.free
     with pytest.raises(DoesNotFit, match="no place for c in a single zone"):
         run(node, "a", 17)
-    assert node.ledger == before
+    assert node.free == before
     assert node.pods == {}
 
 
@@ -86,7 +88,7 @@ def test_the_scope(scope: str, cpus: list[str] | None) -> None:
     two = PodSpec("lab", "a", (ContainerSpec("x", 10_000), ContainerSpec("y", 10_000)), "u")
     with pytest.raises(DoesNotFit) if cpus is None else contextlib.nullcontext():
         node.admit(two)
-    assert [str(grant.cpus) for grant in node.held.get("u", {}).values()] == (cpus or [])
+    assert [str(grant.cpus) for grant in node.allocations.get("u", {}).values()] == (cpus or [])
 
 
 def test_only_whole_cpus_of_guaranteed_pods_are_exclusive() -> None:
@@ -107,9 +109,9 @@ def test_policies_that_give_nothing() -> None:
 
 def test_what_is_allocatable() -> None:
     """CPUs without the reserved, memory without the reserved and the hugepages."""
-    zones = [zone._replace(memory={**zone.memory, "hugepages-1Gi": 4 * GIB}) for zone in even_server(2, 8)]
+    zones = [zone._replace(memory={**zone.memory, "hugepages-1Gi": 4 * GIB}) for zone in even_zones(2, 8)]
     config = STATIC._replace(reserved_cpus=CpuSet([0, 16]), reserved_memory=((0, "memory", GIB),))
-    told = Managers(zones, [], config).allocatable()
+    told = ContainerManager(zones, [], config).allocatable()
     assert str(told.cpus) == "1-15,17-31"
     assert sorted(told.memory) == [
         ("hugepages-1Gi", 4 * GIB, (0,)),
@@ -131,7 +133,7 @@ def test_nothing_is_given_twice_and_nothing_is_lost(
 ) -> None:
     """Whatever comes and goes, what is free and what is held make up what was there."""
     node = managers()
-    idle = node.ledger
+    idle = node.free
     for number, (cpus, memory, nics, stays) in enumerate(pods):
         try:
             run(node, str(number), cpus, memory, nics)
@@ -139,17 +141,17 @@ def test_nothing_is_given_twice_and_nothing_is_lost(
             continue
         if not stays:
             node.remove(data.draw(st.sampled_from(sorted(node.pods))))
-    grants = [grants["c"] for grants in node.held.values()]
+    grants = [grants["c"] for grants in node.allocations.values()]
     held = [cpu for grant in grants for cpu in grant.cpus]
-    free = [cpu for cpus in node.ledger.cpus.values() for cpu in cpus]
+    free = [cpu for cpus in node.free.cpus.values() for cpu in cpus]
     assert sorted(held + free) == [cpu for cpu in range(32) if cpu]
     devices = [device for grant in grants for device in grant.devices]
-    assert sorted(devices + list(node.ledger.devices)) == sorted(idle.devices)
+    assert sorted(devices + list(node.free.devices)) == sorted(idle.devices)
     blocks = [block for grant in grants for block in grant.memory]
-    tables = [memory.tables["memory"] for memory in node.ledger.memory.values()]
+    tables = [memory.memory_map["memory"] for memory in node.free.memory.values()]
     assert sum(block.size for block in blocks) == sum(table.reserved for table in tables)
     assert all(table.free + table.reserved == table.allocatable and table.free >= 0 for table in tables)
     assert all(
-        memory.assignments == sum(zone in block.zones for block in blocks)
-        for zone, memory in node.ledger.memory.items()
+        memory.number_of_assignments == sum(zone in block.zones for block in blocks)
+        for zone, memory in node.free.memory.items()
     )

@@ -14,31 +14,31 @@ from hypothesis import strategies as st
 
 from support.snapshots import PROJECT
 from support.waiting import eventually
-from zonewise.kubelet.checkpoint import UNKNOWN_POD, WHOLE_POD, Parsed
+from zonewise.kubelet.checkpoint import UNKNOWN_POD, WHOLE_POD, ParsedCheckpoint
 from zonewise.kubelet.model import (
     ClaimedDevice,
-    CpuState,
+    ClaimInfoState,
+    CpuManagerState,
     DeviceCheckpoint,
-    DeviceEntry,
-    DraClaim,
     MemoryBlock,
-    MemoryNode,
-    MemoryState,
+    MemoryManagerState,
     MemoryTable,
+    NumaNodeState,
+    PodDevicesEntry,
     StateFiles,
 )
 from zonewise.kubelet.state import StateReader, read_state
-from zonewise.kubelet.state_cpu import parse_cpu_state
-from zonewise.kubelet.state_devices import parse_devices
-from zonewise.kubelet.state_dra import parse_dra
-from zonewise.kubelet.state_memory import parse_memory_state
+from zonewise.kubelet.state_cpu import parse_cpu_manager_state
+from zonewise.kubelet.state_devices import parse_device_checkpoint
+from zonewise.kubelet.state_dra import parse_dra_manager_state
+from zonewise.kubelet.state_memory import parse_memory_manager_state
 from zonewise.topology.cpuset import EMPTY, CpuSet
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 TRACES = PROJECT.parent / "shared" / "cases" / "kubelet_traces.json"
-PARSERS = (parse_cpu_state, parse_memory_state, parse_devices, parse_dra)
+PARSERS = (parse_cpu_manager_state, parse_memory_manager_state, parse_device_checkpoint, parse_dra_manager_state)
 POLICY: dict[str, Any] = {"policyName": "static", "defaultCpuSet": "0,4-7"}
 TABLE: dict[str, Any] = {"total": 10, "systemReserved": 1, "allocatable": 9, "reserved": 4, "free": 5}
 NODE: dict[str, Any] = {"numberOfAssignments": 1, "memoryMap": {"memory": TABLE}, "cells": [1, 0]}
@@ -71,15 +71,15 @@ def wrapped(inner: Any, checksum: int | None = None) -> bytes:
 def test_cpus_by_pod_and_container() -> None:
     """v2; an exclusive set may be all there is, so that the shared pool is empty."""
     content = encoded({"policyName": "static", "defaultCpuSet": "", "entries": {"u": {"c": "1-2,17", "d": "3"}}})
-    assert parse_cpu_state(content, "f") == Parsed(
-        CpuState("static", EMPTY, {"u": {"c": CpuSet([1, 2, 17]), "d": CpuSet([3])}})
+    assert parse_cpu_manager_state(content, "f") == ParsedCheckpoint(
+        CpuManagerState("static", EMPTY, {"u": {"c": CpuSet([1, 2, 17]), "d": CpuSet([3])}})
     )
 
 
 def test_cpus_by_container_id() -> None:
     """v1 told no pods."""
     content = encoded({**POLICY, "entries": {"cri-1": "1", "cri-2": "2-3"}, "checksum": 7})
-    assert parse_cpu_state(content, "f").value == CpuState(
+    assert parse_cpu_manager_state(content, "f").value == CpuManagerState(
         "static", CpuSet([0, 4, 5, 6, 7]), {UNKNOWN_POD: {"cri-1": CpuSet([1]), "cri-2": CpuSet([2, 3])}}
     )
 
@@ -88,7 +88,7 @@ def test_cpus_of_a_pod_as_a_whole_take_the_place_of_its_containers() -> None:
     """v3: what the containers have are parts of it."""
     entries = {"u": {"c": "1"}, "other": {"c": "3"}}
     content = encoded({**POLICY, "entries": entries, "podEntries": {"u": {"cpuSet": "1-2"}, "empty": {}}})
-    found = parse_cpu_state(content, "f")
+    found = parse_cpu_manager_state(content, "f")
     assert found.value is not None
     assert found.value.entries == {
         "u": {WHOLE_POD: CpuSet([1, 2])},
@@ -103,10 +103,10 @@ def test_cpus_of_a_pod_as_a_whole_take_the_place_of_its_containers() -> None:
 
 def test_memory_by_zone_and_container() -> None:
     content = encoded({"policyName": "Static", "machineState": {"1": NODE}, "entries": {"u": {"c": [BLOCK]}}})
-    assert parse_memory_state(content, "f") == Parsed(
-        MemoryState(
+    assert parse_memory_manager_state(content, "f") == ParsedCheckpoint(
+        MemoryManagerState(
             "Static",
-            {1: MemoryNode(1, (0, 1), {"memory": MemoryTable(10, 1, 9, 4, 5)})},
+            {1: NumaNodeState(1, (0, 1), {"memory": MemoryTable(10, 1, 9, 4, 5)})},
             {"u": {"c": (MemoryBlock("memory", 4, (0, 1)),)}},
         )
     )
@@ -117,7 +117,7 @@ def test_memory_of_a_pod_as_a_whole_counts_once() -> None:
         "policyName": "Static", "machineState": {}, "entries": {"u": {"c": [BLOCK], "d": [BLOCK]}},
         "podEntries": {"u": {"memoryBlocks": [BLOCK]}, "empty": {}},
     })  # fmt: skip
-    found = parse_memory_state(content, "f")
+    found = parse_memory_manager_state(content, "f")
     assert found.value is not None
     assert found.value.entries == {"u": {WHOLE_POD: (MemoryBlock("memory", 4, (0, 1)),)}, "empty": {WHOLE_POD: ()}}
 
@@ -130,8 +130,8 @@ def test_devices_by_zone() -> None:
         "Data": {"PodDeviceEntries": [{**DEVICE, "AllocResp": "AA=="}], "RegisteredDevices": {"r.io/d": ["b", "a"]}},
         "Checksum": 1,
     })  # fmt: skip
-    assert parse_devices(content, "f") == Parsed(
-        DeviceCheckpoint((DeviceEntry("u", "c", "r.io/d", {0: ("a", "b"), -1: ("z",)}),), {"r.io/d": ("a", "b")})
+    assert parse_device_checkpoint(content, "f") == ParsedCheckpoint(
+        DeviceCheckpoint((PodDevicesEntry("u", "c", "r.io/d", {0: ("a", "b"), -1: ("z",)}),), {"r.io/d": ("a", "b")})
     )
 
 
@@ -139,16 +139,16 @@ def test_devices_as_a_plain_list() -> None:
     """Before 1.20 the checkpoint told no zones; null is how Go writes what it never filled."""
     entry = {**DEVICE, "DeviceIDs": ["b", "a"]}
     content = encoded({"Data": {"PodDeviceEntries": [entry], "RegisteredDevices": None}, "Checksum": 1})
-    assert parse_devices(content, "f") == Parsed(
-        DeviceCheckpoint((DeviceEntry("u", "c", "r.io/d", {-1: ("a", "b")}),), {})
+    assert parse_device_checkpoint(content, "f") == ParsedCheckpoint(
+        DeviceCheckpoint((PodDevicesEntry("u", "c", "r.io/d", {-1: ("a", "b")}),), {})
     )
 
 
 # --- dra_manager_state
 
 
-def claims_of(content: bytes) -> tuple[DraClaim, ...] | None:
-    found = parse_dra(content, "f")
+def claims_of(content: bytes) -> tuple[ClaimInfoState, ...] | None:
+    found = parse_dra_manager_state(content, "f")
     assert found.problems == ()
     return found.value
 
@@ -156,7 +156,7 @@ def claims_of(content: bytes) -> tuple[DraClaim, ...] | None:
 def test_claims() -> None:
     """The claims inside the text, and the same in the file itself as before 1.32."""
     wanted = (
-        DraClaim("lab", "gpu", ("p1", "p2"), (
+        ClaimInfoState("lab", "gpu", ("p1", "p2"), (
             ClaimedDevice("d.io", "node", "gpu0", "lab/gpu", "s"),
             ClaimedDevice("d.io", "node", "gpu1", "lab/gpu", None),
         )),
@@ -172,8 +172,8 @@ def test_no_claims_is_known_to_be_none() -> None:
 
 
 def test_claims_with_another_checksum_are_not_believed() -> None:
-    found = parse_dra(wrapped({"ClaimInfoStateList": [CLAIM]}, checksum=1), "f")
-    assert found == Parsed(None, ("f: Checksum: 1 is not that of Data",))
+    found = parse_dra_manager_state(wrapped({"ClaimInfoStateList": [CLAIM]}, checksum=1), "f")
+    assert found == ParsedCheckpoint(None, ("f: Checksum: 1 is not that of Data",))
 
 
 # --- damage
@@ -182,20 +182,20 @@ def test_claims_with_another_checksum_are_not_believed() -> None:
 @pytest.mark.parametrize(
     ("parse", "content", "problem"),
     [
-        (parse_cpu_state, {**POLICY, "entries": {"u": {"c": "x", "d": "3"}}}, "f: entries.u.c: 'x' is no CPU list"),
-        (parse_cpu_state, {**POLICY, "entries": {"u": 3, "v": {"d": "3"}}}, "f: entries.u: 3 is no object of JSON"),
-        (parse_memory_state, {"policyName": "Static", "machineState": {"x": NODE, "1": NODE}},
+        (parse_cpu_manager_state, {**POLICY, "entries": {"u": {"c": "x", "d": "3"}}}, "f: entries.u.c: 'x' is no CPU list"),
+        (parse_cpu_manager_state, {**POLICY, "entries": {"u": 3, "v": {"d": "3"}}}, "f: entries.u: 3 is no object of JSON"),
+        (parse_memory_manager_state, {"policyName": "Static", "machineState": {"x": NODE, "1": NODE}},
          "f: machineState: 'x' is no NUMA node"),
-        (parse_memory_state, {"policyName": "Static", "entries": {"u": {"c": [{**BLOCK, "size": -1}, BLOCK]}}},
+        (parse_memory_manager_state, {"policyName": "Static", "entries": {"u": {"c": [{**BLOCK, "size": -1}, BLOCK]}}},
          "f: entries.u.c[0].size: -1 is no whole number"),
-        (parse_memory_state, {"policyName": "Static", "machineState": {"1": {**NODE, "memoryMap": {
+        (parse_memory_manager_state, {"policyName": "Static", "machineState": {"1": {**NODE, "memoryMap": {
             "memory": {**TABLE, "free": None}, "hugepages-2Mi": TABLE}}}},
          "f: machineState.1.memoryMap.memory.free: None is no whole number"),
-        (parse_devices, {"Data": {"PodDeviceEntries": [{**DEVICE, "PodUID": ""}, DEVICE]}},
+        (parse_device_checkpoint, {"Data": {"PodDeviceEntries": [{**DEVICE, "PodUID": ""}, DEVICE]}},
          "f: Data.PodDeviceEntries[0].PodUID: '' is no name"),
-        (parse_devices, {"Data": {"PodDeviceEntries": [{**DEVICE, "DeviceIDs": {"-2": ["a"], "0": ["b"]}}]}},
+        (parse_device_checkpoint, {"Data": {"PodDeviceEntries": [{**DEVICE, "DeviceIDs": {"-2": ["a"], "0": ["b"]}}]}},
          "f: Data.PodDeviceEntries[0].DeviceIDs: '-2' is no NUMA node"),
-        (parse_dra, {"entries": [{**CLAIM, "ClaimName": None}, CLAIM], "checksum": 1},
+        (parse_dra_manager_state, {"entries": [{**CLAIM, "ClaimName": None}, CLAIM], "checksum": 1},
          "f: entries[0].ClaimName: None is no name"),
     ],
 )  # fmt: skip
@@ -286,7 +286,10 @@ def test_all_files(tmp_path: Path) -> None:
     write(tmp_path, "dra_manager_state", wrapped({"ClaimInfoStateList": []}))
     assert read_state(str(tmp_path)) == (
         StateFiles(
-            CpuState("static", CpuSet([0, 4, 5, 6, 7]), {}), MemoryState("None", {}, {}), DeviceCheckpoint((), {}), ()
+            CpuManagerState("static", CpuSet([0, 4, 5, 6, 7]), {}),
+            MemoryManagerState("None", {}, {}),
+            DeviceCheckpoint((), {}),
+            (),
         ),
         (),
     )
@@ -352,16 +355,16 @@ def test_a_fresh_file_is_read_again(tmp_path: Path) -> None:
 def test_the_files_of_real_kubelets() -> None:
     """They read without a problem, and every CPU is either in the shared pool or with one container."""
     for trace in json.loads(TRACES.read_text()):
-        cpu = parse_cpu_state(encoded(trace["cpu_manager_state"]), "cpu")
-        memory = parse_memory_state(encoded(trace["memory_manager_state"]), "memory")
+        cpu = parse_cpu_manager_state(encoded(trace["cpu_manager_state"]), "cpu")
+        memory = parse_memory_manager_state(encoded(trace["memory_manager_state"]), "memory")
         entries: Any = {"PodDeviceEntries": trace["device_checkpoint"], "RegisteredDevices": {}}
-        devices = parse_devices(encoded({"Data": entries, "Checksum": 1}), "devices")
+        devices = parse_device_checkpoint(encoded({"Data": entries, "Checksum": 1}), "devices")
         assert (cpu.problems, memory.problems, devices.problems) == ((), (), ())
         assert cpu.value is not None
         assert memory.value is not None
         assert devices.value is not None
         given_out = [cpus for pod in cpu.value.entries.values() for cpus in pod.values()]
-        assert sum(map(len, given_out)) + len(cpu.value.default) == 32
-        assert CpuSet.union([cpu.value.default, *given_out]) == CpuSet(range(32))
-        for node in memory.value.nodes.values():
-            assert all(table.allocatable == table.reserved + table.free for table in node.tables.values())
+        assert sum(map(len, given_out)) + len(cpu.value.default_cpu_set) == 32
+        assert CpuSet.union([cpu.value.default_cpu_set, *given_out]) == CpuSet(range(32))
+        for node in memory.value.machine_state.values():
+            assert all(table.allocatable == table.reserved + table.free for table in node.memory_map.values())

@@ -163,15 +163,15 @@ def test_an_empty_root_is_a_machine_of_which_nothing_is_known() -> None:
 def test_collectors_stand_behind_those_they_need(position: int) -> None:
     """Every field that a collector needs is filled by one before it, and names are not used twice."""
     each = COLLECTORS[position]
-    given = {field for before in COLLECTORS[:position] for field in before.gives}
+    given = {field for before in COLLECTORS[:position] for field in before.provides}
     assert set(each.needs) <= given
-    assert set(each.gives) | set(each.needs) <= set(Machine._fields)
+    assert set(each.provides) | set(each.needs) <= set(Machine._fields)
     assert each.name not in {before.name for before in COLLECTORS[:position]}
 
 
 def test_every_field_is_given_by_a_collector() -> None:
     """No fact of a machine is left without a collector."""
-    given = {field for each in COLLECTORS for field in each.gives}
+    given = {field for each in COLLECTORS for field in each.provides}
     assert given == set(Machine._fields) - {"problems"}
 
 

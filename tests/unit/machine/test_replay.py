@@ -27,7 +27,7 @@ from zonewise.machine.replay import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zonewise.machine.capture.recording import Answer, Entries
+    from zonewise.machine.capture.recording import Entries, OperationResult
     from zonewise.machine.files import Files
 
 
@@ -44,7 +44,7 @@ class Refusing(MemoryFiles):
         return super().read(path)
 
 
-def answer(files: Files, operation: Operation) -> Answer:
+def answer(files: Files, operation: Operation) -> OperationResult:
     done, path = operation
     try:
         if done == NAMES:
@@ -61,12 +61,12 @@ def replayed(files: Files, operations: list[Operation]) -> Files:
     for operation in operations:
         answer(recording, operation)
     tree = Tree(files)
-    for operation in sorted(recording.answers, key=lambda one: (one[0] != NAMES, one)):
-        tree.add(operation, recording.answers[operation])
+    for operation in sorted(recording.results, key=lambda one: (one[0] != NAMES, one)):
+        tree.add(operation, recording.results[operation])
     plain = MemoryFiles(tree.entries.items())
     errors = {
         operation: number
-        for operation, number in recording.answers.items()
+        for operation, number in recording.results.items()
         if isinstance(number, int) and answer(plain, operation) != number
     }
     return with_recorded_errors(MemoryFiles({**tree.entries, ERRORS: render_errors(errors)}.items()))
@@ -131,7 +131,7 @@ def test_added_files_are_read_as_if_they_were_there() -> None:
     """What was asked of a driver is a file of the capture."""
     recording = RecordingFiles(MemoryFiles([]), {"zonewise/nvml.json": b"{}"})
     assert recording.read("zonewise/nvml.json") == b"{}"
-    assert recording.answers == {(READ, "zonewise/nvml.json"): b"{}"}
+    assert recording.results == {(READ, "zonewise/nvml.json"): b"{}"}
 
 
 @given(

@@ -13,14 +13,14 @@ from zonewise.picture.canvas import (
     SQUARE,
     beside,
     clip,
-    framed,
-    heightened,
+    column_width,
+    frame_block,
     joined,
     line_width,
     pad,
-    painted,
-    width_of,
-    wrapped,
+    pad_height,
+    paint,
+    wrap,
 )
 from zonewise.picture.words import clean
 
@@ -42,7 +42,7 @@ def plain(line: Line) -> str:
 )
 def test_widths_are_those_of_a_terminal(text: str, columns: int) -> None:
     """East Asian characters take two columns, combining ones none."""
-    assert width_of(text) == columns
+    assert column_width(text) == columns
 
 
 @given(LINES, st.integers(1, 60))
@@ -65,7 +65,7 @@ def test_a_padded_line_has_the_width(line: Line, width: int) -> None:
 @given(st.lists(SPANS, max_size=8), st.integers(6, 60))
 def test_wrapped_phrases_fit_and_lose_nothing(phrases: list[Span], width: int) -> None:
     """No wrapped line is too wide, and all that is not a blank is there, in order."""
-    lines = wrapped(phrases, width)
+    lines = wrap(phrases, width)
     assert all(line_width(line) <= width for line in lines)
     shown = "".join(plain(line) for line in lines).replace(" ", "")
     assert shown == "".join(text for _, text in phrases).replace(" ", "")
@@ -73,25 +73,25 @@ def test_wrapped_phrases_fit_and_lose_nothing(phrases: list[Span], width: int) -
 
 def test_lists_are_broken_where_a_person_would() -> None:
     """Behind a bar first, then behind a comma, then behind a blank."""
-    assert [plain(line) for line in wrapped([("", "CPUs 0-3,8 | 4-7,9")], 14, indent=0)] == ["CPUs 0-3,8 |", "4-7,9"]
-    assert [plain(line) for line in wrapped([("", "L1d 48 KiB, L2 2 MiB")], 16, indent=0)] == [
+    assert [plain(line) for line in wrap([("", "CPUs 0-3,8 | 4-7,9")], 14, indent=0)] == ["CPUs 0-3,8 |", "4-7,9"]
+    assert [plain(line) for line in wrap([("", "L1d 48 KiB, L2 2 MiB")], 16, indent=0)] == [
         "L1d 48 KiB,",
         "L2 2 MiB",
     ]
-    assert [plain(line) for line in wrapped([("", "two words")], 7, indent=0)] == ["two", "words"]
+    assert [plain(line) for line in wrap([("", "two words")], 7, indent=0)] == ["two", "words"]
 
 
 @given(LINES, st.lists(LINES, max_size=4), st.integers(8, 60))
 def test_a_frame_is_rectangular(title: Line, body: list[Line], width: int) -> None:
     """Every line of a frame has its width."""
-    assert {line_width(line) for line in framed(title, body, width, SQUARE)} == {width}
+    assert {line_width(line) for line in frame_block(title, body, width, SQUARE)} == {width}
 
 
 @given(LINES, st.integers(8, 60), st.integers(1, 9))
 def test_a_heightened_frame_is_a_frame(title: Line, width: int, height: int) -> None:
     """It grows above its lower edge, never shrinks, and stays rectangular."""
-    block = framed(title, [()], width, SQUARE)
-    grown = heightened(block, height)
+    block = frame_block(title, [()], width, SQUARE)
+    grown = pad_height(block, height)
     assert len(grown) == max(height, len(block))
     assert {line_width(line) for line in grown} == {width}
     assert (grown[0], grown[-1]) == (block[0], block[-1])
@@ -111,12 +111,12 @@ def test_phrases_are_joined_by_a_separator() -> None:
 @given(st.lists(LINES, max_size=4), st.booleans())
 def test_no_line_ends_in_a_blank(lines: list[Line], colour: bool) -> None:
     """Blanks at line ends are invisible, and make every diff of a picture noisy."""
-    assert not any(line.endswith(" ") for line in painted(lines, colour=colour, unicode=True).split("\n"))
+    assert not any(line.endswith(" ") for line in paint(lines, colour=colour, unicode=True).split("\n"))
 
 
 @given(LINES)
 def test_ascii_has_the_width_of_unicode(line: Line) -> None:
     """So that columns stay where they are."""
-    ascii_text = painted([(*line, ("", "|"))], colour=False, unicode=False)
+    ascii_text = paint([(*line, ("", "|"))], colour=False, unicode=False)
     assert ascii_text.isascii()
     assert len(ascii_text) == line_width(line) + 1

@@ -72,7 +72,7 @@ def test_a_virtual_function_without_its_physical_one_is_shown() -> None:
     """In a virtual machine nothing else of the card is there."""
     machine = small_vm()
     nics = (machine.nics[0]._replace(physical_function="0000:99:00.0"),)
-    assert device(machine._replace(nics=nics), "ens3").what == "Ethernet 10 Gb/s"
+    assert device(machine._replace(nics=nics), "ens3").description == "Ethernet 10 Gb/s"
 
 
 def test_an_rdma_device_behind_a_bond_is_shown() -> None:
@@ -80,7 +80,7 @@ def test_an_rdma_device_behind_a_bond_is_shown() -> None:
     machine = gpu_server()
     nics = tuple(nic for nic in machine.nics if nic.rdma != "mlx5_0")
     bond = machine.nics[0]._replace(name="bond0", address=None, virtual=True, kind="bond", rdma="mlx5_0")
-    assert device(machine._replace(nics=(*nics, bond)), "mlx5_0").what == "InfiniBand 400 Gb/s"
+    assert device(machine._replace(nics=(*nics, bond)), "mlx5_0").description == "InfiniBand 400 Gb/s"
 
 
 def test_software_devices_are_but_counted() -> None:
@@ -113,14 +113,14 @@ def test_a_drive_that_no_driver_has_claimed_is_shown_by_its_ids() -> None:
     machine = small_vm()
     own = function("0000:00:09.0", "0108", ("144d", "a80a"), Slot("pci0000:00", (), 0), driver="vfio-pci")
     drive = device(machine._replace(pci=(*machine.pci, own)), "NVMe0")
-    assert (drive.what, drive.notes, drive.addresses) == ("NVMe 144d:a80a", ("driver vfio-pci",), ("00:09.0",))
+    assert (drive.description, drive.notes, drive.addresses) == ("NVMe 144d:a80a", ("driver vfio-pci",), ("00:09.0",))
 
 
 def test_a_gpu_without_a_model_is_shown_by_its_ids() -> None:
     """Without a driver PCI tells the vendor, and its number of the model."""
     machine = gpu_server()
     machine = machine._replace(gpus=tuple(gpu._replace(model=None, memory=None) for gpu in machine.gpus))
-    assert device(machine, "GPU0").what == "NVIDIA GPU 10de:2330"
+    assert device(machine, "GPU0").description == "NVIDIA GPU 10de:2330"
     assert layout(machine).facts[1][-1] == "8 × NVIDIA GPU"
 
 
@@ -129,7 +129,7 @@ def test_a_netdev_elsewhere_is_told() -> None:
     machine = small_vm()
     nic = machine.nics[0]._replace(name="0000:00:03.0", presence="other namespace", speed_mbps=None, link_layer=None)
     found = device(machine._replace(nics=(nic,)), "network")
-    assert (found.what, found.notes) == ("1af4:1041", ("in another network namespace",))
+    assert (found.description, found.notes) == ("1af4:1041", ("in another network namespace",))
 
 
 def test_a_link_that_is_down_is_told() -> None:

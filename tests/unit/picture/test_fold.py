@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from support.pictures import boxes_in, cores_in
 from zonewise.picture.boxes import Box, Cores, Device, Label, Memory
-from zonewise.picture.fold import folded
+from zonewise.picture.fold import fold_siblings
 from zonewise.topology.cpuset import CpuSet
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def originals_of(one: Box, among: Sequence[Box]) -> list[Box]:
 @given(siblings())
 def test_folding_never_merges_unequal_things(among: list[Box]) -> None:
     """Whatever is folded was equal in all but its numbers, and what is left describes each of them."""
-    for one in folded(among):
+    for one in fold_siblings(among):
         assert isinstance(one, Box)
         before = originals_of(one, among)
         assert len(before) == len(one.members)
@@ -79,7 +79,7 @@ def test_folding_never_merges_unequal_things(among: list[Box]) -> None:
 @given(siblings())
 def test_folding_loses_no_cpu_and_no_number(among: list[Box]) -> None:
     """Every CPU is still in one leaf, every number in one label."""
-    found = folded(among)
+    found = fold_siblings(among)
     cpus = [cpu for one in cores_in(found) for core in one.cores for cpu in core]
     assert sorted(cpus) == sorted(cpu for one in cores_in(among) for core in one.cores for cpu in core)
     numbers = [number for one in boxes_in(found) for label in one.labels for number in label.ids]
@@ -90,16 +90,16 @@ def test_folding_loses_no_cpu_and_no_number(among: list[Box]) -> None:
 @given(siblings())
 def test_folding_twice_is_folding_once(among: list[Box]) -> None:
     """A folded row has nothing left to fold."""
-    assert folded(folded(among)) == folded(among)
+    assert fold_siblings(fold_siblings(among)) == fold_siblings(among)
 
 
 def test_caches_fold_at_once_and_numbered_boxes_late() -> None:
     """Two equal L3 groups are one box, two numbered packages are two, nine are one."""
     caches = [box("cache", None, leaf(first, 4)) for first in (0, 4)]
-    assert [len(one.members) for one in boxes_in(folded(caches))] == [2]
+    assert [len(one.members) for one in boxes_in(fold_siblings(caches))] == [2]
     for count, wanted in ((2, [1, 1]), (8, [1] * 8), (9, [9])):
         packages = [box("package", number, leaf(4 * number, 4)) for number in range(count)]
-        assert [len(one.members) for one in boxes_in(folded(packages))] == wanted
+        assert [len(one.members) for one in boxes_in(fold_siblings(packages))] == wanted
 
 
 def test_boxes_with_names_in_them_stay() -> None:
@@ -111,17 +111,17 @@ def test_boxes_with_names_in_them_stay() -> None:
         plain[2]._replace(labels=(Label("Zone", (0,), part=True),)),
         plain[3],
     ]
-    assert len(folded(special)) == 4
+    assert len(fold_siblings(special)) == 4
 
 
 def test_folded_boxes_keep_their_inner_boxes_folded() -> None:
     """Nine packages of two L3 groups are one box with one box in it, which stands for eighteen."""
     packages: list[Box] = []
     for number in range(9):
-        groups = folded([box("cache", None, leaf(8 * number + first, 4)) for first in (0, 4)])
+        groups = fold_siblings([box("cache", None, leaf(8 * number + first, 4)) for first in (0, 4)])
         inner = box("package", number, leaf(8 * number, 8))
         packages.append(inner._replace(children=groups))
-    [outer] = folded(packages)
+    [outer] = fold_siblings(packages)
     [group] = [one for one in boxes_in([outer]) if one.kind == "cache"]
     [cores] = cores_in([outer])
     assert (len(group.members), len(cores.cores)) == (18, 72)
@@ -130,6 +130,6 @@ def test_folded_boxes_keep_their_inner_boxes_folded() -> None:
 def test_siblings_are_in_the_order_of_their_numbers() -> None:
     """Packages numbered against their CPUs stand as a person counts; where numbers repeat, CPUs decide."""
     swapped = [box("package", number, leaf(first, 2)) for number, first in ((1, 0), (0, 2))]
-    assert [one.labels[0].ids for one in boxes_in(folded(swapped))] == [(0,), (1,)]
+    assert [one.labels[0].ids for one in boxes_in(fold_siblings(swapped))] == [(0,), (1,)]
     repeated = [box("package", 0, leaf(first, 2), headline) for first, headline in ((2, "a"), (0, "b"))]
-    assert [one.headline for one in boxes_in(folded(repeated))] == [("b",), ("a",)]
+    assert [one.headline for one in boxes_in(fold_siblings(repeated))] == [("b",), ("a",)]

@@ -12,7 +12,7 @@ from support.any_machines import any_machines
 from support.machine_parts import Slot, cpus, function, with_links
 from support.machines import ALL, gpu_server, grace_blackwell, hybrid, small_vm
 from zonewise.machine.model.machine import Machine
-from zonewise.picture.canvas import width_of
+from zonewise.picture.canvas import column_width
 from zonewise.picture.matrix import render_matrix
 
 HYBRID = """\
@@ -151,11 +151,11 @@ def test_folding_never_joins_what_differs() -> None:
 @pytest.mark.parametrize("width", [40, 57, 80, 200])
 def test_no_line_is_too_long(name: str, width: int) -> None:
     """Columns that do not fit go into a further block, long names are cut."""
-    assert all(width_of(line) <= width for line in render_matrix(ALL[name](), width).split("\n"))
+    assert all(column_width(line) <= width for line in render_matrix(ALL[name](), width).split("\n"))
 
 
 @settings(max_examples=40, deadline=None)
 @given(any_machines(), st.integers(40, 200))
 def test_no_line_of_any_machine_is_too_long(machine: Machine, width: int) -> None:
     """Whatever devices are called."""
-    assert all(width_of(line) <= width for line in render_matrix(machine, width).split("\n"))
+    assert all(column_width(line) <= width for line in render_matrix(machine, width).split("\n"))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from support.machine_parts import cpus
 from zonewise.machine.model.cpu import Package
-from zonewise.picture.nest import Grouped, Nested, left_over, nest
+from zonewise.picture.nest import CpuGroup, NestedGroup, nest, remaining_cpus
 from zonewise.topology.cpuset import CpuSet
 
 if TYPE_CHECKING:
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 EVERYTHING = cpus("0-31")
 GROUPS = st.lists(
     st.tuples(st.integers(0, 6), st.sets(st.integers(0, 31), min_size=1)).map(
-        lambda drawn: Grouped(drawn[0], CpuSet(drawn[1]), Package(None, CpuSet(drawn[1])))
+        lambda drawn: CpuGroup(drawn[0], CpuSet(drawn[1]), Package(None, CpuSet(drawn[1])))
     ),
     max_size=12,
 )
 
 
-def group(rank: int, text: str) -> Grouped:
+def group(rank: int, text: str) -> CpuGroup:
     """Make a group of some CPUs."""
-    return Grouped(rank, cpus(text), Package(rank, cpus(text)))
+    return CpuGroup(rank, cpus(text), Package(rank, cpus(text)))
 
 
-def shape(nodes: Sequence[Nested]) -> list[object]:
+def shape(nodes: Sequence[NestedGroup]) -> list[object]:
     """Return nodes as lists: ranks, CPUs, what is inside."""
-    return [([one.rank for one in node.things], str(node.cpus), shape(node.children)) for node in nodes]
+    return [([one.rank for one in node.groups], str(node.cpus), shape(node.children)) for node in nodes]
 
 
-def all_nodes(nodes: Sequence[Nested]) -> Iterator[Nested]:
+def all_nodes(nodes: Sequence[NestedGroup]) -> Iterator[NestedGroup]:
     """Yield every node of a tree."""
     for node in nodes:
         yield node
@@ -63,23 +63,23 @@ def test_overlapping_things_stand_in_parts() -> None:
 
 
 @given(GROUPS)
-def test_the_tree_is_one_of_sets(groups: list[Grouped]) -> None:
+def test_the_tree_is_one_of_sets(groups: list[CpuGroup]) -> None:
     """Siblings share no CPU, children are truly inside, and every group has all its CPUs in nodes that name it."""
     tree = nest(EVERYTHING, groups)
-    for node in [Nested(EVERYTHING, (), tree), *all_nodes(tree)]:
+    for node in [NestedGroup(EVERYTHING, (), tree), *all_nodes(tree)]:
         together = CpuSet()
         for child in node.children:
             assert child.cpus.isdisjoint(together)
             assert child.cpus <= node.cpus
             together |= child.cpus
-        assert left_over(node.cpus, node.children) == node.cpus - together
+        assert remaining_cpus(node.cpus, node.children) == node.cpus - together
     for one in groups:
-        named = [node.cpus for node in all_nodes(tree) if any(thing is one for thing in node.things)]
+        named = [node.cpus for node in all_nodes(tree) if any(thing is one for thing in node.groups)]
         assert CpuSet(cpu for held in named for cpu in held) == one.cpus
 
 
 @given(GROUPS)
-def test_no_two_nodes_have_the_same_cpus(groups: list[Grouped]) -> None:
+def test_no_two_nodes_have_the_same_cpus(groups: list[CpuGroup]) -> None:
     """The CPUs of a node tell it from all others, so that devices find their box by them."""
     sets = [node.cpus for node in all_nodes(nest(EVERYTHING, groups))]
     assert len(sets) == len(set(sets))

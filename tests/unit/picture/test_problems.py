@@ -10,7 +10,7 @@ from support.any_machines import any_machines
 from support.machines import ALL
 from zonewise.machine.model.machine import Machine
 from zonewise.machine.model.problem import Problem
-from zonewise.picture.canvas import width_of
+from zonewise.picture.canvas import column_width
 from zonewise.picture.problems import render_problems
 
 CORE = "/sys/devices/system/cpu/cpu{}/topology/core_id"
@@ -74,4 +74,4 @@ def test_a_problem_without_a_file_is_of_the_machine() -> None:
 @given(any_machines(), st.integers(40, 200))
 def test_no_line_is_too_long(machine: Machine, width: int) -> None:
     """Whatever paths and problems say."""
-    assert all(width_of(line) <= width for line in render_problems(machine, width).split("\n"))
+    assert all(column_width(line) <= width for line in render_problems(machine, width).split("\n"))

@@ -9,22 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zonewise.picture.shapes import (
-    At,
     Lines,
     Node,
+    Positioned,
     Text,
     best_shaped,
-    elements,
+    format_coordinate,
     in_grid,
     in_row,
     in_rows,
-    number,
     padded,
     paragraph,
     shortened,
     stacked,
+    svg_elements,
+    text_node,
     text_width,
-    written,
 )
 
 SIZES = st.tuples(st.floats(1, 300), st.floats(1, 300))
@@ -35,7 +35,7 @@ def places(node: Node, x: float = 0, y: float = 0) -> list[tuple[float, float, f
     """Return the rectangles that are drawn in a node, (left, top, right, bottom)."""
     found = [(x, y, x + node.width, y + node.height)] if node.kind else []
     for part in node.parts:
-        if isinstance(part, At):
+        if isinstance(part, Positioned):
             found += places(part.node, x + part.x, y + part.y)
     return found
 
@@ -106,7 +106,7 @@ def test_texts_are_measured_by_their_characters() -> None:
     assert text_width("n", 10) < text_width("n", 10, "bold")
     assert text_width("联", 10) == pytest.approx(text_width("W", 10))
     assert text_width("", 10) == 0
-    assert written("abc", 12).width == text_width("abc", 12)
+    assert text_node("abc", 12).width == text_width("abc", 12)
 
 
 def test_the_best_shape_is_the_nearest_by_factors() -> None:
@@ -119,7 +119,7 @@ def test_the_best_shape_is_the_nearest_by_factors() -> None:
 def test_elements_are_absolute_and_nested() -> None:
     """Coordinates count from the page; groups hold the groups inside them, and nodes without a kind leave no trace."""
     inner = Node(10, 10, (Text(1, 8, "x<y", 10, "bold"), Lines(((0, 0, 5, 5),), "stem")), "core", "CPU 0")
-    text = "".join(elements(padded(stacked([inner], 4), 5, "zone"), 100, 200))
+    text = "".join(svg_elements(padded(stacked([inner], 4), 5, "zone"), 100, 200))
     assert text == (
         '<g class="zone"><rect class="zone" x="100" y="200" rx="5" width="20" height="20"/>'
         '<g class="core"><title>CPU 0</title><rect class="core" x="105" y="205" rx="2.5" width="10" height="10"/>'
@@ -131,5 +131,5 @@ def test_elements_are_absolute_and_nested() -> None:
 @given(st.floats(-1e4, 1e4))
 def test_coordinates_are_short(value: float) -> None:
     """At most one decimal, and none where it is zero."""
-    assert re.fullmatch(r"-?\d+(\.[1-9])?", number(value))
-    assert abs(float(number(value)) - value) <= 0.05 + 1e-9
+    assert re.fullmatch(r"-?\d+(\.[1-9])?", format_coordinate(value))
+    assert abs(float(format_coordinate(value)) - value) <= 0.05 + 1e-9

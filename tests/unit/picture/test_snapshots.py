@@ -7,7 +7,7 @@ import pytest
 from support.pictures import cores_in
 from support.snapshots import ABSENT, scan_of, snapshots
 from unit.picture.test_svg import check_geometry
-from zonewise.picture.canvas import width_of
+from zonewise.picture.canvas import column_width
 from zonewise.picture.layout import all_cpus, layout
 from zonewise.picture.matrix import render_matrix
 from zonewise.picture.problems import render_problems
@@ -29,7 +29,7 @@ def test_every_picture_fits(name: str, width: int) -> None:
         render_problems(machine, width),
     )
     for picture in pictures:
-        assert all(width_of(line) <= width for line in picture.split("\n"))
+        assert all(column_width(line) <= width for line in picture.split("\n"))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -15,7 +15,7 @@ from support.machines import ALL, big_machine, gpu_server, grace_blackwell, hybr
 from zonewise.machine.model.cpu import Core
 from zonewise.machine.model.machine import Machine
 from zonewise.machine.model.problem import Problem
-from zonewise.picture.shapes import escaped, shortened, text_width
+from zonewise.picture.shapes import escape_xml, shortened, text_width
 from zonewise.picture.svg import render_svg
 from zonewise.topology.cpuset import CpuSet
 
@@ -259,7 +259,7 @@ def test_names_cannot_break_the_document() -> None:
     """Markup in a name is text; characters that XML forbids are replaced."""
     machine = small_vm()._replace(hostname="<b>&\"'\x01</b>")
     assert any("<b>&\"'\N{REPLACEMENT CHARACTER}</b>" in text for text in texts_in(machine))
-    assert escaped('<a b="c">&\x00') == "&lt;a b=&quot;c&quot;&gt;&amp;\N{REPLACEMENT CHARACTER}"
+    assert escape_xml('<a b="c">&\x00') == "&lt;a b=&quot;c&quot;&gt;&amp;\N{REPLACEMENT CHARACTER}"
 
 
 def test_the_same_machine_gives_the_same_picture() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.any_machines import any_machines
 from support.machines import ALL, big_machine, gpu_server, grace_blackwell, hybrid, small_vm
 from zonewise.machine.model.machine import Machine
-from zonewise.picture.canvas import width_of
+from zonewise.picture.canvas import column_width
 from zonewise.picture.terminal import NARROWEST, render_terminal
 
 CODES = re.compile(r"\x1b\[[0-9;]*m")
@@ -98,7 +98,7 @@ def test_the_look_of_big_and_mixed_machines() -> None:
 @pytest.mark.parametrize("width", range(40, 201, 8))
 def test_no_line_is_too_long(name: str, width: int) -> None:
     """From 40 to 200 columns no line of any machine is longer than the terminal is wide."""
-    assert max(width_of(line) for line in lines(ALL[name](), width)) <= width
+    assert max(column_width(line) for line in lines(ALL[name](), width)) <= width
 
 
 @settings(max_examples=40, deadline=None)
@@ -106,8 +106,10 @@ def test_no_line_is_too_long(name: str, width: int) -> None:
 def test_no_line_of_any_machine_is_too_long(machine: Machine, width: int) -> None:
     """Not even with names of 200 characters, wide ones, or none; and in ASCII every line is as wide."""
     shown = lines(machine, width)
-    assert all(width_of(line) <= width for line in shown)
-    assert [width_of(line) for line in lines(machine, width, unicode=False)] == [width_of(line) for line in shown]
+    assert all(column_width(line) <= width for line in shown)
+    assert [column_width(line) for line in lines(machine, width, unicode=False)] == [
+        column_width(line) for line in shown
+    ]
 
 
 def test_a_narrower_terminal_gets_the_narrowest_picture() -> None:

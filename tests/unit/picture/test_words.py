@@ -11,14 +11,14 @@ from zonewise.machine.model.cpu import Cache
 from zonewise.picture.words import (
     cache_name,
     clean,
-    counted,
-    cpu_list,
-    generation,
+    format_bytes,
+    format_count,
+    format_cpu_list,
+    format_link_speed,
+    format_name_range,
+    format_number_list,
+    format_pcie_speed,
     model_name,
-    number_list,
-    size,
-    span,
-    speed,
 )
 from zonewise.topology.cpuset import CpuSet
 
@@ -41,13 +41,13 @@ from zonewise.topology.cpuset import CpuSet
 )
 def test_sizes_are_written_as_people_say_them(count: int, text: str) -> None:
     """The largest binary unit, exact where two decimals are, and never 1024 of a unit that has a larger one."""
-    assert size(count) == text
+    assert format_bytes(count) == text
 
 
 @given(st.integers(0, 1 << 62))
 def test_a_written_size_is_near_the_number(count: int) -> None:
     """Read back, a size is within half a percent of the bytes."""
-    number, unit = size(count).split()
+    number, unit = format_bytes(count).split()
     scale = 1024 ** ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB").index(unit)
     assert abs(float(number) * scale - count) <= count * 0.005
 
@@ -66,7 +66,7 @@ def test_a_written_size_is_near_the_number(count: int) -> None:
 )
 def test_evenly_spaced_cpus_are_shortened(kernel: str, shown: str) -> None:
     """A CPU list is the kernel's, but for long rows of single CPUs with one distance."""
-    assert cpu_list(CpuSet.parse_list(kernel)) == shown
+    assert format_cpu_list(CpuSet.parse_list(kernel)) == shown
 
 
 def _read(text: str) -> set[int]:
@@ -88,8 +88,8 @@ def _read(text: str) -> set[int]:
 )
 def test_a_shortened_list_loses_no_cpu(cpus: set[int]) -> None:
     """Read back, the list is the set that was written; CPU sets and plain numbers are written alike."""
-    assert _read(cpu_list(CpuSet(cpus))) == cpus
-    assert number_list(sorted(cpus)) == cpu_list(CpuSet(cpus))
+    assert _read(format_cpu_list(CpuSet(cpus))) == cpus
+    assert format_number_list(sorted(cpus)) == format_cpu_list(CpuSet(cpus))
 
 
 @given(st.text())
@@ -118,13 +118,17 @@ def test_processors_are_named_without_ornaments(name: str, shown: str) -> None:
 
 def test_small_phrases() -> None:
     """Counts, speeds, link generations, spans of names and caches read as a person says them."""
-    assert [counted(1, "core"), counted(2, "core"), counted(2, "switch", "switches")] == [
+    assert [format_count(1, "core"), format_count(2, "core"), format_count(2, "switch", "switches")] == [
         "1 core",
         "2 cores",
         "2 switches",
     ]
-    assert [speed(400_000), speed(2_500), speed(100)] == ["400 Gb/s", "2.5 Gb/s", "100 Mb/s"]
-    assert [generation(32.0), generation(2.5), generation(3.0)] == ["Gen5", "Gen1", "3 GT/s"]
+    assert [format_link_speed(400_000), format_link_speed(2_500), format_link_speed(100)] == [
+        "400 Gb/s",
+        "2.5 Gb/s",
+        "100 Mb/s",
+    ]
+    assert [format_pcie_speed(32.0), format_pcie_speed(2.5), format_pcie_speed(3.0)] == ["Gen5", "Gen1", "3 GT/s"]
     cpus = CpuSet((0,))
     caches = [Cache(1, "Data", 32 * KIB, cpus), Cache(1, "Instruction", None, cpus), Cache(3, "Unified", MIB, cpus)]
     assert [cache_name(cache) for cache in caches] == ["L1d 32 KiB", "L1i", "L3 1 MiB"]
@@ -143,4 +147,4 @@ def test_small_phrases() -> None:
 )
 def test_a_span_claims_no_more_than_is_there(names: list[str], text: str) -> None:
     """Two dots stand between names that are counted through; any others are told to be but the ends."""
-    assert span(names) == text
+    assert format_name_range(names) == text

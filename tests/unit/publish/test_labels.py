@@ -13,10 +13,10 @@ from support.label_cluster import NAMESPACE, NFD_ANNOTATION, NODE, Cluster
 from support.machines import gpu_server
 from zonewise.kube.errors import Conflict, Forbidden, NotFound
 from zonewise.kube.resources import NODE_FEATURES, NODES, PODS
-from zonewise.publish.labels import PATIENCE, LabelPublisher, Published
-from zonewise.publish.node_feature import NODE_NAME, Place, changes, node_feature, object_name
+from zonewise.publish.labels import MASTER_TIMEOUT, LabelPublisher, LabelWriteResult
+from zonewise.publish.node_feature import NODE_NAME, LabelTarget, node_feature, node_feature_patch, object_name
 from zonewise.publish.node_labels import ANNOTATION
-from zonewise.report.labels import labels_of
+from zonewise.report.labels import build_labels
 from zonewise.report.node_feature import Features, node_features
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ A, B, CPUID = "zonewise.dev/a", "nvidia.com/b", "feature.node.kubernetes.io/cpu-
 LABELS = {A: "1", B: "x", CPUID: "true"}
 FEATURES = Features({"cpu.cpuid": ("AVX",)}, {"kernel.version": {"major": "6"}}, {"pci.device": ({"class": "0302"},)})
 OTHERS = {"kubernetes.io/hostname": NODE}
-PLACE = Place(NODE, NAMESPACE, "agent-x")
+PLACE = LabelTarget(NODE, NAMESPACE, "agent-x")
 
 
 def with_nfd() -> Cluster:
@@ -44,15 +44,15 @@ def without_nfd() -> Cluster:
 class Agent:
     """A publisher and its clock."""
 
-    def __init__(self, cluster: Cluster, mode: str = "auto", place: Place = PLACE) -> None:
+    def __init__(self, cluster: Cluster, mode: str = "auto", place: LabelTarget = PLACE) -> None:
         self.clock = Clock()
         self.publisher = LabelPublisher(cluster, place, mode=mode, clock=self.clock)
 
-    def publish(self, labels: dict[str, str] | None = None, features: Features = FEATURES) -> Published:
+    def publish(self, labels: dict[str, str] | None = None, features: Features = FEATURES) -> LabelWriteResult:
         return self.publisher.publish(LABELS if labels is None else labels, features)
 
-    def publish_later(self, labels: dict[str, str] | None = None) -> Published:
-        self.clock.advance(PATIENCE)
+    def publish_later(self, labels: dict[str, str] | None = None) -> LabelWriteResult:
+        self.clock.advance(MASTER_TIMEOUT)
         return self.publish(labels)
 
 
@@ -83,7 +83,7 @@ def test_nothing_is_written_twice(mode: str, make: Callable[[], Cluster]) -> Non
         agent.clock.advance(60.0)
         assert agent.publish().writes == ()
     assert len(cluster.writes) == writes
-    assert cluster.reads - reads <= 2 * 60 * 60 / PATIENCE
+    assert cluster.reads - reads <= 2 * 60 * 60 / MASTER_TIMEOUT
 
 
 def test_a_restart_writes_nothing() -> None:
@@ -148,7 +148,7 @@ def test_invalid_labels_are_left_out() -> None:
 def test_a_node_that_is_not_there() -> None:
     """The caller is told."""
     with pytest.raises(NotFound):
-        Agent(without_nfd(), place=Place("node-8")).publish()
+        Agent(without_nfd(), place=LabelTarget("node-8")).publish()
 
 
 # --- as an object
@@ -221,12 +221,12 @@ def test_without_a_pod_the_node_owns_the_object(pod: str) -> None:
     cluster = with_nfd()
     if pod == "agent-x":
         cluster.forbidden.add(("get", PODS.kind))
-    Agent(cluster, "nodefeature", Place(NODE, NAMESPACE, pod)).publish()
+    Agent(cluster, "nodefeature", LabelTarget(NODE, NAMESPACE, pod)).publish()
     assert [owner["uid"] for owner in (cluster.feature or {})["metadata"]["ownerReferences"]] == ["n-1"]
 
 
-@pytest.mark.parametrize("place", [Place(NODE), Place("x" * 64, NAMESPACE)])
-def test_an_object_that_cannot_be(place: Place) -> None:
+@pytest.mark.parametrize("place", [LabelTarget(NODE), LabelTarget("x" * 64, NAMESPACE)])
+def test_an_object_that_cannot_be(place: LabelTarget) -> None:
     """No namespace, or a node's name that is no value of a label: said where it was asked for, else done directly."""
     cluster = without_nfd()
     cluster.objects[NODES.kind, place.node] = cluster.objects[NODES.kind, NODE]
@@ -259,7 +259,7 @@ def test_nothing_to_change() -> None:
     there = copy.deepcopy(obj)
     there["metadata"] |= {"resourceVersion": "3", "annotations": {"x": "y"}, "generation": 4}
     there["metadata"]["labels"]["x"] = "y"
-    assert changes(there, obj) == []
+    assert node_feature_patch(there, obj) == []
 
 
 # --- which of the two
@@ -272,7 +272,7 @@ def test_a_master_that_works() -> None:
     assert agent.publish().writes == ("nodefeature",)
     cluster.run_master()
     for _ in range(5):
-        assert agent.publish_later() == Published()
+        assert agent.publish_later() == LabelWriteResult()
     assert cluster.labels == OTHERS | LABELS
     assert {kind for _, kind, _ in cluster.writes} == {NODE_FEATURES.kind}
 
@@ -282,7 +282,7 @@ def test_no_master() -> None:
     cluster = with_nfd()
     agent = Agent(cluster)
     assert agent.publish().writes == ("nodefeature",)
-    agent.clock.advance(PATIENCE - 1)
+    agent.clock.advance(MASTER_TIMEOUT - 1)
     assert agent.publish({A: "2"}).writes == ("nodefeature",)
     assert cluster.labels == OTHERS
     assert agent.publish_later().writes == ("nodefeature", "node")
@@ -358,7 +358,7 @@ def test_no_right_to_the_node() -> None:
     cluster = with_nfd()
     cluster.forbidden.add(("patch", NODES.kind))
     agent = Agent(cluster)
-    assert agent.publish() == Published(("nodefeature",), len(msgspec.json.encode(cluster.writes[0][2])))
+    assert agent.publish() == LabelWriteResult(("nodefeature",), len(msgspec.json.encode(cluster.writes[0][2])))
     assert "no master" in agent.publish_later().problems[0]
     with pytest.raises(Forbidden):
         Agent(cluster, "node").publish()
@@ -368,7 +368,7 @@ def test_a_whole_server() -> None:
     """The labels of a server of 8 GPUs, and an object of a few KB."""
     machine = gpu_server()
     features = node_features(machine)
-    labels = labels_of(machine, features)
+    labels = build_labels(machine, features)
     cluster = with_nfd()
     done = Agent(cluster).publish(labels.values, features)
     assert labels.problems == ()

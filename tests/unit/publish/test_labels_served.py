@@ -15,9 +15,9 @@ from zonewise.kube.client import Client
 from zonewise.kube.config import Config
 from zonewise.kube.errors import NotFound
 from zonewise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NODE_FEATURES, NODES
-from zonewise.kube.server import Server
-from zonewise.publish.labels import PATIENCE, LabelPublisher
-from zonewise.publish.node_feature import Place, object_name
+from zonewise.kube.server import ApiServer
+from zonewise.publish.labels import MASTER_TIMEOUT, LabelPublisher
+from zonewise.publish.node_feature import LabelTarget, object_name
 from zonewise.publish.node_labels import ANNOTATION
 from zonewise.report.node_feature import Features
 
@@ -91,11 +91,11 @@ DEFINITION: dict[str, Any] = {
 @pytest.fixture(params=["embedded", "real"])
 def client(request: pytest.FixtureRequest) -> Iterator[Client]:
     if request.param == "embedded":
-        with Server() as server, closing(Client(server.client_config())) as found:
+        with ApiServer() as server, closing(Client(server.client_config())) as found:
             yield found
         return
     real: RealServer = request.getfixturevalue("real_server")
-    with closing(Client(Config.plain(real.url, real.token, ca=real.ca))) as found:
+    with closing(Client(Config.from_url(real.url, real.token, ca=real.ca))) as found:
         yield found
 
 
@@ -108,13 +108,13 @@ def node(client: Client) -> str:
 
 def test_directly(client: Client, node: str) -> None:
     """Set, changed, removed; nothing written twice; the label of another manager stays and its owner is named."""
-    publisher = LabelPublisher(client, Place(node), mode="node")
+    publisher = LabelPublisher(client, LabelTarget(node), mode="node")
     assert publisher.publish(LABELS, FEATURES).writes == ("node",)
     there = client.get(NODES, node)["metadata"]
     assert there["labels"] == LABELS
     assert there["annotations"][ANNOTATION] == f"{B},{A}"
 
-    restarted = LabelPublisher(client, Place(node), mode="node")
+    restarted = LabelPublisher(client, LabelTarget(node), mode="node")
     assert restarted.publish(LABELS, FEATURES).writes == ()
     assert client.get(NODES, node)["metadata"]["resourceVersion"] == there["resourceVersion"]
 
@@ -128,7 +128,7 @@ def test_directly(client: Client, node: str) -> None:
 
 def test_before_and_after_the_kind_is_served(client: Client, node: str) -> None:
     """Directly while the server has no such kind; with it as an object, created, patched, and left alone."""
-    place = Place(node, "default")
+    place = LabelTarget(node, "default")
     assert LabelPublisher(client, place).publish(LABELS, FEATURES).writes == ("node",)
 
     client.create(CUSTOM_RESOURCE_DEFINITIONS, DEFINITION)
@@ -138,7 +138,7 @@ def test_before_and_after_the_kind_is_served(client: Client, node: str) -> None:
         client.delete(CUSTOM_RESOURCE_DEFINITIONS, DEFINITION["metadata"]["name"])
 
 
-def _publish_as_object(client: Client, place: Place) -> None:
+def _publish_as_object(client: Client, place: LabelTarget) -> None:
     clock = Clock()
     publisher = LabelPublisher(client, place, clock=clock)
     _until_served(publisher, clock)
@@ -167,4 +167,4 @@ def _until_served(publisher: LabelPublisher, clock: Clock) -> None:
     while "nodefeature" not in publisher.publish(LABELS, FEATURES).writes:
         assert time.monotonic() < deadline
         time.sleep(0.05)
-        clock.advance(PATIENCE)
+        clock.advance(MASTER_TIMEOUT)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.label_cluster import NFD_ANNOTATION, Cluster
 from zonewise.kube.client import PatchKind
 from zonewise.kube.resources import NODES
-from zonewise.publish.node_labels import ANNOTATION, NodePatch, manager_of, node_patch, our_labels
+from zonewise.publish.node_labels import ANNOTATION, NodeLabelsPatch, field_manager, node_labels_patch, owned_labels
 
 A, B, C = "zonewise.dev/a", "nvidia.com/b", "feature.node.kubernetes.io/c"
 
@@ -34,36 +34,40 @@ def change(labels: dict[str, str | None], record: str | None) -> dict[str, Any]:
 
 def test_a_new_node() -> None:
     """Labels, and the record of them, in one patch."""
-    assert node_patch({A: "1", B: "x"}, metadata()) == NodePatch(change({A: "1", B: "x"}, f"{B},{A}"))
+    assert node_labels_patch({A: "1", B: "x"}, metadata()) == NodeLabelsPatch(change({A: "1", B: "x"}, f"{B},{A}"))
 
 
 def test_nothing_differs() -> None:
     """No patch at all; nor where nothing is wanted and nothing is there."""
-    assert node_patch({A: "1"}, metadata({A: "1", "other.io/x": "y"}, ours=A)).body == {}
-    assert node_patch({}, metadata()).body == {}
+    assert node_labels_patch({A: "1"}, metadata({A: "1", "other.io/x": "y"}, ours=A)).body == {}
+    assert node_labels_patch({}, metadata()).body == {}
 
 
 def test_only_what_differs() -> None:
     """A value that changed is all that is sent."""
-    patch = node_patch({A: "2", B: "x"}, metadata({A: "1", B: "x"}, ours=f"{B},{A}"))
+    patch = node_labels_patch({A: "2", B: "x"}, metadata({A: "1", B: "x"}, ours=f"{B},{A}"))
     assert patch.body == {"metadata": {"resourceVersion": "5", "labels": {A: "2"}}}
 
 
 def test_removal() -> None:
     """What is no longer wanted goes, from the Node and from the record; and so does the record when it is empty."""
-    assert node_patch({A: "1"}, metadata({A: "1", B: "x"}, ours=f"{A},{B}")) == NodePatch(change({B: None}, A))
-    assert node_patch({}, metadata({A: "1"}, ours=A)) == NodePatch(change({A: None}, None))
+    assert node_labels_patch({A: "1"}, metadata({A: "1", B: "x"}, ours=f"{A},{B}")) == NodeLabelsPatch(
+        change({B: None}, A)
+    )
+    assert node_labels_patch({}, metadata({A: "1"}, ours=A)) == NodeLabelsPatch(change({A: None}, None))
 
 
 def test_one_that_somebody_removed() -> None:
     """A label of ours that is gone is set again; one that is no longer wanted is only forgotten."""
-    assert node_patch({A: "1"}, metadata({}, ours=A)).body == {"metadata": {"resourceVersion": "5", "labels": {A: "1"}}}
-    assert node_patch({}, metadata({}, ours=A)) == NodePatch(change({}, None))
+    assert node_labels_patch({A: "1"}, metadata({}, ours=A)).body == {
+        "metadata": {"resourceVersion": "5", "labels": {A: "1"}}
+    }
+    assert node_labels_patch({}, metadata({}, ours=A)) == NodeLabelsPatch(change({}, None))
 
 
 def test_one_that_somebody_changed() -> None:
     """The record says that it is ours."""
-    assert node_patch({A: "1"}, metadata({A: "9"}, ours=A)).body["metadata"]["labels"] == {A: "1"}
+    assert node_labels_patch({A: "1"}, metadata({A: "9"}, ours=A)).body["metadata"]["labels"] == {A: "1"}
 
 
 def test_the_label_of_somebody_else() -> None:
@@ -73,39 +77,39 @@ def test_the_label_of_somebody_else() -> None:
         {"manager": "gfd", "fieldsV1": {"f:metadata": {"f:labels": {f"f:{B}": {}}}}},
     ]
     there = metadata({B: "theirs"})
-    assert node_patch({B: "ours"}, there).body == {}
-    assert "by somebody else" in node_patch({B: "ours"}, there).problems[0]
-    assert "by gfd" in node_patch({B: "ours"}, {**there, "managedFields": managed}).problems[0]
-    assert manager_of(A, {"managedFields": managed}) is None
+    assert node_labels_patch({B: "ours"}, there).body == {}
+    assert "by somebody else" in node_labels_patch({B: "ours"}, there).problems[0]
+    assert "by gfd" in node_labels_patch({B: "ours"}, {**there, "managedFields": managed}).problems[0]
+    assert field_manager(A, {"managedFields": managed}) is None
 
 
 def test_the_same_label_of_somebody_else() -> None:
     """An equal value is no problem, and not ours to remove later."""
-    assert node_patch({B: "x"}, metadata({B: "x"})) == NodePatch({})
-    assert node_patch({}, metadata({B: "x"})) == NodePatch({})
+    assert node_labels_patch({B: "x"}, metadata({B: "x"})) == NodeLabelsPatch({})
+    assert node_labels_patch({}, metadata({B: "x"})) == NodeLabelsPatch({})
 
 
 @pytest.mark.parametrize("which", ["nfd", "nfd2"])
 def test_what_nfd_claims_is_no_longer_ours(which: str) -> None:
     """Where a master has taken a label over, it keeps it, whatever our record says; names may lack NFD's prefix."""
     there = metadata({A: "9", C: "9"}, ours=f"{C},{A}", **{which: f"c,{A}"})
-    patch = node_patch({A: "1", C: "1"}, there)
+    patch = node_labels_patch({A: "1", C: "1"}, there)
     assert patch.body == {"metadata": {"resourceVersion": "5", "annotations": {ANNOTATION: None}}}
     assert len(patch.problems) == 2
-    assert node_patch({}, there).body == patch.body
+    assert node_labels_patch({}, there).body == patch.body
 
 
 def test_what_nfd_claims_and_has_not_set_yet() -> None:
     """It is about to."""
-    assert node_patch({A: "1"}, metadata({}, nfd=A)) == NodePatch({})
+    assert node_labels_patch({A: "1"}, metadata({}, nfd=A)) == NodeLabelsPatch({})
 
 
 @pytest.mark.parametrize("name", ["kubernetes.io/hostname", "node-role.kubernetes.io/control-plane", "plain", ""])
 def test_a_record_cannot_be_made_to_remove_others(name: str) -> None:
     """What we would never set we never remove, whoever wrote it into the record."""
     there = metadata({name: "x"} if name else {}, ours=f"{A},{name}")
-    assert our_labels(there) == {A}
-    assert node_patch({}, there).body["metadata"].get("labels", {}) == {}
+    assert owned_labels(there) == {A}
+    assert node_labels_patch({}, there).body["metadata"].get("labels", {}) == {}
 
 
 NAMES = [A, B, C, "zonewise.dev/d"]
@@ -114,7 +118,7 @@ FOREIGN = st.tuples(st.sampled_from([*NAMES, "other.io/x"]), st.sampled_from([No
 
 
 def publish(cluster: Cluster, wanted: dict[str, str]) -> None:
-    patch = node_patch(wanted, cluster.node)
+    patch = node_labels_patch(wanted, cluster.node)
     if patch.body:
         cluster.patch(NODES, "node-7", patch.body, kind=PatchKind.MERGE)
 
@@ -128,7 +132,7 @@ def test_whatever_others_do(steps: list[dict[str, str] | tuple[str, str | None]]
     for step in (*steps, last):
         if isinstance(step, tuple):
             name, value = step
-            if name not in our_labels(cluster.node):  # else it is ours, and what they did to it does not last
+            if name not in owned_labels(cluster.node):  # else it is ours, and what they did to it does not last
                 theirs.pop(name, None)
                 theirs |= {} if value is None else {name: value}
             cluster.label(name, value)
@@ -140,4 +144,4 @@ def test_whatever_others_do(steps: list[dict[str, str] | tuple[str, str | None]]
             assert len(cluster.writes) == writes, "nothing differs, and it was written"
     ours = {name: value for name, value in last.items() if name not in theirs}
     assert cluster.labels == theirs | ours
-    assert our_labels(cluster.node) == ours.keys()
+    assert owned_labels(cluster.node) == ours.keys()

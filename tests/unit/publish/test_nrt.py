@@ -14,7 +14,7 @@ from support.clock import Clock
 from zonewise.kube.client import Client, PatchKind
 from zonewise.kube.errors import TransportError
 from zonewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES
-from zonewise.kube.server import Server
+from zonewise.kube.server import ApiServer
 from zonewise.publish.nrt import FIELD_MANAGER, VERIFY_EVERY, NrtPublisher
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Counting:
 class Stage:
     """A server with a Node, a client, and a publisher."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ApiServer) -> None:
         self.client = Client(server.client_config())
         self.counting = Counting(self.client)
         self.clock = Clock()
@@ -105,7 +105,7 @@ class Stage:
 
 @pytest.fixture
 def stage() -> Iterator[Stage]:
-    with Server(crds=[CRD]) as server:
+    with ApiServer(crds=[CRD]) as server:
         made = Stage(server)
         yield made
         made.client.close()

@@ -10,12 +10,12 @@ import pytest
 from support.waiting import PATIENCE
 from zonewise.kube.backoff import Backoff
 from zonewise.kube.errors import TooManyRequests, TransportError
-from zonewise.publish.worker import Worker
+from zonewise.publish.worker import PublishWorker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-QUICK = Backoff(base=0.001, most=0.002)
+QUICK = Backoff(base=0.001, cap=0.002)
 
 
 class Sink:
@@ -43,11 +43,11 @@ def sink() -> Sink:
 
 
 @pytest.fixture
-def start(sink: Sink) -> Iterator[Callable[[], Worker[int]]]:
-    started: list[Worker[int]] = []
+def start(sink: Sink) -> Iterator[Callable[[], PublishWorker[int]]]:
+    started: list[PublishWorker[int]] = []
 
-    def make() -> Worker[int]:
-        worker = Worker("number", sink.publish, sink.told.append, backoff=QUICK, draw=lambda: 0.0)
+    def make() -> PublishWorker[int]:
+        worker = PublishWorker("number", sink.publish, sink.told.append, backoff=QUICK, draw=lambda: 0.0)
         worker.start()
         started.append(worker)
         return worker
@@ -58,22 +58,22 @@ def start(sink: Sink) -> Iterator[Callable[[], Worker[int]]]:
         worker.close()
 
 
-def test_what_is_offered_is_published(sink: Sink, start: Callable[[], Worker[int]]) -> None:
+def test_what_is_offered_is_published(sink: Sink, start: Callable[[], PublishWorker[int]]) -> None:
     """One value, one publish; then the worker is idle."""
     worker = start()
-    worker.offer(1)
+    worker.submit(1)
     assert worker.wait_idle(PATIENCE)
     assert sink.done == [1]
 
 
-def test_the_newest_wins(sink: Sink, start: Callable[[], Worker[int]]) -> None:
+def test_the_newest_wins(sink: Sink, start: Callable[[], PublishWorker[int]]) -> None:
     """Values that are overtaken while one is on its way are never sent."""
     sink.gate.clear()
     worker = start()
-    worker.offer(1)
+    worker.submit(1)
     assert sink.entered.wait(PATIENCE)
     for value in range(2, 50):
-        worker.offer(value)
+        worker.submit(value)
     assert not worker.idle()
     sink.gate.set()
     assert worker.wait_idle(PATIENCE)
@@ -83,21 +83,23 @@ def test_the_newest_wins(sink: Sink, start: Callable[[], Worker[int]]) -> None:
 @pytest.mark.parametrize(
     "error", [TransportError("refused"), TooManyRequests(429, "TooManyRequests", "slow", 0.001), RuntimeError("ours")]
 )
-def test_failures_are_retried(sink: Sink, start: Callable[[], Worker[int]], error: Exception) -> None:
+def test_failures_are_retried(sink: Sink, start: Callable[[], PublishWorker[int]], error: Exception) -> None:
     """A value whose publishing fails, for whatever reason, is tried again until it is done, and each failure told."""
     sink.errors = [error, error]
     worker = start()
-    worker.offer(7)
+    worker.submit(7)
     assert worker.wait_idle(PATIENCE)
     assert (sink.done, sink.told) == ([7], [error, error])
 
 
-def test_an_outage_is_said_once(sink: Sink, start: Callable[[], Worker[int]], caplog: pytest.LogCaptureFixture) -> None:
+def test_an_outage_is_said_once(
+    sink: Sink, start: Callable[[], PublishWorker[int]], caplog: pytest.LogCaptureFixture
+) -> None:
     """A failure is said when it comes and when its reason changes, and that it is over."""
     sink.errors = [TransportError(reason) for reason in ("refused", "refused", "refused", "reset", "reset")]
     with caplog.at_level("INFO", "zonewise"):
         worker = start()
-        worker.offer(7)
+        worker.submit(7)
         assert worker.wait_idle(PATIENCE)
     assert [(record.levelname, record.getMessage().rpartition(": ")[2]) for record in caplog.records] == [
         ("WARNING", "refused"),
@@ -106,14 +108,14 @@ def test_an_outage_is_said_once(sink: Sink, start: Callable[[], Worker[int]], ca
     ]
 
 
-def test_a_newer_value_replaces_one_that_failed(sink: Sink, start: Callable[[], Worker[int]]) -> None:
+def test_a_newer_value_replaces_one_that_failed(sink: Sink, start: Callable[[], PublishWorker[int]]) -> None:
     """After a failure the newest value is tried, not the one that failed."""
     sink.errors = [TransportError("refused")]
     sink.gate.clear()
     worker = start()
-    worker.offer(1)
+    worker.submit(1)
     assert sink.entered.wait(PATIENCE)
-    worker.offer(2)
+    worker.submit(2)
     sink.gate.set()
     assert worker.wait_idle(PATIENCE)
     assert sink.done == [2]
@@ -126,9 +128,9 @@ def test_closing_interrupts_waiting() -> None:
     def refuse(value: int) -> None:
         raise TransportError("refused")
 
-    worker = Worker("number", refuse, lambda error: failed.set(), backoff=Backoff(base=1000, most=1000))
+    worker = PublishWorker("number", refuse, lambda error: failed.set(), backoff=Backoff(base=1000, cap=1000))
     worker.start()
-    worker.offer(1)
+    worker.submit(1)
     assert failed.wait(PATIENCE)
     worker.close()
     assert not any(thread.name == "publish-number" for thread in threading.enumerate())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.machines import ALL, gpu_server, grace_blackwell, small_vm, tiered_memory
 from zonewise.machine.model.machine import Machine
 from zonewise.machine.model.problem import Problem, Source
-from zonewise.report.explain import IDENTIFIED_BY, UnknownFact, explain, facts, sources_of
+from zonewise.report.explain import IDENTIFIED_BY, UnknownFact, explain, facts, select_sources
 from zonewise.report.machine_json import machine_to_json
 
 MEMINFO = Source("/sys/devices/system/node/node1/meminfo", "Node 1 MemTotal: 65536 kB", "MemTotal in KiB, times 1024")
@@ -159,9 +159,9 @@ def test_sources_of_a_path() -> None:
     """For JSON, the sources of the facts at and below the path: their own, and the nearest parent's."""
     sources = {"zones": PARENT, "zones.0": PARENT, "zones.0.memory": MEMINFO, "zones.1.memory": MEMINFO}
     document = machine_to_json(tiered_memory())
-    assert list(sources_of(document, sources, "zones.0.memory")) == ["zones.0.memory"]
-    assert list(sources_of(document, sources, "zones.0")) == ["zones.0", "zones.0.memory"]
-    assert sources_of(document, sources, "all") == sources
+    assert list(select_sources(document, sources, "zones.0.memory")) == ["zones.0.memory"]
+    assert list(select_sources(document, sources, "zones.0")) == ["zones.0", "zones.0.memory"]
+    assert select_sources(document, sources, "all") == sources
 
 
 def test_lists_with_names_exist() -> None:

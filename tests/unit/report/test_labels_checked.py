@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zonewise.report.labels import checked, may_set
+from zonewise.report.labels import is_allowed_label, validate_labels
 
 NAME = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
@@ -43,22 +43,22 @@ VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 )
 def test_names(name: str, allowed: bool) -> None:
     """The rules of NFD's master: a qualified name with a prefix, and not of the namespace that Kubernetes has."""
-    assert may_set(name) == allowed
-    found = checked({name: "x"})
+    assert is_allowed_label(name) == allowed
+    found = validate_labels({name: "x"})
     assert (name in found.values) == allowed
     assert bool(found.problems) != allowed
 
 
 def test_values_are_cleaned() -> None:
     """A value that Kubernetes would refuse is made one that it takes, and that is said."""
-    found = checked({"zonewise.dev/a": "one two/three", "zonewise.dev/b": "", "zonewise.dev/c": "(!)"})
+    found = validate_labels({"zonewise.dev/a": "one two/three", "zonewise.dev/b": "", "zonewise.dev/c": "(!)"})
     assert found.values == {"zonewise.dev/a": "one_two_three", "zonewise.dev/b": ""}
     assert [problem.split()[1] for problem in found.problems] == ["zonewise.dev/a:", "zonewise.dev/c"]
 
 
 def test_values_of_nfd_are_left_out() -> None:
     """NFD drops a label whose value is not valid, and a selector for a cleaned one would match here alone."""
-    found = checked({"feature.node.kubernetes.io/system-os_release.VERSION_ID": "12 (bookworm)"})
+    found = validate_labels({"feature.node.kubernetes.io/system-os_release.VERSION_ID": "12 (bookworm)"})
     assert found.values == {}
     assert len(found.problems) == 1
 
@@ -66,9 +66,9 @@ def test_values_of_nfd_are_left_out() -> None:
 @given(st.dictionaries(st.text(max_size=80) | st.from_regex(NAME, fullmatch=True), st.text(max_size=80), max_size=8))
 def test_only_valid_labels_are_left(labels: dict[str, str]) -> None:
     """Whatever is wanted, what is left is valid and sorted, every loss is said, and a second look changes nothing."""
-    found = checked(labels)
+    found = validate_labels(labels)
     assert all(NAME.fullmatch(name) and VALUE.fullmatch(value) for name, value in found.values.items())
     assert list(found.values) == sorted(found.values)
     changed = {name for name, text in labels.items() if found.values.get(name) != text}
     assert len(found.problems) == len(changed)
-    assert checked(found.values) == (found.values, ())
+    assert validate_labels(found.values) == (found.values, ())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.snapshots import ABSENT, scan_of, snapshots
-from zonewise.report.labels import labels_of
+from zonewise.report.labels import build_labels
 from zonewise.report.node_feature import node_features
 
 NFD = "feature.node.kubernetes.io/"
@@ -153,7 +153,7 @@ def test_labels_of_a_capture(name: str) -> None:
     if name not in snapshots():
         pytest.skip(ABSENT)
     machine = scan_of(name).machine
-    found = labels_of(machine, node_features(machine))
+    found = build_labels(machine, node_features(machine))
     assert found.problems == ()
     assert {label.removeprefix(NFD): value for label, value in found.values.items()} == _table(TABLES[name])
 
@@ -170,4 +170,4 @@ def test_a_second_scan_gives_the_same(name: str) -> None:
     machine = scan_of(name).machine
     features = node_features(machine)
     assert repr(node_features(machine)) == repr(features)
-    assert list(labels_of(machine, features).values) == sorted(labels_of(machine, features).values)
+    assert list(build_labels(machine, features).values) == sorted(build_labels(machine, features).values)

@@ -14,7 +14,7 @@ from zonewise.machine.model.cpu import CoreKind, Model
 from zonewise.machine.model.host import Accelerator, Firmware, Power, Security, UsbDevice
 from zonewise.machine.model.machine import Machine
 from zonewise.machine.model.network import Nic
-from zonewise.report.labels import checked
+from zonewise.report.labels import validate_labels
 from zonewise.report.labels_nfd import nfd_labels
 from zonewise.report.node_feature import Features, node_features
 
@@ -237,4 +237,4 @@ def test_any_machine_has_features(machine: Machine) -> None:
         assert all(name.count(".") == 1 and name == name.lower() for name in part)
     assert all(isinstance(text, str) for values in features.attributes.values() for text in values.values())
     assert features == node_features(machine)
-    checked(nfd_labels(features))
+    validate_labels(nfd_labels(features))

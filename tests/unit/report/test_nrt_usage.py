@@ -16,19 +16,19 @@ from support.snapshots import ABSENT, scan_of, snapshots
 from zonewise.kubelet.model import (
     Allocatable,
     ClaimedDevice,
-    Container,
-    Devices,
+    ContainerDevices,
+    ContainerResources,
     KubeletConfig,
     KubeletReport,
     MemoryBlock,
-    Pod,
+    PodResources,
 )
 from zonewise.machine.model.machine import Machine
 from zonewise.publish.diff import json_patch
 from zonewise.report.nrt import NrtOptions, machine_to_nrt
 from zonewise.topology import names
 from zonewise.topology.cpuset import CpuSet
-from zonewise.usage.account import NotReady, account
+from zonewise.usage.account import KubeletNotReady, node_usage
 from zonewise.usage.model import Usage
 
 if TYPE_CHECKING:
@@ -36,29 +36,29 @@ if TYPE_CHECKING:
 
 Object = dict[str, Any]
 TWO = node_of((0, 1))
-POD = Pod(
+POD = PodResources(
     "ns",
     "p",
     (
-        Container(
+        ContainerResources(
             "c",
             CpuSet((1, 2)),
-            (Devices("r/d", ("a",), (0,)), Devices("r/n", ("x",))),
+            (ContainerDevices("r/d", ("a",), (0,)), ContainerDevices("r/n", ("x",))),
             (MemoryBlock("memory", 20 * GIB, (0, 1)),),
             (ClaimedDevice("gpu.example.com", "n", "0", "ns/c"),),
         ),
     ),
 )
-DEVICES = (Devices("r/d", ("a", "b"), (0,)), Devices("r/n", ("x", "y")))
+DEVICES = (ContainerDevices("r/d", ("a", "b"), (0,)), ContainerDevices("r/n", ("x", "y")))
 
 
-def usage_of(machine: Machine, *pods: Pod, devices: tuple[Devices, ...] = DEVICES) -> Usage:
-    usage = account(machine, KubeletReport(pods, allocatable_of(machine, devices), CONFIG))
-    assert not isinstance(usage, NotReady)
+def usage_of(machine: Machine, *pods: PodResources, devices: tuple[ContainerDevices, ...] = DEVICES) -> Usage:
+    usage = node_usage(machine, KubeletReport(pods, allocatable_of(machine, devices), CONFIG))
+    assert not isinstance(usage, KubeletNotReady)
     return usage
 
 
-def made_of(*pods: Pod, config: KubeletConfig | None = CONFIG, options: NrtOptions = NrtOptions()) -> Object:  # noqa: B008 -- immutable
+def made_of(*pods: PodResources, config: KubeletConfig | None = CONFIG, options: NrtOptions = NrtOptions()) -> Object:  # noqa: B008 -- immutable
     return machine_to_nrt(TWO, "n", usage_of(TWO, *pods), config, options=options)
 
 
@@ -98,21 +98,25 @@ def test_what_a_zone_says_beside() -> None:
 
 def test_what_the_node_says() -> None:
     """Usage is known; both fingerprints are there, and the standard one by the method wished; and what has no zone."""
-    usage = usage_of(TWO, POD, Pod("ns", "idle"))
+    usage = usage_of(TWO, POD, PodResources("ns", "idle"))
     told = attributes_of(machine_to_nrt(TWO, "n", usage, CONFIG))
     assert told[names.USAGE] == names.USAGE_KNOWN
     assert told[names.PODS_FINGERPRINT] == usage.fingerprint_exclusive
     assert told[names.PODS_FINGERPRINT_METHOD] == "with-exclusive-resources"
     assert told[names.FINGERPRINTS["all"]] == usage.fingerprint_all != usage.fingerprint_exclusive
-    assert names.read_pairs(told[names.UNZONED]) == {"r/n": "2/2/1"}
-    assert names.read_pairs(told[names.CLAIMED]) == {"gpu.example.com": "1"}
+    assert names.read_pairs(told[names.UNZONED_DEVICES]) == {"r/n": "2/2/1"}
+    assert names.read_pairs(told[names.CLAIMED_DEVICES]) == {"gpu.example.com": "1"}
     assert told[names.RESERVED_CPUS] == "0"
     assert told[names.THREADS_PER_CORE] == "1"
 
 
 def test_what_a_scheduler_needs_to_foretell() -> None:
     """Devices of several zones apart from the others, and the zones of which memory is assigned, if of none."""
-    devices = (Devices("r/d", ("a",), (0,)), Devices("r/d", ("b",), (0, 1)), Devices("r/e", ("c", "d"), (0, 1)))
+    devices = (
+        ContainerDevices("r/d", ("a",), (0,)),
+        ContainerDevices("r/d", ("b",), (0, 1)),
+        ContainerDevices("r/e", ("c", "d"), (0, 1)),
+    )
     told = attributes_of(machine_to_nrt(TWO, "n", usage_of(TWO, POD, devices=devices), CONFIG))
     assert told[names.SHARED_DEVICES] == "r/d@0+1=1/1/1,r/e@0+1=2/2/2"
     assert told[names.MEMORY_ASSIGNED] == "0-1"
@@ -133,7 +137,7 @@ def test_feature_gates() -> None:
 
 def test_the_other_method() -> None:
     """The standard fingerprint is that of all pods on request."""
-    usage = usage_of(TWO, POD, Pod("ns", "idle"))
+    usage = usage_of(TWO, POD, PodResources("ns", "idle"))
     told = attributes_of(machine_to_nrt(TWO, "n", usage, options=NrtOptions(fingerprint="all")))
     assert (told[names.PODS_FINGERPRINT], told[names.PODS_FINGERPRINT_METHOD]) == (usage.fingerprint_all, "all")
 
@@ -166,8 +170,8 @@ def test_zones_that_are_no_nodes() -> None:
     zone = next(zone for zone in machine.zones if zone.kind == "memory")
     allocatable = allocatable_of(machine)
     memory = (MemoryBlock("memory", 5 * GIB, (zone.id,)), MemoryBlock("memory", GIB, (0,)))
-    pod = Pod("n", "p", (Container("c", memory=(MemoryBlock("memory", GIB, (zone.id,)),)),))
-    usage = account(machine, KubeletReport((pod,), allocatable._replace(memory=memory), CONFIG))
+    pod = PodResources("n", "p", (ContainerResources("c", memory=(MemoryBlock("memory", GIB, (zone.id,)),)),))
+    usage = node_usage(machine, KubeletReport((pod,), allocatable._replace(memory=memory), CONFIG))
     assert isinstance(usage, Usage)
     made = zones_of(machine_to_nrt(machine, "n", usage, CONFIG))[f"memory-{zone.id}"]
     assert "resources" not in made
@@ -199,8 +203,8 @@ def test_excluded_resources(patterns: tuple[str, ...]) -> None:
         assert other.get("resources", []) == shown
         assert {**zone, "resources": None} == {**other, "resources": None}
     told, others = attributes_of(whole), attributes_of(made)
-    assert told.pop(names.UNZONED) == "r/n=2/2/1"
-    assert others.pop(names.UNZONED) == ("" if not options.shows("r/n") else "r/n=2/2/1")
+    assert told.pop(names.UNZONED_DEVICES) == "r/n=2/2/1"
+    assert others.pop(names.UNZONED_DEVICES) == ("" if not options.shows("r/n") else "r/n=2/2/1")
     assert told == others
 
 
@@ -217,8 +221,8 @@ def test_the_same_bytes(made: Books, random: Random) -> None:
     other = report._replace(pods=tuple(pods), allocatable=report.allocatable._replace(devices=tuple(devices)))
     objects: list[Object] = []
     for told in (report, other):
-        usage = account(made.machine, told)
-        assert not isinstance(usage, NotReady)
+        usage = node_usage(made.machine, told)
+        assert not isinstance(usage, KubeletNotReady)
         objects.append(machine_to_nrt(made.machine, "n", usage, CONFIG))
     assert json.dumps(objects[0]) == json.dumps(objects[1])
     assert list(refusals(objects[0], NODE_RESOURCE_TOPOLOGY)) == []
@@ -228,7 +232,7 @@ def test_the_same_bytes(made: Books, random: Random) -> None:
 def test_any_machine(name: str) -> None:
     """Every kind of machine has a valid object of what is in use of it."""
     machine = ALL[name]()
-    usage = account(machine, KubeletReport((), Allocatable()))
+    usage = node_usage(machine, KubeletReport((), Allocatable()))
     assert isinstance(usage, Usage)
     assert list(refusals(machine_to_nrt(machine, "n", usage, KubeletConfig()), NODE_RESOURCE_TOPOLOGY)) == []
 
@@ -244,7 +248,11 @@ def test_a_pod_changes_little() -> None:
     single = CONFIG._replace(topology_manager_policy="single-numa-node")
     narrow = POD._replace(containers=(POD.containers[0]._replace(memory=(MemoryBlock("memory", GIB, (0,)),)),))
     others = tuple(
-        Pod("ns", f"q{number}", (Container("c", CpuSet((8 + number,)), memory=(MemoryBlock("memory", GIB, (1,)),)),))
+        PodResources(
+            "ns",
+            f"q{number}",
+            (ContainerResources("c", CpuSet((8 + number,)), memory=(MemoryBlock("memory", GIB, (1,)),)),),
+        )
         for number in range(4)
     )
     for joins in (POD, narrow):
@@ -254,7 +262,7 @@ def test_a_pod_changes_little() -> None:
         assert patch_bytes(before, after) <= 1200
     objects: list[Object] = []
     for pods in (others, (*others, narrow)):
-        usage = account(TWO, KubeletReport(pods, allocatable_of(TWO, DEVICES), single))
+        usage = node_usage(TWO, KubeletReport(pods, allocatable_of(TWO, DEVICES), single))
         assert isinstance(usage, Usage)
         objects.append(machine_to_nrt(TWO, "n", usage, single))
     assert patch_bytes(objects[0], objects[1]) <= 1200
@@ -269,7 +277,7 @@ def test_the_object_of_36_zones_is_small() -> None:
     machine = grace_blackwell()
     assert len(machine.zones) == 34
     allocatable = Allocatable(CpuSet(range(144)), (), allocatable_of(TWO).memory)
-    usage = account(machine, KubeletReport((), allocatable, CONFIG))
+    usage = node_usage(machine, KubeletReport((), allocatable, CONFIG))
     assert isinstance(usage, Usage)
     made = machine_to_nrt(machine, "n", usage, CONFIG)
     assert len([zone for zone in made["zones"] if zone["type"] == "DeviceMemory"]) == 4
@@ -280,7 +288,7 @@ def test_the_object_of_36_zones_is_small() -> None:
 def test_the_object_of_a_node_that_uses_every_zone(count: int, kib: int) -> None:
     """With CPUs, memory and a device in each of 64 zones it is at most 160 KB, a tenth of what etcd takes."""
     machine = node_of(tuple(range(count)))
-    devices = tuple(Devices("nvidia.com/gpu", (str(zone.id),), (zone.id,)) for zone in machine.zones)
+    devices = tuple(ContainerDevices("nvidia.com/gpu", (str(zone.id),), (zone.id,)) for zone in machine.zones)
     made = machine_to_nrt(machine, "n", usage_of(machine, devices=devices), CONFIG)
     assert json_bytes(made) <= kib << 10
 
@@ -293,7 +301,7 @@ def test_the_object_of_a_node_that_uses_every_zone(count: int, kib: int) -> None
 def test_the_objects_of_captured_machines_are_small(name: str, kib: int) -> None:
     """The largest of them stay far below what etcd takes; a machine with 8 GPUs and as many NICs has 12 KB."""
     machine = scan_of(name).machine
-    usage = account(machine, KubeletReport((), Allocatable()))
+    usage = node_usage(machine, KubeletReport((), Allocatable()))
     assert isinstance(usage, Usage)
     assert json_bytes(machine_to_nrt(machine, "n", usage, KubeletConfig())) <= kib << 10
 
@@ -301,8 +309,10 @@ def test_the_objects_of_captured_machines_are_small(name: str, kib: int) -> None
 def test_placement() -> None:
     """Where containers are is told by the node, and by each zone but the one with most of them."""
     single = CONFIG._replace(topology_manager_policy="single-numa-node")
-    pods = tuple(Pod("ns", f"q{number}", (Container("c", CpuSet((6 + number,))),)) for number in range(5))
-    usage = account(TWO, KubeletReport(pods, allocatable_of(TWO), single))
+    pods = tuple(
+        PodResources("ns", f"q{number}", (ContainerResources("c", CpuSet((6 + number,))),)) for number in range(5)
+    )
+    usage = node_usage(TWO, KubeletReport(pods, allocatable_of(TWO), single))
     assert isinstance(usage, Usage)
     placed = usage.placement
     assert placed is not None
@@ -315,7 +325,7 @@ def test_placement() -> None:
 
 def test_nothing_known() -> None:
     """A machine of which nothing is known, and a kubelet that has nothing, make a valid object without zones."""
-    usage = account(Machine(), KubeletReport((), Allocatable()))
+    usage = node_usage(Machine(), KubeletReport((), Allocatable()))
     assert isinstance(usage, Usage)
     made = machine_to_nrt(Machine(), "n", usage, None)
     assert made["zones"] == []

@@ -30,7 +30,7 @@ def restored() -> Iterator[None]:
 
 def test_text(capsys: pytest.CaptureFixture[str]) -> None:
     """Time in UTC with milliseconds, level, logger, message."""
-    logs.set_up("info", "text")
+    logs.configure_logging("info", "text")
     log.info("a %s", "b")
     said = capsys.readouterr().err
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z INFO    zonewise\.test: a b\n", said)
@@ -38,7 +38,7 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     """One object a line, whatever the message holds; tracebacks are within."""
-    logs.set_up("info", "json")
+    logs.configure_logging("info", "json")
     log.warning('quote " newline\n é')
     try:
         int("odd")
@@ -53,7 +53,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(("level", "said"), [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)])
 def test_levels(capsys: pytest.CaptureFixture[str], level: str, said: int) -> None:
     """The level counts for us; of libraries only warnings and errors are of interest, at any level."""
-    logs.set_up(level, "text")
+    logs.configure_logging(level, "text")
     for number in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR):
         log.log(number, "x")
     assert len(capsys.readouterr().err.splitlines()) == said
@@ -63,7 +63,7 @@ def test_levels(capsys: pytest.CaptureFixture[str], level: str, said: int) -> No
 
 def test_set_up_again(capsys: pytest.CaptureFixture[str]) -> None:
     """New settings replace the old: nothing is said twice."""
-    logs.set_up("info", "json")
-    logs.set_up("info", "text")
+    logs.configure_logging("info", "json")
+    logs.configure_logging("info", "text")
     log.info("x")
     assert len(capsys.readouterr().err.splitlines()) == 1

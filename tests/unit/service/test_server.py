@@ -13,13 +13,13 @@ import trustme
 
 from support.clock import Clock
 from support.waiting import PATIENCE
-from zonewise.daemon.metrics.meters import Meters
-from zonewise.daemon.pages import Pages
+from zonewise.daemon.metrics.meters import AgentMetrics
+from zonewise.daemon.pages import AgentSite
 from zonewise.daemon.status import Snapshot, Status
 from zonewise.kube.errors import TransportError
 from zonewise.kube.resources import TOKEN_REVIEWS
-from zonewise.service.access import KEPT, Access
-from zonewise.service.server import Server
+from zonewise.service.access import CACHE_SECONDS, Authorizer
+from zonewise.service.server import HttpServer
 from zonewise.service.tls import Certificates
 from zonewise.topology.cpuset import CpuSet
 from zonewise.usage.model import Amount, Usage, ZoneUsage
@@ -49,7 +49,7 @@ class Agent(NamedTuple):
 
     clock: Clock
     status: Status
-    pages: Pages
+    pages: AgentSite
 
 
 @pytest.fixture
@@ -57,10 +57,10 @@ def agent() -> Agent:
     clock = Clock()
     status = Status(clock)
     status.expect(["nrt"])
-    status.found(Snapshot("n1", usage=USAGE, labels={"a": "b"}, problems=("something is odd",)))
-    meters = Meters()
+    status.set_snapshot(Snapshot("n1", usage=USAGE, labels={"a": "b"}, problems=("something is odd",)))
+    meters = AgentMetrics()
     meters.watch(status)
-    return Agent(clock, status, Pages(status, meters.registry, silence_limit=30, readiness_limit=180))
+    return Agent(clock, status, AgentSite(status, meters.registry, silence_limit=30, readiness_limit=180))
 
 
 class Reviews:
@@ -80,7 +80,7 @@ class Reviews:
         return {"status": {"allowed": obj["spec"]["nonResourceAttributes"]["path"] == "/metrics"}}
 
 
-def serve(server: Server) -> Iterator[int]:
+def serve(server: HttpServer) -> Iterator[int]:
     server.start()
     yield server.port
     server.close()
@@ -88,7 +88,7 @@ def serve(server: Server) -> Iterator[int]:
 
 @pytest.fixture
 def port(agent: Agent) -> Iterator[int]:
-    yield from serve(Server("127.0.0.1:0", agent.pages))
+    yield from serve(HttpServer("127.0.0.1:0", agent.pages))
 
 
 def get(port: int, path: str, method: str = "GET", context: ssl.SSLContext | None = None, **headers: str) -> Answer:
@@ -181,7 +181,7 @@ def test_several_requests_on_one_connection(port: int) -> None:
 
 def test_every_address(agent: Agent) -> None:
     """A port alone is reached by IPv4 whether or not the system has IPv6."""
-    server = Server(":0", agent.pages)
+    server = HttpServer(":0", agent.pages)
     for port in serve(server):
         assert get(port, "/healthz").status == 200
 
@@ -189,7 +189,7 @@ def test_every_address(agent: Agent) -> None:
 def test_a_port_that_is_taken(agent: Agent, port: int) -> None:
     """A port in use is an error at once, not later."""
     with pytest.raises(OSError, match="in use"):
-        Server(f"127.0.0.1:{port}", agent.pages)
+        HttpServer(f"127.0.0.1:{port}", agent.pages)
 
 
 # --- who may see what
@@ -202,7 +202,7 @@ def reviews() -> Reviews:
 
 @pytest.fixture
 def guarded(agent: Agent, reviews: Reviews) -> Iterator[int]:
-    yield from serve(Server("127.0.0.1:0", agent.pages, access=Access(reviews, clock=agent.clock)))
+    yield from serve(HttpServer("127.0.0.1:0", agent.pages, authorizer=Authorizer(reviews, clock=agent.clock)))
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_the_entitled(agent: Agent, guarded: int, reviews: Reviews) -> None:
     assert len(reviews.asked) == 2
     assert (reviews.asked[1]["user"], reviews.asked[1]["groups"]) == (SERVICE, ["g"])
     assert reviews.asked[1]["nonResourceAttributes"] == {"path": "/metrics", "verb": "get"}
-    agent.clock.advance(KEPT)
+    agent.clock.advance(CACHE_SECONDS)
     get(guarded, "/metrics", Authorization="Bearer good")
     assert len(reviews.asked) == 4
 
@@ -288,7 +288,7 @@ def serial(port: int, context: ssl.SSLContext) -> Any:
 def test_tls_with_renewal(agent: Agent, authority: Authority) -> None:
     """A renewed certificate is served to the next client; a broken one leaves the last in force."""
     certificates = Certificates(str(authority.cert), str(authority.key))
-    for port in serve(Server("127.0.0.1:0", agent.pages, certificates=certificates)):
+    for port in serve(HttpServer("127.0.0.1:0", agent.pages, certificates=certificates)):
         context = authority.trusting()
         assert get(port, "/healthz", context=context).status == 200
         first = serial(port, context)
@@ -302,7 +302,7 @@ def test_tls_with_renewal(agent: Agent, authority: Authority) -> None:
 def test_client_certificates(agent: Agent, authority: Authority) -> None:
     """With a CA of clients, one without a certificate of it gets nothing."""
     certificates = Certificates(str(authority.cert), str(authority.key), str(authority.client_ca))
-    for port in serve(Server("127.0.0.1:0", agent.pages, certificates=certificates)):
+    for port in serve(HttpServer("127.0.0.1:0", agent.pages, certificates=certificates)):
         context = authority.trusting()
         with pytest.raises((ssl.SSLError, ConnectionError, http.client.RemoteDisconnected)):
             get(port, "/healthz", context=context)
@@ -313,7 +313,7 @@ def test_client_certificates(agent: Agent, authority: Authority) -> None:
 def test_a_silent_client_holds_up_nobody(agent: Agent, authority: Authority) -> None:
     """While one connection never begins TLS, others are served."""
     certificates = Certificates(str(authority.cert), str(authority.key))
-    for port in serve(Server("127.0.0.1:0", agent.pages, certificates=certificates)):
+    for port in serve(HttpServer("127.0.0.1:0", agent.pages, certificates=certificates)):
         with socket.create_connection(("127.0.0.1", port), PATIENCE):
             assert get(port, "/healthz", context=authority.trusting()).status == 200
 

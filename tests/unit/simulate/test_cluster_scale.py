@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.bounds import Gang, foreseen, unforeseen
-from support.scenarios import FLAVOR, arrival, placed, queue, scenario, starts
+from support.bounds import Gang, earliest_end_offline, earliest_end_online
+from support.scenarios import FLAVOR, arrival, queue, scenario, start_times, with_nodes
 from zonewise_scheduler.queue.quota.model.queues import ClusterQueue
-from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, Quota, group
+from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, ResourceQuota, resource_group
 from zonewise_scheduler.queue.quota.model.workload import PodSet, Workload
-from zonewise_scheduler.queue.time.rules import DEFAULT, rules_named
+from zonewise_scheduler.queue.time.rules import DEFAULT_POLICY, policy_named
 from zonewise_scheduler.simulate.cluster import simulate_cluster
-from zonewise_scheduler.simulate.latency import Latency, pod_starts
+from zonewise_scheduler.simulate.latency import Latency, pod_start_delays
 from zonewise_scheduler.simulate.scenario import Arrival
 from zonewise_scheduler.simulate.summary import summarise
 
@@ -33,17 +33,17 @@ STORY = scenario(
 
 
 @pytest.mark.parametrize(
-    "case", [STORY, placed(STORY._replace(queues=(queue(cpus=1000),)), ("node", 100))], ids=["quota", "node"]
+    "case", [STORY, with_nodes(STORY._replace(queues=(queue(cpus=1000),)), ("node", 100))], ids=["quota", "node"]
 )
-@pytest.mark.parametrize("policy", ["easy", "easy-sjbf", "conservative", "depth-1", "depth-2", DEFAULT])
+@pytest.mark.parametrize("policy", ["easy", "easy-sjbf", "conservative", "depth-1", "depth-2", DEFAULT_POLICY])
 def test_who_would_delay_a_reservation_does_not_start_and_who_would_not_does(case: Scenario, policy: str) -> None:
     """With the default, once the wide job has waited long enough. So it is with more quota than the node has room."""
-    found = starts(simulate_cluster(case, rules_named(policy, reserve_after=5)))
+    found = start_times(simulate_cluster(case, policy_named(policy, reserve_after=5)))
     assert found == {"B": 0, "A": 90, "second B": 150, "C": 30}
 
 
 def test_greedy_has_the_wide_job_overtaken() -> None:
-    found = starts(simulate_cluster(STORY, rules_named("greedy")))
+    found = start_times(simulate_cluster(STORY, policy_named("greedy")))
     assert found == {"B": 0, "A": 120, "second B": 20, "C": 90}
 
 
@@ -53,8 +53,8 @@ JOBS, NODES = 1000, 100
 GI = 1 << 30
 PODS = PodSet(pods=10, requests={"cpu": 2000, "memory": 2 * GI})
 SLOTS = NODES * 100 // 20
-QUOTAS = (("cpu", Quota(NODES * 100_000)), ("memory", Quota(NODES * 100 * GI)))
-STARTS = Latency(1, 2, enforce=True)
+QUOTAS = (("cpu", ResourceQuota(NODES * 100_000)), ("memory", ResourceQuota(NODES * 100 * GI)))
+STARTS = Latency(1, 2, enforce_deadlines=True)
 
 
 def thousand(rate: float) -> Scenario:
@@ -63,15 +63,15 @@ def thousand(rate: float) -> Scenario:
     found: list[Arrival] = []
     for place in range(JOBS):
         comes = place / rate if rate else 0.0
-        job = Workload("ns", f"job-{place}", (PODS,), f"{place:04}", created=comes, limit=900)
+        job = Workload("ns", f"job-{place}", (PODS,), f"{place:04}", created_at=comes, walltime=900)
         found.append(Arrival(job, "q", chance.uniform(180, 270)))
-    return scenario(*found, queues=(ClusterQueue("q", (group(FlavorQuotas(FLAVOR, QUOTAS)),)),))
+    return scenario(*found, queues=(ClusterQueue("q", (resource_group(FlavorQuotas(FLAVOR, QUOTAS)),)),))
 
 
 @pytest.mark.parametrize(
     ("rate", "of_unforeseen", "of_foreseen"), [pytest.param(0, 1.05, 1.25, id="at once"), (2.67, 1.05, 1.10)]
 )
-@pytest.mark.parametrize("policy", ["greedy", DEFAULT])
+@pytest.mark.parametrize("policy", ["greedy", DEFAULT_POLICY])
 def test_a_thousand_gangs_end_as_soon_as_can_be_without_foresight(
     policy: str, rate: float, of_unforeseen: float, of_foreseen: float
 ) -> None:
@@ -82,9 +82,9 @@ def test_a_thousand_gangs_end_as_soon_as_can_be_without_foresight(
     could end sooner yet: against that bound it is 18 % and 8 % longer. All declare 900 s, so no policy can know.
     """
     case = thousand(rate)
-    found = summarise(simulate_cluster(case, rules_named(policy), STARTS))
-    waits = pod_starts(STARTS, [PODS.pods] * JOBS)
-    gangs = [Gang(one.workload.created, wait + one.run) for one, wait in zip(case.arrivals, waits, strict=True)]
+    found = summarise(simulate_cluster(case, policy_named(policy), STARTS))
+    waits = pod_start_delays(STARTS, [PODS.pods] * JOBS)
+    gangs = [Gang(one.workload.created_at, wait + one.run_time) for one, wait in zip(case.arrivals, waits, strict=True)]
     assert (found.jobs, found.failed) == (JOBS, 0)
-    assert found.makespan <= of_unforeseen * unforeseen(gangs, SLOTS)
-    assert foreseen(gangs, SLOTS) <= found.makespan <= of_foreseen * foreseen(gangs, SLOTS)
+    assert found.makespan <= of_unforeseen * earliest_end_online(gangs, SLOTS)
+    assert earliest_end_offline(gangs, SLOTS) <= found.makespan <= of_foreseen * earliest_end_offline(gangs, SLOTS)

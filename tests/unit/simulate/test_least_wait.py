@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.least_wait import least_worst_wait
-from zonewise_scheduler.queue.time.policies import policy_named
-from zonewise_scheduler.simulate.clock import simulate
+from zonewise_scheduler.queue.time.policies import pool_policy_named
+from zonewise_scheduler.simulate.clock import simulate_pool
 from zonewise_scheduler.simulate.swf import LoggedJob
-from zonewise_scheduler.simulate.workload import COLUMNS, PROCESSORS, tasks_of
+from zonewise_scheduler.simulate.workload import COLUMNS, PROCESSORS, build_tasks
 
 HOUR = 3600
 
@@ -33,6 +33,6 @@ _JOBS = st.lists(st.tuples(st.integers(0, 9), st.integers(1, 20), st.integers(1,
 @given(_JOBS)
 def test_no_policy_is_better(policy: str, found: list[tuple[int, int, int]]) -> None:
     jobs = [logged(number, *one) for number, one in enumerate(found)]
-    outcome = simulate(tasks_of(jobs), COLUMNS.room({PROCESSORS: 8}), policy_named(policy))
+    outcome = simulate_pool(build_tasks(jobs), COLUMNS.pack_available({PROCESSORS: 8}), pool_policy_named(policy))
     worst = max(start - job.submitted for job, start in outcome.starts.items())
     assert least_worst_wait(jobs, 8, 256, 1) <= worst

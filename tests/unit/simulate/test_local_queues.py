@@ -5,11 +5,11 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from zonewise_scheduler.queue.quota.read.declared import DEFAULT_RUN
-from zonewise_scheduler.queue.time.rules import rules_named
+from zonewise_scheduler.queue.quota.read.declared import DEFAULT_RUN_ANNOTATION
+from zonewise_scheduler.queue.time.rules import policy_named
 from zonewise_scheduler.simulate.cluster import simulate_cluster
 from zonewise_scheduler.simulate.inputs.documents import Document
-from zonewise_scheduler.simulate.inputs.object_jobs import RUN, SUBMIT
+from zonewise_scheduler.simulate.inputs.object_jobs import RUN_SECONDS_ANNOTATION, SUBMIT_SECONDS_ANNOTATION
 from zonewise_scheduler.simulate.inputs.objects import read_objects
 
 KUEUE = "kueue.x-k8s.io/v1beta2"
@@ -23,7 +23,7 @@ def cluster_queue(name: str) -> dict[str, Any]:
 
 
 def local_queue(name: str, stop: str = "None", default: str | None = None) -> dict[str, Any]:
-    notes = {} if default is None else {DEFAULT_RUN: default}
+    notes = {} if default is None else {DEFAULT_RUN_ANNOTATION: default}
     metadata = {"name": name, "namespace": "ns", "annotations": notes}
     return {
         "apiVersion": KUEUE, "kind": "LocalQueue", "metadata": metadata,
@@ -36,7 +36,7 @@ def job(name: str, cpus: int, run: float, at: float, queue: str, limit: int | No
     spec = {"template": {"spec": {"containers": [container]}}} | ({"activeDeadlineSeconds": limit} if limit else {})
     metadata = {
         "name": name, "namespace": "ns", "labels": {"kueue.x-k8s.io/queue-name": queue},
-        "annotations": {RUN: str(run), SUBMIT: str(at)},
+        "annotations": {RUN_SECONDS_ANNOTATION: str(run), SUBMIT_SECONDS_ANNOTATION: str(at)},
     }  # fmt: skip
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
 
@@ -44,7 +44,7 @@ def job(name: str, cpus: int, run: float, at: float, queue: str, limit: int | No
 def starts(*objects: dict[str, Any]) -> dict[str, float]:
     """When each job starts under EASY; infinite: never."""
     scenario = read_objects([Document("f", one) for one in objects], "f", None)
-    found = simulate_cluster(scenario, rules_named("easy"))
+    found = simulate_cluster(scenario, policy_named("easy"))
     return {one.name: one.runs[0].start if one.runs else inf for one in found.jobs}
 
 

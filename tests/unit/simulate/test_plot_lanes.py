@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.histories import MACHINE, histories, history, job, run
-from zonewise_scheduler.simulate.plot.excerpt import ALL, SOME, Excerpt, excerpt
-from zonewise_scheduler.simulate.plot.lanes import Piece, pack
+from zonewise_scheduler.simulate.plot.excerpt import MAX_EXCERPT_RUNS, MAX_WHOLE_RUNS, Excerpt, select_excerpt
+from zonewise_scheduler.simulate.plot.lanes import BarPiece, pack_lanes
 from zonewise_scheduler.simulate.plot.series import queue_length
-from zonewise_scheduler.simulate.plot.table import table_of
+from zonewise_scheduler.simulate.plot.table import build_arrays
 
 if TYPE_CHECKING:
     from zonewise_scheduler.simulate.history import History
@@ -21,7 +21,7 @@ RUNS = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 9), st.integers(1, 
 """Start, length, size."""
 
 
-def check(runs: list[tuple[int, int, int]], pieces: list[Piece]) -> None:
+def check(runs: list[tuple[int, int, int]], pieces: list[BarPiece]) -> None:
     """Each run that has a length has all of its size, and shares no place with another at any time."""
     sizes = dict.fromkeys((place for place, (_, length, _) in enumerate(runs) if length), 0)
     for piece in pieces:
@@ -34,8 +34,8 @@ def check(runs: list[tuple[int, int, int]], pieces: list[Piece]) -> None:
         assert not together or one.high <= other.low or other.high <= one.low
 
 
-def packed(runs: list[tuple[int, int, int]], capacity: int) -> list[Piece]:
-    return pack([run[0] for run in runs], [run[0] + run[1] for run in runs], [run[2] for run in runs], capacity)
+def packed(runs: list[tuple[int, int, int]], capacity: int) -> list[BarPiece]:
+    return pack_lanes([run[0] for run in runs], [run[0] + run[1] for run in runs], [run[2] for run in runs], capacity)
 
 
 @given(RUNS, st.integers(1, 20))
@@ -60,24 +60,24 @@ def test_bars_stay_below_the_capacity_if_runs_do(one: History) -> None:
 def test_a_bar_is_whole_where_a_gap_is_high_enough() -> None:
     """The narrowest such, so that others find higher ones."""
     runs = [(0, 9, 2), (0, 3, 3), (0, 9, 1), (0, 3, 2), (0, 9, 1), (4, 5, 2)]
-    assert packed(runs, 10)[-1] == Piece(5, 6, 8)
+    assert packed(runs, 10)[-1] == BarPiece(5, 6, 8)
 
 
 def test_a_bar_is_split_where_no_gap_is() -> None:
     runs = [(0, 2, 3), (0, 9, 2), (0, 2, 3), (2, 9, 5)]
-    assert packed(runs, 8)[-2:] == [Piece(3, 0, 3), Piece(3, 5, 7)]
+    assert packed(runs, 8)[-2:] == [BarPiece(3, 0, 3), BarPiece(3, 5, 7)]
 
 
 def test_what_is_beyond_the_capacity_is_above_it() -> None:
-    assert packed([(0, 9, 3), (0, 9, 3)], 4) == [Piece(0, 0, 3), Piece(1, 3, 4), Piece(1, 4, 6)]
+    assert packed([(0, 9, 3), (0, 9, 3)], 4) == [BarPiece(0, 0, 3), BarPiece(1, 3, 4), BarPiece(1, 4, 6)]
 
 
 # --- excerpts
 
 
 def taken(one: History) -> Excerpt:
-    table = table_of(one)
-    return excerpt(table, table.amount("cpu")[table.job], queue_length(table))
+    table = build_arrays(one)
+    return select_excerpt(table, table.amount("cpu")[table.job], queue_length(table))
 
 
 def test_few_runs_are_all_shown() -> None:
@@ -86,25 +86,25 @@ def test_few_runs_are_all_shown() -> None:
         job("a", 0, 1, run(5, 9)), job("b", 1, 1, run(3, 4)), job("c", 2, 1, run(3, 3)), job("d", 2, 0, run(3, 9))
     )
     found = taken(one)
-    assert (found.begin, found.end, found.there, found.total) == (0, 9, 2, 2)
+    assert (found.begin, found.end, found.runs_in_range, found.total) == (0, 9, 2, 2)
     assert (found.runs.tolist(), found.whole) == ([1, 0], True)
 
 
 def test_of_many_runs_those_about_the_longest_queue_are_shown() -> None:
     """All that touch the time that is shown, and hardly less than could be."""
-    jobs = [job(str(number), number, 1, run(number, number + 2)) for number in range(ALL + 1)]
+    jobs = [job(str(number), number, 1, run(number, number + 2)) for number in range(MAX_WHOLE_RUNS + 1)]
     busy = [job(f"late {number}", 700, 1, run(710 + number, 711 + number)) for number in range(5)]
     found = taken(history(*jobs, *busy))
-    assert SOME - 6 <= found.runs.size == found.there <= SOME
-    assert found.total == ALL + 6
+    assert MAX_EXCERPT_RUNS - 6 <= found.runs.size == found.runs_in_range <= MAX_EXCERPT_RUNS
+    assert found.total == MAX_WHOLE_RUNS + 6
     assert not found.whole
     assert abs((found.begin + found.end) / 2 - 700) < 1
-    table = table_of(history(*jobs, *busy))
+    table = build_arrays(history(*jobs, *busy))
     assert all(table.start[row] < found.end and table.end[row] > found.begin for row in found.runs)
 
 
 def test_of_too_many_at_a_time_the_widest_are_shown() -> None:
-    jobs = [job(str(number), 0, 1 + (number % 5 == 0), run(1, 10)) for number in range(5 * SOME)]
+    jobs = [job(str(number), 0, 1 + (number % 5 == 0), run(1, 10)) for number in range(5 * MAX_EXCERPT_RUNS)]
     found = taken(history(*jobs))
-    assert (found.there, found.total) == (5 * SOME, 5 * SOME)
-    assert found.runs.tolist() == list(range(0, 5 * SOME, 5))
+    assert (found.runs_in_range, found.total) == (5 * MAX_EXCERPT_RUNS, 5 * MAX_EXCERPT_RUNS)
+    assert found.runs.tolist() == list(range(0, 5 * MAX_EXCERPT_RUNS, 5))

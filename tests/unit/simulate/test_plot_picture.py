@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from support.histories import MACHINE, PREEMPTED, histories, history, job, run
 from zonewise_scheduler.simulate.plot.page import DPI, WIDTH
-from zonewise_scheduler.simulate.plot.picture import check, draw
+from zonewise_scheduler.simulate.plot.picture import check_plot_path, draw_plot
 
 if TYPE_CHECKING:
     from zonewise_scheduler.simulate.history import History
@@ -37,7 +37,7 @@ def parsed(picture: str) -> ElementTree.Element:
 def svg(one: History, folder: Path, **more: object) -> str:
     """The picture's text, which is well-formed."""
     path = folder / "picture.svg"
-    draw(one, path, title="A title", **more)  # pyright: ignore[reportArgumentType]
+    draw_plot(one, path, title="A title", **more)  # pyright: ignore[reportArgumentType]
     text = path.read_text(encoding="utf-8")
     assert parsed(text).tag == "{http://www.w3.org/2000/svg}svg"
     return text
@@ -63,7 +63,7 @@ def test_an_svg_is_well_formed_and_says_what_it_shows(tmp_path: Path) -> None:
 
 def test_a_png_has_the_declared_size(tmp_path: Path) -> None:
     path = tmp_path / "picture.PNG"
-    draw(PREEMPTED, path, title="A title")
+    draw_plot(PREEMPTED, path, title="A title")
     content = path.read_bytes()
     assert content[:8] == b"\x89PNG\r\n\x1a\n"
     wide, high = struct.unpack(">II", content[16:24])
@@ -75,7 +75,7 @@ def test_a_png_has_the_declared_size(tmp_path: Path) -> None:
 def test_the_same_history_gives_the_same_bytes(tmp_path: Path, form: str) -> None:
     contents: list[bytes] = []
     for name in ("one", "other"):
-        draw(PREEMPTED, tmp_path / f"{name}.{form}", title="t", compare=[("a", PREEMPTED), ("b", PREEMPTED)])
+        draw_plot(PREEMPTED, tmp_path / f"{name}.{form}", title="t", compare=[("a", PREEMPTED), ("b", PREEMPTED)])
         contents.append((tmp_path / f"{name}.{form}").read_bytes())
     assert contents[0] == contents[1]
 
@@ -83,13 +83,13 @@ def test_the_same_history_gives_the_same_bytes(tmp_path: Path, form: str) -> Non
 @pytest.mark.parametrize("name", ["picture.pdf", "picture", "svg"])
 def test_another_suffix_is_an_error_that_names_those_that_there_are(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match=re.escape(name) + r".*\.svg or \.png"):
-        draw(PREEMPTED, tmp_path / name, title="t")
+        draw_plot(PREEMPTED, tmp_path / name, title="t")
 
 
 def test_where_a_file_cannot_be_written_that_is_the_error(tmp_path: Path) -> None:
     for form in ("svg", "png"):
         with pytest.raises(FileNotFoundError):
-            draw(PREEMPTED, tmp_path / "absent" / f"picture.{form}", title="t")
+            draw_plot(PREEMPTED, tmp_path / "absent" / f"picture.{form}", title="t")
 
 
 def test_without_matplotlib_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +98,7 @@ def test_without_matplotlib_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr("zonewise_scheduler.simulate.plot.picture.find_spec", nothing)
     with pytest.raises(ModuleNotFoundError, match="No module named 'matplotlib'"):
-        check(Path("picture.svg"))
+        check_plot_path(Path("picture.svg"))
 
 
 def test_matplotlib_is_imported_when_something_is_drawn() -> None:
@@ -114,7 +114,7 @@ def test_neither_names_nor_titles_break_a_picture(tmp_path: Path) -> None:
     odd = "<a & b> $x_1$ $ 日本 \x00\x1b[1m \udc80 \ufffe"
     one = history(job(odd, 0, 4, run(0, 100), queue=odd), capacity={odd: 3, "cpu": 8})
     for form in ("svg", "png"):
-        draw(one, tmp_path / f"picture.{form}", title=odd, caption=odd, compare=[(odd, one), ("b", one)])
+        draw_plot(one, tmp_path / f"picture.{form}", title=odd, caption=odd, compare=[(odd, one), ("b", one)])
     said = texts((tmp_path / "picture.svg").read_text(encoding="utf-8"))
     assert any("<a & b> $x_1$ $ 日本 �" in text for text in said)
 
@@ -124,7 +124,7 @@ def test_a_long_title_is_cut_and_a_long_caption_goes_on_below(tmp_path: Path) ->
     lines = [text for text in texts(svg(PREEMPTED, tmp_path, caption=caption)) if "mean" in text]
     assert len(lines) == 2
     assert " ".join(lines) == caption
-    draw(PREEMPTED, tmp_path / "long.svg", title="word " * 40)
+    draw_plot(PREEMPTED, tmp_path / "long.svg", title="word " * 40)
     (cut,) = (text for text in texts((tmp_path / "long.svg").read_text(encoding="utf-8")) if "word" in text)
     assert cut.endswith("word…")
     assert len(cut) <= 80
@@ -170,6 +170,6 @@ def test_resources_of_equal_shares_have_one_panel(tmp_path: Path) -> None:
 
 
 @settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(histories(most=8), st.none() | histories(most=8))
+@given(histories(max_jobs=8), st.none() | histories(max_jobs=8))
 def test_any_histories_are_drawn(tmp_path: Path, one: History, other: History | None) -> None:
     svg(one, tmp_path, compare=[] if other is None else [("a", one), ("b", other)])

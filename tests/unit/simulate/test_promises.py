@@ -7,20 +7,20 @@ from math import inf
 import pytest
 from hypothesis import given
 
-from support.jobs import CPUS, Case, cases, cpus, job, task
-from zonewise_scheduler.queue.time.policies import policy_named
-from zonewise_scheduler.simulate.clock import Task, simulate
-from zonewise_scheduler.simulate.logged import history_of
-from zonewise_scheduler.simulate.promises import Promises
+from support.jobs import CPUS, PoolCase, cpus, job, pool_cases, task
+from zonewise_scheduler.queue.time.policies import pool_policy_named
+from zonewise_scheduler.simulate.clock import Task, simulate_pool
+from zonewise_scheduler.simulate.logged import build_pool_history
+from zonewise_scheduler.simulate.promises import ReservationRecorder
 from zonewise_scheduler.simulate.summary import summarise
 
 
 def promised(tasks: list[Task], policy: str) -> dict[int, tuple[float, float]]:
     """By serial."""
-    rules = policy_named(policy)
-    promises = Promises(rules)
-    simulate(tasks, cpus(8), rules, promises)
-    return {one.serial: made for one, made in promises.made.items()}
+    rules = pool_policy_named(policy)
+    promises = ReservationRecorder(rules)
+    simulate_pool(tasks, cpus(8), rules, promises)
+    return {one.serial: made for one, made in promises.first_reservations.items()}
 
 
 def test_easy_promises_where_it_decides() -> None:
@@ -54,22 +54,22 @@ def test_nobody_is_promised_what_nobody_knows() -> None:
     assert promised(tasks, "conservative") == {}
 
 
-@given(cases(declared=True, priorities=False))
-def test_promises_are_kept(case: Case) -> None:
+@given(pool_cases(declared=True, priorities=False))
+def test_promises_are_kept(case: PoolCase) -> None:
     """Where declared run times are upper bounds, nobody starts later than first promised."""
     for name in ("easy", "easy-sjbf", "shortest-reserving", "conservative", "depth-2"):
-        policy = policy_named(name)
-        promises = Promises(policy)
-        outcome = simulate(case.tasks, case.capacity, policy, promises)
-        for one, (at, start) in promises.made.items():
+        policy = pool_policy_named(name)
+        promises = ReservationRecorder(policy)
+        outcome = simulate_pool(case.tasks, case.capacity, policy, promises)
+        for one, (at, start) in promises.first_reservations.items():
             assert one.submitted <= at <= outcome.starts[one] <= start
 
 
 def test_they_are_part_of_the_history() -> None:
-    policy = policy_named("conservative")
-    promises = Promises(policy)
-    outcome = simulate([task(0, 8, 10, run=4), task(1, 8, 5, 1)], cpus(8), policy, promises)
-    found = history_of(outcome, CPUS, cpus(8), promised=promises.made)
+    policy = pool_policy_named("conservative")
+    promises = ReservationRecorder(policy)
+    outcome = simulate_pool([task(0, 8, 10, run=4), task(1, 8, 5, 1)], cpus(8), policy, promises)
+    found = build_pool_history(outcome, CPUS, cpus(8), reservations=promises.first_reservations)
     assert [one.promised for one in found.jobs] == [None, (1, 10)]
     kept = summarise(found).promises
     assert kept is not None

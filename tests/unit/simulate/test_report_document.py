@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 
 from support.histories import PREEMPTED, histories, history, job, run
-from zonewise_scheduler.queue.time.rules import DEFAULT, rules_named
-from zonewise_scheduler.simulate.report.document import SCHEMA_VERSION, document_of, render
-from zonewise_scheduler.simulate.report.result import Result, Subject, result_of
+from zonewise_scheduler.queue.time.rules import DEFAULT_POLICY, policy_named
+from zonewise_scheduler.simulate.report.document import SCHEMA_VERSION, build_document, render
+from zonewise_scheduler.simulate.report.result import PolicyResult, TraceInfo, build_result
 
 if TYPE_CHECKING:
     from zonewise_scheduler.simulate.history import History
 
-SUBJECT = Subject("log.swf.gz", "a log", {"nodes": "100", "start_latency": (1.0, inf)}, ["line 7: no good"], 3)
+SUBJECT = TraceInfo("log.swf.gz", "a log", {"nodes": "100", "start_latency": (1.0, inf)}, ["line 7: no good"], 3)
 SUMMARY = {
     "jobs", "failed", "refused", "waiting", "waitMean", "waitMedian", "waitP95", "waitMax", "readyMean",
     "boundedSlowdown", "utilisation", "effective", "lost", "preemptions", "makespan", "forecast", "promises",
@@ -29,15 +29,15 @@ JOB = {
 }  # fmt: skip
 
 
-def result(what: History, policy: str = DEFAULT) -> Result:
-    return result_of(policy, rules_named(policy), what)
+def result(what: History, policy: str = DEFAULT_POLICY) -> PolicyResult:
+    return build_result(policy, policy_named(policy), what)
 
 
-def text_of(*results: Result, with_jobs: bool = False) -> str:
-    return "".join(render(document_of(SUBJECT, results, with_jobs=with_jobs)))
+def text_of(*results: PolicyResult, with_jobs: bool = False) -> str:
+    return "".join(render(build_document(SUBJECT, results, with_jobs=with_jobs)))
 
 
-def made(*results: Result, with_jobs: bool = False) -> Any:
+def made(*results: PolicyResult, with_jobs: bool = False) -> Any:
     return json.loads(text_of(*results, with_jobs=with_jobs))
 
 
@@ -71,7 +71,7 @@ def test_no_field_is_renamed_or_removed() -> None:
 
 
 def test_each_policy_has_its_result() -> None:
-    names = ["greedy", "conservative", DEFAULT]
+    names = ["greedy", "conservative", DEFAULT_POLICY]
     found = made(*(result(PREEMPTED, name) for name in names))["results"]
     assert [one["policy"] for one in found] == names
     assert [one["rules"]["reserveAfter"] for one in found] == [None, 0.0, 86_400.0]
@@ -123,9 +123,9 @@ def test_whatever_happened_is_json_and_the_same_each_time(what: History) -> None
     assert text == text_of(one, with_jobs=True)
     found = json.loads(text)
     assert len(found["results"][0].pop("jobs")) == len(what.jobs)
-    assert json.loads(json.dumps(document_of(SUBJECT, [one]), allow_nan=False)) == found
+    assert json.loads(json.dumps(build_document(SUBJECT, [one]), allow_nan=False)) == found
 
 
 def test_jobs_are_text_one_at_a_time() -> None:
-    pieces = list(render(document_of(SUBJECT, [result(PREEMPTED)], with_jobs=True)))
+    pieces = list(render(build_document(SUBJECT, [result(PREEMPTED)], with_jobs=True)))
     assert max(one.count('"name"') for one in pieces) == 1

@@ -7,21 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from zonewise_scheduler.simulate.report.files import check_writable, replaced
+from zonewise_scheduler.simulate.report.files import atomic_replacement, check_writable
 
 
 def test_a_file_is_replaced_at_the_end(tmp_path: Path) -> None:
     """Until then the old one is there; the new one is written beside it, with the same ending."""
     file = tmp_path / "out.json"
     file.write_text("old")
-    with replaced(file) as path:
+    with atomic_replacement(file) as path:
         path.write_text("new")
         assert (file.read_text(), path.parent, path.suffix) == ("old", tmp_path, ".json")
     assert (file.read_text(), os.listdir(tmp_path)) == ("new", ["out.json"])
 
 
 def _break(file: Path, error: type[BaseException]) -> None:
-    with replaced(file) as path:
+    with atomic_replacement(file) as path:
         path.write_text("ne")
         raise error
 
@@ -39,7 +39,7 @@ def test_a_link_stays_one(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     link = tmp_path / "out.json"
     link.symlink_to(tmp_path / "real" / "file.json")
-    with replaced(link) as path:
+    with atomic_replacement(link) as path:
         path.write_text("new")
     assert link.is_symlink()
     assert (tmp_path / "real" / "file.json").read_text() == "new"
@@ -48,7 +48,7 @@ def test_a_link_stays_one(tmp_path: Path) -> None:
 def test_devices_are_written_to() -> None:
     """They are no files that another could take the place of."""
     check_writable(Path("/dev/null"))
-    with replaced(Path("/dev/null")) as path:
+    with atomic_replacement(Path("/dev/null")) as path:
         path.write_text("new")
     assert not Path("/dev/null").is_file()
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zonewise_scheduler.simulate.report.progress import PATIENCE, Progress, width_of
+from zonewise_scheduler.simulate.report.progress import INITIAL_DELAY, ProgressLine, terminal_width
 
 DAY = 86_400.0
 
@@ -45,18 +45,18 @@ class Terminal(io.StringIO):
 
 def shown(done: int, total: int, elapsed: float, width: int = 80, title: str = "easy") -> str:
     terminal, wall = Terminal(), Wall()
-    progress = Progress(terminal, title, width, wall)
-    progress.told(0, total, 0)
+    progress = ProgressLine(terminal, title, width, wall)
+    progress.update(0, total, 0)
     wall.now += elapsed
-    progress.told(done, total, 5 * DAY)
+    progress.update(done, total, 5 * DAY)
     return terminal.seen
 
 
 def test_what_is_done_soon_needs_no_progress() -> None:
     terminal, wall = Terminal(), Wall()
-    progress = Progress(terminal, "easy", 80, wall)
-    wall.now += PATIENCE / 2
-    progress.told(50, 100, 1)
+    progress = ProgressLine(terminal, "easy", 80, wall)
+    wall.now += INITIAL_DELAY / 2
+    progress.update(50, 100, 1)
     progress.clear()
     assert terminal.getvalue() == ""
 
@@ -81,19 +81,19 @@ def test_what_has_no_room_is_left_out(width: int, line: str) -> None:
 
 def test_it_is_not_written_more_often_than_can_be_read() -> None:
     terminal, wall = Terminal(), Wall()
-    progress = Progress(terminal, "easy", 80, wall)
+    progress = ProgressLine(terminal, "easy", 80, wall)
     for done in range(1, 1001):
         wall.now += 0.002
-        progress.told(done, 1000, done)
+        progress.update(done, 1000, done)
     assert 10 <= len(terminal.lines) <= 15
 
 
 def test_at_the_end_nothing_is_left_of_it() -> None:
     terminal, wall = Terminal(), Wall()
-    progress = Progress(terminal, "a long title of a policy", 80, wall)
+    progress = ProgressLine(terminal, "a long title of a policy", 80, wall)
     for done in (1, 2, 999):
         wall.now += 1
-        progress.told(done, 1000, 1)
+        progress.update(done, 1000, 1)
     assert terminal.seen
     progress.clear()
     assert terminal.seen == ""
@@ -112,10 +112,10 @@ def test_more_may_end_than_was_known() -> None:
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.floats(0, 10), st.floats(0, 1e9)), max_size=20), st.integers(7, 90))
 def test_a_shorter_line_leaves_nothing_of_a_longer_one(told: list[tuple[int, float, float]], width: int) -> None:
     terminal, wall = Terminal(), Wall()
-    progress = Progress(terminal, "easy", width, wall)
+    progress = ProgressLine(terminal, "easy", width, wall)
     for done, passed, now in told:
         wall.now += passed
-        progress.told(done, 10**6, now)
+        progress.update(done, 10**6, now)
         assert len(terminal.seen) < width
         assert terminal.seen == (terminal.lines[-1] if terminal.lines else "")
     progress.clear()
@@ -130,8 +130,8 @@ def no_columns(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 def test_how_wide_a_terminal_is(no_columns: pytest.MonkeyPatch) -> None:
     """What is no terminal has a width that reads well."""
-    assert width_of(io.StringIO()) == 100
+    assert terminal_width(io.StringIO()) == 100
     no_columns.setenv("COLUMNS", "47")
-    assert width_of(io.StringIO()) == 47
+    assert terminal_width(io.StringIO()) == 47
     no_columns.setenv("COLUMNS", "0")
-    assert width_of(io.StringIO()) == 100
+    assert terminal_width(io.StringIO()) == 100

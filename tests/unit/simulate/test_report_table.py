@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.histories import history, job, run
-from zonewise_scheduler.queue.time.rules import DEFAULT, rules_named
-from zonewise_scheduler.simulate.report.grid import Row, grid
-from zonewise_scheduler.simulate.report.result import Result, result_of
+from zonewise_scheduler.queue.time.rules import DEFAULT_POLICY, policy_named
+from zonewise_scheduler.simulate.report.grid import Row, render_grid
+from zonewise_scheduler.simulate.report.result import PolicyResult, build_result
 from zonewise_scheduler.simulate.report.table import summary_table
 
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 WIDE = 100
 
 
-def result(*jobs: JobHistory, policy: str = "easy") -> Result:
-    return result_of(policy, rules_named(policy), history(*jobs))
+def result(*jobs: JobHistory, policy: str = "easy") -> PolicyResult:
+    return build_result(policy, policy_named(policy), history(*jobs))
 
 
-def lines(*results: Result, width: int = WIDE) -> list[str]:
+def lines(*results: PolicyResult, width: int = WIDE) -> list[str]:
     return summary_table(results, width).splitlines()
 
 
@@ -35,7 +35,7 @@ def lines(*results: Result, width: int = WIDE) -> list[str]:
 
 def test_columns_are_aligned_right_and_labels_left() -> None:
     rows = [Row("a", ("1", "22")), Row("heading"), Row("  of it", ("333", "4"))]
-    assert grid(("x", "longer"), rows, WIDE) == (
+    assert render_grid(("x", "longer"), rows, WIDE) == (
         "           x  longer\n"
         "a          1      22\n"
         "heading\n"
@@ -45,12 +45,13 @@ def test_columns_are_aligned_right_and_labels_left() -> None:
 
 def test_columns_that_have_no_room_follow_below() -> None:
     rows = [Row("a", ("1", "2", "3"))]
-    assert grid(("xx", "yy", "zz"), rows, 9) == "   xx  yy\na   1   2\n\n   zz\na   3\n"
+    assert render_grid(("xx", "yy", "zz"), rows, 9) == "   xx  yy\na   1   2\n\n   zz\na   3\n"
 
 
 def test_a_label_gives_way_to_its_number() -> None:
     assert (
-        grid(("policy",), [Row("a long label of much", ("1",))], 20) == "              policy\na long lab..       1\n"
+        render_grid(("policy",), [Row("a long label of much", ("1",))], 20)
+        == "              policy\na long lab..       1\n"
     )
 
 
@@ -58,7 +59,7 @@ def test_a_label_gives_way_to_its_number() -> None:
 def test_nothing_is_wider_than_the_terminal(heads: list[str], width: int) -> None:
     """And every column is there once."""
     rows = [Row("some label", [f"{place}" for place in range(len(heads))]), Row("x" * 60), Row("", ["7"] * len(heads))]
-    made = grid(heads, rows, width).splitlines()
+    made = render_grid(heads, rows, width).splitlines()
     assert max(map(len, made)) <= width
     numbers = [word for line in made if line.startswith("some") for word in line.split()[2:]]
     assert numbers == [f"{place}" for place in range(len(heads))]
@@ -89,9 +90,9 @@ def test_a_job_that_never_waited() -> None:
 def test_policies_are_beside_each_other_in_the_same_units() -> None:
     made = lines(
         result(job("j", 0, 4, run(90_000, 90_010, 90_000))),
-        result(job("j", 0, 4, run(360_000, 360_010, 360_000)), policy=DEFAULT),
+        result(job("j", 0, 4, run(360_000, 360_010, 360_000)), policy=DEFAULT_POLICY),
     )
-    assert made[0].split() == ["easy", DEFAULT]
+    assert made[0].split() == ["easy", DEFAULT_POLICY]
     assert "  mean             1.04 d              4.17 d" in made
 
 
@@ -130,7 +131,7 @@ def test_jobs_of_one_kind_are_all_jobs() -> None:
 def test_what_nobody_had_has_no_line() -> None:
     gpus = {"cpu": 8, "gpu": 8}
     made = summary_table(
-        [result_of("easy", rules_named("easy"), history(job("j", 0, 4, run(0, 9)), capacity=gpus))], WIDE
+        [build_result("easy", policy_named("easy"), history(job("j", 0, 4, run(0, 9)), capacity=gpus))], WIDE
     )
     assert "  cpu " in made
     assert "gpu" not in made
@@ -163,7 +164,7 @@ def test_of_no_jobs_at_all_there_is_a_table_too() -> None:
 
 
 @pytest.mark.parametrize("width", [40, 60, 80])
-@pytest.mark.parametrize("policies", [[DEFAULT], ["easy", DEFAULT, "conservative"]])
+@pytest.mark.parametrize("policies", [[DEFAULT_POLICY], ["easy", DEFAULT_POLICY, "conservative"]])
 def test_forty_columns_are_enough(width: int, policies: Sequence[str]) -> None:
     results = [result(job("j", 0, 4, run(90_000, 90_010, 90_003), promised=(0, 8)), policy=name) for name in policies]
     made = lines(*results, width=width)

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zonewise_scheduler.simulate.report.units import amount, duration, durations, numbers, percents
+from zonewise_scheduler.simulate.report.units import (
+    format_amount,
+    format_duration,
+    format_durations,
+    format_numbers,
+    format_percents,
+)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +36,7 @@ from zonewise_scheduler.simulate.report.units import amount, duration, durations
 )
 def test_durations_beside_each_other_have_one_unit(seconds: list[float | None], texts: list[str]) -> None:
     """It is the largest of which there are two, and of which the smallest is still a tenth."""
-    assert durations(seconds) == texts
+    assert format_durations(seconds) == texts
 
 
 @pytest.mark.parametrize(
@@ -45,18 +51,18 @@ def test_durations_beside_each_other_have_one_unit(seconds: list[float | None], 
     ],
 )
 def test_numbers_have_equally_many_decimals(values: list[float | None], texts: list[str]) -> None:
-    assert numbers(values) == texts
+    assert format_numbers(values) == texts
 
 
 def test_percents() -> None:
-    assert percents([0.6856, 0.0, None]) == ["68.6 %", "0.0 %", "-"]
+    assert format_percents([0.6856, 0.0, None]) == ["68.6 %", "0.0 %", "-"]
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0, "0 s"), (0.4, "0 s"), (119, "119 s"), (120, "2 min"), (86_400, "24 h"), (1e7, "116 d")]
 )
 def test_a_rough_duration(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
+    assert format_duration(seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -72,11 +78,11 @@ def test_a_rough_duration(seconds: float, text: str) -> None:
     ],
 )
 def test_amounts(resource: str, size: int, text: str) -> None:
-    assert amount(resource, size) == text
+    assert format_amount(resource, size) == text
 
 
 @given(st.lists(st.none() | st.floats(0, allow_nan=False), min_size=1))
 def test_every_duration_has_a_text(values: list[float | None]) -> None:
-    texts = durations(values)
+    texts = format_durations(values)
     assert len(texts) == len(values)
     assert len({text.split()[-1] for text in texts if text != "-"}) <= 1

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.fit_nodes import container, node, pod
-from support.scenarios import arrival, placed, queue, scenario
+from support.scenarios import arrival, queue, scenario, with_nodes
 from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Cohort
-from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, Quota, group
-from zonewise_scheduler.queue.quota.model.workload import DEFAULTS, Admission, PodSet, PodSetAdmission, Workload
-from zonewise_scheduler.queue.time.rules import rules_named
+from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, ResourceQuota, resource_group
+from zonewise_scheduler.queue.quota.model.workload import DEFAULT_SETTINGS, Admission, PodSet, PodSetAdmission, Workload
+from zonewise_scheduler.queue.time.rules import policy_named
 from zonewise_scheduler.simulate.cluster import simulate_cluster
-from zonewise_scheduler.simulate.stage import Possible, amounts_of, capacity_of, snapshot_of
+from zonewise_scheduler.simulate.stage import FeasibilityCheck, initial_snapshot, nominal_capacity, resource_amounts
 
 if TYPE_CHECKING:
     from zonewise_scheduler.simulate.scenario import Arrival
@@ -23,36 +23,39 @@ UNLIMITED = (1 << 63) - 1
 
 
 def test_capacity_is_of_all_queues_and_cohorts() -> None:
-    shared = (group(FlavorQuotas("default", (("cpu", Quota(3)),))),)
-    two = FlavorQuotas("old", (("cpu", Quota(2)), ("gpu", Quota(1)))), FlavorQuotas("new", (("cpu", Quota(5)),))
-    case = scenario(queues=(queue(cpus=4, cohort="all"), ClusterQueue("r", (group(*two),))))
-    assert capacity_of(case._replace(cohorts=(Cohort("all", groups=shared),))) == {"cpu": 14, "gpu": 1}
+    shared = (resource_group(FlavorQuotas("default", (("cpu", ResourceQuota(3)),))),)
+    two = (
+        FlavorQuotas("old", (("cpu", ResourceQuota(2)), ("gpu", ResourceQuota(1)))),
+        FlavorQuotas("new", (("cpu", ResourceQuota(5)),)),
+    )
+    case = scenario(queues=(queue(cpus=4, cohort="all"), ClusterQueue("r", (resource_group(*two),))))
+    assert nominal_capacity(case._replace(cohorts=(Cohort("all", resource_groups=shared),))) == {"cpu": 14, "gpu": 1}
 
 
 def test_what_is_unlimited_anywhere_has_no_capacity() -> None:
-    assert capacity_of(scenario(queues=(queue("q", 4), queue("r", UNLIMITED)))) == {}
+    assert nominal_capacity(scenario(queues=(queue("q", 4), queue("r", UNLIMITED)))) == {}
 
 
 def test_amounts_are_those_asked_for_until_there_is_an_admission() -> None:
     sets = PodSet("a", 2, {"cpu": 3}), PodSet("b", 1, {"cpu": 1, "gpu": 4})
     workload = Workload("ns", "job", sets)
-    assert amounts_of(workload) == {"cpu": 7, "gpu": 4}
+    assert resource_amounts(workload) == {"cpu": 7, "gpu": 4}
     given = PodSetAdmission("a", {"cpu": "old"}, {"cpu": 3}, 1), PodSetAdmission("b", {"cpu": "new"}, {"cpu": 1}, 1)
-    assert amounts_of(Workload("ns", "job", sets, admission=Admission("q", given))) == {"cpu": 4}
+    assert resource_amounts(Workload("ns", "job", sets, admission=Admission("q", given))) == {"cpu": 4}
 
 
 def test_places_are_where_there_are_nodes() -> None:
-    assert not snapshot_of(scenario()).places.has("default")
-    case = placed(scenario(), ("n", 4))
-    assert snapshot_of(case).places.has("default")
+    assert not initial_snapshot(scenario()).tas_snapshot.has_topology("default")
+    case = with_nodes(scenario(), ("n", 4))
+    assert initial_snapshot(case).tas_snapshot.has_topology("default")
     with pytest.raises(ValueError, match="topology: no levels"):
-        snapshot_of(case._replace(topologies={"hosts": ()}))
+        initial_snapshot(case._replace(topologies={"hosts": ()}))
 
 
 def test_what_is_possible_where_nothing_runs() -> None:
     """By borrowing, too; in a queue on hold, once it is held no longer."""
     queues = queue("q", 4, "all"), queue("r", 4, "all"), queue("held", 2, stop="Hold")
-    possible = Possible(snapshot_of(scenario(queues=queues)), DEFAULTS)
+    possible = FeasibilityCheck(initial_snapshot(scenario(queues=queues)), DEFAULT_SETTINGS)
     found = [possible(arrival("a", cpus, 1, to=to)) for cpus, to in ((8, "q"), (9, "q"), (2, "held"), (3, "held"))]
     assert found == [True, False, True, False]
     assert not possible(arrival("a", 1, 1, to="nowhere"))
@@ -62,9 +65,9 @@ def test_only_what_kubelets_admit_starts() -> None:
     """Of 16 CPUs 4 are left, 2 in each zone: a pod of 4 waits where the kubelet keeps pods in one zone."""
     strict = node(2, 4, topology="single-numa-node", cpu="static", memory="Static")
     jobs = [of_one_zone(name, cpus, at) for at, (name, cpus) in enumerate({"a": 6, "b": 6, "c": 4}.items())]
-    case = placed(scenario(*jobs, queues=(queue(cpus=99_000),)), ("n", 16_000))
+    case = with_nodes(scenario(*jobs, queues=(queue(cpus=99_000),)), ("n", 16_000))
     for states, expected in (({}, [0.0, 1.0, 2.0]), ({"n": strict}, [0.0, 1.0, 10.0])):
-        history = simulate_cluster(case._replace(states=states), rules_named("greedy"))
+        history = simulate_cluster(case._replace(states=states), policy_named("greedy"))
         assert [job.started for job in history.jobs] == expected
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zonewise_scheduler.simulate.swf import LoggedJob, parse_swf, read_swf
-from zonewise_scheduler.simulate.workload import tasks_of
+from zonewise_scheduler.simulate.workload import build_tasks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,12 +42,12 @@ def test_where_processors_are_not_told_nodes_are() -> None:
 def test_what_is_unknown_is_not_zero() -> None:
     """Requested processors stand for unknown ones; a job may declare no run time."""
     log = parse_swf([line(f5=-1, f9=-1)])
-    assert log.jobs == [JOB._replace(processors=16, limit=inf)]
+    assert log.jobs == [JOB._replace(processors=16, requested_time=inf)]
 
 
 def test_times_may_have_fractions() -> None:
     log = parse_swf([line(f2="100.5", f4="30.25", f6="1.5")])
-    assert log.jobs == [JOB._replace(submitted=100.5, run=30.25)]
+    assert log.jobs == [JOB._replace(submit_time=100.5, run_time=30.25)]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_no_damage_is_fatal(lines: list[str]) -> None:
     """And what is read can be simulated."""
     log = parse_swf(lines)
     assert log.jobs.count(JOB) >= lines.count(LINE)
-    assert len(tasks_of(log.jobs)) == len(log.jobs)
+    assert len(build_tasks(log.jobs)) == len(log.jobs)
 
 
 @pytest.mark.parametrize("name", ["log.swf", "log.swf.gz", "anything"])
@@ -119,12 +119,12 @@ def test_there_is_no_such_file(tmp_path: Path) -> None:
 
 
 def test_tasks_are_in_the_order_of_submission_and_then_of_their_numbers() -> None:
-    jobs = [JOB._replace(number=3), JOB._replace(number=2), JOB._replace(number=9, submitted=1)]
-    assert [(one.job.serial, one.job.name) for one in tasks_of(jobs)] == [(0, "9"), (1, "2"), (2, "3")]
+    jobs = [JOB._replace(job_number=3), JOB._replace(job_number=2), JOB._replace(job_number=9, submit_time=1)]
+    assert [(one.job.serial, one.job.name) for one in build_tasks(jobs)] == [(0, "9"), (1, "2"), (2, "3")]
 
 
 def test_with_exact_run_times_a_job_declares_what_it_takes() -> None:
     """A job of no length declares the least there is."""
-    jobs = [JOB, JOB._replace(run=0)]
-    assert [one.job.limit for one in tasks_of(jobs)] == [60, 60]
-    assert [one.job.limit for one in tasks_of(jobs, exact=True)] == [30, 1]
+    jobs = [JOB, JOB._replace(run_time=0)]
+    assert [one.job.walltime for one in build_tasks(jobs)] == [60, 60]
+    assert [one.job.walltime for one in build_tasks(jobs, exact=True)] == [30, 1]

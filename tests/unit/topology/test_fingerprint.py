@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.kubelet_cases import ABSENT, CASES
-from zonewise.topology.fingerprint import fingerprint, hash_of, number_of, packed, read
+from zonewise.topology.fingerprint import fingerprint, fingerprint_number, pack_hash, parse_fingerprint, pod_hash
 
 VECTORS = CASES / "podfingerprint_vectors.json"
 EMPTY = "pfp0v001ef46db3751d8e999"
@@ -53,13 +53,15 @@ def test_its_form(made: list[tuple[str, str]]) -> None:
     sign = fingerprint(made)
     assert len(sign) == 24
     assert sign.startswith("pfp0v001")
-    assert read(sign) == int(sign[8:], 16)
+    assert parse_fingerprint(sign) == int(sign[8:], 16)
 
 
 @given(pods)
 def test_it_is_made_of_the_hashes_of_its_pods(made: list[tuple[str, str]]) -> None:
     """Who has the hashes need not hash the names again."""
-    assert read(fingerprint(made)) == number_of(map(packed, sorted(hash_of(*pod) for pod in made)))
+    assert parse_fingerprint(fingerprint(made)) == fingerprint_number(
+        map(pack_hash, sorted(pod_hash(*pod) for pod in made))
+    )
 
 
 @pytest.mark.parametrize(
@@ -78,4 +80,4 @@ def test_it_is_made_of_the_hashes_of_its_pods(made: list[tuple[str, str]]) -> No
 def test_no_fingerprint(text: str) -> None:
     """What is none of this version is an error, not a difference."""
     with pytest.raises(ValueError, match="not a pod fingerprint"):
-        read(text)
+        parse_fingerprint(text)

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xxhash import xxh64_intdigest
 
-from zonewise.topology.numa_placement import Name, NumaPlacement, decode, encode
+from zonewise.topology.numa_placement import ContainerName, NumaPlacement, decode, encode
 
 names = st.tuples(st.text("ab\0é", max_size=3), st.text("ab", max_size=3), st.text("ab", max_size=3))
 
 
-def many(count: int) -> list[Name]:
+def many(count: int) -> list[ContainerName]:
     return [("ns", f"pod-{number}", "c") for number in range(count)]
 
 
@@ -40,7 +40,7 @@ def test_numbers(number: int, symbols: str) -> None:
 
 
 @given(st.dictionaries(names, st.integers(0, 5), max_size=40))
-def test_there_and_back(containers: dict[Name, int]) -> None:
+def test_there_and_back(containers: dict[ContainerName, int]) -> None:
     """Whoever knows the same containers reads the zone of each."""
     assert decode(encode(containers, 6), containers) == containers
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from zonewise.topology.quantity import format_quantity, parse_bytes, parse_milli
+from zonewise.topology.quantity import format_quantity, parse_milli_value, parse_value
 
 LARGEST = (1 << 63) - 1
 POWERS = {
@@ -37,8 +37,8 @@ def test_value_is_the_exact_fraction_rounded_once(sign: str, number: str, suffix
     whole, _, fraction = number.partition(".")
     exact = (Fraction(int(whole or "0")) + Fraction(int(fraction or "0"), 10 ** len(fraction))) * POWERS[suffix]
     capped = min(exact, Fraction(LARGEST)) * (-1 if sign == "-" else 1)
-    assert parse_bytes(sign + number + suffix) == rounded(capped)
-    assert parse_milli(sign + number + suffix) == rounded(capped * 1000)
+    assert parse_value(sign + number + suffix) == rounded(capped)
+    assert parse_milli_value(sign + number + suffix) == rounded(capped * 1000)
 
 
 @pytest.mark.parametrize(
@@ -65,14 +65,14 @@ def test_value_is_the_exact_fraction_rounded_once(sign: str, number: str, suffix
     ],
 )
 def test_known_texts(text: str, value: int, milli: int) -> None:
-    assert (parse_bytes(text), parse_milli(text)) == (value, milli)
+    assert (parse_value(text), parse_milli_value(text)) == (value, milli)
 
 
 @given(st.integers(-LARGEST, LARGEST))
 def test_numbers_are_quantities(number: int) -> None:
     """A JSON number is taken as it is."""
-    assert parse_bytes(number) == number
-    assert parse_milli(number) == number * 1000
+    assert parse_value(number) == number
+    assert parse_milli_value(number) == number * 1000
 
 
 @pytest.mark.parametrize(
@@ -82,14 +82,14 @@ def test_numbers_are_quantities(number: int) -> None:
 )  # fmt: skip
 def test_what_is_no_quantity_is_named(text: str) -> None:
     with pytest.raises(ValueError, match="not a quantity: ") as caught:
-        parse_bytes(text)
+        parse_value(text)
     assert len(str(caught.value)) < 120
 
 
 @given(st.text(max_size=30) | st.text("0123456789.+-eEKMGTPEinumk", max_size=12))
 def test_any_text_gives_a_number_or_a_value_error(text: str) -> None:
     try:
-        assert abs(parse_bytes(text)) <= LARGEST
+        assert abs(parse_value(text)) <= LARGEST
     except ValueError as error:
         assert str(error).startswith("not a quantity: ")  # noqa: PT017 -- most texts are none
 

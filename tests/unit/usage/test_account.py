@@ -12,26 +12,26 @@ from support.kubelet_books import CONFIG, DEVICE, GIB, RESERVED, Books, Record, 
 from zonewise.kubelet.model import (
     Allocatable,
     ClaimedDevice,
-    Container,
-    CpuState,
+    ClaimInfoState,
+    ContainerDevices,
+    ContainerResources,
+    CpuManagerState,
     DeviceCheckpoint,
-    DeviceEntry,
-    Devices,
-    DraClaim,
     KubeletConfig,
     KubeletReport,
     MemoryBlock,
-    MemoryNode,
-    MemoryState,
+    MemoryManagerState,
     MemoryTable,
-    Pod,
+    NumaNodeState,
+    PodDevicesEntry,
+    PodResources,
     StateFiles,
 )
 from zonewise.machine.model.machine import Machine
 from zonewise.machine.model.zone import Zone
 from zonewise.topology.cpuset import EMPTY, CpuSet
 from zonewise.topology.fingerprint import fingerprint
-from zonewise.usage.account import NotReady, account, nobody
+from zonewise.usage.account import KubeletNotReady, exclude_none, node_usage
 from zonewise.usage.model import Amount, SharedDevices, Usage
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ NO_FILES = StateFiles()
 ACTIVE = (None, frozenset({"other"}), frozenset({"u"}))
 
 
-def usage_of(machine: Machine, report: KubeletReport, excluded: Callable[[Pod], bool] = nobody) -> Usage:
-    usage = account(machine, report, excluded=excluded)
-    assert not isinstance(usage, NotReady)
+def usage_of(machine: Machine, report: KubeletReport, excluded: Callable[[PodResources], bool] = exclude_none) -> Usage:
+    usage = node_usage(machine, report, excluded=excluded)
+    assert not isinstance(usage, KubeletNotReady)
     return usage
 
 
@@ -53,12 +53,14 @@ def amounts(usage: Usage, resource: str) -> dict[int, tuple[int, ...]]:
     return {one.zone: tuple(one.amounts[resource]) for one in usage.zones if resource in one.amounts}
 
 
-def said(*pods: Pod, machine: Machine = TWO, state: StateFiles = NO_FILES, **allocatable: Any) -> KubeletReport:
+def said(
+    *pods: PodResources, machine: Machine = TWO, state: StateFiles = NO_FILES, **allocatable: Any
+) -> KubeletReport:
     return KubeletReport(pods, allocatable_of(machine)._replace(**allocatable), CONFIG, state)
 
 
-def holding(name: str, **held: Any) -> Pod:
-    return Pod("ns", name, (Container("c", **held),))
+def holding(name: str, **held: Any) -> PodResources:
+    return PodResources("ns", name, (ContainerResources("c", **held),))
 
 
 # --- readiness
@@ -68,16 +70,16 @@ def holding(name: str, **held: Any) -> Pod:
     ("config", "state", "missing", "word"),
     [
         (CONFIG, StateFiles(), "cpus", "CPU Manager"),
-        (None, StateFiles(cpu=CpuState("static", EMPTY, {})), "cpus", "CPU Manager"),
+        (None, StateFiles(cpu=CpuManagerState("static", EMPTY, {})), "cpus", "CPU Manager"),
         (CONFIG, StateFiles(), "memory", "Memory Manager"),
-        (None, StateFiles(memory=MemoryState("Static", {}, {})), "memory", "Memory Manager"),
+        (None, StateFiles(memory=MemoryManagerState("Static", {}, {})), "memory", "Memory Manager"),
     ],
 )
 def test_a_kubelet_that_starts(config: KubeletConfig | None, state: StateFiles, missing: str, word: str) -> None:
     """A manager that gives things, by configuration or by its file, and has none, is not ready: nothing is guessed."""
     allocatable = allocatable_of(TWO)._replace(**{missing: type(getattr(Allocatable(), missing))()})
-    told = account(TWO, KubeletReport((), allocatable, config, state))
-    assert isinstance(told, NotReady)
+    told = node_usage(TWO, KubeletReport((), allocatable, config, state))
+    assert isinstance(told, KubeletNotReady)
     assert word in told.reason
 
 
@@ -103,8 +105,8 @@ def test_of_an_unknown_configuration_nothing_is_known_to_be_reserved() -> None:
 
 def test_the_file_of_the_running_kubelet_is_believed_before_its_configuration() -> None:
     """A configuration that was changed for the next start does not make the running kubelet unready."""
-    state = StateFiles(CpuState("none", EMPTY, {}), MemoryState("None", {}, {}))
-    assert isinstance(account(TWO, KubeletReport((), Allocatable(), CONFIG, state)), Usage)
+    state = StateFiles(CpuManagerState("none", EMPTY, {}), MemoryManagerState("None", {}, {}))
+    assert isinstance(node_usage(TWO, KubeletReport((), Allocatable(), CONFIG, state)), Usage)
 
 
 # --- CPUs
@@ -120,13 +122,13 @@ def test_reserved_and_held_cpus() -> None:
 
 def test_cpus_that_only_the_file_tells_of_are_held() -> None:
     """What an init container or a refused pod has left is not in List, and not free."""
-    state = StateFiles(CpuState("static", CpuSet(range(4, 16)), {}))
+    state = StateFiles(CpuManagerState("static", CpuSet(range(4, 16)), {}))
     assert amounts(usage_of(TWO, said(state=state)), "cpu") == {0: (8, 7, 4), 1: (8, 8, 8)}
 
 
 def test_a_cpu_is_free_if_both_say_so() -> None:
     """List knows a pod that the file does not have yet, and the file one that has left List."""
-    state = StateFiles(CpuState("static", CpuSet(range(3, 16)), {}))
+    state = StateFiles(CpuManagerState("static", CpuSet(range(3, 16)), {}))
     assert amounts(usage_of(TWO, said(holding("p", cpus=CpuSet((8,))), state=state)), "cpu") == {
         0: (8, 7, 5),
         1: (8, 8, 7),
@@ -136,7 +138,7 @@ def test_a_cpu_is_free_if_both_say_so() -> None:
 def test_cpus_shared_by_containers_of_a_pod_count_once() -> None:
     """With pod-level managers each container lists the pod's shared CPUs."""
     shared = CpuSet((1, 2))
-    pod = Pod("ns", "p", (Container("a", shared), Container("b", shared)))
+    pod = PodResources("ns", "p", (ContainerResources("a", shared), ContainerResources("b", shared)))
     assert amounts(usage_of(TWO, said(pod)), "cpu")[0] == (8, 7, 5)
 
 
@@ -200,10 +202,10 @@ def test_memory_that_is_assigned_and_free() -> None:
     """The kubelet frees what an init container had under the one that took it over: the zone stays assigned."""
     report = Books(TWO, (Record("u", holding("p", memory=block(2, 0))),)).report()
     assert report.state.memory is not None
-    node = report.state.memory.nodes[0]
-    table = node.tables["memory"]
-    freed = node._replace(tables=node.tables | {"memory": table._replace(free=table.allocatable, reserved=0)})
-    memory = report.state.memory._replace(nodes=report.state.memory.nodes | {0: freed})
+    node = report.state.memory.machine_state[0]
+    table = node.memory_map["memory"]
+    freed = node._replace(memory_map=node.memory_map | {"memory": table._replace(free=table.allocatable, reserved=0)})
+    memory = report.state.memory._replace(machine_state=report.state.memory.machine_state | {0: freed})
     usage = usage_of(TWO, report._replace(state=report.state._replace(memory=memory)))
     assert amounts(usage, "memory")[0] == (16 * GIB, 15 * GIB, 15 * GIB)
     assert usage.memory_assigned == (0,)
@@ -211,7 +213,7 @@ def test_memory_that_is_assigned_and_free() -> None:
 
 def test_memory_of_init_containers_stays_held() -> None:
     """What an init container has left is in the file alone, and not available while its pod lives."""
-    record = Record("u", holding("p", memory=block(1, 0)), (Container("init", memory=block(3, 0)),))
+    record = Record("u", holding("p", memory=block(1, 0)), (ContainerResources("init", memory=block(3, 0)),))
     assert amounts(usage_of(TWO, Books(TWO, (record,)).report()), "memory")[0][2] == 11 * GIB
 
 
@@ -223,7 +225,7 @@ def test_a_pod_that_the_file_does_not_have_yet() -> None:
 
 def test_zones_that_the_machine_does_not_have_are_told() -> None:
     """Memory of an unknown zone is a sentence, and breaks nothing."""
-    state = MemoryState("Static", {9: MemoryNode(1, (9,), {"memory": MemoryTable(1, 0, 1, 0, 1)})}, {})
+    state = MemoryManagerState("Static", {9: NumaNodeState(1, (9,), {"memory": MemoryTable(1, 0, 1, 0, 1)})}, {})
     memory = (*allocatable_of(TWO).memory, MemoryBlock("memory", GIB, (9,)), MemoryBlock("memory", GIB))
     usage = usage_of(TWO, said(memory=memory, state=StateFiles(memory=state)))
     assert usage.problems == (
@@ -253,8 +255,8 @@ def test_zones_without_cpus_and_sparse_ids() -> None:
 # --- devices
 
 
-def devices(*entries: tuple[str, tuple[int, ...]]) -> tuple[Devices, ...]:
-    return tuple(Devices(DEVICE, (one,), zones) for one, zones in entries)
+def devices(*entries: tuple[str, tuple[int, ...]]) -> tuple[ContainerDevices, ...]:
+    return tuple(ContainerDevices(DEVICE, (one,), zones) for one, zones in entries)
 
 
 def test_a_device_of_several_zones() -> None:
@@ -296,14 +298,14 @@ def test_a_device_that_is_held_and_ill() -> None:
 
 def test_devices_left_by_init_containers() -> None:
     """They are in the checkpoint alone, and held while their pod is there."""
-    record = Record("u", holding("p", cpus=CpuSet((1,))), (Container("init", devices=devices(("a", (0,)))),))
+    record = Record("u", holding("p", cpus=CpuSet((1,))), (ContainerResources("init", devices=devices(("a", (0,)))),))
     usage = usage_of(TWO, Books(TWO, (record,), devices(("a", (0,)), ("b", (0,)))).report())
     assert amounts(usage, DEVICE) == {0: (2, 2, 1)}
 
 
 def test_devices_left_by_init_containers_alone() -> None:
     """Where it is known which pods are active, they are held as long as theirs is; where it is not, they are free."""
-    record = Record("u", holding("p"), (Container("init", devices=devices(("a", (0,)))),))
+    record = Record("u", holding("p"), (ContainerResources("init", devices=devices(("a", (0,)))),))
     report = Books(TWO, (record,), devices(("a", (0,)), ("b", (0,)))).report()
     left = {active: amounts(usage_of(TWO, report._replace(active=active)), DEVICE)[0] for active in ACTIVE}
     assert left == {ACTIVE[0]: (2, 2, 2), ACTIVE[1]: (2, 2, 2), ACTIVE[2]: (2, 2, 1)}
@@ -311,7 +313,7 @@ def test_devices_left_by_init_containers_alone() -> None:
 
 def test_devices_of_pods_that_are_gone() -> None:
     """The checkpoint keeps them until the next device is given; they are free."""
-    state = StateFiles(devices=DeviceCheckpoint((DeviceEntry("u", "c", DEVICE, {0: ("a",)}),), {}))
+    state = StateFiles(devices=DeviceCheckpoint((PodDevicesEntry("u", "c", DEVICE, {0: ("a",)}),), {}))
     assert amounts(usage_of(TWO, said(devices=devices(("a", (0,))), state=state)), DEVICE) == {0: (1, 1, 1)}
 
 
@@ -323,7 +325,7 @@ def test_claimed_devices() -> None:
     again = one._replace(claim="ns/b")
     shares = (one._replace(device="gpu-1", share="s1"), one._replace(device="gpu-1", share="s2"))
     init = one._replace(driver="net.example.com")
-    state = StateFiles(claims=(DraClaim("ns", "c", ("u",), (init, one)),))
+    state = StateFiles(claims=(ClaimInfoState("ns", "c", ("u",), (init, one)),))
     usage = usage_of(TWO, said(holding("p", claimed=(one, *shares)), holding("q", claimed=(again,)), state=state))
     assert usage.claimed == {"gpu.example.com": 3, "net.example.com": 1}
 
@@ -503,29 +505,34 @@ TYPES = st.sampled_from(["memory", "hugepages-2Mi", "hugepages-1Gi", "hugepages-
 BLOCKS: Any = st.lists(st.builds(MemoryBlock, TYPES, SIZES, ZONES), max_size=3).map(tuple)
 CPUS = st.sets(st.integers(0, 40), max_size=6).map(CpuSet)
 IDS = st.lists(st.sampled_from("abcde"), max_size=3).map(tuple)
-DEVICES: Any = st.lists(st.builds(Devices, st.sampled_from(["r/a", "memory", "cpu"]), IDS, ZONES), max_size=3).map(
-    tuple
-)
+DEVICES: Any = st.lists(
+    st.builds(ContainerDevices, st.sampled_from(["r/a", "memory", "cpu"]), IDS, ZONES), max_size=3
+).map(tuple)
 CLAIMS: Any = st.lists(
     st.builds(ClaimedDevice, *[st.sampled_from("ab")] * 4, st.none() | st.just("s")), max_size=2
 ).map(tuple)
-CONTAINERS = st.builds(Container, st.sampled_from(["a", "b", ""]), CPUS, DEVICES, BLOCKS, CLAIMS)
+CONTAINERS = st.builds(ContainerResources, st.sampled_from(["a", "b", ""]), CPUS, DEVICES, BLOCKS, CLAIMS)
 PODS: Any = st.lists(
-    st.builds(Pod, st.sampled_from(["n", ""]), st.sampled_from("pq"), st.lists(CONTAINERS, max_size=2).map(tuple)),
+    st.builds(
+        PodResources, st.sampled_from(["n", ""]), st.sampled_from("pq"), st.lists(CONTAINERS, max_size=2).map(tuple)
+    ),
     max_size=4,
 ).map(tuple)
 TABLES = st.builds(MemoryTable, SIZES, SIZES, SIZES, SIZES, SIZES)
-NODES = st.builds(MemoryNode, st.integers(-2, 5), ZONES, st.dictionaries(TYPES, TABLES, max_size=2))
+NODES = st.builds(NumaNodeState, st.integers(-2, 5), ZONES, st.dictionaries(TYPES, TABLES, max_size=2))
 UIDS = st.sampled_from(["u", "v", "w"])
 STATES = st.builds(
     StateFiles,
     st.none()
     | st.builds(
-        CpuState, st.sampled_from(["none", "static", "?"]), CPUS, st.dictionaries(UIDS, st.dictionaries(UIDS, CPUS))
+        CpuManagerState,
+        st.sampled_from(["none", "static", "?"]),
+        CPUS,
+        st.dictionaries(UIDS, st.dictionaries(UIDS, CPUS)),
     ),
     st.none()
     | st.builds(
-        MemoryState,
+        MemoryManagerState,
         st.sampled_from(["None", "Static"]),
         st.dictionaries(st.integers(-1, 5), NODES),
         st.dictionaries(UIDS, st.dictionaries(st.sampled_from(["a", "b"]), BLOCKS)),
@@ -535,7 +542,11 @@ STATES = st.builds(
         DeviceCheckpoint,
         st.lists(
             st.builds(
-                DeviceEntry, UIDS, st.sampled_from(["a", "b"]), st.just("r/a"), st.dictionaries(st.integers(-2, 5), IDS)
+                PodDevicesEntry,
+                UIDS,
+                st.sampled_from(["a", "b"]),
+                st.just("r/a"),
+                st.dictionaries(st.integers(-2, 5), IDS),
             ),
             max_size=3,
         ).map(tuple),
@@ -551,8 +562,8 @@ REPORTS = st.builds(
 @given(st.sampled_from([Machine(), TWO, node_of((3, 7))]), REPORTS, st.sampled_from(["", "p", "q"]))
 def test_garbage(machine: Machine, report: KubeletReport, name: str) -> None:
     """Whatever the kubelet says, there is an account of it, with quantities in order, or it is not ready."""
-    usage = account(machine, report, excluded=lambda pod: pod.name == name)
-    if isinstance(usage, NotReady):
+    usage = node_usage(machine, report, excluded=lambda pod: pod.name == name)
+    if isinstance(usage, KubeletNotReady):
         return
     assert [one.zone for one in usage.zones] == [zone.id for zone in machine.zones]
     for of_resources in (*(one.amounts for one in usage.zones), usage.unzoned):

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.kubelet_books import Books, books
-from zonewise.kubelet.model import Pod
-from zonewise.usage.listing import why_incomplete
+from zonewise.kubelet.model import PodResources
+from zonewise.usage.listing import incomplete_list_reason
 
 
 def active_of(made: Books) -> frozenset[str]:
@@ -19,14 +19,14 @@ def test_a_whole_list(made: Books, gone: bool) -> None:
     """A List of all pods is complete, whatever the files still have of others, if it is known that those are gone."""
     records = tuple(record for record in made.records if gone or record.alive)
     report = made._replace(records=records).report()
-    assert why_incomplete(report._replace(active=active_of(made))) is None
+    assert incomplete_list_reason(report._replace(active=active_of(made))) is None
 
 
 @given(books(inits=False))
 def test_a_whole_list_without_cgroups(made: Books) -> None:
     """So it is where that is not known, unless the files have what cannot be told from pods that are missing."""
     made = made._replace(records=tuple(record for record in made.records if record.alive))
-    assert why_incomplete(made.report()) is None
+    assert incomplete_list_reason(made.report()) is None
 
 
 @given(books(), st.data())
@@ -34,7 +34,7 @@ def test_a_list_that_lacks_pods(made: Books, data: st.DataObject) -> None:
     """Where cgroups are known, any pod that is missing is missed."""
     report = made.report()
     pods = tuple(pod for pod in report.pods if data.draw(st.booleans()))
-    reason = why_incomplete(report._replace(pods=pods, active=active_of(made)))
+    reason = incomplete_list_reason(report._replace(pods=pods, active=active_of(made)))
     assert (reason is None) == (pods == report.pods)
     assert reason is None or reason.startswith("List does not yet tell of ")
 
@@ -46,15 +46,15 @@ def test_without_cgroups(made: Books, data: st.DataObject) -> None:
     report = made.report()
     missing = {pod for pod in report.pods if data.draw(st.booleans())}
     holding = any(any(held[1:]) for pod in missing for held in pod.containers)
-    reason = why_incomplete(report._replace(pods=tuple(pod for pod in report.pods if pod not in missing)))
+    reason = incomplete_list_reason(report._replace(pods=tuple(pod for pod in report.pods if pod not in missing)))
     assert (reason is not None) == holding
 
 
 @given(books())
 def test_our_own_pod(made: Books) -> None:
     """Without the pod that asks List is not complete."""
-    own = Pod("zonewise", "agent-x")
+    own = PodResources("zonewise", "agent-x")
     report = made.report()._replace(active=active_of(made) | {"own"})
-    reason = why_incomplete(report, (own.namespace, own.name))
+    reason = incomplete_list_reason(report, (own.namespace, own.name))
     assert reason == "it does not know yet that our own pod zonewise/agent-x runs"
-    assert why_incomplete(report._replace(pods=(*report.pods, own)), (own.namespace, own.name)) is None
+    assert incomplete_list_reason(report._replace(pods=(*report.pods, own)), (own.namespace, own.name)) is None

@@ -5,24 +5,37 @@ from __future__ import annotations
 from typing import Any
 
 from support.kubelet_books import CONFIG, GIB, allocatable_of, node_of
-from zonewise.kubelet.model import Container, Devices, KubeletConfig, KubeletReport, MemoryBlock, Pod
+from zonewise.kubelet.model import (
+    ContainerDevices,
+    ContainerResources,
+    KubeletConfig,
+    KubeletReport,
+    MemoryBlock,
+    PodResources,
+)
 from zonewise.topology.cpuset import CpuSet
 from zonewise.topology.numa_placement import decode
-from zonewise.usage.account import account
+from zonewise.usage.account import node_usage
 from zonewise.usage.model import Usage
 
 SPARSE = node_of((0, 8))
 SINGLE = CONFIG._replace(topology_manager_policy="single-numa-node")
-CPUS = Container("cpus", CpuSet((9,)), memory=(MemoryBlock("memory", GIB, (8,)),))
-DEVICE = Container("device", devices=(Devices("r/unzoned", ("n",)), Devices("r/d", ("a",), (0,))))
-MEMORY = Container("memory", memory=(MemoryBlock("memory", GIB, (0,)),))
-SHARED = Container("shared")
-PODS = (Pod("ns", "p", (CPUS, DEVICE, SHARED)), Pod("ns", "q", (MEMORY,)), Pod("ns", "r", (SHARED,)))
+CPUS = ContainerResources("cpus", CpuSet((9,)), memory=(MemoryBlock("memory", GIB, (8,)),))
+DEVICE = ContainerResources(
+    "device", devices=(ContainerDevices("r/unzoned", ("n",)), ContainerDevices("r/d", ("a",), (0,)))
+)
+MEMORY = ContainerResources("memory", memory=(MemoryBlock("memory", GIB, (0,)),))
+SHARED = ContainerResources("shared")
+PODS = (
+    PodResources("ns", "p", (CPUS, DEVICE, SHARED)),
+    PodResources("ns", "q", (MEMORY,)),
+    PodResources("ns", "r", (SHARED,)),
+)
 
 
-def placed(config: KubeletConfig | None = SINGLE, pods: tuple[Pod, ...] = PODS, without: str = "") -> Any:
+def placed(config: KubeletConfig | None = SINGLE, pods: tuple[PodResources, ...] = PODS, without: str = "") -> Any:
     """Return what an account has of the pods but one."""
-    usage = account(
+    usage = node_usage(
         SPARSE, KubeletReport(pods, allocatable_of(SPARSE), config), excluded=lambda pod: pod.name == without
     )
     assert isinstance(usage, Usage)
@@ -54,5 +67,5 @@ def test_excluded_pods_have_no_place() -> None:
 def test_a_container_that_is_nowhere() -> None:
     """One in several zones, or in a zone that there is not, makes the numbers of all others useless."""
     for zones in ((0, 8), (5,)):
-        wide = Pod("ns", "w", (Container("c", memory=(MemoryBlock("memory", GIB, zones),)),))
+        wide = PodResources("ns", "w", (ContainerResources("c", memory=(MemoryBlock("memory", GIB, zones),)),))
         assert placed(pods=(*PODS, wide)) is None

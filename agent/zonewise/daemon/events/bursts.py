@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 QUIET = 0.008
 """Seconds without an event after which a burst is over. A kubelet that admits a pod with CPUs, memory and a GPU writes
 its files up to 10 ms apart, 4 ms in the middle; a much shorter pause would publish most pods in two halves."""
-PATIENCE = 0.04
+MAX_BURST = 0.04
 """Seconds from the first event after which a burst is over, whatever comes."""
 
 
-def end_of_burst(first: float, last: float, quiet: float, patience: float) -> float:
+def burst_deadline(first: float, last: float, quiet: float, max_burst: float) -> float:
     """Return until when to gather, from the times of the first and the last event so far."""
-    return min(last + quiet, first + patience)
+    return min(last + quiet, first + max_burst)
 
 
 def gather(
@@ -29,7 +29,7 @@ def gather(
     more: Callable[[float], Set[Reason]],
     clock: Callable[[], float],
     quiet: float = QUIET,
-    patience: float = PATIENCE,
+    max_burst: float = MAX_BURST,
 ) -> frozenset[Reason]:
     """Return the reasons of the whole burst that has just begun.
 
@@ -39,7 +39,7 @@ def gather(
     found = set(reasons)
     first = last = clock()
     while Reason.STOP not in found:
-        left = end_of_burst(first, last, quiet, patience) - clock()
+        left = burst_deadline(first, last, quiet, max_burst) - clock()
         if left <= 0:
             break
         came = more(left)

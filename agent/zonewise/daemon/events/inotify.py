@@ -15,7 +15,7 @@ _HEADER = struct.Struct("iIII")  # wd, mask, cookie, length of the name with its
 _BUFFER = 64 << 10  # bytes; an event is 16 to 272
 
 
-class Mask(IntFlag):
+class InotifyMask(IntFlag):
     """What to tell of, and what is told."""
 
     MODIFY = 0x2
@@ -34,7 +34,7 @@ class Mask(IntFlag):
     MASK_ADD = 0x20000000
 
 
-class Event(NamedTuple):
+class InotifyEvent(NamedTuple):
     """One event."""
 
     watch: int
@@ -57,7 +57,7 @@ class Inotify:
 
     def add(self, directory: str, mask: int) -> int:
         """Watch a directory, for this too where it is watched already; return the number of the watch."""
-        wanted = mask | Mask.ONLYDIR | Mask.MASK_ADD
+        wanted = mask | InotifyMask.ONLYDIR | InotifyMask.MASK_ADD
         path = os.fsencode(directory)
         return self._checked(self._libc.inotify_add_watch(self._descriptor, path, ctypes.c_uint32(wanted)), directory)
 
@@ -65,9 +65,9 @@ class Inotify:
         """Stop watching; a watch that the kernel has removed already is no error."""
         self._libc.inotify_rm_watch(self._descriptor, watch)
 
-    def read(self) -> list[Event]:
+    def read(self) -> list[InotifyEvent]:
         """Return the events that are there; none where there are none."""
-        found: list[Event] = []
+        found: list[InotifyEvent] = []
         while True:
             try:
                 buffer = os.read(self._descriptor, _BUFFER)
@@ -86,7 +86,7 @@ class Inotify:
         return result
 
 
-def decode(buffer: bytes) -> Iterator[Event]:
+def decode(buffer: bytes) -> Iterator[InotifyEvent]:
     """Yield the events of one read."""
     position = 0
     while position < len(buffer):
@@ -94,4 +94,4 @@ def decode(buffer: bytes) -> Iterator[Event]:
         position += _HEADER.size
         name = buffer[position : position + length].rstrip(b"\0")
         position += length
-        yield Event(watch, mask, os.fsdecode(name))
+        yield InotifyEvent(watch, mask, os.fsdecode(name))

@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING
 
 from zonewise.daemon.events.reasons import Reason
-from zonewise.daemon.events.watches import Rule
+from zonewise.daemon.events.watches import WatchRule
 from zonewise.kubelet import state
 from zonewise.kubelet.cgroups import PodCgroups
 
@@ -22,22 +22,22 @@ _REPLACED = "..data"
 through it, and stay as they are (pkg/volume/util/atomic_writer.go)."""
 
 
-def rules(settings: Settings, settings_file: str = "") -> Iterator[Rule]:
+def watch_rules(settings: Settings, settings_file: str = "") -> Iterator[WatchRule]:
     """Yield the rules for an agent with these settings."""
     kubelet = settings.kubelet_dir
     plugins = os.path.join(kubelet, state.DEVICE_PLUGINS)
-    yield Rule(kubelet, (state.CPU_STATE, state.MEMORY_STATE, state.DRA_STATE), Reason.STATE)
+    yield WatchRule(kubelet, (state.CPU_STATE, state.MEMORY_STATE, state.DRA_STATE), Reason.STATE)
     # a plugin's socket, and the kubelet's own for them, come before what they serve is in the checkpoint
-    yield Rule(plugins, (state.DEVICE_CHECKPOINT, "*.sock"), Reason.DEVICES)
+    yield WatchRule(plugins, (state.DEVICE_CHECKPOINT, "*.sock"), Reason.DEVICES)
     # a pod that holds nothing exclusively leaves no other trace, nor does one whose end has not reached the files yet
-    for place in PodCgroups(settings.root).places():
-        yield Rule(place, ("*pod*",), Reason.PODS)
+    for place in PodCgroups(settings.root).directories():
+        yield WatchRule(place, ("*pod*",), Reason.PODS)
     yield _file(settings.podresources_socket, Reason.SOCKET)
     yield _file(settings.pods_api_socket, Reason.SOCKET)
     if "://" not in settings.kubelet_config:
         yield _file(settings.kubelet_config, Reason.CONFIG)
     if settings.kubelet_config_drop_ins:
-        yield Rule(settings.kubelet_config_drop_ins, ("*.conf", _REPLACED), Reason.CONFIG)
+        yield WatchRule(settings.kubelet_config_drop_ins, ("*.conf", _REPLACED), Reason.CONFIG)
     if settings.notify_file:
         yield _file(settings.notify_file, Reason.NOTIFY)._replace(touched=True)
     if settings_file:
@@ -56,6 +56,6 @@ def ensure_notify_file(path: str) -> None:
         raise OSError(errno.EINVAL, "is no regular file", path)
 
 
-def _file(path: str, reason: Reason) -> Rule:
+def _file(path: str, reason: Reason) -> WatchRule:
     directory, name = os.path.split(os.path.abspath(path))
-    return Rule(directory, (glob.escape(name), _REPLACED), reason)
+    return WatchRule(directory, (glob.escape(name), _REPLACED), reason)

@@ -7,21 +7,21 @@ import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from zonewise.daemon.events.bursts import PATIENCE, QUIET, gather
+from zonewise.daemon.events.bursts import MAX_BURST, QUIET, gather
 from zonewise.daemon.events.uevents import open_uevents
-from zonewise.daemon.events.watches import Watches
+from zonewise.daemon.events.watches import FileWatches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
 
     from zonewise.daemon.events.reasons import Reason
-    from zonewise.daemon.events.watches import Rule
+    from zonewise.daemon.events.watches import WatchRule
 
 POLL_INTERVAL = 1.0
 """Seconds between two looks at files that the kernel does not watch for us."""
 
 
-class Channel(Protocol):
+class EventChannel(Protocol):
     """Something that tells of events."""
 
     def fileno(self) -> int:
@@ -38,19 +38,19 @@ class EventSource:
 
     def __init__(
         self,
-        watches: Watches,
-        channels: Iterable[Channel] = (),
+        watches: FileWatches,
+        channels: Iterable[EventChannel] = (),
         *,
         quiet: float = QUIET,
-        patience: float = PATIENCE,
+        max_burst: float = MAX_BURST,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._watches = watches
         self._quiet = quiet
-        self._patience = patience
+        self._patience = max_burst
         self._clock = clock
         self._poll = select.poll()
-        self._channels: dict[int, Channel] = {
+        self._channels: dict[int, EventChannel] = {
             channel.fileno(): channel for channel in (watches, *channels) if channel.fileno() >= 0
         }
         for descriptor in self._channels:
@@ -84,14 +84,14 @@ class EventSource:
 
 
 @contextmanager
-def open_events(rules: Iterable[Rule], channels: Iterable[Channel] = ()) -> Generator[EventSource]:
+def open_events(rules: Iterable[WatchRule], channels: Iterable[EventChannel] = ()) -> Generator[EventSource]:
     """Watch the files of some rules, and hear the kernel's messages where it lets us, as long as this lasts.
 
     What changes from the entry on is not missed, so that the first look at the files comes after it. Other channels,
     such as Wake and Signals, outlive this, and lose nothing in between.
     """
     with ExitStack() as stack:
-        watches = Watches(rules)
+        watches = FileWatches(rules)
         stack.callback(watches.close)
         uevents = open_uevents()
         if uevents is not None:

@@ -14,27 +14,29 @@ import os
 import stat
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise.daemon.events.inotify import Inotify, Mask
+from zonewise.daemon.events.inotify import Inotify, InotifyMask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from zonewise.daemon.events.inotify import Event
+    from zonewise.daemon.events.inotify import InotifyEvent
     from zonewise.daemon.events.reasons import Reason
 
 log = logging.getLogger(__name__)
 
-_CONTENT = Mask.CREATE | Mask.MOVED_TO | Mask.MOVED_FROM | Mask.DELETE | Mask.CLOSE_WRITE
-_TOUCH = Mask.MODIFY | Mask.ATTRIB
-_ITSELF = Mask.DELETE_SELF | Mask.MOVE_SELF
-_ABOVE = Mask.CREATE | Mask.MOVED_TO
-_GONE = _ITSELF | Mask.IGNORED | Mask.UNMOUNT
+_CONTENT = (
+    InotifyMask.CREATE | InotifyMask.MOVED_TO | InotifyMask.MOVED_FROM | InotifyMask.DELETE | InotifyMask.CLOSE_WRITE
+)
+_TOUCH = InotifyMask.MODIFY | InotifyMask.ATTRIB
+_ITSELF = InotifyMask.DELETE_SELF | InotifyMask.MOVE_SELF
+_ABOVE = InotifyMask.CREATE | InotifyMask.MOVED_TO
+_GONE = _ITSELF | InotifyMask.IGNORED | InotifyMask.UNMOUNT
 
 _TRIES = 8  # a path that changes oftener while we look is looked at again at the next settling
 _NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR})
 
 
-class Rule(NamedTuple):
+class WatchRule(NamedTuple):
     """Files of one directory, and why to look again when one of them changes."""
 
     directory: str
@@ -60,16 +62,16 @@ class _Held(NamedTuple):
     """None: the kernel refused; the directory is looked at from time to time."""
 
 
-class Watches:
+class FileWatches:
     """Watches the files of some rules. Not thread-safe."""
 
-    def __init__(self, rules: Iterable[Rule], open_queue: Callable[[], Inotify] = Inotify) -> None:
-        self._rules: dict[str, list[Rule]] = {}
+    def __init__(self, rules: Iterable[WatchRule], open_queue: Callable[[], Inotify] = Inotify) -> None:
+        self._rules: dict[str, list[WatchRule]] = {}
         for rule in rules:
             self._rules.setdefault(os.path.abspath(rule.directory), []).append(rule)
         self._held: dict[str, _Held] = {}
         self._watching: set[int] = set()
-        self._seen: dict[str, dict[Rule, frozenset[object]]] = {}
+        self._seen: dict[str, dict[WatchRule, frozenset[object]]] = {}
         self._said = False
         self._queue = self._opened(open_queue)
         self.settle()
@@ -88,7 +90,7 @@ class Watches:
         reasons: set[Reason] = set()
         unsettled = False
         for event in self._queue.read() if self._queue is not None else ():
-            if event.mask & Mask.Q_OVERFLOW:
+            if event.mask & InotifyMask.Q_OVERFLOW:
                 log.warning("the kernel's queue of file events overflowed: everything is looked at again")
                 reasons |= {rule.reason for rules in self._rules.values() for rule in rules}
                 unsettled = True
@@ -156,7 +158,7 @@ class Watches:
         self._watching.add(watch)
         return watch
 
-    def _take(self, event: Event, reasons: set[Reason]) -> bool:
+    def _take(self, event: InotifyEvent, reasons: set[Reason]) -> bool:
         """Add the reasons of one event; tell whether directories have come or gone."""
         unsettled = False
         for directory, held in self._held.items():
@@ -181,7 +183,7 @@ class Watches:
 
     # --- where the kernel does not watch
 
-    def _looked(self, directory: str, rules: list[Rule]) -> set[Reason]:
+    def _looked(self, directory: str, rules: list[WatchRule]) -> set[Reason]:
         before = self._seen.get(directory)
         now = {rule: _signatures(directory, rule) for rule in rules}
         self._seen[directory] = now
@@ -211,7 +213,7 @@ def _nearest(directory: str) -> tuple[str, tuple[int, int]]:
         directory = os.path.dirname(directory)
 
 
-def _signatures(directory: str, rule: Rule) -> frozenset[object]:
+def _signatures(directory: str, rule: WatchRule) -> frozenset[object]:
     """Return what differs when a file of a rule changes."""
     found: set[object] = set()
     try:

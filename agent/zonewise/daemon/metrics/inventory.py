@@ -34,7 +34,7 @@ PHYSICAL_STATES = {
 """enum ib_port_phys_state, in the words of drivers/infiniband/core/sysfs.c phys_state_show()."""
 
 
-class Inventory:
+class NodeMetrics:
     """A collector of prometheus_client: costs nothing until it is asked."""
 
     def __init__(self, snapshot: Callable[[], Snapshot]) -> None:

@@ -8,7 +8,7 @@ from prometheus_client import GC_COLLECTOR, PROCESS_COLLECTOR, CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily
 
 from zonewise import __version__
-from zonewise.daemon.metrics.inventory import Inventory
+from zonewise.daemon.metrics.inventory import NodeMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,7 +24,7 @@ _SIZES = (250, 500, 750, 1000, 1200, 2000, 4000, 8000, 16000, 64000)
 _REMOTE = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0)
 
 
-class Meters:
+class AgentMetrics:
     """The counters of one agent, in a registry of their own. Safe for several threads."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Meters:
 
     def watch(self, status: Status) -> None:
         """Add what the node is, and how the collectors of the last scan fared."""
-        self.registry.register(Inventory(lambda: status.snapshot))
+        self.registry.register(NodeMetrics(lambda: status.snapshot))
         self.registry.register(_Scans(status))
 
 

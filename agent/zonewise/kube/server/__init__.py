@@ -6,6 +6,6 @@
 Left out: admission webhooks and policies, authorisation, conversion between versions, expressions in schemas, protobuf.
 """
 
-from zonewise.kube.server.server import Server
+from zonewise.kube.server.server import ApiServer
 
-__all__ = ["Server"]
+__all__ = ["ApiServer"]

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 
-from zonewise.kube.server import Server
+from zonewise.kube.server import ApiServer
 
 
 def main() -> int:
@@ -21,7 +21,7 @@ def main() -> int:
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda _number, _frame: stopped.set())
-    with Server(arguments.port, crds=files, token=arguments.token) as server:
+    with ApiServer(arguments.port, crds=files, token=arguments.token) as server:
         sys.stdout.write(f"{server.url}\nkubectl --server {server.url} get nodes\n")
         sys.stdout.flush()
         stopped.wait()

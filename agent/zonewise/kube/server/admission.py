@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING
 from zonewise.kube.server import metadata as meta
 from zonewise.kube.server import rules
 from zonewise.kube.server.refusals import (
-    Refusal,
+    StatusError,
     bad_request,
     conflict,
     internal,
     invalid,
     invalid_value,
+    json_text,
     modified,
-    shown,
 )
-from zonewise.kube.server.schema import faults, prune, with_defaults
-from zonewise.kube.server.shapes import BuiltIn, OfSchema
+from zonewise.kube.server.schema import prune, set_defaults, validate
+from zonewise.kube.server.shapes import BuiltInShape, SchemaShape
 from zonewise.kube.server.values import object_in
 
 if TYPE_CHECKING:
     from zonewise.kube.server.fields import Path
     from zonewise.kube.server.kinds import Kind
-    from zonewise.kube.server.requests import Deletion, Options, Target
+    from zonewise.kube.server.requests import DeleteOptions, Target, WriteOptions
     from zonewise.kube.server.shapes import Shape
     from zonewise.kube.server.values import Object
 
@@ -37,7 +37,7 @@ _NOT_STATUS: tuple[Path, ...] = (("f:status",),)
 
 def shape_of(kind: Kind) -> Shape:
     """Return what server-side apply knows of a kind."""
-    return OfSchema(kind.schema or {}, root=True) if kind.custom else BuiltIn(kind.kind)
+    return SchemaShape(kind.schema or {}, root=True) if kind.custom else BuiltInShape(kind.kind)
 
 
 def foreign_fields(target: Target) -> tuple[Path, ...]:
@@ -47,7 +47,7 @@ def foreign_fields(target: Target) -> tuple[Path, ...]:
     return _NOT_STATUS if target.kind.status else ()
 
 
-def checked(kind: Kind, body: Object) -> Object:
+def check_body(kind: Kind, body: Object) -> Object:
     """Return a body that says, or where it may leave that unsaid is told, the right kind and version."""
     meta.check_types(kind, body.get("metadata"))
     if kind.custom:
@@ -66,7 +66,7 @@ def _check_custom(kind: Kind, body: Object) -> None:
     for field, told in (("kind", "Kind"), ("apiVersion", "apiVersion")):
         if not body.get(field):
             what = f"the object provided is unrecognized (must be of type {kind.kind})"
-            raise bad_request(f"{what}: Object '{told}' is missing in '{shown(body)}'")
+            raise bad_request(f"{what}: Object '{told}' is missing in '{json_text(body)}'")
     if body["apiVersion"] == kind.api_version:
         check_same_kind(kind, object_in(body, "metadata").get("name") or "", body)
 
@@ -80,10 +80,10 @@ def check_same_kind(kind: Kind, name: str, obj: Object) -> None:
             raise invalid(named, name, [invalid_value(field, found, f"must be {wanted}")])
 
 
-def check_applied(target: Target, applied: Object) -> Object:
+def check_applied(target: Target, configuration: Object) -> Object:
     """Return a configuration to apply, with the metadata that it may leave unsaid."""
     kind = target.kind
-    obj = checked(kind, applied)
+    obj = check_body(kind, configuration)
     metadata: Object = {name: value for name, value in object_in(obj, "metadata").items() if value is not None}
     if metadata.get("managedFields") is not None:
         raise bad_request("metadata.managedFields must be nil")
@@ -95,39 +95,39 @@ def check_applied(target: Target, applied: Object) -> Object:
     if kind.custom:
         prune(obj, kind.schema or {}, unknown)
     if unknown:
-        raise untyped(target, f".{unknown[0]}: field not declared in schema")
+        raise untyped_patch_error(target, f".{unknown[0]}: field not declared in schema")
     return {**obj, "metadata": metadata}
 
 
-def untyped(target: Target, why: str) -> Refusal:
+def untyped_patch_error(target: Target, detail: str) -> StatusError:
     """Return 500 for a configuration that does not fit the types that server-side apply knows."""
     which = f"{target.namespace}/{target.name}; {target.kind.api_version}, Kind={target.kind.kind}"
-    return internal(f"failed to create typed patch object ({which}): {why}")
+    return internal(f"failed to create typed patch object ({which}): {detail}")
 
 
-def completed(kind: Kind, obj: Object, options: Options) -> Object:
+def complete(kind: Kind, obj: Object, options: WriteOptions) -> Object:
     """Return an object with its defaults, and without what its schema does not know."""
     if not kind.custom:
-        return rules.defaulted(kind, obj)
+        return rules.set_defaults(kind, obj)
     unknown: list[str] = []
     obj = prune(obj, kind.schema or {}, unknown)
     if unknown and options.strict:
         listed = ", ".join(f'unknown field "{field}"' for field in unknown)
         told = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
         raise bad_request(f"{told}: strict decoding error: {listed}")
-    return with_defaults(obj, kind.schema or {})
+    return set_defaults(obj, kind.schema or {})
 
 
 def check_metadata(kind: Kind, metadata: Object) -> None:
     """Refuse names and labels that are none."""
-    causes = list(meta.faults(kind, metadata))
+    causes = list(meta.validate_object_meta(kind, metadata))
     if causes:
         raise invalid(kind, metadata.get("name") or "", causes)
 
 
 def check_schema(kind: Kind, obj: Object) -> None:
     """Refuse an object that does not fit the schema of its kind."""
-    causes = list(faults(obj, kind.schema or {})) if kind.custom else []
+    causes = list(validate(obj, kind.schema or {})) if kind.custom else []
     if causes:
         raise invalid(kind, obj["metadata"]["name"], causes)
 
@@ -144,25 +144,25 @@ def check_versions(target: Target, old: Object, given: Object) -> None:
         raise conflict(kind, target.name, why)
 
 
-def check_preconditions(kind: Kind, old: Object, deletion: Deletion) -> None:
+def check_preconditions(kind: Kind, old: Object, deletion: DeleteOptions) -> None:
     """Refuse a deletion that means another object, or another version of it, than the one that is there."""
     name, found = old["metadata"]["name"], old["metadata"]
     named = kind._replace(plural=kind.kind)
     if deletion.uid is not None and deletion.uid != found["uid"]:
         told = f"the UID in the precondition ({deletion.uid}) does not match the UID in record ({found['uid']})"
         raise conflict(named, name, f"{told}. The object might have been deleted and then recreated")
-    if deletion.version is not None and deletion.version != found["resourceVersion"]:
-        told = f"the ResourceVersion in the precondition ({deletion.version}) does not match"
+    if deletion.resource_version is not None and deletion.resource_version != found["resourceVersion"]:
+        told = f"the ResourceVersion in the precondition ({deletion.resource_version}) does not match"
         told += f" the ResourceVersion in record ({found['resourceVersion']})"
         raise conflict(named, name, f"{told}. The object might have been modified")
 
 
-def served(kind: Kind, obj: Object) -> Object:
+def served_version(kind: Kind, obj: Object) -> Object:
     """Return an object in the version of the kind: versions differ in nothing but their name here."""
     return obj if obj.get("apiVersion") == kind.api_version else {**obj, "apiVersion": kind.api_version}
 
 
-def changed(target: Target, old: Object, new: Object) -> Object:
+def apply_update(target: Target, old: Object, new: Object) -> Object:
     """Return the new object as far as the place written to may change it."""
     given = object_in(new, "metadata")
     meta.check_types(target.kind, given)
@@ -176,7 +176,7 @@ def changed(target: Target, old: Object, new: Object) -> Object:
     return _with_status(new, old) if target.kind.status else new
 
 
-def counts(kind: Kind, old: Object, new: Object) -> bool:
+def bumps_generation(kind: Kind, old: Object, new: Object) -> bool:
     """Tell whether a change is one of generation: of anything but metadata, and status where that is on its own."""
     apart = {"metadata", "apiVersion"} | ({"status"} if kind.status else set[str]())
     return kind.generation and any(old.get(name) != new.get(name) for name in (old.keys() | new.keys()) - apart)
@@ -187,7 +187,7 @@ def without_status(obj: Object) -> Object:
     return {name: value for name, value in obj.items() if name != "status"}
 
 
-def with_managed(obj: Object, managed: list[Object]) -> Object:
+def with_managed_fields(obj: Object, managed: list[Object]) -> Object:
     """Return an object with other managedFields, and metadata of its own."""
     metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
     return {**obj, "metadata": {**metadata, "managedFields": managed} if managed else metadata}

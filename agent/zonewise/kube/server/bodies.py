@@ -6,10 +6,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from zonewise.kube.server.patch.json_patch import PatchError, json_patch
+from zonewise.kube.server.patch.json_patch import JsonPatchError, json_patch
 from zonewise.kube.server.patch.merge import merge_patch
-from zonewise.kube.server.patch.strategic import StrategicError, strategic_patch
-from zonewise.kube.server.refusals import Refusal, bad_request, internal, rejected, unsupported_media_type
+from zonewise.kube.server.patch.strategic import StrategicPatchError, strategic_merge_patch
+from zonewise.kube.server.refusals import (
+    StatusError,
+    bad_request,
+    internal,
+    unprocessable_patch,
+    unsupported_media_type,
+)
 from zonewise.kube.server.values import is_list, is_object
 
 if TYPE_CHECKING:
@@ -59,7 +65,7 @@ def parse_applied(body: bytes, kind: Kind) -> Object:
 def parse_patch(body: bytes, content_type: str, kind: Kind) -> Callable[[Object], Object]:
     """Return what a patch does to an object. Raises Refusal: 415, 400, and when it is applied 422 or 500."""
     if content_type not in {JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH}:
-        raise Refusal(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+        raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     if content_type == STRATEGIC_PATCH and kind.custom:
         raise unsupported_media_type((JSON_PATCH, MERGE_PATCH, APPLY_PATCH))
     found = _parsed(body, kind, yaml=False)
@@ -95,15 +101,15 @@ def _yaml(body: bytes) -> Value:
 def _json_patched(obj: Object, operations: list[Value]) -> Object:
     try:
         patched = json_patch(obj, operations)
-    except PatchError:
-        raise rejected() from None
+    except JsonPatchError:
+        raise unprocessable_patch() from None
     if not is_object(patched):
-        raise rejected()
+        raise unprocessable_patch()
     return patched
 
 
 def _strategic_patched(kind: Kind, obj: Object, patch: Object) -> Object:
     try:
-        return strategic_patch(kind.kind, obj, patch)
-    except StrategicError as error:
+        return strategic_merge_patch(kind.kind, obj, patch)
+    except StrategicPatchError as error:
         raise internal(str(error)) from None

@@ -54,7 +54,7 @@ def _faults(obj: Object) -> Iterator[Cause]:
         yield invalid_value("spec.versions", len(stored), "must have exactly one version marked as storage version")
 
 
-def kinds_of(obj: Object) -> list[Kind]:
+def served_kinds(obj: Object) -> list[Kind]:
     """Return the kinds that a definition serves, one for each version; the stored version first."""
     spec = obj["spec"]
     served = sorted((one for one in spec["versions"] if one.get("served")), key=lambda one: not one.get("storage"))
@@ -98,7 +98,7 @@ def _condition(kind: str, reason: str, message: str, now: str) -> Object:
     return {"type": kind, "status": "True", "lastTransitionTime": now, "reason": reason, "message": message}
 
 
-def value_at(obj: Object, path: str) -> Value:
+def json_path_value(obj: Object, path: str) -> Value:
     """Return what a simple JSON path finds: names, ['names'], [numbers]; None where there is nothing."""
     found: Value = obj
     dotted = _CONVERTED.sub(lambda match: f".{(match[1] or match[2]).replace('.', chr(0))}", path)

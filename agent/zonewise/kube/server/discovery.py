@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise.kube.server.kinds import POD
-from zonewise.kube.server.reviews import is_review
+from zonewise.kube.server.reviews import is_review_kind
 
 if TYPE_CHECKING:
     from zonewise.kube.server.kinds import Kind, Registry
@@ -65,7 +65,7 @@ def _resources(kinds: list[Kind], group: str, version: str) -> Object | None:
 
 
 def _of_kind(kind: Kind) -> list[Object]:
-    verbs = ["create"] if is_review(kind) else list(_VERBS)
+    verbs = ["create"] if is_review_kind(kind) else list(_VERBS)
     made: Object = {"name": kind.plural, "singularName": kind.singular, "namespaced": kind.namespaced}
     made |= {"kind": kind.kind, "verbs": verbs}
     if kind.short_names:

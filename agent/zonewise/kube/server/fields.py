@@ -21,7 +21,7 @@ Path = tuple[str, ...]
 Fields = frozenset[Path]
 Tree = Object
 
-NONE: Fields = frozenset()
+NO_FIELDS: Fields = frozenset()
 
 
 class ShapeError(ValueError):
@@ -73,7 +73,7 @@ def _drop_dots_of_leaves(tree: Tree) -> None:
             _drop_dots_of_leaves(below)
 
 
-def told(path: Path) -> str:
+def path_text(path: Path) -> str:
     """Return a path as conflicts tell it: .spec.containers[name="x"].image."""
     text = ""
     for element in path:
@@ -88,7 +88,7 @@ def told(path: Path) -> str:
     return text
 
 
-def fields_of(value: Value, shape: Shape) -> Fields:
+def to_field_set(value: Value, shape: Shape) -> Fields:
     """Return the fields that an applied object sets. Raises ShapeError."""
     found: set[Path] = set()
     _add_fields(value, shape, (), found)
@@ -107,7 +107,7 @@ def _add_fields(value: Value, shape: Shape, path: Path, found: set[Path]) -> Non
     if is_list(value):
         item_shape, rule = shape.items()
         if not rule.atomic:
-            for element, item in indexed(value, item_shape, rule, path).items():
+            for element, item in items_by_element(value, item_shape, rule, path).items():
                 found.add((*path, element))
                 _add_fields(item, item_shape, (*path, element), found)
             return
@@ -115,7 +115,7 @@ def _add_fields(value: Value, shape: Shape, path: Path, found: set[Path]) -> Non
         found.add(path)
 
 
-def indexed(items: list[Value] | None, shape: Shape, rule: ItemRule, path: Path = ()) -> Object:
+def items_by_element(items: list[Value] | None, shape: Shape, rule: ItemRule, path: Path = ()) -> Object:
     """Return the items of a list by their path elements. Raises ShapeError."""
     found: Object = {}
     for number, item in enumerate(items or ()):
@@ -123,9 +123,9 @@ def indexed(items: list[Value] | None, shape: Shape, rule: ItemRule, path: Path 
             element = rule.element(item, shape)
         except (KeyError, TypeError) as error:
             missing = f"associative list with keys has an element that omits key field {error}"
-            raise ShapeError(f"{told(path)}: element {number}: {missing}") from None
+            raise ShapeError(f"{path_text(path)}: element {number}: {missing}") from None
         if element in found:
-            raise ShapeError(f"{told(path)}: duplicate entries for key {told((element,))}")
+            raise ShapeError(f"{path_text(path)}: duplicate entries for key {path_text((element,))}")
         found[element] = item
     return found
 
@@ -182,8 +182,8 @@ def _pairs(old: Value, new: Value, shape: Shape, path: Path) -> list[tuple[str, 
 def _item_pairs(
     old: Value, new: Value, shape: Shape, rule: ItemRule, path: Path
 ) -> list[tuple[str, Shape, Value, Value]]:
-    before = indexed(old, shape, rule, path) if is_list(old) else {}
-    after = indexed(new, shape, rule, path) if is_list(new) else {}
+    before = items_by_element(old, shape, rule, path) if is_list(old) else {}
+    after = items_by_element(new, shape, rule, path) if is_list(new) else {}
     return [
         (element, shape, before.get(element, _ABSENT), after.get(element, _ABSENT))
         for element in dict.fromkeys((*before, *after))
@@ -209,7 +209,7 @@ def merge(live: Value, applied: Value, shape: Shape) -> Value:
 
 
 def _merged_items(live: list[Value], applied: list[Value], shape: Shape, rule: ItemRule) -> list[Value]:
-    before, after = indexed(live, shape, rule), indexed(applied, shape, rule)
+    before, after = items_by_element(live, shape, rule), items_by_element(applied, shape, rule)
     merged = {key: merge(before[key], item, shape) if key in before else item for key, item in after.items()}
     return [merged[key] if key in merged else before[key] for key in merged_order(list(before), list(after))]
 
@@ -238,7 +238,7 @@ def merged_order(before: list[str], after: list[str]) -> list[str]:
     return order
 
 
-def without(value: Value, fields: Fields, shape: Shape) -> Value:
+def remove_fields(value: Value, fields: Fields, shape: Shape) -> Value:
     """Return the value without the given fields."""
     return _without(value, to_tree(fields), shape)
 
@@ -288,6 +288,6 @@ def with_declared(fields: Fields, shape: Shape) -> Fields:
     return frozenset(found)
 
 
-def below(fields: Fields, prefixes: tuple[Path, ...]) -> Fields:
+def fields_below(fields: Fields, prefixes: tuple[Path, ...]) -> Fields:
     """Return those fields that lie at or below one of the prefixes."""
     return frozenset(path for path in fields if any(path[: len(prefix)] == prefix for prefix in prefixes))

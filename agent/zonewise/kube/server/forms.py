@@ -8,11 +8,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from zonewise.kube.server.definitions import value_at
+from zonewise.kube.server.definitions import json_path_value
 from zonewise.kube.server.kinds import Column, Kind
 
 if TYPE_CHECKING:
-    from zonewise.kube.server.listing import Page
+    from zonewise.kube.server.listing import ListPage
     from zonewise.kube.server.values import Object, Value
 
 
@@ -29,7 +29,7 @@ _BUILT_IN_COLUMNS = {
 }
 
 
-def form_of(accept: str) -> str:
+def requested_form(accept: str) -> str:
     """Return the form that an Accept header asks for first: "", "Table" or "PartialObjectMetadata"."""
     for wanted in accept.split(","):
         named = (one.strip() for one in wanted.split(";")[1:])
@@ -41,7 +41,7 @@ def form_of(accept: str) -> str:
     return _WHOLE
 
 
-def of_object(kind: Kind, obj: Object, form: str, *, include: str = "", headers: bool = True) -> Object:
+def represent_object(kind: Kind, obj: Object, form: str, *, include: str = "", headers: bool = True) -> Object:
     """Return an object in a form; `include` is the query's includeObject, `headers` False for later events."""
     if form == _PARTIAL:
         return {"kind": _PARTIAL, "apiVersion": _META, "metadata": obj["metadata"]}
@@ -51,12 +51,12 @@ def of_object(kind: Kind, obj: Object, form: str, *, include: str = "", headers:
     return obj
 
 
-def of_list(kind: Kind, page: Page, metadata: Object, form: str, include: str = "") -> Object:
+def represent_list(kind: Kind, page: ListPage, metadata: Object, form: str, include: str = "") -> Object:
     """Return a list in a form other than whole."""
     objects = [record.object for record in page.records]
     if form == _TABLE:
         return _table(kind, objects, metadata, include, headers=True)
-    items = [of_object(kind, obj, form) for obj in objects]
+    items = [represent_object(kind, obj, form) for obj in objects]
     return {"kind": f"{_PARTIAL}List", "apiVersion": _META, "metadata": metadata, "items": items}
 
 
@@ -92,7 +92,7 @@ def _included(obj: Object, include: str) -> Object | None:
 
 
 def _cell(column: Column, obj: Object) -> Value:
-    found = value_at(obj, column.path)
+    found = json_path_value(obj, column.path)
     if column.type == "date":
         return _age(found) if isinstance(found, str) else "<unknown>"
     if column.type == "string" and not isinstance(found, str):

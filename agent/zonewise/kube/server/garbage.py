@@ -22,7 +22,7 @@ class Dependents:
         """Start without any."""
         self._by_owner: dict[str, set[tuple[Resource, Key]]] = {}
 
-    def note(self, resource: Resource, key: Key, before: Object | None, after: Object | None) -> None:
+    def record(self, resource: Resource, key: Key, before: Object | None, after: Object | None) -> None:
         """Take note of a write: an object's state before and after, None where it was or is not there."""
         old, new = _owners(before), _owners(after)
         for uid in old - new:
@@ -33,12 +33,12 @@ class Dependents:
         for uid in new - old:
             self._by_owner.setdefault(uid, set()).add((resource, key))
 
-    def of(self, uid: str) -> list[tuple[Resource, Key]]:
+    def dependents(self, uid: str) -> list[tuple[Resource, Key]]:
         """Return who names an owner."""
         return sorted(self._by_owner.get(uid, ()))
 
 
-def disowned(obj: Object, uid: str) -> Object:
+def without_owner(obj: Object, uid: str) -> Object:
     """Return an object without one of its owners."""
     metadata = dict(obj["metadata"])
     left = [owner for owner in list_in(metadata, "ownerReferences") if owner["uid"] != uid]

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from zonewise.kube.server import metadata as meta
 from zonewise.kube.server import pods
 from zonewise.kube.server.admission import check_preconditions
-from zonewise.kube.server.definitions import kinds_of
-from zonewise.kube.server.garbage import Dependents, disowned
+from zonewise.kube.server.definitions import served_kinds
+from zonewise.kube.server.garbage import Dependents, without_owner
 from zonewise.kube.server.kinds import DEFINITION, NAMESPACE, POD
 from zonewise.kube.server.refusals import not_found
-from zonewise.kube.server.requests import Deletion, Target
+from zonewise.kube.server.requests import DeleteOptions, Target
 from zonewise.kube.server.values import object_in
 
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from zonewise.kube.server.values import Object
 
 _CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
-_AT_ONCE = Deletion(grace=0)
+_AT_ONCE = DeleteOptions(grace_period_seconds=0)
 
 
-class Keeper:
+class CascadingStore:
     """Writes to the store. Every method is called under the store's lock."""
 
     def __init__(self, store: Store, registry: Registry) -> None:
@@ -47,17 +47,17 @@ class Keeper:
         """Store an object, whose metadata is the caller's own, and return it."""
         previous = self._store.get(kind.resource, key)
         self._store.put(kind.resource, key, obj)
-        self._dependents.note(kind.resource, key, previous.object if previous else None, obj)
+        self._dependents.record(kind.resource, key, previous.object if previous else None, obj)
         if kind.resource == DEFINITION.resource:
-            self._registry.replace(_defined(obj), kinds_of(obj))
+            self._registry.replace(_defined(obj), served_kinds(obj))
         return obj
 
-    def delete(self, target: Target, deletion: Deletion) -> Object | None:
+    def delete(self, target: Target, deletion: DeleteOptions) -> Object | None:
         """Delete an object; return it where its kind tells it or it still waits, None otherwise. Raises Refusal."""
         kind, key = target.kind, target.key
         old = self.get(target).object
         check_preconditions(kind, old, deletion)
-        seconds = pods.grace(old, deletion.grace) if kind.resource == POD.resource else 0
+        seconds = pods.grace_period_seconds(old, deletion.grace_period_seconds) if kind.resource == POD.resource else 0
         if deletion.dry_run:
             return old if kind.resource == POD.resource else None
         if old["metadata"].get("finalizers") or seconds:
@@ -75,9 +75,9 @@ class Keeper:
     def remove(self, kind: Kind, key: Key, last: Object, propagation: str = "Background") -> None:
         """Remove an object, whose last state this is, and what depends on it."""
         self._store.remove(kind.resource, key, last)
-        self._dependents.note(kind.resource, key, last, None)
+        self._dependents.record(kind.resource, key, last, None)
         uid = last["metadata"]["uid"]
-        for resource, place in self._dependents.of(uid):
+        for resource, place in self._dependents.dependents(uid):
             self._lose_owner(resource, place, uid, orphan=propagation == "Orphan")
         if key[0]:
             self._release_namespace(key[0])
@@ -112,7 +112,7 @@ class Keeper:
             obj = record.object
             self._store.remove(NAMESPACE.resource, ("", name), {**obj, "metadata": dict(obj["metadata"])})
 
-    def _delete_definition(self, key: Key, old: Object, deletion: Deletion) -> Object:
+    def _delete_definition(self, key: Key, old: Object, deletion: DeleteOptions) -> Object:
         """Delete a definition and all objects of its kind."""
         metadata = {**old["metadata"], "deletionTimestamp": meta.timestamp(), "finalizers": [_CLEANUP]}
         told = self.write(DEFINITION, key, {**old, "metadata": metadata})
@@ -127,10 +127,10 @@ class Keeper:
 
     def _lose_owner(self, resource: Resource, key: Key, uid: str, *, orphan: bool) -> None:
         record = self._store.get(resource, key)
-        kind = self._registry.of_resource(resource)
+        kind = self._registry.find_resource(resource)
         if record is None or kind is None:
             return
-        left = disowned(record.object, uid)
+        left = without_owner(record.object, uid)
         if orphan or left["metadata"].get("ownerReferences"):
             self.write(kind, key, left)
         else:
@@ -138,7 +138,7 @@ class Keeper:
 
     def _delete_for_others(self, resource: Resource, key: Key) -> None:
         """Delete an object, if it is still there, since what it belongs to is gone; no kubelet is waited for."""
-        kind = self._registry.of_resource(resource)
+        kind = self._registry.find_resource(resource)
         if kind is not None and self._store.get(resource, key):
             self.delete(Target(kind, *key), _AT_ONCE)
 

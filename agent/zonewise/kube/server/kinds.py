@@ -128,7 +128,7 @@ class Registry:
         """Return the kind at a path, if it is served."""
         return self._by_path.get((group, version, plural))
 
-    def of_resource(self, resource: tuple[str, str]) -> Kind | None:
+    def find_resource(self, resource: tuple[str, str]) -> Kind | None:
         """Return one of the versions of a resource."""
         return next((kind for kind in self._by_path.values() if kind.resource == resource), None)
 

@@ -33,7 +33,7 @@ MAX_SNAPSHOTS = 64
 _MATCHES = ("Exact", "NotOlderThan")
 
 
-class Page(NamedTuple):
+class ListPage(NamedTuple):
     """A list, or a part of one."""
 
     records: list[Record]
@@ -60,10 +60,10 @@ class Lister:
         self._numbers = itertools.count(1)
         self._snapshots: OrderedDict[int, _Snapshot] = OrderedDict()
 
-    def list(self, kind: Kind, namespace: str, query: Mapping[str, str]) -> Page:
+    def list(self, kind: Kind, namespace: str, query: Mapping[str, str]) -> ListPage:
         """Return a page. Raises Refusal: 400 for selectors and tokens that are none, 410, 504."""
         limit = _number(query.get("limit", ""), "limit")
-        test = match_of(kind, query)
+        test = selector_predicate(kind, query)
         if query.get("continue"):
             return self._continued(query["continue"], limit)
         records, version = self._store.list(kind.resource, namespace)
@@ -77,7 +77,7 @@ class Lister:
         with self._lock:
             self._snapshots.clear()
 
-    def _continued(self, token: str, limit: int) -> Page:
+    def _continued(self, token: str, limit: int) -> ListPage:
         number, start = _decoded(token)
         with self._lock:
             snapshot = self._snapshots.get(number)
@@ -86,15 +86,15 @@ class Lister:
             raise expired(f"{told} list without the continue parameter.")
         return self._page(snapshot, start, limit, number)
 
-    def _page(self, snapshot: _Snapshot, start: int, limit: int, number: int = 0) -> Page:
+    def _page(self, snapshot: _Snapshot, start: int, limit: int, number: int = 0) -> ListPage:
         end = start + limit if limit else len(snapshot.records)
         records = snapshot.records[start:end]
         left = len(snapshot.records) - end
         if left <= 0:
-            return Page(records, snapshot.version)
+            return ListPage(records, snapshot.version)
         if not number:
             number = self._remember(snapshot)
-        return Page(records, snapshot.version, _encoded(number, end), left if snapshot.counted else None)
+        return ListPage(records, snapshot.version, _encoded(number, end), left if snapshot.counted else None)
 
     def _remember(self, snapshot: _Snapshot) -> int:
         with self._lock:
@@ -105,7 +105,7 @@ class Lister:
             return number
 
 
-def match_of(kind: Kind, query: Mapping[str, str]) -> Callable[[Object], bool] | None:
+def selector_predicate(kind: Kind, query: Mapping[str, str]) -> Callable[[Object], bool] | None:
     """Return the test of the selectors in a query; None where everything fits. Raises Refusal (400)."""
     labels, fields = query.get("labelSelector", ""), query.get("fieldSelector", "")
     if not labels and not fields:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class ListRule(NamedTuple):
+class MergeRule(NamedTuple):
     """How the items of a list are told apart."""
 
     keys: tuple[str, ...] = ()
@@ -21,8 +21,8 @@ class ListRule(NamedTuple):
     """Scalars that are merged as a set, by both."""
 
 
-_BY_NAME = ListRule(("name",), "name")
-_BY_TYPE = ListRule(("type",), "type")
+_BY_NAME = MergeRule(("name",), "name")
+_BY_TYPE = MergeRule(("type",), "type")
 
 _LISTS = {
     "containers": _BY_NAME,
@@ -33,27 +33,27 @@ _LISTS = {
     "imagePullSecrets": _BY_NAME,
     "schedulingGates": _BY_NAME,
     "resourceClaims": _BY_NAME,
-    "claims": ListRule(("name",)),
+    "claims": MergeRule(("name",)),
     "secrets": _BY_NAME,
     "resourceClaimStatuses": _BY_NAME,
     "allocatedResourcesStatus": _BY_NAME,
-    "ports": ListRule(("containerPort", "protocol"), "containerPort"),
-    "volumeMounts": ListRule(("mountPath",), "mountPath"),
-    "volumeDevices": ListRule(("devicePath",), "devicePath"),
-    "hostAliases": ListRule(("ip",), "ip"),
-    "podIPs": ListRule(("ip",), "ip"),
-    "hostIPs": ListRule((), "ip"),
-    "topologySpreadConstraints": ListRule(("topologyKey", "whenUnsatisfiable"), "topologyKey"),
+    "ports": MergeRule(("containerPort", "protocol"), "containerPort"),
+    "volumeMounts": MergeRule(("mountPath",), "mountPath"),
+    "volumeDevices": MergeRule(("devicePath",), "devicePath"),
+    "hostAliases": MergeRule(("ip",), "ip"),
+    "podIPs": MergeRule(("ip",), "ip"),
+    "hostIPs": MergeRule((), "ip"),
+    "topologySpreadConstraints": MergeRule(("topologyKey", "whenUnsatisfiable"), "topologyKey"),
     "conditions": _BY_TYPE,
     "addresses": _BY_TYPE,
-    "ownerReferences": ListRule(("uid",), "uid"),
-    "finalizers": ListRule(set=True),
-    "podCIDRs": ListRule(set=True),
+    "ownerReferences": MergeRule(("uid",), "uid"),
+    "finalizers": MergeRule(set=True),
+    "podCIDRs": MergeRule(set=True),
 }
 
 _OF_KIND = {
-    ("Service", "ports"): ListRule(("port", "protocol"), "port"),
-    ("Job", "conditions"): ListRule((), "type"),
+    ("Service", "ports"): MergeRule(("port", "protocol"), "port"),
+    ("Job", "conditions"): MergeRule((), "type"),
 }
 
 _ATOMIC = frozenset(
@@ -89,10 +89,10 @@ _MAPS = frozenset(
     }
 )
 
-_ATOMIC_LIST = ListRule()
+_ATOMIC_LIST = MergeRule()
 
 
-def list_rule(kind: str, field: str) -> ListRule:
+def merge_rule(kind: str, field: str) -> MergeRule:
     """Return how a list field of a built-in kind merges."""
     return _OF_KIND.get((kind, field)) or _LISTS.get(field, _ATOMIC_LIST)
 

@@ -9,20 +9,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.kube.server.fields import (
-    NONE,
+    NO_FIELDS,
     Changes,
     Fields,
     Path,
     ShapeError,
-    below,
     compare,
-    fields_of,
+    fields_below,
     from_tree,
     merge,
+    path_text,
+    remove_fields,
+    to_field_set,
     to_tree,
-    told,
     with_declared,
-    without,
 )
 from zonewise.kube.server.refusals import apply_conflict
 from zonewise.kube.server.values import list_in
@@ -60,33 +60,33 @@ class Manager(NamedTuple):
     subresource: str = ""
 
 
-class Owned(NamedTuple):
+class ManagedFields(NamedTuple):
     """What a manager owns, and since when."""
 
     fields: Fields
     time: str
 
 
-Owners = dict[Manager, Owned]
+ManagedFieldsByManager = dict[Manager, ManagedFields]
 
 
-def owners_of(obj: Object) -> Owners:
+def decode_managed_fields(obj: Object) -> ManagedFieldsByManager:
     """Return who owns what of an object."""
-    found: Owners = {}
+    found: ManagedFieldsByManager = {}
     for entry in list_in(obj["metadata"], "managedFields"):
         if entry.get("manager"):
             who = Manager(entry["manager"], entry["operation"], entry["apiVersion"], entry.get("subresource", ""))
-            found[who] = Owned(from_tree(entry["fieldsV1"]), entry["time"])
+            found[who] = ManagedFields(from_tree(entry["fieldsV1"]), entry["time"])
     return found
 
 
-def written(owners: Owners) -> list[Object]:
+def encode_managed_fields(owners: ManagedFieldsByManager) -> list[Object]:
     """Return managedFields: those who apply first, then by time and name."""
     order = sorted(owners, key=lambda who: (who.operation, owners[who].time, who.name, who.subresource))
     return [_entry(who, owners[who]) for who in order]
 
 
-def _entry(who: Manager, owned: Owned) -> Object:
+def _entry(who: Manager, owned: ManagedFields) -> Object:
     entry: Object = {
         "manager": who.name,
         "operation": who.operation,
@@ -98,48 +98,55 @@ def _entry(who: Manager, owned: Owned) -> Object:
     return {**entry, "subresource": who.subresource} if who.subresource else entry
 
 
-def after_update(
-    old: Object, new: Object, shape: Shape, who: Manager, now: str, foreign: tuple[Path, ...]
+def update(
+    old: Object, new: Object, shape: Shape, manager: Manager, now: str, foreign: tuple[Path, ...]
 ) -> list[Object]:
     """Return managedFields after a write that is no apply: the writer takes what it changed.
 
     `old` is empty at creation. `foreign` are the fields that this write cannot change, such as the status.
     """
-    owners = owners_of(old) if old else {}
+    owners = decode_managed_fields(old) if old else {}
     try:
         changes = _owned_changes(old, new, shape, foreign)
     except ShapeError:  # an object with an item twice: lists of built-in kinds allow what apply cannot name
-        return written(owners)
-    added = {path for path in changes.added if not shape.is_always_there(path[-1][2:])}
+        return encode_managed_fields(owners)
+    added = {path for path in changes.added if not shape.is_always_set(path[-1][2:])}
     touched = changes.modified | added
-    owners = _taken(owners, who, touched, changes.removed)
-    before = owners.get(who, Owned(NONE, now))
+    owners = _taken(owners, manager, touched, changes.removed)
+    before = owners.get(manager, ManagedFields(NO_FIELDS, now))
     fields = (before.fields - changes.removed) | touched
-    owners[who] = Owned(fields, before.time if fields == before.fields else now)
-    return written({one: owned for one, owned in owners.items() if owned.fields})
+    owners[manager] = ManagedFields(fields, before.time if fields == before.fields else now)
+    return encode_managed_fields({one: owned for one, owned in owners.items() if owned.fields})
 
 
 def apply(
-    live: Object, applied: Object, shape: Shape, who: Manager, now: str, foreign: tuple[Path, ...], *, force: bool
+    live: Object,
+    configuration: Object,
+    shape: Shape,
+    manager: Manager,
+    now: str,
+    foreign: tuple[Path, ...],
+    *,
+    force: bool,
 ) -> tuple[Object, list[Object]]:
     """Return the object after a server-side apply, and its managedFields.
 
     Raises Refusal, 409, where others own fields that would change and force is not given, and ShapeError.
     """
-    owners = owners_of(live) if live else {}
+    owners = decode_managed_fields(live) if live else {}
     base = _without_managed(live)
-    fields = _ownable(fields_of(applied, shape), foreign)
-    last = owners.get(who, Owned(NONE, now))
-    owners[who] = Owned(fields, last.time if last.fields == fields else now)
-    merged = merge(base, applied, shape) if base else applied
+    fields = _ownable(to_field_set(configuration, shape), foreign)
+    last = owners.get(manager, ManagedFields(NO_FIELDS, now))
+    owners[manager] = ManagedFields(fields, last.time if last.fields == fields else now)
+    merged = merge(base, configuration, shape) if base else configuration
     if last.fields:
         merged = _pruned(merged, owners, last.fields, shape)
     changes = _owned_changes(base, merged, shape, foreign)
     touched = changes.added | changes.modified
     if not force:
-        _refuse_conflicts(owners, who, touched)
-    owners = _taken(owners, who, touched, changes.removed)
-    return merged, written({one: owned for one, owned in owners.items() if owned.fields})
+        _refuse_conflicts(owners, manager, touched)
+    owners = _taken(owners, manager, touched, changes.removed)
+    return merged, encode_managed_fields({one: owned for one, owned in owners.items() if owned.fields})
 
 
 def _owned_changes(old: Object, new: Object, shape: Shape, foreign: tuple[Path, ...]) -> Changes:
@@ -155,26 +162,26 @@ def _without_managed(obj: Object) -> Object:
 
 
 def _ownable(fields: Fields, foreign: tuple[Path, ...]) -> Fields:
-    kept = fields - below(fields, (*_NEVER_OWNED, *foreign))
+    kept = fields - fields_below(fields, (*_NEVER_OWNED, *foreign))
     return kept - {(), ("f:metadata",)}
 
 
-def _taken(owners: Owners, who: Manager, touched: Fields, removed: Fields) -> Owners:
+def _taken(owners: ManagedFieldsByManager, who: Manager, touched: Fields, removed: Fields) -> ManagedFieldsByManager:
     """Return the owners after the writer took what it changed from all others."""
     gone = touched | removed
     return {one: owned if one == who else owned._replace(fields=owned.fields - gone) for one, owned in owners.items()}
 
 
-def _refuse_conflicts(owners: Owners, who: Manager, touched: Fields) -> None:
+def _refuse_conflicts(owners: ManagedFieldsByManager, who: Manager, touched: Fields) -> None:
     found: list[tuple[str, str]] = []
     for one in sorted(owners, key=lambda one: one.name):
         if one != who:
-            found.extend((_named(one, owners[one]), told(path)) for path in sorted(owners[one].fields & touched))
+            found.extend((_named(one, owners[one]), path_text(path)) for path in sorted(owners[one].fields & touched))
     if found:
         raise apply_conflict(found)
 
 
-def _named(who: Manager, owned: Owned) -> str:
+def _named(who: Manager, owned: ManagedFields) -> str:
     """Return a manager as conflicts name it (conflict.go, printManager)."""
     told_as = f'"{who.name}"'
     if who.subresource:
@@ -184,13 +191,13 @@ def _named(who: Manager, owned: Owned) -> str:
     return told_as
 
 
-def _pruned(merged: Object, owners: Owners, last: Fields, shape: Shape) -> Object:
+def _pruned(merged: Object, owners: ManagedFieldsByManager, last: Fields, shape: Shape) -> Object:
     """Return the object without what its applier applied last time, not this time, and nobody else owns."""
     last = with_declared(last, shape)
-    present = with_declared(fields_of(merged, shape), shape)
-    pruned = without(merged, last, shape)
-    left = with_declared(fields_of(pruned, shape), shape)
+    present = with_declared(to_field_set(merged, shape), shape)
+    pruned = remove_fields(merged, last, shape)
+    left = with_declared(to_field_set(pruned, shape), shape)
     managed = with_declared(frozenset[Path]().union(*(owned.fields for owned in owners.values())), shape)
-    pruned = without(merged, present - (left | managed), shape)
-    left = with_declared(fields_of(pruned, shape), shape)
-    return without(merged, (present - left) & last, shape)
+    pruned = remove_fields(merged, present - (left | managed), shape)
+    left = with_declared(to_field_set(pruned, shape), shape)
+    return remove_fields(merged, (present - left) & last, shape)

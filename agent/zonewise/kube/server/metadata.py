@@ -61,13 +61,13 @@ def generated_name(prefix: str) -> str:
     return prefix[: 63 - _SUFFIX_LENGTH] + suffix
 
 
-def new_metadata(kind: Kind, given: Object, namespace: str) -> Object:
+def new_metadata(kind: Kind, metadata: Object, namespace: str) -> Object:
     """Return the metadata of a new object. Raises Refusal: 400 for another namespace, 500 for a resourceVersion."""
-    if given.get("namespace") and given["namespace"] != namespace:
+    if metadata.get("namespace") and metadata["namespace"] != namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
-    if given.get("resourceVersion"):
+    if metadata.get("resourceVersion"):
         raise internal("resourceVersion should not be set on objects to be created")
-    kept = {name: value for name, value in given.items() if name not in _SYSTEM and value is not None}
+    kept = {name: value for name, value in metadata.items() if name not in _SYSTEM and value is not None}
     if not kept.get("name") and kept.get("generateName"):
         kept["name"] = generated_name(kept["generateName"])
     made: Object = {**kept, "uid": str(uuid.uuid4()), "creationTimestamp": timestamp()}
@@ -79,13 +79,13 @@ def new_metadata(kind: Kind, given: Object, namespace: str) -> Object:
     return made
 
 
-def updated_metadata(old: Object, given: Object) -> Object:
+def updated_metadata(old: Object, new: Object) -> Object:
     """Return the metadata of an update: what the server keeps stays."""
-    kept = {name: value for name, value in given.items() if name not in _SYSTEM and value not in (None, {}, [])}
+    kept = {name: value for name, value in new.items() if name not in _SYSTEM and value not in (None, {}, [])}
     return {**kept, **{name: old[name] for name in _SYSTEM if name in old}}
 
 
-def faults(kind: Kind, metadata: Object) -> Iterator[Cause]:
+def validate_object_meta(kind: Kind, metadata: Object) -> Iterator[Cause]:
     """Tell what is wrong with the names and labels of an object."""
     name = metadata.get("name")
     if not name:

@@ -7,27 +7,27 @@ from typing import TYPE_CHECKING
 from zonewise.kube.server import metadata as meta
 from zonewise.kube.server import pods, rules
 from zonewise.kube.server.admission import (
-    changed,
+    apply_update,
+    bumps_generation,
     check_applied,
+    check_body,
     check_metadata,
     check_same_kind,
     check_schema,
     check_versions,
-    checked,
-    completed,
-    counts,
+    complete,
     foreign_fields,
-    served,
+    served_version,
     shape_of,
-    untyped,
-    with_managed,
+    untyped_patch_error,
+    with_managed_fields,
     without_status,
 )
 from zonewise.kube.server.definitions import check_definition, established
 from zonewise.kube.server.fields import ShapeError
-from zonewise.kube.server.keeper import Keeper
+from zonewise.kube.server.keeper import CascadingStore
 from zonewise.kube.server.kinds import DEFINITION, NAMESPACE, POD
-from zonewise.kube.server.managers import Manager, after_update, apply
+from zonewise.kube.server.managers import Manager, apply, update
 from zonewise.kube.server.refusals import already_exists, conflict, forbidden, not_found
 from zonewise.kube.server.values import object_in
 
@@ -35,104 +35,104 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zonewise.kube.server.kinds import Kind, Registry
-    from zonewise.kube.server.requests import Deletion, Options, Target
+    from zonewise.kube.server.requests import DeleteOptions, Target, WriteOptions
     from zonewise.kube.server.store import Key, Store
     from zonewise.kube.server.values import Object
 
 
-class Objects:
+class RestStorage:
     """All objects, and the rules by which they are written. Every method raises Refusal."""
 
     def __init__(self, store: Store, registry: Registry) -> None:
         """Take where objects are stored, and which kinds there are."""
         self._store = store
-        self._keeper = Keeper(store, registry)
+        self._keeper = CascadingStore(store, registry)
 
     def get(self, target: Target) -> Object:
         """Return an object."""
         return self._keeper.get(target).object
 
-    def create(self, target: Target, body: Object, options: Options) -> Object:
+    def create(self, target: Target, body: Object, options: WriteOptions) -> Object:
         """Create an object."""
-        obj = checked(target.kind, body)
+        obj = check_body(target.kind, body)
         with self._store.lock:
             self._check_namespace(target, str(object_in(obj, "metadata").get("name") or ""))
             metadata = meta.new_metadata(target.kind, object_in(obj, "metadata"), target.namespace)
             return self._create({**obj, "metadata": metadata}, target, options, None)
 
-    def replace(self, target: Target, body: Object, options: Options) -> Object:
+    def replace(self, target: Target, body: Object, options: WriteOptions) -> Object:
         """Replace an object, or the part of it that the subresource is."""
-        obj = checked(target.kind, body)
+        obj = check_body(target.kind, body)
         with self._store.lock:
             old = self.get(target)
             check_versions(target, old, object_in(obj, "metadata"))
             return self._update(target, old, obj, options, None)
 
-    def change(self, target: Target, change: Callable[[Object], Object], options: Options) -> Object:
+    def patch(self, target: Target, change: Callable[[Object], Object], options: WriteOptions) -> Object:
         """Change an object by a patch."""
         with self._store.lock:
             old = self.get(target)
-            new = change(served(target.kind, old))
+            new = change(served_version(target.kind, old))
             check_same_kind(target.kind, target.name, new)
             return self._update(target, old, new, options, None)
 
-    def apply(self, target: Target, body: Object, options: Options) -> tuple[Object, bool]:
+    def apply(self, target: Target, body: Object, options: WriteOptions) -> tuple[Object, bool]:
         """Apply a configuration (server-side apply); return the object, and whether it is new."""
         applied = check_applied(target, body)
         with self._store.lock:
             record = self._store.get(target.kind.resource, target.key)
             if record is None:
                 return self._apply_new(target, applied, options), True
-            new, managed = self._merge(target, served(target.kind, record.object), applied, options)
+            new, managed = self._merge(target, served_version(target.kind, record.object), applied, options)
             return self._update(target, record.object, new, options, managed), False
 
-    def bind(self, target: Target, binding: Object, options: Options) -> None:
+    def bind(self, target: Target, binding: Object, options: WriteOptions) -> None:
         """Bind a pod to a node."""
         with self._store.lock:
             pod = self.get(target)
-            new = pods.bound(pod, binding, meta.timestamp())
+            new = pods.bind_pod(pod, binding, meta.timestamp())
             if not options.dry_run:
                 self._keeper.write(POD, target.key, {**new, "metadata": dict(new["metadata"])})
 
-    def delete(self, target: Target, deletion: Deletion) -> Object | None:
+    def delete(self, target: Target, deletion: DeleteOptions) -> Object | None:
         """Delete an object; return it where its kind tells it or it still waits, None otherwise."""
         with self._store.lock:
             return self._keeper.delete(target, deletion)
 
-    def _create(self, obj: Object, target: Target, options: Options, managed: list[Object] | None) -> Object:
+    def _create(self, obj: Object, target: Target, options: WriteOptions, managed: list[Object] | None) -> Object:
         """Complete, check and store a new object. `managed`: who owns what, where an apply made it."""
         kind, metadata = target.kind, obj["metadata"]
         check_metadata(kind, metadata)
         key = (target.namespace, metadata["name"])
         if self._store.get(kind.resource, key):
             raise already_exists(kind, metadata["name"])
-        obj = completed(kind, obj, options)
+        obj = complete(kind, obj, options)
         if managed is None:
             who = Manager(options.manager, "Update", kind.api_version)
-            managed = after_update({}, obj, shape_of(kind), who, meta.timestamp(), foreign_fields(target))
+            managed = update({}, obj, shape_of(kind), who, meta.timestamp(), foreign_fields(target))
         if not kind.custom:
-            obj = rules.created(kind, obj, meta.timestamp())
+            obj = rules.prepare_for_create(kind, obj, meta.timestamp())
         elif kind.status:
             obj = without_status(obj)
-        obj = with_managed(obj, managed)
+        obj = with_managed_fields(obj, managed)
         check_schema(kind, obj)
         return self._admit(kind, key, obj, options)
 
     def _update(
-        self, target: Target, old: Object, new: Object, options: Options, managed: list[Object] | None
+        self, target: Target, old: Object, new: Object, options: WriteOptions, managed: list[Object] | None
     ) -> Object:
         """Complete, check and store a change. `managed`: who owns what, where an apply made it."""
         kind, given = target.kind, object_in(new, "metadata")
-        new = completed(kind, changed(target, old, new), options)
+        new = complete(kind, apply_update(target, old, new), options)
         check_metadata(kind, new["metadata"])
         if not target.subresource:
-            rules.check_update(kind, old, new)
+            rules.validate_update(kind, old, new)
         if managed is None:
-            base = with_managed(old, []) if given.get("managedFields") in ([], [{}]) else old
+            base = with_managed_fields(old, []) if given.get("managedFields") in ([], [{}]) else old
             who = Manager(options.manager, "Update", kind.api_version, target.subresource)
-            managed = after_update(base, new, shape_of(kind), who, meta.timestamp(), foreign_fields(target))
-        new = with_managed(new, managed)
-        if counts(kind, old, new):
+            managed = update(base, new, shape_of(kind), who, meta.timestamp(), foreign_fields(target))
+        new = with_managed_fields(new, managed)
+        if bumps_generation(kind, old, new):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         check_schema(kind, new)
@@ -143,13 +143,13 @@ class Objects:
             return new
         return self._admit(kind, target.key, new, options)
 
-    def _admit(self, kind: Kind, key: Key, obj: Object, options: Options) -> Object:
+    def _admit(self, kind: Kind, key: Key, obj: Object, options: WriteOptions) -> Object:
         if kind.resource == DEFINITION.resource:
             check_definition(obj)
             obj = established(obj)
         return obj if options.dry_run else self._keeper.write(kind, key, obj)
 
-    def _apply_new(self, target: Target, applied: Object, options: Options) -> Object:
+    def _apply_new(self, target: Target, applied: Object, options: WriteOptions) -> Object:
         kind, given = target.kind, applied["metadata"]
         if target.subresource:
             raise not_found(kind, target.name)
@@ -162,13 +162,13 @@ class Objects:
         return self._create({**new, "metadata": metadata}, target, options, managed)
 
     @staticmethod
-    def _merge(target: Target, live: Object, applied: Object, options: Options) -> tuple[Object, list[Object]]:
+    def _merge(target: Target, live: Object, applied: Object, options: WriteOptions) -> tuple[Object, list[Object]]:
         who = Manager(options.manager, "Apply", target.kind.api_version, target.subresource)
         shape, foreign = shape_of(target.kind), foreign_fields(target)
         try:
             return apply(live, applied, shape, who, meta.timestamp(), foreign, force=options.force)
         except ShapeError as error:
-            raise untyped(target, str(error)) from None
+            raise untyped_patch_error(target, str(error)) from None
 
     def _check_namespace(self, target: Target, name: str) -> None:
         if not target.kind.namespaced:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise.kube.server.discovery import VERSION
-from zonewise.kube.server.reviews import is_review
+from zonewise.kube.server.reviews import is_review_kind
 
 if TYPE_CHECKING:
     from zonewise.kube.server.kinds import Kind, Registry
@@ -20,7 +20,7 @@ _PARAMETERS = ("dryRun", "fieldManager", "fieldValidation", "force")
 
 def open_api(registry: Registry, parts: list[str]) -> Object | None:
     """Return what is at a path below /openapi/v3, given as its parts; None where there is nothing."""
-    kinds = [kind for kind in registry.all() if not is_review(kind)]
+    kinds = [kind for kind in registry.all() if not is_review_kind(kind)]
     if not parts:
         groups = dict.fromkeys(_path(kind) for kind in kinds)
         return {"paths": {path: {"serverRelativeURL": f"/openapi/v3/{path}"} for path in groups}}

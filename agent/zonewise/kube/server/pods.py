@@ -43,7 +43,7 @@ _MAY_CHANGE = (
 )
 
 
-def defaulted_template(spec: Object) -> Object:
+def set_pod_spec_defaults(spec: Object) -> Object:
     """Return a pod's spec, or that of a template, with its defaults."""
     made = {**_POD_DEFAULTS, **spec}
     for field in ("containers", "initContainers"):
@@ -52,12 +52,12 @@ def defaulted_template(spec: Object) -> Object:
     return made
 
 
-def defaulted(pod: Object) -> Object:
+def set_defaults(pod: Object) -> Object:
     """Return a pod with its defaults."""
-    return {**pod, "spec": defaulted_template(object_in(pod, "spec"))}
+    return {**pod, "spec": set_pod_spec_defaults(object_in(pod, "spec"))}
 
 
-def created(pod: Object, now: str) -> Object:
+def prepare_for_create(pod: Object, now: str) -> Object:
     """Return a new pod as admission and the registry leave it: pending, tolerating short outages of its node."""
     spec: Object = {**_ADMITTED, **pod["spec"]}
     if "tolerations" not in spec:
@@ -70,7 +70,7 @@ def created(pod: Object, now: str) -> Object:
     return {**pod, "spec": spec, "status": status}
 
 
-def faults(pod: Object) -> Iterator[Cause]:
+def validate_pod(pod: Object) -> Iterator[Cause]:
     """Tell what is wrong with a new pod."""
     containers = pod["spec"].get("containers")
     if not containers:
@@ -83,7 +83,7 @@ def faults(pod: Object) -> Iterator[Cause]:
         yield forbidden_field("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
 
 
-def faults_of_update(old: Object, new: Object) -> Iterator[Cause]:
+def validate_pod_update(old: Object, new: Object) -> Iterator[Cause]:
     """Tell what an update changes that it may not."""
     before, after = old["spec"], new["spec"]
     known = {gate["name"] for gate in list_in(before, "schedulingGates")}
@@ -96,7 +96,7 @@ def faults_of_update(old: Object, new: Object) -> Iterator[Cause]:
         yield forbidden_field("spec", _MAY_CHANGE)
 
 
-def bound(pod: Object, binding: Object, now: str) -> Object:
+def bind_pod(pod: Object, binding: Object, now: str) -> Object:
     """Return the pod on the node that a Binding names. Raises Refusal where it cannot be bound."""
     target = object_in(binding, "target")
     name = pod["metadata"]["name"]
@@ -126,12 +126,12 @@ def bound(pod: Object, binding: Object, now: str) -> Object:
     return {**pod, "metadata": metadata, "spec": {**pod["spec"], "nodeName": target["name"]}, "status": status}
 
 
-def grace(pod: Object, asked: int | None) -> int:
+def grace_period_seconds(pod: Object, requested: int | None) -> int:
     """Return for how many seconds a pod that is deleted stays: its kubelet must stop it first."""
     if not pod["spec"].get("nodeName") or object_in(pod, "status").get("phase") in {"Succeeded", "Failed"}:
         return 0
     default = pod["spec"].get("terminationGracePeriodSeconds", DEFAULT_GRACE)
-    return max(default if asked is None else asked, 0)
+    return max(default if requested is None else requested, 0)
 
 
 def _container(container: Object) -> Object:

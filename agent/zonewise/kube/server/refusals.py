@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from zonewise.kube.server.values import Object
 
 
-class Refusal(Exception):
+class StatusError(Exception):
     """A request that is answered by a failure."""
 
     def __init__(self, code: int, reason: str, message: str, details: Object | None = None) -> None:
@@ -56,24 +56,26 @@ def required(field: str, detail: str = "") -> Cause:
 
 def invalid_value(field: str, value: object, detail: str) -> Cause:
     """Return the cause for a value that breaks a rule."""
-    return Cause("FieldValueInvalid", field, f"Invalid value: {shown(value)}: {detail}")
+    return Cause("FieldValueInvalid", field, f"Invalid value: {json_text(value)}: {detail}")
 
 
-def wrong_type(field: str, found: str, wanted: str) -> Cause:
+def wrong_type(field: str, actual: str, expected: str) -> Cause:
     """Return the cause for a value of another type than the schema's; both types are named as JSON Schema does."""
-    detail = f'Invalid value: "{found}": {field} in body must be of type {wanted}: "{found}"'
+    detail = f'Invalid value: "{actual}": {field} in body must be of type {expected}: "{actual}"'
     return Cause("FieldValueTypeInvalid", field, detail)
 
 
 def unsupported(field: str, value: object, allowed: Sequence[object]) -> Cause:
     """Return the cause for a value that is none of those allowed."""
-    supported = ", ".join(map(shown, allowed))
-    return Cause("FieldValueNotSupported", field, f"Unsupported value: {shown(value)}: supported values: {supported}")
+    supported = ", ".join(map(json_text, allowed))
+    return Cause(
+        "FieldValueNotSupported", field, f"Unsupported value: {json_text(value)}: supported values: {supported}"
+    )
 
 
 def duplicate(field: str, value: object) -> Cause:
     """Return the cause for an item that is in the list already."""
-    return Cause("FieldValueDuplicate", field, f"Duplicate value: {shown(value)}")
+    return Cause("FieldValueDuplicate", field, f"Duplicate value: {json_text(value)}")
 
 
 def forbidden_field(field: str, detail: str) -> Cause:
@@ -81,46 +83,48 @@ def forbidden_field(field: str, detail: str) -> Cause:
     return Cause("FieldValueForbidden", field, f"Forbidden: {detail}")
 
 
-def not_found(kind: Kind, name: str) -> Refusal:
+def not_found(kind: Kind, name: str) -> StatusError:
     """Return 404 NotFound for an object."""
-    return Refusal(404, "NotFound", f'{kind.qualified} "{name}" not found', _details(kind, name, kind.plural))
+    return StatusError(404, "NotFound", f'{kind.qualified} "{name}" not found', _details(kind, name, kind.plural))
 
 
-def no_such_resource() -> Refusal:
+def no_such_resource() -> StatusError:
     """Return 404 NotFound for a path that no resource has."""
-    return Refusal(404, "NotFound", "the server could not find the requested resource", {})
+    return StatusError(404, "NotFound", "the server could not find the requested resource", {})
 
 
-def already_exists(kind: Kind, name: str) -> Refusal:
+def already_exists(kind: Kind, name: str) -> StatusError:
     """Return 409 AlreadyExists."""
-    return Refusal(409, "AlreadyExists", f'{kind.qualified} "{name}" already exists', _details(kind, name, kind.plural))
+    return StatusError(
+        409, "AlreadyExists", f'{kind.qualified} "{name}" already exists', _details(kind, name, kind.plural)
+    )
 
 
-def conflict(kind: Kind, name: str, why: str, subresource: str = "") -> Refusal:
+def conflict(kind: Kind, name: str, detail: str, subresource: str = "") -> StatusError:
     """Return 409 Conflict."""
     what = f"/{subresource}" if subresource else ""
-    message = f'Operation cannot be fulfilled on {kind.qualified}{what} "{name}": {why}'
-    return Refusal(409, "Conflict", message, _details(kind, name, kind.plural + what))
+    message = f'Operation cannot be fulfilled on {kind.qualified}{what} "{name}": {detail}'
+    return StatusError(409, "Conflict", message, _details(kind, name, kind.plural + what))
 
 
-def modified(kind: Kind, name: str) -> Refusal:
+def modified(kind: Kind, name: str) -> StatusError:
     """Return 409 Conflict for a resourceVersion that is not the current one."""
     why = "the object has been modified; please apply your changes to the latest version and try again"
     return conflict(kind, name, why)
 
 
-def invalid(kind: Kind, name: str, causes: Iterable[Cause]) -> Refusal:
+def invalid(kind: Kind, name: str, causes: Iterable[Cause]) -> StatusError:
     """Return 422 Invalid with its causes."""
     what = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
     return _invalid(what, name, list(causes), _details(kind, name, kind.kind))
 
 
-def invalid_options(options: str, cause: Cause) -> Refusal:
+def invalid_options(options: str, cause: Cause) -> StatusError:
     """Return 422 Invalid for the options of a request, such as "PatchOptions"."""
     return _invalid(f"{options}.meta.k8s.io", "", [cause], {"group": "meta.k8s.io", "kind": options})
 
 
-def apply_conflict(fields: Sequence[tuple[str, str]]) -> Refusal:
+def apply_conflict(fields: Sequence[tuple[str, str]]) -> StatusError:
     """Return 409 Conflict for fields of other managers, each as (manager, path)."""
     causes = [
         {"reason": "FieldManagerConflict", "message": f"conflict with {manager}", "field": path}
@@ -134,70 +138,70 @@ def apply_conflict(fields: Sequence[tuple[str, str]]) -> Refusal:
             groups.setdefault(manager, []).append(f"- {path}")
         told = "\n".join(f"conflicts with {manager}:\n" + "\n".join(paths) for manager, paths in groups.items())
         message = f"Apply failed with {len(fields)} conflicts: {told}"
-    return Refusal(409, "Conflict", message, {"causes": causes})
+    return StatusError(409, "Conflict", message, {"causes": causes})
 
 
-def bad_request(message: str) -> Refusal:
+def bad_request(message: str) -> StatusError:
     """Return 400 BadRequest."""
-    return Refusal(400, "BadRequest", message)
+    return StatusError(400, "BadRequest", message)
 
 
-def forbidden(kind: Kind, name: str, why: str, details: Object | None = None) -> Refusal:
+def forbidden(kind: Kind, name: str, detail: str, details: Object | None = None) -> StatusError:
     """Return 403 Forbidden."""
-    message = f'{kind.qualified} "{name}" is forbidden: {why}'
-    return Refusal(403, "Forbidden", message, {**_details(kind, name, kind.plural), **(details or {})})
+    message = f'{kind.qualified} "{name}" is forbidden: {detail}'
+    return StatusError(403, "Forbidden", message, {**_details(kind, name, kind.plural), **(details or {})})
 
 
-def expired(message: str) -> Refusal:
+def expired(message: str) -> StatusError:
     """Return 410 Expired: the version asked for is no longer known."""
-    return Refusal(410, "Expired", message)
+    return StatusError(410, "Expired", message)
 
 
-def too_large_version(version: int, current: int) -> Refusal:
+def too_large_version(version: int, current: int) -> StatusError:
     """Return 504 Timeout for a version from the future."""
     causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
     message = f"Timeout: Too large resource version: {version}, current: {current}"
-    return Refusal(504, "Timeout", message, {"causes": causes, "retryAfterSeconds": 1})
+    return StatusError(504, "Timeout", message, {"causes": causes, "retryAfterSeconds": 1})
 
 
-def unauthorized() -> Refusal:
+def unauthorized() -> StatusError:
     """Return 401 Unauthorized."""
-    return Refusal(401, "Unauthorized", "Unauthorized")
+    return StatusError(401, "Unauthorized", "Unauthorized")
 
 
-def method_not_allowed() -> Refusal:
+def method_not_allowed() -> StatusError:
     """Return 405 MethodNotAllowed."""
     message = "the server does not allow this method on the requested resource"
-    return Refusal(405, "MethodNotAllowed", message, {})
+    return StatusError(405, "MethodNotAllowed", message, {})
 
 
-def unsupported_media_type(accepted: Iterable[str]) -> Refusal:
+def unsupported_media_type(accepted: Iterable[str]) -> StatusError:
     """Return 415 UnsupportedMediaType."""
     told = ", ".join(accepted)
     message = f"the body of the request was in an unknown format - accepted media types include: {told}"
-    return Refusal(415, "UnsupportedMediaType", message)
+    return StatusError(415, "UnsupportedMediaType", message)
 
 
-def rejected() -> Refusal:
+def unprocessable_patch() -> StatusError:
     """Return 422 Invalid as the server words it where a JSON patch cannot be applied."""
-    return Refusal(422, "Invalid", "the server rejected our request due to an error in our request", {})
+    return StatusError(422, "Invalid", "the server rejected our request due to an error in our request", {})
 
 
-def internal(message: str) -> Refusal:
+def internal(message: str) -> StatusError:
     """Return 500 without a reason, which is what the server says to some requests that make no sense."""
-    return Refusal(500, "", message)
+    return StatusError(500, "", message)
 
 
-def shown(value: object) -> str:
+def json_text(value: object) -> str:
     """Return a value as messages show it: JSON without spaces."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-def _invalid(what: str, name: str, causes: list[Cause], details: Object) -> Refusal:
+def _invalid(what: str, name: str, causes: list[Cause], details: Object) -> StatusError:
     told = [f"{cause.field}: {cause.message}" for cause in causes]
     listed = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
     found = [{"reason": cause.reason, "message": cause.message, "field": cause.field} for cause in causes]
-    return Refusal(422, "Invalid", f'{what} "{name}" is invalid: {listed}', {**details, "causes": found})
+    return StatusError(422, "Invalid", f'{what} "{name}" is invalid: {listed}', {**details, "causes": found})
 
 
 def _details(kind: Kind, name: str, what: str) -> Object:

@@ -20,7 +20,7 @@ class Target(NamedTuple):
         return self.namespace, self.name
 
 
-class Options(NamedTuple):
+class WriteOptions(NamedTuple):
     """Options of writes (CreateOptions, UpdateOptions, PatchOptions)."""
 
     manager: str = "unknown"
@@ -30,12 +30,12 @@ class Options(NamedTuple):
     """Refuse unknown fields rather than drop them (fieldValidation=Strict)."""
 
 
-class Deletion(NamedTuple):
+class DeleteOptions(NamedTuple):
     """DeleteOptions."""
 
     uid: str | None = None
-    version: str | None = None
-    grace: int | None = None
+    resource_version: str | None = None
+    grace_period_seconds: int | None = None
     """Seconds."""
     propagation: str = "Background"
     """Background, Foreground or Orphan; dependents are gone when the answer comes in the first two cases."""

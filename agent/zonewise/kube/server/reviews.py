@@ -27,7 +27,7 @@ class Reviews(NamedTuple):
     access: Callable[[Object], bool]
     """Whether the user of a SubjectAccessReviewSpec may do what it says."""
 
-    def answer(self, kind: Kind, review: Object) -> Object:
+    def evaluate(self, kind: Kind, review: Object) -> Object:
         """Return a review with its status."""
         spec = object_in(review, "spec")
         if kind.kind == "TokenReview":
@@ -44,6 +44,6 @@ class Reviews(NamedTuple):
         return {"authenticated": True, "user": user, "audiences": ["https://kubernetes.default.svc"]}
 
 
-def is_review(kind: Kind) -> bool:
+def is_review_kind(kind: Kind) -> bool:
     """Tell whether a kind is a question."""
     return kind in REVIEWS

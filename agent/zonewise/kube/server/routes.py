@@ -10,11 +10,11 @@ import msgspec
 from zonewise.kube.server import bodies, forms
 from zonewise.kube.server.discovery import VERSION, discover
 from zonewise.kube.server.kinds import POD
-from zonewise.kube.server.listing import Lister, match_of
-from zonewise.kube.server.objects import Objects
+from zonewise.kube.server.listing import Lister, selector_predicate
+from zonewise.kube.server.objects import RestStorage
 from zonewise.kube.server.openapi import open_api
 from zonewise.kube.server.refusals import (
-    Refusal,
+    StatusError,
     invalid_options,
     method_not_allowed,
     no_such_resource,
@@ -22,15 +22,15 @@ from zonewise.kube.server.refusals import (
     unauthorized,
     unsupported,
 )
-from zonewise.kube.server.requests import Deletion, Options, Target
-from zonewise.kube.server.reviews import is_review
+from zonewise.kube.server.requests import DeleteOptions, Target, WriteOptions
+from zonewise.kube.server.reviews import is_review_kind
 from zonewise.kube.server.values import list_in, object_in
-from zonewise.kube.server.watching import Watch, is_true, watch_options
+from zonewise.kube.server.watching import Watch, parse_bool, watch_options
 from zonewise.kube.server.wire import Request, Response
 
 if TYPE_CHECKING:
     from zonewise.kube.server.kinds import Kind, Registry
-    from zonewise.kube.server.listing import Page
+    from zonewise.kube.server.listing import ListPage
     from zonewise.kube.server.reviews import Reviews
     from zonewise.kube.server.store import Store
     from zonewise.kube.server.values import Object
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _HEALTH = frozenset({"/healthz", "/readyz", "/livez"})
 
 
-class Settings(NamedTuple):
+class ServerSettings(NamedTuple):
     """How a server behaves."""
 
     token: str | None
@@ -52,20 +52,20 @@ class Settings(NamedTuple):
 class Router:
     """Answers requests."""
 
-    def __init__(self, store: Store, registry: Registry, settings: Settings) -> None:
+    def __init__(self, store: Store, registry: Registry, settings: ServerSettings) -> None:
         """Take where objects are, which kinds there are, and how to behave."""
         self._store = store
         self._registry = registry
         self._settings = settings
-        self.objects = Objects(store, registry)
+        self.objects = RestStorage(store, registry)
         self.lister = Lister(store)
 
-    def answer(self, request: Request) -> Response:
+    def handle(self, request: Request) -> Response:
         """Return the answer to a request: a refusal is one."""
         try:
             self._authenticate(request)
             return self._at_path(request)
-        except Refusal as refusal:
+        except StatusError as refusal:
             return _json(refusal.code, refusal.body())
 
     def _authenticate(self, request: Request) -> None:
@@ -107,7 +107,7 @@ class Router:
         return Target(kind, namespace, *rest[1:])
 
     def _at_target(self, request: Request, target: Target) -> Response:
-        if is_review(target.kind):
+        if is_review_kind(target.kind):
             return self._review(request, target.kind)
         if target.subresource not in {"", "status"} or (target.subresource and not target.kind.status):
             return self._at_subresource(request, target)
@@ -133,8 +133,8 @@ class Router:
     def _at_collection(self, request: Request, target: Target) -> Response:
         kind, namespace = target.kind, target.namespace
         if request.method == "GET":
-            form = forms.form_of(request.headers.get("accept", ""))
-            if is_true(request.query.get("watch", "")):
+            form = forms.requested_form(request.headers.get("accept", ""))
+            if parse_bool(request.query.get("watch", "")):
                 options = watch_options(kind, namespace, request.query, form)
                 watch = Watch(self._store, kind, options, self._settings.bookmark_interval)
                 return Response(200, stream=watch.lines())
@@ -167,7 +167,7 @@ class Router:
         options = _options(request, "PatchOptions")
         if request.content_type != bodies.APPLY_PATCH:
             patch = bodies.parse_patch(request.body, request.content_type, target.kind)
-            return self._object(request, target.kind, 200, self.objects.change(target, patch, options))
+            return self._object(request, target.kind, 200, self.objects.patch(target, patch, options))
         if not request.query.get("fieldManager"):
             raise invalid_options("PatchOptions", required("fieldManager", "is required for apply patch"))
         applied = bodies.parse_applied(request.body, target.kind)
@@ -188,7 +188,7 @@ class Router:
 
     def _delete_collection(self, request: Request, target: Target) -> Response:
         deletion = _deletion(bodies.parse_options(request.body), request.query)
-        test = match_of(target.kind, request.query)
+        test = selector_predicate(target.kind, request.query)
         with self._store.lock:
             page = self.lister.list(target.kind, target.namespace, {})
             chosen = [record for record in page.records if test is None or test(record.object)]
@@ -202,28 +202,28 @@ class Router:
         if request.method != "POST":
             raise method_not_allowed()
         body = bodies.parse_object(request.body, request.content_type, kind)
-        return _json(201, self._settings.reviews.answer(kind, body))
+        return _json(201, self._settings.reviews.evaluate(kind, body))
 
     @staticmethod
     def _object(request: Request, kind: Kind, status: int, obj: Object) -> Response:
         if obj.get("apiVersion") != kind.api_version:
             obj = {**obj, "apiVersion": kind.api_version}
-        form = forms.form_of(request.headers.get("accept", ""))
-        return _json(status, forms.of_object(kind, obj, form, include=request.query.get("includeObject", "")))
+        form = forms.requested_form(request.headers.get("accept", ""))
+        return _json(status, forms.represent_object(kind, obj, form, include=request.query.get("includeObject", "")))
 
 
 def _json(status: int, obj: Object) -> Response:
     return Response(status, msgspec.json.encode(obj))
 
 
-def _page(kind: Kind, page: Page, form: str, include: str) -> Response:
+def _page(kind: Kind, page: ListPage, form: str, include: str) -> Response:
     metadata: Object = {"resourceVersion": str(page.version)}
     if page.next:
         metadata["continue"] = page.next
     if page.remaining is not None:
         metadata["remainingItemCount"] = page.remaining
     if form:
-        return _json(200, forms.of_list(kind, page, metadata, form, include))
+        return _json(200, forms.represent_list(kind, page, metadata, form, include))
     head = {"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": metadata}
     items = b",".join(
         record.encoded
@@ -234,22 +234,22 @@ def _page(kind: Kind, page: Page, form: str, include: str) -> Response:
     return Response(200, msgspec.json.encode(head)[:-1] + b',"items":[' + items + b"]}")
 
 
-def _options(request: Request, kind: str) -> Options:
+def _options(request: Request, kind: str) -> WriteOptions:
     query = request.query
     agent = request.headers.get("user-agent", "unknown").partition("/")[0]
-    return Options(
+    return WriteOptions(
         manager=query.get("fieldManager") or agent,
-        force=is_true(query.get("force", "")),
+        force=parse_bool(query.get("force", "")),
         dry_run=_is_dry(query.get("dryRun", ""), kind),
         strict=query.get("fieldValidation") == "Strict",
     )
 
 
-def _deletion(body: Object, query: dict[str, str]) -> Deletion:
+def _deletion(body: Object, query: dict[str, str]) -> DeleteOptions:
     preconditions = object_in(body, "preconditions")
     grace = body.get("gracePeriodSeconds", query.get("gracePeriodSeconds"))
     propagation = body.get("propagationPolicy") or query.get("propagationPolicy") or "Background"
-    return Deletion(
+    return DeleteOptions(
         preconditions.get("uid"),
         preconditions.get("resourceVersion"),
         None if grace is None else int(grace),

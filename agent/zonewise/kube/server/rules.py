@@ -33,11 +33,11 @@ _JOB_DEFAULTS: Object = {
 _SERVICE_DEFAULTS: Object = {"type": "ClusterIP", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster"}
 
 
-def defaulted(kind: Kind, obj: Object) -> Object:
+def set_defaults(kind: Kind, obj: Object) -> Object:
     """Return an object of a built-in kind with its defaults, and without what says nothing."""
     obj = _tidied(obj)
     if kind.resource == POD.resource:
-        return pods.defaulted(obj)
+        return pods.set_defaults(obj)
     if kind.resource == JOB.resource:
         return _defaulted_job(obj)
     if kind.resource == SERVICE.resource:
@@ -49,12 +49,12 @@ def defaulted(kind: Kind, obj: Object) -> Object:
     return obj
 
 
-def created(kind: Kind, obj: Object, now: str) -> Object:
+def prepare_for_create(kind: Kind, obj: Object, now: str) -> Object:
     """Return a new object of a built-in kind as admission and its registry leave it. Raises Refusal (422)."""
     if kind.resource == POD.resource:
-        if causes := list(pods.faults(obj)):
+        if causes := list(pods.validate_pod(obj)):
             raise invalid(kind, obj["metadata"]["name"], causes)
-        return pods.created(obj, now)
+        return pods.prepare_for_create(obj, now)
     if kind.resource == JOB.resource:
         return _created_job(obj)
     if kind.resource == NODE.resource:
@@ -69,11 +69,11 @@ def created(kind: Kind, obj: Object, now: str) -> Object:
     return {name: value for name, value in obj.items() if name != "status"} if kind.status else obj
 
 
-def check_update(kind: Kind, old: Object, new: Object) -> None:
+def validate_update(kind: Kind, old: Object, new: Object) -> None:
     """Raise Refusal (422) where an update changes what it may not."""
     causes: list[Cause] = []
     if kind.resource == POD.resource:
-        causes = list(pods.faults_of_update(old, new))
+        causes = list(pods.validate_pod_update(old, new))
     elif kind.resource == JOB.resource:
         causes = list(_faults_of_job_update(old, new))
     elif kind.plural in {"configmaps", "secrets"} and old.get("immutable"):
@@ -100,7 +100,7 @@ def _defaulted_job(obj: Object) -> Object:
     if given.get("completionMode") != "Indexed" and "completions" not in given and "parallelism" in given:
         del spec["completions"]  # a work queue: any one success completes it
     template = object_in(spec, "template")
-    spec["template"] = {**template, "spec": pods.defaulted_template(object_in(template, "spec"))}
+    spec["template"] = {**template, "spec": pods.set_pod_spec_defaults(object_in(template, "spec"))}
     return {**obj, "spec": spec}
 
 

@@ -63,7 +63,7 @@ def _pruned_object(value: Object, schema: Schema, unknown: list[str], path: str)
     return kept
 
 
-def with_defaults(value: Value, schema: Schema) -> Value:
+def set_defaults(value: Value, schema: Schema) -> Value:
     """Return the value with the defaults of absent fields; a null that may not be null is absent."""
     if is_object(value):
         properties, others = schema.get("properties", {}), schema.get("additionalProperties")
@@ -72,17 +72,17 @@ def with_defaults(value: Value, schema: Schema) -> Value:
             of_part = properties.get(name, others if is_object(others) else {})
             if part is None and name in properties and not of_part.get("nullable"):
                 continue
-            made[name] = with_defaults(part, of_part)
+            made[name] = set_defaults(part, of_part)
         for name, of_part in properties.items():
             if name not in made and "default" in of_part:
-                made[name] = with_defaults(copy.deepcopy(of_part["default"]), of_part)
+                made[name] = set_defaults(copy.deepcopy(of_part["default"]), of_part)
         return made
     if is_list(value):
-        return [with_defaults(item, object_in(schema, "items")) for item in value]
+        return [set_defaults(item, object_in(schema, "items")) for item in value]
     return value
 
 
-def faults(value: Value, schema: Schema, path: str = "") -> Iterator[Cause]:
+def validate(value: Value, schema: Schema, path: str = "") -> Iterator[Cause]:
     """Tell what is wrong with a value, by the field."""
     if value is None and schema.get("nullable"):
         return
@@ -134,9 +134,9 @@ def _faults_of_object(value: Object, schema: Schema, path: str) -> Iterator[Caus
     properties, others = schema.get("properties", {}), schema.get("additionalProperties")
     for name, part in value.items():
         if name in properties:
-            yield from faults(part, properties[name], f"{prefix}{name}")
+            yield from validate(part, properties[name], f"{prefix}{name}")
         elif is_object(others):
-            yield from faults(part, others, f"{prefix}{name}")
+            yield from validate(part, others, f"{prefix}{name}")
 
 
 def _faults_of_list(value: list[Value], schema: Schema, path: str) -> Iterator[Cause]:
@@ -148,7 +148,7 @@ def _faults_of_list(value: list[Value], schema: Schema, path: str) -> Iterator[C
     items = schema.get("items")
     if is_object(items):
         for number, item in enumerate(value):
-            yield from faults(item, items, f"{path}[{number}]")
+            yield from validate(item, items, f"{path}[{number}]")
     yield from _faults_of_keys(value, schema, path)
 
 
@@ -192,14 +192,14 @@ def _faults_of_number(value: float, schema: Schema, path: str) -> Iterator[Cause
 
 def _faults_of_choices(value: Value, schema: Schema, path: str) -> Iterator[Cause]:
     for choice in schema.get("allOf", ()):
-        yield from faults(value, choice, path)
+        yield from validate(value, choice, path)
     for name, most, told in (("anyOf", None, "at least one schema"), ("oneOf", 1, "one and only one schema")):
         choices = schema.get(name)
         if choices:
-            fitting = sum(not any(faults(value, choice, path)) for choice in choices)
+            fitting = sum(not any(validate(value, choice, path)) for choice in choices)
             if not fitting or (most is not None and fitting > most):
                 yield invalid_value(path, "", f"{path} in body must validate {told} ({name})")
-    if "not" in schema and not any(faults(value, schema["not"], path)):
+    if "not" in schema and not any(validate(value, schema["not"], path)):
         yield invalid_value(path, "", f"{path} in body must not validate the schema (not)")
 
 

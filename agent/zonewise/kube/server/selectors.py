@@ -48,15 +48,15 @@ class Requirement(NamedTuple):
     """in, notin, exists, !exists, gt or lt; the others are special cases of these."""
     values: frozenset[str] = frozenset()
 
-    def holds(self, found: str | None) -> bool:
+    def matches(self, value: str | None) -> bool:
         """Tell whether a value fits; None: there is none."""
         if self.operator == "in":
-            return found in self.values
+            return value in self.values
         if self.operator == "notin":
-            return found not in self.values
+            return value not in self.values
         if self.operator in {"gt", "lt"}:
-            return found is not None and self._compares(found)
-        return (found is not None) == (self.operator == "exists")
+            return value is not None and self._compares(value)
+        return (value is not None) == (self.operator == "exists")
 
     def _compares(self, found: str) -> bool:
         try:
@@ -90,12 +90,12 @@ def parse_fields(text: str, kind: Kind) -> Selector:
 def matches_labels(selector: Selector, obj: Object) -> bool:
     """Tell whether an object's labels fit."""
     labels = object_in(obj["metadata"], "labels")
-    return all(requirement.holds(labels.get(requirement.key)) for requirement in selector)
+    return all(requirement.matches(labels.get(requirement.key)) for requirement in selector)
 
 
 def matches_fields(selector: Selector, obj: Object) -> bool:
     """Tell whether an object's fields fit; a field that is absent is empty."""
-    return all(requirement.holds(_field(obj, requirement.key)) for requirement in selector)
+    return all(requirement.matches(_field(obj, requirement.key)) for requirement in selector)
 
 
 def matcher(labels: Selector, fields: Selector) -> Callable[[Object], bool] | None:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, cast
 
 from zonewise.kube.server.definitions import read_definitions
 from zonewise.kube.server.kinds import DEFINITION, NAMESPACE, Registry
-from zonewise.kube.server.requests import Options, Target
+from zonewise.kube.server.requests import Target, WriteOptions
 from zonewise.kube.server.reviews import ADMIN, Reviews
-from zonewise.kube.server.routes import Router, Settings
+from zonewise.kube.server.routes import Router, ServerSettings
 from zonewise.kube.server.store import HISTORY, Store
 from zonewise.kube.server.watching import BOOKMARK_INTERVAL
 from zonewise.kube.server.wire import BadRequest, read_request, write_response, write_stream
@@ -33,7 +33,7 @@ _PATIENCE = 2.0
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
-class Server:
+class ApiServer:
     """A Kubernetes API server in memory, on loopback, for demonstrations and tests.
 
     It behaves as kube-apiserver 1.36 does with the controllers that a cluster always runs: dependents are collected,
@@ -61,7 +61,7 @@ class Server:
         self.store = Store(history)
         self._registry = Registry()
         reviews = Reviews(token_reviewer or self._own_user, access_reviewer)
-        settings = Settings(token, reviews, bookmark_interval)
+        settings = ServerSettings(token, reviews, bookmark_interval)
         self._router = Router(self.store, self._registry, settings)
         for name in _NAMESPACES:
             self._create(Target(NAMESPACE), {"metadata": {"name": name}})
@@ -86,7 +86,7 @@ class Server:
         """Return the configuration of a client of this server."""
         from zonewise.kube.config import Config
 
-        return Config.plain(self.url, token=self._token)
+        return Config.from_url(self.url, token=self._token)
 
     def start(self) -> None:
         """Begin to answer."""
@@ -116,7 +116,7 @@ class Server:
         """Break every connection, as a server does that crashes; it listens on."""
         self._listener.disconnect()
 
-    def __enter__(self) -> Server:
+    def __enter__(self) -> ApiServer:
         self.start()
         return self
 
@@ -127,7 +127,7 @@ class Server:
         return ADMIN if self._token is not None and token == self._token else None
 
     def _create(self, target: Target, obj: Object) -> None:
-        self._router.objects.create(target, obj, Options(manager="zonewise-server"))
+        self._router.objects.create(target, obj, WriteOptions(manager="zonewise-server"))
 
 
 class _Listener(socketserver.ThreadingTCPServer):
@@ -197,7 +197,7 @@ class _Connection(socketserver.StreamRequestHandler):
         request = read_request(self.rfile, self.wfile)
         if request is None:
             return False
-        response = self._listener.router.answer(request)
+        response = self._listener.router.handle(request)
         if response.stream is None:
             write_response(self.wfile, response)
         else:

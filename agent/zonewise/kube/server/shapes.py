@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from zonewise.kube.server.lists import is_atomic, is_map, list_rule
+from zonewise.kube.server.lists import is_atomic, is_map, merge_rule
 from zonewise.kube.server.values import is_object, object_in
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class ItemRule(NamedTuple):
         """
         if self.set:
             return f"v:{_compact(item)}"
-        found = {name: item[name] if name in item else shape.default_of(name) for name in sorted(self.keys)}
+        found = {name: item[name] if name in item else shape.key_default(name) for name in sorted(self.keys)}
         return f"k:{_compact(found)}"
 
 
@@ -57,16 +57,16 @@ class Shape(Protocol):
         """Return the shape of the items of a list here, and how they are told apart."""
         ...
 
-    def default_of(self, name: str) -> Value:
+    def key_default(self, name: str) -> Value:
         """Return the default of a field that is a key of a list; raise KeyError where there is none."""
         ...
 
-    def is_always_there(self, name: str) -> bool:
+    def is_always_set(self, name: str) -> bool:
         """Tell whether a field named so is there even where nobody set it, and hence nobody's."""
         ...
 
 
-class BuiltIn:
+class BuiltInShape:
     """A place in a built-in kind, or in the metadata of any kind."""
 
     def __init__(self, kind: str, name: str = "") -> None:
@@ -81,23 +81,23 @@ class BuiltIn:
 
     def field(self, name: str) -> tuple[Shape, bool]:
         """Return the shape of a field, and whether the type declares it."""
-        return BuiltIn(self._kind, name), not is_map(self._name)
+        return BuiltInShape(self._kind, name), not is_map(self._name)
 
     def items(self) -> tuple[Shape, ItemRule]:
         """Return the shape of the items of a list here, and how they are told apart."""
-        rule = list_rule(self._kind, self._name)
-        return BuiltIn(self._kind, f"{self._name}[]"), ItemRule(rule.keys, rule.set)
+        rule = merge_rule(self._kind, self._name)
+        return BuiltInShape(self._kind, f"{self._name}[]"), ItemRule(rule.keys, rule.set)
 
-    def default_of(self, name: str) -> Value:
+    def key_default(self, name: str) -> Value:
         """Return the default of a key: the protocol of a port is the only one that has one."""
         return {"protocol": "TCP"}[name]
 
-    def is_always_there(self, name: str) -> bool:
+    def is_always_set(self, name: str) -> bool:
         """Tell whether a field named so is a Go struct, or a list without omitempty, which cannot be absent."""
         return name in _ALWAYS_THERE
 
 
-class OfSchema:
+class SchemaShape:
     """A place in a custom resource."""
 
     def __init__(self, schema: Object, *, root: bool = False) -> None:
@@ -113,24 +113,24 @@ class OfSchema:
     def field(self, name: str) -> tuple[Shape, bool]:
         """Return the shape of a field, and whether the schema declares it."""
         if self._root and name in {"apiVersion", "kind", "metadata"}:
-            return BuiltIn("", name), True
+            return BuiltInShape("", name), True
         declared = self._schema.get("properties", {}).get(name)
         if declared is not None:
-            return OfSchema(declared), True
+            return SchemaShape(declared), True
         others = self._schema.get("additionalProperties")
-        return OfSchema(others if is_object(others) else {}), False
+        return SchemaShape(others if is_object(others) else {}), False
 
     def items(self) -> tuple[Shape, ItemRule]:
         """Return the shape of the items of a list here, and how they are told apart."""
         kind = self._schema.get("x-kubernetes-list-type", "atomic")
         keys = tuple(self._schema.get("x-kubernetes-list-map-keys", ())) if kind == "map" else ()
-        return OfSchema(object_in(self._schema, "items")), ItemRule(keys, kind == "set")
+        return SchemaShape(object_in(self._schema, "items")), ItemRule(keys, kind == "set")
 
-    def default_of(self, name: str) -> Value:
+    def key_default(self, name: str) -> Value:
         """Return the default of a field that is a key of a list; raise KeyError where there is none."""
         return self._schema["properties"][name]["default"]
 
-    def is_always_there(self, name: str) -> bool:  # noqa: ARG002 -- as the protocol says
+    def is_always_set(self, name: str) -> bool:  # noqa: ARG002 -- as the protocol says
         """Tell that no field of a custom resource is there where nobody set it."""
         return False
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from zonewise.kube.server.forms import of_object
-from zonewise.kube.server.listing import match_of, parse_version
+from zonewise.kube.server.forms import represent_object
+from zonewise.kube.server.listing import parse_version, selector_predicate
 from zonewise.kube.server.refusals import expired, forbidden_field, internal, invalid_options
 from zonewise.kube.server.store import TooOld
 
@@ -62,16 +62,16 @@ def watch_options(kind: Kind, namespace: str, query: Mapping[str, str], form: st
     if asked and match != "NotOlderThan":
         told = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
         raise invalid_options("ListOptions", forbidden_field("resourceVersionMatch", told))
-    bookmarks = is_true(query.get("allowWatchBookmarks", ""))
-    initial = is_true(asked) or (not asked and not version)
+    bookmarks = parse_bool(query.get("allowWatchBookmarks", ""))
+    initial = parse_bool(asked) or (not asked and not version)
     since = None if initial else version or 0
     timeout = float(query.get("timeoutSeconds") or 0) or _DEFAULT_TIMEOUT
-    test = match_of(kind, query)
+    test = selector_predicate(kind, query)
     include = query.get("includeObject", "")
     return WatchOptions(since, timeout, bookmarks, initial, namespace, test, form, include)
 
 
-def is_true(text: str) -> bool:
+def parse_bool(text: str) -> bool:
     """Tell whether a query's parameter is on."""
     return text in {"1", "true", "True"}
 
@@ -149,7 +149,9 @@ class Watch:
         if not self._options.form and obj.get("apiVersion") == self._kind.api_version:
             return b'{"type":"%s","object":%s}\n' % (kind.encode(), event.record.encoded)
         served = {**obj, "apiVersion": self._kind.api_version}
-        told = of_object(self._kind, served, self._options.form, include=self._options.include, headers=self._headers)
+        told = represent_object(
+            self._kind, served, self._options.form, include=self._options.include, headers=self._headers
+        )
         self._headers = False
         return _line(kind, told)
 
@@ -158,7 +160,7 @@ class Watch:
         if annotations:
             metadata["annotations"] = annotations
         obj = {"kind": self._kind.kind, "apiVersion": self._kind.api_version, "metadata": metadata}
-        return _line("BOOKMARK", of_object(self._kind, obj, self._options.form, headers=False))
+        return _line("BOOKMARK", represent_object(self._kind, obj, self._options.form, headers=False))
 
     def _bookmark_time(self) -> float:
         """Return when the next bookmark is due: after the interval, or shortly before the end where that is sooner."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import grpc
 
-from zonewise.kubelet.channel import meaning_of, open_channel
+from zonewise.kubelet.channel import kubelet_error, open_channel
 from zonewise.kubelet.errors import BadAnswer, KubeletTimeout, KubeletUnavailable, Throttled
 from zonewise.kubelet.podresources.decode import decode_allocatable, decode_get, decode_list
 from zonewise.kubelet.podresources.rate import TokenBucket
@@ -19,7 +19,7 @@ from zonewise.kubelet.podresources.v1 import podresources_pb2 as pb
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zonewise.kubelet.model import Allocatable, Pod
+    from zonewise.kubelet.model import Allocatable, PodResources
 
 log = logging.getLogger(__name__)
 
@@ -52,14 +52,14 @@ class PodResourcesClient:
         socket_path: str,
         *,
         timeout: float = 10.0,
-        patience: float = math.inf,
+        retry_timeout: float = math.inf,
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], object] | None = None,
     ) -> None:
         """Connect at the first call. `clock` and `wait` are in seconds; by default, waiting ends when it is closed."""
         self._socket = socket_path
         self._timeout = timeout
-        self._patience = min(patience, timeout)
+        self._patience = min(retry_timeout, timeout)
         self._clock = clock
         self._closed = threading.Event()
         self._wait = wait or self._closed.wait
@@ -68,7 +68,7 @@ class PodResourcesClient:
         self._channel = open_channel(socket_path)
         self._methods = {name: self._method(name) for name in ("List", "GetAllocatableResources", "Get")}
 
-    def list(self) -> tuple[Pod, ...]:
+    def list(self) -> tuple[PodResources, ...]:
         """Return the active pods by namespace and name, those that hold nothing too."""
         pods, problems = decode_list(self._call("List", pb.ListPodResourcesRequest().SerializeToString()))
         self._note("List", problems)
@@ -81,7 +81,7 @@ class PodResourcesClient:
         self._note("GetAllocatableResources", problems)
         return allocatable
 
-    def get(self, namespace: str, name: str) -> Pod | None:
+    def get(self, namespace: str, name: str) -> PodResources | None:
         """Return one active pod; None where there is none."""
         request = pb.GetPodResourcesRequest(pod_namespace=namespace, pod_name=name)
         try:
@@ -142,7 +142,7 @@ class PodResourcesClient:
         try:
             return self._methods[name](request, timeout=left)
         except grpc.RpcError as error:
-            raise meaning_of(error, what) from error
+            raise kubelet_error(error, what) from error
         except ValueError as error:  # what a closed channel raises, where close() came between
             raise KubeletUnavailable(f"{what}: {error}") from error
 

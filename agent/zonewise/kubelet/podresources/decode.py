@@ -13,14 +13,21 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from zonewise.kubelet.errors import BadAnswer
-from zonewise.kubelet.model import Allocatable, ClaimedDevice, Container, Devices, MemoryBlock, Pod
+from zonewise.kubelet.model import (
+    Allocatable,
+    ClaimedDevice,
+    ContainerDevices,
+    ContainerResources,
+    MemoryBlock,
+    PodResources,
+)
 from zonewise.kubelet.podresources.v1 import podresources_pb2 as pb
 from zonewise.topology.cpuset import MAX_CPUS, CpuSet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-POOL = ""
+POD_LEVEL_CONTAINER = ""
 """The name of the container that stands for what a pod holds beyond its containers: what they share (KEP-5526)."""
 
 _MAX_ZONES = 1024  # CONFIG_NODES_SHIFT is at most 10 (arch/*/Kconfig)
@@ -30,47 +37,47 @@ _SHOWN = 8
 M = TypeVar("M", bound=Message)
 
 
-class Pods(NamedTuple):
+class ListResponse(NamedTuple):
     """The decoded answer of List."""
 
-    pods: tuple[Pod, ...]
+    pods: tuple[PodResources, ...]
     """By namespace and name; containers as the kubelet gives them, restartable init containers first."""
     problems: tuple[str, ...] = ()
 
 
-class Available(NamedTuple):
+class AllocatableResponse(NamedTuple):
     """The decoded answer of GetAllocatableResources."""
 
     allocatable: Allocatable
     problems: tuple[str, ...] = ()
 
 
-def decode_list(answer: bytes) -> Pods:
+def decode_list(response: bytes) -> ListResponse:
     """Decode a ListPodResourcesResponse; raise BadAnswer where the bytes are none."""
-    message = _parse(pb.ListPodResourcesResponse, answer)
+    message = _parse(pb.ListPodResourcesResponse, response)
     problems: list[str] = []
     pods = [_pod(pod, problems) for pod in message.pod_resources]
-    return Pods(tuple(sorted(pods, key=lambda pod: pod[:2])), tuple(problems))
+    return ListResponse(tuple(sorted(pods, key=lambda pod: pod[:2])), tuple(problems))
 
 
-def decode_get(answer: bytes) -> Pods:
+def decode_get(response: bytes) -> ListResponse:
     """Decode a GetPodResourcesResponse, as a list of one pod or none; raise BadAnswer where the bytes are none."""
-    message = _parse(pb.GetPodResourcesResponse, answer)
+    message = _parse(pb.GetPodResourcesResponse, response)
     problems: list[str] = []
     pods = (_pod(message.pod_resources, problems),) if message.HasField("pod_resources") else ()
-    return Pods(pods, tuple(problems))
+    return ListResponse(pods, tuple(problems))
 
 
-def decode_allocatable(answer: bytes) -> Available:
+def decode_allocatable(response: bytes) -> AllocatableResponse:
     """Decode an AllocatableResourcesResponse; raise BadAnswer where the bytes are none."""
-    message = _parse(pb.AllocatableResourcesResponse, answer)
+    message = _parse(pb.AllocatableResourcesResponse, response)
     problems: list[str] = []
     allocatable = Allocatable(
         _cpus(message.cpu_ids, "allocatable", problems),
         _devices(message.devices, "allocatable", problems),
         _memory(message.memory, "allocatable", problems),
     )
-    return Available(allocatable, tuple(problems))
+    return AllocatableResponse(allocatable, tuple(problems))
 
 
 def _parse(kind: type[M], answer: bytes) -> M:
@@ -80,17 +87,17 @@ def _parse(kind: type[M], answer: bytes) -> M:
         raise BadAnswer(f"{len(answer)} bytes are no {kind.DESCRIPTOR.full_name}: {error}") from error
 
 
-def _pod(message: pb.PodResources, problems: list[str]) -> Pod:
+def _pod(message: pb.PodResources, problems: list[str]) -> PodResources:
     where = f"pod {message.namespace}/{message.name}"
     containers = tuple(_container(container, where, problems) for container in message.containers)
     if message.cpu_ids or message.memory:
         containers += _pool(message, containers, where, problems)
-    return Pod(message.namespace, message.name, containers)
+    return PodResources(message.namespace, message.name, containers)
 
 
-def _container(message: pb.ContainerResources, where: str, problems: list[str]) -> Container:
+def _container(message: pb.ContainerResources, where: str, problems: list[str]) -> ContainerResources:
     where = f"{where}, container {message.name}"
-    return Container(
+    return ContainerResources(
         message.name,
         _cpus(message.cpu_ids, where, problems),
         _devices(message.devices, where, problems),
@@ -100,8 +107,8 @@ def _container(message: pb.ContainerResources, where: str, problems: list[str]) 
 
 
 def _pool(
-    message: pb.PodResources, containers: tuple[Container, ...], where: str, problems: list[str]
-) -> tuple[Container, ...]:
+    message: pb.PodResources, containers: tuple[ContainerResources, ...], where: str, problems: list[str]
+) -> tuple[ContainerResources, ...]:
     """Return what the pod holds beyond its containers, as one container more; nothing where they hold it all.
 
     A container's block is cut from a block of the pod with the same zones (memorymanager/policy_static.go AllocatePod).
@@ -114,7 +121,7 @@ def _pool(
         if (block.type, block.zones) in left:
             left[block.type, block.zones] -= block.size
     memory = tuple(MemoryBlock(kind, size, zones) for (kind, zones), size in sorted(left.items()) if size > 0)
-    return (Container(POOL, cpus, memory=memory),) if cpus or memory else ()
+    return (ContainerResources(POD_LEVEL_CONTAINER, cpus, memory=memory),) if cpus or memory else ()
 
 
 def _cpus(ids: Iterable[int], where: str, problems: list[str]) -> CpuSet:
@@ -126,7 +133,7 @@ def _cpus(ids: Iterable[int], where: str, problems: list[str]) -> CpuSet:
         return CpuSet(known)
 
 
-def _devices(entries: Iterable[pb.ContainerDevices], where: str, problems: list[str]) -> tuple[Devices, ...]:
+def _devices(entries: Iterable[pb.ContainerDevices], where: str, problems: list[str]) -> tuple[ContainerDevices, ...]:
     zones_of: dict[tuple[str, str], tuple[int, ...]] = {}
     for entry in entries:
         resource = entry.resource_name
@@ -137,7 +144,9 @@ def _devices(entries: Iterable[pb.ContainerDevices], where: str, problems: list[
     alike: dict[tuple[str, tuple[int, ...]], list[str]] = {}
     for (resource, device), near in zones_of.items():
         alike.setdefault((resource, near), []).append(device)
-    return tuple(Devices(resource, tuple(sorted(alike[resource, zones])), zones) for resource, zones in sorted(alike))
+    return tuple(
+        ContainerDevices(resource, tuple(sorted(alike[resource, zones])), zones) for resource, zones in sorted(alike)
+    )
 
 
 def _memory(entries: Iterable[pb.ContainerMemory], where: str, problems: list[str]) -> tuple[MemoryBlock, ...]:

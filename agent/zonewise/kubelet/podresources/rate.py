@@ -33,7 +33,7 @@ class TokenBucket:
             self._take(now)
             return wait
 
-    def try_take(self) -> bool:
+    def try_acquire(self) -> bool:
         """Take a token if there is one now; tell whether there was."""
         with self._lock:
             now = self._clock()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import grpc
 from google.protobuf.message import DecodeError
 
-from zonewise.kubelet.channel import meaning_of, open_channel
+from zonewise.kubelet.channel import kubelet_error, open_channel
 from zonewise.kubelet.pods.v1alpha1 import pods_pb2 as pb
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ LONGEST_PAUSE = 300.0
 configuration, which is rare, and a picture of the node is taken on a slow interval anyway."""
 
 
-class Kind(enum.Enum):
+class PodEventType(enum.Enum):
     """What happened to a pod."""
 
     ADDED = pb.ADDED
@@ -57,12 +57,12 @@ class WatchedPod(NamedTuple):
 class PodEvent(NamedTuple):
     """One event of the stream."""
 
-    kind: Kind
+    type: PodEventType
     pod: WatchedPod | None
     """None in SYNCED."""
 
 
-class PodsWatch:
+class PodWatch:
     """A thread that passes each event to a callback, reconnects, and looks for the API where it is absent."""
 
     def __init__(
@@ -126,7 +126,7 @@ class PodsWatch:
                     self._pass_on(answer)
             except grpc.RpcError as error:
                 if not self._stopped.is_set():
-                    reason = meaning_of(error, f"WatchPods on {self._socket}")
+                    reason = kubelet_error(error, f"WatchPods on {self._socket}")
                     log.log(logging.DEBUG if told else logging.INFO, "no watch of pods, will look again: %s", reason)
             except Exception:  # whatever the callback raised: a watch that dies is missed by nobody
                 log.exception("the watch of pods ended, will begin anew")
@@ -154,11 +154,11 @@ class PodsWatch:
         self._on_event(event)
 
 
-def decode_event(answer: bytes) -> PodEvent:
+def decode_event(response: bytes) -> PodEvent:
     """Decode a WatchPodsEvent; raise DecodeError where the bytes are none, ValueError for a type that is new to us."""
-    message = pb.WatchPodsEvent.FromString(answer)
-    kind = Kind(message.type)
-    if kind is Kind.SYNCED:
+    message = pb.WatchPodsEvent.FromString(response)
+    kind = PodEventType(message.type)
+    if kind is PodEventType.SYNCED:
         return PodEvent(kind, None)
     pod = pb.Pod.FromString(message.pod)
     metadata = pod.metadata

@@ -1,7 +1,7 @@
 """A simulated kubelet, for tests, demonstrations and benchmarks; nothing of the agent imports it."""
 
 from zonewise.kubelet.simulated.kubelet import STATIC, SimulatedKubelet
-from zonewise.kubelet.simulated.node import ContainerSpec, PodSpec, SimulatedDevice, SimulatedZone, even_server
+from zonewise.kubelet.simulated.node import ContainerSpec, PodSpec, SimulatedDevice, SimulatedZone, even_zones
 from zonewise.kubelet.simulated.packing import DoesNotFit
 from zonewise.kubelet.simulated.server import Faults
 
@@ -14,5 +14,5 @@ __all__ = [
     "SimulatedDevice",
     "SimulatedKubelet",
     "SimulatedZone",
-    "even_server",
+    "even_zones",
 ]

@@ -10,16 +10,23 @@ from zonewise.kubelet.pods.v1alpha1 import pods_pb2
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from zonewise.kubelet.model import Allocatable, ClaimedDevice, Container, Devices, MemoryBlock, Pod
+    from zonewise.kubelet.model import (
+        Allocatable,
+        ClaimedDevice,
+        ContainerDevices,
+        ContainerResources,
+        MemoryBlock,
+        PodResources,
+    )
     from zonewise.kubelet.simulated.node import PodSpec
 
 
-def encode_list(pods: Iterable[Pod]) -> pb.ListPodResourcesResponse:
+def encode_list(pods: Iterable[PodResources]) -> pb.ListPodResourcesResponse:
     """Return the answer to List."""
     return pb.ListPodResourcesResponse(pod_resources=map(encode_pod, pods))
 
 
-def encode_pod(pod: Pod) -> pb.PodResources:
+def encode_pod(pod: PodResources) -> pb.PodResources:
     """Return one pod of the answer to List, or to Get."""
     return pb.PodResources(name=pod.name, namespace=pod.namespace, containers=map(_container, pod.containers))
 
@@ -43,7 +50,7 @@ def encode_event(kind: pods_pb2.EventType, pod: PodSpec | None = None, phase: st
     return pods_pb2.WatchPodsEvent(type=kind, pod=told.SerializeToString())
 
 
-def _container(container: Container) -> pb.ContainerResources:
+def _container(container: ContainerResources) -> pb.ContainerResources:
     return pb.ContainerResources(
         name=container.name,
         devices=_devices(container.devices),
@@ -53,7 +60,7 @@ def _container(container: Container) -> pb.ContainerResources:
     )
 
 
-def _devices(devices: Iterable[Devices]) -> Iterator[pb.ContainerDevices]:
+def _devices(devices: Iterable[ContainerDevices]) -> Iterator[pb.ContainerDevices]:
     for one in devices:
         for device in one.ids:
             if not one.zones:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from zonewise.kubelet.model import MemoryNode
-    from zonewise.kubelet.simulated.managers import Managers
-    from zonewise.kubelet.simulated.packing import Grant
+    from zonewise.kubelet.model import NumaNodeState
+    from zonewise.kubelet.simulated.managers import ContainerManager
+    from zonewise.kubelet.simulated.packing import Allocation
 
 CPU_FILE = "cpu_manager_state"
 MEMORY_FILE = "memory_manager_state"
@@ -32,17 +32,17 @@ _TEMPORARY = "."  # the prefix of filestore.go's temporary files
 Json = dict[str, Any]
 
 
-def write_cpu_state(directory: Path, managers: Managers) -> None:
+def write_cpu_state(directory: Path, managers: ContainerManager) -> None:
     """Write cpu_manager_state; the kubelet does so whenever a CPU changes hands."""
     entries = _entries(managers, lambda grant: str(grant.cpus))
-    held = CpuSet.union(grant.cpus for grants in managers.held.values() for grant in grants.values())
+    held = CpuSet.union(grant.cpus for grants in managers.allocations.values() for grant in grants.values())
     default = str(managers.every_cpu() - held) if managers.static_cpus else ""
     state: Json = {"policyName": managers.config.cpu_manager_policy, "defaultCpuSet": default}
     state |= {"entries": entries} if entries else {}
     write_atomically(directory / CPU_FILE, {**state, "checksum": cpu_checksum(state)})
 
 
-def write_memory_state(directory: Path, managers: Managers) -> None:
+def write_memory_state(directory: Path, managers: ContainerManager) -> None:
     """Write memory_manager_state; the kubelet does so when a pod is admitted, and only then clears those of gone ones.
 
     Under the policy None it has no state of the machine.
@@ -50,7 +50,7 @@ def write_memory_state(directory: Path, managers: Managers) -> None:
     entries = _entries(managers, _blocks)
     state: Json = {
         "policyName": managers.config.memory_manager_policy,
-        "machineState": {str(zone): _memory_node(node) for zone, node in managers.ledger.memory.items()},
+        "machineState": {str(zone): _memory_node(node) for zone, node in managers.free.memory.items()},
     }
     if not managers.static_memory:
         state["machineState"] = {}
@@ -58,10 +58,13 @@ def write_memory_state(directory: Path, managers: Managers) -> None:
     write_atomically(directory / MEMORY_FILE, {**state, "checksum": memory_checksum(state)})
 
 
-def write_device_checkpoint(directory: Path, managers: Managers) -> None:
+def write_device_checkpoint(directory: Path, managers: ContainerManager) -> None:
     """Write kubelet_internal_checkpoint; the kubelet does so when a pod gets devices, and when a plugin registers."""
     entries = [
-        entry for uid, grants in managers.held.items() for name in grants for entry in _given(managers, uid, name)
+        entry
+        for uid, grants in managers.allocations.items()
+        for name in grants
+        for entry in _given(managers, uid, name)
     ]
     registered = {
         resource: [device.id for device in managers.devices if device.resource == resource]
@@ -82,22 +85,22 @@ def write_atomically(path: Path, content: Json) -> None:
     os.rename(temporary, path)
 
 
-def _entries(managers: Managers, value: Callable[[Grant], object]) -> Json:
+def _entries(managers: ContainerManager, value: Callable[[Allocation], object]) -> Json:
     """Return what pods hold by UID and container, those that hold nothing left out."""
     held = {
         uid: {name: told for name, grant in grants.items() if (told := value(grant))}
-        for uid, grants in managers.held.items()
+        for uid, grants in managers.allocations.items()
     }
     return {uid: containers for uid, containers in held.items() if containers}
 
 
-def _blocks(grant: Grant) -> list[Json]:
+def _blocks(grant: Allocation) -> list[Json]:
     return [{"numaAffinity": list(block.zones), "type": block.type, "size": block.size} for block in grant.memory]
 
 
-def _memory_node(node: MemoryNode) -> Json:
+def _memory_node(node: NumaNodeState) -> Json:
     return {
-        "numberOfAssignments": node.assignments,
+        "numberOfAssignments": node.number_of_assignments,
         "memoryMap": {
             kind: {
                 "total": table.total,
@@ -106,16 +109,16 @@ def _memory_node(node: MemoryNode) -> Json:
                 "reserved": table.reserved,
                 "free": table.free,
             }
-            for kind, table in node.tables.items()
+            for kind, table in node.memory_map.items()
         },
         "cells": list(node.cells),
     }
 
 
-def _given(managers: Managers, uid: str, container: str) -> list[Json]:
+def _given(managers: ContainerManager, uid: str, container: str) -> list[Json]:
     """Return an entry for each resource; a device without zones stands under -1, one of several under each."""
     by_resource: dict[str, dict[str, list[str]]] = {}
-    for device in managers.held[uid][container].devices:
+    for device in managers.allocations[uid][container].devices:
         zones = by_resource.setdefault(device.resource, {})
         for zone in device.zones or (-1,):
             zones.setdefault(str(zone), []).append(device.id)

@@ -13,7 +13,7 @@ from zonewise.kubelet.pods.v1alpha1 import pods_pb2
 from zonewise.kubelet.pods.watch import SERVICE as PODS_SERVICE
 from zonewise.kubelet.simulated.encode import encode_allocatable, encode_event, encode_list, encode_pod
 from zonewise.kubelet.simulated.files import write_cpu_state, write_device_checkpoint, write_memory_state
-from zonewise.kubelet.simulated.managers import Managers
+from zonewise.kubelet.simulated.managers import ContainerManager
 from zonewise.kubelet.simulated.server import Broadcast, Calls, Faults, serve
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class SimulatedKubelet:
         self.pods_socket = self.directory / "pods-api" / "pods-api.sock"
         self.faults = faults
         """May be replaced at any time; limits, delay and counts take effect at the next restart."""
-        self._managers = Managers(zones, devices, config)
+        self._managers = ContainerManager(zones, devices, config)
         self._managers.unregister(faults.late_plugins)
         self._pods_api = pods_api
         self._lock = threading.RLock()
@@ -164,7 +164,7 @@ class SimulatedKubelet:
         if number <= self.faults.empty_lists:
             return encode_list(())
         with self._lock:
-            answer = encode_list(self._managers.listed())
+            answer = encode_list(self._managers.pod_resources())
         if self.faults.ballast and answer.pod_resources:
             times = -(-self.faults.ballast // _BALLAST.ByteSize())
             answer.pod_resources[0].containers[0].dynamic_resources.extend([_BALLAST] * times)
@@ -179,7 +179,7 @@ class SimulatedKubelet:
     def _get(self, request: bytes, _number: int) -> Message:
         wanted = pb.GetPodResourcesRequest.FromString(request)
         with self._lock:
-            for pod in self._managers.listed():
+            for pod in self._managers.pod_resources():
                 if (pod.namespace, pod.name) == (wanted.pod_namespace, wanted.pod_name):
                     return pb.GetPodResourcesResponse(pod_resources=encode_pod(pod))
         raise LookupError(f"pod {wanted.pod_name} in namespace {wanted.pod_namespace} not found")

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise.kubelet.model import Allocatable, Container, Devices, MemoryBlock, MemoryNode, MemoryTable, Pod
-from zonewise.kubelet.simulated.node import NOTHING, Request
-from zonewise.kubelet.simulated.packing import Grant, Ledger, admit
+from zonewise.kubelet.model import (
+    Allocatable,
+    ContainerDevices,
+    ContainerResources,
+    MemoryBlock,
+    MemoryTable,
+    NumaNodeState,
+    PodResources,
+)
+from zonewise.kubelet.simulated.node import NO_AMOUNTS, ExclusiveRequest
+from zonewise.kubelet.simulated.packing import Allocation, FreeResources, admit
 from zonewise.topology.cpuset import EMPTY, CpuSet
 
 if TYPE_CHECKING:
@@ -18,7 +26,7 @@ if TYPE_CHECKING:
 MEMORY = "memory"
 
 
-class Managers:
+class ContainerManager:
     """CPU Manager, Memory Manager and Device Manager of one node, with the pods that run on it."""
 
     def __init__(
@@ -34,9 +42,9 @@ class Managers:
         """Resources whose device plugin is there."""
         self.pods: dict[str, PodSpec] = {}
         """By UID."""
-        self.held: dict[str, dict[str, Grant]] = {}
+        self.allocations: dict[str, dict[str, Allocation]] = {}
         """By pod UID and container."""
-        self.ledger = self._idle()
+        self.free = self._idle()
         """What is free."""
 
     # --- pods
@@ -48,14 +56,14 @@ class Managers:
         requests = {container.name: self._request(container, pod) for container in pod.containers}
         single = self.config.topology_manager_policy == "single-numa-node"
         together = self.config.topology_manager_scope == "pod"
-        grants = admit(self.ledger, requests, single=single, together=together)
+        grants = admit(self.free, requests, single_numa_node=single, pod_scope=together)
         self.pods[pod.uid] = pod
-        self.held[pod.uid] = grants
-        self.ledger = _after(self.ledger, grants.values())
+        self.allocations[pod.uid] = grants
+        self.free = _after(self.free, grants.values())
 
     def remove(self, uid: str) -> PodSpec:
         """Take back what a pod holds, and return it."""
-        del self.held[uid]
+        del self.allocations[uid]
         self._replay()
         return self.pods.pop(uid)
 
@@ -70,13 +78,13 @@ class Managers:
         self._replay()
 
     def _replay(self) -> None:
-        self.ledger = _after(self._idle(), (grant for grants in self.held.values() for grant in grants.values()))
+        self.free = _after(self._idle(), (grant for grants in self.allocations.values() for grant in grants.values()))
 
-    def _request(self, container: ContainerSpec, pod: PodSpec) -> Request:
+    def _request(self, container: ContainerSpec, pod: PodSpec) -> ExclusiveRequest:
         whole_cpus, rest = divmod(container.milli_cpus, 1000)
         exclusive = self.static_cpus and pod.guaranteed and not rest
-        memory = container.memory if self.static_memory and pod.guaranteed else NOTHING
-        return Request(whole_cpus if exclusive else 0, memory, container.devices)
+        memory = container.memory if self.static_memory and pod.guaranteed else NO_AMOUNTS
+        return ExclusiveRequest(whole_cpus if exclusive else 0, memory, container.devices)
 
     # --- what there is
 
@@ -90,16 +98,16 @@ class Managers:
             return self.config.reserved_cpus
         return CpuSet(list(self.every_cpu())[: -(-self.config.reserved_milli_cpus // 1000)])
 
-    def _idle(self) -> Ledger:
+    def _idle(self) -> FreeResources:
         """Return what could be given if no pod ran."""
         reserved = self.reserved_cpus()
-        return Ledger(
+        return FreeResources(
             {zone.id: zone.cpus - reserved if self.static_cpus else EMPTY for zone in self.zones},
             {zone.id: self._memory_node(zone) for zone in self.zones},
             tuple(device for device in self.devices if device.resource in self.registered),
         )
 
-    def _memory_node(self, zone: SimulatedZone) -> MemoryNode:
+    def _memory_node(self, zone: SimulatedZone) -> NumaNodeState:
         reserved = {kind: size for near, kind, size in self.config.reserved_memory if near == zone.id}
         huge = sum(size for kind, size in zone.memory.items() if kind != MEMORY)
         kinds = sorted({MEMORY, *(kind for one in self.zones for kind in one.memory)})
@@ -107,7 +115,7 @@ class Managers:
             kind: _table(zone.memory.get(kind, 0), reserved.get(kind, 0), huge if kind == MEMORY else 0)
             for kind in kinds
         }
-        return MemoryNode(0, (zone.id,), tables)
+        return NumaNodeState(0, (zone.id,), tables)
 
     # --- what the PodResources API tells
 
@@ -117,27 +125,27 @@ class Managers:
         memory = tuple(
             MemoryBlock(kind, table.allocatable, (zone,))
             for zone, node in idle.memory.items()
-            for kind, table in node.tables.items()
+            for kind, table in node.memory_map.items()
             if table.allocatable and self.static_memory
         )
         return Allocatable(CpuSet.union(idle.cpus.values()), _told(idle.devices), memory)
 
-    def listed(self) -> tuple[Pod, ...]:
+    def pod_resources(self) -> tuple[PodResources, ...]:
         """Return the pods with what their containers hold."""
         return tuple(
-            Pod(
+            PodResources(
                 pod.namespace,
                 pod.name,
                 tuple(
-                    Container(name, grant.cpus, _told(grant.devices), grant.memory)
-                    for name, grant in self.held[uid].items()
+                    ContainerResources(name, grant.cpus, _told(grant.devices), grant.memory)
+                    for name, grant in self.allocations[uid].items()
                 ),
             )
             for uid, pod in self.pods.items()
         )
 
 
-def _after(ledger: Ledger, grants: Iterable[Grant]) -> Ledger:
+def _after(ledger: FreeResources, grants: Iterable[Allocation]) -> FreeResources:
     for grant in grants:
         ledger = ledger.without(grant)
     return ledger
@@ -148,5 +156,5 @@ def _table(total: int, reserved: int, huge: int) -> MemoryTable:
     return MemoryTable(total, reserved, allocatable, 0, allocatable)
 
 
-def _told(devices: Iterable[SimulatedDevice]) -> tuple[Devices, ...]:
-    return tuple(Devices(device.resource, (device.id,), device.zones) for device in devices)
+def _told(devices: Iterable[SimulatedDevice]) -> tuple[ContainerDevices, ...]:
+    return tuple(ContainerDevices(device.resource, (device.id,), device.zones) for device in devices)

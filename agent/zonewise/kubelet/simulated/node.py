@@ -10,7 +10,7 @@ from zonewise.topology.cpuset import CpuSet
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-NOTHING: Mapping[str, int] = MappingProxyType({})
+NO_AMOUNTS: Mapping[str, int] = MappingProxyType({})
 
 
 class SimulatedZone(NamedTuple):
@@ -18,7 +18,7 @@ class SimulatedZone(NamedTuple):
 
     id: int
     cpus: CpuSet
-    memory: Mapping[str, int] = NOTHING
+    memory: Mapping[str, int] = NO_AMOUNTS
     """Bytes by type: "memory" is all of it, those of "hugepages-2Mi" and the like included."""
 
 
@@ -36,9 +36,9 @@ class ContainerSpec(NamedTuple):
 
     name: str
     milli_cpus: int = 0
-    memory: Mapping[str, int] = NOTHING
+    memory: Mapping[str, int] = NO_AMOUNTS
     """Bytes by type."""
-    devices: Mapping[str, int] = NOTHING
+    devices: Mapping[str, int] = NO_AMOUNTS
     """Counts by resource."""
 
 
@@ -54,15 +54,15 @@ class PodSpec(NamedTuple):
     labels: Mapping[str, str] = MappingProxyType({})
 
 
-class Request(NamedTuple):
+class ExclusiveRequest(NamedTuple):
     """What of a container's request the managers give exclusively."""
 
     cpus: int = 0
-    memory: Mapping[str, int] = NOTHING
-    devices: Mapping[str, int] = NOTHING
+    memory: Mapping[str, int] = NO_AMOUNTS
+    devices: Mapping[str, int] = NO_AMOUNTS
 
 
-def even_server(zones: int, cores: int, *, threads: int = 2, memory: int = 64 << 30) -> tuple[SimulatedZone, ...]:
+def even_zones(zones: int, cores: int, *, threads: int = 2, memory: int = 64 << 30) -> tuple[SimulatedZone, ...]:
     """Return zones of so many cores each, numbered as the kernel does on most servers, and bytes of memory each.
 
     CPU t * zones * cores + z * cores + c is thread t of core c of zone z.

@@ -73,18 +73,18 @@ class Calls:
         self.counts: dict[str, int] = {}
         """Calls let through, by method."""
 
-    def unary(self, name: str, answer: Callable[[bytes, int], Message | bytes]) -> grpc.RpcMethodHandler[bytes, bytes]:
+    def unary(self, name: str, respond: Callable[[bytes, int], Message | bytes]) -> grpc.RpcMethodHandler[bytes, bytes]:
         """Return a handler that answers with what `answer` makes of the request and of the number of the call, from 1.
 
         LookupError is told as the kubelet tells it: UNKNOWN, with its text.
         """
 
         def handle(request: bytes, context: grpc.ServicerContext) -> bytes:
-            if not self._bucket.try_take():
+            if not self._bucket.try_acquire():
                 context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "rejected by rate limit")
             self._stopped.wait(self._faults.delay)
             try:
-                made = answer(request, self._count(name))
+                made = respond(request, self._count(name))
             except LookupError as error:
                 context.abort(grpc.StatusCode.UNKNOWN, str(error.args[0]))
             return made.SerializeToString() if isinstance(made, Message) else made

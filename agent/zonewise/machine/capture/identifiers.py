@@ -37,7 +37,7 @@ class Identifiers:
 
     def __init__(self, texts: Iterable[str], words: Iterable[str] = ()) -> None:
         """Take every text of the capture, and words that are identifiers as they stand (serial numbers, hostnames)."""
-        found = _Found()
+        found = _IdentifierWords()
         for text in texts:
             found.add(text)
         macs = sorted(found.macs)
@@ -133,7 +133,7 @@ class Identifiers:
         return self._macs.get(digits) or self._guids.get(digits) or match[0]
 
 
-class _Found:
+class _IdentifierWords:
     """The identifiers in the texts seen so far, as lower-case digits; nothing that is all zeros or all ones."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from zonewise.machine.files import Files
 
-Answer = bytes | str | list[str] | int
+OperationResult = bytes | str | list[str] | int
 """What an operation gave: a file's content, a link's text, the names in a directory, or the number of an error."""
 
 Entries = dict[str, bytes | str | None]
@@ -35,7 +35,7 @@ class RecordingFiles:
     live = False
 
     def __init__(self, files: Files, added: Mapping[str, bytes]) -> None:
-        self.answers: dict[Operation, Answer] = {}
+        self.results: dict[Operation, OperationResult] = {}
         self._files = files
         self._added = added
 
@@ -55,9 +55,9 @@ class RecordingFiles:
         try:
             answer = ask(operation[1])
         except OSError as error:
-            self.answers[operation] = error.errno or errno.EIO
+            self.results[operation] = error.errno or errno.EIO
             raise
-        self.answers[operation] = answer
+        self.results[operation] = answer
         return answer
 
 
@@ -68,20 +68,20 @@ class Tree:
         self.entries: Entries = {}
         self._files = files
 
-    def add(self, operation: Operation, answer: Answer) -> None:
+    def add(self, operation: Operation, result: OperationResult) -> None:
         """Add what an operation gave; nothing for an error, which is told by the place being empty."""
         done, path = operation
-        if isinstance(answer, int):
+        if isinstance(result, int):
             resolve(path, self._link)  # a file that cannot be read may still be behind links, which others follow
         elif done == LINK:
             resolve(posixpath.dirname(path), self._link)
             resolve(path, self._link)
         else:
             place = resolve(path, self._link)
-            if isinstance(answer, list):
-                self._add_directory(place, answer)
-            elif place is not None and isinstance(answer, bytes):
-                self.entries[place] = answer
+            if isinstance(result, list):
+                self._add_directory(place, result)
+            elif place is not None and isinstance(result, bytes):
+                self.entries[place] = result
 
     def _add_directory(self, place: str | None, names: list[str]) -> None:
         if place is None:

@@ -82,13 +82,13 @@ def capture(files: Files, destination: str, *, with_identifiers: bool = False, r
         raise CaptureError(f"{destination}: the name must end in one of {', '.join(_SUFFIXES)}")
     if os.path.exists(destination) and not replace:
         raise CaptureError(f"{destination}: exists already; give another name, or --force")
-    entries = captured(files, with_identifiers=with_identifiers)
+    entries = capture_entries(files, with_identifiers=with_identifiers)
     contents = [entry for entry in entries.values() if isinstance(entry, bytes)]
     links = sum(isinstance(entry, str) for entry in entries.values())
     return Summary(len(contents), links, sum(map(len, contents)), _write(entries, destination))
 
 
-def captured(files: Files, *, with_identifiers: bool = False) -> Entries:
+def capture_entries(files: Files, *, with_identifiers: bool = False) -> Entries:
     """Return the file tree of a capture. Raises CaptureError where an identifier would stay in it."""
     nvml = _nvml(files)
     recording = RecordingFiles(files, nvml)
@@ -97,9 +97,9 @@ def captured(files: Files, *, with_identifiers: bool = False) -> Entries:
         _read_all(recording, pattern)
     tree = Tree(files)
     # listings first: what is read later takes the place that a listing keeps for it
-    for operation in sorted(recording.answers, key=lambda operation: (operation[0] != NAMES, operation)):
-        tree.add(operation, recording.answers[operation])
-    errors = {operation: answer for operation, answer in recording.answers.items() if isinstance(answer, int)}
+    for operation in sorted(recording.results, key=lambda operation: (operation[0] != NAMES, operation)):
+        tree.add(operation, recording.results[operation])
+    errors = {operation: answer for operation, answer in recording.results.items() if isinstance(answer, int)}
     if with_identifiers:
         return _with_errors(tree.entries, errors)
     scrubber = Scrubber(tree.entries)
@@ -121,7 +121,7 @@ def _nvml(files: Files) -> dict[str, bytes]:
     from zonewise.machine.nvml.child import NvmlChild
     from zonewise.machine.nvml.wire import CAPTURED, to_json
 
-    return {CAPTURED: to_json(NvmlChild().ask()).encode()}
+    return {CAPTURED: to_json(NvmlChild().query()).encode()}
 
 
 def _read_all(files: Files, pattern: str) -> None:

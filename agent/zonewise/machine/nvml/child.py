@@ -49,7 +49,7 @@ class NvmlChild:
         """What differs as soon as asking again may give another answer after one that did not come in time."""
         return self._unanswered, self._lives()
 
-    def ask(self) -> NvmlFacts:
+    def query(self) -> NvmlFacts:
         """Return what NVML tells; where it does not answer, facts that hold nothing but the problem."""
         if self._left is not None and self._lives():
             return _problem(f"the nvidia driver has not answered process {self._left.pid} yet: not asked again")

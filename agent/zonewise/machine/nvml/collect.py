@@ -88,7 +88,7 @@ _MIG_ATTRIBUTES = (
 """The fields of nvmlDeviceAttributes_t in their order; the ninth is memorySizeMB."""
 
 
-class _Questions:
+class _Queries:
     """Asks, and keeps why what is not known is not known."""
 
     def __init__(self, backend: NvmlBackend) -> None:
@@ -96,10 +96,10 @@ class _Questions:
         self.absent: dict[str, str] = {}
         self.faults: list[str] = []
         self.lost = False
-        self.refusal: NvmlError | None = None
+        self.last_error: NvmlError | None = None
         """The error of the last question, None where it was answered."""
 
-    def ask(self, fact: str, call: str, *arguments: object) -> object | None:
+    def query(self, fact: str, call: str, *arguments: object) -> object | None:
         """Return the answer, or None with the reason noted under the fact's name."""
         if self.lost:
             self.absent[fact] = "not asked, since the GPU is lost"
@@ -107,35 +107,35 @@ class _Questions:
         try:
             answer = self._backend.call(call, *arguments)
         except NvmlError as error:
-            self.refusal = error
+            self.last_error = error
             self.absent[fact] = str(error)
             self.lost = error.code == GPU_IS_LOST
             if not error.is_absence:
                 self.faults.append(f"{call}: {error}")
             return None
-        self.refusal = None
+        self.last_error = None
         return answer
 
     def text(self, fact: str, call: str, *arguments: object) -> str | None:
         """Return a text; None for an empty one as well."""
-        answer = self.ask(fact, call, *arguments)
+        answer = self.query(fact, call, *arguments)
         return answer if isinstance(answer, str) and answer else self.unusable(fact, answer)
 
     def number(self, fact: str, call: str, *arguments: object) -> int | None:
         """Return a number."""
-        answer = self.ask(fact, call, *arguments)
+        answer = self.query(fact, call, *arguments)
         return answer if isinstance(answer, int) else self.unusable(fact, answer)
 
     def numbers(self, fact: str, length: int, call: str, *arguments: object) -> tuple[int, ...] | None:
         """Return so many numbers."""
-        answer = self.ask(fact, call, *arguments)
+        answer = self.query(fact, call, *arguments)
         parts = [part for part in _parts(answer) if isinstance(part, int)]
         return tuple(parts) if len(parts) == len(_parts(answer)) == length else self.unusable(fact, answer)
 
-    def unusable(self, fact: str, answer: object) -> None:
+    def unusable(self, fact: str, value: object) -> None:
         """Note that an answer is not of the kind that it should be."""
-        if answer is not None:
-            self.absent[fact] = f"answered with {str(answer)[:60]!r}"
+        if value is not None:
+            self.absent[fact] = f"answered with {str(value)[:60]!r}"
 
 
 def collect_nvml(backend: NvmlBackend) -> NvmlFacts:
@@ -145,7 +145,7 @@ def collect_nvml(backend: NvmlBackend) -> NvmlFacts:
     except NvmlError as error:
         remedy = REMEDIES.get(error.code)
         return NvmlFacts(problem=f"NVML cannot be used: {error}" + (f"; {remedy}" if remedy else ""))
-    questions = _Questions(backend)
+    questions = _Queries(backend)
     driver = questions.text("driver_version", "nvmlSystemGetDriverVersion")
     library = questions.text("library_version", "nvmlSystemGetNVMLVersion")
     cuda = questions.number("cuda_version", "nvmlSystemGetCudaDriverVersion")
@@ -155,8 +155,8 @@ def collect_nvml(backend: NvmlBackend) -> NvmlFacts:
 
 
 def _gpu(backend: NvmlBackend, place: int) -> NvmlGpu:
-    questions = _Questions(backend)
-    handle = questions.ask("address", "nvmlDeviceGetHandleByIndex", place)
+    questions = _Queries(backend)
+    handle = questions.query("address", "nvmlDeviceGetHandleByIndex", place)
     if handle is None:
         return NvmlGpu(place, absent=questions.absent, faults=tuple(questions.faults), lost=questions.lost)
     # the address first: it is what a GPU that is lost on the way can still be known by
@@ -197,7 +197,7 @@ def sysfs_address(bus_id: str | None) -> str | None:
     return address if is_pci_address(address) and address != "0000:00:00.0" else None
 
 
-def _affinity(questions: _Questions, handle: object) -> tuple[int, ...] | None:
+def _affinity(questions: _Queries, handle: object) -> tuple[int, ...] | None:
     call = "nvmlDeviceGetMemoryAffinity"
     words = questions.numbers("memory_affinity", _NODE_WORDS, call, handle, _NODE_WORDS, _SCOPE_NODE)
     if words is None:
@@ -205,14 +205,14 @@ def _affinity(questions: _Questions, handle: object) -> tuple[int, ...] | None:
     return tuple(64 * place + bit for place, word in enumerate(words) for bit in range(64) if word >> bit & 1)
 
 
-def _fabric(questions: _Questions, handle: object) -> NvmlFabric | None:
+def _fabric(questions: _Queries, handle: object) -> NvmlFabric | None:
     """Ask by the newest struct that library and driver both know."""
     for version in _FABRIC_VERSIONS:
-        answer = questions.ask("fabric", "nvmlDeviceGetGpuFabricInfoV", handle, version)
+        answer = questions.query("fabric", "nvmlDeviceGetGpuFabricInfoV", handle, version)
         if answer is not None:
             break
     else:
-        answer = questions.ask("fabric", "nvmlDeviceGetGpuFabricInfo", handle)
+        answer = questions.query("fabric", "nvmlDeviceGetGpuFabricInfo", handle)
     if answer is None:
         return None
     questions.absent.pop("fabric", None)
@@ -226,19 +226,19 @@ def _fabric(questions: _Questions, handle: object) -> NvmlFabric | None:
     return NvmlFabric(state, status, grouped, clique, mask, summary)
 
 
-def _links(questions: _Questions, handle: object) -> Iterator[NvmlLink]:
+def _links(questions: _Queries, handle: object) -> Iterator[NvmlLink]:
     for link in range(MAX_LINKS):
         active = questions.number("links", "nvmlDeviceGetNvLinkState", handle, link)
         if active is None:
             # links are numbered from 0, and a number beyond the last one is an invalid argument; a link of an older
             # GPU that is not wired is "not supported", with wired ones after it
-            if questions.lost or (questions.refusal and questions.refusal.code == INVALID_ARGUMENT):
+            if questions.lost or (questions.last_error and questions.last_error.code == INVALID_ARGUMENT):
                 return
             continue
         yield _active_link(questions, handle, link) if active else NvmlLink(link, active=False)
 
 
-def _active_link(questions: _Questions, handle: object, link: int) -> NvmlLink:
+def _active_link(questions: _Queries, handle: object, link: int) -> NvmlLink:
     return NvmlLink(
         link,
         active=True,
@@ -250,17 +250,17 @@ def _active_link(questions: _Questions, handle: object, link: int) -> NvmlLink:
     )
 
 
-def _mig_devices(backend: NvmlBackend, questions: _Questions, handle: object) -> Iterator[NvmlMigDevice]:
+def _mig_devices(backend: NvmlBackend, questions: _Queries, handle: object) -> Iterator[NvmlMigDevice]:
     most = questions.number("mig_devices", "nvmlDeviceGetMaxMigDeviceCount", handle) or 0
     for place in range(min(most, _MAX_MIG_DEVICES)):
-        device = questions.ask("mig_devices", "nvmlDeviceGetMigDeviceHandleByIndex", handle, place)
+        device = questions.query("mig_devices", "nvmlDeviceGetMigDeviceHandleByIndex", handle, place)
         if device is not None:
-            yield _mig_device(_Questions(backend), device)
-        elif questions.refusal and questions.refusal.is_absence:
+            yield _mig_device(_Queries(backend), device)
+        elif questions.last_error and questions.last_error.is_absence:
             questions.absent.pop("mig_devices", None)  # no device at this place; there may be some at later ones
 
 
-def _mig_device(questions: _Questions, device: object) -> NvmlMigDevice:
+def _mig_device(questions: _Queries, device: object) -> NvmlMigDevice:
     known: dict[str, Any] = {
         **{fact: questions.text(fact, call, device) for fact, call in _MIG_TEXTS.items()},
         **{fact: questions.number(fact, call, device) for fact, call in _MIG_NUMBERS.items()},

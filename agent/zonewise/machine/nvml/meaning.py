@@ -99,43 +99,43 @@ _CALLS = {
 _ALSO_IN_PROC = frozenset({"uuid", "name", "minor", "vbios", "firmware"})
 
 
-def described(gpu: Gpu, told: NvmlGpu, facts: NvmlFacts) -> Gpu:
+def describe_gpu(gpu: Gpu, nvml_gpu: NvmlGpu, facts: NvmlFacts) -> Gpu:
     """Return a GPU with what NVML told of it; what it does not tell stays as it is."""
     return gpu._replace(
-        uuid=told.uuid or gpu.uuid,
-        model=told.name or gpu.model,
-        memory=told.memory or gpu.memory,
-        mig=_mig(told),
-        fabric=None if told.fabric is None else fabric(told.fabric),
-        health=_health(told),
-        number=told.place,
-        minor=gpu.minor if told.minor is None else told.minor,
+        uuid=nvml_gpu.uuid or gpu.uuid,
+        model=nvml_gpu.name or gpu.model,
+        memory=nvml_gpu.memory or gpu.memory,
+        mig=_mig(nvml_gpu),
+        fabric=None if nvml_gpu.fabric is None else describe_fabric(nvml_gpu.fabric),
+        health=_health(nvml_gpu),
+        number=nvml_gpu.place,
+        minor=gpu.minor if nvml_gpu.minor is None else nvml_gpu.minor,
         driver_version=facts.driver_version or gpu.driver_version,
         cuda_version=_cuda_version(facts.cuda_version),
-        architecture=_ARCHITECTURES.get(told.architecture or 0),
-        compute_capability=".".join(map(str, told.compute_capability)) if told.compute_capability else None,
-        virtualization=None if told.virtualization is None else _VIRTUALIZATIONS.get(told.virtualization),
-        persistence=told.persistence,
-        addressing=None if told.addressing is None else _ADDRESSINGS.get(told.addressing),
-        nvlinks=_nvlinks(told),
-        state="lost" if told.lost else gpu.state,
-        module_id=told.module_id,
-        vbios=told.vbios or gpu.vbios,
-        firmware=told.firmware or gpu.firmware,
-        board=told.board,
+        architecture=_ARCHITECTURES.get(nvml_gpu.architecture or 0),
+        compute_capability=".".join(map(str, nvml_gpu.compute_capability)) if nvml_gpu.compute_capability else None,
+        virtualization=None if nvml_gpu.virtualization is None else _VIRTUALIZATIONS.get(nvml_gpu.virtualization),
+        persistence=nvml_gpu.persistence,
+        addressing=None if nvml_gpu.addressing is None else _ADDRESSINGS.get(nvml_gpu.addressing),
+        nvlinks=_nvlinks(nvml_gpu),
+        state="lost" if nvml_gpu.lost else gpu.state,
+        module_id=nvml_gpu.module_id,
+        vbios=nvml_gpu.vbios or gpu.vbios,
+        firmware=nvml_gpu.firmware or gpu.firmware,
+        board=nvml_gpu.board,
     )
 
 
-def record_sources(read: Reader, fact: str, told: NvmlGpu, facts: NvmlFacts, path: str) -> None:
+def record_sources(read: Reader, fact: str, nvml_gpu: NvmlGpu, facts: NvmlFacts, path: str) -> None:
     """Record for each fact which question it answers, and for what is unknown why."""
     for name, call in _CALLS.items():
-        reason = told.absent.get(name)
-        value = None if reason else getattr(told, name)
+        reason = nvml_gpu.absent.get(name)
+        value = None if reason else getattr(nvml_gpu, name)
         rule = f"NVML {call}" + (f": {reason}" if reason else "")
         if value is not None or name not in _ALSO_IN_PROC:
             read.source(f"{fact}.{_FIELDS.get(name, name)}", path, value, rule)
     read.source(f"{fact}.health", path, None, "NVML, as it was when it was asked")
-    read.source(f"{fact}.number", path, told.place, "NVML's index")
+    read.source(f"{fact}.number", path, nvml_gpu.place, "NVML's index")
     read.source(f"{fact}.cuda_version", path, facts.cuda_version, "NVML nvmlSystemGetCudaDriverVersion")
     if facts.driver_version is not None:
         read.source(f"{fact}.driver_version", path, facts.driver_version, "NVML nvmlSystemGetDriverVersion")
@@ -167,21 +167,21 @@ def _health(told: NvmlGpu) -> Health:
     )
 
 
-def fabric(told: NvmlFabric) -> Fabric:
+def describe_fabric(nvml_fabric: NvmlFabric) -> Fabric:
     """Return what the membership in a fabric means."""
-    completed = told.state == _COMPLETED
-    cluster = None if told.cluster_uuid == _NO_CLUSTER else told.cluster_uuid
-    succeeded = completed and told.status == 0
-    status = "success" if succeeded else str(NvmlError(told.status))
+    completed = nvml_fabric.state == _COMPLETED
+    cluster = None if nvml_fabric.cluster_uuid == _NO_CLUSTER else nvml_fabric.cluster_uuid
+    succeeded = completed and nvml_fabric.status == 0
+    status = "success" if succeeded else str(NvmlError(nvml_fabric.status))
     return Fabric(
-        state=_FABRIC_STATES.get(told.state, f"state {told.state}"),
+        state=_FABRIC_STATES.get(nvml_fabric.state, f"state {nvml_fabric.state}"),
         # nvml.h: the status must be looked at only if the state is completed
         status=status if completed else None,
         cluster_uuid=cluster,
-        clique=told.clique if completed else None,
+        clique=nvml_fabric.clique if completed else None,
         attached=succeeded and cluster is not None,
-        health=_FABRIC_SUMMARIES.get(told.health_summary or 0),
-        faults=_fabric_faults(told.health_mask),
+        health=_FABRIC_SUMMARIES.get(nvml_fabric.health_summary or 0),
+        faults=_fabric_faults(nvml_fabric.health_mask),
     )
 
 

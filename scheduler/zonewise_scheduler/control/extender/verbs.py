@@ -12,18 +12,18 @@ import logging
 from typing import TYPE_CHECKING, cast
 
 from zonewise.kube.resources import PODS
-from zonewise_scheduler.control.extender.wire import MOST_SCORE, FilterResult, HostPriority
-from zonewise_scheduler.control.foretold import ANNOTATION, foretold
-from zonewise_scheduler.fit.ledger.values import Promise
+from zonewise_scheduler.control.extender.wire import MAX_EXTENDER_PRIORITY, ExtenderFilterResult, HostPriority
+from zonewise_scheduler.control.foretold import VERDICT_ANNOTATION, format_verdict
+from zonewise_scheduler.fit.ledger.values import PendingPod
 from zonewise_scheduler.fit.model.fields import FieldError
 from zonewise_scheduler.fit.read.pod import read_pod
 
 if TYPE_CHECKING:
     from zonewise.kube.client import Client
-    from zonewise_scheduler.control.cluster import Choice, Cluster
-    from zonewise_scheduler.control.extender.wire import Asked, BindingArguments, Json
-    from zonewise_scheduler.control.meters import Meters
-    from zonewise_scheduler.control.watching import Watching
+    from zonewise_scheduler.control.cluster import ExtenderCache, ScheduleResult
+    from zonewise_scheduler.control.extender.wire import CandidateNodes, ExtenderBindingArgs, Json
+    from zonewise_scheduler.control.meters import ExtenderMetrics
+    from zonewise_scheduler.control.watching import Informers
     from zonewise_scheduler.fit.model.pod import PodShape
 
 log = logging.getLogger(__name__)
@@ -32,35 +32,37 @@ log = logging.getLogger(__name__)
 class ExtenderVerbs:
     """See the module."""
 
-    def __init__(self, cluster: Cluster, client: Client, meters: Meters, watching: Watching) -> None:
-        self._cluster = cluster
+    def __init__(self, cache: ExtenderCache, client: Client, metrics: ExtenderMetrics, informers: Informers) -> None:
+        self._cluster = cache
         self._client = client
-        self._meters = meters
-        self._watching = watching
+        self._meters = metrics
+        self._watching = informers
 
-    def filter(self, pod: Json, asked: Asked) -> FilterResult:
+    def filter(self, pod: Json, candidates: CandidateNodes) -> ExtenderFilterResult:
         """Choose among the nodes asked about. Raises FieldError."""
-        if missing := self._watching.missing:
-            return FilterResult(error=f"zonewise: not known yet: {', '.join(missing)}")
+        if missing := self._watching.unsynced:
+            return ExtenderFilterResult(error=f"zonewise: not known yet: {', '.join(missing)}")
         promise = _promise(pod)
-        if not asks_of_zones(promise.shape):
-            return self._untouched(asked)
-        choice = self._cluster.choose(promise, asked, daemon=is_daemon(pod))
+        if not may_be_aligned(promise.shape):
+            return self._untouched(candidates)
+        choice = self._cluster.select_and_assume(promise, candidates, daemon_set=is_daemon_set_pod(pod))
         self._record(promise, choice)
-        return asked.only([choice.node] if choice.node else [], choice.refusals)
+        return candidates.pass_nodes([choice.node] if choice.node else [], choice.failed_nodes)
 
-    def prioritize(self, pod: Json, asked: Asked) -> list[HostPriority]:
+    def prioritize(self, pod: Json, candidates: CandidateNodes) -> list[HostPriority]:
         """Score nodes; the one that filter chose has the most. Raises FieldError."""
-        names = asked.names
+        names = candidates.names
         if len(names) == 1:
-            return [HostPriority(names[0], MOST_SCORE)]
+            return [HostPriority(names[0], MAX_EXTENDER_PRIORITY)]
         scores = self._cluster.scores(_promise(pod).shape, names)
-        return [HostPriority(name, score * MOST_SCORE // 100) for name, score in zip(names, scores, strict=True)]
+        return [
+            HostPriority(name, score * MAX_EXTENDER_PRIORITY // 100) for name, score in zip(names, scores, strict=True)
+        ]
 
-    def bind(self, binding: BindingArguments) -> None:
+    def bind(self, binding: ExtenderBindingArgs) -> None:
         """Bind a pod, and write down which zones it is foretold to get. Raises KubeError."""
-        verdict = self._cluster.promised(binding.uid)
-        annotations = {ANNOTATION: foretold(verdict)} if verdict is not None else {}
+        verdict = self._cluster.predicted_verdict(binding.uid)
+        annotations = {VERDICT_ANNOTATION: format_verdict(verdict)} if verdict is not None else {}
         body: Json = {
             "apiVersion": "v1",
             "kind": "Binding",
@@ -69,33 +71,33 @@ class ExtenderVerbs:
         }
         self._client.create(PODS, body, namespace=binding.namespace, subresource="binding")
 
-    def _untouched(self, asked: Asked) -> FilterResult:
-        self._meters.decided("untouched")
-        if self._cluster.trusts_all:
-            return asked.untouched()
-        passing, failed = self._cluster.trusted(asked.names)
-        return asked.only(passing, failed)
+    def _untouched(self, asked: CandidateNodes) -> ExtenderFilterResult:
+        self._meters.count_decision("untouched")
+        if self._cluster.allows_every_node:
+            return asked.pass_all()
+        passing, failed = self._cluster.allowed_nodes(asked.names)
+        return asked.pass_nodes(passing, failed)
 
-    def _record(self, promise: Promise, choice: Choice) -> None:
+    def _record(self, promise: PendingPod, choice: ScheduleResult) -> None:
         if choice.node and choice.verdict is not None:
-            self._meters.decided("placed")
+            self._meters.count_decision("placed")
             log.info("pod=%s/%s node=%s foretold=%s", promise.namespace, promise.name, choice.node,
-                     foretold(choice.verdict))  # fmt: skip
+                     format_verdict(choice.verdict))  # fmt: skip
         elif choice.node:
-            self._meters.decided("blind")
+            self._meters.count_decision("blind")
             log.info("pod=%s/%s node=%s foretold=unknown", promise.namespace, promise.name, choice.node)
         else:
-            self._meters.decided("refused")
-            reasons = sorted(set(choice.refusals.values()))
+            self._meters.count_decision("refused")
+            reasons = sorted(set(choice.failed_nodes.values()))
             log.info("pod=%s/%s node=none reason=%s", promise.namespace, promise.name, "; ".join(reasons[:3]))
 
 
-def asks_of_zones(shape: PodShape) -> bool:
+def may_be_aligned(shape: PodShape) -> bool:
     """Tell whether any kubelet might align a pod: those with devices, and Guaranteed ones."""
     return shape.qos == "Guaranteed" or any(container.devices for container in shape.containers)
 
 
-def is_daemon(pod: Json) -> bool:
+def is_daemon_set_pod(pod: Json) -> bool:
     """Tell whether a pod is a DaemonSet's."""
     owners: object = cast("Json", pod.get("metadata") or {}).get("ownerReferences")
     if not isinstance(owners, list):
@@ -104,7 +106,7 @@ def is_daemon(pod: Json) -> bool:
     return any(isinstance(owner, dict) and cast("Json", owner).get("kind") == "DaemonSet" for owner in found)
 
 
-def _promise(pod: Json) -> Promise:
+def _promise(pod: Json) -> PendingPod:
     """Return what is to be promised. Raises FieldError."""
     metadata: object = pod.get("metadata")
     if not isinstance(metadata, dict):
@@ -113,4 +115,4 @@ def _promise(pod: Json) -> Promise:
     uid, namespace, name = (told.get(field) for field in ("uid", "namespace", "name"))
     if not isinstance(uid, str) or not uid:
         raise FieldError("metadata.uid", f"not an ID: {uid!r:.80}")
-    return Promise(uid, str(namespace or ""), str(name or ""), read_pod(pod))
+    return PendingPod(uid, str(namespace or ""), str(name or ""), read_pod(pod))

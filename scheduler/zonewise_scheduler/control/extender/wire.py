@@ -10,13 +10,13 @@ from typing import Any
 
 import msgspec
 
-MOST_SCORE = 10
+MAX_EXTENDER_PRIORITY = 10
 """MaxExtenderPriority: kube-scheduler multiplies by ten and by the extender's weight."""
 
 Json = dict[str, Any]
 
 
-class Arguments(msgspec.Struct, rename="pascal"):
+class ExtenderArgs(msgspec.Struct, rename="pascal"):
     """ExtenderArgs, of filter and of prioritize."""
 
     pod: Json
@@ -32,7 +32,7 @@ class NodeList(msgspec.Struct):
     items: list[msgspec.Raw] | None = None
 
 
-class FilterResult(msgspec.Struct, rename="pascal"):
+class ExtenderFilterResult(msgspec.Struct, rename="pascal"):
     """ExtenderFilterResult."""
 
     nodes: NodeList | None = None
@@ -50,7 +50,7 @@ class HostPriority(msgspec.Struct, rename="pascal"):
     score: int
 
 
-class BindingArguments(msgspec.Struct, rename={"uid": "PodUID", "name": "PodName", "namespace": "PodNamespace",
+class ExtenderBindingArgs(msgspec.Struct, rename={"uid": "PodUID", "name": "PodName", "namespace": "PodNamespace",
                                                "node": "Node"}):  # fmt: skip
     """ExtenderBindingArgs."""
 
@@ -60,7 +60,7 @@ class BindingArguments(msgspec.Struct, rename={"uid": "PodUID", "name": "PodName
     node: str
 
 
-class BindingResult(msgspec.Struct, rename="pascal"):
+class ExtenderBindingResult(msgspec.Struct, rename="pascal"):
     """ExtenderBindingResult."""
 
     error: str = ""
@@ -74,7 +74,7 @@ class _Named(msgspec.Struct):
     metadata: _Meta
 
 
-_FEW = 4
+_MAX_SEARCHES = 4
 """Names that are searched for before all are read, which takes as long as to search for about so many."""
 _NAMED = msgspec.json.Decoder(_Named)
 _NAMES = msgspec.json.Decoder(list[str])
@@ -84,10 +84,10 @@ class RequestError(ValueError):
     """A request that cannot be answered; the message names the field."""
 
 
-class Asked:
+class CandidateNodes:
     """The nodes that are asked about, read no further than need be."""
 
-    def __init__(self, arguments: Arguments) -> None:
+    def __init__(self, arguments: ExtenderArgs) -> None:
         """Take a request. Raises RequestError where it names no nodes in any way."""
         self._raw = bytes(arguments.node_names)
         self._nodes = arguments.nodes.items or [] if arguments.nodes is not None else None
@@ -108,26 +108,26 @@ class Asked:
 
     def __contains__(self, name: str) -> bool:
         """Tell whether a node is asked about. Raises RequestError."""
-        if self._names is None and self._nodes is None and self._searches < _FEW:
+        if self._names is None and self._nodes is None and self._searches < _MAX_SEARCHES:
             # names of nodes are DNS subdomains, so that none needs an escape or is part of another's quotes
             self._searches += 1
             return f'"{name}"'.encode() in self._raw
         self._known = self._known or frozenset(self.names)
         return name in self._known
 
-    def untouched(self) -> FilterResult:
+    def pass_all(self) -> ExtenderFilterResult:
         """Return an answer that lets all nodes pass."""
         if self._nodes is None:
-            return FilterResult(node_names=msgspec.Raw(self._raw), failed_nodes={})
-        return FilterResult(nodes=NodeList(self._nodes), failed_nodes={})
+            return ExtenderFilterResult(node_names=msgspec.Raw(self._raw), failed_nodes={})
+        return ExtenderFilterResult(nodes=NodeList(self._nodes), failed_nodes={})
 
-    def only(self, passing: list[str], failed: dict[str, str]) -> FilterResult:
+    def pass_nodes(self, passing: list[str], failed: dict[str, str]) -> ExtenderFilterResult:
         """Return an answer that lets some nodes pass, with why others do not."""
         if self._nodes is None:
-            return FilterResult(node_names=passing, failed_and_unresolvable_nodes=failed)
+            return ExtenderFilterResult(node_names=passing, failed_and_unresolvable_nodes=failed)
         kept = set(passing)
         nodes = [node for name, node in zip(self.names, self._nodes, strict=True) if name in kept]
-        return FilterResult(nodes=NodeList(nodes), failed_and_unresolvable_nodes=failed)
+        return ExtenderFilterResult(nodes=NodeList(nodes), failed_and_unresolvable_nodes=failed)
 
 
 def _read_names(raw: bytes) -> list[str]:

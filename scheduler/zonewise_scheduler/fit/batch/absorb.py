@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from zonewise_scheduler.fit.batch.types import I64, Bools
     from zonewise_scheduler.fit.model.node import NodeKind, NodeState
 
-NOWHERE = -1
+GROUPED_FREE = -1
 """Free memory of a zone from which none can be given alone, since it is in a group with others: less than any request,
 one of 0 too."""
 
 
-class Changing(NamedTuple):
+class StateArrays(NamedTuple):
     """What changes as pods come and go, of several rows."""
 
     free: I64
@@ -36,36 +36,36 @@ class Changing(NamedTuple):
     """(rows,): some zones give memory as one at present."""
 
 
-def changing(layout: Layout, states: Sequence[NodeState]) -> Changing:
+def state_arrays(layout: Layout, states: Sequence[NodeState]) -> StateArrays:
     """Return the arrays of states of one layout."""
     rows, zones = len(states), len(layout.zones)
-    free = np.zeros((layout.height, zones, rows), np.int64)
-    node_free = np.zeros((layout.height, rows), np.int64)
-    words = _words([state.free_cpus for state in states], layout.width)
+    free = np.zeros((layout.resource_count, zones, rows), np.int64)
+    node_free = np.zeros((layout.resource_count, rows), np.int64)
+    words = _words([state.free_cpus for state in states], layout.cpu_bytes)
     for zone, held in enumerate(layout.zone_words.view(np.uint64)):
         np.bitwise_count(words & held).sum(axis=1, dtype=np.int64, out=free[CPU, zone])
     node_free[CPU] = np.bitwise_count(words).sum(axis=1, dtype=np.int64)
     whole_cores = node_free[CPU]
-    if layout.cut:
-        cut = _words([layout.cut], layout.width)
+    if layout.partly_reserved:
+        cut = _words([layout.partly_reserved], layout.cpu_bytes)
         whole_cores = np.bitwise_count(words & ~cut).sum(axis=1, dtype=np.int64)
     grouped = np.zeros(rows, np.bool_)
     if layout.memory_types:
         grouped = _memory(layout, states, free, node_free)
     if layout.devices:
         _devices(layout, (state.device_free for state in states), free, node_free)
-    assigned = np.fromiter((layout.positions(state.memory_assigned) for state in states), np.int64, rows)
-    return Changing(free, node_free, whole_cores, assigned, grouped)
+    assigned = np.fromiter((layout.to_positions(state.memory_assigned) for state in states), np.int64, rows)
+    return StateArrays(free, node_free, whole_cores, assigned, grouped)
 
 
-def totals(layout: Layout, kinds: Sequence[NodeKind]) -> I64:
+def total_amounts(layout: Layout, kinds: Sequence[NodeKind]) -> I64:
     """Return what widths are counted by: (resources, zones, kinds), with reserved CPUs and unhealthy devices."""
-    found = np.zeros((layout.height, len(layout.zones), len(kinds)), np.int64)
+    found = np.zeros((layout.resource_count, len(layout.zones), len(kinds)), np.int64)
     found[CPU] = layout.cpu_totals[:, None]
     if layout.memory_types:
         _spread_memory(layout, (kind.allocatable for kind in kinds), found)
     if layout.devices:
-        node = np.zeros((layout.height, len(kinds)), np.int64)
+        node = np.zeros((layout.resource_count, len(kinds)), np.int64)
         _devices(layout, ([one.total for one in kind.devices] for kind in kinds), found, node)
     return found
 
@@ -86,7 +86,7 @@ def _memory(layout: Layout, states: Sequence[NodeState], free: I64, node_free: I
         if state.memory_groups and state.memory_groups != alone:
             grouped[row] = True
             together = [group != own for group, own in zip(state.memory_groups, alone, strict=True)]
-            free[types, together, row] = NOWHERE
+            free[types, together, row] = GROUPED_FREE
     return grouped
 
 
@@ -104,7 +104,7 @@ def _devices(layout: Layout, counts: Iterable[Sequence[int]], into: I64, node: I
     classes = len(layout.devices)
     flat = np.fromiter(chain.from_iterable(counts), np.int64, rows * classes).reshape(rows, classes)
     columns = np.ascontiguousarray(flat.T)
-    for place, target in layout.spread:
+    for place, target in layout.device_cells:
         into[target // zones, target % zones] += columns[place]
     for place, (resource, _) in enumerate(layout.devices):
         node[layout.device_index[resource]] += columns[place]

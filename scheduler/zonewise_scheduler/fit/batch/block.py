@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zonewise_scheduler.fit.batch.absorb import changing, totals
-from zonewise_scheduler.fit.batch.asks import asks
-from zonewise_scheduler.fit.batch.kept import Kept
-from zonewise_scheduler.fit.batch.place import Placed, place
-from zonewise_scheduler.fit.batch.view import View
+from zonewise_scheduler.fit.batch.absorb import state_arrays, total_amounts
+from zonewise_scheduler.fit.batch.asks import alignment_request
+from zonewise_scheduler.fit.batch.kept import VerdictCache
+from zonewise_scheduler.fit.batch.place import ZoneFit, fit_zones
+from zonewise_scheduler.fit.batch.view import ArrayView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.fit.model.node import NodeKind, NodeState
     from zonewise_scheduler.fit.model.pod import PodShape
 
-    At = slice | I64
+    Slots = slice | I64
     """Places: all, or their numbers."""
 
 _START = 16
@@ -39,16 +39,16 @@ class Block:
         self._rows: I64 = np.zeros(_START, np.int64)
         self._kinds: list[NodeKind | None] = []
         self._all = _empty(layout, _START)
-        self._kept = Kept()
+        self._kept = VerdictCache()
 
     @property
     def rows(self) -> I64:
         """Return the table's row at each place."""
         return self._rows[: len(self._kinds)]
 
-    def view(self) -> View:
+    def view(self) -> ArrayView:
         """Return the arrays of all places in use."""
-        return self._all.at(slice(0, len(self._kinds)))
+        return self._all.select(slice(0, len(self._kinds)))
 
     def add(self, row: int) -> int:
         """Return a new place for a row, which is to be written next."""
@@ -60,51 +60,51 @@ class Block:
         self._kinds.append(None)
         return place
 
-    def remove(self, place: int) -> int | None:
+    def remove(self, slot: int) -> int | None:
         """Give up a place; return the row that is at it now instead of at the end, if any."""
         last, kind = len(self._kinds) - 1, self._kinds.pop()
-        if place == last:
+        if slot == last:
             return None
         row = int(self._rows[last])
-        self._rows[place], self._kinds[place] = row, kind
+        self._rows[slot], self._kinds[slot] = row, kind
         for array in self._all.arrays:
-            array[..., place] = array[..., last]
-        self._kept.touch(np.array([place]))
+            array[..., slot] = array[..., last]
+        self._kept.invalidate(np.array([slot]))
         return row
 
-    def write(self, places: Sequence[int], states: Sequence[NodeState]) -> None:
+    def write(self, slots: Sequence[int], states: Sequence[NodeState]) -> None:
         """Write states of this layout at places."""
-        at = np.array(places, np.int64)
-        new = changing(self.layout, states)
+        at = np.array(slots, np.int64)
+        new = state_arrays(self.layout, states)
         one = self._all
         one.free[:, :, at], one.node_free[:, at] = new.free, new.node_free
         one.whole_cores[at], one.assigned[at], one.grouped[at] = new.whole_cores, new.assigned, new.grouped
         kinds = self._kinds
-        changed = [(at, new.kind) for at, new in zip(places, states, strict=True) if kinds[at] is not new.kind]
+        changed = [(at, new.kind) for at, new in zip(slots, states, strict=True) if kinds[at] is not new.kind]
         self._write_kinds(changed)
-        self._kept.touch(at)
+        self._kept.invalidate(at)
 
     def _write_kinds(self, changed: list[tuple[int, NodeKind]]) -> None:
         if not changed:
             return
         kinds = list({id(kind): kind for _, kind in changed}.values())
         column = {id(kind): number for number, kind in enumerate(kinds)}
-        found = totals(self.layout, kinds)
+        found = total_amounts(self.layout, kinds)
         at = np.array([place for place, _ in changed])
         self._all.total[:, :, at] = (written := found[:, :, [column[id(kind)] for _, kind in changed]])
         largest: I64 = written.max(axis=1)
-        self._all.largest[:, at] = largest
-        self._all.share[:, at] = np.divide(100, largest, out=np.zeros(largest.shape), where=largest > 0)
+        self._all.largest_total[:, at] = largest
+        self._all.percent_per_unit[:, at] = np.divide(100, largest, out=np.zeros(largest.shape), where=largest > 0)
         for number, kind in changed:
             self._kinds[number] = kind
 
-    def placed(self, shape: PodShape) -> Placed:
+    def zone_fit(self, shape: PodShape) -> ZoneFit:
         """Return the answer of all places to a pod."""
-        asked = asks(self.layout, shape)
-        found = self.recall(("placed", shape), lambda view, _: np.vstack(place(view, asked)))
-        return Placed(found[0], found[1:])
+        asked = alignment_request(self.layout, shape)
+        found = self.get_or_compute(("placed", shape), lambda view, _: np.vstack(fit_zones(view, asked)))
+        return ZoneFit(found[0], found[1:])
 
-    def recall(self, key: Hashable, make: Callable[[View, At], NDArray[Any]]) -> NDArray[Any]:
+    def get_or_compute(self, key: Hashable, compute: Callable[[ArrayView, Slots], NDArray[Any]]) -> NDArray[Any]:
         """Return what is made of each place, the last axis; only changed places are made anew.
 
         The key stands for all that make depends on besides the places. The array is not to be changed.
@@ -113,17 +113,17 @@ class Block:
 
         def renew(places: I64 | None) -> NDArray[Any]:
             if places is not None:
-                return make(view.at(places), places)
+                return compute(view.select(places), places)
             parts = [slice(start, min(start + _CHUNK, view.rows)) for start in range(0, view.rows, _CHUNK)]
-            return np.concatenate([make(view.at(part), part) for part in parts], axis=-1)
+            return np.concatenate([compute(view.select(part), part) for part in parts], axis=-1)
 
-        return self._kept.recall(key, view.rows, renew)
+        return self._kept.get_or_compute(key, view.rows, renew)
 
 
-def _empty(layout: Layout, capacity: int) -> View:
-    shape = (layout.height, len(layout.zones), capacity)
-    flat = (layout.height, capacity)
-    return View(
+def _empty(layout: Layout, capacity: int) -> ArrayView:
+    shape = (layout.resource_count, len(layout.zones), capacity)
+    flat = (layout.resource_count, capacity)
+    return ArrayView(
         layout,
         np.zeros(shape, np.int64),
         np.zeros(shape, np.int64),
@@ -136,7 +136,7 @@ def _empty(layout: Layout, capacity: int) -> View:
     )
 
 
-def _grown(view: View, capacity: int) -> View:
+def _grown(view: ArrayView, capacity: int) -> ArrayView:
     made = _empty(view.layout, capacity)
     for new, old in zip(made.arrays, view.arrays, strict=True):
         new[..., : view.rows] = old

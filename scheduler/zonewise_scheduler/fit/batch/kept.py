@@ -17,7 +17,7 @@ _MOST = 64
 """Answers kept: the shapes of pods of a burst, not of a day."""
 
 
-class Kept:
+class VerdictCache:
     """The latest answers for places, the last axis of an array; of a burst of equal pods only the first costs."""
 
     def __init__(self) -> None:
@@ -26,20 +26,20 @@ class Kept:
         self._changed: I64 = np.zeros(0, np.int64)
         self._answers: dict[Hashable, tuple[int, NDArray[Any]]] = {}
 
-    def touch(self, places: I64) -> None:
+    def invalidate(self, slots: I64) -> None:
         """Note that places have changed, or are new."""
         self._clock += 1
-        if (needed := int(places.max()) + 1) > self._changed.size:
+        if (needed := int(slots.max()) + 1) > self._changed.size:
             self._changed = np.concatenate([self._changed, np.zeros(max(needed, self._changed.size), np.int64)])
-        self._changed[places] = self._clock
+        self._changed[slots] = self._clock
 
-    def recall(self, key: Hashable, places: int, make: Callable[[I64 | None], NDArray[Any]]) -> NDArray[Any]:
+    def get_or_compute(self, key: Hashable, size: int, compute: Callable[[I64 | None], NDArray[Any]]) -> NDArray[Any]:
         """Return what make returns for all places, calling it for those alone that have changed; None: for all.
 
         The array is not to be changed.
         """
         kept = self._answers.pop(key, None)
-        answer = self._renewed(kept, places, make) if kept else make(None)
+        answer = self._renewed(kept, size, compute) if kept else compute(None)
         self._answers[key] = self._clock, answer
         if len(self._answers) > _MOST:
             del self._answers[next(iter(self._answers))]

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from zonewise_scheduler.fit.batch.asks import asks
+from zonewise_scheduler.fit.batch.asks import alignment_request
 from zonewise_scheduler.fit.batch.block import Block
-from zonewise_scheduler.fit.batch.copies import UNCLEAR, copies
-from zonewise_scheduler.fit.batch.kept import Kept
+from zonewise_scheduler.fit.batch.copies import UNDECIDED_COUNT, pod_counts
+from zonewise_scheduler.fit.batch.kept import VerdictCache
 from zonewise_scheduler.fit.batch.layout import Layout
-from zonewise_scheduler.fit.batch.place import ADMITTED, DOUBT
+from zonewise_scheduler.fit.batch.place import ADMITTED, UNDECIDED
 from zonewise_scheduler.fit.kubelet.admit import admit
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T", bound=np.generic)
 
 
-class Table:
+class NodeStateTable:
     """Rows are nodes; a row without a state refuses every pod.
 
     Rows of one layout (policies, zones, CPUs and the places of devices) share contiguous arrays of (resource, zone,
@@ -43,7 +43,7 @@ class Table:
         self._blocks: dict[Layout, Block] = {}
         self._of_kind: dict[NodeKind, Block] = {}
         self._pending: dict[int, NodeState | None] = {}
-        self._kept = Kept()
+        self._kept = VerdictCache()
 
     @property
     def rows(self) -> int:
@@ -74,41 +74,43 @@ class Table:
 
         What pods request of the node as a whole (NodeResourcesFit) is no part of it.
         """
-        return self.gather(np.zeros(self.rows, np.int8), lambda block: block.placed(shape).fits)
+        return self.gather(np.zeros(self.rows, np.int8), lambda block: block.zone_fit(shape).fits)
 
-    def resolved(self, shape: PodShape) -> Bools:
+    def admitted(self, shape: PodShape) -> Bools:
         """Return (rows,): whether a kubelet would admit the pod; those in doubt are decided state by state."""
         fits = self.fits(shape)
 
         def decide(rows: I64 | None) -> Bools:
             some = fits if rows is None else fits[rows]
             found = some == ADMITTED
-            for at in np.flatnonzero(some == DOUBT).tolist():
+            for at in np.flatnonzero(some == UNDECIDED).tolist():
                 state = self._states[at if rows is None else int(rows[at])]
                 found[at] = state is not None and _admits(state, shape)
             return found
 
-        return self._kept.recall(("resolved", shape), self.rows, decide).copy()
+        return self._kept.get_or_compute(("resolved", shape), self.rows, decide).copy()
 
-    def copies(self, shape: PodShape, limit: int) -> I64:
+    def pod_counts(self, shape: PodShape, limit: int) -> I64:
         """Return (rows,): how many such pods, one after another, each row would take, up to a limit."""
         key = ("copies", shape, limit)
         found = self.gather(
             np.zeros(self.rows, np.int64),
-            lambda block: block.recall(key, lambda view, _: copies(view, asks(view.layout, shape), limit)),
+            lambda block: block.get_or_compute(
+                key, lambda view, _: pod_counts(view, alignment_request(view.layout, shape), limit)
+            ),
         )
-        for row in np.flatnonzero(found == UNCLEAR).tolist():
+        for row in np.flatnonzero(found == UNDECIDED_COUNT).tolist():
             state = self._states[row]
             found[row] = 0 if state is None else _copies(state, shape, limit)
         return found
 
-    def gather(self, into: NDArray[_T], answer: Callable[[Block], NDArray[_T]]) -> NDArray[_T]:
+    def gather(self, out: NDArray[_T], compute: Callable[[Block], NDArray[_T]]) -> NDArray[_T]:
         """Write each block's answer, (places,), to the block's rows of into, (rows,), and return it."""
         self.absorb()
         for block in self._blocks.values():
             if block.rows.size:
-                into[block.rows] = answer(block)
-        return into
+                out[block.rows] = compute(block)
+        return out
 
     def absorb(self) -> None:
         """Write what was set since the last question, many rows of a layout at once."""
@@ -125,7 +127,7 @@ class Table:
         for block, rows in batches.items():
             states = [self._pending[row] for row in rows]
             block.write([self._place[row] for row in rows], [state for state in states if state is not None])
-        self._kept.touch(np.fromiter(self._pending, np.int64, len(self._pending)))
+        self._kept.invalidate(np.fromiter(self._pending, np.int64, len(self._pending)))
         self._pending.clear()
 
     def _move(self, row: int, block: Block | None) -> None:
@@ -144,7 +146,7 @@ class Table:
             if len(self._of_kind) > 2 * self.rows:  # most are of no row any more
                 self._of_kind.clear()
                 self._blocks = {key: kept for key, kept in self._blocks.items() if kept.rows.size}
-            layout = Layout.of(kind)
+            layout = Layout.from_kind(kind)
             block = self._blocks.get(layout) or Block(layout)
             self._blocks[layout] = self._of_kind[kind] = block
         return block

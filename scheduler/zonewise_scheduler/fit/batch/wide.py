@@ -11,42 +11,44 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zonewise_scheduler.fit.batch.layout import CPU, Nature
+from zonewise_scheduler.fit.batch.layout import CPU, ZoneLocality
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from zonewise_scheduler.fit.batch.asks import Wanted
+    from zonewise_scheduler.fit.batch.asks import IndexedAmounts
     from zonewise_scheduler.fit.batch.layout import Layout
     from zonewise_scheduler.fit.batch.types import I64, Bools
-    from zonewise_scheduler.fit.batch.view import View
+    from zonewise_scheduler.fit.batch.view import ArrayView
 
-MOST_ZONES = 8
+MAX_ZONES = 8
 """With more, sets are too many to try on all rows; the kubelet itself starts with more only where told to."""
 
 
-def wide_rows(view: View, free: Sequence[I64], wanted: Wanted, failed: Bools, *, first: bool) -> tuple[Bools, Bools]:
+def multi_zone_rows(
+    view: ArrayView, free: Sequence[I64], amounts: IndexedAmounts, failed: Bools, *, first: bool
+) -> tuple[Bools, Bools]:
     """Return the failed rows that several zones can serve, and those of which the arrays cannot tell."""
     wide, unclear = np.zeros(view.rows, np.bool_), np.zeros(view.rows, np.bool_)
     layout = view.layout
-    opinions = tuple(one for one in wanted if layout.natures[one[0]] is not Nature.ANYWHERE)
+    opinions = tuple(one for one in amounts if layout.localities[one[0]] is not ZoneLocality.ANYWHERE)
     candidates = failed.copy()
     for index, amount in opinions:
         if not layout.is_memory(index):  # several types together may need more zones than each alone
-            candidates &= view.largest[index] < amount
+            candidates &= view.largest_total[index] < amount
     rows = np.flatnonzero(candidates)
     if not rows.size or not opinions:
         return wide, unclear
     pinned = any(layout.is_memory(index) for index, _ in opinions)
-    mixed = any(layout.natures[index] is Nature.MIXED for index, _ in opinions)
-    if view.zones > MOST_ZONES or mixed or (pinned and not first):  # earlier steps have made zones give alone
+    mixed = any(layout.localities[index] is ZoneLocality.MIXED for index, _ in opinions)
+    if view.zones > MAX_ZONES or mixed or (pinned and not first):  # earlier steps have made zones give alone
         unclear[rows] = True
         return wide, unclear
-    some = view.at(rows)
+    some = view.select(rows)
     left = [one[:, rows] for one in free]
     found = _agreed(some, left, opinions, pinned=pinned)
-    for index, amount in wanted:
-        if layout.natures[index] is Nature.ANYWHERE:
+    for index, amount in amounts:
+        if layout.localities[index] is ZoneLocality.ANYWHERE:
             found &= left[index][0] >= amount
     if pinned:
         unclear[rows] = some.grouped
@@ -55,7 +57,7 @@ def wide_rows(view: View, free: Sequence[I64], wanted: Wanted, failed: Bools, *,
     return wide, unclear
 
 
-def _agreed(view: View, left: Sequence[I64], opinions: Wanted, *, pinned: bool) -> Bools:
+def _agreed(view: ArrayView, left: Sequence[I64], opinions: IndexedAmounts, *, pinned: bool) -> Bools:
     """Tell which rows have a set of zones that every resource prefers."""
     agreed = np.zeros(view.rows, np.bool_)
     undecided = np.ones(view.rows, np.bool_)
@@ -73,7 +75,7 @@ def _agreed(view: View, left: Sequence[I64], opinions: Wanted, *, pinned: bool) 
     return agreed
 
 
-def _lists(layout: Layout, opinions: Wanted) -> list[Wanted]:
+def _lists(layout: Layout, opinions: IndexedAmounts) -> list[IndexedAmounts]:
     """Return what widths are counted for: each resource, but all types of memory as one."""
     memory = tuple(one for one in opinions if layout.is_memory(one[0]))
     others = [(one,) for one in opinions if not layout.is_memory(one[0])]
@@ -87,7 +89,7 @@ def _any_set(sets: Sequence[tuple[int, ...]], test: Callable[[tuple[int, ...]], 
     return found
 
 
-def _has(amounts: Sequence[I64] | I64, zones: tuple[int, ...], wanted: Wanted) -> Bools:
+def _has(amounts: Sequence[I64] | I64, zones: tuple[int, ...], wanted: IndexedAmounts) -> Bools:
     """Tell which rows have all that is wanted in some zones together."""
     found = np.ones(amounts[CPU].shape[-1], np.bool_)
     for index, amount in wanted:
@@ -99,7 +101,7 @@ def _has(amounts: Sequence[I64] | I64, zones: tuple[int, ...], wanted: Wanted) -
     return found
 
 
-def _has_given(view: View, zones: tuple[int, ...], *, pinned: bool) -> Bools:
+def _has_given(view: ArrayView, zones: tuple[int, ...], *, pinned: bool) -> Bools:
     """Tell which rows have given memory from one of the zones alone, which then joins no group."""
     if not pinned or len(zones) == 1:
         return np.zeros(view.rows, np.bool_)

@@ -9,40 +9,42 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from zonewise_scheduler.fit.gangs.levels import Levels
+    from zonewise_scheduler.fit.gangs.levels import TopologyLevels
 
 
-class Supply(NamedTuple):
+class NodeSupply(NamedTuple):
     """What nodes offer to the pods of one set; all by position in the topology, (rows,)."""
 
-    room: NDArray[np.int64]
+    pod_counts: NDArray[np.int64]
     """How many pods a node takes."""
-    used: NDArray[np.bool_]
+    in_use: NDArray[np.bool_]
     """The node takes pods of the gang already."""
-    spare: NDArray[np.int64]
+    leftover: NDArray[np.int64]
     """How much is left of a node that has taken all it can, in any unit."""
 
 
-def holding(totals: NDArray[np.int64], count: int) -> list[int]:
+def fitting_domains(totals: NDArray[np.int64], count: int) -> list[int]:
     """Return the domains that have room for so many pods, those with the least room first, then by place."""
     enough = np.flatnonzero(totals >= count)
     return enough[np.argsort(totals[enough], kind="stable")].tolist()
 
 
-def choose(levels: Levels, supply: Supply, count: int, begin: int, end: int, level: int) -> NDArray[np.int64]:
+def select_nodes(
+    levels: TopologyLevels, supply: NodeSupply, count: int, begin: int, end: int, level: int
+) -> NDArray[np.int64]:
     """Return how many pods each position takes, of `count` within a range that has room for them; (rows,).
 
     The range is one of whole domains of `level`. Of each level, from there inwards, as few domains are chosen as can
     be: those with the most room, and for the rest the one that it fills best. Of nodes, those that have pods of the
     gang come first.
     """
-    taken = np.zeros(len(supply.room), np.int64)
+    taken = np.zeros(len(supply.pod_counts), np.int64)
     _descend(levels, supply, taken, count, begin, end, level)
     return taken
 
 
 def _descend(
-    levels: Levels, supply: Supply, taken: NDArray[np.int64], count: int, begin: int, end: int, level: int
+    levels: TopologyLevels, supply: NodeSupply, taken: NDArray[np.int64], count: int, begin: int, end: int, level: int
 ) -> None:
     if level == len(levels.keys):
         taken[begin:end] = _nodes(supply, count, begin, end)
@@ -51,15 +53,15 @@ def _descend(
     if len(bounds) == 2:
         _descend(levels, supply, taken, count, begin, end, level + 1)
         return
-    totals = np.add.reduceat(supply.room[begin:end], bounds[:-1] - begin)
+    totals = np.add.reduceat(supply.pod_counts[begin:end], bounds[:-1] - begin)
     order = np.argsort(-totals, kind="stable")
     for domain, share in _fewest(totals[order], count):
         place = int(order[domain])
         _descend(levels, supply, taken, share, int(bounds[place]), int(bounds[place + 1]), level + 1)
 
 
-def _nodes(supply: Supply, count: int, begin: int, end: int) -> NDArray[np.int64]:
-    room, used, spare = supply.room[begin:end], supply.used[begin:end], supply.spare[begin:end]
+def _nodes(supply: NodeSupply, count: int, begin: int, end: int) -> NDArray[np.int64]:
+    room, used, spare = supply.pod_counts[begin:end], supply.in_use[begin:end], supply.leftover[begin:end]
     taken = np.zeros(end - begin, np.int64)
     for among in (used, ~used):
         places = np.flatnonzero(among & (room > 0))

@@ -6,117 +6,117 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zonewise_scheduler.fit.gangs.choice import Supply, choose
-from zonewise_scheduler.fit.gangs.model import Placed
-from zonewise_scheduler.fit.nodes.ports import conflict
+from zonewise_scheduler.fit.gangs.choice import NodeSupply, select_nodes
+from zonewise_scheduler.fit.gangs.model import GangPodSetPlacement
+from zonewise_scheduler.fit.nodes.ports import ports_conflict
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from zonewise_scheduler.fit.gangs.folds import Folds
-    from zonewise_scheduler.fit.gangs.model import PodSet
-    from zonewise_scheduler.fit.gangs.snapshot import Snapshot
+    from zonewise_scheduler.fit.gangs.folds import SequentialVerdicts
+    from zonewise_scheduler.fit.gangs.model import GangPodSet
+    from zonewise_scheduler.fit.gangs.snapshot import NodeSnapshot
     from zonewise_scheduler.fit.model.node import NodeState
     from zonewise_scheduler.fit.model.verdict import Verdict
-    from zonewise_scheduler.fit.nodes.table import Promised
+    from zonewise_scheduler.fit.nodes.table import RequestsByRow
 
 
-class Demand:
+class PodSetDemand:
     """A set of pods, and how many of them each node takes as it is in the snapshot."""
 
-    def __init__(self, snapshot: Snapshot, pods: PodSet) -> None:
+    def __init__(self, snapshot: NodeSnapshot, pods: GangPodSet) -> None:
         self.pods = pods
-        self.refused = snapshot.nodes.refused(pods.constraints)
+        self.filter_codes = snapshot.nodes.filter_codes(pods.constraints)
         """(rows,): the filter that refuses them, as places in nodes.table OUTCOMES."""
-        self.copies = self._copies(snapshot)
+        self.pod_counts = self._copies(snapshot)
         """(rows,): how many the kubelets admit, of those that the filters let pass, at most the size of the set."""
 
-    def _copies(self, snapshot: Snapshot) -> NDArray[np.int64]:
-        room = np.minimum(snapshot.nodes.copies(self.pods.constraints.requests), self.pods.size)
-        room[self.refused != 0] = 0
+    def _copies(self, snapshot: NodeSnapshot) -> NDArray[np.int64]:
+        room = np.minimum(snapshot.nodes.pod_counts(self.pods.constraints.requests), self.pods.size)
+        room[self.filter_codes != 0] = 0
         most = int(room.max(initial=0))
-        return np.minimum(room, snapshot.table.copies(self.pods.shape, most)) if most else room
+        return np.minimum(room, snapshot.table.pod_counts(self.pods.shape, most)) if most else room
 
 
-class Draft:
+class DraftPlacement:
     """Pods on nodes, given set by set."""
 
-    def __init__(self, snapshot: Snapshot, folds: Folds) -> None:
+    def __init__(self, snapshot: NodeSnapshot, folds: SequentialVerdicts) -> None:
         self.snapshot = snapshot
         self.states: dict[int, NodeState] = {}
         """Of the nodes with pods, by row."""
-        self.placed: dict[str, Placed] = {}
+        self.placements: dict[str, GangPodSetPlacement] = {}
         self._folds = folds
-        self._sets: list[tuple[PodSet, NDArray[np.int64]]] = []
+        self._sets: list[tuple[GangPodSet, NDArray[np.int64]]] = []
         """With how many pods of it each row has."""
 
-    def copy(self) -> Draft:
+    def copy(self) -> DraftPlacement:
         """Return one that can be changed without this one."""
-        made = Draft(self.snapshot, self._folds)
-        made.states, made.placed, made._sets = dict(self.states), dict(self.placed), list(self._sets)
+        made = DraftPlacement(self.snapshot, self._folds)
+        made.states, made.placements, made._sets = dict(self.states), dict(self.placements), list(self._sets)
         return made
 
     def state(self, row: int) -> NodeState | None:
         """Return a node with the pods it has been given."""
         return self.states.get(row) or self.snapshot.table.state(row)
 
-    def room(self, demand: Demand) -> NDArray[np.int64]:
+    def pod_counts(self, demand: PodSetDemand) -> NDArray[np.int64]:
         """Return by position how many pods of a set each node takes beside those it has been given; (rows,)."""
-        found = self._beside(demand) if self.states else demand.copies
+        found = self._beside(demand) if self.states else demand.pod_counts
         if demand.pods.constraints.ports:
             found = np.minimum(found, 1)
         return found[self.snapshot.levels.order]
 
-    def totals(self, demand: Demand, level: int) -> NDArray[np.int64]:
+    def domain_pod_counts(self, demand: PodSetDemand, level: int) -> NDArray[np.int64]:
         """Return how many pods of a set each domain of a level takes, (domains,); those without the label take none."""
         levels = self.snapshot.levels
-        return np.add.reduceat(self.room(demand) * levels.labelled[level], levels.bounds[level][:-1])
+        return np.add.reduceat(self.pod_counts(demand) * levels.labelled[level], levels.bounds[level][:-1])
 
-    def used(self) -> NDArray[np.bool_]:
+    def nodes_in_use(self) -> NDArray[np.bool_]:
         """Return by position which nodes have been given pods; (rows,)."""
         found = np.zeros(len(self.snapshot.nodes), np.bool_)
         found[list(self.states)] = True
         return found[self.snapshot.levels.order]
 
-    def put(self, demand: Demand, begin: int, end: int, level: int) -> bool:
+    def place(self, demand: PodSetDemand, begin: int, end: int, level: int) -> bool:
         """Place all pods of a set in a range of whole domains of a level, or change nothing and return False."""
         while True:
-            room = self.room(demand)
+            room = self.pod_counts(demand)
             if room[begin:end].sum() < demand.pods.size:
                 return False
-            taken = choose(self.snapshot.levels, self._supply(demand, room), demand.pods.size, begin, end, level)
+            taken = select_nodes(self.snapshot.levels, self._supply(demand, room), demand.pods.size, begin, end, level)
             if self._confirm(demand, taken):
                 return True
 
-    def put_beside(self, demand: Demand) -> bool:
+    def place_on_nodes_in_use(self, demand: PodSetDemand) -> bool:
         """Place all pods of a set on nodes that have been given others, or change nothing and return False."""
         while self.states:
-            room = self.room(demand) * self.used()
+            room = self.pod_counts(demand) * self.nodes_in_use()
             if room.sum() < demand.pods.size:
                 return False
-            taken = choose(self.snapshot.levels, self._supply(demand, room), demand.pods.size, 0, len(room), 0)
+            taken = select_nodes(self.snapshot.levels, self._supply(demand, room), demand.pods.size, 0, len(room), 0)
             if self._confirm(demand, taken):
                 return True
         return False
 
-    def _supply(self, demand: Demand, room: NDArray[np.int64]) -> Supply:
-        spare = self.snapshot.nodes.spare(demand.pods.constraints.requests, demand.copies)
-        return Supply(room, self.used(), spare[self.snapshot.levels.order])
+    def _supply(self, demand: PodSetDemand, room: NDArray[np.int64]) -> NodeSupply:
+        spare = self.snapshot.nodes.leftover(demand.pods.constraints.requests, demand.pod_counts)
+        return NodeSupply(room, self.nodes_in_use(), spare[self.snapshot.levels.order])
 
-    def _beside(self, demand: Demand) -> NDArray[np.int64]:
+    def _beside(self, demand: PodSetDemand) -> NDArray[np.int64]:
         """Return by row how many pods of a set each node takes; the changed ones are asked one by one."""
         pods = demand.pods
-        promised: list[Promised] = [(other.constraints.requests, counts) for other, counts in self._sets]
-        found = np.minimum(demand.copies, self.snapshot.nodes.copies(pods.constraints.requests, promised))
+        promised: list[RequestsByRow] = [(other.constraints.requests, counts) for other, counts in self._sets]
+        found = np.minimum(demand.pod_counts, self.snapshot.nodes.pod_counts(pods.constraints.requests, promised))
         for other, counts in self._sets:
-            if conflict(pods.constraints.ports, other.constraints.ports):
+            if ports_conflict(pods.constraints.ports, other.constraints.ports):
                 found[counts > 0] = 0
         for row, state in self.states.items():
             if found[row]:
                 found[row] = len(self._folds.verdicts(state, pods.shape, int(found[row])))
         return found
 
-    def _confirm(self, demand: Demand, taken: NDArray[np.int64]) -> bool:
+    def _confirm(self, demand: PodSetDemand, taken: NDArray[np.int64]) -> bool:
         """Ask every node for its pods, one by one; note how many it takes where it takes fewer, and return False."""
         levels = self.snapshot.levels
         positions = np.flatnonzero(taken)
@@ -127,7 +127,7 @@ class Draft:
             state = self.state(row)
             found = [] if state is None else self._folds.verdicts(state, demand.pods.shape, count)
             if len(found) < count:
-                demand.copies[row] = len(found)
+                demand.pod_counts[row] = len(found)
             elif found[-1].after is not None:
                 after[row] = found[-1].after
             verdicts += found
@@ -137,8 +137,8 @@ class Draft:
         self.states |= after
         return True
 
-    def _add(self, pods: PodSet, rows: NDArray[np.int64], verdicts: list[Verdict]) -> None:
+    def _add(self, pods: GangPodSet, rows: NDArray[np.int64], verdicts: list[Verdict]) -> None:
         nodes = self.snapshot.nodes
         names = tuple(nodes.name(row) for row in rows.tolist())
-        self.placed[pods.name] = Placed(pods.name, rows, names, tuple(verdicts))
+        self.placements[pods.name] = GangPodSetPlacement(pods.name, rows, names, tuple(verdicts))
         self._sets.append((pods, np.bincount(rows, minlength=len(nodes))))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.fit.model.verdict import Verdict
 
 
-class Folds:
+class SequentialVerdicts:
     """Verdicts by shape and state."""
 
     def __init__(self) -> None:

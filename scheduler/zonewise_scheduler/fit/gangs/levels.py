@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from zonewise_scheduler.fit.nodes.table import NodeTable
+    from zonewise_scheduler.fit.nodes.table import NodeInfoTable
 
 _NUMBERS = re.compile(r"[0-9]+", re.ASCII)
 _DIGITS = 20
 """Numbers of names up to so many digits compare as numbers."""
 
 
-class Levels(NamedTuple):
+class TopologyLevels(NamedTuple):
     """Rows in the order of the tree: a domain of any level is a range of positions in this order."""
 
     keys: tuple[str, ...]
@@ -37,7 +37,7 @@ class Levels(NamedTuple):
         return self.bounds[level][first : last + 1]
 
 
-def levels_of(nodes: NodeTable, keys: Sequence[str]) -> Levels:
+def build_levels(nodes: NodeInfoTable, keys: Sequence[str]) -> TopologyLevels:
     """Return the levels by label keys, the outermost first.
 
     Domains with one name in different outer domains are different. Domains, and nodes in the innermost ones, are in the
@@ -47,7 +47,7 @@ def levels_of(nodes: NodeTable, keys: Sequence[str]) -> Levels:
     names = _ranks([None if info is None else info.name for info in nodes.infos])
     ranks: list[NDArray[np.int64]] = []
     for key in keys:
-        column = nodes.label(key)
+        column = nodes.label_column(key)
         ranks.append(_ranks(column.values)[column.codes])
     order = np.lexsort((names, *reversed(ranks))) if rows else np.zeros(0, np.int64)
     changes = np.zeros(max(rows - 1, 0), np.bool_)
@@ -55,8 +55,8 @@ def levels_of(nodes: NodeTable, keys: Sequence[str]) -> Levels:
     for rank in ranks:
         changes = changes | (np.diff(rank[order]) != 0)
         bounds.append(np.concatenate([[0], np.flatnonzero(changes) + 1, [rows]]) if rows else np.zeros(1, np.int64))
-    has = [~nodes.label(key).mask(_is_none)[order] for key in keys]
-    return Levels(tuple(keys), order, tuple(bounds), np.array(has, np.bool_).reshape(len(keys), rows))
+    has = [~nodes.label_column(key).mask(_is_none)[order] for key in keys]
+    return TopologyLevels(tuple(keys), order, tuple(bounds), np.array(has, np.bool_).reshape(len(keys), rows))
 
 
 def _ranks(names: Sequence[str | None]) -> NDArray[np.int64]:

@@ -11,7 +11,7 @@ from zonewise_scheduler.fit.model.verdict import Verdict
 from zonewise_scheduler.fit.nodes.constraints import Constraints
 
 
-class PodSet(NamedTuple):
+class GangPodSet(NamedTuple):
     """Pods of one template."""
 
     name: str
@@ -27,7 +27,7 @@ class PodSet(NamedTuple):
     """Sets of the same group share the one domain, as a leader and its workers; their levels must be the same."""
 
 
-class Placed(NamedTuple):
+class GangPodSetPlacement(NamedTuple):
     """Where the pods of one set go, in the order of their ranks."""
 
     name: str
@@ -38,17 +38,17 @@ class Placed(NamedTuple):
     """The kubelets' answers: assignments of zones and what is uncertain about them."""
 
 
-class Placement(NamedTuple):
+class GangPlacement(NamedTuple):
     """Room for all pods at once; nothing is taken yet."""
 
-    sets: tuple[Placed, ...]
+    sets: tuple[GangPodSetPlacement, ...]
     """In the order they were given in."""
     order: tuple[str, ...]
     """The names of the sets in the order in which pods that share a node are to reach its kubelet: it may answer
     otherwise to another order. Among pods of one set, any order does."""
     after: dict[int, NodeState]
     """The nodes that change, by row, as they are with all the pods."""
-    left: tuple[str, ...] = ()
+    scheduler_only: tuple[str, ...] = ()
     """What kube-scheduler alone can decide of these pods (nodes.constraints left_to_scheduler)."""
 
 
@@ -59,17 +59,17 @@ class Cause(NamedTuple):
     """How many."""
     reason: str
     """The filter or the kubelet's reason; "" where nothing is known of the node."""
-    sentence: str
+    message: str
     example: str = ""
     """One of the nodes, of which the sentence is true to the letter."""
 
 
-class Reasons(NamedTuple):
+class GangDiagnosis(NamedTuple):
     """Why there is no placement, told of the first set that finds none."""
 
     pod_set: str
     size: int
-    fits: int
+    fitting_pods: int
     """How many of its pods fit at once, wherever they may."""
     causes: tuple[Cause, ...] = ()
     """Most nodes first."""
@@ -77,15 +77,17 @@ class Reasons(NamedTuple):
     """The level that stands in the way; "": even all nodes together have too little room."""
     domain: str = ""
     """Its domain with the most room, by the value of its label."""
-    holds: int = 0
+    domain_pods: int = 0
     """How many of the pods that one holds."""
-    left: tuple[str, ...] = ()
+    scheduler_only: tuple[str, ...] = ()
     """As of a Placement."""
 
     def __str__(self) -> str:
         """Return all of it as sentences, one a line."""
-        lines = [f"{self.fits} of {self.size} pods of {self.pod_set} fit at once"]
+        lines = [f"{self.fitting_pods} of {self.size} pods of {self.pod_set} fit at once"]
         if self.level:
-            lines.append(f"all must be in one {self.level}; {self.domain or 'none'} has most room, for {self.holds}")
-        lines += [f"{one.nodes:,} node{'s' if one.nodes > 1 else ''}: {one.sentence}" for one in self.causes]
+            lines.append(
+                f"all must be in one {self.level}; {self.domain or 'none'} has most room, for {self.domain_pods}"
+            )
+        lines += [f"{one.nodes:,} node{'s' if one.nodes > 1 else ''}: {one.message}" for one in self.causes]
         return "\n".join(lines)

@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zonewise_scheduler.fit.gangs.choice import holding
-from zonewise_scheduler.fit.gangs.draft import Demand, Draft
-from zonewise_scheduler.fit.gangs.folds import Folds
-from zonewise_scheduler.fit.gangs.model import Placement, Reasons
-from zonewise_scheduler.fit.gangs.reasons import why
+from zonewise_scheduler.fit.gangs.choice import fitting_domains
+from zonewise_scheduler.fit.gangs.draft import DraftPlacement, PodSetDemand
+from zonewise_scheduler.fit.gangs.folds import SequentialVerdicts
+from zonewise_scheduler.fit.gangs.model import GangDiagnosis, GangPlacement
+from zonewise_scheduler.fit.gangs.reasons import explain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from zonewise_scheduler.fit.gangs.model import PodSet
-    from zonewise_scheduler.fit.gangs.snapshot import Snapshot
+    from zonewise_scheduler.fit.gangs.model import GangPodSet
+    from zonewise_scheduler.fit.gangs.snapshot import NodeSnapshot
 
-Group = list[Demand]
+DemandGroup = list[PodSetDemand]
 
 
-def place(snapshot: Snapshot, pod_sets: Sequence[PodSet]) -> Placement | Reasons:
+def place_gang(snapshot: NodeSnapshot, pod_sets: Sequence[GangPodSet]) -> GangPlacement | GangDiagnosis:
     """Return where all pods of all sets go, or why there is no such place; nothing is taken by it.
 
     Exact for one set, whatever its levels: it is refused only if its pods do not fit. Several sets are placed one after
@@ -32,56 +32,58 @@ def place(snapshot: Snapshot, pod_sets: Sequence[PodSet]) -> Placement | Reasons
     unique, a level that the snapshot does not have, and a group whose sets have different levels.
     """
     _check(snapshot, pod_sets)
-    folds = Folds()
-    demands = [Demand(snapshot, pods) for pods in pod_sets]
-    left = tuple(sorted({name for pods in pod_sets for name in pods.constraints.left}))
-    reasons: Reasons | None = None
+    folds = SequentialVerdicts()
+    demands = [PodSetDemand(snapshot, pods) for pods in pod_sets]
+    left = tuple(sorted({name for pods in pod_sets for name in pods.constraints.scheduler_only}))
+    reasons: GangDiagnosis | None = None
     for order in _orders(demands):
-        found = _attempt(Draft(snapshot, folds), order, folds)
-        if isinstance(found, Draft):
-            return Placement(
-                tuple(found.placed[pods.name] for pods in pod_sets), tuple(found.placed), found.states, left
+        found = _attempt(DraftPlacement(snapshot, folds), order, folds)
+        if isinstance(found, DraftPlacement):
+            return GangPlacement(
+                tuple(found.placements[pods.name] for pods in pod_sets), tuple(found.placements), found.states, left
             )
-        reasons = reasons or found._replace(left=left)
-    return reasons or Placement((), (), {}, left)
+        reasons = reasons or found._replace(scheduler_only=left)
+    return reasons or GangPlacement((), (), {}, left)
 
 
-def _orders(demands: list[Demand]) -> Iterator[list[Group]]:
+def _orders(demands: list[PodSetDemand]) -> Iterator[list[DemandGroup]]:
     """Yield orders to place groups in: those with the least choice first; as given; the other way round."""
     given = _groups(demands)
     scarce = [sorted(group, key=_choice) for group in given]
-    tried: list[list[Group]] = []
+    tried: list[list[DemandGroup]] = []
     for order in (sorted(scarce, key=lambda group: _choice(group[0])), given, given[::-1]):
         if order not in tried:
             tried.append(order)
             yield order
 
 
-def _choice(demand: Demand) -> float:
+def _choice(demand: PodSetDemand) -> float:
     """Return how many times a set finds room, by itself."""
-    return int(demand.copies.sum()) / demand.pods.size
+    return int(demand.pod_counts.sum()) / demand.pods.size
 
 
-def _groups(demands: list[Demand]) -> list[Group]:
+def _groups(demands: list[PodSetDemand]) -> list[DemandGroup]:
     """Return the sets that share a domain, groups in the order of their first sets."""
-    found: dict[tuple[str, int], Group] = {}
+    found: dict[tuple[str, int], DemandGroup] = {}
     for place, demand in enumerate(demands):
         group = demand.pods.group
         found.setdefault((group, -1 if group else place), []).append(demand)
     return list(found.values())
 
 
-def _attempt(draft: Draft, groups: list[Group], folds: Folds) -> Draft | Reasons:
+def _attempt(
+    draft: DraftPlacement, groups: list[DemandGroup], folds: SequentialVerdicts
+) -> DraftPlacement | GangDiagnosis:
     """Place groups in their order."""
     for group in groups:
         found = _place_group(draft, group)
         if found is None:
-            return why(draft, group, folds)
+            return explain(draft, group, folds)
         draft = found
     return draft
 
 
-def _place_group(draft: Draft, group: Group) -> Draft | None:
+def _place_group(draft: DraftPlacement, group: DemandGroup) -> DraftPlacement | None:
     """Place sets in one domain of their level, or wherever they may."""
     levels, pods = draft.snapshot.levels, group[0].pods
     wished = pods.required or pods.preferred
@@ -92,28 +94,30 @@ def _place_group(draft: Draft, group: Group) -> Draft | None:
             return found
     made = draft.copy()
     rows = len(draft.snapshot.nodes)
-    return made if all(made.put_beside(demand) or made.put(demand, 0, rows, 0) for demand in group) else None
+    return (
+        made if all(made.place_on_nodes_in_use(demand) or made.place(demand, 0, rows, 0) for demand in group) else None
+    )
 
 
-def _place_in_domain(draft: Draft, group: Group, level: int) -> Draft | None:
+def _place_in_domain(draft: DraftPlacement, group: DemandGroup, level: int) -> DraftPlacement | None:
     """Place sets in the smallest domain that holds them all."""
     bounds = draft.snapshot.levels.bounds[level]
     for domain in _candidates(draft, group, level):
         made = draft.copy()
         begin, end = int(bounds[domain]), int(bounds[domain + 1])
-        if all(made.put(demand, begin, end, level + 1) for demand in group):
+        if all(made.place(demand, begin, end, level + 1) for demand in group):
             return made
     return None
 
 
-def _candidates(draft: Draft, group: Group, level: int) -> list[int]:
+def _candidates(draft: DraftPlacement, group: DemandGroup, level: int) -> list[int]:
     """Return the domains that hold each of the sets alone, best fit of the first one first."""
-    totals = [draft.totals(demand, level) for demand in group]
+    totals = [draft.domain_pod_counts(demand, level) for demand in group]
     enough = np.logical_and.reduce([one >= demand.pods.size for one, demand in zip(totals, group, strict=True)])
-    return [domain for domain in holding(totals[0], group[0].pods.size) if enough[domain]]
+    return [domain for domain in fitting_domains(totals[0], group[0].pods.size) if enough[domain]]
 
 
-def _check(snapshot: Snapshot, pod_sets: Sequence[PodSet]) -> None:
+def _check(snapshot: NodeSnapshot, pod_sets: Sequence[GangPodSet]) -> None:
     levels: dict[str, tuple[str, str]] = {}
     rows = (snapshot.table.rows, len(snapshot.nodes), len(snapshot.levels.order))
     if len(set(rows)) > 1:

@@ -6,23 +6,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zonewise_scheduler.fit.gangs.model import Cause, Reasons
-from zonewise_scheduler.fit.kubelet.sentences import sentence
+from zonewise_scheduler.fit.gangs.model import Cause, GangDiagnosis
+from zonewise_scheduler.fit.kubelet.sentences import explain_rejection
 from zonewise_scheduler.fit.kubelet.wording import amount, count
-from zonewise_scheduler.fit.model.node import amounts
+from zonewise_scheduler.fit.model.node import amounts_by_resource
 from zonewise_scheduler.fit.model.resources import CPU, PODS
-from zonewise_scheduler.fit.nodes.filters import refusal
+from zonewise_scheduler.fit.nodes.filters import run_filter_plugins
 from zonewise_scheduler.fit.nodes.table import OUTCOMES, UNKNOWN
-from zonewise_scheduler.fit.nodes.taints import untolerated
+from zonewise_scheduler.fit.nodes.taints import find_matching_untolerated_taint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from zonewise_scheduler.fit.gangs.draft import Demand, Draft
-    from zonewise_scheduler.fit.gangs.folds import Folds
-    from zonewise_scheduler.fit.gangs.snapshot import Snapshot
+    from zonewise_scheduler.fit.gangs.draft import DraftPlacement, PodSetDemand
+    from zonewise_scheduler.fit.gangs.folds import SequentialVerdicts
+    from zonewise_scheduler.fit.gangs.snapshot import NodeSnapshot
     from zonewise_scheduler.fit.model.node import NodeState
 
 _TAKEN = "what they have left is given to other pods of the gang"
@@ -31,33 +31,33 @@ _ASKED = 64
 """Distinct states of refused nodes that kubelets are asked about; each costs a verdict."""
 
 
-def why(draft: Draft, group: list[Demand], folds: Folds) -> Reasons:
+def explain(draft: DraftPlacement, group: list[PodSetDemand], folds: SequentialVerdicts) -> GangDiagnosis:
     """Return why sets that share a domain are not placed beside the pods of a draft: of the one that lacks most."""
-    room = [draft.room(demand) for demand in group]
+    room = [draft.pod_counts(demand) for demand in group]
     fits = [int(one.sum()) for one in room]
     level = group[0].pods.required
     if not level or any(fit < demand.pods.size for fit, demand in zip(fits, group, strict=True)):
         worst = min(range(len(group)), key=lambda one: fits[one] / group[one].pods.size)
         return _reasons(draft, group[worst], folds, fits[worst])
     place = draft.snapshot.levels.keys.index(level)
-    totals = [draft.totals(demand, place) for demand in group]
+    totals = [draft.domain_pod_counts(demand, place) for demand in group]
     most = [int(one.max(initial=0)) for one in totals]
     worst = min(range(len(group)), key=lambda one: most[one] / group[one].pods.size)
     domain = _domain(draft.snapshot, place, int(totals[worst].argmax())) if most[worst] else ""
     found = _reasons(draft, group[worst], folds, fits[worst])
-    return found._replace(level=level, domain=domain, holds=most[worst])
+    return found._replace(level=level, domain=domain, domain_pods=most[worst])
 
 
-def _reasons(draft: Draft, demand: Demand, folds: Folds, fits: int) -> Reasons:
-    room = np.zeros(len(demand.refused), np.int64)
-    room[draft.snapshot.levels.order] = draft.room(demand)
+def _reasons(draft: DraftPlacement, demand: PodSetDemand, folds: SequentialVerdicts, fits: int) -> GangDiagnosis:
+    room = np.zeros(len(demand.filter_codes), np.int64)
+    room[draft.snapshot.levels.order] = draft.pod_counts(demand)
     rows = np.flatnonzero(room == 0)
     causes = [*_filtered(draft.snapshot, demand, rows), *_kubelets(draft, demand, rows, folds)]
-    causes.sort(key=lambda cause: (-cause.nodes, cause.reason, cause.sentence))
-    return Reasons(demand.pods.name, demand.pods.size, min(fits, demand.pods.size), tuple(causes))
+    causes.sort(key=lambda cause: (-cause.nodes, cause.reason, cause.message))
+    return GangDiagnosis(demand.pods.name, demand.pods.size, min(fits, demand.pods.size), tuple(causes))
 
 
-def _domain(snapshot: Snapshot, level: int, domain: int) -> str:
+def _domain(snapshot: NodeSnapshot, level: int, domain: int) -> str:
     """Return the label's value of a domain."""
     row = int(snapshot.levels.order[snapshot.levels.bounds[level][domain]])
     info = snapshot.nodes.infos[row]
@@ -67,9 +67,9 @@ def _domain(snapshot: Snapshot, level: int, domain: int) -> str:
 # --- nodes that a filter refuses
 
 
-def _filtered(snapshot: Snapshot, demand: Demand, rows: NDArray[np.int64]) -> Iterator[Cause]:
+def _filtered(snapshot: NodeSnapshot, demand: PodSetDemand, rows: NDArray[np.int64]) -> Iterator[Cause]:
     for place, outcome in enumerate(OUTCOMES):
-        some = rows[demand.refused[rows] == place]
+        some = rows[demand.filter_codes[rows] == place]
         if not place or not some.size:
             continue
         if outcome == UNKNOWN:
@@ -80,23 +80,23 @@ def _filtered(snapshot: Snapshot, demand: Demand, rows: NDArray[np.int64]) -> It
             yield from _short(snapshot, demand, some)
         else:
             info = snapshot.nodes.infos[int(some[0])]
-            found = None if info is None else refusal(demand.pods.constraints, info)
+            found = None if info is None else run_filter_plugins(demand.pods.constraints, info)
             yield Cause(some.size, outcome, found.reason if found is not None else outcome)
 
 
-def _tainted(snapshot: Snapshot, demand: Demand, rows: NDArray[np.int64]) -> Iterator[Cause]:
+def _tainted(snapshot: NodeSnapshot, demand: PodSetDemand, rows: NDArray[np.int64]) -> Iterator[Cause]:
     counts: dict[str, int] = {}
     for taints, many in snapshot.nodes.taints(rows):
-        name = str(untolerated(taints, demand.pods.constraints.tolerations))
+        name = str(find_matching_untolerated_taint(taints, demand.pods.constraints.tolerations))
         counts[name] = counts.get(name, 0) + many
     for name, many in counts.items():
         yield Cause(many, "TaintToleration", f"the taint {name} is not tolerated")
 
 
-def _short(snapshot: Snapshot, demand: Demand, rows: NDArray[np.int64]) -> Iterator[Cause]:
+def _short(snapshot: NodeSnapshot, demand: PodSetDemand, rows: NDArray[np.int64]) -> Iterator[Cause]:
     """Yield what there is too little of, each node counted for the first such resource."""
-    for name, size in amounts(demand.pods.constraints.requests):
-        left = snapshot.nodes.left(name)[rows]
+    for name, size in amounts_by_resource(demand.pods.constraints.requests):
+        left = snapshot.nodes.available(name)[rows]
         some = left < size
         if size and some.any():
             most = max(int(left[some].max()), 0)
@@ -116,10 +116,12 @@ def _left(resource: str, size: int) -> str:
 # --- nodes whose kubelets refuse
 
 
-def _kubelets(draft: Draft, demand: Demand, rows: NDArray[np.int64], folds: Folds) -> Iterator[Cause]:
+def _kubelets(
+    draft: DraftPlacement, demand: PodSetDemand, rows: NDArray[np.int64], folds: SequentialVerdicts
+) -> Iterator[Cause]:
     """Yield the kubelets' reasons, alike ones together, and how many nodes were not asked."""
     by_state: dict[NodeState | None, list[int]] = {}
-    for row in rows[demand.refused[rows] == 0].tolist():
+    for row in rows[demand.filter_codes[rows] == 0].tolist():
         by_state.setdefault(draft.state(row), []).append(row)
     if None in by_state:
         yield Cause(len(by_state[None]), "", "there is no report of their zones")
@@ -128,7 +130,7 @@ def _kubelets(draft: Draft, demand: Demand, rows: NDArray[np.int64], folds: Fold
     found: dict[tuple[str, str, str], list[tuple[str, list[int]]]] = {}
     for state, alike in asked:
         verdict = folds.verdict(state, demand.pods.shape)
-        told = _TAKEN if verdict.admitted else sentence(state, demand.pods.shape, verdict)
+        told = _TAKEN if verdict.admitted else explain_rejection(state, demand.pods.shape, verdict)
         found.setdefault((verdict.reason, verdict.container, verdict.resource), []).append((told, alike))
     for (reason, _, _), some in found.items():
         yield _together(draft.snapshot, reason, some)
@@ -137,7 +139,7 @@ def _kubelets(draft: Draft, demand: Demand, rows: NDArray[np.int64], folds: Fold
         yield Cause(others, "kubelet", "their kubelets refuse a pod as well; too many states to tell of each")
 
 
-def _together(snapshot: Snapshot, reason: str, some: list[tuple[str, list[int]]]) -> Cause:
+def _together(snapshot: NodeSnapshot, reason: str, some: list[tuple[str, list[int]]]) -> Cause:
     many = sum(len(rows) for _, rows in some)
     told, rows = some[0]
     if len({each for each, _ in some}) == 1:

@@ -2,15 +2,15 @@
 
 from typing import NamedTuple
 
-from zonewise_scheduler.fit.batch.table import Table
-from zonewise_scheduler.fit.gangs.levels import Levels
-from zonewise_scheduler.fit.nodes.table import NodeTable
+from zonewise_scheduler.fit.batch.table import NodeStateTable
+from zonewise_scheduler.fit.gangs.levels import TopologyLevels
+from zonewise_scheduler.fit.nodes.table import NodeInfoTable
 
 
-class Snapshot(NamedTuple):
+class NodeSnapshot(NamedTuple):
     """Nodes by row, the same in all parts; with everything in flight."""
 
-    table: Table
+    table: NodeStateTable
     """The states of their zones; None where there is no report."""
-    nodes: NodeTable
-    levels: Levels
+    nodes: NodeInfoTable
+    levels: TopologyLevels

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.fit.kubelet.books import Ask
-from zonewise_scheduler.fit.kubelet.cpus import cpu_request, given_whole, pod_cpu_request
-from zonewise_scheduler.fit.model.requests import peak
+from zonewise_scheduler.fit.kubelet.books import AlignedRequest
+from zonewise_scheduler.fit.kubelet.cpus import guaranteed_cpus, pod_guaranteed_cpus, uses_pod_level_managers
+from zonewise_scheduler.fit.model.requests import aggregate_container_requests
 from zonewise_scheduler.fit.model.resources import MEMORY
 
 if TYPE_CHECKING:
@@ -14,24 +14,26 @@ if TYPE_CHECKING:
     from zonewise_scheduler.fit.model.pod import Amounts, Container, PodShape
 
 
-def container_ask(pod: PodShape, container: Container, kind: NodeKind) -> Ask:
+def container_aligned_request(pod: PodShape, container: Container, kind: NodeKind) -> AlignedRequest:
     """Return what a container is aligned by: CPUs, bytes by type, counts by resource."""
     policies = kind.policies
-    return Ask(
-        cpu_request(pod, container, policies),
+    return AlignedRequest(
+        guaranteed_cpus(pod, container, policies),
         memory_request(pod, container, policies),
-        tuple(one for one in container.devices if one[0] in kind.classes),
+        tuple(one for one in container.devices if one[0] in kind.device_indices),
     )
 
 
-def pod_ask(pod: PodShape, kind: NodeKind) -> Ask:
+def pod_aligned_request(pod: PodShape, kind: NodeKind) -> AlignedRequest:
     """Return what a pod is aligned by as a whole (scope pod)."""
     policies = kind.policies
-    devices = peak((one.role, one.devices) for one in pod.containers)  # resourcehelper PodLimits
-    return Ask(
-        pod_cpu_request(pod, policies),
+    devices = aggregate_container_requests(
+        (one.role, one.devices) for one in pod.containers
+    )  # resourcehelper PodLimits
+    return AlignedRequest(
+        pod_guaranteed_cpus(pod, policies),
         pod_memory_request(pod, policies),
-        tuple(one for one in sorted(devices.items()) if one[0] in kind.classes),
+        tuple(one for one in sorted(devices.items()) if one[0] in kind.device_indices),
     )
 
 
@@ -42,7 +44,7 @@ def pins_memory(pod: PodShape, policies: Policies) -> bool:
     """
     if policies.memory != "Static" or pod.qos != "Guaranteed":
         return False
-    return pod.pod_level is None or policies.release < (1, 34) or given_whole(pod, policies)
+    return pod.pod_level is None or policies.release < (1, 34) or uses_pod_level_managers(pod, policies)
 
 
 def memory_request(pod: PodShape, container: Container, policies: Policies) -> Amounts:
@@ -53,7 +55,7 @@ def memory_request(pod: PodShape, container: Container, policies: Policies) -> A
     if not pins_memory(pod, policies):
         return ()
     complete = container.complete and container.milli_cpus and dict(container.memory).get(MEMORY)
-    return container.memory if complete or not given_whole(pod, policies) else ()
+    return container.memory if complete or not uses_pod_level_managers(pod, policies) else ()
 
 
 def pod_memory_request(pod: PodShape, policies: Policies) -> Amounts:
@@ -61,9 +63,9 @@ def pod_memory_request(pod: PodShape, policies: Policies) -> Amounts:
 
     getPodRequestedResources: types that only init containers ask for are left out.
     """
-    if pod.pod_level is not None and given_whole(pod, policies):
+    if pod.pod_level is not None and uses_pod_level_managers(pod, policies):
         whole = pod.pod_level.memory if pins_memory(pod, policies) else ()
         return tuple((name, size) for name, size in whole if size > 0)
     lasting = {name for one in pod.containers if one.role == "app" for name, _ in one.memory}
-    together = peak((one.role, memory_request(pod, one, policies)) for one in pod.containers)
+    together = aggregate_container_requests((one.role, memory_request(pod, one, policies)) for one in pod.containers)
     return tuple(sorted((name, size) for name, size in together.items() if name in lasting))

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.fit.model.verdict import Assignment
+from zonewise_scheduler.fit.model.verdict import ContainerAssignment
 
 if TYPE_CHECKING:
     from zonewise_scheduler.fit.model.node import NodeState
     from zonewise_scheduler.fit.model.pod import Amounts, PodShape
-    from zonewise_scheduler.fit.model.verdict import DeviceShare, MemoryShare
+    from zonewise_scheduler.fit.model.verdict import DeviceAllocation, MemoryBlock
 
 
-class Ask(NamedTuple):
+class AlignedRequest(NamedTuple):
     """What is aligned as one: a container's wishes, or the whole pod's."""
 
     cpus: int
@@ -24,32 +24,32 @@ class Ask(NamedTuple):
 
 
 @dataclass
-class Books:
+class AdmissionContext:
     """The node while one pod is admitted, and what of the pod's own its later containers may take over."""
 
     state: NodeState
     pod: PodShape
     at: str = ""
     """The container that is being decided; "" for the pod as a whole."""
-    zones: int | None = None
+    affinity: int | None = None
     """What it is aligned to; None: anything."""
-    idle_cpus: int = 0
+    reusable_cpus: int = 0
     """Bits of the CPUs of ended init containers (staticPolicy.cpusToReuse)."""
-    idle_memory: dict[tuple[int, str], int] = field(default_factory=dict[tuple[int, str], int])
+    reusable_memory: dict[tuple[int, str], int] = field(default_factory=dict[tuple[int, str], int])
     """Bytes of ended init containers by set of zones and type (initContainersReusableMemory)."""
-    idle_devices: dict[int, int] = field(default_factory=dict[int, int])
+    reusable_devices: dict[int, int] = field(default_factory=dict[int, int])
     """Counts of ended init containers by the kind's devices (devicesToReuse)."""
     cpus: dict[str, int] = field(default_factory=dict[str, int])
-    memory: dict[str, list[MemoryShare]] = field(default_factory=dict[str, "list[MemoryShare]"])
-    devices: dict[str, list[DeviceShare]] = field(default_factory=dict[str, "list[DeviceShare]"])
-    drawn: dict[str, str] = field(default_factory=dict[str, str])
+    memory: dict[str, list[MemoryBlock]] = field(default_factory=dict[str, "list[MemoryBlock]"])
+    devices: dict[str, list[DeviceAllocation]] = field(default_factory=dict[str, "list[DeviceAllocation]"])
+    random_picks: dict[str, str] = field(default_factory=dict[str, str])
     """Resources of which the kubelet picked at random between zones, and the container for which."""
-    doubts: list[str] = field(default_factory=list[str])
+    uncertain: list[str] = field(default_factory=list[str])
 
-    def assignments(self) -> tuple[Assignment, ...]:
+    def assignments(self) -> tuple[ContainerAssignment, ...]:
         """Return what each container has been given, without those that were given nothing."""
         made = (
-            Assignment(
+            ContainerAssignment(
                 one.name,
                 self.cpus.get(one.name, 0),
                 tuple(self.memory.get(one.name, ())),
@@ -59,9 +59,9 @@ class Books:
         )
         return tuple(one for one in made if one.cpus or one.memory or one.devices)
 
-    def doubt(self, resource: str) -> None:
+    def note_random_pick(self, resource: str) -> None:
         """Note that what is decided now depends on a pick at random."""
-        if container := self.drawn.get(resource):
+        if container := self.random_picks.get(resource):
             doubt = f"the kubelet picks {resource} of container {container} at random from several zones"
-            if doubt not in self.doubts:
-                self.doubts.append(doubt)
+            if doubt not in self.uncertain:
+                self.uncertain.append(doubt)

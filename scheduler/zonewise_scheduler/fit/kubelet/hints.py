@@ -10,5 +10,5 @@ class Hints(NamedTuple):
     """
 
     preferred: tuple[int, ...]
-    others: tuple[int, ...] = ()
+    not_preferred: tuple[int, ...] = ()
     """Possible, but wider than it need be; listed only where they are asked for (best-effort)."""

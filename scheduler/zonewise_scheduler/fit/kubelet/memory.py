@@ -24,30 +24,30 @@ if TYPE_CHECKING:
 class MemoryView:
     """The memory of one state, as far as one request needs it."""
 
-    def __init__(self, state: NodeState, requests: Amounts, idle: Mapping[tuple[int, str], int]) -> None:
+    def __init__(self, state: NodeState, requests: Amounts, reusable: Mapping[tuple[int, str], int]) -> None:
         """Take bytes by type, and what of the pod's own can be taken over."""
         kind = state.kind
         self.zones = kind.zones
         self.groups = dict(zip(kind.zones, state.memory_groups, strict=True))
         self.assigned = state.memory_assigned
-        self._idle = idle
+        self._idle = reusable
         self._wanted = [(name, size, free_memory(state, name)) for name, size in requests]
 
-    def fits(self, one: ZoneSet) -> bool:
+    def fits(self, zone_set: ZoneSet) -> bool:
         """Tell whether a set of zones has enough that is free, or the pod's own from the very same set."""
-        zones, some = one
+        zones, some = zone_set
         idle = self._idle
         for name, size, free in self._wanted:
             if sum([free[zone] for zone in some]) + (idle.get((zones, name), 0) if idle else 0) < size:
                 return False
         return True
 
-    def has_free(self, zones: int) -> bool:
+    def satisfies_request(self, zones: int) -> bool:
         """Tell whether a set of zones has enough that is free (isAffinitySatisfyRequest)."""
         some = members(zones)
         return all(sum([free[zone] for zone in some]) >= size for _, size, free in self._wanted)
 
-    def sets(self, size: int) -> Iterator[ZoneSet]:
+    def zone_sets(self, size: int) -> Iterator[ZoneSet]:
         """Return the sets of a size that the groups leave open.
 
         A zone in a group gives not alone; a larger set is of zones that give nothing yet, or a group as it is.
@@ -59,10 +59,10 @@ class MemoryView:
             return
         yield from subsets(tuple(zone for zone in self.zones if not self.assigned >> zone & 1), size)
         for group in {self.groups[zone] for zone in self.zones if self.assigned >> zone & 1}:
-            if group.bit_count() == size and not self.violates(group):
+            if group.bit_count() == size and not self.violates_numa_allocations(group):
                 yield group, members(group)
 
-    def violates(self, zones: int) -> bool:
+    def violates_numa_allocations(self, zones: int) -> bool:
         """Tell whether a set of several zones cuts across groups (isAffinityViolatingNUMAAllocations)."""
         if zones & (zones - 1) == 0:
             return False
@@ -78,8 +78,8 @@ def free_memory(state: NodeState, name: str) -> dict[int, int]:
     return {zone: row[column] for zone, row in zip(kind.zones, state.memory_free, strict=True)}
 
 
-def memory_hints(
-    state: NodeState, requests: Amounts, idle: Mapping[tuple[int, str], int], *, wide: bool
+def calculate_memory_hints(
+    state: NodeState, requests: Amounts, reusable: Mapping[tuple[int, str], int], *, include_not_preferred: bool
 ) -> Hints | None:
     """Return the sets of zones that can give all of the requests, bytes by type.
 
@@ -88,18 +88,18 @@ def memory_hints(
     """
     if not requests:
         return None
-    view = MemoryView(state, requests, idle)
-    width = memory_width(state.kind, requests)
-    preferred = tuple(one[0] for one in view.sets(width) if view.fits(one))
-    if not wide:
+    view = MemoryView(state, requests, reusable)
+    width = memory_min_affinity_size(state.kind, requests)
+    preferred = tuple(one[0] for one in view.zone_sets(width) if view.fits(one))
+    if not include_not_preferred:
         return Hints(preferred) if preferred or _anything_fits(view) else None
     sizes = (size for size in range(1, len(view.zones) + 1) if size != width)
-    others = tuple(one[0] for size in sizes for one in view.sets(size) if view.fits(one))
+    others = tuple(one[0] for size in sizes for one in view.zone_sets(size) if view.fits(one))
     return Hints(preferred, others) if preferred or others else None
 
 
-def narrowest(
-    state: NodeState, requests: Amounts, idle: Mapping[tuple[int, str], int], within: int
+def find_best_hint(
+    state: NodeState, requests: Amounts, reusable: Mapping[tuple[int, str], int], within: int
 ) -> tuple[int, bool] | None:
     """Return the hint of fewest zones that has all those within, and whether it is preferred; a preferred one first.
 
@@ -107,10 +107,10 @@ def narrowest(
     """
     if not requests:
         return None
-    view = MemoryView(state, requests, idle)
-    width = memory_width(state.kind, requests)
+    view = MemoryView(state, requests, reusable)
+    width = memory_min_affinity_size(state.kind, requests)
     for size in (width, *range(1, len(view.zones) + 1)):
-        fitting = [one[0] for one in view.sets(size) if one[0] & within == within and view.fits(one)]
+        fitting = [one[0] for one in view.zone_sets(size) if one[0] & within == within and view.fits(one)]
         if fitting:
             return min(fitting), size == width
     return None
@@ -121,12 +121,14 @@ def _anything_fits(view: MemoryView) -> bool:
     idle = tuple(zone for zone in view.zones if not view.assigned >> zone & 1)
     if len(idle) > 1 and view.fits(subsets(idle, len(idle))[0]):
         return True
-    groups = {group for group in view.groups.values() if group & (group - 1) and not view.violates(group)}
-    return any(view.fits((group, members(group))) for group in groups) or any(map(view.fits, view.sets(1)))
+    groups = {
+        group for group in view.groups.values() if group & (group - 1) and not view.violates_numa_allocations(group)
+    }
+    return any(view.fits((group, members(group))) for group in groups) or any(map(view.fits, view.zone_sets(1)))
 
 
 @lru_cache(maxsize=1 << 14)
-def memory_width(kind: NodeKind, requests: Amounts) -> int:
+def memory_min_affinity_size(kind: NodeKind, requests: Amounts) -> int:
     """Return how many zones are enough by all that they may ever give; all of them where they are not."""
     tables = [(size, _allocatable(kind, name)) for name, size in requests]
     least = max((_least(size, table) for size, table in tables), default=1)

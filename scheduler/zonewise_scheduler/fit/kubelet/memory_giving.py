@@ -4,62 +4,66 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.fit.kubelet.memory import MemoryView, narrowest
-from zonewise_scheduler.fit.kubelet.refusal import unexpected
+from zonewise_scheduler.fit.kubelet.memory import MemoryView, find_best_hint
+from zonewise_scheduler.fit.kubelet.refusal import unexpected_admission_error
 from zonewise_scheduler.fit.kubelet.zones import members
 from zonewise_scheduler.fit.model.resources import MEMORY
-from zonewise_scheduler.fit.model.verdict import MemoryShare
+from zonewise_scheduler.fit.model.verdict import MemoryBlock
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.fit.kubelet.books import Books
-    from zonewise_scheduler.fit.kubelet.merge import Alignment
+    from zonewise_scheduler.fit.kubelet.books import AdmissionContext
+    from zonewise_scheduler.fit.kubelet.merge import TopologyHint
     from zonewise_scheduler.fit.model.node import NodeState
     from zonewise_scheduler.fit.model.pod import Amounts, Container
 
-NOT_ENOUGH = "[memorymanager] failed to get the default NUMA affinity, no NUMA nodes with enough memory is available"
-NOT_PREFERRED = "[memorymanager] failed to find the default preferred hint"
-NOT_EXTENDED = "[memorymanager] failed to find NUMA nodes to extend the current topology hint"
-NOT_EXTENDED_PREFERRED = "[memorymanager] failed to find the extended preferred hint"
-VIOLATES = "[memorymanager] preferred hint violates NUMA node allocation"
+NO_DEFAULT_HINT = (
+    "[memorymanager] failed to get the default NUMA affinity, no NUMA nodes with enough memory is available"
+)
+DEFAULT_HINT_NOT_PREFERRED = "[memorymanager] failed to find the default preferred hint"
+NO_EXTENDED_HINT = "[memorymanager] failed to find NUMA nodes to extend the current topology hint"
+EXTENDED_HINT_NOT_PREFERRED = "[memorymanager] failed to find the extended preferred hint"
+HINT_VIOLATES_ALLOCATION = "[memorymanager] preferred hint violates NUMA node allocation"
 
 
-def give_memory(books: Books, container: Container, requests: Amounts, alignment: Alignment) -> None:
+def allocate_container_memory(
+    context: AdmissionContext, container: Container, requests: Amounts, alignment: TopologyHint
+) -> None:
     """Give a container its memory, bytes by type, from one set of zones; raise Refusal where there is none."""
-    zones = choose_zones(books, requests, alignment)
-    shares = [MemoryShare(name, zones, size) for name, size in requests]
+    zones = allocation_zones(context, requests, alignment)
+    shares = [MemoryBlock(name, zones, size) for name, size in requests]
     for name, size in requests:
-        own = books.idle_memory.get((zones, name), 0)
-        books.state = charged(books.state, zones, name, max(0, size - own))
-    _pass_on(books, container, shares)
-    books.memory[container.name] = shares
+        own = context.reusable_memory.get((zones, name), 0)
+        context.state = update_machine_state(context.state, zones, name, max(0, size - own))
+    _pass_on(context, container, shares)
+    context.memory[container.name] = shares
 
 
-def choose_zones(books: Books, requests: Amounts, alignment: Alignment) -> int:
+def allocation_zones(context: AdmissionContext, requests: Amounts, alignment: TopologyHint) -> int:
     """Return the zones to give from: those of the alignment, widened where they have not enough."""
-    state, idle = books.state, books.idle_memory
+    state, idle = context.state, context.reusable_memory
     zones, preferred = alignment
     if zones is None:
-        best = narrowest(state, requests, idle, 0)
+        best = find_best_hint(state, requests, idle, 0)
         if best is None:
-            raise unexpected(NOT_ENOUGH, MEMORY)
+            raise unexpected_admission_error(NO_DEFAULT_HINT, MEMORY)
         if preferred and not best[1]:
-            raise unexpected(NOT_PREFERRED, MEMORY)
+            raise unexpected_admission_error(DEFAULT_HINT_NOT_PREFERRED, MEMORY)
         zones, preferred = best
     view = MemoryView(state, requests, idle)
-    if not view.has_free(zones):
-        best = narrowest(state, requests, idle, zones)
+    if not view.satisfies_request(zones):
+        best = find_best_hint(state, requests, idle, zones)
         if best is None:
-            raise unexpected(NOT_EXTENDED, MEMORY)
+            raise unexpected_admission_error(NO_EXTENDED_HINT, MEMORY)
         if preferred and not best[1]:
-            raise unexpected(NOT_EXTENDED_PREFERRED, MEMORY)
+            raise unexpected_admission_error(EXTENDED_HINT_NOT_PREFERRED, MEMORY)
         zones = best[0]
     # 1.31 does not look, and mixes the groups (kubernetes#128669)
-    if state.kind.policies.release >= (1, 32) and view.violates(zones):
-        raise unexpected(VIOLATES, MEMORY)
+    if state.kind.policies.release >= (1, 32) and view.violates_numa_allocations(zones):
+        raise unexpected_admission_error(HINT_VIOLATES_ALLOCATION, MEMORY)
     return zones
 
 
-def charged(state: NodeState, zones: int, name: str, size: int) -> NodeState:
+def update_machine_state(state: NodeState, zones: int, name: str, size: int) -> NodeState:
     """Return the state with bytes taken from zones, the lowest first, which are a group now (updateMachineState)."""
     kind = state.kind
     column = kind.memory_types.index(name) if name in kind.memory_types else -1
@@ -77,19 +81,19 @@ def charged(state: NodeState, zones: int, name: str, size: int) -> NodeState:
     )
 
 
-def _pass_on(books: Books, container: Container, shares: list[MemoryShare]) -> None:
+def _pass_on(books: AdmissionContext, container: Container, shares: list[MemoryBlock]) -> None:
     """Keep count of what ended init containers leave to those after them.
 
     updatePodReusableMemory, and updateInitContainersMemoryBlocks, which makes the blocks of the pod add up.
     """
     for name, zones, size in shares:
-        idle = books.idle_memory.get((zones, name), 0)
+        idle = books.reusable_memory.get((zones, name), 0)
         init = container.role == "init"
-        books.idle_memory[zones, name] = max(idle, size) if init else max(0, idle - size)
+        books.reusable_memory[zones, name] = max(idle, size) if init else max(0, idle - size)
         _shrink(books, container, name, zones, size)
 
 
-def _shrink(books: Books, container: Container, name: str, zones: int, size: int) -> None:
+def _shrink(books: AdmissionContext, container: Container, name: str, zones: int, size: int) -> None:
     for earlier in books.pod.containers:
         if earlier is container or earlier.role == "app":
             return

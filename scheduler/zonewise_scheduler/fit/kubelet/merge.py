@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.fit.model.node import NodeKind
 
 
-class Alignment(NamedTuple):
+class TopologyHint(NamedTuple):
     """What the Topology Manager tells the managers to keep to (TopologyHint)."""
 
     zones: int | None
@@ -30,11 +30,11 @@ class Alignment(NamedTuple):
     preferred: bool
 
 
-ANYWHERE = Alignment(None, preferred=False)
+NO_AFFINITY = TopologyHint(None, preferred=False)
 """Under policy none."""
 
 
-def agreed(kind: NodeKind, hints: Sequence[Hints]) -> int | None:
+def merge_preferred(kind: NodeKind, hints: Sequence[Hints]) -> int | None:
     """Return the best set of zones that all resources prefer; None where there is none.
 
     Under single-numa-node, sets of one zone only (policy_single_numa_node.go).
@@ -47,13 +47,13 @@ def agreed(kind: NodeKind, hints: Sequence[Hints]) -> int | None:
     return min(shared, key=_closeness(kind)) if shared else None
 
 
-def compromise(kind: NodeKind, hints: Sequence[Hints]) -> int:
+def merge_best_effort(kind: NodeKind, hints: Sequence[Hints]) -> int:
     """Return what best-effort settles for where the resources agree on nothing, from all hints, the others too.
 
     Best is an intersection of as many zones as the resource needs that needs most; then the largest smaller one, then
     the smallest larger one (HintMerger.compare).
     """
-    lists = [one.preferred + one.others for one in hints if one.preferred or one.others]
+    lists = [one.preferred + one.not_preferred for one in hints if one.preferred or one.not_preferred]
     reached = intersections([*lists, (everywhere(kind),)])
     if not reached:
         return everywhere(kind)

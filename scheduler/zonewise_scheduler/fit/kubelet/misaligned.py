@@ -5,16 +5,16 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.fit.kubelet.devices import device_width, device_zones
-from zonewise_scheduler.fit.kubelet.memory import free_memory, memory_width
-from zonewise_scheduler.fit.kubelet.scopes import Opinion, opinions
+from zonewise_scheduler.fit.kubelet.devices import device_min_affinity_size, device_zones
+from zonewise_scheduler.fit.kubelet.memory import free_memory, memory_min_affinity_size
+from zonewise_scheduler.fit.kubelet.scopes import ResourceHints, resource_hints
 from zonewise_scheduler.fit.kubelet.wording import (
     amount,
     are_free,
     free_in_words,
     is_bytes,
     listed,
-    wide,
+    zone_count,
     zones_in_words,
 )
 from zonewise_scheduler.fit.kubelet.zones import members
@@ -23,35 +23,35 @@ from zonewise_scheduler.fit.model.resources import CPU
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zonewise_scheduler.fit.kubelet.books import Ask, Books
+    from zonewise_scheduler.fit.kubelet.books import AdmissionContext, AlignedRequest
     from zonewise_scheduler.fit.model.node import NodeKind, NodeState
 
 
-def misaligned(books: Books, ask: Ask) -> str:
+def explain_misalignment(context: AdmissionContext, aligned: AlignedRequest) -> str:
     """Return what is needed and where it is, of the first resource that fits nowhere, or of all that fit apart."""
-    kind = books.state.kind
-    every = opinions(books, ask, wide=True)
+    kind = context.state.kind
+    every = resource_hints(context, aligned, include_not_preferred=True)
     single = kind.policies.topology == "single-numa-node"
     for one in every:
         wanted = amount(one.resource, one.amount)
-        if not (one.hints.preferred or one.hints.others):
-            return f"needs {wanted}; {_free_in_all(books, one)}"
-        width = _width(kind, ask, one)
+        if not (one.hints.preferred or one.hints.not_preferred):
+            return f"needs {wanted}; {_free_in_all(context, one)}"
+        width = _width(kind, aligned, one)
         if single and width > 1:
             return f"needs {wanted} in one zone; no zone has so {_much(one.resource)}, even idle"
         if not one.hints.preferred:
-            return f"needs {wanted} in {wide(width)}; {'; '.join(_facts(books, ask, one.resource))}"
-    return _apart(kind, ask, every)
+            return f"needs {wanted} in {zone_count(width)}; {'; '.join(_facts(context, aligned, one.resource))}"
+    return _apart(kind, aligned, every)
 
 
-def _apart(kind: NodeKind, ask: Ask, every: Sequence[Opinion]) -> str:
+def _apart(kind: NodeKind, ask: AlignedRequest, every: Sequence[ResourceHints]) -> str:
     """Return where each of the resources is, none of them where all the others are."""
     widths = {_width(kind, ask, one) for one in every}
     if len(widths) > 1:
-        told = [f"{amount(one.resource, one.amount)} from {wide(_width(kind, ask, one))}" for one in every]
+        told = [f"{amount(one.resource, one.amount)} from {zone_count(_width(kind, ask, one))}" for one in every]
         return f"needs {listed(told)}; policy {kind.policies.topology} wants the same zones for all"
     wanted = listed([amount(one.resource, one.amount) for one in every])
-    together: dict[str, list[Opinion]] = {}
+    together: dict[str, list[ResourceHints]] = {}
     for one in every:
         together.setdefault(_places(one.hints.preferred), []).append(one)
     where = [f"{_fitting(some)} {place} only" for place, some in together.items() if place != _places(_singles(kind))]
@@ -62,7 +62,7 @@ def _singles(kind: NodeKind) -> list[int]:
     return [1 << zone for zone in kind.zones]
 
 
-def _fitting(some: Sequence[Opinion]) -> str:
+def _fitting(some: Sequence[ResourceHints]) -> str:
     """Return "6 CPUs fit", "1 nvidia.com/gpu fits"."""
     one = len(some) == 1 and (is_bytes(some[0].resource) or some[0].amount == 1)
     return f"{listed([amount(each.resource, each.amount) for each in some])} {'fits' if one else 'fit'}"
@@ -74,36 +74,42 @@ def _places(sets: Sequence[int]) -> str:
     return "zones " + " or ".join(listed([str(zone) for zone in members(zones)]) for zones in sets)
 
 
-def _width(kind: NodeKind, ask: Ask, one: Opinion) -> int:
+def _width(kind: NodeKind, ask: AlignedRequest, one: ResourceHints) -> int:
     """Return of how many zones the preferred sets are, which are those that an idle node needs."""
     if one.hints.preferred:
         return min(zones.bit_count() for zones in one.hints.preferred)
     if one.resource == CPU:
         totals = kind.cpus.largest_totals
         return min(bisect_left(totals, one.amount) + 1, len(totals))
-    return memory_width(kind, ask.memory) if is_bytes(one.resource) else device_width(kind, one.resource, one.amount)
+    return (
+        memory_min_affinity_size(kind, ask.memory)
+        if is_bytes(one.resource)
+        else device_min_affinity_size(kind, one.resource, one.amount)
+    )
 
 
-def _free_in_all(books: Books, one: Opinion) -> str:
+def _free_in_all(books: AdmissionContext, one: ResourceHints) -> str:
     if one.resource == CPU:
-        return are_free((books.state.free_cpus | books.idle_cpus).bit_count())
+        return are_free((books.state.free_cpus | books.reusable_cpus).bit_count())
     return f"near all zones together, {are_free(_near_any(books, one.resource))}"
 
 
-def _near_any(books: Books, resource: str) -> int:
+def _near_any(books: AdmissionContext, resource: str) -> int:
     kind = books.state.kind
-    places = [place for place in kind.classes[resource] if kind.devices[place].zones]
-    return sum(books.state.device_free[place] + books.idle_devices.get(place, 0) for place in places)
+    places = [place for place in kind.device_indices[resource] if kind.devices[place].zones]
+    return sum(books.state.device_free[place] + books.reusable_devices.get(place, 0) for place in places)
 
 
-def _free(books: Books, resource: str) -> dict[int, int]:
+def _free(books: AdmissionContext, resource: str) -> dict[int, int]:
     """Return how much each zone has free; devices that are near several zones count in each."""
     state = books.state
     if resource == CPU:
         return {zone: (state.free_cpus & cpus).bit_count() for zone, cpus in state.kind.cpus.zones}
     if is_bytes(resource):
         return free_memory(state, resource)
-    near = [(state.kind.devices[place].zones, state.device_free[place]) for place in state.kind.classes[resource]]
+    near = [
+        (state.kind.devices[place].zones, state.device_free[place]) for place in state.kind.device_indices[resource]
+    ]
     zones = device_zones(state.kind, resource)
     return {zone: sum(free for close, free in near if close >> zone & 1) for zone in zones}
 
@@ -112,7 +118,7 @@ def _much(resource: str) -> str:
     return "much" if is_bytes(resource) else "many"
 
 
-def _facts(books: Books, ask: Ask, resource: str) -> list[str]:
+def _facts(books: AdmissionContext, ask: AlignedRequest, resource: str) -> list[str]:
     """Return what the zones have of a resource, and what else keeps it out of them."""
     if is_bytes(resource):
         return memory_in_words(books.state, ask)
@@ -121,21 +127,21 @@ def _facts(books: Books, ask: Ask, resource: str) -> list[str]:
     return [free_in_words(resource, _free(books, resource)), *kept]
 
 
-def _left(books: Books, resource: str) -> int:
+def _left(books: AdmissionContext, resource: str) -> int:
     """Return the zones of what ended init containers of the pod had."""
     kind = books.state.kind
     if resource == CPU:
-        return sum(1 << zone for zone, cpus in kind.cpus.zones if books.idle_cpus & cpus)
+        return sum(1 << zone for zone, cpus in kind.cpus.zones if books.reusable_cpus & cpus)
     left = 0
-    for place in kind.classes[resource]:
-        if books.idle_devices.get(place):
+    for place in kind.device_indices[resource]:
+        if books.reusable_devices.get(place):
             left |= kind.devices[place].zones
     return left
 
 
-def memory_in_words(state: NodeState, ask: Ask) -> list[str]:
+def memory_in_words(state: NodeState, aligned: AlignedRequest) -> list[str]:
     """Return what zones have of the types of which any has too little, and what else keeps them from giving."""
-    tables = {name: (size, free_memory(state, name)) for name, size in ask.memory}
+    tables = {name: (size, free_memory(state, name)) for name, size in aligned.memory}
     short = {name: free for name, (size, free) in tables.items() if min(free.values()) < size}
     told = [free_in_words(name, free) for name, free in short.items()]
     if len(tables) > 1:

@@ -9,26 +9,36 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.fit.kubelet.asks import memory_request, pins_memory, pod_memory_request
-from zonewise_scheduler.fit.kubelet.cpu_giving import check_alignment
-from zonewise_scheduler.fit.kubelet.cpus import CpuShortage, divide_pod_cpus, empty_pool, pod_cpu_request, take_cpus
-from zonewise_scheduler.fit.kubelet.device_giving import give_devices
-from zonewise_scheduler.fit.kubelet.memory_giving import charged, choose_zones
-from zonewise_scheduler.fit.kubelet.refusal import EMPTY_POOL, Refusal, unexpected
+from zonewise_scheduler.fit.kubelet.cpu_giving import enforce_smt_alignment
+from zonewise_scheduler.fit.kubelet.cpus import (
+    CpuAllocationError,
+    allocate_cpus,
+    divide_pod_cpus,
+    empty_shared_pool,
+    pod_guaranteed_cpus,
+)
+from zonewise_scheduler.fit.kubelet.device_giving import allocate_container_devices
+from zonewise_scheduler.fit.kubelet.memory_giving import allocation_zones, update_machine_state
+from zonewise_scheduler.fit.kubelet.refusal import (
+    EMPTY_POD_SHARED_POOL_ERROR,
+    AdmissionError,
+    unexpected_admission_error,
+)
 from zonewise_scheduler.fit.model.resources import CPU, MEMORY
-from zonewise_scheduler.fit.model.verdict import MemoryShare
+from zonewise_scheduler.fit.model.verdict import MemoryBlock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zonewise_scheduler.fit.kubelet.books import Ask, Books
-    from zonewise_scheduler.fit.kubelet.merge import Alignment
+    from zonewise_scheduler.fit.kubelet.books import AdmissionContext, AlignedRequest
+    from zonewise_scheduler.fit.kubelet.merge import TopologyHint
     from zonewise_scheduler.fit.model.node import Policies
     from zonewise_scheduler.fit.model.pod import Amounts, Container, PodShape
 
 
-def empty_pools(pod: PodShape, policies: Policies) -> dict[str, str]:
+def empty_shared_pools(pod: PodShape, policies: Policies) -> dict[str, str]:
     """Return, by manager, why containers that share would have nothing to share (validatePodScopeResources)."""
-    cpus = empty_pool(pod, policies) if pod_cpu_request(pod, policies) else None
+    cpus = empty_shared_pool(pod, policies) if pod_guaranteed_cpus(pod, policies) else None
     memory = _empty_memory(pod, policies) if pins_memory(pod, policies) else None
     return {manager: problem for manager, problem in ((CPU, cpus), (MEMORY, memory)) if problem}
 
@@ -60,49 +70,51 @@ def _used_up(pod: PodShape, policies: Policies, lasting: Mapping[str, int]) -> s
     return next((name for name, size in whole if lasting.get(name, 0) >= size), None)
 
 
-def give_pod(books: Books, ask: Ask, alignment: Alignment, empty: Mapping[str, str]) -> None:
+def allocate_pod(
+    context: AdmissionContext, aligned: AlignedRequest, alignment: TopologyHint, empty: Mapping[str, str]
+) -> None:
     """Give a pod its CPUs and memory as one, and share them out among its containers; raise Refusal.
 
     The Device Manager takes no part in it: it gives out devices when the containers start, from the same zones.
     """
-    books.at, books.zones = "", alignment.zones
-    if ask.cpus:
+    context.at, context.affinity = "", alignment.zones
+    if aligned.cpus:
         _refuse_empty(empty, CPU)
-        _give_cpus(books, ask.cpus, alignment.zones)
-    if ask.memory:
+        _give_cpus(context, aligned.cpus, alignment.zones)
+    if aligned.memory:
         _refuse_empty(empty, MEMORY)
-        _give_memory(books, ask.memory, alignment)
-    for container in books.pod.containers:
-        _give_devices_later(books, container, alignment.zones)
+        _give_memory(context, aligned.memory, alignment)
+    for container in context.pod.containers:
+        _give_devices_later(context, container, alignment.zones)
 
 
 def _refuse_empty(empty: Mapping[str, str], manager: str) -> None:
     if manager in empty:
-        raise Refusal(EMPTY_POOL, empty[manager], manager)
+        raise AdmissionError(EMPTY_POD_SHARED_POOL_ERROR, empty[manager], manager)
 
 
-def _give_devices_later(books: Books, container: Container, zones: int | None) -> None:
+def _give_devices_later(books: AdmissionContext, container: Container, zones: int | None) -> None:
     try:
-        give_devices(books, container, zones)
-    except Refusal as refusal:
-        books.doubts.append(f"container {container.name} will not start for want of {refusal.resource}")
+        allocate_container_devices(books, container, zones)
+    except AdmissionError as refusal:
+        books.uncertain.append(f"container {container.name} will not start for want of {refusal.resource}")
 
 
-def _give_cpus(books: Books, count: int, zones: int | None) -> None:
+def _give_cpus(books: AdmissionContext, count: int, zones: int | None) -> None:
     state = books.state
-    check_alignment(state, count)
+    enforce_smt_alignment(state, count)
     try:
-        cpus = take_cpus(state, count, zones, 0)
+        cpus = allocate_cpus(state, count, zones, 0)
         parts = divide_pod_cpus(state.kind, books.pod, cpus)
-    except CpuShortage as shortage:
-        raise unexpected(str(shortage), CPU) from None
+    except CpuAllocationError as shortage:
+        raise unexpected_admission_error(str(shortage), CPU) from None
     books.cpus = {one.name: part for one, part in zip(books.pod.containers, parts, strict=True)}
     books.state = state._replace(free_cpus=state.free_cpus & ~cpus)
 
 
-def _give_memory(books: Books, whole: Amounts, alignment: Alignment) -> None:
+def _give_memory(books: AdmissionContext, whole: Amounts, alignment: TopologyHint) -> None:
     pod = books.pod
-    zones = choose_zones(books, whole, alignment)
+    zones = allocation_zones(books, whole, alignment)
     pool, sharers = dict(whole), list[str]()
     for one in pod.containers:
         own = memory_request(pod, one, books.state.kind.policies)
@@ -116,8 +128,8 @@ def _give_memory(books: Books, whole: Amounts, alignment: Alignment) -> None:
     for name in sharers:
         books.memory[name] = _shares(tuple(pool.items()), zones)
     for name, size in whole:
-        books.state = charged(books.state, zones, name, size)
+        books.state = update_machine_state(books.state, zones, name, size)
 
 
-def _shares(amounts: Amounts, zones: int) -> list[MemoryShare]:
-    return [MemoryShare(name, zones, size) for name, size in amounts if size > 0]
+def _shares(amounts: Amounts, zones: int) -> list[MemoryBlock]:
+    return [MemoryBlock(name, zones, size) for name, size in amounts if size > 0]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-TOPOLOGY = "TopologyAffinityError"
-CORES = "SMTAlignmentError"
-UNEXPECTED = "UnexpectedAdmissionError"
-EMPTY_POOL = "EmptyPodSharedPoolError"
+TOPOLOGY_AFFINITY_ERROR = "TopologyAffinityError"
+SMT_ALIGNMENT_ERROR = "SMTAlignmentError"
+UNEXPECTED_ADMISSION_ERROR = "UnexpectedAdmissionError"
+EMPTY_POD_SHARED_POOL_ERROR = "EmptyPodSharedPoolError"
 
 
-class Refusal(Exception):
+class AdmissionError(Exception):
     """One manager has said no; what has been given to the pod so far does not count."""
 
     def __init__(self, reason: str, message: str, resource: str = "") -> None:
@@ -18,6 +18,8 @@ class Refusal(Exception):
         self.resource = resource
 
 
-def unexpected(message: str, resource: str) -> Refusal:
+def unexpected_admission_error(message: str, resource: str) -> AdmissionError:
     """Return the refusal that a failed allocation ends in (unexpectedAdmissionError)."""
-    return Refusal(UNEXPECTED, f"Allocate failed due to {message}, which is unexpected", resource)
+    return AdmissionError(
+        UNEXPECTED_ADMISSION_ERROR, f"Allocate failed due to {message}, which is unexpected", resource
+    )

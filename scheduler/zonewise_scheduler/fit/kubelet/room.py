@@ -9,16 +9,16 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.fit.kubelet.refusal import Refusal
-from zonewise_scheduler.fit.model.node import Room, amounts
-from zonewise_scheduler.fit.model.requests import peak, whole
-from zonewise_scheduler.fit.model.resources import CPU, MEMORY, PODS, STORAGE
+from zonewise_scheduler.fit.kubelet.refusal import AdmissionError
+from zonewise_scheduler.fit.model.node import Resource, amounts_by_resource
+from zonewise_scheduler.fit.model.requests import aggregate_container_requests, combine_pod_requests
+from zonewise_scheduler.fit.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 
 if TYPE_CHECKING:
     from zonewise_scheduler.fit.model.pod import Amounts, Container, PodShape
 
 
-class Lack(NamedTuple):
+class InsufficientResource(NamedTuple):
     """A resource of which a node has not enough left."""
 
     resource: str
@@ -28,34 +28,42 @@ class Lack(NamedTuple):
 
 
 @lru_cache(maxsize=1 << 12)
-def pod_requests(pod: PodShape) -> Room:
+def compute_pod_resource_request(pod: PodShape) -> Resource:
     """Return what a pod requests, the overhead of the runtime class included; `pods` is 1."""
     own = {} if pod.pod_level is None else dict(pod.pod_level.memory)
     if pod.pod_level is not None and pod.pod_level.milli_cpus is not None:
         own[CPU] = pod.pod_level.milli_cpus
-    found = whole(peak((one.role, _requests(one)) for one in pod.containers), own, pod.overhead)
-    others = tuple(sorted((name, size) for name, size in found.items() if name not in {CPU, MEMORY, STORAGE, PODS}))
-    return Room(found.get(CPU, 0), found.get(MEMORY, 0), 1, found.get(STORAGE, 0), others)
+    found = combine_pod_requests(
+        aggregate_container_requests((one.role, _requests(one)) for one in pod.containers), own, pod.overhead
+    )
+    others = tuple(
+        sorted((name, size) for name, size in found.items() if name not in {CPU, MEMORY, EPHEMERAL_STORAGE, PODS})
+    )
+    return Resource(found.get(CPU, 0), found.get(MEMORY, 0), 1, found.get(EPHEMERAL_STORAGE, 0), others)
 
 
 def _requests(container: Container) -> Amounts:
-    own = ((CPU, container.milli_cpus), (STORAGE, container.storage))
+    own = ((CPU, container.milli_cpus), (EPHEMERAL_STORAGE, container.storage))
     return (*own, *container.memory, *container.devices)
 
 
-def lacks(pod: PodShape, room: Room) -> tuple[Lack, ...]:
+def insufficient_resources(pod: PodShape, available: Resource) -> tuple[InsufficientResource, ...]:
     """Return all that a node has not enough of, in the kubelet's order.
 
     An extended resource that a node has never had is lacking, as it is to the scheduler. The kubelet alone would pass
     it over (removeMissingExtendedResources), and run the pod without.
     """
-    left = dict(amounts(room))
-    asked = ((name, size, left.get(name, 0)) for name, size in amounts(pod_requests(pod)) if size > 0)
-    return tuple(Lack(name, size, there) for name, size, there in asked if size > there)
+    left = dict(amounts_by_resource(available))
+    asked = (
+        (name, size, left.get(name, 0))
+        for name, size in amounts_by_resource(compute_pod_resource_request(pod))
+        if size > 0
+    )
+    return tuple(InsufficientResource(name, size, there) for name, size, there in asked if size > there)
 
 
-def check_room(pod: PodShape, room: Room) -> None:
+def general_filter(pod: PodShape, available: Resource) -> None:
     """Raise Refusal for the first of what is lacking (predicateAdmitHandler.Admit)."""
-    for lack in lacks(pod, room):
+    for lack in insufficient_resources(pod, available):
         message = f"Node didn't have enough resource: {lack.resource}, requested: {lack.requested}"
-        raise Refusal(f"OutOf{lack.resource}", message, lack.resource)
+        raise AdmissionError(f"OutOf{lack.resource}", message, lack.resource)

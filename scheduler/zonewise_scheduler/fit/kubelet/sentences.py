@@ -5,25 +5,30 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.fit.kubelet.asks import container_ask, pod_ask
-from zonewise_scheduler.fit.kubelet.books import Books
-from zonewise_scheduler.fit.kubelet.cpus import given_whole
-from zonewise_scheduler.fit.kubelet.misaligned import memory_in_words, misaligned
-from zonewise_scheduler.fit.kubelet.pod_level import empty_pools
-from zonewise_scheduler.fit.kubelet.refusal import CORES, EMPTY_POOL, TOPOLOGY, Refusal
-from zonewise_scheduler.fit.kubelet.room import lacks
+from zonewise_scheduler.fit.kubelet.asks import container_aligned_request, pod_aligned_request
+from zonewise_scheduler.fit.kubelet.books import AdmissionContext
+from zonewise_scheduler.fit.kubelet.cpus import uses_pod_level_managers
+from zonewise_scheduler.fit.kubelet.misaligned import explain_misalignment, memory_in_words
+from zonewise_scheduler.fit.kubelet.pod_level import empty_shared_pools
+from zonewise_scheduler.fit.kubelet.refusal import (
+    EMPTY_POD_SHARED_POOL_ERROR,
+    SMT_ALIGNMENT_ERROR,
+    TOPOLOGY_AFFINITY_ERROR,
+    AdmissionError,
+)
+from zonewise_scheduler.fit.kubelet.room import insufficient_resources
 from zonewise_scheduler.fit.kubelet.scopes import admit_containers
 from zonewise_scheduler.fit.kubelet.wording import amount, are_free, is_bytes, listed, zones_in_words
 from zonewise_scheduler.fit.model.resources import CPU, MEMORY, PODS
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.fit.kubelet.books import Ask
-    from zonewise_scheduler.fit.model.node import NodeState, Room
+    from zonewise_scheduler.fit.kubelet.books import AlignedRequest
+    from zonewise_scheduler.fit.model.node import NodeState, Resource
     from zonewise_scheduler.fit.model.pod import PodShape
     from zonewise_scheduler.fit.model.verdict import Verdict
 
 
-def sentence(state: NodeState, pod: PodShape, verdict: Verdict, room: Room | None = None) -> str:
+def explain_rejection(state: NodeState, pod: PodShape, verdict: Verdict, available: Resource | None = None) -> str:
     """Return why the verdict on a pod is what it is: "needs 6 CPUs in one zone; zone 0 has 4 free, zone 1 has 4".
 
     State, pod and room are those of the verdict. A container is named where the pod has several. Empty for a pod that
@@ -34,25 +39,29 @@ def sentence(state: NodeState, pod: PodShape, verdict: Verdict, room: Room | Non
     if not verdict.reason:
         return f"its kubelet does not start: it is {verdict.message}"
     if verdict.reason.startswith("OutOf"):
-        return _no_room(pod, verdict, room)
-    books = Books(state, pod)
-    with suppress(Refusal):
+        return _no_room(pod, verdict, available)
+    books = AdmissionContext(state, pod)
+    with suppress(AdmissionError):
         admit_containers(books)
     several = len(pod.containers) > 1 and verdict.container
     return (f"container {verdict.container} " if several else "") + _problem(books, verdict)
 
 
-def _problem(books: Books, verdict: Verdict) -> str:
+def _problem(books: AdmissionContext, verdict: Verdict) -> str:
     """Return what is wrong, from the node as it is when the container in question comes to it."""
     kind = books.state.kind
     one = next((one for one in books.pod.containers if one.name == verdict.container), None)
-    ask = pod_ask(books.pod, kind) if one is None else container_ask(books.pod, one, kind)
-    if verdict.reason == TOPOLOGY:
-        empty = empty_pools(books.pod, kind.policies) if one is None and given_whole(books.pod, kind.policies) else {}
-        return _empty_pool(ask, next(iter(empty))) if empty else misaligned(books, ask)
-    if verdict.reason == CORES:
+    ask = pod_aligned_request(books.pod, kind) if one is None else container_aligned_request(books.pod, one, kind)
+    if verdict.reason == TOPOLOGY_AFFINITY_ERROR:
+        empty = (
+            empty_shared_pools(books.pod, kind.policies)
+            if one is None and uses_pod_level_managers(books.pod, kind.policies)
+            else {}
+        )
+        return _empty_pool(ask, next(iter(empty))) if empty else explain_misalignment(books, ask)
+    if verdict.reason == SMT_ALIGNMENT_ERROR:
         return _cores(books.state, ask.cpus)
-    if verdict.reason == EMPTY_POOL:
+    if verdict.reason == EMPTY_POD_SHARED_POOL_ERROR:
         return _empty_pool(ask, verdict.resource)
     if verdict.resource == MEMORY:
         return _memory(books, ask)
@@ -61,8 +70,12 @@ def _problem(books: Books, verdict: Verdict) -> str:
     return _devices(books, verdict.resource, dict(ask.devices).get(verdict.resource, 0))
 
 
-def _no_room(pod: PodShape, verdict: Verdict, room: Room | None) -> str:
-    lack = next((one for one in lacks(pod, room) if one.resource == verdict.resource), None) if room else None
+def _no_room(pod: PodShape, verdict: Verdict, room: Resource | None) -> str:
+    lack = (
+        next((one for one in insufficient_resources(pod, room) if one.resource == verdict.resource), None)
+        if room
+        else None
+    )
     if verdict.resource == PODS:
         return "the node has as many pods as it takes"
     if lack is None:
@@ -77,20 +90,20 @@ def _whole(resource: str, size: int) -> str:
     return amount(resource, size) if is_bytes(resource) else f"{size} {resource}"
 
 
-def _empty_pool(ask: Ask, manager: str) -> str:
+def _empty_pool(ask: AlignedRequest, manager: str) -> str:
     whole = [amount(name, size) for name, size in ([(CPU, ask.cpus)] if manager == CPU else ask.memory)]
     return f"leaves nothing of its {listed(whole)} to the containers that have none of their own"
 
 
-def _cpus(books: Books, cpus: int) -> str:
-    free = (books.state.free_cpus | books.idle_cpus).bit_count()
+def _cpus(books: AdmissionContext, cpus: int) -> str:
+    free = (books.state.free_cpus | books.reusable_cpus).bit_count()
     # distribute-cpus-across-numa fails, or never ends, with enough of them (cpus/distributed.py)
     uneven = f", but the kubelet cannot share out {cpus} evenly among zones" if free >= cpus else ""
     return f"needs {amount(CPU, cpus)}; {are_free(free)}{uneven}"
 
 
 def _cores(state: NodeState, cpus: int) -> str:
-    threads = state.kind.cpus.threads_per_core
+    threads = state.kind.cpus.cpus_per_core
     less = cpus - cpus % threads
     if cpus % threads:
         choices = f"{less} or {less + threads}" if less else str(threads)
@@ -99,18 +112,18 @@ def _cores(state: NodeState, cpus: int) -> str:
     return f"needs {amount(CPU, cpus)} in whole cores; {are_free(free.bit_count())}"
 
 
-def _devices(books: Books, resource: str, asked: int) -> str:
+def _devices(books: AdmissionContext, resource: str, asked: int) -> str:
     kind = books.state.kind
-    places = kind.classes.get(resource, ())
+    places = kind.device_indices.get(resource, ())
     if not any(kind.devices[place].healthy for place in places):
         return f"needs {amount(resource, asked)}; none is healthy{'' if asked else ', and even 0 is then refused'}"
-    free = sum(books.state.device_free[place] + books.idle_devices.get(place, 0) for place in places)
+    free = sum(books.state.device_free[place] + books.reusable_devices.get(place, 0) for place in places)
     return f"needs {amount(resource, asked)}; {are_free(free)}"
 
 
-def _memory(books: Books, ask: Ask) -> str:
+def _memory(books: AdmissionContext, ask: AlignedRequest) -> str:
     if not ask.memory:
         return "has no memory of its own, and the kubelet fails to give it none in a pod with resources of its own"
     wanted = listed([amount(name, size) for name, size in ask.memory])
-    source = "the same zones" if books.zones is None else f"{zones_in_words(books.zones)}, which it is aligned to"
+    source = "the same zones" if books.affinity is None else f"{zones_in_words(books.affinity)}, which it is aligned to"
     return f"needs {wanted} from {source}; {'; '.join(memory_in_words(books.state, ask))}"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.fit.kubelet.asks import pins_memory
-from zonewise_scheduler.fit.kubelet.cpus import cpu_request
+from zonewise_scheduler.fit.kubelet.cpus import guaranteed_cpus
 
 if TYPE_CHECKING:
     from zonewise_scheduler.fit.model.node import NodeKind
     from zonewise_scheduler.fit.model.pod import PodShape
 
 
-def unknown_to(kind: NodeKind, pod: PodShape) -> tuple[str, ...]:
+def relevant_unknowns(kind: NodeKind, pod: PodShape) -> tuple[str, ...]:
     """Return why the answer to a pod may be wrong, as "nothing is known of ...".
 
     A subject that names CPUs or memory matters to pods that are given them exclusively by a static manager, whatever
@@ -21,9 +21,9 @@ def unknown_to(kind: NodeKind, pod: PodShape) -> tuple[str, ...]:
     if not kind.unknown:
         return ()
     policies = kind.policies._replace(cpu="static", memory="Static")
-    cpus = any(cpu_request(pod, one, policies) for one in pod.containers)
+    cpus = any(guaranteed_cpus(pod, one, policies) for one in pod.containers)
     memory = pins_memory(pod, policies)
-    anything = cpus or memory or any(name in kind.classes for one in pod.containers for name, _ in one.devices)
+    anything = cpus or memory or any(name in kind.device_indices for one in pod.containers for name, _ in one.devices)
 
     def matters(subject: str) -> bool:
         named = ("CPU" in subject, "memory" in subject.lower())

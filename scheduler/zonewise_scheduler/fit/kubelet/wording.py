@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.fit.kubelet.zones import members
-from zonewise_scheduler.fit.model.resources import CPU, STORAGE, is_memory
+from zonewise_scheduler.fit.model.resources import CPU, EPHEMERAL_STORAGE, is_memory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ _MANY = 4
 
 def is_bytes(resource: str) -> bool:
     """Tell whether a resource is counted in bytes."""
-    return resource == STORAGE or is_memory(resource)
+    return resource == EPHEMERAL_STORAGE or is_memory(resource)
 
 
 def amount(resource: str, size: int) -> str:
@@ -54,7 +54,7 @@ def zones_in_words(zones: int) -> str:
     return f"zone{'s' if len(some) > 1 else ''} {listed(some)}"
 
 
-def wide(width: int) -> str:
+def zone_count(width: int) -> str:
     """Return "one zone", "2 zones"."""
     return "one zone" if width == 1 else f"{width} zones"
 

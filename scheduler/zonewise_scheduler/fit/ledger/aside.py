@@ -5,24 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.fit.ledger.values import Waits
+    from zonewise_scheduler.fit.ledger.values import LedgerTimeouts
     from zonewise_scheduler.fit.model.pod import PodShape
 
 
-class Aside:
+class NodeBackoff:
     """The pairs: how often each was missed, and until when it is set aside."""
 
-    def __init__(self, waits: Waits) -> None:
-        self._first, self._longest = waits.aside, waits.longest_aside
+    def __init__(self, timeouts: LedgerTimeouts) -> None:
+        self._first, self._longest = timeouts.initial_backoff, timeouts.max_backoff
         self._pairs: dict[tuple[str, PodShape], tuple[int, float]] = {}
 
-    def put(self, node: str, shape: PodShape, at: float) -> None:
+    def record_misprediction(self, node: str, shape: PodShape, at: float) -> None:
         """Set a pair aside once more."""
         misses = self._pairs.get((node, shape), (0, 0.0))[0] + 1
         wait = min(self._longest, self._first * 2.0 ** min(misses - 1, 64))
         self._pairs[node, shape] = misses, at + wait
 
-    def left(self, node: str, shape: PodShape, at: float) -> float:
+    def remaining(self, node: str, shape: PodShape, at: float) -> float:
         """Return for how many seconds a pair is still set aside; 0 if it is not."""
         return max(0.0, self._pairs.get((node, shape), (0, at))[1] - at) if self._pairs else 0.0
 

@@ -13,8 +13,8 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Union, cast, get_args, get_origin, get_type_hints
 
 from zonewise_scheduler.fit.kubelet.admit import admit as kubelet_admits
-from zonewise_scheduler.fit.ledger.flight import Flight
-from zonewise_scheduler.fit.ledger.values import Miss
+from zonewise_scheduler.fit.ledger.flight import AssumedState
+from zonewise_scheduler.fit.ledger.values import Misprediction
 
 if TYPE_CHECKING:
     from zonewise_scheduler.fit.ledger.values import Admit
@@ -27,23 +27,25 @@ class CaseError(ValueError):
     """A text is no case; the message names the field and its value."""
 
 
-def case_json(miss: Miss) -> str:
+def case_json(misprediction: Misprediction) -> str:
     """Return a miss as JSON."""
-    return json.dumps(_written(miss), indent=1)
+    return json.dumps(_written(misprediction), indent=1)
 
 
-def read_case(text: str) -> Miss:
+def read_case(text: str) -> Misprediction:
     """Return the miss that case_json() wrote; raise CaseError for anything else."""
     try:
         value = json.loads(text)
     except ValueError as error:
         raise CaseError(f"not JSON: {error}") from error
-    return cast("Miss", _read(value, Miss, "case"))
+    return cast("Misprediction", _read(value, Misprediction, "case"))
 
 
-def replay(miss: Miss, admit: Admit = kubelet_admits) -> Verdict:
+def replay(misprediction: Misprediction, admit: Admit = kubelet_admits) -> Verdict:
     """Return what would be promised now on the grounds of then: miss.foretold, unless the rules have changed."""
-    return Flight.charged(miss.state, miss.ahead, admit).offer(miss.shape, admit)[0]
+    return AssumedState.from_shapes(misprediction.state, misprediction.ahead, admit).assume(misprediction.shape, admit)[
+        0
+    ]
 
 
 def _written(value: object) -> object:

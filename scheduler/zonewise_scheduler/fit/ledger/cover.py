@@ -5,18 +5,18 @@ from __future__ import annotations
 from itertools import combinations, compress, islice
 from typing import TYPE_CHECKING
 
-from zonewise.topology.fingerprint import number_of, packed
+from zonewise.topology.fingerprint import fingerprint_number, pack_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from zonewise_scheduler.fit.ledger.known import Known
+    from zonewise_scheduler.fit.ledger.known import PodState
 
 _TRIES = 1 << 10
 """A few milliseconds; all the sets in which ten pods may be or not."""
 
 
-def covered_by(number: int, pods: Sequence[Known]) -> frozenset[str] | None:
+def match_fingerprint(number: int, pods: Sequence[PodState]) -> frozenset[str] | None:
     """Return the UIDs of the pods that a fingerprint, by its number, is of; None where no likely set of them has it.
 
     `pods` are in the order in which the ledger heard of them. Of several pods of one name, of which all but one are
@@ -24,23 +24,23 @@ def covered_by(number: int, pods: Sequence[Known]) -> frozenset[str] | None:
     must stay charged until it surely is in one.
     """
     ascending = sorted(pods, key=lambda pod: pod.hash)
-    hashes = [packed(pod.hash) for pod in ascending]
+    hashes = [pack_hash(pod.hash) for pod in ascending]
     for mask in islice(_masks(ascending, pods), _TRIES):
-        if number_of(compress(hashes, mask)) == number:
+        if fingerprint_number(compress(hashes, mask)) == number:
             return _oldest_first(list(compress(ascending, mask)), pods)
     return None
 
 
-def _masks(ascending: Sequence[Known], pods: Iterable[Known]) -> Iterator[bytearray]:
+def _masks(ascending: Sequence[PodState], pods: Iterable[PodState]) -> Iterator[bytearray]:
     """Generate likely sets, the likeliest first; each is to be used before the next is asked for.
 
     A report is behind by the last pods that came, and it may still have those that left; then, pod by pod, whatever is
     the least away from all that live.
     """
     place = {pod.uid: index for index, pod in enumerate(ascending)}
-    staying = [place[pod.uid] for pod in pods if pod.covered and pod.gone is None]
-    coming = [place[pod.uid] for pod in pods if not pod.covered and pod.gone is None]
-    leaving = [place[pod.uid] for pod in pods if pod.gone is not None]
+    staying = [place[pod.uid] for pod in pods if pod.covered and pod.removed_at is None]
+    coming = [place[pod.uid] for pod in pods if not pod.covered and pod.removed_at is None]
+    leaving = [place[pod.uid] for pod in pods if pod.removed_at is not None]
     alive = bytearray(len(ascending))
     for index in (*staying, *coming):
         alive[index] = 1
@@ -64,7 +64,7 @@ def _departures(alive: bytearray, order: Sequence[int]) -> Iterator[bytearray]:
             yield mask
 
 
-def _oldest_first(found: Sequence[Known], pods: Iterable[Known]) -> frozenset[str]:
+def _oldest_first(found: Sequence[PodState], pods: Iterable[PodState]) -> frozenset[str]:
     left: dict[int, int] = {}
     for pod in found:
         left[pod.hash] = left.get(pod.hash, 0) + 1

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.fit.ledger.orders import Orders, no_pods, one_more
-from zonewise_scheduler.fit.ledger.values import IN_FLIGHT
+from zonewise_scheduler.fit.ledger.orders import ArrivalOrders, extend_orders, initial_orders
+from zonewise_scheduler.fit.ledger.values import BLOCKED_BY_ASSUMED
 from zonewise_scheduler.fit.model.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.fit.model.pod import PodShape
 
 
-class Flight:
+class AssumedState:
     """Pods in flight, in the order in which they are charged.
 
     `base` is the node by its report, `state` the node with all of them; None where one of them is refused.
@@ -25,7 +25,7 @@ class Flight:
     __slots__ = ("_orders", "base", "shapes", "state")
 
     def __init__(
-        self, base: NodeState, shapes: tuple[PodShape, ...], state: NodeState | None, orders: Orders | str | None
+        self, base: NodeState, shapes: tuple[PodShape, ...], state: NodeState | None, orders: ArrivalOrders | str | None
     ) -> None:
         self.base = base
         self.shapes = shapes
@@ -33,16 +33,16 @@ class Flight:
         self._orders = orders
 
     @classmethod
-    def charged(cls, base: NodeState, shapes: Sequence[PodShape], admit: Admit) -> Flight:
+    def from_shapes(cls, base: NodeState, shapes: Sequence[PodShape], admit: Admit) -> AssumedState:
         """Charge pods one by one; what other orders lead to is found once it is needed."""
         state: NodeState | None = base
         for shape in shapes:
             if state is None:
                 break
             state = admit(state, shape).after
-        return cls(base, tuple(shapes), state, None if shapes else no_pods(base))
+        return cls(base, tuple(shapes), state, None if shapes else initial_orders(base))
 
-    def offer(self, shape: PodShape, admit: Admit) -> tuple[Verdict, Flight]:
+    def assume(self, shape: PodShape, admit: Admit) -> tuple[Verdict, AssumedState]:
         """Return what the kubelet will answer to one more pod, and the flight with it; as it is if it is refused.
 
         The reason is IN_FLIGHT where the pods in flight stand in the way: the pod fits, but not in every order.
@@ -58,21 +58,21 @@ class Flight:
             return verdict if pod == shape and state == now else admit(state, pod)
 
         before = self._every_order(admit)
-        orders = before if isinstance(before, str) else one_more(before, shape, answer)
+        orders = before if isinstance(before, str) else extend_orders(before, shape, answer)
         if isinstance(orders, str):
             return _in_the_way(orders), self
-        return verdict, Flight(self.base, (*self.shapes, shape), verdict.after, orders)
+        return verdict, AssumedState(self.base, (*self.shapes, shape), verdict.after, orders)
 
-    def _every_order(self, admit: Admit) -> Orders | str:
+    def _every_order(self, admit: Admit) -> ArrivalOrders | str:
         if self._orders is None:
-            orders: Orders | str = no_pods(self.base)
+            orders: ArrivalOrders | str = initial_orders(self.base)
             for shape in self.shapes:
-                orders = orders if isinstance(orders, str) else one_more(orders, shape, admit)
+                orders = orders if isinstance(orders, str) else extend_orders(orders, shape, admit)
             self._orders = orders
         return self._orders
 
 
-def drained(state: NodeState) -> NodeState:
+def exhausted(state: NodeState) -> NodeState:
     """Return a node as if nothing were left of it: what is told where the pods in flight no longer fit."""
     return state._replace(
         free_cpus=0,
@@ -82,4 +82,4 @@ def drained(state: NodeState) -> NodeState:
 
 
 def _in_the_way(sentence: str) -> Verdict:
-    return Verdict(admitted=False, reason=IN_FLIGHT, message=sentence)
+    return Verdict(admitted=False, reason=BLOCKED_BY_ASSUMED, message=sentence)

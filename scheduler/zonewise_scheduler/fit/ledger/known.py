@@ -6,25 +6,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.fit.ledger.values import Waits
+    from zonewise_scheduler.fit.ledger.values import LedgerTimeouts
     from zonewise_scheduler.fit.model.node import NodeState
     from zonewise_scheduler.fit.model.pod import PodShape
     from zonewise_scheduler.fit.model.verdict import Verdict
 
 
-class Foretold(NamedTuple):
+class Prediction(NamedTuple):
     """What a promise was made of."""
 
     at: float
     verdict: Verdict
     state: NodeState | None
     """By the report; None where nothing was known and the pod was promised blindly."""
-    ahead: tuple[PodShape, ...]
+    assumed: tuple[PodShape, ...]
     """In flight before it."""
 
 
 @dataclass(slots=True, eq=False)
-class Known:
+class PodState:
     """A pod, and how far it is known to have come."""
 
     uid: str
@@ -34,14 +34,14 @@ class Known:
     node: str
     hash: int
     """Its hash in pod fingerprints."""
-    foretold: Foretold | None = None
+    prediction: Prediction | None = None
     """None: it was not placed by us, or before the ledger was opened."""
     bound: bool = False
     started: float | None = None
     """When its kubelet took it."""
-    gone: float | None = None
+    removed_at: float | None = None
     """When the API last had it, or had it as a living pod."""
-    ended: bool = False
+    terminated: bool = False
     """Its kubelet says so: it holds nothing any more."""
     covered: bool = False
     """It is in the numbers of the held report."""
@@ -49,13 +49,13 @@ class Known:
     """It has been in those of this report or an earlier one."""
 
     @property
-    def charged(self) -> bool:
+    def is_assumed(self) -> bool:
         """Tell whether it has to be charged on top of the report (the rule is in page.py)."""
-        return not self.covered and not (self.gone is not None and (self.ended or self.was_covered))
+        return not self.covered and not (self.removed_at is not None and (self.terminated or self.was_covered))
 
-    def stays(self, at: float, waits: Waits) -> bool:
+    def is_tracked(self, at: float, timeouts: LedgerTimeouts) -> bool:
         """Tell whether it is still to be remembered (the rules are in page.py)."""
-        if self.gone is not None:
-            return self.gone + waits.settle > at and not (self.was_covered and not self.covered)
-        promised = self.foretold
-        return self.bound or self.covered or promised is None or promised.at + waits.promise > at
+        if self.removed_at is not None:
+            return self.removed_at + timeouts.report_lag > at and not (self.was_covered and not self.covered)
+        promised = self.prediction
+        return self.bound or self.covered or promised is None or promised.at + timeouts.assume_timeout > at

@@ -17,30 +17,30 @@ if TYPE_CHECKING:
     from zonewise_scheduler.fit.model.node import NodeState
     from zonewise_scheduler.fit.model.pod import PodShape
 
-Load = tuple[int, ...]
+ShapeIndices = tuple[int, ...]
 """Pods that have arrived: the places of their shapes in Orders.shapes, ascending."""
 
-MOST_STATES = 65
+MAX_STATES = 65
 """The 24 orders of four different pods have so many beginnings. More than these and one for each pod are too many."""
 
 
-class Orders(NamedTuple):
+class ArrivalOrders(NamedTuple):
     """What the pods in flight may lead to."""
 
     shapes: tuple[PodShape, ...]
     """Different ones."""
-    pods: Load
+    pods: ShapeIndices
     """All of them."""
-    reached: Mapping[Load, tuple[NodeState, ...]]
+    reachable: Mapping[ShapeIndices, tuple[NodeState, ...]]
     """The states with some of the pods; these come after those with fewer of them."""
 
 
-def no_pods(state: NodeState) -> Orders:
+def initial_orders(state: NodeState) -> ArrivalOrders:
     """Return what nothing leads to."""
-    return Orders((), (), {(): (state,)})
+    return ArrivalOrders((), (), {(): (state,)})
 
 
-def one_more(orders: Orders, shape: PodShape, admit: Admit) -> Orders | str:
+def extend_orders(orders: ArrivalOrders, shape: PodShape, admit: Admit) -> ArrivalOrders | str:
     """Return the orders with one more pod, which may come before, between and after the others.
 
     Where a pod is refused in one of them, or they are too many to tell, return a sentence that says so.
@@ -48,10 +48,10 @@ def one_more(orders: Orders, shape: PodShape, admit: Admit) -> Orders | str:
     shapes = orders.shapes if shape in orders.shapes else (*orders.shapes, shape)
     place = shapes.index(shape)
     pods = tuple(sorted((*orders.pods, place)))
-    reached = dict(orders.reached)
-    room = MOST_STATES + len(pods) - sum(map(len, reached.values()))
+    reached = dict(orders.reachable)
+    room = MAX_STATES + len(pods) - sum(map(len, reached.values()))
     equal = orders.pods.count(place)
-    for before in orders.reached:
+    for before in orders.reachable:
         if before.count(place) < equal:
             continue
         load = tuple(sorted((*before, place)))
@@ -64,11 +64,14 @@ def one_more(orders: Orders, shape: PodShape, admit: Admit) -> Orders | str:
         if room < 0:
             return f"the {len(pods)} pods on their way to the node may come in too many orders"
         reached[load] = states
-    return Orders(shapes, pods, reached)
+    return ArrivalOrders(shapes, pods, reached)
 
 
 def _arrivals(
-    load: Load, shapes: tuple[PodShape, ...], reached: Mapping[Load, tuple[NodeState, ...]], admit: Admit
+    load: ShapeIndices,
+    shapes: tuple[PodShape, ...],
+    reached: Mapping[ShapeIndices, tuple[NodeState, ...]],
+    admit: Admit,
 ) -> tuple[NodeState, ...] | None:
     """Return the states that pods lead to, whichever comes last; None if one may be refused."""
     found: dict[NodeState, None] = {}

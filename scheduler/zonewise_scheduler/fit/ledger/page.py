@@ -25,20 +25,20 @@ from typing import TYPE_CHECKING
 
 from zonewise.topology import fingerprint
 from zonewise.topology.names import ALL_PODS, EXCLUSIVE_PODS
-from zonewise_scheduler.fit.ledger.cover import covered_by
-from zonewise_scheduler.fit.ledger.flight import Flight, drained
-from zonewise_scheduler.fit.ledger.holding import holds, holds_of_a_zone
+from zonewise_scheduler.fit.ledger.cover import match_fingerprint
+from zonewise_scheduler.fit.ledger.flight import AssumedState, exhausted
+from zonewise_scheduler.fit.ledger.holding import has_exclusive_resources, holds_resources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from zonewise_scheduler.fit.ledger.known import Known
-    from zonewise_scheduler.fit.ledger.values import Admit, Waits
+    from zonewise_scheduler.fit.ledger.known import PodState
+    from zonewise_scheduler.fit.ledger.values import Admit, LedgerTimeouts
     from zonewise_scheduler.fit.model.node import NodeState
     from zonewise_scheduler.fit.read.nrt import NodeReport
 
 
-class Page:
+class NodeLedger:
     """One node: its last report, and its pods."""
 
     __slots__ = (
@@ -57,7 +57,7 @@ class Page:
     def __init__(self) -> None:
         self.reported: NodeState | None = None
         """By the last report; None where there is none."""
-        self.pods: dict[str, Known] = {}
+        self.pods: dict[str, PodState] = {}
         """By UID, in the order in which they are charged."""
         self.shown: NodeState | None = None
         """What was last told of the node to those who ask for changes."""
@@ -66,12 +66,12 @@ class Page:
         self._wanted: dict[str, int] = {}  # numbers of the fingerprints, by method
         self._decides: str | None = None  # the method of the fingerprint that matched
         self._open = False  # the search for what is covered is still to be made
-        self._flight: Flight | None = None
+        self._flight: AssumedState | None = None
         self._idle = False  # known to have nothing charged, and no flight kept
 
     # --- what is told of it
 
-    def take(self, report: NodeReport, published: float) -> bool:
+    def update_report(self, report: NodeReport, published: float) -> bool:
         """Take a report, unless it is older than the one that is held, or is the same."""
         version = int(report.version) if report.version.isdecimal() else None
         if version is not None and version <= self._version:
@@ -82,7 +82,7 @@ class Page:
         self._wanted = dict(_numbers(report))
         self._decides = None
         self._open = True
-        self.recharge()
+        self.invalidate()
         return True
 
     def drop_report(self) -> None:
@@ -91,32 +91,32 @@ class Page:
         self._version = -1
         self._wanted = {}
         self._decides = None
-        self.recharge()
+        self.invalidate()
 
-    def add(self, pod: Known) -> None:
+    def add(self, pod: PodState) -> None:
         """Take in a pod."""
         self.pods[pod.uid] = pod
-        self.recharge()
+        self.invalidate()
 
-    def remove(self, pod: Known) -> None:
+    def remove(self, pod: PodState) -> None:
         """Take a pod out."""
         del self.pods[pod.uid]
         if any(other.hash == pod.hash for other in self.pods.values()):
             self._open = True  # which of the two the report has was told by age
-        self.recharge()
+        self.invalidate()
 
-    def recharge(self) -> None:
+    def invalidate(self) -> None:
         """Forget what is charged: the report or the pods have changed."""
         self._flight = None
         self._idle = False
 
-    def search_again(self) -> None:
+    def retry_match(self) -> None:
         """Have the pods behind the fingerprint searched for again, where none were found: there is news of pods."""
         self._open = self._open or self._decides is None
 
     # --- what leaves
 
-    def cover(self) -> list[Known]:
+    def match_report(self) -> list[PodState]:
         """Find what the report covers, where that is still to be done; return the pods that are newly covered."""
         if not self._open or self.reported is None:
             return []
@@ -125,16 +125,16 @@ class Page:
         for method in (ALL_PODS, EXCLUSIVE_PODS):
             if method not in self._wanted:
                 continue
-            pods = [pod for pod in self.pods.values() if method == ALL_PODS or holds_of_a_zone(kind, pod.shape)]
-            found = covered_by(self._wanted[method], pods)
+            pods = [pod for pod in self.pods.values() if method == ALL_PODS or has_exclusive_resources(kind, pod.shape)]
+            found = match_fingerprint(self._wanted[method], pods)
             if found is not None:
                 self._decides = method
                 return self._mark(pods, found)
         self._decides = None
         return []
 
-    def _mark(self, pods: Sequence[Known], found: frozenset[str]) -> list[Known]:
-        newly: list[Known] = []
+    def _mark(self, pods: Sequence[PodState], found: frozenset[str]) -> list[PodState]:
+        newly: list[PodState] = []
         for pod in pods:
             if pod.uid in found:
                 if not pod.covered:
@@ -142,72 +142,74 @@ class Page:
                 pod.covered = pod.was_covered = True
             elif pod.covered:
                 pod.covered = False
-                self.recharge()
+                self.invalidate()
         if newly:
-            self.recharge()
+            self.invalidate()
         return newly
 
-    def presume(self, at: float, waits: Waits) -> list[Known]:
+    def presume_covered(self, at: float, timeouts: LedgerTimeouts) -> list[PodState]:
         """Take as covered what the report must have by now though no fingerprint says so; return those pods."""
         if self.reported is None or self._decides == ALL_PODS:
             return []
-        found: list[Known] = []
+        found: list[PodState] = []
         for pod in self.pods.values():
             if pod.covered or pod.started is None or not self._undecided(pod, self.reported):
                 continue
-            if pod.started <= self._published and pod.started + waits.settle <= at:
+            if pod.started <= self._published and pod.started + timeouts.report_lag <= at:
                 pod.covered = pod.was_covered = True
                 found.append(pod)
         if found:
-            self.recharge()
+            self.invalidate()
         return found
 
-    def _undecided(self, pod: Known, state: NodeState) -> bool:
-        return self._decides is None or not holds_of_a_zone(state.kind, pod.shape)
+    def _undecided(self, pod: PodState, state: NodeState) -> bool:
+        return self._decides is None or not has_exclusive_resources(state.kind, pod.shape)
 
-    def leavers(self, at: float, waits: Waits) -> list[Known]:
+    def expired_pods(self, at: float, timeouts: LedgerTimeouts) -> list[PodState]:
         """Return the pods that are to be taken out by now: let go, long gone, or promised too long ago."""
-        return [pod for pod in self.pods.values() if not pod.stays(at, waits)]
+        return [pod for pod in self.pods.values() if not pod.is_tracked(at, timeouts)]
 
     # --- what follows
 
-    def charged(self) -> list[Known]:
+    def assumed_pods(self) -> list[PodState]:
         """Return the pods that are charged, in their order."""
         kind = None if self.reported is None else self.reported.kind
-        return [pod for pod in self.pods.values() if pod.charged and (kind is None or holds(kind, pod.shape))]
+        return [
+            pod for pod in self.pods.values() if pod.is_assumed and (kind is None or holds_resources(kind, pod.shape))
+        ]
 
-    def flight(self, base: NodeState, admit: Admit) -> Flight:
+    def assumed_state(self, base: NodeState, admit: Admit) -> AssumedState:
         """Return what is in flight on top of the report's state `base`."""
         if self._flight is not None:
             return self._flight
-        shapes = [] if self._idle else [pod.shape for pod in self.charged()]
-        flight = Flight.charged(base, shapes, admit)
-        self.keep(flight)
+        shapes = [] if self._idle else [pod.shape for pod in self.assumed_pods()]
+        flight = AssumedState.from_shapes(base, shapes, admit)
+        self.cache_assumed_state(flight)
         return flight
 
-    def keep(self, flight: Flight) -> None:
+    def cache_assumed_state(self, assumed_state: AssumedState) -> None:
         """Take note of what is in flight, so that it need not be found again."""
-        self._idle = not flight.shapes
-        self._flight = flight if flight.shapes else None
+        self._idle = not assumed_state.shapes
+        self._flight = assumed_state if assumed_state.shapes else None
 
     def state(self, admit: Admit) -> NodeState | None:
         """Return the node with all that is in flight; drained where that does not fit; None without a report."""
         if self.reported is None or self._idle:
             return self.reported
-        state = self.flight(self.reported, admit).state
-        return drained(self.reported) if state is None else state
+        state = self.assumed_state(self.reported, admit).state
+        return exhausted(self.reported) if state is None else state
 
-    def blocked(self, admit: Admit) -> bool:
+    def is_blocked(self, admit: Admit) -> bool:
         """Tell whether what is in flight does not fit."""
-        return self.reported is not None and not self._idle and self.flight(self.reported, admit).state is None
+        return self.reported is not None and not self._idle and self.assumed_state(self.reported, admit).state is None
 
-    def waits(self) -> bool:
+    def is_time_dependent(self) -> bool:
         """Tell whether time alone may change anything."""
-        return any(not pod.covered or pod.gone is not None for pod in self.pods.values())
+        return any(not pod.covered or pod.removed_at is not None for pod in self.pods.values())
 
 
 def _numbers(report: NodeReport) -> Iterator[tuple[str, int]]:
     """Yield the numbers of a report's fingerprints by method, without those of other versions."""
-    for method, value in report.covered:
+    for method, value in report.fingerprints:
         with suppress(ValueError):
-            yield method, fingerprint.read(value)
+            yield method, fingerprint.parse_fingerprint(value)

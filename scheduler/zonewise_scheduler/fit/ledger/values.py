@@ -12,15 +12,15 @@ Admit = Callable[[NodeState, PodShape], Verdict]
 # Reasons of the ledger itself, beside those of a kubelet.
 NO_REPORT = "NoReport"
 """Nothing is known of the node."""
-IN_FLIGHT = "InFlight"
+BLOCKED_BY_ASSUMED = "InFlight"
 """What is on its way to the node stands in the way, until a report has it."""
-SET_ASIDE = "SetAside"
+NODE_BACKOFF = "SetAside"
 """The node's kubelet lately refused such a pod, though it was foretold to admit it."""
 BOUND = "Bound"
 """The pod is on a node already, by another's decision."""
 
 
-class Promise(NamedTuple):
+class PendingPod(NamedTuple):
     """A pod that is to be placed."""
 
     uid: str
@@ -41,20 +41,20 @@ class BoundPod(NamedTuple):
     """status.startTime: when its kubelet took it; None: not yet."""
 
 
-class Waits(NamedTuple):
+class LedgerTimeouts(NamedTuple):
     """How long the ledger waits, in seconds."""
 
-    settle: float = 90.0
+    report_lag: float = 90.0
     """Whatever happened on a node is in the report that is here this long after: more than the minute at which agents
     report that look only now and then."""
-    promise: float = 120.0
+    assume_timeout: float = 120.0
     """A promise that is not bound by then has expired."""
-    aside: float = 10.0
+    initial_backoff: float = 10.0
     """How long a pair of a shape and a node is set aside at first; it doubles with each miss."""
-    longest_aside: float = 600.0
+    max_backoff: float = 600.0
 
 
-class Entry(NamedTuple):
+class AssumedPod(NamedTuple):
     """A pod that is charged on top of its node's report."""
 
     uid: str
@@ -62,11 +62,11 @@ class Entry(NamedTuple):
     name: str
     shape: PodShape
     bound: bool
-    foretold: Verdict | None
+    predicted: Verdict | None
     """What was promised; None for a pod of others."""
 
 
-class Miss(NamedTuple):
+class Misprediction(NamedTuple):
     """A pod that was promised and then refused by its kubelet: all that the promise was made of, to be replayed."""
 
     node: str
@@ -85,7 +85,7 @@ class Miss(NamedTuple):
     at: float
 
 
-class Counters(NamedTuple):
+class LedgerCounters(NamedTuple):
     """What has happened since the ledger was opened, and how it stands."""
 
     promised: int

@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
-Group = tuple[int, int]
+CpuGroup = tuple[int, int]
 """An id, and the CPUs as the bits of an integer."""
 
 
@@ -27,12 +27,12 @@ class CpuTopology:
     Nodes of one make share one such value. All groups are ascending by id, and each CPU is in one group of each sort.
     """
 
-    cores: tuple[Group, ...]
+    cores: tuple[CpuGroup, ...]
     """The id is that of the kubelet: the lowest CPU of the core."""
-    zones: tuple[Group, ...]
+    zones: tuple[CpuGroup, ...]
     """The NUMA nodes that have CPUs, by the kernel's ids."""
-    packages: tuple[Group, ...]
-    caches: tuple[Group, ...] = ()
+    packages: tuple[CpuGroup, ...]
+    caches: tuple[CpuGroup, ...] = ()
     """Groups of CPUs with an L3 cache of their own (the kubelet's "uncore caches"); empty where unknown."""
     reserved: int = 0
     """Bits of the CPUs that are given to nobody exclusively."""
@@ -55,27 +55,27 @@ class CpuTopology:
         return bits
 
     @cached_property
-    def threads_per_core(self) -> int:
+    def cpus_per_core(self) -> int:
         """Return CPUs by cores, rounded down (CPUsPerCore()); 0 without cores."""
         return self.cpus.bit_count() // len(self.cores) if self.cores else 0
 
     @cached_property
-    def cpus_per_package(self) -> int:
+    def cpus_per_socket(self) -> int:
         """Return CPUs by packages, rounded down (CPUsPerSocket()); 0 without packages."""
         return self.cpus.bit_count() // len(self.packages) if self.packages else 0
 
     @cached_property
-    def uncore_caches(self) -> tuple[Group, ...]:
+    def uncore_caches(self) -> tuple[CpuGroup, ...]:
         """Return the caches, or the packages where none is known (getUncoreCacheID)."""
         return self.caches or self.packages
 
     @cached_property
-    def cpus_per_cache(self) -> int:
+    def cpus_per_uncore(self) -> int:
         """Return CPUs by uncore caches, rounded down (CPUsPerUncore()); 0 without any."""
         return self.cpus.bit_count() // len(self.uncore_caches) if self.uncore_caches else 0
 
     @cached_property
-    def zones_hold_packages(self) -> bool:
+    def numa_first(self) -> bool:
         """Tell whether zones are taken to be above packages (cpu_assignment.go newCPUAccumulator): no more zones."""
         return len(self.packages) >= len(self.zones)
 
@@ -115,9 +115,9 @@ class CpuTopology:
     @cached_property
     def uniform(self) -> bool:
         """Tell whether all cores have as many CPUs; not so with hybrid cores or where single threads are offline."""
-        return all(len(pattern.offsets) == self.threads_per_core for pattern in self.patterns)
+        return all(len(pattern.offsets) == self.cpus_per_core for pattern in self.patterns)
 
-    def cpus_of_zones(self, zones: int) -> int:
+    def cpus_in_numa_nodes(self, zones: int) -> int:
         """Return the bits of all CPUs of zones given by their ids, as bits."""
         bits = 0
         for number, cpus in self.zones:
@@ -125,7 +125,7 @@ class CpuTopology:
                 bits |= cpus
         return bits
 
-    def cpus_of_cores(self, firsts: int) -> int:
+    def cpus_in_cores(self, firsts: int) -> int:
         """Return the bits of all CPUs of cores given by their ids, as bits."""
         bits = 0
         for pattern in self.patterns:

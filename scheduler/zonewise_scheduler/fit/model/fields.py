@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
-from zonewise.topology.quantity import parse_milli
+from zonewise.topology.quantity import parse_milli_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-_thousandths = lru_cache(1 << 14)(parse_milli)
+_thousandths = lru_cache(1 << 14)(parse_milli_value)
 
 
 class FieldError(ValueError):
@@ -28,70 +28,73 @@ class FieldError(ValueError):
         self.field = field
 
 
-def part(owner: Mapping[str, Any], name: str, at: str) -> Json:
+def object_in(owner: Mapping[str, Any], name: str, path: str) -> Json:
     """Return an object within another; an empty one where it is absent."""
     value = owner.get(name)
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise FieldError(f"{at}{name}", f"not an object: {short(value)}")
+        raise FieldError(f"{path}{name}", f"not an object: {abbreviated(value)}")
     return cast("Json", value)
 
 
-def parts(owner: Mapping[str, Any], name: str, at: str) -> list[Json]:
+def objects_in(owner: Mapping[str, Any], name: str, path: str) -> list[Json]:
     """Return a list of objects within another; an empty one where it is absent."""
     value = owner.get(name)
     if value is None:
         return []
     if not isinstance(value, list):
-        raise FieldError(f"{at}{name}", f"not a list: {short(value)}")
+        raise FieldError(f"{path}{name}", f"not a list: {abbreviated(value)}")
     for place, one in enumerate(cast("list[object]", value)):
         if not isinstance(one, dict):
-            raise FieldError(f"{at}{name}[{place}]", f"not an object: {short(one)}")
+            raise FieldError(f"{path}{name}[{place}]", f"not an object: {abbreviated(one)}")
     return cast("list[Json]", value)
 
 
-def text(owner: Mapping[str, Any], name: str, at: str) -> str:
+def string_in(owner: Mapping[str, Any], name: str, path: str) -> str:
     """Return a string within an object; "" where it is absent."""
     value = owner.get(name)
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise FieldError(f"{at}{name}", f"not a string: {short(value)}")
+        raise FieldError(f"{path}{name}", f"not a string: {abbreviated(value)}")
     return value
 
 
-def texts(owner: Mapping[str, Any], name: str, at: str) -> tuple[str, ...]:
+def strings_in(owner: Mapping[str, Any], name: str, path: str) -> tuple[str, ...]:
     """Return a list of strings within an object; an empty one where it is absent."""
     value = owner.get(name)
     if value is None:
         return ()
     if not isinstance(value, list):
-        raise FieldError(f"{at}{name}", f"not a list: {short(value)}")
+        raise FieldError(f"{path}{name}", f"not a list: {abbreviated(value)}")
     for place, one in enumerate(cast("list[object]", value)):
         if not isinstance(one, str):
-            raise FieldError(f"{at}{name}[{place}]", f"not a string: {short(one)}")
+            raise FieldError(f"{path}{name}[{place}]", f"not a string: {abbreviated(one)}")
     return tuple(cast("list[str]", value))
 
 
-def pairs(owner: Mapping[str, Any], name: str, at: str) -> tuple[tuple[str, str], ...]:
+def string_map_in(owner: Mapping[str, Any], name: str, path: str) -> tuple[tuple[str, str], ...]:
     """Return the strings by key within an object, sorted by key."""
-    found = part(owner, name, at)
-    return tuple((key, text(found, key, f"{at}{name}.")) for key in sorted(found))
+    found = object_in(owner, name, path)
+    return tuple((key, string_in(found, key, f"{path}{name}.")) for key in sorted(found))
 
 
-def amounts(owner: Mapping[str, Any], name: str, at: str) -> dict[str, int]:
+def quantities_in(owner: Mapping[str, Any], name: str, path: str) -> dict[str, int]:
     """Return quantities by resource, each as amount()."""
-    return {resource: amount(value, f"{at}{name}.{resource}") for resource, value in part(owner, name, at).items()}
+    return {
+        resource: milli_quantity(value, f"{path}{name}.{resource}")
+        for resource, value in object_in(owner, name, path).items()
+    }
 
 
-def amount(value: object, field: str) -> int:
+def milli_quantity(value: object, field: str) -> int:
     """Return a quantity in thousandths of its unit: what the API server rounds it up to.
 
     pkg/apis/core/v1/defaults.go SetDefaults_ResourceList.
     """
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise FieldError(field, f"not a quantity: {short(value)}")
+        raise FieldError(field, f"not a quantity: {abbreviated(value)}")
     try:
         return _thousandths(str(value))
     except ValueError as error:
@@ -104,7 +107,7 @@ def containers(spec: Mapping[str, Any]) -> Iterator[tuple[Role, Json, str]]:
     A sidecar is an init container with restartPolicy Always (KEP-753).
     """
     for name in ("initContainers", "containers"):
-        for place, one in enumerate(parts(spec, name, "spec.")):
+        for place, one in enumerate(objects_in(spec, name, "spec.")):
             yield _role(name, one), one, f"spec.{name}[{place}]."
 
 
@@ -114,6 +117,6 @@ def _role(name: str, container: Json) -> Role:
     return "sidecar" if container.get("restartPolicy") == "Always" else "init"
 
 
-def short(value: object) -> str:
+def abbreviated(value: object) -> str:
     """Return the beginning of a value, for messages."""
     return repr(value)[:80]

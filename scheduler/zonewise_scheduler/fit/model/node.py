@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.fit.model.cpus import CpuTopology  # noqa: TC001 -- ledger/case.py asks for the types at run time
-from zonewise_scheduler.fit.model.resources import CPU, MEMORY, PODS, STORAGE
+from zonewise_scheduler.fit.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,7 +87,7 @@ class NodeKind:
         return hash((self.policies, self.zones, self.cpus, self.memory_types, self.allocatable, self.devices))
 
     @cached_property
-    def classes(self) -> dict[str, tuple[int, ...]]:
+    def device_indices(self) -> dict[str, tuple[int, ...]]:
         """Return the places in devices of each resource."""
         found: dict[str, tuple[int, ...]] = {}
         for place, one in enumerate(self.devices):
@@ -111,7 +111,7 @@ class NodeState(NamedTuple):
     """Count by the kind's devices: healthy ones that nobody has."""
 
 
-def idle(kind: NodeKind) -> NodeState:
+def idle_node(kind: NodeKind) -> NodeState:
     """Return a node on which nothing is held."""
     policies = kind.policies
     return NodeState(
@@ -124,20 +124,25 @@ def idle(kind: NodeKind) -> NodeState:
     )
 
 
-class Room(NamedTuple):
+class Resource(NamedTuple):
     """Amounts of a whole node: what it has, what its pods request, or what they leave of it (NodeResourcesFit)."""
 
     milli_cpus: int
     memory: int
     """Bytes."""
     pods: int
-    storage: int
+    ephemeral_storage: int
     """Bytes of ephemeral storage."""
-    others: tuple[tuple[str, int], ...] = ()
+    scalar_resources: tuple[tuple[str, int], ...] = ()
     """Hugepages in bytes and extended resources as counts, sorted by name; of one that is absent there is none."""
 
 
-def amounts(room: Room) -> Iterator[tuple[str, int]]:
+def amounts_by_resource(resource: Resource) -> Iterator[tuple[str, int]]:
     """Yield all of it by resource, in the order in which it is checked (noderesources/fit.go fitsRequest)."""
-    yield from ((PODS, room.pods), (CPU, room.milli_cpus), (MEMORY, room.memory), (STORAGE, room.storage))
-    yield from room.others
+    yield from (
+        (PODS, resource.pods),
+        (CPU, resource.milli_cpus),
+        (MEMORY, resource.memory),
+        (EPHEMERAL_STORAGE, resource.ephemeral_storage),
+    )
+    yield from resource.scalar_resources

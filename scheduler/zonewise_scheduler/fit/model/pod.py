@@ -30,7 +30,7 @@ class Container(NamedTuple):
     """
 
 
-class PodLevel(NamedTuple):
+class PodLevelResources(NamedTuple):
     """spec.resources of the pod itself (KEP-2837)."""
 
     milli_cpus: int | None = None
@@ -44,6 +44,6 @@ class PodShape(NamedTuple):
     containers: tuple[Container, ...]
     """Init containers and sidecars in their order, then the others in theirs."""
     qos: Qos
-    pod_level: PodLevel | None = None
+    pod_level: PodLevelResources | None = None
     overhead: Amounts = ()
     """Of the runtime class: "cpu" in milli-CPU, the others in their unit."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
-from zonewise_scheduler.fit.model.fields import FieldError, part, short
+from zonewise_scheduler.fit.model.fields import FieldError, abbreviated, object_in
 from zonewise_scheduler.fit.model.pod import Qos
 
 if TYPE_CHECKING:
@@ -13,34 +13,34 @@ if TYPE_CHECKING:
 _CLASSES: tuple[Qos, ...] = get_args(Qos)
 
 
-class Compute(NamedTuple):
+class ComputeResources(NamedTuple):
     """CPUs and memory of a container, or of a pod that has its own, each in any one unit; 0 counts as absent."""
 
     requests: tuple[int, int]
     limits: tuple[int, int]
 
 
-def read_qos(pod: Mapping[str, Any], asked: Sequence[Compute]) -> Qos:
+def get_pod_qos(pod: Mapping[str, Any], resources: Sequence[ComputeResources]) -> Qos:
     """Return the class that the API server wrote into a v1.Pod, or that it would write.
 
     Raises FieldError for a class that is none.
     """
-    told = part(pod, "status", "").get("qosClass")
+    told = object_in(pod, "status", "").get("qosClass")
     if not told:
-        return qos_of(asked)
+        return compute_pod_qos(resources)
     if told not in _CLASSES:
-        raise FieldError("status.qosClass", f"none of {', '.join(_CLASSES)}: {short(told)}")
+        raise FieldError("status.qosClass", f"none of {', '.join(_CLASSES)}: {abbreviated(told)}")
     return told
 
 
-def qos_of(asked: Sequence[Compute]) -> Qos:
+def compute_pod_qos(resources: Sequence[ComputeResources]) -> Qos:
     """Return the class by what all containers ask for, or by what the pod does if it has resources of its own.
 
     ComputePodQOS.
     """
-    if not any(any(one.requests) or any(one.limits) for one in asked):
+    if not any(any(one.requests) or any(one.limits) for one in resources):
         return "BestEffort"
-    complete = all(all(one.limits) for one in asked)
-    requests = [sum(sizes) for sizes in zip(*(one.requests for one in asked), strict=True)]
-    limits = [sum(sizes) for sizes in zip(*(one.limits for one in asked), strict=True)]
+    complete = all(all(one.limits) for one in resources)
+    requests = [sum(sizes) for sizes in zip(*(one.requests for one in resources), strict=True)]
+    limits = [sum(sizes) for sizes in zip(*(one.limits for one in resources), strict=True)]
     return "Guaranteed" if complete and requests == limits else "Burstable"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.fit.model.resources import CPU, HUGEPAGES, MEMORY
+from zonewise_scheduler.fit.model.resources import CPU, HUGEPAGES_PREFIX, MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Sums = dict[str, int]
 
 
-def peak(containers: Iterable[tuple[Role, Iterable[tuple[str, int]]]]) -> Sums:
+def aggregate_container_requests(containers: Iterable[tuple[Role, Iterable[tuple[str, int]]]]) -> Sums:
     """Return what containers, init containers first, have at most at one time.
 
     Init containers run one by one, each beside the sidecars before it; in the end all others run together.
@@ -38,19 +38,23 @@ def peak(containers: Iterable[tuple[Role, Iterable[tuple[str, int]]]]) -> Sums:
     return {name: max(lasting.get(name, 0), most.get(name, 0)) for name in lasting | most}
 
 
-def whole(together: Mapping[str, int], own: Mapping[str, int], overhead: Iterable[tuple[str, int]]) -> Sums:
+def combine_pod_requests(
+    container_requests: Mapping[str, int], pod_level_requests: Mapping[str, int], overhead: Iterable[tuple[str, int]]
+) -> Sums:
     """Return what a pod requests (PodRequests).
 
     What it requests itself (KEP-2837) stands for what its containers request together; the overhead of its runtime
     class comes on top.
     """
-    found = {**together, **own}
+    found = {**container_requests, **pod_level_requests}
     for name, amount in overhead:
         found[name] = found.get(name, 0) + amount
     return found
 
 
-def defaulted(requests: Mapping[str, int], limits: Mapping[str, int], together: Mapping[str, int]) -> tuple[Sums, Sums]:
+def default_pod_resources(
+    requests: Mapping[str, int], limits: Mapping[str, int], container_requests: Mapping[str, int]
+) -> tuple[Sums, Sums]:
     """Return a pod's own requests and limits with the API server's defaults; none where it has neither.
 
     Limits of hugepages default to what the containers request together; where the pod has any limit, requests of CPUs
@@ -59,7 +63,11 @@ def defaulted(requests: Mapping[str, int], limits: Mapping[str, int], together: 
     """
     if not requests and not limits:
         return {}, {}
-    pages = {name: size for name, size in together.items() if name.startswith(HUGEPAGES) and name not in requests}
+    pages = {
+        name: size
+        for name, size in container_requests.items()
+        if name.startswith(HUGEPAGES_PREFIX) and name not in requests
+    }
     limits = pages | dict(limits)
-    shared = {name: together[name] for name in (CPU, MEMORY) if limits and name in together}
+    shared = {name: container_requests[name] for name in (CPU, MEMORY) if limits and name in container_requests}
     return {**limits, **shared, **requests}, limits

@@ -4,12 +4,12 @@ from typing import NamedTuple
 
 from zonewise_scheduler.fit.model.node import NodeState
 
-Reason = str
+RejectionReason = str
 """A kubelet's reason: TopologyAffinityError, SMTAlignmentError, UnexpectedAdmissionError, EmptyPodSharedPoolError,
 OutOfcpu, OutOfmemory, OutOfpods, OutOf<resource>; or "" where the pod is admitted."""
 
 
-class MemoryShare(NamedTuple):
+class MemoryBlock(NamedTuple):
     """Memory given from a set of zones as one."""
 
     type: str
@@ -18,7 +18,7 @@ class MemoryShare(NamedTuple):
     """Bytes, of all the zones together."""
 
 
-class DeviceShare(NamedTuple):
+class DeviceAllocation(NamedTuple):
     """Devices given of one class."""
 
     resource: str
@@ -29,25 +29,25 @@ class DeviceShare(NamedTuple):
     """False: the kubelet picks at random between this class and others; this is as good a guess as any."""
 
 
-class Assignment(NamedTuple):
+class ContainerAssignment(NamedTuple):
     """What one container is given exclusively."""
 
     container: str
     cpus: int = 0
     """Bits; 0: it runs on the shared CPUs."""
-    memory: tuple[MemoryShare, ...] = ()
-    devices: tuple[DeviceShare, ...] = ()
+    memory: tuple[MemoryBlock, ...] = ()
+    devices: tuple[DeviceAllocation, ...] = ()
 
 
 class Verdict(NamedTuple):
     """A kubelet's answer to one pod."""
 
     admitted: bool
-    assignments: tuple[Assignment, ...] = ()
+    assignments: tuple[ContainerAssignment, ...] = ()
     """By container, in the pod's order; those that are given nothing exclusively are left out."""
     after: NodeState | None = None
     """The node once the pod is there; None where it is refused."""
-    reason: Reason = ""
+    reason: RejectionReason = ""
     message: str = ""
     """The kubelet's own words, as in the pod's status."""
     container: str = ""

@@ -9,23 +9,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.fit.model.node import amounts
+from zonewise_scheduler.fit.model.node import amounts_by_resource
 from zonewise_scheduler.fit.model.resources import PODS
-from zonewise_scheduler.fit.nodes.info import room
-from zonewise_scheduler.fit.nodes.ports import conflict
-from zonewise_scheduler.fit.nodes.selectors import NAME
-from zonewise_scheduler.fit.nodes.taints import UNSCHEDULABLE, tolerated, untolerated
+from zonewise_scheduler.fit.nodes.info import available
+from zonewise_scheduler.fit.nodes.ports import ports_conflict
+from zonewise_scheduler.fit.nodes.selectors import NAME_FIELD
+from zonewise_scheduler.fit.nodes.taints import (
+    UNSCHEDULABLE,
+    find_matching_untolerated_taint,
+    tolerations_tolerate_taint,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from zonewise_scheduler.fit.model.node import Room
+    from zonewise_scheduler.fit.model.node import Resource
     from zonewise_scheduler.fit.nodes.constraints import Constraints
     from zonewise_scheduler.fit.nodes.info import NodeInfo
-    from zonewise_scheduler.fit.nodes.selectors import Term
+    from zonewise_scheduler.fit.nodes.selectors import NodeSelectorTerm
 
 
-class Refusal(NamedTuple):
+class FilterRejection(NamedTuple):
     """Why a node is out of the question."""
 
     plugin: str
@@ -33,9 +37,9 @@ class Refusal(NamedTuple):
     """As in the events of kube-scheduler; several are parted by ", "."""
 
 
-def schedulable(pod: Constraints, node: NodeInfo) -> str | None:
+def node_unschedulable(pod: Constraints, node: NodeInfo) -> str | None:
     """Refuse nodes with spec.unschedulable, but to pods that tolerate the taint of that name."""
-    if not node.unschedulable or tolerated(UNSCHEDULABLE, pod.tolerations):
+    if not node.unschedulable or tolerations_tolerate_taint(UNSCHEDULABLE, pod.tolerations):
         return None
     return "node(s) were unschedulable"
 
@@ -45,9 +49,13 @@ def node_name(pod: Constraints, node: NodeInfo) -> str | None:
     return None if pod.node_name in {"", node.name} else "node(s) didn't match the requested node name"
 
 
-def taints(pod: Constraints, node: NodeInfo) -> str | None:
+def taint_toleration(pod: Constraints, node: NodeInfo) -> str | None:
     """Refuse nodes with a taint NoSchedule or NoExecute that the pod does not tolerate."""
-    return None if untolerated(node.taints, pod.tolerations) is None else "node(s) had untolerated taint(s)"
+    return (
+        None
+        if find_matching_untolerated_taint(node.taints, pod.tolerations) is None
+        else "node(s) had untolerated taint(s)"
+    )
 
 
 def node_affinity(pod: Constraints, node: NodeInfo) -> str | None:
@@ -60,44 +68,46 @@ def node_affinity(pod: Constraints, node: NodeInfo) -> str | None:
 
 def node_ports(pod: Constraints, node: NodeInfo) -> str | None:
     """Refuse nodes where a host port of the pod is used."""
-    return "node(s) didn't have free ports for the requested pod ports" if conflict(pod.ports, node.ports) else None
+    return (
+        "node(s) didn't have free ports for the requested pod ports" if ports_conflict(pod.ports, node.ports) else None
+    )
 
 
-def resources(pod: Constraints, node: NodeInfo) -> str | None:
+def node_resources_fit(pod: Constraints, node: NodeInfo) -> str | None:
     """Refuse nodes that have too little left of what the pod requests, or too many pods."""
-    return ", ".join(_short(pod.requests, room(node))) or None
+    return ", ".join(_short(pod.requests, available(node))) or None
 
 
 FILTERS = {
-    "NodeUnschedulable": schedulable,
+    "NodeUnschedulable": node_unschedulable,
     "NodeName": node_name,
-    "TaintToleration": taints,
+    "TaintToleration": taint_toleration,
     "NodeAffinity": node_affinity,
     "NodePorts": node_ports,
-    "NodeResourcesFit": resources,
+    "NodeResourcesFit": node_resources_fit,
 }
 """In kube-scheduler's order (pkg/scheduler/apis/config/v1/default_plugins.go)."""
 
 
-def refusal(pod: Constraints, node: NodeInfo) -> Refusal | None:
+def run_filter_plugins(pod: Constraints, node: NodeInfo) -> FilterRejection | None:
     """Return the first refusal, the one that kube-scheduler reports; None where the node passes."""
     for plugin, passes in FILTERS.items():
         reason = passes(pod, node)
         if reason is not None:
-            return Refusal(plugin, reason)
+            return FilterRejection(plugin, reason)
     return None
 
 
-def _holds(term: Term, node: NodeInfo) -> bool:
+def _holds(term: NodeSelectorTerm, node: NodeInfo) -> bool:
     """Tell whether a node meets a term; a field that nodes do not have is empty (fields/selector.go)."""
-    return all(one.matches(node.label(one.key)) for one in term.labels) and all(
-        one.matches(node.name if one.key == NAME else "") for one in term.fields
+    return all(one.matches(node.label(one.key)) for one in term.match_expressions) and all(
+        one.matches(node.name if one.key == NAME_FIELD else "") for one in term.match_fields
     )
 
 
-def _short(wanted: Room, left: Room) -> Iterator[str]:
+def _short(wanted: Resource, left: Resource) -> Iterator[str]:
     """Yield what there is too little of (noderesources/fit.go fitsRequest); nobody is refused what it asks none of."""
-    free = dict(amounts(left))
-    for name, asked in amounts(wanted):
+    free = dict(amounts_by_resource(left))
+    for name, asked in amounts_by_resource(wanted):
         if asked > max(free.get(name, 0), 0):
             yield "Too many pods" if name == PODS else f"Insufficient {name}"

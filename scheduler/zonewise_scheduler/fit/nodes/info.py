@@ -11,10 +11,10 @@ from functools import lru_cache
 from sys import intern
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from zonewise_scheduler.fit.model.fields import amounts, pairs, part, text
-from zonewise_scheduler.fit.model.node import Room
+from zonewise_scheduler.fit.model.fields import object_in, quantities_in, string_in, string_map_in
+from zonewise_scheduler.fit.model.node import Resource
 from zonewise_scheduler.fit.nodes.ports import HostPort, host_ports
-from zonewise_scheduler.fit.nodes.requests import NOTHING, held_requests, room_of
+from zonewise_scheduler.fit.nodes.requests import NO_RESOURCES, bound_pod_requests, new_resource
 from zonewise_scheduler.fit.nodes.taints import Taint, read_taints
 
 if TYPE_CHECKING:
@@ -42,10 +42,10 @@ class NodeInfo(NamedTuple):
     labels: Labels = Labels()
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
-    allocatable: Room = NOTHING
+    allocatable: Resource = NO_RESOURCES
     release: tuple[int, int] | None = None
     """Of its kubelet; None: it does not say."""
-    requested: Room = NOTHING
+    requested: Resource = NO_RESOURCES
     """`pods` is how many there are."""
     ports: tuple[HostPort, ...] = ()
     """Used on the host, sorted."""
@@ -59,68 +59,68 @@ class NodeInfo(NamedTuple):
         return self.name if key in named else None
 
 
-class HeldPod(NamedTuple):
+class PodInfo(NamedTuple):
     """What a pod on a node counts for."""
 
-    requests: Room
+    requests: Resource
     ports: tuple[HostPort, ...] = ()
 
 
-def read_node(node: Mapping[str, Any], pods: Iterable[HeldPod] = ()) -> NodeInfo:
+def read_node_info(node: Mapping[str, Any], pods: Iterable[PodInfo] = ()) -> NodeInfo:
     """Return what is kept of a v1.Node with the pods on it, finished ones left out.
 
     Raises FieldError, naming field and value, for what no API server would have taken.
     """
-    metadata, spec, status = (part(node, name, "") for name in ("metadata", "spec", "status"))
-    name = text(metadata, "name", "metadata.")
-    allocatable = amounts(status, "allocatable", "status.")
+    metadata, spec, status = (object_in(node, name, "") for name in ("metadata", "spec", "status"))
+    name = string_in(metadata, "name", "metadata.")
+    allocatable = quantities_in(status, "allocatable", "status.")
     made = NodeInfo(
         name,
-        _labels(name, pairs(metadata, "labels", "metadata.")),
+        _labels(name, string_map_in(metadata, "labels", "metadata.")),
         _shared(read_taints(spec)),
         spec.get("unschedulable") is True,
-        _shared(room_of(allocatable)),
-        _release(text(part(status, "nodeInfo", "status."), "kubeletVersion", "status.nodeInfo.")),
+        _shared(new_resource(allocatable)),
+        _release(string_in(object_in(status, "nodeInfo", "status."), "kubeletVersion", "status.nodeInfo.")),
     )
     for pod in pods:
-        made = with_pod(made, pod)
+        made = add_pod(made, pod)
     return made
 
 
-def read_held(pod: Mapping[str, Any]) -> HeldPod:
+def read_pod_info(pod: Mapping[str, Any]) -> PodInfo:
     """Return what a v1.Pod on a node counts for; raise FieldError for what no API server would have taken."""
-    return HeldPod(held_requests(pod), host_ports(pod))
+    return PodInfo(bound_pod_requests(pod), host_ports(pod))
 
 
-def with_pod(node: NodeInfo, pod: HeldPod) -> NodeInfo:
+def add_pod(node: NodeInfo, pod: PodInfo) -> NodeInfo:
     """Return a node with one more pod."""
     ports = tuple(sorted(node.ports + pod.ports)) if pod.ports else node.ports
-    return node._replace(requested=added(node.requested, pod.requests), ports=ports)
+    return node._replace(requested=add_resources(node.requested, pod.requests), ports=ports)
 
 
-def without_pod(node: NodeInfo, pod: HeldPod) -> NodeInfo:
+def remove_pod(node: NodeInfo, pod: PodInfo) -> NodeInfo:
     """Return a node without a pod that is on it."""
     ports = list(node.ports)
     for one in pod.ports:
         ports.remove(one)
-    return node._replace(requested=added(node.requested, pod.requests, -1), ports=tuple(ports))
+    return node._replace(requested=add_resources(node.requested, pod.requests, -1), ports=tuple(ports))
 
 
-def room(node: NodeInfo) -> Room:
+def available(node: NodeInfo) -> Resource:
     """Return what the requests of its pods leave of a node; below 0 where they exceed it."""
-    return added(node.allocatable, node.requested, -1)
+    return add_resources(node.allocatable, node.requested, -1)
 
 
-def added(one: Room, other: Room, times: int = 1) -> Room:
+def add_resources(base: Resource, addend: Resource, times: int = 1) -> Resource:
     """Return the sum of two, the second one counted so many times."""
-    others = dict(one.others)
-    for name, size in other.others:
+    others = dict(base.scalar_resources)
+    for name, size in addend.scalar_resources:
         others[name] = others.get(name, 0) + times * size
-    return Room(
-        one.milli_cpus + times * other.milli_cpus,
-        one.memory + times * other.memory,
-        one.pods + times * other.pods,
-        one.storage + times * other.storage,
+    return Resource(
+        base.milli_cpus + times * addend.milli_cpus,
+        base.memory + times * addend.memory,
+        base.pods + times * addend.pods,
+        base.ephemeral_storage + times * addend.ephemeral_storage,
         tuple(sorted((name, size) for name, size in others.items() if size)),
     )
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from zonewise_scheduler.fit.model.fields import part, parts, text, texts
+from zonewise_scheduler.fit.model.fields import object_in, objects_in, string_in, strings_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zonewise_scheduler.fit.model.fields import Json
 
-NAME = "metadata.name"
+NAME_FIELD = "metadata.name"
 """The only field that nodes are selected by."""
 
 _VALUE = re.compile(r"(?:(?:[A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?", re.ASCII)
@@ -50,43 +50,46 @@ class Requirement(NamedTuple):
         return other > own if self.operator == "Gt" else other < own
 
 
-class Term(NamedTuple):
+class NodeSelectorTerm(NamedTuple):
     """Conditions that a node must meet all."""
 
-    labels: tuple[Requirement, ...]
-    fields: tuple[Requirement, ...] = ()
+    match_expressions: tuple[Requirement, ...]
+    match_fields: tuple[Requirement, ...] = ()
 
 
-def read_selector(spec: Mapping[str, Any]) -> tuple[Requirement, ...]:
+def read_node_selector(spec: Mapping[str, Any]) -> tuple[Requirement, ...]:
     """Return spec.nodeSelector of a pod as requirements; raise FieldError for what is none."""
-    selector = part(spec, "nodeSelector", "spec.")
-    return tuple(Requirement(key, "In", (text(selector, key, "spec.nodeSelector."),)) for key in sorted(selector))
+    selector = object_in(spec, "nodeSelector", "spec.")
+    return tuple(Requirement(key, "In", (string_in(selector, key, "spec.nodeSelector."),)) for key in sorted(selector))
 
 
-def read_terms(spec: Mapping[str, Any]) -> tuple[Term, ...] | None:
+def read_required_terms(spec: Mapping[str, Any]) -> tuple[NodeSelectorTerm, ...] | None:
     """Return the terms of the required node affinity of a pod's spec, of which one must hold; None where there is none.
 
     A term that is empty or malformed is left out, since it matches no node (nodeaffinity.go NewLazyErrorNodeSelector).
     Raises FieldError for what no API server would take.
     """
     at = "spec.affinity.nodeAffinity."
-    affinity = part(part(spec, "affinity", "spec."), "nodeAffinity", "spec.affinity.")
+    affinity = object_in(object_in(spec, "affinity", "spec."), "nodeAffinity", "spec.affinity.")
     name = "requiredDuringSchedulingIgnoredDuringExecution"
     if affinity.get(name) is None:
         return None
-    found = (_term(one, f"{at}{name}.") for one in parts(part(affinity, name, at), "nodeSelectorTerms", f"{at}{name}."))
+    found = (
+        _term(one, f"{at}{name}.")
+        for one in objects_in(object_in(affinity, name, at), "nodeSelectorTerms", f"{at}{name}.")
+    )
     return tuple(term for term in found if term is not None)
 
 
-def _term(one: Json, at: str) -> Term | None:
-    labels = tuple(_requirement(each, at) for each in parts(one, "matchExpressions", at))
-    fields = tuple(_requirement(each, at) for each in parts(one, "matchFields", at))
+def _term(one: Json, at: str) -> NodeSelectorTerm | None:
+    labels = tuple(_requirement(each, at) for each in objects_in(one, "matchExpressions", at))
+    fields = tuple(_requirement(each, at) for each in objects_in(one, "matchFields", at))
     right = all(_is_label_requirement(each) for each in labels) and all(_is_field_requirement(each) for each in fields)
-    return Term(labels, fields) if right and (labels or fields) else None
+    return NodeSelectorTerm(labels, fields) if right and (labels or fields) else None
 
 
 def _requirement(one: Json, at: str) -> Requirement:
-    return Requirement(text(one, "key", at), text(one, "operator", at), texts(one, "values", at))
+    return Requirement(string_in(one, "key", at), string_in(one, "operator", at), strings_in(one, "values", at))
 
 
 def _is_label_requirement(one: Requirement) -> bool:

@@ -6,25 +6,29 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zonewise_scheduler.fit.model.node import amounts
-from zonewise_scheduler.fit.model.resources import CPU, MEMORY, PODS, STORAGE
+from zonewise_scheduler.fit.model.node import amounts_by_resource
+from zonewise_scheduler.fit.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from zonewise_scheduler.fit.nodes.columns import Column
 from zonewise_scheduler.fit.nodes.filters import FILTERS
-from zonewise_scheduler.fit.nodes.ports import conflict
-from zonewise_scheduler.fit.nodes.requests import NOTHING
-from zonewise_scheduler.fit.nodes.selectors import NAME
-from zonewise_scheduler.fit.nodes.taints import UNSCHEDULABLE, tolerated, untolerated
+from zonewise_scheduler.fit.nodes.ports import ports_conflict
+from zonewise_scheduler.fit.nodes.requests import NO_RESOURCES
+from zonewise_scheduler.fit.nodes.selectors import NAME_FIELD
+from zonewise_scheduler.fit.nodes.taints import (
+    UNSCHEDULABLE,
+    find_matching_untolerated_taint,
+    tolerations_tolerate_taint,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from zonewise_scheduler.fit.model.node import Room
+    from zonewise_scheduler.fit.model.node import Resource
     from zonewise_scheduler.fit.nodes.constraints import Constraints
     from zonewise_scheduler.fit.nodes.info import NodeInfo
     from zonewise_scheduler.fit.nodes.ports import HostPort
-    from zonewise_scheduler.fit.nodes.selectors import Requirement, Term
+    from zonewise_scheduler.fit.nodes.selectors import NodeSelectorTerm, Requirement
     from zonewise_scheduler.fit.nodes.taints import Taint
 
 UNKNOWN = "no such node"
@@ -33,16 +37,16 @@ UNKNOWN = "no such node"
 OUTCOMES = ("", *FILTERS, UNKNOWN)
 """What the codes of NodeTable.refused() stand for; "": the node passes."""
 
-MOST = 1 << 62
+MAX_AMOUNT = 1 << 62
 """Amounts are cut off here, so that sums of two stay within 64 bits."""
 
-Promised = tuple["Room", "NDArray[np.int64]"]
+RequestsByRow = tuple["Resource", "NDArray[np.int64]"]
 """Requests of a pod, and by row how many of such pods; (rows,)."""
 
-_FIRST = tuple(name for name, _ in amounts(NOTHING))
+_FIRST = tuple(name for name, _ in amounts_by_resource(NO_RESOURCES))
 
 
-class NodeTable:
+class NodeInfoTable:
     """Nodes by row.
 
     A changed node costs its own work, when the next question is asked; what is asked for the first time of a label
@@ -53,7 +57,7 @@ class NodeTable:
         rows = len(infos)
         self.infos: list[NodeInfo | None] = list(infos)
         """By row; to be changed by set() only."""
-        self.revision = 0
+        self.generation = 0
         """Another number whenever a row was set: what was worked out of the nodes may not hold any more."""
         self._pending = set(range(rows))
         self._rows: dict[str, int] = {}
@@ -73,7 +77,7 @@ class NodeTable:
     def set(self, row: int, info: NodeInfo | None) -> None:
         """Put a node into a row; None: there is none."""
         self.infos[row] = info
-        self.revision += 1
+        self.generation += 1
         self._pending.add(row)
 
     def name(self, row: int) -> str:
@@ -81,7 +85,7 @@ class NodeTable:
         info = self.infos[row]
         return "" if info is None else info.name
 
-    def label(self, key: str) -> Column[str | None]:
+    def label_column(self, key: str) -> Column[str | None]:
         """Return the values of a label by row; None where a node lacks it. It is kept up to date from now on."""
         self._absorb()
         column = self._labels.get(key)
@@ -90,7 +94,7 @@ class NodeTable:
             column.set(range(len(self)), _values(self.infos, key))
         return column
 
-    def refused(self, pod: Constraints) -> NDArray[np.int8]:
+    def filter_codes(self, pod: Constraints) -> NDArray[np.int8]:
         """Return by row which filter refuses a pod first, as places in OUTCOMES; (rows,), 0 where it passes."""
         self._absorb()
         found = np.zeros(len(self), np.int8)
@@ -99,8 +103,8 @@ class NodeTable:
             self._named(pod.node_name) if pod.node_name else None,
             self._tolerated(pod),
             self._selected(pod),
-            self._ports.mask(lambda used: not conflict(pod.ports, used)) if pod.ports else None,
-            self.copies(pod.requests) > 0,
+            self._ports.mask(lambda used: not ports_conflict(pod.ports, used)) if pod.ports else None,
+            self.pod_counts(pod.requests) > 0,
         )
         for code in range(len(passes), 0, -1):
             passed = passes[code - 1]
@@ -109,33 +113,33 @@ class NodeTable:
         found[~self._known] = len(OUTCOMES) - 1
         return found
 
-    def left(self, resource: str) -> NDArray[np.int64]:
+    def available(self, resource: str) -> NDArray[np.int64]:
         """Return by row what is left of a resource, below 0 where pods request more than there is; (rows,), a view."""
         self._absorb()
         place = self._resources.get(resource)
         return np.zeros(len(self), np.int64) if place is None else self._left[place]
 
-    def copies(self, requests: Room, promised: Sequence[Promised] = ()) -> NDArray[np.int64]:
+    def pod_counts(self, requests: Resource, assumed: Sequence[RequestsByRow] = ()) -> NDArray[np.int64]:
         """Return by row how many pods of these requests there is room for, beside those promised; (rows,)."""
-        found = np.full(len(self), MOST, np.int64)
-        for name, size in amounts(requests):
+        found = np.full(len(self), MAX_AMOUNT, np.int64)
+        for name, size in amounts_by_resource(requests):
             if size > 0:
-                left = self.left(name)
-                for other, count in promised:
-                    left = left - count * dict(amounts(other)).get(name, 0)
-                found = np.minimum(found, left // min(size, MOST))
+                left = self.available(name)
+                for other, count in assumed:
+                    left = left - count * dict(amounts_by_resource(other)).get(name, 0)
+                found = np.minimum(found, left // min(size, MAX_AMOUNT))
         return np.maximum(found, 0)
 
-    def spare(self, requests: Room, copies: NDArray[np.int64]) -> NDArray[np.int64]:
+    def leftover(self, requests: Resource, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return by row how much is left of what is requested once there are so many copies; (rows,).
 
         In thousandths of the most that any row has left of a resource, added up over resources but pods.
         """
         found = np.zeros(len(self), np.int64)
-        for name, size in amounts(requests):
+        for name, size in amounts_by_resource(requests):
             if name != PODS and size > 0:
-                left = self.left(name)
-                found += (left - copies * size) // max(int(left.max(initial=0)) // 1000, 1)
+                left = self.available(name)
+                found += (left - counts * size) // max(int(left.max(initial=0)) // 1000, 1)
         return found
 
     def taints(self, rows: NDArray[np.int64]) -> Iterator[tuple[tuple[Taint, ...], int]]:
@@ -146,11 +150,11 @@ class NodeTable:
             yield self._taints.values[code], count
 
     def _schedulable(self, pod: Constraints) -> NDArray[np.bool_] | None:
-        return None if tolerated(UNSCHEDULABLE, pod.tolerations) else ~self._unschedulable
+        return None if tolerations_tolerate_taint(UNSCHEDULABLE, pod.tolerations) else ~self._unschedulable
 
     def _tolerated(self, pod: Constraints) -> NDArray[np.bool_]:
         def passes(taints: tuple[Taint, ...]) -> bool:
-            return untolerated(taints, pod.tolerations) is None
+            return find_matching_untolerated_taint(taints, pod.tolerations) is None
 
         return self._taints.mask(passes)
 
@@ -164,17 +168,17 @@ class NodeTable:
     def _selected(self, pod: Constraints) -> NDArray[np.bool_]:
         found = np.ones(len(self), np.bool_)
         for one in pod.selector:
-            found &= self.label(one.key).mask(one.matches)
+            found &= self.label_column(one.key).mask(one.matches)
         if pod.terms is not None:
             found &= np.logical_or.reduce([np.zeros(len(self), np.bool_), *(self._meets(term) for term in pod.terms)])
         return found
 
-    def _meets(self, term: Term) -> NDArray[np.bool_]:
+    def _meets(self, term: NodeSelectorTerm) -> NDArray[np.bool_]:
         found = np.ones(len(self), np.bool_)
-        for one in term.labels:
-            found &= self.label(one.key).mask(one.matches)
-        for one in term.fields:
-            found &= self._has_name(one) if one.key == NAME else one.matches("")
+        for one in term.match_expressions:
+            found &= self.label_column(one.key).mask(one.matches)
+        for one in term.match_fields:
+            found &= self._has_name(one) if one.key == NAME_FIELD else one.matches("")
         return found
 
     def _has_name(self, one: Requirement) -> NDArray[np.bool_]:
@@ -207,17 +211,17 @@ class NodeTable:
                 self._rows[info.name] = row
 
     def _write_left(self, rows: list[int], infos: list[NodeInfo | None]) -> None:
-        have = [NOTHING if info is None else info.allocatable for info in infos]
-        taken = [NOTHING if info is None else info.requested for info in infos]
+        have = [NO_RESOURCES if info is None else info.allocatable for info in infos]
+        taken = [NO_RESOURCES if info is None else info.requested for info in infos]
         left = {name: [0] * len(rows) for name in self._resources}
         both = list(zip(have, taken, strict=True))
         left[PODS] = [whole.pods - used.pods for whole, used in both]
         left[CPU] = [whole.milli_cpus - used.milli_cpus for whole, used in both]
         left[MEMORY] = [whole.memory - used.memory for whole, used in both]
-        left[STORAGE] = [whole.storage - used.storage for whole, used in both]
+        left[EPHEMERAL_STORAGE] = [whole.ephemeral_storage - used.ephemeral_storage for whole, used in both]
         for rooms, sign in ((have, 1), (taken, -1)):
             for at, one in enumerate(rooms):
-                for name, size in one.others:
+                for name, size in one.scalar_resources:
                     if name not in left:
                         left[name] = [0] * len(rows)
                     left[name][at] += sign * size
@@ -225,7 +229,7 @@ class NodeTable:
         missing = len(left) - len(self._left)
         self._left = np.vstack([self._left, np.zeros((missing, len(self)), np.int64)]) if missing else self._left
         for place, sizes in enumerate(left.values()):
-            self._left[place, rows] = [max(-MOST, min(size, MOST)) for size in sizes]
+            self._left[place, rows] = [max(-MAX_AMOUNT, min(size, MAX_AMOUNT)) for size in sizes]
 
 
 def _values(infos: Iterable[NodeInfo | None], key: str) -> list[str | None]:

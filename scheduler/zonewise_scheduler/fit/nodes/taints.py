@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from zonewise_scheduler.fit.model.fields import parts, text
+from zonewise_scheduler.fit.model.fields import objects_in, string_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -38,7 +38,7 @@ class Toleration(NamedTuple):
     value: str = ""
     effect: str = ""
 
-    def tolerates(self, taint: Taint) -> bool:
+    def tolerates_taint(self, taint: Taint) -> bool:
         """Tell whether a taint is tolerated; Gt and Lt ask for a taint above and below the toleration's number."""
         if (self.effect and self.effect != taint.effect) or (self.key and self.key != taint.key):
             return False
@@ -52,25 +52,25 @@ class Toleration(NamedTuple):
         return (self.operator == "Gt" and other > own) or (self.operator == "Lt" and other < own)
 
 
-def untolerated(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Taint | None:
+def find_matching_untolerated_taint(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Taint | None:
     """Return the first taint that keeps a pod away, those with effect PreferNoSchedule do not."""
     for taint in taints:
-        if taint.effect in {"NoSchedule", "NoExecute"} and not tolerated(taint, tolerations):
+        if taint.effect in {"NoSchedule", "NoExecute"} and not tolerations_tolerate_taint(taint, tolerations):
             return taint
     return None
 
 
-def tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
+def tolerations_tolerate_taint(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
     """Tell whether any toleration tolerates a taint."""
-    return any(one.tolerates(taint) for one in tolerations)
+    return any(one.tolerates_taint(taint) for one in tolerations)
 
 
 def read_taints(spec: Mapping[str, Any]) -> tuple[Taint, ...]:
     """Return the taints of a node's spec, in their order; raise FieldError for what is none."""
     at = "spec.taints."
     return tuple(
-        Taint(text(one, "key", at), text(one, "value", at), text(one, "effect", at))
-        for one in parts(spec, "taints", "spec.")
+        Taint(string_in(one, "key", at), string_in(one, "value", at), string_in(one, "effect", at))
+        for one in objects_in(spec, "taints", "spec.")
     )
 
 
@@ -82,9 +82,12 @@ def read_tolerations(spec: Mapping[str, Any], *, comparisons: bool) -> tuple[Tol
     at = "spec.tolerations."
     found = (
         Toleration(
-            text(one, "key", at), text(one, "operator", at) or "Equal", text(one, "value", at), text(one, "effect", at)
+            string_in(one, "key", at),
+            string_in(one, "operator", at) or "Equal",
+            string_in(one, "value", at),
+            string_in(one, "effect", at),
         )
-        for one in parts(spec, "tolerations", "spec.")
+        for one in objects_in(spec, "tolerations", "spec.")
     )
     return tuple(one for one in found if comparisons or one.operator in {"Equal", "Exists"})
 

@@ -16,7 +16,7 @@ _Value = TypeVar("_Value", bound="Hashable")
 _MOST_TUPLES = 1 << 16
 
 
-class Kinds:
+class KindInterner:
     """Makes equal values one, so that they are kept once, and are compared by a glance.
 
     Kinds and topologies are kept for as long as any state has them. Not for use from several threads at once.
@@ -31,19 +31,19 @@ class Kinds:
         """Return how many kinds there are."""
         return len(self._kinds)
 
-    def kind(self, made: NodeKind) -> NodeKind:
+    def intern_kind(self, value: NodeKind) -> NodeKind:
         """Return the one kind that is equal."""
-        return _one(self._kinds, made)
+        return _one(self._kinds, value)
 
-    def topology(self, made: CpuTopology) -> CpuTopology:
+    def intern_topology(self, value: CpuTopology) -> CpuTopology:
         """Return the one topology that is equal."""
-        return _one(self._topologies, made)
+        return _one(self._topologies, value)
 
-    def same(self, made: _Value) -> _Value:
+    def intern(self, value: _Value) -> _Value:
         """Return a part of a state that is equal; nearly all nodes that are idle or full have the same ones."""
         if len(self._tuples) >= _MOST_TUPLES:
             self._tuples.clear()  # they are only kept more than once then
-        return cast("_Value", self._tuples.setdefault(made, made))
+        return cast("_Value", self._tuples.setdefault(value, value))
 
 
 _Shared = TypeVar("_Shared", NodeKind, CpuTopology)

@@ -14,24 +14,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zonewise.topology import names
 from zonewise_scheduler.fit.model.node import NodeKind, NodeState, Policies
 from zonewise_scheduler.fit.model.resources import CPU, is_memory
-from zonewise_scheduler.fit.read.parts import read_parts, zone_bits
-from zonewise_scheduler.fit.read.policies import told_policies
-from zonewise_scheduler.fit.read.processors import Cpus, counted_cpus, told_cpus
-from zonewise_scheduler.fit.read.stocks import Memory, read_devices, read_memory
+from zonewise_scheduler.fit.read.parts import read_nrt_object, zone_set_attribute
+from zonewise_scheduler.fit.read.policies import read_policies
+from zonewise_scheduler.fit.read.processors import ReportedCpus, read_agent_cpus, synthesize_cpus
+from zonewise_scheduler.fit.read.stocks import ReportedMemory, read_devices, read_memory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zonewise_scheduler.fit.read.kinds import Kinds
-    from zonewise_scheduler.fit.read.parts import Parts
+    from zonewise_scheduler.fit.read.kinds import KindInterner
+    from zonewise_scheduler.fit.read.parts import NrtObject
 
-RELEASE = Policies().release
+DEFAULT_RELEASE = Policies().release
 _ANNOTATED_FINGERPRINT = "topology.node.k8s.io/fingerprint"
 _UNREACHABLE = 255
 """ACPI 6.5, 5.2.17, System Locality Information Table: there is no path."""
 
 
-class Covered(NamedTuple):
+class PodsFingerprint(NamedTuple):
     """A fingerprint of the pods that a report has counted."""
 
     method: str
@@ -45,7 +45,7 @@ class NodeReport(NamedTuple):
     node: str
     state: NodeState | None
     """None: nothing can be foretold; a problem says why."""
-    covered: tuple[Covered, ...]
+    fingerprints: tuple[PodsFingerprint, ...]
     problems: tuple[str, ...]
     """What in the object is damaged, and why there is no state; each names a field and its value."""
     version: str = ""
@@ -54,10 +54,10 @@ class NodeReport(NamedTuple):
 
 def read_nrt(
     nrt: Mapping[str, Any],
-    kinds: Kinds,
+    kinds: KindInterner,
     *,
     policies: Policies | None = None,
-    release: tuple[int, int] = RELEASE,
+    release: tuple[int, int] = DEFAULT_RELEASE,
     threads: int | None = None,
 ) -> NodeReport:
     """Return the state of a node; nothing is raised, and what is damaged is a problem of the report.
@@ -65,7 +65,7 @@ def read_nrt(
     `policies` of the kubelet and `threads` of a core are what is known from elsewhere, for objects that do not tell
     them; `release` is that of the kubelet, of which no object tells.
     """
-    parts = read_parts(nrt)
+    parts = read_nrt_object(nrt)
     state = _state(parts, kinds, _Known(policies, release, threads))
     return NodeReport(parts.node, state, _covered(parts), tuple(parts.problems), parts.version)
 
@@ -78,19 +78,21 @@ class _Known(NamedTuple):
     threads: int | None
 
 
-def _covered(parts: Parts) -> tuple[Covered, ...]:
+def _covered(parts: NrtObject) -> tuple[PodsFingerprint, ...]:
     attributes = parts.attributes
-    both = [Covered(method, attributes[name]) for method, name in names.FINGERPRINTS.items() if name in attributes]
+    both = [
+        PodsFingerprint(method, attributes[name]) for method, name in names.FINGERPRINTS.items() if name in attributes
+    ]
     if both:
         return tuple(both)
     value = attributes.get(names.PODS_FINGERPRINT)
     if value is not None:
-        return (Covered(attributes.get(names.PODS_FINGERPRINT_METHOD, names.ALL_PODS), value),)
+        return (PodsFingerprint(attributes.get(names.PODS_FINGERPRINT_METHOD, names.ALL_PODS), value),)
     annotated = parts.annotations.get(_ANNOTATED_FINGERPRINT)
-    return (Covered(names.ALL_PODS, annotated),) if isinstance(annotated, str) else ()
+    return (PodsFingerprint(names.ALL_PODS, annotated),) if isinstance(annotated, str) else ()
 
 
-def _state(parts: Parts, kinds: Kinds, known: _Known) -> NodeState | None:
+def _state(parts: NrtObject, kinds: KindInterner, known: _Known) -> NodeState | None:
     if not parts.zones:
         parts.problems.append("zones: there is none of type Node that could be read")
         return None
@@ -100,29 +102,29 @@ def _state(parts: Parts, kinds: Kinds, known: _Known) -> NodeState | None:
     policies, unknown = _policies(parts, known.policies, known.release)
     cpus = _cpus(parts, known.threads, static=policies.cpu == "static")
     zones = _zones(parts)
-    memory = read_memory(parts, zones, policies.topology) if policies.memory == "Static" else Memory()
+    memory = read_memory(parts, zones, policies.topology) if policies.memory == "Static" else ReportedMemory()
     stock = read_devices(parts)
     distances, far = _distances(parts, zones)
-    uncounted = () if parts.ours else _uncounted(policies)
+    uncounted = () if parts.from_agent else _uncounted(policies)
     kind = NodeKind(
         policies=policies,
-        zones=kinds.same(zones),
-        distances=kinds.same(distances),
-        cpus=kinds.topology(cpus.topology),
-        memory_types=kinds.same(memory.types),
-        allocatable=kinds.same(memory.allocatable),
-        devices=kinds.same(stock.classes),
+        zones=kinds.intern(zones),
+        distances=kinds.intern(distances),
+        cpus=kinds.intern_topology(cpus.topology),
+        memory_types=kinds.intern(memory.types),
+        allocatable=kinds.intern(memory.allocatable),
+        devices=kinds.intern(stock.classes),
         unknown=(*unknown, *cpus.unknown, *uncounted, *(far if policies.prefer_closest else ())),
     )
-    free, groups, devices = kinds.same(memory.free), kinds.same(memory.groups), kinds.same(stock.free)
-    return NodeState(kinds.kind(kind), cpus.free, free, groups, memory.assigned, devices)
+    free, groups, devices = kinds.intern(memory.free), kinds.intern(memory.groups), kinds.intern(stock.free)
+    return NodeState(kinds.intern_kind(kind), cpus.free, free, groups, memory.assigned, devices)
 
 
-def _cpus(parts: Parts, threads: int | None, *, static: bool) -> Cpus:
-    if parts.ours:
-        return told_cpus(parts, static=static)
-    made_up = counted_cpus(parts, threads)
-    return made_up if static else Cpus(made_up.topology, 0)
+def _cpus(parts: NrtObject, threads: int | None, *, static: bool) -> ReportedCpus:
+    if parts.from_agent:
+        return read_agent_cpus(parts, static=static)
+    made_up = synthesize_cpus(parts, threads)
+    return made_up if static else ReportedCpus(made_up.topology, 0)
 
 
 def _uncounted(policies: Policies) -> tuple[str, ...]:
@@ -132,15 +134,15 @@ def _uncounted(policies: Policies) -> tuple[str, ...]:
     return (*groups, "devices that are ill, or close to several zones or to none")
 
 
-def _zones(parts: Parts) -> tuple[int, ...]:
+def _zones(parts: NrtObject) -> tuple[int, ...]:
     """Return all NUMA nodes, those without anything too."""
     found = {zone.id for zone in parts.zones}
-    empty = zone_bits(parts, names.EMPTY_ZONES)
+    empty = zone_set_attribute(parts, names.EMPTY_ZONES)
     found.update(zone for zone in range(empty.bit_length()) if empty >> zone & 1)
     return tuple(sorted(found))
 
 
-def _distances(parts: Parts, zones: tuple[int, ...]) -> tuple[tuple[tuple[int, ...], ...], tuple[str, ...]]:
+def _distances(parts: NrtObject, zones: tuple[int, ...]) -> tuple[tuple[tuple[int, ...], ...], tuple[str, ...]]:
     """Return the distances, and what of them is unknown; zones that are no Node zones tell theirs one way only."""
     costs = {zone.id: zone.costs for zone in parts.zones}
     if not any(costs.values()):
@@ -157,11 +159,11 @@ def _distances(parts: Parts, zones: tuple[int, ...]) -> tuple[tuple[tuple[int, .
 # --- policies
 
 
-def _policies(parts: Parts, known: Policies | None, release: tuple[int, int]) -> tuple[Policies, tuple[str, ...]]:
+def _policies(parts: NrtObject, known: Policies | None, release: tuple[int, int]) -> tuple[Policies, tuple[str, ...]]:
     """Return the policies of a node, and what of them is a guess."""
-    told = told_policies(parts.attributes, parts.policies, release)
+    told = read_policies(parts.attributes, parts.policies, release)
     parts.problems.extend(told.problems)
-    if parts.ours and names.CPU_MANAGER_POLICY in parts.attributes:
+    if parts.from_agent and names.CPU_MANAGER_POLICY in parts.attributes:
         # the kubelet that runs is believed before its configuration, which may be of its next start
         cpu = _cpu_policy(parts)
         return told.policies if told.policies.cpu == cpu else told.policies._replace(cpu=cpu), ()
@@ -172,7 +174,11 @@ def _policies(parts: Parts, known: Policies | None, release: tuple[int, int]) ->
         return base._replace(
             cpu="none" if guess.cpu == "none" else base.cpu, memory="None" if guess.memory == "None" else base.memory
         ), _unseen(base, guess)
-    policy = () if names.POLICY in parts.attributes or parts.policies else ("the Topology Manager's policy",)
+    policy = (
+        ()
+        if names.TOPOLOGY_MANAGER_POLICY in parts.attributes or parts.policies
+        else ("the Topology Manager's policy",)
+    )
     return guess, (*policy, "the policies and options of the CPU Manager and the Memory Manager")
 
 
@@ -182,13 +188,13 @@ def _unseen(base: Policies, guess: Policies) -> tuple[str, ...]:
     return (*cpus, *memory)
 
 
-def _cpu_policy(parts: Parts) -> str:
+def _cpu_policy(parts: NrtObject) -> str:
     """Return the policy that a report looks like: without the static one the kubelet has no CPUs to give."""
-    if parts.ours:
+    if parts.from_agent:
         return "static" if any(names.FREE_CPUS in zone.attributes for zone in parts.zones) else "none"
     return "static" if any(zone.counts[CPU].allocatable for zone in parts.zones if CPU in zone.counts) else "none"
 
 
-def _memory_policy(parts: Parts) -> str:
+def _memory_policy(parts: NrtObject) -> str:
     told = any(count.allocatable for zone in parts.zones for name, count in zone.counts.items() if is_memory(name))
     return "Static" if told else "None"

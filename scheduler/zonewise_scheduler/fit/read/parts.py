@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from zonewise.topology import names
 from zonewise.topology.cpuset import CpuSet
-from zonewise_scheduler.fit.read.quantities import whole
+from zonewise_scheduler.fit.read.quantities import quantity_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 Json = dict[str, Any]
 
-MAX_ZONES = 1024
+MAX_NUMA_NODES = 1024
 """Ids from here on are damage: the kernel's MAX_NUMNODES is at most 1 << 10."""
 
 NODE = "Node"
@@ -26,7 +26,7 @@ _PREFIXES = {NODE: "node-", "MemoryOnly": "memory-", "DeviceMemory": "device-", 
 """Of the names of NUMA nodes, by type; all but the first are ours only."""
 
 
-class Count(NamedTuple):
+class ResourceInfo(NamedTuple):
     """How much there is of one resource: CPUs, bytes or devices."""
 
     capacity: int
@@ -34,17 +34,17 @@ class Count(NamedTuple):
     available: int
 
 
-class Zone(NamedTuple):
+class NrtZone(NamedTuple):
     """A NUMA node."""
 
     id: int
     attributes: dict[str, str]
     costs: dict[int, int]
     """Distances by zone."""
-    counts: dict[str, Count]
+    counts: dict[str, ResourceInfo]
 
 
-class Parts(NamedTuple):
+class NrtObject(NamedTuple):
     """What was read of an object."""
 
     node: str
@@ -53,7 +53,7 @@ class Parts(NamedTuple):
     attributes: dict[str, str]
     policies: tuple[str, ...]
     """The deprecated topologyPolicies."""
-    zones: tuple[Zone, ...]
+    zones: tuple[NrtZone, ...]
     """Ascending."""
     packages: tuple[tuple[int, str], ...]
     """Numbers and CPU lists, ascending; as l3."""
@@ -61,12 +61,12 @@ class Parts(NamedTuple):
     problems: list[str]
 
     @property
-    def ours(self) -> bool:
+    def from_agent(self) -> bool:
         """Tell whether our agent wrote it."""
         return names.USAGE in self.attributes
 
 
-def read_parts(nrt: Mapping[str, Any]) -> Parts:
+def read_nrt_object(nrt: Mapping[str, Any]) -> NrtObject:
     """Read an object; whatever it is, nothing is raised."""
     problems: list[str] = []
     metadata = _object(nrt.get("metadata"), "metadata", problems)
@@ -76,7 +76,7 @@ def read_parts(nrt: Mapping[str, Any]) -> Parts:
         node = ""
     attributes = _attributes(nrt, "", problems)
     prefixes = _PREFIXES if names.USAGE in attributes else {NODE: _PREFIXES[NODE]}
-    zones: dict[int, Zone] = {}
+    zones: dict[int, NrtZone] = {}
     packages: dict[int, str] = {}
     l3: dict[int, str] = {}
     for place, one in _items(nrt.get("zones"), "zones", problems):
@@ -87,7 +87,7 @@ def read_parts(nrt: Mapping[str, Any]) -> Parts:
             _add_cpus(l3, one, "l3-", at, problems)
         elif isinstance(kind, str) and kind in prefixes:
             _add_zone(zones, one, prefixes[kind], at, problems)
-    return Parts(
+    return NrtObject(
         node,
         str(metadata.get("resourceVersion") or ""),
         _object(metadata.get("annotations"), "metadata.annotations", problems),
@@ -106,28 +106,28 @@ def cpu_bits(text: str) -> int:
     return CpuSet.parse_list(text).bits
 
 
-def zone_bits(parts: Parts, name: str) -> int:
+def zone_set_attribute(nrt: NrtObject, name: str) -> int:
     """Return the zones that an attribute of the node lists, as bits; 0 where it is absent or damaged."""
-    text = parts.attributes.get(name)
+    text = nrt.attributes.get(name)
     if not text:
         return 0
     try:
         bits = cpu_bits(text)
     except ValueError as error:
-        parts.problems.append(f"{name}: {error}")
+        nrt.problems.append(f"{name}: {error}")
         return 0
-    if bits >> MAX_ZONES:
-        parts.problems.append(f"{name}: a zone above {MAX_ZONES - 1}: {text[:80]!r}")
+    if bits >> MAX_NUMA_NODES:
+        nrt.problems.append(f"{name}: a zone above {MAX_NUMA_NODES - 1}: {text[:80]!r}")
         return 0
     return bits
 
 
-def read_count(text: str) -> Count:
+def parse_resource_info(text: str) -> ResourceInfo:
     """Return what the agent wrote as "capacity/allocatable/available"; raise ValueError for what is no such text."""
     parts = text.split("/")
-    if len(parts) != len(Count._fields):
+    if len(parts) != len(ResourceInfo._fields):
         raise ValueError(f"not three quantities: {text[:80]!r}")
-    return Count(*map(whole, parts))
+    return ResourceInfo(*map(quantity_value, parts))
 
 
 # --- zones
@@ -140,7 +140,7 @@ def _add_cpus(found: dict[int, str], one: Json, prefix: str, at: str, problems: 
         found.setdefault(number, cpus)
 
 
-def _add_zone(zones: dict[int, Zone], one: Json, prefix: str, at: str, problems: list[str]) -> None:
+def _add_zone(zones: dict[int, NrtZone], one: Json, prefix: str, at: str, problems: list[str]) -> None:
     number = _number(one.get("name"), prefix)
     if number is None:
         problems.append(f'{at}.name: not "{prefix}" and the id of a NUMA node: {_short(one.get("name"))}')
@@ -151,8 +151,8 @@ def _add_zone(zones: dict[int, Zone], one: Json, prefix: str, at: str, problems:
     attributes = _attributes(one, at, problems)
     counts = _counts(one, at, problems)
     if names.AMOUNTS in attributes:
-        counts |= dict(pairs_of_counts(attributes[names.AMOUNTS], f"{at} {names.AMOUNTS}", problems))
-    zones[number] = Zone(number, attributes, _costs(one, at, problems), counts)
+        counts |= dict(resource_infos(attributes[names.AMOUNTS], f"{at} {names.AMOUNTS}", problems))
+    zones[number] = NrtZone(number, attributes, _costs(one, at, problems), counts)
 
 
 def _number(name: object, prefix: str) -> int | None:
@@ -162,11 +162,11 @@ def _number(name: object, prefix: str) -> int | None:
     if not (digits.isascii() and digits.isdecimal()) or len(digits) > 5:
         return None
     number = int(digits)
-    return number if number < MAX_ZONES else None
+    return number if number < MAX_NUMA_NODES else None
 
 
-def _counts(zone: Json, at: str, problems: list[str]) -> dict[str, Count]:
-    found: dict[str, Count] = {}
+def _counts(zone: Json, at: str, problems: list[str]) -> dict[str, ResourceInfo]:
+    found: dict[str, ResourceInfo] = {}
     for place, one in _items(zone.get("resources"), f"{at}.resources", problems):
         name = one.get("name")
         if not isinstance(name, str) or not name:
@@ -175,7 +175,11 @@ def _counts(zone: Json, at: str, problems: list[str]) -> dict[str, Count]:
             problems.append(f"{at}.resources[{place}].name: {name!r} is there already: the first is taken")
         else:
             try:
-                count = Count(whole(one.get("capacity")), whole(one.get("allocatable")), whole(one.get("available")))
+                count = ResourceInfo(
+                    quantity_value(one.get("capacity")),
+                    quantity_value(one.get("allocatable")),
+                    quantity_value(one.get("available")),
+                )
             except ValueError as error:
                 problems.append(f"{at}.resources[{place}] ({name}): {error}")
             else:
@@ -194,7 +198,7 @@ def _costs(zone: Json, at: str, problems: list[str]) -> dict[int, int]:
     return found
 
 
-def pairs_of_counts(text: str, at: str, problems: list[str]) -> Iterator[tuple[str, Count]]:
+def resource_infos(text: str, at: str, problems: list[str]) -> Iterator[tuple[str, ResourceInfo]]:
     """Yield the pairs of an attribute such as names.UNZONED."""
     try:
         pairs = names.read_pairs(text)
@@ -203,7 +207,7 @@ def pairs_of_counts(text: str, at: str, problems: list[str]) -> Iterator[tuple[s
         return
     for name, value in pairs.items():
         try:
-            yield name, read_count(value)
+            yield name, parse_resource_info(value)
         except ValueError as error:
             problems.append(f"{at} ({name}): {error}")
 

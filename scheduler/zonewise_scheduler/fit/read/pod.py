@@ -9,12 +9,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from zonewise_scheduler.fit.model.fields import FieldError, containers, part, short
-from zonewise_scheduler.fit.model.pod import Container, PodLevel, PodShape
-from zonewise_scheduler.fit.model.qos import Compute, qos_of, read_qos
-from zonewise_scheduler.fit.model.requests import defaulted, peak
-from zonewise_scheduler.fit.model.resources import CPU, MEMORY, STORAGE, is_compute, is_extended, is_memory
-from zonewise_scheduler.fit.read.quantities import milli, whole
+from zonewise_scheduler.fit.model.fields import FieldError, abbreviated, containers, object_in
+from zonewise_scheduler.fit.model.pod import Container, PodLevelResources, PodShape
+from zonewise_scheduler.fit.model.qos import ComputeResources, compute_pod_qos, get_pod_qos
+from zonewise_scheduler.fit.model.requests import aggregate_container_requests, default_pod_resources
+from zonewise_scheduler.fit.model.resources import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    is_compute,
+    is_extended_resource_name,
+    is_memory,
+)
+from zonewise_scheduler.fit.read.quantities import quantity_milli_value, quantity_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -25,15 +32,15 @@ if TYPE_CHECKING:
 
 def read_pod(pod: Mapping[str, Any]) -> PodShape:
     """Return the shape of a pod; raise FieldError, naming field and value, for one that no API server would take."""
-    spec = part(pod, "spec", "")
-    overhead = part(spec, "overhead", "spec.")
+    spec = object_in(pod, "spec", "")
+    overhead = object_in(spec, "overhead", "spec.")
     asked = [_container(role, one, at) for role, one, at in containers(spec)]
     if not spec.get("containers"):
         raise FieldError("spec.containers", "there is none")
     own = None if spec.get("resources") is None else _own(spec, asked)
     return PodShape(
         tuple([one.container for one in asked]),
-        read_qos(pod, [one.compute for one in asked] if own is None else [own.compute]),
+        get_pod_qos(pod, [one.compute for one in asked] if own is None else [own.compute]),
         None if own is None else own.level,
         _amounts(overhead, overhead, "spec.overhead."),
     )
@@ -46,7 +53,7 @@ class _Asked(NamedTuple):
     """What a container asks for."""
 
     container: Container
-    compute: Compute
+    compute: ComputeResources
     cpus: bool
     """It has a request of CPUs, if of 0."""
 
@@ -54,13 +61,13 @@ class _Asked(NamedTuple):
 def _container(role: Role, one: Json, at: str) -> _Asked:
     name = one.get("name")
     if not isinstance(name, str) or not name:
-        raise FieldError(f"{at}name", f"not a name: {short(name)}")
+        raise FieldError(f"{at}name", f"not a name: {abbreviated(name)}")
     given, limits = _resources(one, at)
     requests = limits | given if limits else given
     asked, most = f"{at}resources.requests.", f"{at}resources.limits."
     memory = _amounts(filter(is_memory, requests), requests, asked)
     milli_cpus = _amount(requests, CPU, asked)
-    compute = Compute(
+    compute = ComputeResources(
         (milli_cpus, dict(memory).get(MEMORY, 0)), (_amount(limits, CPU, most), _amount(limits, MEMORY, most))
     )
     made = Container(
@@ -68,17 +75,17 @@ def _container(role: Role, one: Json, at: str) -> _Asked:
         role,
         milli_cpus,
         memory,
-        _amounts(filter(is_extended, limits), limits, most),
-        _amount(requests, STORAGE, asked),
-        complete=qos_of([compute]) == "Guaranteed",
+        _amounts(filter(is_extended_resource_name, limits), limits, most),
+        _amount(requests, EPHEMERAL_STORAGE, asked),
+        complete=compute_pod_qos([compute]) == "Guaranteed",
     )
     return _Asked(made, compute, CPU in requests)
 
 
 def _resources(owner: Json, at: str) -> tuple[Json, Json]:
     """Return requests and limits as they are given."""
-    given = part(owner, "resources", at)
-    return part(given, "requests", f"{at}resources."), part(given, "limits", f"{at}resources.")
+    given = object_in(owner, "resources", at)
+    return object_in(given, "requests", f"{at}resources."), object_in(given, "limits", f"{at}resources.")
 
 
 def _amounts(names: Iterable[str], given: Json, at: str) -> Amounts:
@@ -91,7 +98,7 @@ def _amount(given: Json, name: str, at: str) -> int:
     if value is None:
         return 0
     try:
-        return milli(value) if name == CPU else whole(value)
+        return quantity_milli_value(value) if name == CPU else quantity_value(value)
     except ValueError as error:
         raise FieldError(f"{at}{name}", str(error)) from None
 
@@ -102,9 +109,9 @@ def _amount(given: Json, name: str, at: str) -> int:
 class _Own(NamedTuple):
     """What a pod asks for as a whole."""
 
-    level: PodLevel | None
+    level: PodLevelResources | None
     """None where it is nothing of a kind that a pod can have (resourcehelper IsPodLevelResourcesSet)."""
-    compute: Compute
+    compute: ComputeResources
 
 
 def _own(spec: Json, asked: list[_Asked]) -> _Own:
@@ -112,10 +119,12 @@ def _own(spec: Json, asked: list[_Asked]) -> _Own:
     given, limits = _resources(spec, "spec.")
     requests = dict(_amounts(filter(is_compute, given), given, "spec.resources.requests."))
     limits = dict(_amounts(filter(is_compute, limits), limits, "spec.resources.limits."))
-    own, most = defaulted(requests, limits, peak((one.container.role, _compute(one)) for one in asked))
-    compute = Compute((own.get(CPU, 0), own.get(MEMORY, 0)), (most.get(CPU, 0), most.get(MEMORY, 0)))
+    own, most = default_pod_resources(
+        requests, limits, aggregate_container_requests((one.container.role, _compute(one)) for one in asked)
+    )
+    compute = ComputeResources((own.get(CPU, 0), own.get(MEMORY, 0)), (most.get(CPU, 0), most.get(MEMORY, 0)))
     memory = tuple(sorted((name, size) for name, size in own.items() if name != CPU))
-    return _Own(PodLevel(own.get(CPU), memory) if own else None, compute)
+    return _Own(PodLevelResources(own.get(CPU), memory) if own else None, compute)
 
 
 def _compute(one: _Asked) -> Amounts:

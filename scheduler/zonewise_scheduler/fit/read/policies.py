@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _READ = (
-    names.POLICY,
-    names.SCOPE,
-    names.MAX_ZONES,
+    names.TOPOLOGY_MANAGER_POLICY,
+    names.TOPOLOGY_MANAGER_SCOPE,
+    names.TOPOLOGY_MANAGER_MAX_NUMA_NODES,
     names.TOPOLOGY_MANAGER_OPTIONS,
     names.CPU_MANAGER_POLICY,
     names.CPU_MANAGER_OPTIONS,
@@ -22,8 +22,8 @@ _READ = (
     names.FEATURE_GATES,
 )
 _CHOICES = {
-    names.POLICY: ("none", "best-effort", "restricted", "single-numa-node"),
-    names.SCOPE: ("container", "pod"),
+    names.TOPOLOGY_MANAGER_POLICY: ("none", "best-effort", "restricted", "single-numa-node"),
+    names.TOPOLOGY_MANAGER_SCOPE: ("container", "pod"),
     names.CPU_MANAGER_POLICY: ("none", "static"),
     names.MEMORY_MANAGER_POLICY: ("None", "Static"),
 }
@@ -46,14 +46,16 @@ _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 """Go's strconv.ParseBool."""
 
 
-class Told(NamedTuple):
+class ReportedPolicies(NamedTuple):
     """Policies, and what of them was damaged."""
 
     policies: Policies
     problems: tuple[str, ...]
 
 
-def told_policies(attributes: Mapping[str, str], deprecated: tuple[str, ...], release: tuple[int, int]) -> Told:
+def read_policies(
+    attributes: Mapping[str, str], deprecated: tuple[str, ...], release: tuple[int, int]
+) -> ReportedPolicies:
     """Return what attributes tell, and the kubelet's defaults of the rest; policy and scope else of topologyPolicies.
 
     Both sorts of policies are as scheduler-plugins reads them (pkg/noderesourcetopology/nodeconfig).
@@ -62,7 +64,7 @@ def told_policies(attributes: Mapping[str, str], deprecated: tuple[str, ...], re
 
 
 @lru_cache(256)
-def _told(values: tuple[str | None, ...], deprecated: tuple[str, ...], release: tuple[int, int]) -> Told:
+def _told(values: tuple[str | None, ...], deprecated: tuple[str, ...], release: tuple[int, int]) -> ReportedPolicies:
     attributes = {name: value for name, value in zip(_READ, values, strict=True) if value is not None}
     problems: list[str] = []
     policy, scope = _DEPRECATED.get(deprecated[0] if deprecated else "", ("none", "container"))
@@ -70,8 +72,8 @@ def _told(values: tuple[str | None, ...], deprecated: tuple[str, ...], release: 
     cpu_options = _pairs(attributes, names.CPU_MANAGER_OPTIONS, problems)
     gates = _pairs(attributes, names.FEATURE_GATES, problems)
     made = Policies(
-        topology=_choice(attributes, names.POLICY, policy, problems),
-        scope=_choice(attributes, names.SCOPE, scope, problems),
+        topology=_choice(attributes, names.TOPOLOGY_MANAGER_POLICY, policy, problems),
+        scope=_choice(attributes, names.TOPOLOGY_MANAGER_SCOPE, scope, problems),
         prefer_closest=topology_options.get("prefer-closest-numa-nodes") in _TRUE,
         max_zones=_max_zones(attributes, problems),
         cpu=_choice(attributes, names.CPU_MANAGER_POLICY, "none", problems),
@@ -85,7 +87,7 @@ def _told(values: tuple[str | None, ...], deprecated: tuple[str, ...], release: 
         pod_level_managers=gates.get("PodLevelResourceManagers") in _TRUE,
         release=release,
     )
-    return Told(made, tuple(problems))
+    return ReportedPolicies(made, tuple(problems))
 
 
 def _choice(attributes: Mapping[str, str], name: str, default: str, problems: list[str]) -> str:
@@ -97,12 +99,12 @@ def _choice(attributes: Mapping[str, str], name: str, default: str, problems: li
 
 
 def _max_zones(attributes: Mapping[str, str], problems: list[str]) -> int:
-    value = attributes.get(names.MAX_ZONES)
+    value = attributes.get(names.TOPOLOGY_MANAGER_MAX_NUMA_NODES)
     if value is None:
         return Policies().max_zones
     if value.isascii() and value.isdecimal() and len(value) < 9:
         return int(value)
-    problems.append(f"{names.MAX_ZONES}: not a count: {value[:80]!r}")
+    problems.append(f"{names.TOPOLOGY_MANAGER_MAX_NUMA_NODES}: not a count: {value[:80]!r}")
     return Policies().max_zones
 
 

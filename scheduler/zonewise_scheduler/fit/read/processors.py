@@ -16,11 +16,11 @@ from zonewise_scheduler.fit.read.parts import cpu_bits
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from zonewise_scheduler.fit.model.cpus import Group
-    from zonewise_scheduler.fit.read.parts import Parts
+    from zonewise_scheduler.fit.model.cpus import CpuGroup
+    from zonewise_scheduler.fit.read.parts import NrtObject
 
 
-class Cpus(NamedTuple):
+class ReportedCpus(NamedTuple):
     """CPUs, which of them are free, and what of them nobody knows."""
 
     topology: CpuTopology
@@ -32,28 +32,28 @@ class Cpus(NamedTuple):
 # --- as our agent tells them
 
 
-def told_cpus(parts: Parts, *, static: bool) -> Cpus:
+def read_agent_cpus(nrt: NrtObject, *, static: bool) -> ReportedCpus:
     """Return the CPUs of an object of our agent; without the static policy none is free to be given."""
     texts = tuple(
         (zone.id, zone.attributes[names.CPUS], zone.attributes.get(names.CORES))
-        for zone in parts.zones
+        for zone in nrt.zones
         if names.CPUS in zone.attributes
     )
-    threads = parts.attributes.get(names.THREADS_PER_CORE, "1")
-    read = _read(texts, parts.packages, parts.l3, parts.attributes.get(names.RESERVED_CPUS, ""), threads != "1")
-    parts.problems.extend(read.problems)
+    threads = nrt.attributes.get(names.THREADS_PER_CORE, "1")
+    read = _read(texts, nrt.packages, nrt.l3, nrt.attributes.get(names.RESERVED_CPUS, ""), threads != "1")
+    nrt.problems.extend(read.problems)
     topology, unknown = read.topology, read.unknown
     if not static:
-        return Cpus(topology, 0)
+        return ReportedCpus(topology, 0)
     free = 0
-    for zone in parts.zones:
+    for zone in nrt.zones:
         text = zone.attributes.get(names.FREE_CPUS)
         if text is None and names.CPUS in zone.attributes:
             unknown = (*unknown, f"the free CPUs of zone {zone.id}")
         elif text is not None:
-            bits = _bits(text, f"node-{zone.id} {names.FREE_CPUS}", parts.problems)
+            bits = _bits(text, f"node-{zone.id} {names.FREE_CPUS}", nrt.problems)
             free |= bits or 0
-    return Cpus(topology, free & topology.cpus & ~topology.reserved, unknown)
+    return ReportedCpus(topology, free & topology.cpus & ~topology.reserved, unknown)
 
 
 class _Read(NamedTuple):
@@ -72,8 +72,8 @@ def _read(
 ) -> _Read:
     """Return the topology of texts, of which nodes of one make have the same."""
     problems: list[str] = []
-    held: list[Group] = []
-    cores: list[Group] = []
+    held: list[CpuGroup] = []
+    cores: list[CpuGroup] = []
     taken = 0
     for zone, text, cores_text in zones:
         bits = _bits(text, f"node-{zone} {names.CPUS}", problems)
@@ -97,7 +97,7 @@ def _read(
     return _Read(made, tuple(problems), ("which CPUs are one core",) if untold else ())
 
 
-def _cores(cpus: int, text: str | None, at: str, problems: list[str]) -> Iterable[Group]:
+def _cores(cpus: int, text: str | None, at: str, problems: list[str]) -> Iterable[CpuGroup]:
     if text is not None:
         try:
             cores = [core.bits for core in read_cores(text)]
@@ -109,14 +109,14 @@ def _cores(cpus: int, text: str | None, at: str, problems: list[str]) -> Iterabl
     return [(cpu, 1 << cpu) for cpu in range(cpus.bit_length()) if cpus >> cpu & 1]
 
 
-def _group(bits: int) -> Group:
+def _group(bits: int) -> CpuGroup:
     """Return CPUs with the id that the kubelet has for a core: the lowest."""
     return (bits & -bits).bit_length() - 1, bits
 
 
-def _groups(texts: Iterable[tuple[int, str]], name: str, known: int, problems: list[str]) -> list[Group]:
+def _groups(texts: Iterable[tuple[int, str]], name: str, known: int, problems: list[str]) -> list[CpuGroup]:
     """Return groups of CPUs, of those in zones; one that overlaps another is left out."""
-    found: list[Group] = []
+    found: list[CpuGroup] = []
     taken = 0
     for number, text in texts:
         bits = _bits(text, f"{name}-{number} {names.CPUS}", problems) or 0
@@ -128,7 +128,7 @@ def _groups(texts: Iterable[tuple[int, str]], name: str, known: int, problems: l
     return found
 
 
-def _with_rest(groups: Sequence[Group], wider: Sequence[Group]) -> tuple[Group, ...]:
+def _with_rest(groups: Sequence[CpuGroup], wider: Sequence[CpuGroup]) -> tuple[CpuGroup, ...]:
     """Return groups, and those of wider ones with the CPUs that are in none.
 
     A core without an L3 group of its own is in the group of its package (topology.go getUncoreCacheID).
@@ -151,25 +151,25 @@ def _bits(text: str, at: str, problems: list[str]) -> int | None:
 # --- made up
 
 
-def counted_cpus(parts: Parts, threads: int | None) -> Cpus:
+def synthesize_cpus(nrt: NrtObject, threads: int | None) -> ReportedCpus:
     """Return CPUs with ids that are made up, as many in each zone as are counted there, of each sort.
 
     Those reserved come first, then those that are taken, so that as many cores as can be are free as a whole.
     """
     counts: list[tuple[int, int, int, int]] = []
-    for zone in parts.zones:
+    for zone in nrt.zones:
         count = zone.counts.get(CPU)
         if count is not None and max(count) > MAX_CPUS:
-            parts.problems.append(f"zone {zone.id} {CPU}: more than {MAX_CPUS}: {max(count)}")
+            nrt.problems.append(f"zone {zone.id} {CPU}: more than {MAX_CPUS}: {max(count)}")
         elif count is not None:
             counts.append((zone.id, count.capacity, count.allocatable, count.available))
     return _made_up(tuple(counts), threads)
 
 
 @lru_cache(1 << 12)
-def _made_up(counts: tuple[tuple[int, int, int, int], ...], threads: int | None) -> Cpus:
-    zones: list[Group] = []
-    cores: list[Group] = []
+def _made_up(counts: tuple[tuple[int, int, int, int], ...], threads: int | None) -> ReportedCpus:
+    zones: list[CpuGroup] = []
+    cores: list[CpuGroup] = []
     reserved = free = first = 0
     for zone, capacity, allocatable, available in counts:
         size = max(capacity, allocatable)
@@ -184,7 +184,7 @@ def _made_up(counts: tuple[tuple[int, int, int, int], ...], threads: int | None)
     held = tuple((zone, bits) for zone, bits in zones if bits)
     topology = CpuTopology(tuple(cores), held, packages=held, reserved=reserved, exact=False)
     unknown = "which CPUs are free" if threads else "which CPUs are free, and how many of them are one core"
-    return Cpus(topology, free, (unknown,))
+    return ReportedCpus(topology, free, (unknown,))
 
 
 def _run(first: int, length: int) -> int:

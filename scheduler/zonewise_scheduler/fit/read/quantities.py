@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from zonewise.topology.quantity import parse_bytes, parse_milli
+from zonewise.topology.quantity import parse_milli_value, parse_value
 
 _CACHED = 1 << 14
 
 
-def whole(value: object) -> int:
+def quantity_value(value: object) -> int:
     """Return a quantity in its unit (bytes, counts), fractions rounded up as Quantity.Value() does.
 
     Raises ValueError, naming the value, for what is no quantity or negative.
@@ -20,7 +20,7 @@ def whole(value: object) -> int:
         raise _strange(value) from None
 
 
-def milli(value: object) -> int:
+def quantity_milli_value(value: object) -> int:
     """Return a quantity in thousandths of its unit (milli-CPU), rounded up as Quantity.MilliValue() does.
 
     Raises ValueError, naming the value, for what is no quantity or negative.
@@ -33,12 +33,12 @@ def milli(value: object) -> int:
 
 @lru_cache(_CACHED, typed=True)
 def _whole(value: object) -> int:
-    return _not_negative(parse_bytes(_text(value)), value)
+    return _not_negative(parse_value(_text(value)), value)
 
 
 @lru_cache(_CACHED, typed=True)
 def _milli(value: object) -> int:
-    return _not_negative(parse_milli(_text(value)), value)
+    return _not_negative(parse_milli_value(_text(value)), value)
 
 
 def _text(value: object) -> str:

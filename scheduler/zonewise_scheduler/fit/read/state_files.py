@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.topology import names
 from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, NodeState, Policies
-from zonewise_scheduler.fit.read.policies import told_policies
+from zonewise_scheduler.fit.read.policies import read_policies
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from zonewise.kubelet.model import DeviceCheckpoint, Devices, KubeletConfig, MemoryState, StateFiles
+    from zonewise.kubelet.model import ContainerDevices, DeviceCheckpoint, KubeletConfig, MemoryManagerState, StateFiles
     from zonewise_scheduler.fit.model.cpus import CpuTopology
 
 _Zones = tuple[int, ...]
 
 
-class Hardware(NamedTuple):
+class NodeHardware(NamedTuple):
     """What the files do not tell of a node."""
 
     cpus: CpuTopology
-    devices: tuple[Devices, ...] = ()
+    devices: tuple[ContainerDevices, ...] = ()
     """All of them, unhealthy ones too."""
     zones: _Zones = ()
     """NUMA nodes beyond those with CPUs and those that the Memory Manager knows."""
@@ -31,7 +31,7 @@ class Hardware(NamedTuple):
 
 
 def read_state_files(
-    files: StateFiles, config: KubeletConfig, hardware: Hardware, release: tuple[int, int] = Policies().release
+    files: StateFiles, config: KubeletConfig, hardware: NodeHardware, release: tuple[int, int] = Policies().release
 ) -> NodeState:
     """Return the state of a node by the files as they are: with what they still have of pods that are gone.
 
@@ -40,11 +40,13 @@ def read_state_files(
     policies = config_policies(config, release)
     cpus = hardware.cpus
     memory = files.memory if files.memory is not None and policies.memory == "Static" else None
-    known = memory.nodes if memory is not None else ()
+    known = memory.machine_state if memory is not None else ()
     zones = tuple(sorted({*hardware.zones, *(zone for zone, _ in cpus.zones), *known}))
-    types = tuple(sorted({kind for node in memory.nodes.values() for kind in node.tables})) if memory else ()
+    types = (
+        tuple(sorted({kind for node in memory.machine_state.values() for kind in node.memory_map})) if memory else ()
+    )
     counts = _devices(hardware.devices, files.devices)
-    free = files.cpu.default.bits if files.cpu is not None and policies.cpu == "static" else 0
+    free = files.cpu.default_cpu_set.bits if files.cpu is not None and policies.cpu == "static" else 0
     return NodeState(
         NodeKind(
             policies,
@@ -58,7 +60,9 @@ def read_state_files(
         free & cpus.cpus & ~cpus.reserved,
         _table(memory, zones, types, "free"),
         tuple(_group(memory, zone) for zone in zones) if memory else (),
-        sum(1 << zone for zone, node in memory.nodes.items() if node.assignments > 0) if memory else 0,
+        sum(1 << zone for zone, node in memory.machine_state.items() if node.number_of_assignments > 0)
+        if memory
+        else 0,
         tuple(counts[one] for one in sorted(counts)),
     )
 
@@ -67,31 +71,31 @@ def config_policies(config: KubeletConfig, release: tuple[int, int]) -> Policies
     """Return the part of a configuration that decides about zones."""
     gates = {name: str(on).lower() for name, on in config.feature_gates}
     attributes = {
-        names.POLICY: config.topology_manager_policy,
-        names.SCOPE: config.topology_manager_scope,
-        names.MAX_ZONES: str(config.max_zones()),
+        names.TOPOLOGY_MANAGER_POLICY: config.topology_manager_policy,
+        names.TOPOLOGY_MANAGER_SCOPE: config.topology_manager_scope,
+        names.TOPOLOGY_MANAGER_MAX_NUMA_NODES: str(config.max_allowable_numa_nodes()),
         names.TOPOLOGY_MANAGER_OPTIONS: names.write_pairs(dict(config.topology_manager_options)),
         names.CPU_MANAGER_POLICY: config.cpu_manager_policy,
         names.CPU_MANAGER_OPTIONS: names.write_pairs(dict(config.cpu_manager_options)),
         names.MEMORY_MANAGER_POLICY: config.memory_manager_policy,
         names.FEATURE_GATES: names.write_pairs(gates),
     }
-    return told_policies(attributes, (), release).policies
+    return read_policies(attributes, (), release).policies
 
 
-def _table(memory: MemoryState | None, zones: _Zones, types: tuple[str, ...], column: str) -> tuple[_Zones, ...]:
+def _table(memory: MemoryManagerState | None, zones: _Zones, types: tuple[str, ...], column: str) -> tuple[_Zones, ...]:
     if memory is None or not types:
         return ()
-    tables = [memory.nodes[zone].tables if zone in memory.nodes else {} for zone in zones]
+    tables = [memory.machine_state[zone].memory_map if zone in memory.machine_state else {} for zone in zones]
     return tuple(tuple(getattr(table[kind], column) if kind in table else 0 for kind in types) for table in tables)
 
 
-def _group(memory: MemoryState, zone: int) -> int:
-    cells = memory.nodes[zone].cells if zone in memory.nodes else ()
+def _group(memory: MemoryManagerState, zone: int) -> int:
+    cells = memory.machine_state[zone].cells if zone in memory.machine_state else ()
     return sum(1 << cell for cell in {*cells, zone})
 
 
-def _devices(devices: Iterable[Devices], checkpoint: DeviceCheckpoint | None) -> Mapping[DeviceClass, int]:
+def _devices(devices: Iterable[ContainerDevices], checkpoint: DeviceCheckpoint | None) -> Mapping[DeviceClass, int]:
     """Return the classes of devices, and how many of each are free."""
     every: dict[tuple[str, int], set[str]] = defaultdict(set)
     for one in devices:

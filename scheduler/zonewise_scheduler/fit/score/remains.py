@@ -11,122 +11,124 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from zonewise_scheduler.fit.batch.asks import Asks, asks
+from zonewise_scheduler.fit.batch.asks import AlignmentRequest, alignment_request
 from zonewise_scheduler.fit.batch.layout import CPU
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from zonewise_scheduler.fit.batch.layout import Layout
-    from zonewise_scheduler.fit.batch.place import Placed
+    from zonewise_scheduler.fit.batch.place import ZoneFit
     from zonewise_scheduler.fit.batch.types import I64
-    from zonewise_scheduler.fit.batch.view import View
+    from zonewise_scheduler.fit.batch.view import ArrayView
     from zonewise_scheduler.fit.model.pod import PodShape
 
-BEST = 100
+MAX_NODE_SCORE = 100
 """The best score; the worst is 0 (pkg/scheduler/framework MaxNodeScore)."""
 
 
-class Waiting(NamedTuple):
+class PendingShape(NamedTuple):
     """Pods of one shape that wait to be placed."""
 
     shape: PodShape
-    pods: int
+    pod_count: int
     """How many: the weight among the shapes that wait; more than 0."""
 
 
-class Change(NamedTuple):
+class ZoneChange(NamedTuple):
     """One step of a pod: what the zone that gives it has before and after."""
 
     before: dict[int, I64]
     """By the resource's index (rows,)."""
-    taken: dict[int, int]
+    amounts: dict[int, int]
 
 
-def changes(view: View, asked: Asks, placed: Placed, rows: I64, others: set[int]) -> list[Change]:
+def zone_changes(
+    view: ArrayView, request: AlignmentRequest, zone_fit: ZoneFit, rows: I64, other_indices: set[int]
+) -> list[ZoneChange]:
     """Return what each step of a pod changes in some rows, of what it asks for and of others."""
-    done: list[Change] = []
-    for number, step in enumerate(asked.steps):
-        taken = dict(step.whole)
-        zones = [zone[rows] for zone in placed.zones[: number + 1]]
-        spots = view.spots(zones[-1], rows)
-        elsewhere = zones[-1] < 0 if step.hinted == step.whole else np.ones(rows.size, np.bool_)
+    done: list[ZoneChange] = []
+    for number, step in enumerate(request.steps):
+        taken = dict(step.amounts)
+        zones = [zone[rows] for zone in zone_fit.zones[: number + 1]]
+        spots = view.flat_indices(zones[-1], rows)
+        elsewhere = zones[-1] < 0 if step.hinted == step.amounts else np.ones(rows.size, np.bool_)
         some_elsewhere = bool(elsewhere.any())
         before: dict[int, I64] = {}
-        for index in others | taken.keys():
-            here = before[index] = view.near(index, spots)
+        for index in other_indices | taken.keys():
+            here = before[index] = view.free_at(index, spots)
             if some_elsewhere:
                 np.copyto(here, view.node_free[index][rows], where=elsewhere)
             for zone, earlier in zip(zones, done, strict=False):
-                if amount := earlier.taken.get(index, 0):
+                if amount := earlier.amounts.get(index, 0):
                     np.subtract(here, amount, out=here, where=elsewhere | (zone == zones[-1]))
-        done.append(Change(before, taken))
+        done.append(ZoneChange(before, taken))
     return done
 
 
-def needs(asked: Asks) -> dict[int, int]:
+def pod_amounts(request: AlignmentRequest) -> dict[int, int]:
     """Return what one pod needs in all, by the resource's index."""
-    return {index: amount for index, amount in asked.whole if amount}
+    return {index: amount for index, amount in request.node_amounts if amount}
 
 
-def least_fragmentation(layout: Layout, done: Sequence[Change], waiting: Sequence[Waiting]) -> I64:
+def least_fragmentation(layout: Layout, changes: Sequence[ZoneChange], pending: Sequence[PendingShape]) -> I64:
     """Return (rows,): 100 where the pods that wait lose no place, 0 where they lose as many as the pod can cost.
 
     A shape's loss is the number of its pods that the zone could take before, less those that it can take after; it is
     weighed by the number of pods that wait.
     """
-    rows = _length(done)
-    total, weights = np.zeros(rows, np.int64), sum(one.pods for one in waiting)
-    for one in waiting:
-        other = asks(layout, one.shape)
-        need = needs(other) if other.sure and not other.impossible else {}
-        worst = sum(_most(change.taken, need) for change in done)
+    rows = _length(changes)
+    total, weights = np.zeros(rows, np.int64), sum(one.pod_count for one in pending)
+    for one in pending:
+        other = alignment_request(layout, one.shape)
+        need = pod_amounts(other) if other.exact and not other.impossible else {}
+        worst = sum(_most(change.amounts, need) for change in changes)
         lost = np.zeros(rows, np.int64)
         if worst:
-            for change in done:
+            for change in changes:
                 lost += _lost(change, need)
             np.minimum(lost, worst, out=lost)
-        total += one.pods * (BEST - lost * BEST // max(worst, 1))
+        total += one.pod_count * (MAX_NODE_SCORE - lost * MAX_NODE_SCORE // max(worst, 1))
     return total // weights
 
 
-def fullest(view: View, rows: I64, done: Sequence[Change]) -> I64:
+def zone_fullness(view: ArrayView, rows: I64, changes: Sequence[ZoneChange]) -> I64:
     """Return (rows,): how full the zone is afterwards, in the mean of what the pod asks for; 0 where all is free.
 
     With nothing known to wait, whole zones and whole nodes are what is scarce: a pod belongs beside others.
     """
-    free = np.zeros(_length(done))
-    for change in done:
-        for index, taken in change.taken.items():
-            free += (change.before[index] - taken) * view.share[index][rows]
-    free /= sum(len(change.taken) for change in done)
-    np.clip(free, 0, BEST, out=free)  # a whole node is more than its largest zone
-    return BEST - free.astype(np.int64)
+    free = np.zeros(_length(changes))
+    for change in changes:
+        for index, taken in change.amounts.items():
+            free += (change.before[index] - taken) * view.percent_per_unit[index][rows]
+    free /= sum(len(change.amounts) for change in changes)
+    np.clip(free, 0, MAX_NODE_SCORE, out=free)  # a whole node is more than its largest zone
+    return MAX_NODE_SCORE - free.astype(np.int64)
 
 
-def whole_groups(layout: Layout, done: Sequence[Change]) -> I64:
+def whole_groups(layout: Layout, changes: Sequence[ZoneChange]) -> I64:
     """Return (rows,): 100 where as few cores and L3 groups are broken up as the number of CPUs allows, 0 for as many.
 
     Counted as if free CPUs were in whole groups as far as their number allows; which they are is in the exact score.
     """
     caches = layout.cpus.caches
-    sizes = {layout.cpus.threads_per_core, max((bits.bit_count() for _, bits in caches), default=0)}
-    scores = [score for size in sizes if size > 1 for score in _groups(done, size)]
+    sizes = {layout.cpus.cpus_per_core, max((bits.bit_count() for _, bits in caches), default=0)}
+    scores = [score for size in sizes if size > 1 for score in _groups(changes, size)]
     if not scores:
-        return np.full(_length(done), BEST, np.int64)
+        return np.full(_length(changes), MAX_NODE_SCORE, np.int64)
     return sum(scores[1:], scores[0]) // len(scores)
 
 
-def _groups(done: Sequence[Change], size: int) -> Iterator[I64]:
+def _groups(done: Sequence[ZoneChange], size: int) -> Iterator[I64]:
     for change in done:
-        cpus = change.taken.get(CPU, 0)
+        cpus = change.amounts.get(CPU, 0)
         if cpus % size:  # otherwise any zone loses as many groups
             before = change.before[CPU]
             broken = before // size - (before - cpus) // size - cpus // size
-            yield BEST - BEST * broken
+            yield MAX_NODE_SCORE - MAX_NODE_SCORE * broken
 
 
-def _length(done: Sequence[Change]) -> int:
+def _length(done: Sequence[ZoneChange]) -> int:
     """Return the number of rows."""
     return next(iter(done[0].before.values())).size
 
@@ -136,14 +138,14 @@ def _most(taken: dict[int, int], need: dict[int, int]) -> int:
     return max((-(-taken.get(index, 0) // amount) for index, amount in need.items()), default=0)
 
 
-def _lost(change: Change, need: dict[int, int]) -> I64:
+def _lost(change: ZoneChange, need: dict[int, int]) -> I64:
     """Return how many pods of a need fewer the zone can take; the need is of one resource at least."""
     had: list[I64] = []
     has: list[I64] = []
     for index, amount in need.items():
         before = change.before[index]
         had.append(before // amount)
-        taken = change.taken.get(index)
+        taken = change.amounts.get(index)
         has.append((before - taken) // amount if taken else had[-1])
     return np.maximum(_least(had), 0) - np.maximum(_least(has), 0)
 

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.fit.batch.block import Block
     from zonewise_scheduler.fit.batch.layout import Layout
-    from zonewise_scheduler.fit.batch.table import Table
+    from zonewise_scheduler.fit.batch.table import NodeStateTable
     from zonewise_scheduler.fit.batch.types import F64, I64, Bools
-    from zonewise_scheduler.fit.batch.view import View
+    from zonewise_scheduler.fit.batch.view import ArrayView
     from zonewise_scheduler.fit.model.pod import Container, PodShape
     from zonewise_scheduler.fit.upstream import Strategy
 
-Requests = dict[str, int]
+ShapeRequests = dict[str, int]
 """By resource: CPUs in milli-CPU, bytes, counts."""
 
 _BEST = 100
@@ -32,7 +32,9 @@ _FARTHEST = 255
 """Of a cost that is not told (least_numa.go)."""
 
 
-def upstream_score(table: Table, shape: PodShape, strategy: Strategy, weights: Mapping[str, int] | None = None) -> I64:
+def nrt_match_score(
+    table: NodeStateTable, shape: PodShape, strategy: Strategy, weights: Mapping[str, int] | None = None
+) -> I64:
     """Return (rows,): the plugin's score, 0 to 100; 0 for rows without a state.
 
     100 for pods that are not Guaranteed; only LeastNUMANodes scores nodes of other policies than single-numa-node. The
@@ -42,17 +44,17 @@ def upstream_score(table: Table, shape: PodShape, strategy: Strategy, weights: M
     key = ("upstream", strategy, shape, given)
 
     def of_block(block: Block) -> I64:
-        return block.recall(key, lambda view, _: _score(view, shape, strategy, dict(given)))
+        return block.get_or_compute(key, lambda view, _: _score(view, shape, strategy, dict(given)))
 
     return table.gather(np.zeros(table.rows, np.int64), of_block)
 
 
-def _score(view: View, shape: PodShape, strategy: Strategy, weights: Mapping[str, int]) -> I64:
+def _score(view: ArrayView, shape: PodShape, strategy: Strategy, weights: Mapping[str, int]) -> I64:
     policies = view.layout.policies
     if shape.qos != "Guaranteed":
         return np.full(view.rows, _BEST, np.int64)
     together = policies.scope == "pod"
-    asked = [effective_requests(shape)] if together else [requests(one) for one in shape.containers]
+    asked = [effective_requests(shape)] if together else [container_requests(one) for one in shape.containers]
     available = _Available(view)
     if strategy == "LeastNUMANodes":
         return _least_zones(view, available, asked, together=together)
@@ -62,7 +64,7 @@ def _score(view: View, shape: PodShape, strategy: Strategy, weights: Mapping[str
     return sum(scores[1:], scores[0]) // len(scores)
 
 
-def requests(container: Container) -> Requests:
+def container_requests(container: Container) -> ShapeRequests:
     """Return what the plugin sees of a container: requests, those of storage too."""
     found = dict(container.memory) | dict(container.devices)
     if container.milli_cpus:
@@ -72,12 +74,12 @@ def requests(container: Container) -> Requests:
     return found
 
 
-def effective_requests(shape: PodShape) -> Requests:
+def effective_requests(shape: PodShape) -> ShapeRequests:
     """Return the plugin's own sum (pkg/util/resource.go GetPodEffectiveRequest): sidecars count as init containers."""
-    apps: Requests = {}
-    peak: Requests = {}
+    apps: ShapeRequests = {}
+    peak: ShapeRequests = {}
     for container in shape.containers:
-        for name, amount in requests(container).items():
+        for name, amount in container_requests(container).items():
             if container.role == "app":
                 apps[name] = apps.get(name, 0) + amount
             else:
@@ -91,7 +93,7 @@ def effective_requests(shape: PodShape) -> Requests:
 class _Available:
     """What zones have free, by name of resource: whole units, (zones, rows)."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: ArrayView) -> None:
         self._layout: Layout = view.layout
         self._free = {index: np.maximum(free, 0) for index, free in enumerate(view.free)}
         self._none = np.zeros(view.free.shape[1:], np.int64)
@@ -100,12 +102,12 @@ class _Available:
         """Tell whether zones list the resource."""
         return self._index(name) is not None
 
-    def of(self, name: str) -> I64:
+    def amounts(self, name: str) -> I64:
         """Return what is free; 0 of what zones do not list."""
         index = self._index(name)
         return self._none if index is None else self._free[index]
 
-    def take(self, name: str, zones: Sequence[int], rows: Bools, amount: int) -> None:
+    def subtract(self, name: str, zones: Sequence[int], rows: Bools, amount: int) -> None:
         """Take an amount from zones in their order (least_numa.go subtractFromNUMAs)."""
         index = self._index(name)
         if index is None:
@@ -140,24 +142,24 @@ def _share(available: I64, name: str, amount: int, *, rest: bool) -> I64:
     return np.where((available == 0) | (available * (1000 if name == "cpu" else 1) < amount), 0, score)
 
 
-def _weighted(available: _Available, asked: Requests, weights: Mapping[str, int], *, rest: bool) -> I64:
+def _weighted(available: _Available, asked: ShapeRequests, weights: Mapping[str, int], *, rest: bool) -> I64:
     each = {name: max(1, weights.get(name, 1)) for name in asked}
-    total = sum(_share(available.of(name), name, amount, rest=rest) * each[name] for name, amount in asked.items())
+    total = sum(_share(available.amounts(name), name, amount, rest=rest) * each[name] for name, amount in asked.items())
     return np.asarray(total // max(sum(each.values()), 1), np.int64)
 
 
-def _least(available: _Available, asked: Requests, weights: Mapping[str, int]) -> I64:
+def _least(available: _Available, asked: ShapeRequests, weights: Mapping[str, int]) -> I64:
     return _weighted(available, asked, weights, rest=True)
 
 
-def _most(available: _Available, asked: Requests, weights: Mapping[str, int]) -> I64:
+def _most(available: _Available, asked: ShapeRequests, weights: Mapping[str, int]) -> I64:
     return _weighted(available, asked, weights, rest=False)
 
 
-def _balanced(available: _Available, asked: Requests, weights: Mapping[str, int]) -> I64:
+def _balanced(available: _Available, asked: ShapeRequests, weights: Mapping[str, int]) -> I64:
     """Return how alike the fractions asked for are, in the order and the double precision of fit.upstream."""
     del weights  # they play no part (balanced_allocation.go)
-    parts = [_fraction(available.of(name), _units(name, asked[name])) for name in sorted(asked)]
+    parts = [_fraction(available.amounts(name), _units(name, asked[name])) for name in sorted(asked)]
     if len(parts) < 2:
         raise ValueError("BalancedAllocation needs two resources at least: the plugin divides by 0")
     mean = sum(parts[1:], parts[0]) / len(parts)
@@ -175,14 +177,14 @@ def _fraction(available: I64, amount: int) -> F64:
     return parts
 
 
-_OF_ZONES: dict[Strategy, Callable[[_Available, Requests, Mapping[str, int]], I64]] = {
+_OF_ZONES: dict[Strategy, Callable[[_Available, ShapeRequests, Mapping[str, int]], I64]] = {
     "LeastAllocated": _least,
     "MostAllocated": _most,
     "BalancedAllocation": _balanced,
 }
 
 
-def _least_zones(view: View, available: _Available, asked: Sequence[Requests], *, together: bool) -> I64:
+def _least_zones(view: ArrayView, available: _Available, asked: Sequence[ShapeRequests], *, together: bool) -> I64:
     """Return 100 less a step for each zone that the widest of the requests needs, half a step back if all are close."""
     widest, close = np.zeros(view.rows, np.int64), np.ones(view.rows, np.bool_)
     failed = np.zeros(view.rows, np.bool_)
@@ -196,7 +198,7 @@ def _least_zones(view: View, available: _Available, asked: Sequence[Requests], *
             close &= ~rows | closest
             if not together:
                 for name, amount in one.items():
-                    available.take(name, zones, rows, _units(name, amount))
+                    available.subtract(name, zones, rows, _units(name, amount))
         failed |= width == 0
         np.maximum(widest, width, out=widest)
     step = _BEST // view.layout.policies.max_zones
@@ -220,10 +222,10 @@ def _distance(layout: Layout, zones: tuple[int, ...]) -> int:
     return sum(layout.distances[one][other] for one in zones for other in zones)
 
 
-def _fits(available: _Available, zones: tuple[int, ...], asked: Requests) -> Bools:
+def _fits(available: _Available, zones: tuple[int, ...], asked: ShapeRequests) -> Bools:
     listed = all(available.has(name) for name in asked)
-    found: Bools = np.ones(available.of("cpu").shape[1], np.bool_) & listed
+    found: Bools = np.ones(available.amounts("cpu").shape[1], np.bool_) & listed
     for name, amount in asked.items():
-        together = available.of(name)[list(zones)].sum(axis=0)
+        together = available.amounts(name)[list(zones)].sum(axis=0)
         found &= together * (1000 if name == "cpu" else 1) >= amount
     return found

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple, Self
 MAX_SCORE = 100
 
 
-class FilterAnswer(NamedTuple):
+class FilterStatus(NamedTuple):
     """Whether a node stays in the choice."""
 
     outcome: Literal["passes", "refuses", "crashes"]
@@ -18,7 +18,7 @@ class FilterAnswer(NamedTuple):
         return self.outcome == "passes"
 
 
-class ScoreAnswer(NamedTuple):
+class ScoreStatus(NamedTuple):
     """How good a node is."""
 
     outcome: Literal["scored", "invalid", "crashes"]
@@ -31,6 +31,6 @@ class PanicError(Exception):
     """The plugin's process dies here; the text is Go's."""
 
     @classmethod
-    def of_index(cls, index: int, length: int) -> Self:
+    def index_out_of_range(cls, index: int, length: int) -> Self:
         """Return that of a look beyond the end of a list."""
         return cls(f"runtime error: index out of range [{index}] with length {length}")

@@ -5,10 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.fit.model.resources import is_compute
-from zonewise_scheduler.fit.upstream.answers import FilterAnswer, PanicError
-from zonewise_scheduler.fit.upstream.nodes import SINGLE_NUMA_NODE, Zone, read_manager, read_zones
+from zonewise_scheduler.fit.upstream.answers import FilterStatus, PanicError
+from zonewise_scheduler.fit.upstream.nodes import (
+    SINGLE_NUMA_NODE,
+    NUMANode,
+    create_numa_node_list,
+    read_topology_manager,
+)
 from zonewise_scheduler.fit.upstream.pods import PluginPod, read_plugin_pod
-from zonewise_scheduler.fit.upstream.resources import Amounts, is_of_host, known_to_node_info
+from zonewise_scheduler.fit.upstream.resources import Amounts, is_host_level_resource, node_info_resources
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -17,7 +22,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.fit.model.pod import Qos, Role
 
 _EVERY_ZONE = (1 << 64) - 1
-_PASSES = FilterAnswer("passes")
+_PASSES = FilterStatus("passes")
 _UNALIGNED: dict[Role, str] = {
     "init": "cannot align init container",
     "sidecar": "cannot align sidecar container",
@@ -25,7 +30,7 @@ _UNALIGNED: dict[Role, str] = {
 }
 
 
-def filter_node(nrt: Mapping[str, Any] | None, pod: Mapping[str, Any], allocatable: Iterable[str]) -> FilterAnswer:
+def filter_node(nrt: Mapping[str, Any] | None, pod: Mapping[str, Any], allocatable: Iterable[str]) -> FilterStatus:
     """Tell whether the plugin lets a pod go to a node.
 
     Takes the node's NodeResourceTopology (None: there is none), a v1.Pod, and the resources that the node's
@@ -35,20 +40,20 @@ def filter_node(nrt: Mapping[str, Any] | None, pod: Mapping[str, Any], allocatab
     container uses; containers are taken off the lowest zone that has enough, as the kubelet does.
     """
     asked = read_plugin_pod(pod)
-    if nrt is None or (asked.qos == "BestEffort" and not asked.asks_for_devices()):
+    if nrt is None or (asked.qos == "BestEffort" and not asked.include_non_native()):
         return _PASSES
-    manager = read_manager(nrt)
+    manager = read_topology_manager(nrt)
     if manager.policy != SINGLE_NUMA_NODE:
         return _PASSES
     try:
-        zones = read_zones(nrt)
+        zones = create_numa_node_list(nrt)
     except PanicError as panic:
-        return FilterAnswer("crashes", str(panic))
-    known = known_to_node_info(allocatable)
+        return FilterStatus("crashes", str(panic))
+    known = node_info_resources(allocatable)
     if manager.scope == "container":
         return _by_container(zones, asked, known)
     fitting = _zones_that_fit(zones, asked.effective_requests(), asked.qos, known)
-    return _PASSES if fitting else FilterAnswer("refuses", "cannot align pod")
+    return _PASSES if fitting else FilterStatus("refuses", "cannot align pod")
 
 
 def _suffices(qos: Qos, name: str, amount: int, available: int) -> bool:
@@ -56,18 +61,18 @@ def _suffices(qos: Qos, name: str, amount: int, available: int) -> bool:
     return (qos != "Guaranteed" and is_compute(name)) or available >= amount
 
 
-def _by_container(zones: list[Zone], pod: PluginPod, known: frozenset[str]) -> FilterAnswer:
-    for part in pod.parts:
+def _by_container(zones: list[NUMANode], pod: PluginPod, known: frozenset[str]) -> FilterStatus:
+    for part in pod.containers:
         fitting = _zones_that_fit(zones, part.requests, pod.qos, known)
         if not fitting:
-            return FilterAnswer("refuses", _UNALIGNED[part.role])
+            return FilterStatus("refuses", _UNALIGNED[part.role])
         lowest = (fitting & -fitting).bit_length() - 1
         if part.role == "app" and not _take(zones, lowest, pod.qos, part.requests):
-            return FilterAnswer("refuses", "inconsistent resource accounting")
+            return FilterStatus("refuses", "inconsistent resource accounting")
     return _PASSES
 
 
-def _zones_that_fit(zones: list[Zone], requests: Amounts, qos: Qos, known: frozenset[str]) -> int:
+def _zones_that_fit(zones: list[NUMANode], requests: Amounts, qos: Qos, known: frozenset[str]) -> int:
     """Return bits of the zones with enough of everything (resourcesAvailableInAnyNUMANodes); all 64 if all is enough.
 
     A host's resource that no zone lists is not looked at; a native one (memory, hugepages) refuses, even to pods to
@@ -80,19 +85,19 @@ def _zones_that_fit(zones: list[Zone], requests: Amounts, qos: Qos, known: froze
         if name not in known:
             return 0
         having = [zone for zone in zones if name in zone.available]
-        if having or not is_of_host(name):
+        if having or not is_host_level_resource(name):
             fitting &= _bits(zone for zone in having if _suffices(qos, name, amount, zone.available[name]))
     return fitting
 
 
-def _bits(zones: Iterable[Zone]) -> int:
+def _bits(zones: Iterable[NUMANode]) -> int:
     bits = 0
     for zone in zones:
         bits |= 1 << zone.id
     return bits
 
 
-def _take(zones: list[Zone], lowest: int, qos: Qos, requests: Amounts) -> bool:
+def _take(zones: list[NUMANode], lowest: int, qos: Qos, requests: Amounts) -> bool:
     """Take requests off a zone; False where another zone of the same name has too little."""
     for zone in zones:
         if zone.id == lowest:

@@ -10,7 +10,7 @@ from zonewise_scheduler.fit.upstream.answers import MAX_SCORE, PanicError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from zonewise_scheduler.fit.upstream.nodes import Manager, Zone
+    from zonewise_scheduler.fit.upstream.nodes import NUMANode, TopologyManagerConfig
     from zonewise_scheduler.fit.upstream.resources import Amounts
 
 _FARTHEST = 255
@@ -25,7 +25,7 @@ class _Spread(NamedTuple):
     """No set of as many zones is closer together, whether it fits or not."""
 
 
-def score_by_zone_count(zones: list[Zone], asked: Sequence[Amounts], manager: Manager) -> int:
+def least_numa_score(zones: list[NUMANode], asked: Sequence[Amounts], manager: TopologyManagerConfig) -> int:
     """Return 100 less a step for each zone that the widest of the requests needs, half a step back if all are close.
 
     The requests are those of each container, or in scope pod of all as one. Raises PanicError.
@@ -46,7 +46,7 @@ def score_by_zone_count(zones: list[Zone], asked: Sequence[Amounts], manager: Ma
     return MAX_SCORE - widest * step + (step // 2 if close else 0)
 
 
-def _narrowest(zones: list[Zone], requests: Amounts) -> _Spread | None:
+def _narrowest(zones: list[NUMANode], requests: Amounts) -> _Spread | None:
     """Return the fewest zones that together have enough, of several such sets the closest, then the first."""
     for count in range(1, len(zones) + 1):
         sets = [(_distance(chosen), chosen) for chosen in combinations(zones, count)]
@@ -59,19 +59,19 @@ def _narrowest(zones: list[Zone], requests: Amounts) -> _Spread | None:
     return None
 
 
-def _distance(chosen: Iterable[Zone]) -> int:
+def _distance(chosen: Iterable[NUMANode]) -> int:
     members = tuple(chosen)
     return sum(zone.costs.get(other.id, _FARTHEST) for zone in members for other in members)
 
 
-def _fits(chosen: Sequence[Zone], requests: Amounts) -> bool:
+def _fits(chosen: Sequence[NUMANode], requests: Amounts) -> bool:
     """Tell whether zones have enough together; each must list whatever is named, storage and zero amounts too."""
     return all(name in zone.available for zone in chosen for name in requests) and all(
         amount == 0 or sum(zone.available[name] for zone in chosen) >= amount for name, amount in requests.items()
     )
 
 
-def _take(zones: list[Zone], requests: Amounts, ids: Sequence[int]) -> None:
+def _take(zones: list[NUMANode], requests: Amounts, ids: Sequence[int]) -> None:
     """Take requests off the zones with the ids, which the plugin takes for places in its list."""
     for name, amount in requests.items():
         left = amount
@@ -79,7 +79,7 @@ def _take(zones: list[Zone], requests: Amounts, ids: Sequence[int]) -> None:
             if not left:
                 break
             if place >= len(zones):
-                raise PanicError.of_index(place, len(zones))
+                raise PanicError.index_out_of_range(place, len(zones))
             available = zones[place].available
             if name in available:
                 taken = min(left, available[name])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise.topology.names import MAX_ZONES, POLICY, SCOPE
-from zonewise_scheduler.fit.model.fields import FieldError, amount, parts, short, texts
+from zonewise.topology.names import TOPOLOGY_MANAGER_MAX_NUMA_NODES, TOPOLOGY_MANAGER_POLICY, TOPOLOGY_MANAGER_SCOPE
+from zonewise_scheduler.fit.model.fields import FieldError, abbreviated, milli_quantity, objects_in, strings_in
 from zonewise_scheduler.fit.upstream.answers import PanicError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _ZONE_NAME = re.compile(r"node-([+-]?[0-9]{1,18})", re.ASCII)
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
 
-class Manager(NamedTuple):
+class TopologyManagerConfig(NamedTuple):
     """The Topology Manager of a node, as its report has it (nodeconfig/topologymanager.go)."""
 
     policy: str = "none"
@@ -35,17 +35,17 @@ class Manager(NamedTuple):
 
 
 _DEPRECATED = {
-    "SingleNUMANodePodLevel": Manager(SINGLE_NUMA_NODE, "pod"),
-    "SingleNUMANodeContainerLevel": Manager(SINGLE_NUMA_NODE, "container"),
-    "RestrictedPodLevel": Manager("restricted", "pod"),
-    "RestrictedContainerLevel": Manager("restricted", "container"),
-    "BestEffortPodLevel": Manager("best-effort", "pod"),
-    "BestEffortContainerLevel": Manager("best-effort", "container"),
+    "SingleNUMANodePodLevel": TopologyManagerConfig(SINGLE_NUMA_NODE, "pod"),
+    "SingleNUMANodeContainerLevel": TopologyManagerConfig(SINGLE_NUMA_NODE, "container"),
+    "RestrictedPodLevel": TopologyManagerConfig("restricted", "pod"),
+    "RestrictedContainerLevel": TopologyManagerConfig("restricted", "container"),
+    "BestEffortPodLevel": TopologyManagerConfig("best-effort", "pod"),
+    "BestEffortContainerLevel": TopologyManagerConfig("best-effort", "container"),
 }
 """Values of topologyPolicies, which has been deprecated since v1alpha2 but is still read."""
 
 
-class Zone(NamedTuple):
+class NUMANode(NamedTuple):
     """A zone of type Node."""
 
     id: int
@@ -55,23 +55,23 @@ class Zone(NamedTuple):
     """By zone."""
 
 
-def read_manager(nrt: Mapping[str, Any]) -> Manager:
+def read_topology_manager(nrt: Mapping[str, Any]) -> TopologyManagerConfig:
     """Return what attributes say, else the first of topologyPolicies, else the defaults; bad values are passed over."""
-    manager = Manager()
-    for named in texts(nrt, "topologyPolicies", "")[:1]:
+    manager = TopologyManagerConfig()
+    for named in strings_in(nrt, "topologyPolicies", "")[:1]:
         manager = _DEPRECATED.get(named, manager)
-    for attribute in parts(nrt, "attributes", ""):
+    for attribute in objects_in(nrt, "attributes", ""):
         name, value = attribute.get("name"), str(attribute.get("value"))
-        if name == POLICY and value in _POLICIES:
+        if name == TOPOLOGY_MANAGER_POLICY and value in _POLICIES:
             manager = manager._replace(policy=value)
-        elif name == SCOPE and value in _SCOPES:
+        elif name == TOPOLOGY_MANAGER_SCOPE and value in _SCOPES:
             manager = manager._replace(scope=value)
-        elif name == MAX_ZONES and _NUMBER.fullmatch(value) and int(value) > 1:
+        elif name == TOPOLOGY_MANAGER_MAX_NUMA_NODES and _NUMBER.fullmatch(value) and int(value) > 1:
             manager = manager._replace(max_zones=min(int(value), _MOST_ZONES))
     return manager
 
 
-def read_zones(nrt: Mapping[str, Any]) -> list[Zone]:
+def create_numa_node_list(nrt: Mapping[str, Any]) -> list[NUMANode]:
     """Return the zones in the object's order (pluginhelpers.go createNUMANodeList).
 
     Zones of other types, of other names than node-N, and of too high an N are left out. Raises FieldError, naming field
@@ -79,16 +79,16 @@ def read_zones(nrt: Mapping[str, Any]) -> list[Zone]:
     """
     found: list[tuple[int, Amounts]] = []
     costs: dict[int, dict[int, int]] = {}
-    for number, zone in enumerate(parts(nrt, "zones", "")):
+    for number, zone in enumerate(objects_in(nrt, "zones", "")):
         place = f"zones[{number}]."
         identity = _zone_id(zone.get("name"))
         if zone.get("type") != "Node" or identity is None:
             continue
         if identity == _HIGHEST_ID:
-            raise PanicError.of_index(identity, _HIGHEST_ID)
+            raise PanicError.index_out_of_range(identity, _HIGHEST_ID)
         found.append((identity, _available(zone, place)))
         costs[identity] = _costs(zone, place)
-    return [Zone(identity, available, costs[identity]) for identity, available in found]
+    return [NUMANode(identity, available, costs[identity]) for identity, available in found]
 
 
 def _zone_id(name: object) -> int | None:
@@ -98,17 +98,17 @@ def _zone_id(name: object) -> int | None:
 
 def _available(zone: Json, place: str) -> Amounts:
     return {
-        str(resource.get("name")): amount(resource.get("available", 0), f"{place}resources[{number}].available")
-        for number, resource in enumerate(parts(zone, "resources", place))
+        str(resource.get("name")): milli_quantity(resource.get("available", 0), f"{place}resources[{number}].available")
+        for number, resource in enumerate(objects_in(zone, "resources", place))
     }
 
 
 def _costs(zone: Json, place: str) -> dict[int, int]:
     found: dict[int, int] = {}
-    for number, cost in enumerate(parts(zone, "costs", place)):
+    for number, cost in enumerate(objects_in(zone, "costs", place)):
         value = cost.get("value")
         if not isinstance(value, int):
-            raise FieldError(f"{place}costs[{number}].value", f"not a whole number: {short(value)}")
+            raise FieldError(f"{place}costs[{number}].value", f"not a whole number: {abbreviated(value)}")
         identity = _zone_id(cost.get("name"))
         if identity is not None:
             found[identity] = value

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.fit.model.fields import amounts, containers, part
-from zonewise_scheduler.fit.model.qos import Compute, read_qos
-from zonewise_scheduler.fit.model.resources import CPU, MEMORY, is_native
+from zonewise_scheduler.fit.model.fields import containers, object_in, quantities_in
+from zonewise_scheduler.fit.model.qos import ComputeResources, get_pod_qos
+from zonewise_scheduler.fit.model.resources import CPU, MEMORY, is_native_resource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.fit.upstream.resources import Amounts
 
 
-class Part(NamedTuple):
+class ContainerRequests(NamedTuple):
     """A container."""
 
     role: Role
@@ -29,13 +29,13 @@ class PluginPod(NamedTuple):
     """A pod."""
 
     qos: Qos
-    parts: tuple[Part, ...]
+    containers: tuple[ContainerRequests, ...]
     """Init containers and sidecars in their order, then the others in theirs."""
     overhead: Amounts
 
-    def asks_for_devices(self) -> bool:
+    def include_non_native(self) -> bool:
         """Tell whether it names any resource that is not native, if only with 0 (resourcerequests IncludeNonNative)."""
-        return any(not is_native(name) for one in self.parts for name in one.requests)
+        return any(not is_native_resource(name) for one in self.containers for name in one.requests)
 
     def effective_requests(self) -> Amounts:
         """Return requests of the pod as one (pkg/util/resource.go GetPodEffectiveRequest).
@@ -43,11 +43,11 @@ class PluginPod(NamedTuple):
         A sidecar counts like an init container that ends, so that it is not added to the containers it runs beside.
         """
         total: Counter[str] = Counter()
-        for one in self.parts:
+        for one in self.containers:
             if one.role == "app":
                 for name, amount in one.requests.items():
                     total[name] += amount
-        for one in self.parts:
+        for one in self.containers:
             if one.role != "app":
                 for name, amount in one.requests.items():
                     total[name] = max(total.get(name, amount), amount)
@@ -61,12 +61,12 @@ def read_plugin_pod(pod: Mapping[str, Any]) -> PluginPod:
 
     Raises FieldError, naming field and value.
     """
-    spec = part(pod, "spec", "")
+    spec = object_in(pod, "spec", "")
     found: list[tuple[Role, _Resources]] = [(role, _resources(one, at)) for role, one, at in containers(spec)]
     asked = [resources for _, resources in found] if spec.get("resources") is None else [_resources(spec, "spec.")]
-    overhead = amounts(spec, "overhead", "spec.")
-    qos = read_qos(pod, [Compute(_compute(one.requests), _compute(one.limits)) for one in asked])
-    return PluginPod(qos, tuple(Part(role, resources.requests) for role, resources in found), overhead)
+    overhead = quantities_in(spec, "overhead", "spec.")
+    qos = get_pod_qos(pod, [ComputeResources(_compute(one.requests), _compute(one.limits)) for one in asked])
+    return PluginPod(qos, tuple(ContainerRequests(role, resources.requests) for role, resources in found), overhead)
 
 
 class _Resources(NamedTuple):
@@ -75,8 +75,8 @@ class _Resources(NamedTuple):
 
 
 def _resources(owner: Json, at: str) -> _Resources:
-    given = part(owner, "resources", at)
-    return _Resources(*(amounts(given, field, f"{at}resources.") for field in _Resources._fields))
+    given = object_in(owner, "resources", at)
+    return _Resources(*(quantities_in(given, field, f"{at}resources.") for field in _Resources._fields))
 
 
 def _compute(found: Amounts) -> tuple[int, int]:

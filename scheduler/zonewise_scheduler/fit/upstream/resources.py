@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.fit.model.resources import CPU, MEMORY, PODS, STORAGE, is_native, is_scalar
+from zonewise_scheduler.fit.model.resources import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    PODS,
+    is_native_resource,
+    is_scalar_resource_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -12,20 +19,20 @@ if TYPE_CHECKING:
 Amounts = dict[str, int]
 """By resource, in thousandths of its unit: the API server keeps nothing finer of what the plugin compares."""
 
-_ALWAYS = frozenset({CPU, MEMORY, PODS, STORAGE})
+_ALWAYS = frozenset({CPU, MEMORY, PODS, EPHEMERAL_STORAGE})
 """What a NodeInfo has, whether the node lists it or not (pkg/util/resource.go ResourceList)."""
 
 
-def whole(amount: int) -> int:
+def round_up(amount: int) -> int:
     """Return thousandths as units, rounded up (Quantity.Value())."""
     return -(-amount // 1000)
 
 
-def is_of_host(name: str) -> bool:
+def is_host_level_resource(name: str) -> bool:
     """Tell whether no zone need have it: storage, and whatever is not native (isHostLevelResource)."""
-    return name in {STORAGE, "storage"} or not is_native(name)
+    return name in {EPHEMERAL_STORAGE, "storage"} or not is_native_resource(name)
 
 
-def known_to_node_info(allocatable: Iterable[str]) -> frozenset[str]:
+def node_info_resources(allocatable: Iterable[str]) -> frozenset[str]:
     """Return the resources of a node that reach plugins (pkg/scheduler/framework/types.go Resource.Add)."""
-    return _ALWAYS | {name for name in allocatable if is_scalar(name)}
+    return _ALWAYS | {name for name in allocatable if is_scalar_resource_name(name)}

@@ -6,18 +6,24 @@ from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Literal, get_args
 
-from zonewise_scheduler.fit.upstream.answers import MAX_SCORE, PanicError, ScoreAnswer
-from zonewise_scheduler.fit.upstream.least_numa import score_by_zone_count
-from zonewise_scheduler.fit.upstream.nodes import SINGLE_NUMA_NODE, Manager, Zone, read_manager, read_zones
+from zonewise_scheduler.fit.upstream.answers import MAX_SCORE, PanicError, ScoreStatus
+from zonewise_scheduler.fit.upstream.least_numa import least_numa_score
+from zonewise_scheduler.fit.upstream.nodes import (
+    SINGLE_NUMA_NODE,
+    NUMANode,
+    TopologyManagerConfig,
+    create_numa_node_list,
+    read_topology_manager,
+)
 from zonewise_scheduler.fit.upstream.pods import PluginPod, read_plugin_pod
-from zonewise_scheduler.fit.upstream.resources import Amounts, whole
+from zonewise_scheduler.fit.upstream.resources import Amounts, round_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
     Weights = Mapping[str, int]
-    OfZone = Callable[[Amounts, Amounts, Weights], int]
+    ZoneScorer = Callable[[Amounts, Amounts, Weights], int]
     """From requests, what is available in the zone, and weights."""
 
 Strategy = Literal["LeastAllocated", "MostAllocated", "BalancedAllocation", "LeastNUMANodes"]
@@ -29,7 +35,7 @@ _NO_INT64 = -(1 << 63)
 
 def score_node(
     nrt: Mapping[str, Any] | None, pod: Mapping[str, Any], strategy: Strategy, weights: Weights | None = None
-) -> ScoreAnswer:
+) -> ScoreStatus:
     """Return what the plugin scores a node by a scoringStrategy.type: 100 is best.
 
     Takes the node's NodeResourceTopology (None: there is none), a v1.Pod, and the weights of scoringStrategy.resources,
@@ -41,31 +47,33 @@ def score_node(
     """
     asked = read_plugin_pod(pod)
     if asked.qos != "Guaranteed":
-        return ScoreAnswer("scored", MAX_SCORE)
+        return ScoreStatus("scored", MAX_SCORE)
     if nrt is None:
-        return ScoreAnswer("scored", 0)
-    manager = read_manager(nrt)
+        return ScoreStatus("scored", 0)
+    manager = read_topology_manager(nrt)
     if strategy != "LeastNUMANodes" and manager.policy != SINGLE_NUMA_NODE:
-        return ScoreAnswer("scored", 0)
+        return ScoreStatus("scored", 0)
     try:
-        score = _score(manager, read_zones(nrt), asked, strategy, weights or {})
+        score = _score(manager, create_numa_node_list(nrt), asked, strategy, weights or {})
     except PanicError as panic:
-        return ScoreAnswer("crashes", 0, str(panic))
-    return ScoreAnswer("scored" if 0 <= score <= MAX_SCORE else "invalid", score)
+        return ScoreStatus("crashes", 0, str(panic))
+    return ScoreStatus("scored" if 0 <= score <= MAX_SCORE else "invalid", score)
 
 
-def _score(manager: Manager, zones: list[Zone], pod: PluginPod, strategy: Strategy, weights: Weights) -> int:
+def _score(
+    manager: TopologyManagerConfig, zones: list[NUMANode], pod: PluginPod, strategy: Strategy, weights: Weights
+) -> int:
     together = manager.scope == "pod"
-    requests = [pod.effective_requests()] if together else [part.requests for part in pod.parts]
+    requests = [pod.effective_requests()] if together else [part.requests for part in pod.containers]
     if strategy == "LeastNUMANodes":
-        return score_by_zone_count(zones, requests, manager)
+        return least_numa_score(zones, requests, manager)
     scores = [_worst_zone(zones, one, _OF_ZONE[strategy], weights) for one in requests]
     if together:
         return scores[0]
     return _int64(_sum(map(float, scores)) / len(scores)) if scores else _NO_INT64
 
 
-def _worst_zone(zones: list[Zone], requests: Amounts, of_zone: OfZone, weights: Weights) -> int:
+def _worst_zone(zones: list[NUMANode], requests: Amounts, of_zone: ZoneScorer, weights: Weights) -> int:
     """Return the lowest score but 0, which is taken for a zone that does not fit (scoreForEachNUMANode)."""
     worst = 0
     for zone in zones:
@@ -73,7 +81,7 @@ def _worst_zone(zones: list[Zone], requests: Amounts, of_zone: OfZone, weights: 
         if worst == 0 or (score != 0 and score < worst):
             worst = score
         if zone.id >= len(zones):
-            raise PanicError.of_index(zone.id, len(zones))
+            raise PanicError.index_out_of_range(zone.id, len(zones))
     return worst
 
 
@@ -89,8 +97,8 @@ def _share(available: int, amount: int, *, rest: bool) -> int:
     """Return which part of what is available is asked for, or stays, in hundredths; 0 where it is not enough."""
     if available == 0 or amount > available:
         return 0
-    taken = whole(amount)
-    return (whole(available) - taken if rest else taken) * MAX_SCORE // whole(available)
+    taken = round_up(amount)
+    return (round_up(available) - taken if rest else taken) * MAX_SCORE // round_up(available)
 
 
 def _weighted(requests: Amounts, weights: Weights, score: Callable[[str, int], int]) -> int:
@@ -124,14 +132,14 @@ def _sum(numbers: Iterable[float]) -> float:
 
 
 def _fraction(amount: int, available: int) -> float:
-    return whole(amount) / whole(available) if whole(available) else 1.0
+    return round_up(amount) / round_up(available) if round_up(available) else 1.0
 
 
 def _int64(number: float) -> int:
     return int(number) if abs(number) < -_NO_INT64 else _NO_INT64
 
 
-_OF_ZONE: dict[Strategy, OfZone] = {
+_OF_ZONE: dict[Strategy, ZoneScorer] = {
     "LeastAllocated": _least_allocated,
     "MostAllocated": _most_allocated,
     "BalancedAllocation": _balanced,

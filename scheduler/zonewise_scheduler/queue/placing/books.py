@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from zonewise_scheduler.queue.topology.usage import Usage
+    from zonewise_scheduler.queue.topology.usage import TASUsage
 
 _MANY = 1024
 """Leaves that are better written at once into the arrays."""
 
 
-class Change(NamedTuple):
+class LeafUsageChange(NamedTuple):
     """What pods take of one resource in the leaves of one flavor."""
 
     flavor: str
@@ -43,7 +43,7 @@ class _Page:
     def __init__(self, leaves: int, stamp: int) -> None:
         self.leaves = leaves
         self.stamp = stamp
-        self.usage: Usage = {}
+        self.usage: TASUsage = {}
         self.shared = False
         """Others have these arrays too."""
         self.changes: dict[str, dict[int, int]] = {}
@@ -69,7 +69,7 @@ class _Page:
         return self.usage[name]
 
 
-class Books:
+class LeafUsage:
     """What is used, by flavor and resource; it changes in place."""
 
     def __init__(self, leaves: Mapping[str, int]) -> None:
@@ -77,13 +77,13 @@ class Books:
         self._stamps = count()
         self._pages = {flavor: _Page(size, next(self._stamps)) for flavor, size in leaves.items()}
 
-    def copy(self) -> Books:
+    def copy(self) -> LeafUsage:
         """Return others that change on their own."""
         other = copy(self)
         other._pages = {flavor: page.copy() for flavor, page in self._pages.items()}
         return other
 
-    def write(self, changes: Collection[Change], sign: int = 1) -> None:
+    def apply(self, changes: Collection[LeafUsageChange], sign: int = 1) -> None:
         """Take note of pods that come, or with sign -1 go."""
         if sum(len(one.leaves) for one in changes) > _MANY:
             self._write_many(changes, sign)
@@ -93,21 +93,21 @@ class Books:
             for leaf, amount in zip(leaves, amounts, strict=True):
                 found[leaf] = found.get(leaf, 0) + sign * amount
 
-    def leave_room(self, change: Change, have: NDArray[np.int64]) -> bool:
+    def fits(self, change: LeafUsageChange, free_capacity: NDArray[np.int64]) -> bool:
         """Tell whether there is room for more, where leaves have so much of the resource, (leaves,)."""
         page = self._pages[change.flavor]
         used, beyond = page.usage.get(change.resource), page.changes.get(change.resource, {})
         for leaf, amount in zip(change.leaves, change.amounts, strict=True):
             taken = beyond.get(leaf, 0) if used is None else used.item(leaf) + beyond.get(leaf, 0)
-            if have.item(leaf) - taken < amount:
+            if free_capacity.item(leaf) - taken < amount:
                 return False
         return True
 
-    def usage(self, flavor: str) -> Usage:
+    def usage(self, flavor: str) -> TASUsage:
         """Return what is used by resource; good until the next change."""
         return self._settled(flavor).usage
 
-    def stamp(self, flavor: str) -> int:
+    def version(self, flavor: str) -> int:
         """Return a number that is another whenever what is used is; copies that have the same are equal."""
         return self._settled(flavor).stamp
 
@@ -123,8 +123,8 @@ class Books:
                 page.array(name)[list(left)] += list(left.values())
         return page
 
-    def _write_many(self, changes: Iterable[Change], sign: int) -> None:
-        by_array: dict[tuple[str, str], list[Change]] = {}
+    def _write_many(self, changes: Iterable[LeafUsageChange], sign: int) -> None:
+        by_array: dict[tuple[str, str], list[LeafUsageChange]] = {}
         for one in changes:
             by_array.setdefault((one.flavor, one.resource), []).append(one)
         for (flavor, resource), found in by_array.items():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.queue.placing.zones import without_zone
-from zonewise_scheduler.queue.topology.supply import NodeSupply, eligible
-from zonewise_scheduler.queue.topology.tree import tree_of
+from zonewise_scheduler.queue.placing.zones import host_levels
+from zonewise_scheduler.queue.topology.supply import NodeTASFlavorSnapshot, nodes_matching_flavor
+from zonewise_scheduler.queue.topology.tree import topology_tree_from_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,31 +14,35 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from zonewise_scheduler.fit.nodes.table import NodeTable
+    from zonewise_scheduler.fit.nodes.table import NodeInfoTable
     from zonewise_scheduler.queue.quota.model.queues import ResourceFlavor
-    from zonewise_scheduler.queue.topology.tree import Tree
+    from zonewise_scheduler.queue.topology.tree import TopologyTree
 
 
-class Ground:
+class FlavorTopology:
     """Where pods of one flavor may be placed."""
 
-    def __init__(self, flavor: ResourceFlavor, tree: Tree, nodes: NodeTable) -> None:
+    def __init__(self, flavor: ResourceFlavor, tree: TopologyTree, nodes: NodeInfoTable) -> None:
         self.flavor = flavor
         self.tree = tree
         self.nodes = nodes
-        self.rows: NDArray[np.int64] = tree.members[tree.starts]
+        self.leaf_rows: NDArray[np.int64] = tree.rows[tree.leaf_offsets]
         """(leaves,): the node of each leaf, where leaves are nodes."""
-        self.idle = NodeSupply(tree, nodes, tolerations=flavor.tolerations)
+        self.empty_snapshot = NodeTASFlavorSnapshot(tree, nodes, tolerations=flavor.tolerations)
         """What there is for pods where none are; pods get the flavor's tolerations too."""
 
 
-def ground_of(
-    flavor: ResourceFlavor, levels: Sequence[str], nodes: NodeTable, ready: NDArray[np.bool_] | None = None
-) -> Ground:
+def build_flavor_topology(
+    flavor: ResourceFlavor, levels: Sequence[str], nodes: NodeInfoTable, ready: NDArray[np.bool_] | None = None
+) -> FlavorTopology:
     """Return the nodes with a flavor's labels that are schedulable and ready; there may be none yet.
 
     `levels`: of its Topology, the outermost first; `ready`: (rows,), None: all nodes are. Raises ValueError for a
     Topology without levels, and for one with zones elsewhere than right below the host.
     """
-    rows, keys = eligible(nodes, flavor.labels), without_zone(levels)
-    return Ground(flavor, tree_of(flavor.topology, keys, nodes, rows if ready is None else rows & ready), nodes)
+    rows, keys = nodes_matching_flavor(nodes, flavor.node_labels), host_levels(levels)
+    return FlavorTopology(
+        flavor,
+        topology_tree_from_nodes(flavor.topology_name, keys, nodes, rows if ready is None else rows & ready),
+        nodes,
+    )

@@ -7,78 +7,80 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zonewise_scheduler.fit.batch.table import Table
+from zonewise_scheduler.fit.batch.table import NodeStateTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from zonewise_scheduler.fit.model.node import NodeState
-    from zonewise_scheduler.fit.nodes.table import NodeTable
-    from zonewise_scheduler.queue.placing.holdings import Holdings
+    from zonewise_scheduler.fit.nodes.table import NodeInfoTable
+    from zonewise_scheduler.queue.placing.holdings import ZoneAllocations
 
 
-class Kubelets:
+class KubeletStates:
     """The states of nodes as if none of the queue's pods were there, by row, and with those of some holdings.
 
     One for a cluster: holdings that are copied, to look ahead, share it. It has the arrays of one of them at a time,
     and what is different for another is written when that one asks.
     """
 
-    def __init__(self, states: Sequence[NodeState | None], *, trusting: bool = True) -> None:
+    def __init__(self, states: Sequence[NodeState | None], *, allow_unknown: bool = True) -> None:
         """Take the nodes, without the pods that are added later; None: there is no report, nothing is known of zones.
 
         `trusting`: such nodes take whatever they have room for; else they take none of the pods.
         """
-        self.trusting = trusting
-        self.bare: list[NodeState | None] = list(states)
-        self.known = np.array([state is not None for state in states], np.bool_)
+        self.allow_unknown = allow_unknown
+        self.base_states: list[NodeState | None] = list(states)
+        self.has_report = np.array([state is not None for state in states], np.bool_)
         """(rows,): there is a report."""
         self.revision = 0
         """Another number whenever a node is another without the queue's pods."""
-        self.stamps = count()
+        self.versions = count()
         """Numbers for the states of holdings."""
         self._now = _table(states)
-        self._none: Table | None = None
-        self._of: Holdings | None = None
+        self._none: NodeStateTable | None = None
+        self._of: ZoneAllocations | None = None
         """Whose states the arrays are of."""
 
-    def set(self, row: int, state: NodeState | None) -> None:
+    def set_base(self, row: int, state: NodeState | None) -> None:
         """Take what a node is without the queue's pods."""
-        self.bare[row] = state
+        self.base_states[row] = state
         self.revision += 1
-        self.known[row] = state is not None
+        self.has_report[row] = state is not None
         if self._none is not None:
             self._none.set(row, state)
 
-    def empty(self) -> Table:
+    def empty_table(self) -> NodeStateTable:
         """Return all nodes as if none of the queue's pods were there."""
         if self._none is None:
-            self._none = _table(self.bare)
+            self._none = _table(self.base_states)
         return self._none
 
-    def table(self, of: Holdings) -> Table:
+    def table(self, allocations: ZoneAllocations) -> NodeStateTable:
         """Return all nodes with the pods of holdings; good until others ask."""
-        last, self._of = self._of, of
-        rows: Iterable[int] = of.changed
-        if last is not of:
-            before = () if last is None else last.shown.keys() | last.changed
-            rows = {*before, *of.shown, *of.changed}
+        last, self._of = self._of, allocations
+        rows: Iterable[int] = allocations.changed_rows
+        if last is not allocations:
+            before = () if last is None else last.visible_states.keys() | last.changed_rows
+            rows = {*before, *allocations.visible_states, *allocations.changed_rows}
         for row in rows:
-            state = of.shown.get(row, self.bare[row])
+            state = allocations.visible_states.get(row, self.base_states[row])
             if state is not self._now.state(row):
                 self._now.set(row, state)
-        of.changed.clear()
+        allocations.changed_rows.clear()
         return self._now
 
 
-def kubelets_of(nodes: NodeTable, states: Mapping[str, NodeState], *, trusting: bool = True) -> Kubelets:
+def build_kubelet_states(
+    nodes: NodeInfoTable, states: Mapping[str, NodeState], *, allow_unknown: bool = True
+) -> KubeletStates:
     """Return the kubelets of a cluster by the names of its nodes."""
     named = (states.get(nodes.name(row)) for row in range(len(nodes)))
-    return Kubelets(list(named), trusting=trusting)
+    return KubeletStates(list(named), allow_unknown=allow_unknown)
 
 
-def _table(states: Sequence[NodeState | None]) -> Table:
-    made = Table()
+def _table(states: Sequence[NodeState | None]) -> NodeStateTable:
+    made = NodeStateTable()
     made.set_rows(dict(enumerate(states)))
     made.absorb()
     return made

@@ -4,56 +4,60 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.fit.kubelet.sentences import sentence
-from zonewise_scheduler.queue.placing.fill import ANYWHERE, TOGETHER, answer, fill
-from zonewise_scheduler.queue.placing.zones import ZONE
-from zonewise_scheduler.queue.quota.places import NoPlace
+from zonewise_scheduler.fit.kubelet.sentences import explain_rejection
+from zonewise_scheduler.queue.placing.fill import ANY_ZONE, ONE_ZONE, fill_node, predict_admission
+from zonewise_scheduler.queue.placing.zones import ZONE_LEVEL
+from zonewise_scheduler.queue.quota.places import TopologyPlacementFailure
 from zonewise_scheduler.queue.topology.model import HOSTNAME
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from zonewise_scheduler.queue.placing.search import Outcome, Search
-    from zonewise_scheduler.queue.topology.refusal import Refused
+    from zonewise_scheduler.queue.placing.search import PlacementResult, PlacementSearch
+    from zonewise_scheduler.queue.topology.refusal import TopologyAssignmentFailure
 
 
-def no_place(one: Search, outcome: Outcome, refused: Refused) -> NoPlace:
+def explain_failure(
+    search: PlacementSearch, result: PlacementResult, failure: TopologyAssignmentFailure
+) -> TopologyPlacementFailure:
     """Return a refusal as quotas have it, with what is known of kubelets."""
-    resources = refused.excluded.resources
-    found = NoPlace(
-        refused.pod_set,
-        one.ground.flavor.name,
-        str(refused),
-        refused.level,
-        refused.domain,
-        refused.fits,
-        refused.wanted,
-        refused.size,
+    resources = failure.exclusions.resources
+    found = TopologyPlacementFailure(
+        failure.pod_set,
+        search.flavor_topology.flavor.name,
+        str(failure),
+        failure.level,
+        failure.domain,
+        failure.fit_count,
+        failure.slice_count,
+        failure.slice_size,
         max(sorted(resources), key=resources.__getitem__, default=""),
     )
-    names = [pods.name for pods in outcome.pod_sets]
-    place = names.index(refused.pod_set) if refused.pod_set in names else 0
-    pods, whole = outcome.pod_sets[place], outcome.wholes[place]
-    shape = one.wishes[place].pod_set.shape
-    if one.trial is None or shape is None or pods.most is None or refused.problem or not pods.most.size:
+    names = [pods.name for pods in result.pod_sets]
+    place = names.index(failure.pod_set) if failure.pod_set in names else 0
+    pods, whole = result.pod_sets[place], result.zone_slice_sizes[place]
+    shape = search.wishes[place].pod_set.shape
+    if search.trial is None or shape is None or pods.max_pods is None or failure.problem or not pods.max_pods.size:
         return found
-    leaf = _leaf(one, pods.most, refused)
-    state = one.trial.state(int(one.ground.rows[leaf]))
+    leaf = _leaf(search, pods.max_pods, failure)
+    state = search.trial.node_state(int(search.flavor_topology.leaf_rows[leaf]))
     if state is None:
         return found
-    filled = fill(state, shape, int(pods.most[leaf]), whole)
-    if whole == TOGETHER:
+    filled = fill_node(state, shape, int(pods.max_pods[leaf]), whole)
+    if whole == ONE_ZONE:
         zones = [str(zone) for zone in state.kind.zones if filled.zones >> zone & 1]
-        found = found._replace(level=ZONE, domain=(*refused.domain, *zones))
-    verdict = answer(filled.after, shape)
-    if verdict.admitted and whole == ANYWHERE:
+        found = found._replace(level=ZONE_LEVEL, domain=(*failure.domain, *zones))
+    verdict = predict_admission(filled.state, shape)
+    if verdict.admitted and whole == ANY_ZONE:
         return found
-    lack = sentence(filled.after, shape, verdict) or "the next of them would be in another zone"
-    return found._replace(node=one.ground.nodes.name(int(one.ground.rows[leaf])), kubelet=lack)
+    lack = explain_rejection(filled.state, shape, verdict) or "the next of them would be in another zone"
+    return found._replace(
+        node=search.flavor_topology.nodes.name(int(search.flavor_topology.leaf_rows[leaf])), kubelet_reason=lack
+    )
 
 
-def _leaf(one: Search, most: NDArray[np.int64], refused: Refused) -> int:
+def _leaf(one: PlacementSearch, most: NDArray[np.int64], refused: TopologyAssignmentFailure) -> int:
     """Return the host that is in the way, or else the first of those that take most."""
-    leaf = one.ground.tree.leaf(refused.domain[-1:]) if refused.level == HOSTNAME else None
+    leaf = one.flavor_topology.tree.find_leaf(refused.domain[-1:]) if refused.level == HOSTNAME else None
     return int(most.argmax()) if leaf is None else leaf

@@ -17,95 +17,105 @@ from copy import copy
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.queue.placing.books import Books
-from zonewise_scheduler.queue.placing.holdings import Holdings
-from zonewise_scheduler.queue.placing.pods import gained, in_groups, one_by_one
-from zonewise_scheduler.queue.placing.refusal import no_place
-from zonewise_scheduler.queue.placing.search import Search, search
-from zonewise_scheduler.queue.placing.stays import Stays
-from zonewise_scheduler.queue.placing.trial import Given, Trial
-from zonewise_scheduler.queue.placing.zones import ZONE
-from zonewise_scheduler.queue.quota.places import NoPlace
-from zonewise_scheduler.queue.topology.model import HOSTNAME, Assignment, Domain, Options
-from zonewise_scheduler.queue.topology.place import place
-from zonewise_scheduler.queue.topology.refusal import Refused
-from zonewise_scheduler.queue.topology.replace import replace
-from zonewise_scheduler.queue.topology.shape import has_levels
+from zonewise_scheduler.queue.placing.books import LeafUsage
+from zonewise_scheduler.queue.placing.holdings import ZoneAllocations
+from zonewise_scheduler.queue.placing.pods import group_pod_sets, new_placements, split_groups
+from zonewise_scheduler.queue.placing.refusal import explain_failure
+from zonewise_scheduler.queue.placing.search import PlacementSearch, search_placement
+from zonewise_scheduler.queue.placing.stays import Placements
+from zonewise_scheduler.queue.placing.trial import AdmissionTrial, PodsOnNodes
+from zonewise_scheduler.queue.placing.zones import ZONE_LEVEL
+from zonewise_scheduler.queue.quota.places import TopologyPlacementFailure
+from zonewise_scheduler.queue.topology.model import (
+    HOSTNAME,
+    TASFeatureGates,
+    TopologyAssignment,
+    TopologyDomainAssignment,
+)
+from zonewise_scheduler.queue.topology.place import find_topology_assignments_for_flavor
+from zonewise_scheduler.queue.topology.refusal import TopologyAssignmentFailure
+from zonewise_scheduler.queue.topology.replace import find_replacement_assignments
+from zonewise_scheduler.queue.topology.shape import has_level
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 
     from zonewise_scheduler.fit.model.node import NodeState
-    from zonewise_scheduler.queue.placing.ground import Ground
-    from zonewise_scheduler.queue.placing.holdings import Who
-    from zonewise_scheduler.queue.placing.kubelets import Kubelets
-    from zonewise_scheduler.queue.placing.stays import Stay
+    from zonewise_scheduler.queue.placing.ground import FlavorTopology
+    from zonewise_scheduler.queue.placing.holdings import PodSetKey
+    from zonewise_scheduler.queue.placing.kubelets import KubeletStates
+    from zonewise_scheduler.queue.placing.stays import Placement
     from zonewise_scheduler.queue.quota.model.workload import TopologyRequest, Workload
-    from zonewise_scheduler.queue.quota.places import Found, Wish
-    from zonewise_scheduler.queue.topology.model import PodSet
-    from zonewise_scheduler.queue.topology.place import Placed
-    from zonewise_scheduler.queue.topology.supply import NodeSupply
+    from zonewise_scheduler.queue.quota.places import PlacementRequest, TopologyAssignments
+    from zonewise_scheduler.queue.topology.model import TASPodSetRequests
+    from zonewise_scheduler.queue.topology.place import TASAssignments
+    from zonewise_scheduler.queue.topology.supply import NodeTASFlavorSnapshot
 
-_DEFAULTS = Options()
+_DEFAULTS = TASFeatureGates()
 
 _REMEMBERED = 1024
 """Kinds of workloads of which is remembered what was found."""
 
 
-class Topologies:
+class TASSnapshot:
     """Implements quota's Places."""
 
     def __init__(
-        self, grounds: Iterable[Ground], options: Options = _DEFAULTS, kubelets: Kubelets | None = None
+        self,
+        flavor_topologies: Iterable[FlavorTopology],
+        gates: TASFeatureGates = _DEFAULTS,
+        kubelet_states: KubeletStates | None = None,
     ) -> None:
         """Take the flavors' nodes; `kubelets` are by the rows of their one table, None: nothing is known of zones.
 
         Raises ValueError where there are kubelets, and flavors have tables of their own.
         """
-        self._grounds = {one.flavor.name: one for one in grounds}
-        self._options = options
-        self._books = Books({name: one.tree.leaves for name, one in self._grounds.items()})
-        self._stays = Stays(self._grounds)
-        self._supplies: dict[str, tuple[int, NodeSupply]] = {}
+        self._grounds = {one.flavor.name: one for one in flavor_topologies}
+        self._options = gates
+        self._books = LeafUsage({name: one.tree.leaf_count for name, one in self._grounds.items()})
+        self._stays = Placements(self._grounds)
+        self._supplies: dict[str, tuple[int, NodeTASFlavorSnapshot]] = {}
         """By flavor: what is left, and the stamp of the books that it is left by."""
-        self._known: dict[Hashable, tuple[Hashable, Found | NoPlace]] = {}
+        self._known: dict[Hashable, tuple[Hashable, TopologyAssignments | TopologyPlacementFailure]] = {}
         """What was found last for workloads of one kind, and in what state of everything."""
-        self._holdings = None if kubelets is None else Holdings(kubelets)
+        self._holdings = None if kubelet_states is None else ZoneAllocations(kubelet_states)
         tables = {id(one.nodes) for one in self._grounds.values()}
-        if kubelets is not None and len(tables) > 1:
+        if kubelet_states is not None and len(tables) > 1:
             raise ValueError("kubelets: the flavors' nodes are in several tables")
 
-    def has(self, flavor: str) -> bool:
+    def has_topology(self, flavor: str) -> bool:
         """Tell whether the flavor has a topology that is known."""
         return flavor in self._grounds
 
     def has_level(self, flavor: str, request: TopologyRequest) -> bool:
         """Tell whether its topology has the levels that are asked for."""
         tree = self._grounds[flavor].tree
-        zones = (ZONE,) if tree.has_nodes and self._holdings is not None else ()
-        return _has_levels((*tree.keys, *zones), request.request)
+        zones = (ZONE_LEVEL,) if tree.is_lowest_level_node and self._holdings is not None else ()
+        return _has_levels((*tree.level_keys, *zones), request.request)
 
-    def find(self, workload: Workload, wishes: Mapping[str, Sequence[Wish]], *, empty: bool) -> Found | NoPlace:
+    def find_topology_assignments(
+        self, workload: Workload, requests: Mapping[str, Sequence[PlacementRequest]], *, empty: bool
+    ) -> TopologyAssignments | TopologyPlacementFailure:
         """Find places for the wishes, by flavor; `empty`: as if nothing ran. What is found is not to be changed."""
         if workload.admission is not None:
-            return self._find(workload, wishes, empty=empty)
-        state = self._state(wishes, empty=empty)
-        pods = (one for flavor in wishes for one in wishes[flavor])
-        asked = empty, workload.shape, *((one.flavor, one.pod_set.name, one.pods) for one in pods)
+            return self._find(workload, requests, empty=empty)
+        state = self._state(requests, empty=empty)
+        pods = (one for flavor in requests for one in requests[flavor])
+        asked = empty, workload.scheduling_shape, *((one.flavor, one.pod_set.name, one.pods) for one in pods)
         known = self._known.get(asked)
         if known is None or known[0] != state:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
-            known = self._known[asked] = state, self._find(workload, wishes, empty=empty)
+            known = self._known[asked] = state, self._find(workload, requests, empty=empty)
         return known[1]
 
-    def broken(self, workload: Workload) -> Set[str]:
+    def pod_sets_on_unhealthy_nodes(self, workload: Workload) -> Set[str]:
         """Return the names of the pod sets that have pods on failed nodes."""
-        failed = set(workload.failed_nodes)
+        failed = set(workload.unhealthy_nodes)
         if not failed:
             return failed
-        spots = self._stays.of(workload).spots
-        return {one.pod_set for one in spots if any(at.values[-1] in failed for at in one.at.domains)}
+        spots = self._stays.of_workload(workload).pod_sets
+        return {one.pod_set for one in spots if any(at.values[-1] in failed for at in one.assignment.domains)}
 
     def fits(self, workload: Workload, held: Workload | None = None) -> bool:
         """Tell whether there is room at the places of a workload's admission, beyond those that it held before.
@@ -114,46 +124,49 @@ class Topologies:
         at each set on its own, and not at the number of pods; so it gives a node to more than it has room for, and
         pods that request nothing are given none.
         """
-        more = self._stays.of(workload, held)
+        more = self._stays.of_workload(workload, held)
         if more.stale:
             return False
-        rooms = ((one, self._grounds[one.flavor].idle.free(one.resource)) for one in more.changes)
-        return all(self._books.leave_room(one, have) for one, have in rooms) and self._admit(more)
+        rooms = (
+            (one, self._grounds[one.flavor].empty_snapshot.remaining_capacity(one.resource))
+            for one in more.usage_changes
+        )
+        return all(self._books.fits(one, have) for one, have in rooms) and self._admit(more)
 
     def add(self, workload: Workload, held: Workload | None = None) -> None:
         """Take note that a workload has the places of its admission, beyond those that it held before."""
-        more = self._stays.of(workload, held)
-        self._books.write(more.changes)
+        more = self._stays.of_workload(workload, held)
+        self._books.apply(more.usage_changes)
         self._arrive(workload, more)
 
     def remove(self, workload: Workload, held: Workload | None = None) -> None:
         """Take note that it has them no more."""
-        more = self._stays.of(workload, held)
-        self._books.write(more.changes, -1)
+        more = self._stays.of_workload(workload, held)
+        self._books.apply(more.usage_changes, -1)
         self._leave(workload, more)
 
     def add_all(self, workloads: Iterable[Workload]) -> None:
         """Take note of several."""
-        found = [(one, self._stays.of(one)) for one in workloads]
-        self._books.write([change for _, stay in found for change in stay.changes])
+        found = [(one, self._stays.of_workload(one)) for one in workloads]
+        self._books.apply([change for _, stay in found for change in stay.usage_changes])
         for one, stay in found:
             self._arrive(one, stay)
 
     def remove_all(self, workloads: Iterable[Workload]) -> None:
         """Take note that several have their places no more."""
-        found = [(one, self._stays.of(one)) for one in workloads]
-        self._books.write([change for _, stay in found for change in stay.changes], -1)
+        found = [(one, self._stays.of_workload(one)) for one in workloads]
+        self._books.apply([change for _, stay in found for change in stay.usage_changes], -1)
         for one, stay in found:
             self._leave(one, stay)
 
-    def copy(self) -> Topologies:
+    def copy(self) -> TASSnapshot:
         """Return another that changes on its own; what is used is shared until then."""
         other = copy(self)
         other._books, other._supplies = self._books.copy(), dict(self._supplies)
         other._holdings = None if self._holdings is None else self._holdings.copy()
         return other
 
-    def report(self, row: int, state: NodeState | None, there: Mapping[Who, int]) -> None:
+    def report(self, row: int, state: NodeState | None, reported_pods: Mapping[PodSetKey, int]) -> None:
         """Take the report of a node, by its row; `there`: how many of the pods of each set it accounts for.
 
         Who: the workload's key and the pod set's name. Pods beyond those are put on top of it, as if they came now.
@@ -161,16 +174,16 @@ class Topologies:
         """
         if self._holdings is None:
             raise ValueError("report: the topologies were made without kubelets")
-        self._holdings.report(row, state, there)
+        self._holdings.report(row, state, reported_pods)
 
-    def state(self, row: int) -> NodeState | None:
+    def node_state(self, row: int) -> NodeState | None:
         """Return a node as its kubelet is foretold to be once all pods are there that it was given.
 
         Nothing is left of one whose pods no longer fit; None where nothing is known of it.
         """
         return None if self._holdings is None else self._holdings.table().state(row)
 
-    def zones(self, workload: Workload) -> dict[str, Assignment]:
+    def zone_assignments(self, workload: Workload) -> dict[str, TopologyAssignment]:
         """Return by pod set the zones of its hosts that the pods of a running workload have, as was foretold.
 
         Levels: hostname and zone. A zone is its number, several are joined by commas; "" for pods that are given
@@ -178,79 +191,91 @@ class Topologies:
         """
         if self._holdings is None:
             return {}
-        found: dict[str, Assignment] = {}
-        for one, rows in self._stays.of(workload).on_nodes:
-            domains: list[Domain] = []
+        found: dict[str, TopologyAssignment] = {}
+        for one, rows in self._stays.of_workload(workload).on_nodes:
+            domains: list[TopologyDomainAssignment] = []
             for row in rows:
                 zones = Counter(self._holdings.zones(row, (workload.key, one.pod_set)))
                 host = self._grounds[one.flavor].nodes.name(row)
-                domains += [Domain((host, _numbers(each)), zones[each]) for each in sorted(zones)]
-            found[one.pod_set] = Assignment((HOSTNAME, ZONE), tuple(domains))
+                domains += [TopologyDomainAssignment((host, _numbers(each)), zones[each]) for each in sorted(zones)]
+            found[one.pod_set] = TopologyAssignment((HOSTNAME, ZONE_LEVEL), tuple(domains))
         return found
 
     # --- to find
 
     def _state(self, flavors: Iterable[str], *, empty: bool) -> Hashable:
         """Return what is another whenever there may be other places than before; as if nothing ran, or now."""
-        found = [self._grounds[one].nodes.revision for one in flavors]
+        found = [self._grounds[one].nodes.generation for one in flavors]
         if not empty:
-            found += [self._books.stamp(one) for one in flavors]
+            found += [self._books.version(one) for one in flavors]
         if self._holdings is not None:
-            found.append(self._holdings.kubelets.revision if empty else self._holdings.stamp())
+            found.append(self._holdings.kubelets.revision if empty else self._holdings.version())
         return tuple(found)
 
-    def _find(self, workload: Workload, wishes: Mapping[str, Sequence[Wish]], *, empty: bool) -> Found | NoPlace:
+    def _find(
+        self, workload: Workload, wishes: Mapping[str, Sequence[PlacementRequest]], *, empty: bool
+    ) -> TopologyAssignments | TopologyPlacementFailure:
         books, trial = None if empty else self._books, self._trial(empty=empty)
-        found: Found = {}
-        failed = next(iter(workload.failed_nodes), "")
+        found: TopologyAssignments = {}
+        failed = next(iter(workload.unhealthy_nodes), "")
         for flavor in sorted(wishes):
             for group in self._groups(workload, wishes[flavor]):
                 supply = self._supply(flavor, books)
                 placed = self._place(workload, group, supply, trial)
-                if isinstance(placed, NoPlace):
+                if isinstance(placed, TopologyPlacementFailure):
                     return placed
                 found |= placed
                 if len(found) < sum(map(len, wishes.values())):
                     books = self._empty() if books is None else books.copy()
-                    books.write(self._stays.at(gained(workload, group, placed, self.has, failed)).changes)
+                    books.apply(
+                        self._stays.of_pod_sets(
+                            new_placements(workload, group, placed, self.has_topology, failed)
+                        ).usage_changes
+                    )
         return found
 
-    def _groups(self, workload: Workload, wishes: Sequence[Wish]) -> list[list[Wish]]:
+    def _groups(self, workload: Workload, wishes: Sequence[PlacementRequest]) -> list[list[PlacementRequest]]:
         """Return wishes that are placed together; what moves from a failed node moves set by set."""
-        return one_by_one(wishes) if self.broken(workload) else in_groups(wishes)
+        return split_groups(wishes) if self.pod_sets_on_unhealthy_nodes(workload) else group_pod_sets(wishes)
 
     def _place(
-        self, workload: Workload, wishes: Sequence[Wish], supply: NodeSupply, trial: Trial | None
-    ) -> dict[str, Assignment] | NoPlace:
+        self,
+        workload: Workload,
+        wishes: Sequence[PlacementRequest],
+        supply: NodeTASFlavorSnapshot,
+        trial: AdmissionTrial | None,
+    ) -> dict[str, TopologyAssignment] | TopologyPlacementFailure:
         """Find places in one flavor; for pods of a failed node beside those that stay."""
         flavor = wishes[0].flavor
         ground = self._grounds[flavor]
-        failed = workload.failed_nodes if self.broken(workload) else ()
+        failed = workload.unhealthy_nodes if self.pod_sets_on_unhealthy_nodes(workload) else ()
         if len(failed) > 1:
-            return NoPlace(wishes[0].pod_set.name, flavor, f"several nodes failed at once: {', '.join(failed)}")
-        held = {one.pod_set: one.at for one in self._stays.of(workload).spots}
+            return TopologyPlacementFailure(
+                wishes[0].pod_set.name, flavor, f"several nodes failed at once: {', '.join(failed)}"
+            )
+        held = {one.pod_set: one.assignment for one in self._stays.of_workload(workload).pod_sets}
 
-        def attempt(pod_sets: Sequence[PodSet]) -> Placed | Refused:
+        def attempt(pod_sets: Sequence[TASPodSetRequests]) -> TASAssignments | TopologyAssignmentFailure:
             if failed:
-                return replace(supply, pod_sets, held, failed[0], self._options)
-            return place(supply, pod_sets, self._options)
+                return find_replacement_assignments(supply, pod_sets, held, failed[0], self._options)
+            return find_topology_assignments_for_flavor(supply, pod_sets, self._options)
 
-        one = Search(ground, trial if ground.tree.has_nodes else None, wishes, held)
+        one = PlacementSearch(ground, trial if ground.tree.is_lowest_level_node else None, wishes, held)
         try:
-            outcome = search(one, attempt)
+            outcome = search_placement(one, attempt)
         except ValueError as error:  # a workload that no API server would have taken
-            return NoPlace(wishes[0].pod_set.name, flavor, str(error))
-        if isinstance(outcome.found, Refused):
-            return no_place(one, outcome, outcome.found)
-        return outcome.found.assignments
+            return TopologyPlacementFailure(wishes[0].pod_set.name, flavor, str(error))
+        if isinstance(outcome.result, TopologyAssignmentFailure):
+            return explain_failure(one, outcome, outcome.result)
+        return outcome.result.assignments
 
-    def _trial(self, *, empty: bool) -> Trial | None:
+    def _trial(self, *, empty: bool) -> AdmissionTrial | None:
         if self._holdings is None:
             return None
         kubelets = self._holdings.kubelets
-        return Trial(kubelets, kubelets.empty() if empty else self._holdings.table())
+        return AdmissionTrial(kubelets, kubelets.empty_table() if empty else self._holdings.table())
 
-    def _admit(self, stay: Stay) -> bool:
+    def _admit(self, stay: Placement) -> bool:
         """Tell whether the kubelets admit pods, one set after the other."""
         trial = self._trial(empty=False) if stay.on_nodes else None
         if trial is None:
@@ -258,13 +283,13 @@ class Topologies:
         for one, rows in stay.on_nodes:
             if one.shape is None:
                 continue
-            most = trial.most(one.shape, max(rows.values()), one.whole)
+            most = trial.max_pods(one.shape, max(rows.values()), one.zone_slice_size)
             if any(most[row] < count for row, count in rows.items()):
                 return False
-            trial.give([Given(one.pod_set, one.shape, one.whole, rows)])
+            trial.assume([PodsOnNodes(one.pod_set, one.shape, one.zone_slice_size, rows)])
         return True
 
-    def _arrive(self, workload: Workload, stay: Stay) -> None:
+    def _arrive(self, workload: Workload, stay: Placement) -> None:
         """Put pods on their nodes, of which kubelets decide."""
         if self._holdings is None:
             return
@@ -273,7 +298,7 @@ class Topologies:
                 if one.shape is not None:
                     self._holdings.add(row, (workload.key, one.pod_set), one.shape, count)
 
-    def _leave(self, workload: Workload, stay: Stay) -> None:
+    def _leave(self, workload: Workload, stay: Placement) -> None:
         """Take pods off their nodes."""
         if self._holdings is None:
             return
@@ -281,23 +306,23 @@ class Topologies:
             for row, count in rows.items():
                 self._holdings.remove(row, (workload.key, one.pod_set), count)
 
-    def _empty(self) -> Books:
-        return Books({name: one.tree.leaves for name, one in self._grounds.items()})
+    def _empty(self) -> LeafUsage:
+        return LeafUsage({name: one.tree.leaf_count for name, one in self._grounds.items()})
 
-    def _supply(self, flavor: str, books: Books | None) -> NodeSupply:
+    def _supply(self, flavor: str, books: LeafUsage | None) -> NodeTASFlavorSnapshot:
         """Return what is left for pods by books; None: nothing is used."""
-        idle = self._grounds[flavor].idle
+        idle = self._grounds[flavor].empty_snapshot
         if books is None:
             return idle
         if books is not self._books:
-            return idle.beside(books.usage(flavor))
-        stamp, known = books.stamp(flavor), self._supplies.get(flavor)
+            return idle.with_usage(books.usage(flavor))
+        stamp, known = books.version(flavor), self._supplies.get(flavor)
         if known is None or known[0] != stamp:
-            known = self._supplies[flavor] = stamp, idle.beside(books.usage(flavor))
+            known = self._supplies[flavor] = stamp, idle.with_usage(books.usage(flavor))
         return known[1]
 
 
-_has_levels = lru_cache(_REMEMBERED)(has_levels)
+_has_levels = lru_cache(_REMEMBERED)(has_level)
 
 
 def _numbers(zones: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.queue.placing.fill import ANYWHERE, TOGETHER, counts, fill
+from zonewise_scheduler.queue.placing.fill import ANY_ZONE, ONE_ZONE, fill_node, fill_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,27 +13,27 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from zonewise_scheduler.fit.batch.table import Table
+    from zonewise_scheduler.fit.batch.table import NodeStateTable
     from zonewise_scheduler.fit.model.node import NodeState
     from zonewise_scheduler.fit.model.pod import PodShape
-    from zonewise_scheduler.queue.placing.kubelets import Kubelets
+    from zonewise_scheduler.queue.placing.kubelets import KubeletStates
 
 
-class Given(NamedTuple):
+class PodsOnNodes(NamedTuple):
     """Pods of one set on their nodes."""
 
-    name: str
+    pod_set: str
     shape: PodShape
-    whole: int
+    zone_slice_size: int
     """What of them is to be in one zone (fill.py)."""
-    at: dict[int, int]
+    pods_by_row: dict[int, int]
     """How many on each node, by row."""
 
 
-class Trial:
+class AdmissionTrial:
     """Nodes with the pods that were given to them so far; the table is not changed."""
 
-    def __init__(self, kubelets: Kubelets, table: Table) -> None:
+    def __init__(self, kubelets: KubeletStates, table: NodeStateTable) -> None:
         self._kubelets = kubelets
         self._table = table
         self._due: dict[int, list[tuple[PodShape, int]]] = {}
@@ -41,52 +41,52 @@ class Trial:
         self._states: dict[int, NodeState] = {}
         """Nodes that were given pods."""
 
-    def most(self, shape: PodShape, limit: int, whole: int = ANYWHERE) -> NDArray[np.int64]:
+    def max_pods(self, shape: PodShape, limit: int, zone_slice_size: int = ANY_ZONE) -> NDArray[np.int64]:
         """Return (rows,): how many pods, up to a limit, each node takes beside those that it was given."""
-        found = counts(self._table, shape, limit, whole)
-        if self._kubelets.trusting:
-            found[~self._kubelets.known] = limit
+        found = fill_nodes(self._table, shape, limit, zone_slice_size)
+        if self._kubelets.allow_unknown:
+            found[~self._kubelets.has_report] = limit
         for row in (*self._states, *self._due):
-            state = self.state(row)
+            state = self.node_state(row)
             if state is not None:
-                found[row] = fill(state, shape, limit, whole).pods
+                found[row] = fill_node(state, shape, limit, zone_slice_size).pods
         return found
 
-    def beside(self, leader: PodShape, pods: PodShape, limit: int, whole: int, row: int) -> int:
+    def max_pods_with_leader(self, leader: PodShape, pods: PodShape, limit: int, zone_slice_size: int, row: int) -> int:
         """Return how many pods a node takes once it has a leader."""
-        state = self.state(row)
-        first = None if state is None else fill(state, leader, 1)
-        return 0 if first is None or not first.pods else fill(first.after, pods, limit, whole).pods
+        state = self.node_state(row)
+        first = None if state is None else fill_node(state, leader, 1)
+        return 0 if first is None or not first.pods else fill_node(first.state, pods, limit, zone_slice_size).pods
 
-    def state(self, row: int) -> NodeState | None:
+    def node_state(self, row: int) -> NodeState | None:
         """Return a node with the pods that it was given."""
         state = self._states.get(row) or self._table.state(row)
         for shape, count in self._due.pop(row, ()):
             if state is not None:
-                state = self._states[row] = fill(state, shape, count).after
+                state = self._states[row] = fill_node(state, shape, count).state
         return state
 
-    def short(self, sets: Sequence[Given]) -> dict[tuple[str, int], int]:
+    def shortfalls(self, pod_sets: Sequence[PodsOnNodes]) -> dict[tuple[str, int], int]:
         """Return by set and row how many pods a node takes beside those of other sets, where it would be given more.
 
         On each node sets come in their order. Those that are all to be in one zone share it.
         """
         found: dict[tuple[str, int], int] = {}
-        rows = Counter(row for one in sets for row in one.at) if len(sets) > 1 else Counter[int]()
+        rows = Counter(row for one in pod_sets for row in one.pods_by_row) if len(pod_sets) > 1 else Counter[int]()
         for row in (row for row, here in rows.items() if here > 1):
-            state, zones = self.state(row), 0
-            for one in (one for one in sets if row in one.at and state is not None):
-                filled = fill(state, one.shape, one.at[row], one.whole)
+            state, zones = self.node_state(row), 0
+            for one in (one for one in pod_sets if row in one.pods_by_row and state is not None):
+                filled = fill_node(state, one.shape, one.pods_by_row[row], one.zone_slice_size)
                 zones |= filled.zones
-                apart = one.whole == TOGETHER and zones.bit_count() > 1
-                if filled.pods < one.at[row] or apart:
-                    found[one.name, row] = 0 if apart else filled.pods
+                apart = one.zone_slice_size == ONE_ZONE and zones.bit_count() > 1
+                if filled.pods < one.pods_by_row[row] or apart:
+                    found[one.pod_set, row] = 0 if apart else filled.pods
                     break
-                state = filled.after
+                state = filled.state
         return found
 
-    def give(self, sets: Sequence[Given]) -> None:
+    def assume(self, pod_sets: Sequence[PodsOnNodes]) -> None:
         """Give nodes their pods."""
-        for one in sets:
-            for row, count in one.at.items():
+        for one in pod_sets:
+            for row, count in one.pods_by_row.items():
                 self._due.setdefault(row, []).append((one.shape, count))

@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.queue.quota.cycle.checks import required_checks
-from zonewise_scheduler.queue.quota.read.declared import with_limit
+from zonewise_scheduler.queue.quota.cycle.checks import admission_checks_for_workload
+from zonewise_scheduler.queue.quota.read.declared import with_default_walltime
 from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from zonewise_scheduler.queue.plan.values import StopReason
     from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
     from zonewise_scheduler.queue.quota.model.workload import Workload
-    from zonewise_scheduler.queue.quota.places import Places
+    from zonewise_scheduler.queue.quota.places import TopologySnapshot
 
 
-class Queues(NamedTuple):
+class QueueConfiguration(NamedTuple):
     """All that leads workloads to quotas."""
 
     cluster_queues: tuple[ClusterQueue, ...]
@@ -38,8 +38,8 @@ class Queues(NamedTuple):
     """Labels by name; None: they do not matter."""
 
 
-def rebuilt(
-    old: Snapshot, queues: Queues, running: Collection[Workload], places: Places | None
+def rebuild_snapshot(
+    old: Snapshot, queues: QueueConfiguration, running: Collection[Workload], placements: TopologySnapshot | None
 ) -> tuple[Snapshot, set[str]]:
     """Return the snapshot of other queues with those that run, and the names of queues that only these need.
 
@@ -48,89 +48,95 @@ def rebuilt(
     """
     named = {one.name for one in queues.cluster_queues}
     needed = {one.admission.cluster_queue for one in running if one.admission is not None}
-    kept = [node.spec._replace(stop="Hold") for name, node in old.queues.items() if name in needed - named]
+    kept = [
+        node.spec._replace(stop_policy="Hold") for name, node in old.cluster_queues.items() if name in needed - named
+    ]
     found = Snapshot([*queues.cluster_queues, *kept], queues.cohorts, queues.flavors)
     found.inactive |= {one.name: "it has been deleted" for one in kept}
-    found.add_all(running)
-    if places is not None:
-        places.add_all(running)
-    found.places = old.places if places is None else places
-    found.yielded = old.yielded
+    found.add_workloads(running)
+    if placements is not None:
+        placements.add_all(running)
+    found.tas_snapshot = old.tas_snapshot if placements is None else placements
+    found.preemption_graph = old.preemption_graph
     return found, needed - named
 
 
-class Aside(NamedTuple):
+class InadmissibleWorkload(NamedTuple):
     """A workload that waits outside of all lines."""
 
     workload: Workload
     queue: str
     """The ClusterQueue that it was submitted to; "": its LocalQueue leads."""
-    why: str
+    message: str
     """A sentence."""
 
 
-class Entrance:
+class QueueRouter:
     """Knows the LocalQueues."""
 
     def __init__(self, local_queues: Iterable[LocalQueue] | None) -> None:
         """Take them; None: those that are named do not matter."""
-        self.local = None if local_queues is None else {one.key: one for one in local_queues}
+        self.local_queue_by_key = None if local_queues is None else {one.key: one for one in local_queues}
 
-    def of(self, workload: Workload) -> LocalQueue | None:
+    def local_queue(self, workload: Workload) -> LocalQueue | None:
         """Return its LocalQueue; None where it is not known."""
-        return None if self.local is None else self.local.get(workload.local_queue)
+        return None if self.local_queue_by_key is None else self.local_queue_by_key.get(workload.local_queue_key)
 
-    def weight(self, key: str) -> float:
+    def local_queue_weight(self, key: str) -> float:
         """Return the weight of a LocalQueue."""
-        local = None if self.local is None else self.local.get(key)
-        return 1.0 if local is None else local.weight
+        local = None if self.local_queue_by_key is None else self.local_queue_by_key.get(key)
+        return 1.0 if local is None else local.fair_weight
 
-    def queue_of(self, workload: Workload, submitted: str) -> str:
+    def cluster_queue(self, workload: Workload, submitted_to: str) -> str:
         """Return the name of the ClusterQueue; "" where nothing leads to one."""
-        local = self.of(workload)
-        return submitted if local is None else local.cluster_queue
+        local = self.local_queue(workload)
+        return submitted_to if local is None else local.cluster_queue
 
-    def barred(self, workload: Workload, submitted: str, known: Mapping[str, object]) -> str:
+    def inadmissible_message(self, workload: Workload, submitted_to: str, cluster_queues: Mapping[str, object]) -> str:
         """Return why a workload may stand in no line, "" where it may; `known`: ClusterQueues, by name."""
         if not workload.active:
             return "it is deactivated"
-        local, queue = self.of(workload), self.queue_of(workload, submitted)
-        if local is None and ((self.local is not None and workload.queue) or not queue):
-            return f"there is no LocalQueue {workload.local_queue}"
-        if local is not None and local.stop != "None":
-            return f"LocalQueue {local.key} is inactive: stopPolicy is {local.stop}"
-        return "" if queue in known else f"there is no ClusterQueue {queue}"
+        local, queue = self.local_queue(workload), self.cluster_queue(workload, submitted_to)
+        if local is None and ((self.local_queue_by_key is not None and workload.queue_name) or not queue):
+            return f"there is no LocalQueue {workload.local_queue_key}"
+        if local is not None and local.stop_policy != "None":
+            return f"LocalQueue {local.key} is inactive: stopPolicy is {local.stop_policy}"
+        return "" if queue in cluster_queues else f"there is no ClusterQueue {queue}"
 
-    def declared(self, workload: Workload, spec: ClusterQueue | None) -> Workload:
+    def with_default_walltime(self, workload: Workload, spec: ClusterQueue | None) -> Workload:
         """Return a workload with the declared run time that its queues give to those that declare none."""
-        return with_limit(workload, self.of(workload), spec)
+        return with_default_walltime(workload, self.local_queue(workload), spec)
 
-    def stop(self, workload: Workload, spec: ClusterQueue) -> StopReason | None:
+    def stop_reason(self, workload: Workload, spec: ClusterQueue) -> StopReason | None:
         """Return why a workload that runs is to stop; None: it goes on."""
-        local = self.of(workload)
+        local = self.local_queue(workload)
         if not workload.active:
             return "Deactivated"
         if workload.failed_checks:
             return "AdmissionCheck"
-        if local is not None and local.stop == "HoldAndDrain":
+        if local is not None and local.stop_policy == "HoldAndDrain":
             return "LocalQueueStopped"
-        return "ClusterQueueStopped" if spec.stop == "HoldAndDrain" else None
+        return "ClusterQueueStopped" if spec.stop_policy == "HoldAndDrain" else None
 
 
-def with_checks(workload: Workload, spec: ClusterQueue) -> Workload:
+def with_required_checks(workload: Workload, spec: ClusterQueue) -> Workload:
     """Return one that has its quota with the checks that it has to pass, where nobody told that it has passed them."""
     admission = workload.admission
-    if admission is None or admission.began is not None or admission.checks:
+    if admission is None or admission.admitted_at is not None or admission.pending_checks:
         return workload
-    checks = required_checks(spec, admission)
-    return replace(workload, admission=admission._replace(checks=checks)) if checks else workload
+    checks = admission_checks_for_workload(spec, admission)
+    return replace(workload, admission=admission._replace(pending_checks=checks)) if checks else workload
 
 
-def alike(one: Workload, other: Workload) -> bool:
+def same_requirements(old: Workload, new: Workload) -> bool:
     """Tell whether what is promised to one is as good for the other, which is it in a newer state."""
-    return one.shape == other.shape and one.limit == other.limit and one.failed_checks == other.failed_checks
+    return (
+        old.scheduling_shape == new.scheduling_shape
+        and old.walltime == new.walltime
+        and old.failed_checks == new.failed_checks
+    )
 
 
-def same(one: Workload, other: Workload) -> bool:
+def same_state(old: Workload, new: Workload) -> bool:
     """Tell whether two states of a workload are the same."""
-    return all(getattr(one, each.name) == getattr(other, each.name) for each in fields(one))
+    return all(getattr(old, each.name) == getattr(new, each.name) for each in fields(old))

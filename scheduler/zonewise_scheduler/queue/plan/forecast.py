@@ -16,20 +16,20 @@ from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.queue.quota.model.workload import Eviction
-from zonewise_scheduler.queue.time.learned import Lengths
-from zonewise_scheduler.queue.time.state import OVERRUN
+from zonewise_scheduler.queue.time.learned import RunTimeEstimate
+from zonewise_scheduler.queue.time.state import OVERRUN_EXTENSION
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Set
 
     from zonewise_scheduler.queue.plan.planner import Planner
-    from zonewise_scheduler.queue.time.learned import RunTimes
+    from zonewise_scheduler.queue.time.learned import RunTimeHistory
 
-MOST = 10_000
+MAX_DECISIONS = 10_000
 """Decisions that are played forward at most, in each view; who has not started by then starts at an unknown time."""
-DEPTH = 8
+MAX_RESERVATION_DEPTH = 8
 """So many reservations of a queue are played at most, those that come first: with more, the others are near enough."""
-_VIEWS = len(Lengths._fields)
+_VIEWS = len(RunTimeEstimate._fields)
 
 
 class Forecast(NamedTuple):
@@ -41,14 +41,14 @@ class Forecast(NamedTuple):
     latest: float
 
 
-def forecasts(
+def forecast_starts(
     planner: Planner,
     now: float,
-    learned: RunTimes,
+    history: RunTimeHistory,
     keys: Collection[str] | None = None,
     *,
-    grain: float = 0.0,
-    most: int = MOST,
+    time_grain: float = 0.0,
+    max_decisions: int = MAX_DECISIONS,
 ) -> dict[str, Forecast]:
     """Return when waiting workloads start, by key; the planner is not changed.
 
@@ -56,10 +56,10 @@ def forecasts(
     from now on within which ends are taken together; 0: none are. `most`: so many decisions of each view. Raises
     KeyError where one of the keys does not wait.
     """
-    wanted = list(planner.waiting) if keys is None else [key for key in keys if planner.waiting[key]]
-    lengths = _Lengths(planner, now, learned)
-    how = _How(set(wanted), grain, most)
-    promised = planner.promised.made
+    wanted = list(planner.pending) if keys is None else [key for key in keys if planner.pending[key]]
+    lengths = _Lengths(planner, now, history)
+    how = _How(set(wanted), time_grain, max_decisions)
+    promised = planner.reservations.by_key
     played: list[Mapping[str, float]] = []
     for view in range(_VIEWS):
         same = next((one for one in range(view) if lengths.same(one, view)), view)
@@ -76,18 +76,20 @@ def forecasts(
 class _Lengths:
     """How long all take that wait, and when those end that run."""
 
-    def __init__(self, planner: Planner, now: float, learned: RunTimes) -> None:
-        waiting = (planner.lines[queue].pending.get(key) for key, queue in planner.waiting.items())
-        self.of = {one.key: learned.lengths(one) for one in waiting if one is not None}
+    def __init__(self, planner: Planner, now: float, learned: RunTimeHistory) -> None:
+        waiting = (planner.pending_queues[queue].heap.get(key) for key, queue in planner.pending.items())
+        self.of = {one.key: learned.estimate(one) for one in waiting if one is not None}
         """Of whole runs, by key; of those that run, too, who may have to begin anew."""
-        self.ends: dict[str, Lengths] = {}
+        self.ends: dict[str, RunTimeEstimate] = {}
         """Of those that run."""
         for key, run in planner.running.items():
             one = run.workload
-            since = now if one.admission is None else one.admission.runs_since
-            self.of[key] = learned.lengths(one)
-            short, likely, _ = (max(since + each, now) for each in learned.lengths(one, now - since))
-            self.ends[key] = Lengths(short, likely, run.end if run.end > now else now + OVERRUN)
+            since = now if one.admission is None else one.admission.started_at
+            self.of[key] = learned.estimate(one)
+            short, likely, _ = (max(since + each, now) for each in learned.estimate(one, now - since))
+            self.ends[key] = RunTimeEstimate(
+                short, likely, run.deadline if run.deadline > now else now + OVERRUN_EXTENSION
+            )
 
     def same(self, one: int, other: int) -> bool:
         """Tell whether two views are the same."""
@@ -106,7 +108,7 @@ class _Play:
     """A planner's copy on a virtual clock."""
 
     def __init__(self, planner: Planner, now: float, lengths: _Lengths, view: int) -> None:
-        self._planner = planner.copy(DEPTH)
+        self._planner = planner.copy(MAX_RESERVATION_DEPTH)
         self._began = self._now = now
         self._lengths = lengths
         self._view = view
@@ -118,7 +120,7 @@ class _Play:
         """Play on until all have started that are asked for, or nothing happens any more; return the starts by key."""
         for key, ends in self._lengths.ends.items():
             self._expect(key, ends[self._view])
-        for key in list(self._planner.leaving):
+        for key in list(self._planner.stopping):
             self._give_way(key)
         left = set(how.wanted)
         for _ in range(how.most):
@@ -142,21 +144,21 @@ class _Play:
         while self._ends and self._ends[0][0] <= last:
             one = heappop(self._ends)
             if self._runs(one):
-                self._planner.end(one[-1])
+                self._planner.finish(one[-1])
                 ends.append(one[0])
         self._now = max(first, fmean(ends)) if ends else first
 
     def _decide(self) -> float:
         """Decide, and again where some had to give way; return when to decide again though nothing happens."""
         while True:
-            step = self._planner.decide(self._now)
+            step = self._planner.schedule(self._now)
             for one in step.admitted:
                 self._starts.setdefault(one.key, self._now)
                 self._expect(one.key, self._now + self._lengths.of[one.key][self._view])
             for victim in step.victims:
                 self._give_way(victim.workload.key)
             if not step.victims:
-                return step.wake
+                return step.wake_at
 
     def _expect(self, key: str, end: float) -> None:
         if end < inf:

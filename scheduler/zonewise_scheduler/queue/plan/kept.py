@@ -13,21 +13,21 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, TypedDict, cast
 
-from zonewise_scheduler.queue.plan.values import Promise
-from zonewise_scheduler.queue.quota.cycle.checks import required_checks
+from zonewise_scheduler.queue.plan.values import Reservation
+from zonewise_scheduler.queue.quota.cycle.checks import admission_checks_for_workload
 from zonewise_scheduler.queue.quota.cycle.values import Head
 from zonewise_scheduler.queue.quota.model.workload import Admission, PodSetAdmission
-from zonewise_scheduler.queue.quota.order.usage import Used
-from zonewise_scheduler.queue.topology.model import Assignment, Domain
+from zonewise_scheduler.queue.quota.order.usage import UsageLedgerEntry
+from zonewise_scheduler.queue.topology.model import TopologyAssignment, TopologyDomainAssignment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zonewise_scheduler.queue.plan.planner import Planner
-    from zonewise_scheduler.queue.quota.model.workload import Delayed
+    from zonewise_scheduler.queue.quota.model.workload import DelayedTopologyRequest
 
 
-class KeptPlace(TypedDict):
+class CheckpointPlacement(TypedDict):
     """Where pods go."""
 
     levels: list[str]
@@ -35,29 +35,29 @@ class KeptPlace(TypedDict):
     """By the values of their levels, with how many pods each has."""
 
 
-class KeptPodSet(TypedDict):
+class CheckpointPodSet(TypedDict):
     """What a pod set will be given."""
 
     name: str
     flavors: dict[str, str]
     usage: dict[str, int]
     pods: int
-    place: KeptPlace | None
-    delayed: Delayed
+    place: CheckpointPlacement | None
+    delayed: DelayedTopologyRequest
 
 
-class KeptPromise(TypedDict):
+class CheckpointReservation(TypedDict):
     """One promise; workloads are their keys."""
 
     workload: str
     queue: str
     start: float | None
-    pod_sets: list[KeptPodSet]
+    pod_sets: list[CheckpointPodSet]
     after: list[str]
     victims: list[str]
 
 
-class KeptUsage(TypedDict):
+class CheckpointUsage(TypedDict):
     """What a LocalQueue has used."""
 
     consumed: dict[str, float]
@@ -65,58 +65,63 @@ class KeptUsage(TypedDict):
     entering: dict[str, float]
 
 
-class Kept(TypedDict):
+class Checkpoint(TypedDict):
     """All that a Planner cannot be told anew."""
 
-    promises: list[KeptPromise]
+    promises: list[CheckpointReservation]
     """In the order in which they were made."""
-    used: dict[str, KeptUsage]
+    used: dict[str, CheckpointUsage]
     """By key of the LocalQueue."""
 
 
-def keep(planner: Planner) -> Kept:
+def make_checkpoint(planner: Planner) -> Checkpoint:
     """Return what is to be kept, between two decisions."""
-    used: Mapping[str, Used] = {} if planner.sharing is None else planner.sharing.used
+    used: Mapping[str, UsageLedgerEntry] = (
+        {} if planner.fair_sharing is None else planner.fair_sharing.usage_by_local_queue
+    )
     return {
-        "promises": [_kept(one) for one in planner.promised.made.values()],
+        "promises": [_kept(one) for one in planner.reservations.by_key.values()],
         "used": {
-            key: {"consumed": dict(one.consumed), "at": one.at, "entering": dict(one.entering)}
+            key: {"consumed": dict(one.consumed), "at": one.last_update, "entering": dict(one.pending_penalty)}
             for key, one in used.items()
         },
     }
 
 
-def restore(kept: Kept, planner: Planner) -> None:
+def restore_checkpoint(checkpoint: Checkpoint, planner: Planner) -> None:
     """Promise the same in a new Planner.
 
     Those that do not wait any more are passed over; what cannot be kept any more is promised anew, as early as can be.
     """
-    found = [_promise(one, planner) for one in kept["promises"]]
-    planner.promised.restore(one for one in found if one is not None)
+    found = [_promise(one, planner) for one in checkpoint["promises"]]
+    planner.reservations.restore(one for one in found if one is not None)
     planner.nodes_changed()
-    if planner.sharing is not None:
-        planner.sharing.restore(
-            {key: Used(one["consumed"], one["at"], one["entering"]) for key, one in kept["used"].items()}
+    if planner.fair_sharing is not None:
+        planner.fair_sharing.restore(
+            {
+                key: UsageLedgerEntry(one["consumed"], one["at"], one["entering"])
+                for key, one in checkpoint["used"].items()
+            }
         )
-        planner.sharing.show(planner.snapshot, planner.entrance)
+        planner.fair_sharing.update_snapshot(planner.snapshot, planner.router)
 
 
-def _kept(promise: Promise) -> KeptPromise:
+def _kept(promise: Reservation) -> CheckpointReservation:
     admission = promise.workload.admission
     return {
         "workload": promise.workload.key,
         "queue": promise.queue,
         "start": None if promise.start == inf else promise.start,
         "pod_sets": [_kept_pod_set(one) for one in (() if admission is None else admission.pod_sets)],
-        "after": list(promise.after),
+        "after": list(promise.waits_for),
         "victims": [one.key for one in promise.victims],
     }
 
 
-def _kept_pod_set(one: PodSetAdmission) -> KeptPodSet:
-    place: KeptPlace | None = None
-    if one.place is not None:
-        at = cast("Assignment", one.place)
+def _kept_pod_set(one: PodSetAdmission) -> CheckpointPodSet:
+    place: CheckpointPlacement | None = None
+    if one.topology_assignment is not None:
+        at = cast("TopologyAssignment", one.topology_assignment)
         place = {"levels": list(at.levels), "domains": [(list(domain.values), domain.pods) for domain in at.domains]}
     return {
         "name": one.name,
@@ -124,31 +129,33 @@ def _kept_pod_set(one: PodSetAdmission) -> KeptPodSet:
         "usage": dict(one.usage),
         "pods": one.pods,
         "place": place,
-        "delayed": one.delayed,
+        "delayed": one.delayed_topology_request,
     }
 
 
-def _promise(kept: KeptPromise, planner: Planner) -> Promise | None:
+def _promise(kept: CheckpointReservation, planner: Planner) -> Reservation | None:
     """Return a promise as a Planner has it; None where its workload does not wait in a queue that admits."""
     key, queue = kept["workload"], kept["queue"]
-    if planner.waiting.get(key) != queue or queue in planner.snapshot.inactive:
+    if planner.pending.get(key) != queue or queue in planner.snapshot.inactive:
         return None
-    workload = planner.lines[queue].pending.get(key)
+    workload = planner.pending_queues[queue].heap.get(key)
     if workload is None:
         return None
     start = inf if kept["start"] is None else kept["start"]
     admission = Admission(queue, tuple(_pod_set(one) for one in kept["pod_sets"]), start)
-    admission = admission._replace(checks=required_checks(planner.snapshot.queues[queue].spec, admission))
-    promised = replace(workload, admission=admission, eviction=None, failed_nodes=())
+    admission = admission._replace(
+        pending_checks=admission_checks_for_workload(planner.snapshot.cluster_queues[queue].spec, admission)
+    )
+    promised = replace(workload, admission=admission, eviction=None, unhealthy_nodes=())
     victims = tuple(planner.running[one].workload for one in kept["victims"] if one in planner.running)
-    return Promise(promised, Head(workload, queue), start, tuple(kept["after"]), victims)
+    return Reservation(promised, Head(workload, queue), start, tuple(kept["after"]), victims)
 
 
-def _pod_set(kept: KeptPodSet) -> PodSetAdmission:
+def _pod_set(kept: CheckpointPodSet) -> PodSetAdmission:
     place = None if kept["place"] is None else _place(kept["place"])
     return PodSetAdmission(kept["name"], kept["flavors"], kept["usage"], kept["pods"], place, kept["delayed"])
 
 
-def _place(kept: KeptPlace) -> Assignment:
-    domains = tuple(Domain(tuple(values), pods) for values, pods in kept["domains"])
-    return Assignment(tuple(kept["levels"]), domains)
+def _place(kept: CheckpointPlacement) -> TopologyAssignment:
+    domains = tuple(TopologyDomainAssignment(tuple(values), pods) for values, pods in kept["domains"])
+    return TopologyAssignment(tuple(kept["levels"]), domains)

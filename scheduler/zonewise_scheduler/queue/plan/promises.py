@@ -21,52 +21,52 @@ from collections import Counter
 from math import inf
 from typing import TYPE_CHECKING, Protocol
 
-from zonewise_scheduler.queue.plan.ahead import has_room, runs_in
+from zonewise_scheduler.queue.plan.ahead import has_capacity, is_running
 from zonewise_scheduler.queue.quota.model.amounts import UNLIMITED, plus
-from zonewise_scheduler.queue.quota.order.outlook import yielding
+from zonewise_scheduler.queue.quota.order.outlook import preemptible_usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from zonewise_scheduler.queue.plan.ahead import Ahead, Future
-    from zonewise_scheduler.queue.plan.values import Promise
+    from zonewise_scheduler.queue.plan.ahead import FutureState, Timeline
+    from zonewise_scheduler.queue.plan.values import Reservation
     from zonewise_scheduler.queue.quota.cycle.values import Head
     from zonewise_scheduler.queue.quota.model.quotas import FlavorResource
-    from zonewise_scheduler.queue.quota.model.workload import Settings, Workload
+    from zonewise_scheduler.queue.quota.model.workload import QuotaSettings, Workload
     from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
 
 
-class Present(Protocol):
+class TimelineSource(Protocol):
     """What is now."""
 
-    def ahead(self, promises: Iterable[Promise]) -> Ahead:
+    def timeline(self, reservations: Iterable[Reservation]) -> Timeline:
         """Return what will be, where these are promised."""
         ...
 
 
-class Promises:
+class ReservationTable:
     """All that is promised; a Gate of cycles."""
 
-    def __init__(self, present: Present, settings: Settings) -> None:
-        self._present = present
+    def __init__(self, source: TimelineSource, settings: QuotaSettings) -> None:
+        self._present = source
         self._settings = settings
-        self._made: dict[str, Promise] = {}
+        self._made: dict[str, Reservation] = {}
         self._now = 0.0
-        self._futures: list[Future] | None = None
+        self._futures: list[FutureState] | None = None
         self._most: dict[tuple[str, FlavorResource, int | None], list[tuple[float, int]]] = {}
         """What was asked of most(): from each time on, the most there is by then."""
 
     @property
-    def made(self) -> Mapping[str, Promise]:
+    def by_key(self) -> Mapping[str, Reservation]:
         """What is promised, by key of the workload."""
         return self._made
 
-    def restore(self, promises: Iterable[Promise]) -> None:
+    def restore(self, reservations: Iterable[Reservation]) -> None:
         """Take in what was promised before."""
-        self._made.update((one.workload.key, one) for one in promises)
+        self._made.update((one.workload.key, one) for one in reservations)
         self._futures = None
 
-    def first(self, depth: int) -> list[Promise]:
+    def first_per_queue(self, depth: int) -> list[Reservation]:
         """Return so many of each queue as come first, in the order in which they were made."""
         kept: set[str] = set()
         of: Counter[str] = Counter()
@@ -78,25 +78,25 @@ class Promises:
 
     # --- the gate
 
-    def open(self, now: float) -> None:
+    def begin_cycle(self, now: float) -> None:
         """Be ready for a cycle."""
         self._now = now
         if self._futures is None:
             self._most.clear()
-            self._futures = list(self._present.ahead(self._made.values()).futures()) if self._made else []
+            self._futures = list(self._present.timeline(self._made.values()).future_states()) if self._made else []
 
-    def delays(self, workload: Workload, victims: Sequence[Workload]) -> str:
+    def delayed_reservation(self, workload: Workload, victims: Sequence[Workload]) -> str:
         """Return the key of one whose promised start would be delayed; "": nobody's."""
         for future in self._reached(workload):
             undo = _make_room(future, workload, victims)
-            late = "" if has_room(future.snapshot, workload) else _whose(future, workload)
+            late = "" if has_capacity(future.snapshot, workload) else _whose(future, workload)
             for one, here in reversed(undo):
                 _have(future.snapshot, one, here=here)
             if late:
                 return late
         return ""
 
-    def most(self, queue: str, key: FlavorResource, limit: float, priority: int | None) -> int:
+    def max_available(self, queue: str, key: FlavorResource, walltime: float, priority: int | None) -> int:
         """Return the most of a key that one of a queue could have for `limit` seconds from now on, beside the promises.
 
         It is one to whom nothing is promised. `priority`: of one that may make others of its queue give way, as far as
@@ -105,143 +105,143 @@ class Promises:
         found = self._most.get((queue, key, priority))
         if found is None:
             found = self._most[queue, key, priority] = list(self._least(queue, key, priority))
-        place = len(found) if limit == inf else bisect_left(found, self._now + limit, key=_time)
+        place = len(found) if walltime == inf else bisect_left(found, self._now + walltime, key=_time)
         return found[place - 1][1] if place else UNLIMITED
 
     def _least(self, queue: str, key: FlavorResource, priority: int | None) -> Iterator[tuple[float, int]]:
         """Yield the promised times, each with the least of a key that there is up to it."""
         least = UNLIMITED
         for future in self._futures or ():
-            if future.promises:
-                node = future.snapshot.queues[queue]
-                yields = 0 if priority is None else yielding(node, priority, key)
+            if future.reservations:
+                node = future.snapshot.cluster_queues[queue]
+                yields = 0 if priority is None else preemptible_usage(node, priority, key)
                 least = min(least, max(0, plus(node.available(key), yields)))
-                yield future.start, least
+                yield future.time, least
 
-    def take(self, workload: Workload, victims: Sequence[Workload]) -> None:
+    def record_start(self, workload: Workload, victims: Sequence[Workload]) -> None:
         """Take note that a workload starts, or makes others give way and then starts."""
         self._most.clear()
         for future in self._futures or ():
             reached = self._reaches(workload, future)
-            if reached or runs_in(future.snapshot, workload):
+            if reached or is_running(future.snapshot, workload):
                 _make_room(future, workload, victims)
             if reached:
-                future.snapshot.add(workload)
+                future.snapshot.add_workload(workload)
 
-    def ended(self, workload: Workload) -> None:
+    def workload_ended(self, workload: Workload) -> None:
         """Take note that a workload with this admission does not run any more."""
         self._most.clear()
         for future in self._futures or ():
-            if workload.key not in future.promises and runs_in(future.snapshot, workload):
-                future.snapshot.remove(workload)
-            if any(one.key == workload.key for found in future.gone.values() for one in found):
+            if workload.key not in future.reservations and is_running(future.snapshot, workload):
+                future.snapshot.remove_workload(workload)
+            if any(one.key == workload.key for found in future.preempted.values() for one in found):
                 self._futures = None
                 return
 
-    def disturbed(self) -> None:
+    def invalidate(self) -> None:
         """Take note that something was not to be expected: what was foretold does not hold."""
         self._futures = None
 
-    def _reached(self, workload: Workload) -> Iterator[Future]:
+    def _reached(self, workload: Workload) -> Iterator[FutureState]:
         """Yield the times promised to others that come before its latest end."""
         for one in self._futures or ():
-            if self._reaches(workload, one) and one.promises.keys() - {workload.key}:
+            if self._reaches(workload, one) and one.reservations.keys() - {workload.key}:
                 yield one
 
-    def _reaches(self, workload: Workload, future: Future) -> bool:
-        end = self._now + workload.lasts
-        return future.start < end or (end == inf and workload.key not in self._made)
+    def _reaches(self, workload: Workload, future: FutureState) -> bool:
+        end = self._now + workload.max_duration
+        return future.time < end or (end == inf and workload.key not in self._made)
 
     # --- promises
 
-    def make(self, head: Head) -> bool:
+    def reserve(self, head: Head) -> bool:
         """Promise a start to a head that cannot start now; tell whether there is one."""
         key = head.workload.key
         others = [one for name, one in self._made.items() if name != key]
-        found = self._present.ahead(others).earliest(head, self._settings)
+        found = self._present.timeline(others).earliest_reservation(head, self._settings)
         if found is None:
-            self.withdraw(key)
+            self.release(key)
             return False
-        self.keep(found)
+        self.record(found)
         return True
 
-    def keep(self, promise: Promise) -> None:
+    def record(self, reservation: Reservation) -> None:
         """Take in what is promised."""
-        key = promise.workload.key
+        key = reservation.workload.key
         before = self._made.get(key)
-        self._made[key] = promise
-        if before is None or not _same(before, promise):
+        self._made[key] = reservation
+        if before is None or not _same(before, reservation):
             self._futures = None
 
-    def started(self, key: str) -> None:
+    def remove_started(self, key: str) -> None:
         """Take note that a workload has started, with which what was foretold was brought up to date (take)."""
         if self._made.pop(key, None) is None:
             return
         self._most.clear()
         for future in self._futures or ():
-            future.promises.pop(key, None)
+            future.reservations.pop(key, None)
 
-    def withdraw(self, key: str) -> None:
+    def release(self, key: str) -> None:
         """Take note that a workload waits no more, or cannot start any more."""
         if self._made.pop(key, None) is not None:
             self._futures = None
 
-    def repair(self) -> list[Promise]:
+    def replace_infeasible(self) -> list[Reservation]:
         """Find other starts for those who cannot have theirs any more, as early as can be, in the order in which they
         were promised; return what was promised to those who can never start.
         """
         order = list(self._made)
-        unkept = {one.workload.key for one in self._present.ahead(self._made.values()).unkept()}
+        unkept = {one.workload.key for one in self._present.timeline(self._made.values()).infeasible_reservations()}
         late = [self._made.pop(key) for key in order if key in unkept]
         self._futures = None
-        lost = [one for one in late if not self.make(one.head)]
+        lost = [one for one in late if not self.reserve(one.head)]
         self._made = {key: self._made[key] for key in order if key in self._made}
         return lost
 
-    def renew(self, now: float) -> None:
+    def bring_forward(self, now: float) -> None:
         """Bring promises forward, those first that were made first, with what is free now."""
         for promise in list(self._made.values()):
             if promise.start > now:
-                self.make(promise.head)
+                self.reserve(promise.head)
 
 
 def _time(found: tuple[float, int]) -> float:
     return found[0]
 
 
-def _make_room(future: Future, workload: Workload, victims: Sequence[Workload]) -> list[tuple[Workload, bool]]:
+def _make_room(future: FutureState, workload: Workload, victims: Sequence[Workload]) -> list[tuple[Workload, bool]]:
     """Have a workload's promise not count, and its victims gone; return what undoes it, last first."""
     snapshot, key = future.snapshot, workload.key
-    promised = snapshot.running[snapshot.queue_of(workload).name].get(key)
+    promised = snapshot.workloads_by_queue[snapshot.cluster_queue_of(workload).name].get(key)
     changes = [] if promised is None else [(promised, False)]
-    changes += [(one, True) for one in future.gone.get(key, ())]
+    changes += [(one, True) for one in future.preempted.get(key, ())]
     changes += [(one, False) for one in victims]
     undo: list[tuple[Workload, bool]] = []
     for one, here in changes:
-        if runs_in(snapshot, one) != here:
+        if is_running(snapshot, one) != here:
             _have(snapshot, one, here=here)
             undo.append((one, not here))
     return undo
 
 
-def _whose(future: Future, workload: Workload) -> str:
+def _whose(future: FutureState, workload: Workload) -> str:
     """Return the key of one without whose promise there were room; the first's where it is of several."""
-    others = [one.workload for key, one in future.promises.items() if key != workload.key]
+    others = [one.workload for key, one in future.reservations.items() if key != workload.key]
     for one in others:
-        with future.snapshot.without([one]):
-            if has_room(future.snapshot, workload):
+        with future.snapshot.simulate_workload_removal([one]):
+            if has_capacity(future.snapshot, workload):
                 return one.key
     return others[0].key
 
 
 def _have(snapshot: Snapshot, workload: Workload, *, here: bool) -> None:
     if here:
-        snapshot.add(workload)
+        snapshot.add_workload(workload)
     else:
-        snapshot.remove(workload)
+        snapshot.remove_workload(workload)
 
 
-def _same(one: Promise, other: Promise) -> bool:
+def _same(one: Reservation, other: Reservation) -> bool:
     """Tell whether what is foretold beside one promise is so beside the other."""
     return (
         one.start == other.start

@@ -11,24 +11,24 @@ from zonewise_scheduler.fit.model.resources import CPU
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zonewise_scheduler.queue.plan.reason import Reason, Unsuited
-    from zonewise_scheduler.queue.plan.shortage import Shortage
-    from zonewise_scheduler.queue.quota.places import NoPlace
+    from zonewise_scheduler.queue.plan.reason import Explanation, UnsuitableFlavor
+    from zonewise_scheduler.queue.plan.shortage import QuotaShortage
+    from zonewise_scheduler.queue.quota.places import TopologyPlacementFailure
 
 _MANY = 3
 """Workloads that are named one by one; of more, the last to end."""
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
 
 
-def sentence(reason: Reason) -> str:
+def explanation_message(explanation: Explanation) -> str:
     """Return why a workload waits: "needs 4 CPUs of flavor all; cohort team has 2 of its 8 left; waits for b to end".
 
     Workloads are named by namespace and name, times are from when it was asked on.
     """
-    return "; ".join([*_hindrances(reason), *_outlook(reason)])
+    return "; ".join([*_hindrances(explanation), *_outlook(explanation)])
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Return "43 s", "5 min", "2 h 10 min", "3 d 4 h": to the second, or to what matters beside the largest unit."""
     rest = max(0, round(seconds))
     for place, (size, name) in enumerate(_UNITS):
@@ -39,68 +39,72 @@ def duration(seconds: float) -> str:
     return f"{rest} s"
 
 
-def _hindrances(reason: Reason) -> list[str]:
-    if reason.stopped:
-        return [reason.stopped]
+def _hindrances(reason: Explanation) -> list[str]:
+    if reason.queue_message:
+        return [reason.queue_message]
     if reason.failed_checks:
         several = len(reason.failed_checks) > 1
         return [
             f"its admission check{'s' * several} {listed(reason.failed_checks)} {'have' if several else 'has'} failed"
         ]
-    said = [_unsuited(one) for one in reason.unsuited] + [_shortage(one) for one in reason.shortages]
-    if reason.place_missing is not None:
-        said.append(_place(reason.place_missing))
+    said = [_unsuited(one) for one in reason.unsuitable_flavors] + [_shortage(one) for one in reason.shortages]
+    if reason.placement_failure is not None:
+        said.append(_place(reason.placement_failure))
     if reason.gated:
         said.append("may not make others give way: its preemption gate is closed")
-    elif reason.yielding:
-        said.append(f"needs {_named(reason.yielding)} to give way")
-    if reason.delayed is not None:
-        start = _when(reason.delayed.start, reason.now)
-        said.append(f"would delay {reason.delayed.workload.key}, which is promised to start {start}")
-    if reason.first:
-        said.append(f"{reason.first} is before it in ClusterQueue {reason.queue}, and is not passed")
-    return said or [f"is number {reason.place} in ClusterQueue {reason.queue}, and has its turn with the next decision"]
+    elif reason.victims:
+        said.append(f"needs {_named(reason.victims)} to give way")
+    if reason.delayed_reservation is not None:
+        start = _when(reason.delayed_reservation.start, reason.now)
+        said.append(f"would delay {reason.delayed_reservation.workload.key}, which is promised to start {start}")
+    if reason.blocked_by:
+        said.append(f"{reason.blocked_by} is before it in ClusterQueue {reason.queue}, and is not passed")
+    return said or [
+        f"is number {reason.position} in ClusterQueue {reason.queue}, and has its turn with the next decision"
+    ]
 
 
-def _outlook(reason: Reason) -> list[str]:
-    if reason.never:
+def _outlook(reason: Explanation) -> list[str]:
+    if reason.never_fits:
         return ["cannot start even when all else has ended"]
-    said = [f"waits for {_named(reason.after)} to end"] if reason.after else []
-    if reason.promised:
+    said = [f"waits for {_named(reason.waits_for)} to end"] if reason.waits_for else []
+    if reason.reserved:
         said.append(f"is promised to start {_when(reason.start, reason.now)}")
     elif reason.start < inf:
         said.append(f"there is room for it {_when(reason.start, reason.now)}")
     return said
 
 
-def _shortage(one: Shortage) -> str:
-    needs = f"needs {_amount(one.resource, one.asked)} of flavor {one.flavor}"
-    size, left = _count(one.resource, one.size), _count(one.resource, one.left)
-    if one.limit == "borrowing":
-        has = f"{one.node} may borrow {size} at most, and has {left}" + ("" if one.never else " left")
-    elif one.never:
+def _shortage(one: QuotaShortage) -> str:
+    needs = f"needs {_amount(one.resource, one.requested)} of flavor {one.flavor}"
+    size, left = _count(one.resource, one.limit_amount), _count(one.resource, one.available)
+    if one.limit_kind == "borrowing":
+        has = f"{one.limiting_node} may borrow {size} at most, and has {left}" + (
+            "" if one.exceeds_max_quota else " left"
+        )
+    elif one.exceeds_max_quota:
         has = f"{_whose(one)} has {left}"
     else:
         has = f"{_whose(one)} has {left} of its {size} left"
-    withheld = f", and {_count(one.resource, one.withheld)} more that its queues do not lend" if one.withheld else ""
+    withheld = f", and {_count(one.resource, one.not_lent)} more that its queues do not lend" if one.not_lent else ""
     return f"{needs}; {has}{withheld}"
 
 
-def _whose(one: Shortage) -> str:
-    return f"cohort {one.node}" if one.limit == "cohort" else f"ClusterQueue {one.node}"
+def _whose(one: QuotaShortage) -> str:
+    return f"cohort {one.limiting_node}" if one.limit_kind == "cohort" else f"ClusterQueue {one.limiting_node}"
 
 
-def _unsuited(one: Unsuited) -> str:
+def _unsuited(one: UnsuitableFlavor) -> str:
     of = [f"flavor {one.flavor}"] if one.flavor else []
     of += [one.resource] if one.resource else []
-    return f"{', '.join(of)}: {one.detail}" if of else one.detail
+    return f"{', '.join(of)}: {one.message}" if of else one.message
 
 
-def _place(one: NoPlace) -> str:
+def _place(one: TopologyPlacementFailure) -> str:
     said = f"flavor {one.flavor}: {one.reason}"
     if one.domain and one.level:
         said += f"; most room is in {one.level} {'/'.join(one.domain)}"
-    return f"{said}; on node {one.node} it {one.kubelet}" if one.kubelet else said
+    return f"{said}; on node {one.node} it {one.kubelet_reason}" if one.kubelet_reason else said
 
 
 def _named(keys: Sequence[str]) -> str:
@@ -112,7 +116,7 @@ def _named(keys: Sequence[str]) -> str:
 def _when(time: float, now: float) -> str:
     if time == inf:
         return "at a time that nobody knows, since some declare no run time"
-    return "now" if time <= now else f"in {duration(time - now)} at the latest"
+    return "now" if time <= now else f"in {format_duration(time - now)} at the latest"
 
 
 def _amount(resource: str, size: int) -> str:

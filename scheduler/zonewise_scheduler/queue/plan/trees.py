@@ -11,26 +11,26 @@ if TYPE_CHECKING:
     from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
 
 
-class Trees:
+class CohortIndex:
     """The queues of each queue's tree, those that are held too: their quota is lent on."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         found: dict[str, list[str]] = {}
-        roots = {name: node.root for name, node in snapshot.queues.items()}
+        roots = {name: node.root for name, node in snapshot.cluster_queues.items()}
         for name, root in roots.items():
             found.setdefault(name if root is None else f"/{root.name}", []).append(name)
         self._all = tuple(roots)
         self._of = {name: tuple(names) for names in found.values() for name in names}
 
-    def of(self, queue: str) -> tuple[str, ...]:
+    def queues_sharing_quota(self, queue: str) -> tuple[str, ...]:
         """Return the queues of a queue's tree."""
         return self._of[queue]
 
-    def reached(self, workload: Workload) -> Iterable[str]:
+    def queues_affected_by(self, workload: Workload) -> Iterable[str]:
         """Return the queues that can have what a workload leaves: of its tree, or where it has places, all."""
         admission = workload.admission
         if admission is None:
             return ()
-        if any(one.place is not None for one in admission.pod_sets):
+        if any(one.topology_assignment is not None for one in admission.pod_sets):
             return self._all
         return self._of[admission.cluster_queue]

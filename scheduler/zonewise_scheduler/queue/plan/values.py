@@ -13,25 +13,25 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.queue.quota.cycle.values import Decision, Head
     from zonewise_scheduler.queue.quota.model.workload import Workload
-    from zonewise_scheduler.queue.quota.preemption.values import Reason
+    from zonewise_scheduler.queue.quota.preemption.values import PreemptionReason
 
 
 class Victim(NamedTuple):
     """A running workload that is to stop, and whom it makes way for."""
 
     workload: Workload
-    by: Workload
-    reason: Reason
+    preemptor: Workload
+    reason: PreemptionReason
 
 
-class Stop(NamedTuple):
+class StopOrder(NamedTuple):
     """A running workload that is to stop, though nobody needs what it has."""
 
     workload: Workload
     reason: StopReason
 
 
-class Promise(NamedTuple):
+class Reservation(NamedTuple):
     """A start that is promised to a waiting workload."""
 
     workload: Workload
@@ -40,7 +40,7 @@ class Promise(NamedTuple):
     """As it waits."""
     start: float
     """It starts then or earlier, if all that run end by their latest ends; infinite where those did not declare any."""
-    after: tuple[str, ...] = ()
+    waits_for: tuple[str, ...] = ()
     """Keys of those that run, or are promised an earlier start, and must have ended for it at its start."""
     victims: tuple[Workload, ...] = ()
     """Who gives way to it then, if they still run."""
@@ -48,28 +48,28 @@ class Promise(NamedTuple):
     @property
     def queue(self) -> str:
         """Return the ClusterQueue's name."""
-        return self.head.queue
+        return self.head.cluster_queue
 
     @property
-    def end(self) -> float:
+    def deadline(self) -> float:
         """Return its latest end."""
-        return self.start + self.workload.lasts
+        return self.start + self.workload.max_duration
 
 
-class Step(NamedTuple):
+class Plan(NamedTuple):
     """What is to happen now."""
 
     admitted: tuple[Workload, ...] = ()
     """Those that start, with their admissions, in the order in which they were decided."""
     victims: tuple[Victim, ...] = ()
     """Those that are to give way; none is named twice, in this step or a later one, here or among the stopped."""
-    stopped: tuple[Stop, ...] = ()
+    stopped: tuple[StopOrder, ...] = ()
     """Those that are to stop for other reasons."""
     placed: tuple[Workload, ...] = ()
     """Those that had their quota, and have their places now: at last, or others instead of those on a failed node."""
-    promised: tuple[Promise, ...] = ()
+    reserved: tuple[Reservation, ...] = ()
     """Starts that are promised for the first time."""
     decisions: Mapping[str, Decision] = {}
     """The last of each workload that was looked at, by key."""
-    wake: float = inf
+    wake_at: float = inf
     """When to decide again, should nothing happen before."""

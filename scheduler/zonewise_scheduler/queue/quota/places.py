@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.queue.quota.model.workload import PodSet, TopologyRequest, Workload
 
 
-class Wish(NamedTuple):
+class PlacementRequest(NamedTuple):
     """Pods of one pod set that are to be placed in the topology of a flavor."""
 
     pod_set: PodSet
@@ -18,7 +18,7 @@ class Wish(NamedTuple):
     flavor: str
 
 
-class NoPlace(NamedTuple):
+class TopologyPlacementFailure(NamedTuple):
     """That a pod set finds no place, in words and as values; slices of one pod are pods."""
 
     pod_set: str
@@ -29,28 +29,28 @@ class NoPlace(NamedTuple):
     """The level of which one domain must hold all, and none does: a label key; "": all together have too little."""
     domain: tuple[str, ...] = ()
     """Of that level the one with the most room, by its values from the outermost level on; a zone is its number."""
-    fits: int = 0
+    fitting_slices: int = 0
     """How many slices fit there, or in all."""
-    wanted: int = 0
+    slice_count: int = 0
     """How many there are; 0: it is no matter of room."""
-    size: int = 1
+    slice_size: int = 1
     """Pods of a slice."""
     resource: str = ""
     """Of which most nodes without room for a pod are shortest; "": of none."""
     node: str = ""
     """One that takes as many as any, and whose kubelet is what stands in the way of more."""
-    kubelet: str = ""
+    kubelet_reason: str = ""
     """What it lacks: "needs 6 CPUs in one zone; zone 0 has 4 free, zone 1 has 4"."""
 
 
-Found = dict[str, object]
+TopologyAssignments = dict[str, object]
 """By pod set: where its pods go."""
 
 
-class Places(Protocol):
+class TopologySnapshot(Protocol):
     """What knows of topologies: it follows what runs, and finds places for what does not."""
 
-    def has(self, flavor: str) -> bool:
+    def has_topology(self, flavor: str) -> bool:
         """Tell whether the flavor has a topology that is known."""
         ...
 
@@ -58,14 +58,16 @@ class Places(Protocol):
         """Tell whether its topology has the levels that are asked for."""
         ...
 
-    def find(self, workload: Workload, wishes: Mapping[str, Sequence[Wish]], *, empty: bool) -> Found | NoPlace:
+    def find_topology_assignments(
+        self, workload: Workload, requests: Mapping[str, Sequence[PlacementRequest]], *, empty: bool
+    ) -> TopologyAssignments | TopologyPlacementFailure:
         """Find places for the wishes, by flavor; `empty`: as if nothing ran.
 
         Those of a workload with failed nodes are for the pods that are there; its other pods stay, and run.
         """
         ...
 
-    def broken(self, workload: Workload) -> Set[str]:
+    def pod_sets_on_unhealthy_nodes(self, workload: Workload) -> Set[str]:
         """Return the names of the pod sets that have pods on failed nodes."""
         ...
 
@@ -89,15 +91,15 @@ class Places(Protocol):
         """Take note that several have their places no more."""
         ...
 
-    def copy(self) -> Places:
+    def copy(self) -> TopologySnapshot:
         """Return another that changes on its own."""
         ...
 
 
-class Nowhere:
+class EmptyTopologySnapshot:
     """A cluster without topologies."""
 
-    def has(self, flavor: str) -> bool:  # noqa: ARG002 -- there is none
+    def has_topology(self, flavor: str) -> bool:  # noqa: ARG002 -- there is none
         """No flavor has one."""
         return False
 
@@ -105,19 +107,19 @@ class Nowhere:
         """There are no levels."""
         return False
 
-    def find(
+    def find_topology_assignments(
         self,
         workload: Workload,  # noqa: ARG002 -- nothing is placed
-        wishes: Mapping[str, Sequence[Wish]],
+        requests: Mapping[str, Sequence[PlacementRequest]],
         *,
         empty: bool,  # noqa: ARG002 -- nothing is placed
-    ) -> Found | NoPlace:
+    ) -> TopologyAssignments | TopologyPlacementFailure:
         """Nothing is placed where nothing is wished for."""
-        for flavor, found in wishes.items():
-            return NoPlace(found[0].pod_set.name, flavor, "no topology is known")
+        for flavor, found in requests.items():
+            return TopologyPlacementFailure(found[0].pod_set.name, flavor, "no topology is known")
         return {}
 
-    def broken(self, workload: Workload) -> Set[str]:  # noqa: ARG002 -- nothing is placed
+    def pod_sets_on_unhealthy_nodes(self, workload: Workload) -> Set[str]:  # noqa: ARG002 -- nothing is placed
         """No pod is on a known node."""
         return frozenset()
 
@@ -137,6 +139,6 @@ class Nowhere:
     def remove_all(self, workloads: Iterable[Workload]) -> None:
         """Nothing follows."""
 
-    def copy(self) -> Places:
+    def copy(self) -> TopologySnapshot:
         """Return another."""
-        return Nowhere()
+        return EmptyTopologySnapshot()

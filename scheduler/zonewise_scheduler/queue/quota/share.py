@@ -18,59 +18,67 @@ from zonewise_scheduler.queue.quota.model.amounts import UNLIMITED, minus, plus
 if TYPE_CHECKING:
     from zonewise_scheduler.queue.quota.model.quotas import FlavorResource
     from zonewise_scheduler.queue.quota.model.workload import Usage
-    from zonewise_scheduler.queue.quota.tree.node import Node
+    from zonewise_scheduler.queue.quota.tree.node import ResourceNode
 
 
-class Share(NamedTuple):
+class DRS(NamedTuple):
     """A node's share; the larger, the less fair."""
 
-    ratio: float = 0.0
+    unweighted_ratio: float = 0.0
     """Thousandths, before the weight; -1 for what is smaller than any share."""
-    weight: float = 1.0
-    resource: str = ""
+    fair_weight: float = 1.0
+    dominant_resource: str = ""
     """The dominant one."""
-    borrowed: tuple[FlavorResource, ...] = ()
+    borrowed_frs: tuple[FlavorResource, ...] = ()
 
     @property
-    def order(self) -> tuple[float, float]:
+    def comparison_key(self) -> tuple[float, float]:
         """What shares are compared by."""
-        infinite = self.weight == 0 and self.ratio != 0
-        return (math.inf, self.ratio) if infinite else (self.value, 0.0)
+        infinite = self.fair_weight == 0 and self.unweighted_ratio != 0
+        return (math.inf, self.unweighted_ratio) if infinite else (self.precise_weighted_share, 0.0)
 
     @property
-    def value(self) -> float:
+    def precise_weighted_share(self) -> float:
         """The share, in thousandths."""
-        if self.ratio == 0:
+        if self.unweighted_ratio == 0:
             return 0.0
-        return self.ratio / self.weight if self.weight else math.inf
+        return self.unweighted_ratio / self.fair_weight if self.fair_weight else math.inf
 
     @property
-    def rounded(self) -> int:
+    def rounded_weighted_share(self) -> int:
         """As statuses tell it: rounded up; the largest integer where it is infinite."""
-        return UNLIMITED if math.isinf(self.value) else min(math.ceil(self.value), UNLIMITED)
+        return (
+            UNLIMITED
+            if math.isinf(self.precise_weighted_share)
+            else min(math.ceil(self.precise_weighted_share), UNLIMITED)
+        )
 
     @property
-    def text(self) -> str:
+    def precise_weighted_share_serialized(self) -> str:
         """As messages tell it: the shortest decimal that is this number, without an exponent."""
-        return "+Inf" if math.isinf(self.value) else f"{Decimal(repr(self.value)):f}".removesuffix(".0")
+        return (
+            "+Inf"
+            if math.isinf(self.precise_weighted_share)
+            else f"{Decimal(repr(self.precise_weighted_share)):f}".removesuffix(".0")
+        )
 
-    def borrows_of(self, usage: Usage) -> bool:
+    def is_borrowing_on(self, usage: Usage) -> bool:
         """Tell whether anything that is used here is borrowed."""
-        return any(usage.get(key, 0) > 0 for key in self.borrowed)
+        return any(usage.get(key, 0) > 0 for key in self.borrowed_frs)
 
 
-SMALLEST = Share(ratio=-1.0)
+NEGATIVE_DRS = DRS(unweighted_ratio=-1.0)
 
 
-def share(node: Node, more: Usage | None = None) -> Share:
+def dominant_resource_share(node: ResourceNode, requests: Usage | None = None) -> DRS:
     """Return a node's share, with so much more usage at the node."""
     if node.parent is None:
-        return Share(weight=node.weight)
+        return DRS(fair_weight=node.fair_weight)
     borrowing: dict[str, int] = {}
     borrowed: list[FlavorResource] = []
-    for key, quota in node.subtree.items():
+    for key, quota in node.subtree_quota.items():
         used = node.usage.get(key, 0)
-        amount = minus(plus(more.get(key, 0), used) if more else used, quota)
+        amount = minus(plus(requests.get(key, 0), used) if requests else used, quota)
         if amount > 0:
             borrowing[key.resource] = plus(borrowing.get(key.resource, 0), amount)
             borrowed.append(key)
@@ -79,4 +87,4 @@ def share(node: Node, more: Usage | None = None) -> Share:
         lendable = node.parent.lendable.get(name, 0)
         if lendable > 0 and float(borrowing[name]) * 1000.0 / float(lendable) > ratio:
             ratio, resource = float(borrowing[name]) * 1000.0 / float(lendable), name
-    return Share(ratio, node.weight, resource, tuple(borrowed))
+    return DRS(ratio, node.fair_weight, resource, tuple(borrowed))

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-WIDE = 64
+WIDE_BITS = 64
 """Bits for bytes of memory on any number of nodes: amounts below 2^60."""
-NARROW = 30
+NARROW_BITS = 30
 """Bits for counts below 2^26: one such column is one digit of Python's integers, and twice as fast."""
 
 
-class Demand(NamedTuple):
+class PackedRequest(NamedTuple):
     """What a job asks for."""
 
     amount: int
@@ -27,26 +27,26 @@ class Demand(NamedTuple):
     """The bias of each field of which it asks for anything."""
 
 
-class Columns:
+class ResourcePacking:
     """The resources that are counted, each of some pool: "processors", "on-demand/cpu"; the fields in this order."""
 
     __slots__ = ("_bias", "_field", "_most", "_shifts", "names")
 
-    def __init__(self, names: Iterable[str], bits: int = WIDE) -> None:
+    def __init__(self, names: Iterable[str], bits: int = WIDE_BITS) -> None:
         self.names = tuple(names)
         self._shifts = {name: place * bits for place, name in enumerate(self.names)}
         self._field, self._bias, self._most = (1 << bits) - 1, 1 << bits - 2, 1 << bits - 4
 
-    def demand(self, amounts: Mapping[str, int]) -> Demand:
+    def pack_request(self, amounts: Mapping[str, int]) -> PackedRequest:
         """Return what a job asks for; raise ValueError for an unknown resource and a size that is none."""
         amount = guards = 0
         for name, size in amounts.items():
             shift = self._shift(name, size, 0)
             amount |= size << shift
             guards |= (self._bias if size else 0) << shift
-        return Demand(amount, guards)
+        return PackedRequest(amount, guards)
 
-    def room(self, amounts: Mapping[str, int]) -> int:
+    def pack_available(self, amounts: Mapping[str, int]) -> int:
         """Return what is free; less than nothing where more is taken than there is.
 
         Raises ValueError for an unknown resource, one that is missing (unknown is not zero), and a size that is none.
@@ -55,17 +55,17 @@ class Columns:
             raise ValueError(f"free: nothing is said of {', '.join(missing)}")
         return sum((size + self._bias) << self._shift(name, size, -self._most) for name, size in amounts.items())
 
-    def amounts(self, room: int) -> dict[str, int]:
+    def unpack_available(self, available: int) -> dict[str, int]:
         """Return what is free, resource by resource."""
-        return {name: (room >> shift & self._field) - self._bias for name, shift in self._shifts.items()}
+        return {name: (available >> shift & self._field) - self._bias for name, shift in self._shifts.items()}
 
-    def asked(self, demand: int) -> dict[str, int]:
+    def unpack_request(self, request: int) -> dict[str, int]:
         """Return what a job asks for (Demand.amount), resource by resource."""
-        return {name: demand >> shift & self._field for name, shift in self._shifts.items()}
+        return {name: request >> shift & self._field for name, shift in self._shifts.items()}
 
-    def short(self, room: int, demand: int, guards: int) -> tuple[str, ...]:
+    def insufficient_resources(self, available: int, request: int, guards: int) -> tuple[str, ...]:
         """Return the resources of which there is less free than a job asks for."""
-        lacking = guards & ~(room - demand)
+        lacking = guards & ~(available - request)
         return tuple(name for name, shift in self._shifts.items() if lacking >> shift & self._bias)
 
     def _shift(self, name: str, size: int, least: int) -> int:

@@ -25,16 +25,16 @@ from heapq import merge
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.queue.time.shadow import reservation_of, shadow_of
-from zonewise_scheduler.queue.time.state import Decision, Job
+from zonewise_scheduler.queue.time.shadow import earliest_reservation, shadow_time
+from zonewise_scheduler.queue.time.state import Job, PoolDecision
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from zonewise_scheduler.queue.time.state import Reservation, State
+    from zonewise_scheduler.queue.time.state import PoolReservation, PoolState
 
 
-class Backfill(NamedTuple):
+class EasyBackfill(NamedTuple):
     """What distinguishes the policies; nothing is remembered here between two decisions."""
 
     reserve_after: float = 0.0
@@ -50,76 +50,76 @@ class Backfill(NamedTuple):
         """Jobs that do not fit only wait; a reservation is for the first of them, and is made when it is needed."""
         return False
 
-    def decide(self, now: float, state: State) -> Decision:
+    def decide(self, now: float, state: PoolState) -> PoolDecision:
         """Return what starts now."""
         starts, holder, room = self._in_order(now, state)
         if not self.overtaking:
-            return Decision(starts)
-        seen = state.waiting if state.stale else state.fresh
-        rest = [job for job in seen if (room - job.demand) & job.guards == job.guards and job is not holder]
+            return PoolDecision(starts)
+        seen = state.pending if state.must_retry else state.new_jobs
+        rest = [job for job in seen if (room - job.request) & job.guards == job.guards and job is not holder]
         if rest and starts:
             gone = set(starts)
             rest = [job for job in rest if job not in gone]
         if rest:
             if self.shortest_first and len(rest) > 1:
-                rest.sort(key=shortest)
+                rest.sort(key=walltime_order)
             if holder is None:
                 _fill(rest, room, starts)
             else:
                 _fill_around(holder, rest, now, room, _running(now, state, starts), starts)
-        return Decision(starts, holder)
+        return PoolDecision(starts, holder)
 
-    def reservations(self, now: float, state: State) -> list[Reservation]:
+    def reservations(self, now: float, state: PoolState) -> list[PoolReservation]:
         """Return the reservation of the job that the last decision promised one."""
-        job = state.holder
+        job = state.reserved_job
         if job is None:
             return []
-        return [reservation_of(job, now, state.room, state.running)]
+        return [earliest_reservation(job, now, state.available, state.running)]
 
-    def turn(self, now: float, state: State) -> list[Job]:
+    def trial_order(self, now: float, state: PoolState) -> list[Job]:
         """Return the promised job, those that have waited long enough, then the others."""
-        first = dict.fromkeys([] if state.holder is None else [state.holder])
-        first |= dict.fromkeys(aged(now, state.waiting, self.reserve_after))
-        rest = [job for job in state.waiting if job not in first]
-        return [*first, *(sorted(rest, key=shortest) if self.shortest_first else rest)]
+        first = dict.fromkeys([] if state.reserved_job is None else [state.reserved_job])
+        first |= dict.fromkeys(aged_jobs(now, state.pending, self.reserve_after))
+        rest = [job for job in state.pending if job not in first]
+        return [*first, *(sorted(rest, key=walltime_order) if self.shortest_first else rest)]
 
-    def _in_order(self, now: float, state: State) -> tuple[list[Job], Job | None, int]:
+    def _in_order(self, now: float, state: PoolState) -> tuple[list[Job], Job | None, int]:
         """Return those that start in the order of the queue, who comes next, and what is then free."""
         starts: list[Job] = []
-        room, holder = state.room, state.holder
+        room, holder = state.available, state.reserved_job
         if holder is not None:
-            if (room - holder.demand) & holder.guards != holder.guards:
+            if (room - holder.request) & holder.guards != holder.guards:
                 return starts, holder, room
             starts.append(holder)
-            room -= holder.demand
-        for job in aged(now, state.waiting, self.reserve_after):
+            room -= holder.request
+        for job in aged_jobs(now, state.pending, self.reserve_after):
             if job is holder:
                 continue
-            if (room - job.demand) & job.guards == job.guards:
+            if (room - job.request) & job.guards == job.guards:
                 starts.append(job)
-                room -= job.demand
-            elif state.possible(job):
+                room -= job.request
+            elif state.fits_capacity(job):
                 return starts, job, room
         return starts, None, room
 
 
-def aged(now: float, waiting: Sequence[Job], reserve_after: float) -> Iterator[Job]:
+def aged_jobs(now: float, pending: Sequence[Job], reserve_after: float) -> Iterator[Job]:
     """Yield the jobs that have waited for so long, in the order of the queue: the first of each priority."""
     place = 0
-    while place < len(waiting) and reserve_after < inf:
-        job = waiting[place]
+    while place < len(pending) and reserve_after < inf:
+        job = pending[place]
         if now - job.submitted >= reserve_after:
             yield job
             place += 1
         else:
-            place = bisect_right(waiting, -job.priority, place, key=_rank)
+            place = bisect_right(pending, -job.priority, place, key=_rank)
 
 
 def _fill(rest: list[Job], room: int, starts: list[Job]) -> None:
     """Start what fits."""
     for job in rest:
-        if (room - job.demand) & job.guards == job.guards:
-            room -= job.demand
+        if (room - job.request) & job.guards == job.guards:
+            room -= job.request
             starts.append(job)
 
 
@@ -127,28 +127,28 @@ def _fill_around(
     holder: Job, rest: list[Job], now: float, room: int, running: Sequence[tuple[float, int, Job]], starts: list[Job]
 ) -> None:
     """Start what fits and does not delay the promised job."""
-    start, extra = shadow_of(holder, now, room, running)
+    start, extra = shadow_time(holder, now, room, running)
     for job in rest:
-        if (room - job.demand) & job.guards != job.guards:
+        if (room - job.request) & job.guards != job.guards:
             continue
-        if now + job.limit > start or job.limit == inf:
-            if (extra - job.demand) & job.guards != job.guards:
+        if now + job.walltime > start or job.walltime == inf:
+            if (extra - job.request) & job.guards != job.guards:
                 continue
-            extra -= job.demand
-        room -= job.demand
+            extra -= job.request
+        room -= job.request
         starts.append(job)
 
 
-def _running(now: float, state: State, starts: list[Job]) -> Sequence[tuple[float, int, Job]]:
+def _running(now: float, state: PoolState, starts: list[Job]) -> Sequence[tuple[float, int, Job]]:
     """Return what runs, with those that are about to."""
     if not starts:
         return state.running
-    return list(merge(state.running, sorted((now + job.limit, job.serial, job) for job in starts)))
+    return list(merge(state.running, sorted((now + job.walltime, job.serial, job) for job in starts)))
 
 
-def shortest(job: Job) -> tuple[int, float]:
+def walltime_order(job: Job) -> tuple[int, float]:
     """Return the place of a job among those tried by their declared run times."""
-    return (-job.priority, job.limit)
+    return (-job.priority, job.walltime)
 
 
 def _rank(job: Job) -> int:

@@ -10,16 +10,16 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.queue.time.profile import Profile
+from zonewise_scheduler.queue.time.profile import AvailabilityProfile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from zonewise_scheduler.queue.time.learned import Lengths, RunTimes
-    from zonewise_scheduler.queue.time.state import Job, Policy, State
+    from zonewise_scheduler.queue.time.learned import RunTimeEstimate, RunTimeHistory
+    from zonewise_scheduler.queue.time.state import Job, PoolPolicy, PoolState
 
 
-class Forecast(NamedTuple):
+class PoolForecast(NamedTuple):
     """Starts of a waiting job, ascending; infinite where run times are unknown that it depends on."""
 
     job: Job
@@ -28,37 +28,39 @@ class Forecast(NamedTuple):
     latest: float
 
 
-def forecasts(now: float, state: State, policy: Policy, learned: RunTimes) -> list[Forecast]:
+def forecast_pool(now: float, state: PoolState, policy: PoolPolicy, history: RunTimeHistory) -> list[PoolForecast]:
     """Return when each waiting job starts, in the order in which the policy would try them; between two decisions."""
-    running = {job: learned.lengths(job, now - start) for job, (start, _) in state.runs.items()}
-    turn = [(job, learned.lengths(job)) for job in policy.turn(now, state)]
+    running = {job: history.estimate(job, now - start) for job, (start, _) in state.run_spans.items()}
+    turn = [(job, history.estimate(job)) for job in policy.trial_order(now, state)]
     promised = {one.job: one.start for one in policy.reservations(now, state)}
     played = [_played(now, state, turn, running, view, policy.overtaking) for view in range(3)]
-    found: list[Forecast] = []
+    found: list[PoolForecast] = []
     for (job, _), *starts in zip(turn, *played, strict=True):
         earliest, likely, latest = sorted(starts)
         bound = promised.get(job, inf)
-        found.append(Forecast(job, min(earliest, bound), min(likely, bound), min(latest, bound)))
+        found.append(PoolForecast(job, min(earliest, bound), min(likely, bound), min(latest, bound)))
     return found
 
 
 def _played(
     now: float,
-    state: State,
-    turn: Iterable[tuple[Job, Lengths]],
-    running: dict[Job, Lengths],
+    state: PoolState,
+    turn: Iterable[tuple[Job, RunTimeEstimate]],
+    running: dict[Job, RunTimeEstimate],
     view: int,
     overtaking: bool,
 ) -> list[float]:
     """Return the starts of the jobs if each, running or not, takes the length of that place in Lengths."""
-    ends = sorted((max(start + running[job][view], now), job.serial, job) for job, (start, _) in state.runs.items())
-    profile = Profile(now, state.room, ends)
+    ends = sorted(
+        (max(start + running[job][view], now), job.serial, job) for job, (start, _) in state.run_spans.items()
+    )
+    profile = AvailabilityProfile(now, state.available, ends)
     starts: list[float] = []
     for job, lengths in turn:
-        one = replace(job, limit=lengths[view])
+        one = replace(job, walltime=lengths[view])
         start = profile.earliest(one)
         if start < inf:
-            profile.change(start, start + one.limit, -one.demand)
+            profile.add(start, start + one.walltime, -one.request)
             if not overtaking:
                 profile.advance(start)
         starts.append(start)

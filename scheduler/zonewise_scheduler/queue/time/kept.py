@@ -9,36 +9,38 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.queue.time.timetable import Timetable
+from zonewise_scheduler.queue.time.timetable import ConservativeBackfill
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zonewise_scheduler.queue.time.state import Policy, State
+    from zonewise_scheduler.queue.time.state import PoolPolicy, PoolState
 
 
-class Kept(NamedTuple):
+class PoolCheckpoint(NamedTuple):
     """Promises by the names of jobs, which are unique."""
 
-    starts: Mapping[str, float] = {}
+    reserved_starts: Mapping[str, float] = {}
     """Of policies with several reservations; infinite where the start is unknown."""
-    holder: str = ""
+    reserved_job: str = ""
     """Whom the one reservation is promised to; "": nobody."""
 
 
-def keep(policy: Policy, state: State) -> Kept:
+def checkpoint_pool(policy: PoolPolicy, state: PoolState) -> PoolCheckpoint:
     """Return what is promised, between two decisions."""
-    if isinstance(policy, Timetable):
-        return Kept({job.name: start for job, start in policy.starts.items()})
-    return Kept(holder="" if state.holder is None else state.holder.name)
+    if isinstance(policy, ConservativeBackfill):
+        return PoolCheckpoint({job.name: start for job, start in policy.reserved_starts.items()})
+    return PoolCheckpoint(reserved_job="" if state.reserved_job is None else state.reserved_job.name)
 
 
-def restore(kept: Kept, policy: Policy, now: float, state: State) -> None:
+def restore_pool(checkpoint: PoolCheckpoint, policy: PoolPolicy, now: float, state: PoolState) -> None:
     """Promise the same to the jobs of a new State, by a new policy; those that no longer wait are passed over.
 
     All that run must end after now (State.overrun).
     """
-    by_name = {job.name: job for job in state.waiting}
-    state.holder = by_name.get(kept.holder)
-    if isinstance(policy, Timetable):
-        policy.resume({by_name[name]: start for name, start in kept.starts.items() if name in by_name}, now, state)
+    by_name = {job.name: job for job in state.pending}
+    state.reserved_job = by_name.get(checkpoint.reserved_job)
+    if isinstance(policy, ConservativeBackfill):
+        policy.resume(
+            {by_name[name]: start for name, start in checkpoint.reserved_starts.items() if name in by_name}, now, state
+        )

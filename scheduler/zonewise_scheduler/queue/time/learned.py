@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-KEPT = 10
+SAMPLES_PER_GROUP = 10
 """Run times of a circle."""
-ENOUGH = 3
+MIN_SAMPLES = 3
 _SHORT, _MIDDLE = 0.1, 0.5
 
 
-class Lengths(NamedTuple):
+class RunTimeEstimate(NamedTuple):
     """How long a job runs in all, in seconds; infinite where unknown."""
 
     short: float
@@ -28,21 +28,21 @@ class Lengths(NamedTuple):
     """The declared run time."""
 
 
-class Kindred(Protocol):
+class WalltimeSubject(Protocol):
     """A job, as far as its run time is concerned."""
 
     @property
-    def limit(self) -> float:
+    def walltime(self) -> float:
         """Declared run time in seconds; infinite where none is declared."""
         ...
 
     @property
-    def kin(self) -> tuple[Hashable, ...]:
+    def history_keys(self) -> tuple[Hashable, ...]:
         """Whose run times its own is likely to resemble, from the widest circle in."""
         ...
 
 
-class RunTimes:
+class RunTimeHistory:
     """The last run times of each circle."""
 
     __slots__ = ("_circles",)
@@ -50,20 +50,20 @@ class RunTimes:
     def __init__(self) -> None:
         self._circles: dict[tuple[Hashable, ...], deque[float]] = {}
 
-    def observe(self, job: Kindred, run: float) -> None:
+    def observe(self, job: WalltimeSubject, run_time: float) -> None:
         """Take in how long a job ran."""
-        for size in range(1, len(job.kin) + 1):
-            self._circles.setdefault(job.kin[:size], deque(maxlen=KEPT)).append(run)
+        for size in range(1, len(job.history_keys) + 1):
+            self._circles.setdefault(job.history_keys[:size], deque(maxlen=SAMPLES_PER_GROUP)).append(run_time)
 
-    def lengths(self, job: Kindred, elapsed: float = 0.0) -> Lengths:
+    def estimate(self, job: WalltimeSubject, elapsed: float = 0.0) -> RunTimeEstimate:
         """Return how long a job runs that has done so for a while; what ended sooner says nothing of it.
 
         Of a job whose kin are not known enough, it may end at once or take all that it declares.
         """
-        longest = max(job.limit, elapsed)
-        for size in range(len(job.kin), 0, -1):
-            known = sorted(run for run in self._circles.get(job.kin[:size], ()) if run >= elapsed)
-            if len(known) >= ENOUGH:
+        longest = max(job.walltime, elapsed)
+        for size in range(len(job.history_keys), 0, -1):
+            known = sorted(run for run in self._circles.get(job.history_keys[:size], ()) if run >= elapsed)
+            if len(known) >= MIN_SAMPLES:
                 short, likely = known[int(_SHORT * len(known))], known[int(_MIDDLE * len(known))]
-                return Lengths(min(short, longest), min(likely, longest), longest)
-        return Lengths(elapsed, longest, longest)
+                return RunTimeEstimate(min(short, longest), min(likely, longest), longest)
+        return RunTimeEstimate(elapsed, longest, longest)

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.queue.time.backfill import Backfill
-from zonewise_scheduler.queue.time.rules import RESERVE_AFTER, rules_named
-from zonewise_scheduler.queue.time.timetable import Timetable
+from zonewise_scheduler.queue.time.backfill import EasyBackfill
+from zonewise_scheduler.queue.time.rules import DEFAULT_RESERVE_AFTER, policy_named
+from zonewise_scheduler.queue.time.timetable import ConservativeBackfill
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.queue.time.rules import Rules
-    from zonewise_scheduler.queue.time.state import Policy
+    from zonewise_scheduler.queue.time.rules import BackfillPolicy
+    from zonewise_scheduler.queue.time.state import PoolPolicy
 
 
-def policy_named(name: str, reserve_after: float = RESERVE_AFTER) -> Policy:
+def pool_policy_named(name: str, reserve_after: float = DEFAULT_RESERVE_AFTER) -> PoolPolicy:
     """Return a policy; one for each State. `reserve_after`, in seconds, is of the default alone.
 
     Raises ValueError for a name that there is not.
     """
-    return policy_of(rules_named(name, reserve_after))
+    return pool_policy(policy_named(name, reserve_after))
 
 
-def policy_of(rules: Rules) -> Policy:
+def pool_policy(policy: BackfillPolicy) -> PoolPolicy:
     """Return what decides by these rules."""
-    if rules.eager or rules.depth != 1:
-        return Timetable(rules.depth, rules.reserve_after, shortest_first=rules.shortest_first)
-    return Backfill(rules.reserve_after, shortest_first=rules.shortest_first, overtaking=rules.overtaking)
+    if policy.eager or policy.depth != 1:
+        return ConservativeBackfill(policy.depth, policy.reserve_after, shortest_first=policy.shortest_first)
+    return EasyBackfill(policy.reserve_after, shortest_first=policy.shortest_first, overtaking=policy.overtaking)

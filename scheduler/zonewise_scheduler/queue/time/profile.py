@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from zonewise_scheduler.queue.time.state import Job
 
 
-class Profile:
+class AvailabilityProfile:
     """Room (Columns.room) from now on; the last step lasts for ever."""
 
     __slots__ = ("_rooms", "_times")
 
-    def __init__(self, now: float, room: int, running: Iterable[tuple[float, int, Job]] = ()) -> None:
+    def __init__(self, now: float, available: int, running: Iterable[tuple[float, int, Job]] = ()) -> None:
         """Take what is free now, and jobs that run, ascending by their latest ends, all of them after now."""
         self._times = [now]
-        self._rooms = [room]
+        self._rooms = [available]
         for latest, _, job in running:
             if latest == inf:
                 break
-            room += job.demand
+            available += job.request
             if latest == self._times[-1]:
-                self._rooms[-1] = room
+                self._rooms[-1] = available
             else:
                 self._times.append(latest)
-                self._rooms.append(room)
+                self._rooms.append(available)
 
     def steps(self) -> Iterator[tuple[float, int]]:
         """Yield when each step begins and what is free from then on."""
@@ -46,7 +46,7 @@ class Profile:
             del self._times[:place], self._rooms[:place]
         self._times[0] = now
 
-    def change(self, start: float, end: float, amount: int) -> None:
+    def add(self, start: float, end: float, amount: int) -> None:
         """Add so much from start until end; a reservation is less than nothing (Demand.amount)."""
         if end <= start:
             return
@@ -59,12 +59,12 @@ class Profile:
 
     def earliest(self, job: Job) -> float:
         """Return the first time at which there is room for a job until its latest end; infinite if there is none."""
-        found = self.before(job, inf, inf)
+        found = self.earlier_start(job, inf, inf)
         return inf if found is None else found
 
     def fits(self, job: Job, start: float) -> bool:
         """Say whether there is room for a job from a start until its latest end."""
-        demand, guards, end = job.demand, job.guards, start + job.limit
+        demand, guards, end = job.request, job.guards, start + job.walltime
         times, rooms = self._times, self._rooms
         place = bisect_right(times, start) - 1
         while place < len(times) and times[place] < end:
@@ -73,7 +73,7 @@ class Profile:
             place += 1
         return True
 
-    def before(self, job: Job, start: float, grown: float) -> float | None:
+    def earlier_start(self, job: Job, start: float, freed_until: float) -> float | None:
         """Return the first time, before `grown`, to which a reservation that begins at `start` can be brought forward.
 
         The reservation itself is in the profile: from its start on the job's own room is enough, since a job that
@@ -83,11 +83,11 @@ class Profile:
         Boyer and Moore skip text, CACM 1977), which most often is the start that the reservation has.
         """
         times, rooms = self._times, self._rooms
-        demand, guards, limit = job.demand, job.guards, job.limit
+        demand, guards, limit = job.request, job.guards, job.walltime
         least = demand + guards  # as integers, all rooms that it fits into are as large: most others end here
         last = bisect_left(times, start)
         place = known = 0  # it is tried from the step `place` on; those between `place` and `known` have room for it
-        while place < last and times[place] < grown:
+        while place < last and times[place] < freed_until:
             end = bisect_left(times, times[place] + limit, known, last)
             step = end
             while step > known:

@@ -7,11 +7,11 @@ import sys
 from math import inf
 from typing import NamedTuple
 
-ALL = sys.maxsize
+UNLIMITED_DEPTH = sys.maxsize
 """The depth at which every job has a reservation."""
 
 
-class Rules(NamedTuple):
+class BackfillPolicy(NamedTuple):
     """A policy: who may overtake whom, and for whom a start is reserved."""
 
     reserve_after: float = 0.0
@@ -33,29 +33,29 @@ class Rules(NamedTuple):
         return self.overtaking and self.depth > 0 and self.reserve_after < inf
 
 
-DEFAULT = "shortest-reserving"
+DEFAULT_POLICY = "shortest-reserving"
 """Shortest first and greedy, but the first of those that have waited for a day has a reservation. On the log KTH-SP2
 its mean wait is nine tenths of greedy's, and its worst wait less than a fifth."""
-RESERVE_AFTER = 24 * 3600.0
+DEFAULT_RESERVE_AFTER = 24 * 3600.0
 """Seconds."""
 
 _PLAIN = {
-    "fifo": Rules(overtaking=False),
-    "greedy": Rules(reserve_after=inf),
-    "easy": Rules(),
-    "easy-sjbf": Rules(shortest_first=True),
-    "conservative": Rules(depth=ALL, eager=True),
+    "fifo": BackfillPolicy(overtaking=False),
+    "greedy": BackfillPolicy(reserve_after=inf),
+    "easy": BackfillPolicy(),
+    "easy-sjbf": BackfillPolicy(shortest_first=True),
+    "conservative": BackfillPolicy(depth=UNLIMITED_DEPTH, eager=True),
 }
 _DEPTH = re.compile(r"depth-(\d{1,9})")
-NAMES = (DEFAULT, *_PLAIN, "depth-K")
+POLICY_NAMES = (DEFAULT_POLICY, *_PLAIN, "depth-K")
 
 
-def rules_named(name: str, reserve_after: float = RESERVE_AFTER) -> Rules:
+def policy_named(name: str, reserve_after: float = DEFAULT_RESERVE_AFTER) -> BackfillPolicy:
     """Return a policy; `reserve_after`, in seconds, is of the default alone. Raises ValueError for an unknown name."""
-    if name == DEFAULT:
-        return Rules(reserve_after, shortest_first=True)
+    if name == DEFAULT_POLICY:
+        return BackfillPolicy(reserve_after, shortest_first=True)
     if depth := _DEPTH.fullmatch(name):
-        return Rules(depth=int(depth[1]), eager=True)
+        return BackfillPolicy(depth=int(depth[1]), eager=True)
     if name not in _PLAIN:
-        raise ValueError(f"policy: {name}: no such policy; there are {', '.join(NAMES)}")
+        raise ValueError(f"policy: {name}: no such policy; there are {', '.join(POLICY_NAMES)}")
     return _PLAIN[name]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.queue.time.state import Job, Reservation
+from zonewise_scheduler.queue.time.state import Job, PoolReservation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -16,28 +16,30 @@ if TYPE_CHECKING:
 class Shadow(NamedTuple):
     """The reservation of a job."""
 
-    start: float
+    time: float
     """When it starts at the latest; infinite where jobs must end first that declare no run time."""
     extra: int
     """What is free from then on beside the job itself (Columns.room)."""
 
 
-def shadow_of(job: Job, now: float, room: int, running: Iterable[tuple[float, int, Job]]) -> Shadow:
+def shadow_time(job: Job, now: float, available: int, running: Iterable[tuple[float, int, Job]]) -> Shadow:
     """Return the reservation of a job beside those that run, ascending by their latest ends.
 
     The job must fit when all of them have ended.
     """
-    demand, guards = job.demand, job.guards
+    demand, guards = job.request, job.guards
     start = now
     for latest, _, other in running:
-        if latest > start and (room - demand) & guards == guards:
+        if latest > start and (available - demand) & guards == guards:
             break
-        room += other.demand
+        available += other.request
         start = latest
-    return Shadow(start, room - demand)
+    return Shadow(start, available - demand)
 
 
-def reservation_of(job: Job, now: float, room: int, running: Sequence[tuple[float, int, Job]]) -> Reservation:
+def earliest_reservation(
+    job: Job, now: float, available: int, running: Sequence[tuple[float, int, Job]]
+) -> PoolReservation:
     """Return the same as a value to tell."""
-    start = shadow_of(job, now, room, running).start
-    return Reservation(job, start, tuple(other for latest, _, other in running if latest == start))
+    start = shadow_time(job, now, available, running).time
+    return PoolReservation(job, start, tuple(other for latest, _, other in running if latest == start))

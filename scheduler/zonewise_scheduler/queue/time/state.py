@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-OVERRUN = 60.0
+OVERRUN_EXTENSION = 60.0
 """Seconds that a job which outlives its declared run time is given, again and again; Slurm's bf_resolution
 (slurm.conf.5; src/plugins/sched/backfill/backfill.c)."""
 _MANY = 8
@@ -26,42 +26,42 @@ class Job:
 
     serial: int
     """In the order in which jobs came to be known; decides between equals."""
-    demand: int
+    request: int
     """Amounts.Demand.amount."""
     guards: int
     """Amounts.Demand.guards."""
     submitted: float
-    limit: float = inf
+    walltime: float = inf
     """Declared run time in seconds, an upper bound, more than zero; infinite where none is declared."""
     priority: int = 0
     name: str = ""
-    kin: tuple[Hashable, ...] = ()
+    history_keys: tuple[Hashable, ...] = ()
     """Whose run times its own is likely to resemble, from the widest circle in: (user, queue, template)."""
 
 
-class Decision(NamedTuple):
+class PoolDecision(NamedTuple):
     """What is to happen now."""
 
     starts: Sequence[Job] = ()
     """In the order in which room is taken."""
-    holder: Job | None = None
+    reserved_job: Job | None = None
     """Whom the one reservation is promised to (policies that give one at a time); it stays so until it starts."""
-    wake: float = inf
+    wake_at: float = inf
     """When to decide again, should nothing happen before: the next reservation begins then."""
 
 
-class Reservation(NamedTuple):
+class PoolReservation(NamedTuple):
     """A start that is promised to a waiting job."""
 
     job: Job
     start: float
     """It starts then or earlier, if all that run end by their latest ends; infinite where nobody declared those."""
-    after: tuple[Job, ...] = ()
+    waits_for: tuple[Job, ...] = ()
     """What must end for it: those, running or promised an earlier start, whose latest ends are at that time; where
     it is infinite, those that declare no run time."""
 
 
-class Policy(Protocol):
+class PoolPolicy(Protocol):
     """Which of the waiting jobs start now."""
 
     @property
@@ -74,20 +74,20 @@ class Policy(Protocol):
         """Whether a job that comes and does not fit is decided on at once, since it is to be promised a start."""
         ...
 
-    def decide(self, now: float, state: State) -> Decision:
+    def decide(self, now: float, state: PoolState) -> PoolDecision:
         """Return what starts now; the state is not changed (State.apply does)."""
         ...
 
-    def reservations(self, now: float, state: State) -> list[Reservation]:
+    def reservations(self, now: float, state: PoolState) -> list[PoolReservation]:
         """Return what is promised, as of the last decision."""
         ...
 
-    def turn(self, now: float, state: State) -> list[Job]:
+    def trial_order(self, now: float, state: PoolState) -> list[Job]:
         """Return the waiting jobs in the order in which they would be tried."""
         ...
 
 
-class State:
+class PoolState:
     """Waiting jobs in the order of the queue, running ones by their latest end, and what is free.
 
     Between two decisions it notes what has changed, so that a decision need look at no more than can come out
@@ -95,111 +95,111 @@ class State:
     """
 
     __slots__ = (
-        "capacity", "disturbed", "ended", "fresh", "holder", "left", "room", "running", "runs", "stale", "waiting",
+        "available", "capacity", "ended", "must_rebuild", "must_retry", "new_jobs", "pending", "reserved_job", "run_spans", "running", "withdrawn",
     )  # fmt: skip
 
     def __init__(self, capacity: int) -> None:
-        self.capacity = self.room = capacity
+        self.capacity = self.available = capacity
         """All there is, and what is free of it now (Columns.room)."""
-        self.waiting: list[Job] = []
+        self.pending: list[Job] = []
         """By priority, time of submission, serial."""
         self.running: list[tuple[float, int, Job]] = []
         """Latest end, serial, job; ascending."""
-        self.runs: dict[Job, tuple[float, float]] = {}
+        self.run_spans: dict[Job, tuple[float, float]] = {}
         """Start and latest end of each running job."""
-        self.holder: Job | None = None
+        self.reserved_job: Job | None = None
         """Whom the last decision promised the one reservation (Decision.holder)."""
-        self.fresh: list[Job] = []
+        self.new_jobs: list[Job] = []
         """Waiting jobs that no decision has seen."""
         self.ended: list[tuple[Job, float]] = []
         """Jobs that have ended since the last decision, with the latest end that was expected of them."""
-        self.left: list[Job] = []
+        self.withdrawn: list[Job] = []
         """Jobs that were withdrawn since."""
-        self.disturbed = True
+        self.must_rebuild = True
         """Whether something was not to be expected: a job outlived its run time or came from elsewhere, or capacity
         changed."""
-        self.stale = True
+        self.must_retry = True
         """Whether jobs refused before may start now."""
 
     def submit(self, job: Job) -> None:
         """Let a job wait."""
-        waiting = self.waiting
-        if not waiting or order(waiting[-1]) < order(job):
+        waiting = self.pending
+        if not waiting or queue_order(waiting[-1]) < queue_order(job):
             waiting.append(job)
         else:
-            insort(waiting, job, key=order)
-        self.fresh.append(job)
+            insort(waiting, job, key=queue_order)
+        self.new_jobs.append(job)
 
     def withdraw(self, job: Job) -> None:
         """Let a waiting job leave; raise ValueError if it does not wait."""
-        self.waiting.remove(job)
-        if job in self.fresh:
-            self.fresh.remove(job)
-        if self.holder is job:
-            self.holder = None
-        self.left.append(job)
-        self.stale = True
+        self.pending.remove(job)
+        if job in self.new_jobs:
+            self.new_jobs.remove(job)
+        if self.reserved_job is job:
+            self.reserved_job = None
+        self.withdrawn.append(job)
+        self.must_retry = True
 
     def start(self, job: Job, now: float) -> None:
         """Take note that a job runs which no decision started, whatever room there is."""
         self._run(job, now)
-        self.disturbed = True
+        self.must_rebuild = True
 
     def _run(self, job: Job, now: float) -> None:
-        self.room -= job.demand
-        latest = now + job.limit
+        self.available -= job.request
+        latest = now + job.walltime
         insort(self.running, (latest, job.serial, job))
-        self.runs[job] = (now, latest)
+        self.run_spans[job] = (now, latest)
 
     def end(self, job: Job) -> None:
         """Take note that a job has ended, early or at its latest end; raise KeyError if it does not run."""
-        _, latest = self.runs.pop(job)
+        _, latest = self.run_spans.pop(job)
         del self.running[bisect_left(self.running, (latest, job.serial))]
-        self.room += job.demand
+        self.available += job.request
         self.ended.append((job, latest))
-        self.stale = True
+        self.must_retry = True
 
-    def overrun(self, now: float) -> None:
+    def extend_overrun(self, now: float) -> None:
         """Expect jobs that have outlived their declared run times to run for another while."""
         while self.running and self.running[0][0] <= now:
             _, serial, job = self.running.pop(0)
-            insort(self.running, (now + OVERRUN, serial, job))
-            self.runs[job] = (self.runs[job][0], now + OVERRUN)
-            self.disturbed = self.stale = True
+            insort(self.running, (now + OVERRUN_EXTENSION, serial, job))
+            self.run_spans[job] = (self.run_spans[job][0], now + OVERRUN_EXTENSION)
+            self.must_rebuild = self.must_retry = True
 
-    def resize(self, capacity: int) -> None:
+    def set_capacity(self, capacity: int) -> None:
         """Take note of all there is after nodes or quotas came or went (Columns.room)."""
-        self.room += capacity - self.capacity
+        self.available += capacity - self.capacity
         self.capacity = capacity
-        self.disturbed = self.stale = True
-        if self.holder is not None and not self.possible(self.holder):
-            self.holder = None
+        self.must_rebuild = self.must_retry = True
+        if self.reserved_job is not None and not self.fits_capacity(self.reserved_job):
+            self.reserved_job = None
 
-    def possible(self, job: Job) -> bool:
+    def fits_capacity(self, job: Job) -> bool:
         """Say whether a job fits when nothing else runs."""
-        return (self.capacity - job.demand) & job.guards == job.guards
+        return (self.capacity - job.request) & job.guards == job.guards
 
-    def apply(self, decision: Decision, now: float) -> None:
+    def apply(self, decision: PoolDecision, now: float) -> None:
         """Start what is to start, and note that all has been looked at."""
         starts = decision.starts
         if len(starts) > _MANY:
             gone = set(starts)
-            self.waiting = [job for job in self.waiting if job not in gone]
+            self.pending = [job for job in self.pending if job not in gone]
         else:
             for job in starts:
-                self.waiting.remove(job)
+                self.pending.remove(job)
         for job in starts:
             self._run(job, now)
-        self.holder = decision.holder
-        self.stale = self.disturbed = False
-        if self.fresh:
-            self.fresh = []
+        self.reserved_job = decision.reserved_job
+        self.must_retry = self.must_rebuild = False
+        if self.new_jobs:
+            self.new_jobs = []
         if self.ended:
             self.ended = []
-        if self.left:
-            self.left = []
+        if self.withdrawn:
+            self.withdrawn = []
 
 
-def order(job: Job) -> tuple[int, float, int]:
+def queue_order(job: Job) -> tuple[int, float, int]:
     """Return the place of a job in the queue."""
     return (-job.priority, job.submitted, job.serial)

@@ -14,58 +14,66 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from zonewise_scheduler.queue.topology.shape import Shape
-    from zonewise_scheduler.queue.topology.tree import Tree
+    from zonewise_scheduler.queue.topology.shape import TopologyAssignmentParameters
+    from zonewise_scheduler.queue.topology.tree import TopologyTree
 
 _FAR = np.iinfo(np.int64).max
 
 
-class Leaves(NamedTuple):
+class LeafCounts(NamedTuple):
     """What the leaves could take; all (leaves,)."""
 
-    pods: NDArray[np.int64]
-    beside: NDArray[np.int64]
+    pod_count: NDArray[np.int64]
+    pod_count_with_leader: NDArray[np.int64]
     """Pods beside the leader; where that has no room, or there is none, as many as without it."""
-    leaders: NDArray[np.int64]
+    leader_count: NDArray[np.int64]
     """1 where the leader has room, else 0."""
-    score: NDArray[np.int64]
+    affinity_score: NDArray[np.int64]
 
 
-class Counts(NamedTuple):
+class DomainStates(NamedTuple):
     """What the domains of one level could take; all (domains,), in the order of the level."""
 
-    pods: NDArray[np.int64]
+    pod_count: NDArray[np.int64]
     """Below the outermost slices' level: pods of whole inner slices."""
-    slices: NDArray[np.int64]
+    slice_count: NDArray[np.int64]
     """Of the outermost layer; 0 below its level."""
-    beside: NDArray[np.int64]
+    pod_count_with_leader: NDArray[np.int64]
     """Pods beside the leader, where that costs least; 0 where no leaf of the domain has room for it."""
-    slices_beside: NDArray[np.int64]
-    leaders: NDArray[np.int64]
-    score: NDArray[np.int64]
+    slice_count_with_leader: NDArray[np.int64]
+    leader_count: NDArray[np.int64]
+    affinity_score: NDArray[np.int64]
     """The sum of the leaves' scores."""
 
 
-def roll_up(leaves: Leaves, begins: Sequence[NDArray[np.int64]], level: int, shape: Shape) -> list[Counts]:
+def fill_in_counts(
+    leaves: LeafCounts, child_offsets: Sequence[NDArray[np.int64]], level: int, shape: TopologyAssignmentParameters
+) -> list[DomainStates]:
     """Return the counts of a level and of all further in; begins as of a Tree, from that level on."""
-    found = [_of_leaves(leaves, level + len(begins), shape)]
-    for at in range(len(begins) - 1, -1, -1):
-        found.append(_of_parents(found[-1], begins[at][:-1], level + at, shape))
+    found = [_of_leaves(leaves, level + len(child_offsets), shape)]
+    for at in range(len(child_offsets) - 1, -1, -1):
+        found.append(_of_parents(found[-1], child_offsets[at][:-1], level + at, shape))
     return found[::-1]
 
 
-def renew(levels: Sequence[Counts], tree: Tree, rows: NDArray[np.int64], leaves: Leaves, shape: Shape) -> None:
+def update_counts(
+    levels: Sequence[DomainStates],
+    tree: TopologyTree,
+    rows: NDArray[np.int64],
+    leaves: LeafCounts,
+    shape: TopologyAssignmentParameters,
+) -> None:
     """Write what some leaves of a tree, ascending, take now into the counts of all levels; scores are as they were."""
     inmost = len(levels) - 1
     _write(levels[inmost], rows, _of_leaves(leaves, inmost, shape))
     for level in range(inmost - 1, -1, -1):
         rows = np.unique(tree.parents[level + 1][rows])
-        children, firsts = _children(tree.begins[level], rows)
-        inner = Counts(*(part[children] for part in levels[level + 1]))
+        children, firsts = _children(tree.child_offsets[level], rows)
+        inner = DomainStates(*(part[children] for part in levels[level + 1]))
         _write(levels[level], rows, _of_parents(inner, firsts, level, shape))
 
 
-def _write(counts: Counts, rows: NDArray[np.int64], new: Counts) -> None:
+def _write(counts: DomainStates, rows: NDArray[np.int64], new: DomainStates) -> None:
     """Write the counts of some domains of a level."""
     for part, own in zip(counts[:-1], new[:-1], strict=True):
         part[rows] = own
@@ -78,34 +86,38 @@ def _children(begins: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[NDArr
     return np.arange(int(sizes.sum())) + np.repeat(begins[rows] - firsts, sizes), firsts
 
 
-def _of_leaves(leaves: Leaves, level: int, shape: Shape) -> Counts:
-    none = np.zeros_like(leaves.pods)
+def _of_leaves(leaves: LeafCounts, level: int, shape: TopologyAssignmentParameters) -> DomainStates:
+    none = np.zeros_like(leaves.pod_count)
     whole = level == shape.slice_level
-    slices = leaves.pods // shape.size if whole else none
-    beside = leaves.beside // shape.size if whole else none
-    return Counts(leaves.pods, slices, leaves.beside, beside, leaves.leaders, leaves.score)
+    slices = leaves.pod_count // shape.slice_size if whole else none
+    beside = leaves.pod_count_with_leader // shape.slice_size if whole else none
+    return DomainStates(
+        leaves.pod_count, slices, leaves.pod_count_with_leader, beside, leaves.leader_count, leaves.affinity_score
+    )
 
 
-def _of_parents(inner: Counts, firsts: NDArray[np.int64], level: int, shape: Shape) -> Counts:
+def _of_parents(
+    inner: DomainStates, firsts: NDArray[np.int64], level: int, shape: TopologyAssignmentParameters
+) -> DomainStates:
     """Return the counts of a level from those one level in; firsts are the places of first children."""
     if not len(firsts):
-        return Counts(*(firsts for _ in Counts._fields))
-    size = shape.sizes.get(level + 1, 1)
-    pods, beside = inner.pods // size * size, inner.beside // size * size
-    hosts = inner.leaders > 0 if shape.leader else np.ones(len(pods), np.bool_)
+        return DomainStates(*(firsts for _ in DomainStates._fields))
+    size = shape.slice_size_at_level.get(level + 1, 1)
+    pods, beside = inner.pod_count // size * size, inner.pod_count_with_leader // size * size
+    hosts = inner.leader_count > 0 if shape.has_leader else np.ones(len(pods), np.bool_)
     able = np.logical_or.reduceat(hosts, firsts)
     total, best = _summed(pods, beside, hosts, firsts)
     if level == shape.slice_level:
-        slices, slices_best = total // shape.size, best // shape.size
+        slices, slices_best = total // shape.slice_size, best // shape.slice_size
     else:
-        slices, slices_best = _summed(inner.slices, inner.slices_beside, hosts, firsts)
-    return Counts(
+        slices, slices_best = _summed(inner.slice_count, inner.slice_count_with_leader, hosts, firsts)
+    return DomainStates(
         total,
         slices,
         np.where(able, best, 0),
         np.where(able, slices_best, 0),
-        np.maximum.reduceat(inner.leaders, firsts),
-        np.add.reduceat(inner.score, firsts),
+        np.maximum.reduceat(inner.leader_count, firsts),
+        np.add.reduceat(inner.affinity_score, firsts),
     )
 
 

@@ -7,42 +7,52 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.queue.topology.assignments import cut, joined
-from zonewise_scheduler.queue.topology.group import Group, place_group
-from zonewise_scheduler.queue.topology.refusal import Refused
-from zonewise_scheduler.queue.topology.usage import with_pods
+from zonewise_scheduler.queue.topology.assignments import merge_topology_assignments, truncate_assignment
+from zonewise_scheduler.queue.topology.group import PodSetGroup, find_topology_assignment
+from zonewise_scheduler.queue.topology.refusal import TopologyAssignmentFailure
+from zonewise_scheduler.queue.topology.usage import with_assignment_usage
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.queue.topology.model import Assignment, Options, PodSet
-    from zonewise_scheduler.queue.topology.supply import Supply
-    from zonewise_scheduler.queue.topology.usage import Usage
+    from zonewise_scheduler.queue.topology.model import TASFeatureGates, TASPodSetRequests, TopologyAssignment
+    from zonewise_scheduler.queue.topology.supply import TASFlavorSnapshot
+    from zonewise_scheduler.queue.topology.usage import TASUsage
 
 
-def resized(supply: Supply, group: Group, assumed: Usage, options: Options) -> dict[str, Assignment] | Refused | None:
+def handle_elastic_workload(
+    snapshot: TASFlavorSnapshot, group: PodSetGroup, assumed_usage: TASUsage, gates: TASFeatureGates
+) -> dict[str, TopologyAssignment] | TopologyAssignmentFailure | None:
     """Return where the pods are: those of the slice before, without its last ones or with further ones beside them.
 
     None where there is no slice before, or any of its domains is no more: all pods are to be placed then. What the
     slice before uses is no part of the supply or of what is assumed.
     """
-    before = group.workers.previous
+    before = group.workers.previous_assignment
     leader = group.leader
-    if before is None or _stale(supply, group.workers) or (leader is not None and _stale(supply, leader)):
+    if before is None or _stale(snapshot, group.workers) or (leader is not None and _stale(snapshot, leader)):
         return None
-    kept = {group.workers.name: cut(before, group.workers.size)}
-    if leader is not None and leader.previous is not None:
-        kept[leader.name] = leader.previous
-    further = group.workers._replace(size=max(group.workers.size - before.pods, 0))
-    missing = [one for one in group.sets if one.name not in kept]
-    if not further.size and not missing:
+    kept = {group.workers.name: truncate_assignment(before, group.workers.pod_count)}
+    if leader is not None and leader.previous_assignment is not None:
+        kept[leader.name] = leader.previous_assignment
+    further = group.workers._replace(pod_count=max(group.workers.pod_count - before.pod_count, 0))
+    missing = [one for one in group.pod_sets if one.name not in kept]
+    if not further.pod_count and not missing:
         return kept
-    usage = assumed
-    for one in group.sets:
-        usage = with_pods(supply.tree, usage, kept[one.name], one.requests) if one.name in kept else usage
-    found = place_group(supply, Group(further, *missing), usage, options)
-    if isinstance(found, Refused):
+    usage = assumed_usage
+    for one in group.pod_sets:
+        usage = (
+            with_assignment_usage(snapshot.tree, usage, kept[one.name], one.single_pod_requests)
+            if one.name in kept
+            else usage
+        )
+    found = find_topology_assignment(snapshot, PodSetGroup(further, *missing), usage, gates)
+    if isinstance(found, TopologyAssignmentFailure):
         return found
-    return found | kept | {further.name: joined(supply.tree, found[further.name], kept[further.name])}
+    return (
+        found
+        | kept
+        | {further.name: merge_topology_assignments(snapshot.tree, found[further.name], kept[further.name])}
+    )
 
 
-def _stale(supply: Supply, pods: PodSet) -> bool:
-    return pods.previous is not None and bool(supply.tree.stale(pods.previous))
+def _stale(supply: TASFlavorSnapshot, pods: TASPodSetRequests) -> bool:
+    return pods.previous_assignment is not None and bool(supply.tree.stale_domain(pods.previous_assignment))

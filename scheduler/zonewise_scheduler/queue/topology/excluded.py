@@ -7,16 +7,16 @@ from typing import NamedTuple
 _NONE: Mapping[str, int] = MappingProxyType({})
 
 
-class Excluded(NamedTuple):
+class ExclusionStats(NamedTuple):
     """How many leaves are out of the question, each counted once, by the first cause in the order of the filters."""
 
     total: int = 0
     """Of all leaves, those that have room too."""
-    selector: int = 0
+    node_selector: int = 0
     """By spec.nodeSelector."""
     affinity: int = 0
     """By the required node affinity."""
-    outside: int = 0
+    topology_domain: int = 0
     """Not in the one domain that may hold the pods."""
     taints: Mapping[str, int] = _NONE
     """By the first taint that is not tolerated, as key=value:effect."""
@@ -30,7 +30,7 @@ class Excluded(NamedTuple):
         found = [
             f"{name}: {count}"
             for name, count in (
-                ("nodeSelector", self.selector), ("affinity", self.affinity), ("topologyDomain", self.outside),
+                ("nodeSelector", self.node_selector), ("affinity", self.affinity), ("topologyDomain", self.topology_domain),
                 ("kubelet", self.kubelets),
             )
             if count

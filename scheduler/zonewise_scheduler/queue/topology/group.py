@@ -10,118 +10,139 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from zonewise_scheduler.queue.topology.assignments import assignment_of
-from zonewise_scheduler.queue.topology.balanced import balance
-from zonewise_scheduler.queue.topology.counts import roll_up
-from zonewise_scheduler.queue.topology.descend import descend
-from zonewise_scheduler.queue.topology.leaves import leaves_of
-from zonewise_scheduler.queue.topology.refusal import LayerFit, Refused
-from zonewise_scheduler.queue.topology.search import Short, search
-from zonewise_scheduler.queue.topology.shape import shape_of
+from zonewise_scheduler.queue.topology.assignments import build_assignment
+from zonewise_scheduler.queue.topology.balanced import find_balanced_placement
+from zonewise_scheduler.queue.topology.counts import fill_in_counts
+from zonewise_scheduler.queue.topology.descend import assign_down_to_leaves
+from zonewise_scheduler.queue.topology.leaves import fill_leaf_counts
+from zonewise_scheduler.queue.topology.refusal import LayerFit, TopologyAssignmentFailure
+from zonewise_scheduler.queue.topology.search import InsufficientLevel, find_level_with_fit_domains
+from zonewise_scheduler.queue.topology.shape import topology_assignment_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from zonewise_scheduler.queue.topology.counts import Counts
-    from zonewise_scheduler.queue.topology.excluded import Excluded
-    from zonewise_scheduler.queue.topology.model import Assignment, Options, PodSet
-    from zonewise_scheduler.queue.topology.shape import Shape
-    from zonewise_scheduler.queue.topology.spend import Share
-    from zonewise_scheduler.queue.topology.supply import Supply
-    from zonewise_scheduler.queue.topology.tree import Tree
-    from zonewise_scheduler.queue.topology.usage import Usage
+    from zonewise_scheduler.queue.topology.counts import DomainStates
+    from zonewise_scheduler.queue.topology.excluded import ExclusionStats
+    from zonewise_scheduler.queue.topology.model import TASFeatureGates, TASPodSetRequests, TopologyAssignment
+    from zonewise_scheduler.queue.topology.shape import TopologyAssignmentParameters
+    from zonewise_scheduler.queue.topology.spend import DomainAllotment
+    from zonewise_scheduler.queue.topology.supply import TASFlavorSnapshot
+    from zonewise_scheduler.queue.topology.tree import TopologyTree
+    from zonewise_scheduler.queue.topology.usage import TASUsage
 
 
-class Group(NamedTuple):
+class PodSetGroup(NamedTuple):
     """Pod sets that are placed together."""
 
-    workers: PodSet
-    leader: PodSet | None = None
+    workers: TASPodSetRequests
+    leader: TASPodSetRequests | None = None
 
     @property
-    def sets(self) -> tuple[PodSet, ...]:
+    def pod_sets(self) -> tuple[TASPodSetRequests, ...]:
         """Return the pod sets."""
         return (self.workers,) if self.leader is None else (self.workers, self.leader)
 
 
-def place_group(
-    supply: Supply, group: Group, assumed: Usage, options: Options, within: tuple[int, int] | None = None
-) -> dict[str, Assignment] | Refused:
+def find_topology_assignment(
+    snapshot: TASFlavorSnapshot,
+    group: PodSetGroup,
+    assumed_usage: TASUsage,
+    gates: TASFeatureGates,
+    required_replacement_domain: tuple[int, int] | None = None,
+) -> dict[str, TopologyAssignment] | TopologyAssignmentFailure:
     """Return where the pods go, by the name of the set; or why there is no place.
 
     `assumed`: what is promised beside what the supply knows to be used. `within`: the leaves that may hold them.
     """
-    tree, workers, leader = supply.tree, group.workers, group.leader
-    shape = shape_of(tree.keys, workers, options, leader=leader is not None)
+    tree, workers, leader = snapshot.tree, group.workers, group.leader
+    shape = topology_assignment_parameters(tree.level_keys, workers, gates, has_leader=leader is not None)
     if isinstance(shape, str):
-        return Refused(workers.name, tree.name, shape)
-    if not tree.leaves:
-        return Refused(workers.name, tree.name, f"no topology domains at level: {tree.keys[shape.level]}")
-    bound = leader is not None or workers.most is not None or workers.beside is not None
-    if not (bound or assumed or within is not None):
-        return _again(supply, workers, shape, options)
-    leaves, excluded = leaves_of(supply, workers, leader, assumed, within)
-    return _placed(tree, roll_up(leaves, tree.begins, 0, shape), group, shape, lambda: excluded)
+        return TopologyAssignmentFailure(workers.name, tree.name, shape)
+    if not tree.leaf_count:
+        return TopologyAssignmentFailure(
+            workers.name, tree.name, f"no topology domains at level: {tree.level_keys[shape.requested_level]}"
+        )
+    bound = leader is not None or workers.max_pods is not None or workers.max_pods_with_leader is not None
+    if not (bound or assumed_usage or required_replacement_domain is not None):
+        return _again(snapshot, workers, shape, gates)
+    leaves, excluded = fill_leaf_counts(snapshot, workers, leader, assumed_usage, required_replacement_domain)
+    return _placed(tree, fill_in_counts(leaves, tree.child_offsets, 0, shape), group, shape, lambda: excluded)
 
 
-def _again(supply: Supply, pods: PodSet, shape: Shape, options: Options) -> dict[str, Assignment] | Refused:
+def _again(
+    supply: TASFlavorSnapshot, pods: TASPodSetRequests, shape: TopologyAssignmentParameters, options: TASFeatureGates
+) -> dict[str, TopologyAssignment] | TopologyAssignmentFailure:
     """Return where pods go, or why there is no place, that depend on nothing but what they ask for themselves."""
-    standing = supply.standing(pods, shape)
-    asked = pods.name, pods.size, pods.request, options
-    found = standing.found.get(asked)
+    standing = supply.incremental_counts(pods, shape)
+    asked = pods.name, pods.pod_count, pods.topology_request, options
+    found = standing.results.get(asked)
     if found is None:
-        found = _placed(supply.tree, standing.levels, Group(pods), shape, standing.excluded)
-        standing.found[asked] = found
+        found = _placed(supply.tree, standing.domain_states, PodSetGroup(pods), shape, standing.exclusions)
+        standing.results[asked] = found
     return found
 
 
 def _placed(
-    tree: Tree, levels: Sequence[Counts], group: Group, shape: Shape, excluded: Callable[[], Excluded]
-) -> dict[str, Assignment] | Refused:
+    tree: TopologyTree,
+    levels: Sequence[DomainStates],
+    group: PodSetGroup,
+    shape: TopologyAssignmentParameters,
+    excluded: Callable[[], ExclusionStats],
+) -> dict[str, TopologyAssignment] | TopologyAssignmentFailure:
     share = _found(tree, levels, shape)
-    if isinstance(share, Short):
+    if isinstance(share, InsufficientLevel):
         return _refused(tree, levels, shape, share, excluded(), group.workers.name)
-    placed = {group.workers.name: assignment_of(tree, share.domains, share.units)}
+    placed = {group.workers.name: build_assignment(tree, share.domains, share.units)}
     if group.leader is not None:
-        placed[group.leader.name] = assignment_of(tree, share.domains, share.leaders)
+        placed[group.leader.name] = build_assignment(tree, share.domains, share.leader_count)
     return placed
 
 
-def _found(tree: Tree, levels: Sequence[Counts], shape: Shape) -> Share | Short:
+def _found(
+    tree: TopologyTree, levels: Sequence[DomainStates], shape: TopologyAssignmentParameters
+) -> DomainAllotment | InsufficientLevel:
     """Return the pods of the leaves: balanced, where that is asked for and can be."""
-    even = balance(tree, levels, shape) if shape.balanced else None
-    share = descend(tree, even.levels, even.found, shape, apart=True) if even is not None else None
+    even = find_balanced_placement(tree, levels, shape) if shape.balanced else None
+    share = assign_down_to_leaves(tree, even.levels, even.fit, shape, per_domain=True) if even is not None else None
     if share is not None:
         return share
-    found = search(levels, shape)
-    if isinstance(found, Short):
+    found = find_level_with_fit_domains(levels, shape)
+    if isinstance(found, InsufficientLevel):
         return found
-    return descend(tree, levels, found, shape) or Short(found.level, 0)
+    return assign_down_to_leaves(tree, levels, found, shape) or InsufficientLevel(found.level, 0)
 
 
 def _refused(
-    tree: Tree, levels: Sequence[Counts], shape: Shape, short: Short, excluded: Excluded, name: str
-) -> Refused:
+    tree: TopologyTree,
+    levels: Sequence[DomainStates],
+    shape: TopologyAssignmentParameters,
+    short: InsufficientLevel,
+    excluded: ExclusionStats,
+    name: str,
+) -> TopologyAssignmentFailure:
     counts = levels[short.level]
-    best = int(counts.slices.argmax())
-    return Refused(
+    best = int(counts.slice_count.argmax())
+    return TopologyAssignmentFailure(
         name,
         tree.name,
-        level=tree.keys[short.level] if shape.required else "",
-        domain=tree.path(short.level, best) if shape.required else (),
-        fits=short.slices,
-        wanted=shape.slices,
-        size=shape.size,
-        layers=_layers(tree, levels, shape, short.level, best) if shape.sizes else (),
-        excluded=excluded,
+        level=tree.level_keys[short.level] if shape.required else "",
+        domain=tree.level_values(short.level, best) if shape.required else (),
+        fit_count=short.fit_count,
+        slice_count=shape.slice_count,
+        slice_size=shape.slice_size,
+        layer_fits=_layers(tree, levels, shape, short.level, best) if shape.slice_size_at_level else (),
+        exclusions=excluded,
     )
 
 
-def _layers(tree: Tree, levels: Sequence[Counts], shape: Shape, level: int, domain: int) -> tuple[LayerFit, ...]:
+def _layers(
+    tree: TopologyTree, levels: Sequence[DomainStates], shape: TopologyAssignmentParameters, level: int, domain: int
+) -> tuple[LayerFit, ...]:
     """Return what would fit of each layer in a domain."""
-    ranges = dict(zip(tree.keys[level:], tree.below(level, domain, domain + 1), strict=True))
+    ranges = dict(zip(tree.level_keys[level:], tree.descendant_ranges(level, domain, domain + 1), strict=True))
     found: list[LayerFit] = []
-    for key, size in shape.layers:
-        pods = levels[tree.keys.index(key)].pods[slice(*ranges[key])]
-        found.append(LayerFit(key, int(np.sum(pods // size)), shape.pods // size))
+    for key, size in shape.slice_constraints:
+        pods = levels[tree.level_keys.index(key)].pod_count[slice(*ranges[key])]
+        found.append(LayerFit(key, int(np.sum(pods // size)), shape.pod_count // size))
     return tuple(found)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zonewise_scheduler.fit.nodes.constraints import Constraints
-from zonewise_scheduler.fit.nodes.selectors import Term
+from zonewise_scheduler.fit.nodes.selectors import NodeSelectorTerm
 
 HOSTNAME = "kubernetes.io/hostname"
 """Where this is the innermost level, a leaf is a node, and filters of nodes apply."""
@@ -19,7 +19,7 @@ PODS = "pods"
 """The resource of which each pod takes one."""
 
 
-class Layer(NamedTuple):
+class SliceConstraint(NamedTuple):
     """Slices: so many pods at a time share a domain of a level."""
 
     level: str
@@ -27,7 +27,7 @@ class Layer(NamedTuple):
     """Pods; 0: it was not given."""
 
 
-class Request(NamedTuple):
+class PodSetTopologyRequest(NamedTuple):
     """What a pod set asks of the topology; levels are label keys."""
 
     required: str = ""
@@ -36,18 +36,18 @@ class Request(NamedTuple):
     """One domain of this level should; else one of a level further out, else several of the outermost."""
     unconstrained: bool = False
     """Any domains."""
-    layers: tuple[Layer, ...] = ()
+    slice_constraints: tuple[SliceConstraint, ...] = ()
     """Outermost first; each size is a multiple of the next."""
 
 
-class Preference(NamedTuple):
+class PreferredSchedulingTerm(NamedTuple):
     """A term of the preferred node affinity."""
 
     weight: int
-    term: Term
+    term: NodeSelectorTerm
 
 
-class Domain(NamedTuple):
+class TopologyDomainAssignment(NamedTuple):
     """A leaf that has pods."""
 
     values: tuple[str, ...]
@@ -55,50 +55,50 @@ class Domain(NamedTuple):
     """How many."""
 
 
-class Assignment(NamedTuple):
+class TopologyAssignment(NamedTuple):
     """Where the pods of a set are; leaves in the order of their values."""
 
     levels: tuple[str, ...]
     """Label keys of the values of each domain: the hostname alone where that is the innermost level."""
-    domains: tuple[Domain, ...]
+    domains: tuple[TopologyDomainAssignment, ...]
 
     @property
-    def pods(self) -> int:
+    def pod_count(self) -> int:
         """Return how many pods it places."""
         return sum(domain.pods for domain in self.domains)
 
 
-class PodSet(NamedTuple):
+class TASPodSetRequests(NamedTuple):
     """Pods of one template."""
 
     name: str
-    size: int
+    pod_count: int
     """How many pods."""
-    requests: Mapping[str, int]
+    single_pod_requests: Mapping[str, int]
     """Of one pod, by resource: milli-CPU, bytes, counts."""
-    request: Request | None = None
+    topology_request: PodSetTopologyRequest | None = None
     """None: none is made, which asks for no level."""
     constraints: Constraints = Constraints()
     """Tolerations, selector and required affinity; the requests in it are not looked at."""
-    preferences: tuple[Preference, ...] = ()
-    group: str = ""
+    preferences: tuple[PreferredSchedulingTerm, ...] = ()
+    group_name: str = ""
     """Two sets of one group are placed together: a leader, which is one pod, and its workers."""
-    previous: Assignment | None = None
+    previous_assignment: TopologyAssignment | None = None
     """Where the pods are of the workload slice that this one replaces (KEP-77)."""
-    most: NDArray[np.int64] | None = None
+    max_pods: NDArray[np.int64] | None = None
     """(leaves,): how many of the pods the kubelets of a leaf admit at most (fit.batch Table.copies); None: no bound."""
-    beside: NDArray[np.int64] | None = None
+    max_pods_with_leader: NDArray[np.int64] | None = None
     """(leaves,): how many of them, after the leader of their group; None: no further bound."""
 
 
-class Options(NamedTuple):
+class TASFeatureGates(NamedTuple):
     """Kueue's feature gates, with its defaults (pkg/features/kube_features.go, v0.20)."""
 
-    mixed_profile: bool = True
+    profile_mixed: bool = True
     """TASProfileMixed: pods without constraint go where least is free."""
-    balanced: bool = False
+    balanced_placement: bool = False
     """TASBalancedPlacement: where a level is preferred, spread evenly over as few domains as can be."""
-    preferred_affinity: bool = False
+    respect_node_affinity_preferred: bool = False
     """TASRespectNodeAffinityPreferred: the preferred node affinity comes before all sizes."""
-    elastic: bool = False
+    elastic_jobs: bool = False
     """ElasticJobsViaWorkloadSlicesWithTAS: pods of the previous slice stay."""

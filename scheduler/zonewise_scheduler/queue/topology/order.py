@@ -14,83 +14,107 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from zonewise_scheduler.queue.topology.counts import Counts
-    from zonewise_scheduler.queue.topology.shape import Shape
+    from zonewise_scheduler.queue.topology.counts import DomainStates
+    from zonewise_scheduler.queue.topology.shape import TopologyAssignmentParameters
 
 
-class Room(NamedTuple):
+class DomainCounts(NamedTuple):
     """What the domains of a level take, in units of pods or slices; all (domains,)."""
 
-    alone: NDArray[np.int64]
-    beside: NDArray[np.int64]
+    units: NDArray[np.int64]
+    units_with_leader: NDArray[np.int64]
     """Beside the leader."""
-    leaders: NDArray[np.int64]
-    score: NDArray[np.int64]
+    leader_count: NDArray[np.int64]
+    affinity_score: NDArray[np.int64]
 
 
-def slices_of(counts: Counts) -> Room:
+def slice_counts(counts: DomainStates) -> DomainCounts:
     """Return the room in slices of the outermost layer."""
-    return Room(counts.slices, counts.slices_beside, counts.leaders, counts.score)
+    return DomainCounts(counts.slice_count, counts.slice_count_with_leader, counts.leader_count, counts.affinity_score)
 
 
-def pods_of(counts: Counts, size: int) -> Room:
+def pod_counts(counts: DomainStates, slice_size: int) -> DomainCounts:
     """Return the room in slices of an inner layer's size, or in pods."""
-    return Room(counts.pods // size, counts.beside // size, counts.leaders, counts.score)
+    return DomainCounts(
+        counts.pod_count // slice_size,
+        counts.pod_count_with_leader // slice_size,
+        counts.leader_count,
+        counts.affinity_score,
+    )
 
 
-def by_room(counts: Counts, domains: NDArray[np.int64], shape: Shape) -> NDArray[np.int64]:
+def sorted_domains(
+    counts: DomainStates, domains: NDArray[np.int64], shape: TopologyAssignmentParameters
+) -> NDArray[np.int64]:
     """Return the domains in the order in which workers fill them."""
-    slices = counts.slices[domains]
-    keys = [domains, counts.pods[domains], slices if shape.least_free else -slices]
-    if shape.by_score:
-        keys.append(-counts.score[domains])
+    slices = counts.slice_count[domains]
+    keys = [domains, counts.pod_count[domains], slices if shape.least_free_capacity else -slices]
+    if shape.by_affinity_score:
+        keys.append(-counts.affinity_score[domains])
     return domains[np.lexsort(keys)]
 
 
-def by_leader(counts: Counts, domains: NDArray[np.int64], shape: Shape) -> NDArray[np.int64]:
+def sorted_domains_with_leader(
+    counts: DomainStates, domains: NDArray[np.int64], shape: TopologyAssignmentParameters
+) -> NDArray[np.int64]:
     """Return the domains in the order in which one that takes all, the leader too, is looked for."""
     return domains[np.lexsort([domains, *(key[domains] for key in _leader_keys(counts, shape))])]
 
 
-def first_by_leader(counts: Counts, shape: Shape) -> int:
+def first_domain_with_leader(counts: DomainStates, shape: TopologyAssignmentParameters) -> int:
     """Return the first of all domains of a level in that order."""
-    found = np.arange(len(counts.pods))
+    found = np.arange(len(counts.pod_count))
     for key in reversed(_leader_keys(counts, shape)):
         values = key[found]
         found = found[values == values.min()]
     return int(found[0])
 
 
-def _leader_keys(counts: Counts, shape: Shape) -> list[NDArray[np.int64]]:
+def _leader_keys(counts: DomainStates, shape: TopologyAssignmentParameters) -> list[NDArray[np.int64]]:
     """Return by what the domains of a level are ordered, the least significant first."""
-    slices = counts.slices_beside if shape.least_free else -counts.slices_beside
-    return [counts.beside, slices, *([-counts.score] if shape.by_score else []), -counts.leaders]
+    slices = counts.slice_count_with_leader if shape.least_free_capacity else -counts.slice_count_with_leader
+    return [
+        counts.pod_count_with_leader,
+        slices,
+        *([-counts.affinity_score] if shape.by_affinity_score else []),
+        -counts.leader_count,
+    ]
 
 
-def leader_first(room: Room, order: NDArray[np.int64], need: int, shape: Shape) -> NDArray[np.int64]:
+def prioritize_leader_domain(
+    counts: DomainCounts, order: NDArray[np.int64], need: int, shape: TopologyAssignmentParameters
+) -> NDArray[np.int64]:
     """Return an order that begins with the first domain whose loss by the leader leaves room for all."""
-    if not shape.leader or len(order) < 2:
+    if not shape.has_leader or len(order) < 2:
         return order
-    alone, beside = room.alone[order], room.beside[order]
-    fits = (room.leaders[order] > 0) & (alone.sum() - (alone - beside) >= need)
+    alone, beside = counts.units[order], counts.units_with_leader[order]
+    fits = (counts.leader_count[order] > 0) & (alone.sum() - (alone - beside) >= need)
     place = int(fits.argmax())
     return np.concatenate([order[place : place + 1], order[:place], order[place + 1 :]]) if fits[place] else order
 
 
-def best_fit(have: NDArray[np.int64], room: Room, order: NDArray[np.int64], need: int, shape: Shape) -> int:
+def find_best_fit_domain(
+    available_units: NDArray[np.int64],
+    counts: DomainCounts,
+    order: NDArray[np.int64],
+    need: int,
+    shape: TopologyAssignmentParameters,
+) -> int:
     """Return the first of the domains with the least room that is enough; the first of all where none has enough.
 
     Only those are looked at that have the score of the first.
     """
-    if shape.by_score:
-        scores = room.score[order]
+    if shape.by_affinity_score:
+        scores = counts.affinity_score[order]
         order = order[: int(np.append(scores != scores[0], True).argmax())]
-    amounts = have[order]
+    amounts = available_units[order]
     enough = np.where(amounts >= need, amounts, np.iinfo(np.int64).max)
     return int(order[int(enough.argmin())])
 
 
-def best_host(room: Room, order: NDArray[np.int64], need: int, shape: Shape) -> int:
+def find_best_fit_leader_domain(
+    counts: DomainCounts, order: NDArray[np.int64], need: int, shape: TopologyAssignmentParameters
+) -> int:
     """Return the best fit of the domains that have room for the leader."""
-    have = np.where(room.leaders > 0, room.beside, -1)
-    return best_fit(have, room, order, need, shape)
+    have = np.where(counts.leader_count > 0, counts.units_with_leader, -1)
+    return find_best_fit_domain(have, counts, order, need, shape)

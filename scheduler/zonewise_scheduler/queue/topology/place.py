@@ -7,32 +7,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.queue.topology.elastic import resized
-from zonewise_scheduler.queue.topology.group import Group, place_group
-from zonewise_scheduler.queue.topology.model import Assignment, Options
-from zonewise_scheduler.queue.topology.refusal import Refused
-from zonewise_scheduler.queue.topology.usage import with_pods
+from zonewise_scheduler.queue.topology.elastic import handle_elastic_workload
+from zonewise_scheduler.queue.topology.group import PodSetGroup, find_topology_assignment
+from zonewise_scheduler.queue.topology.model import TASFeatureGates, TopologyAssignment
+from zonewise_scheduler.queue.topology.refusal import TopologyAssignmentFailure
+from zonewise_scheduler.queue.topology.usage import with_assignment_usage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zonewise_scheduler.queue.topology.model import PodSet
-    from zonewise_scheduler.queue.topology.supply import Supply
-    from zonewise_scheduler.queue.topology.usage import Usage
+    from zonewise_scheduler.queue.topology.model import TASPodSetRequests
+    from zonewise_scheduler.queue.topology.supply import TASFlavorSnapshot
+    from zonewise_scheduler.queue.topology.usage import TASUsage
 
-_DEFAULTS = Options()
+_DEFAULTS = TASFeatureGates()
 
 
-class Placed(NamedTuple):
+class TASAssignments(NamedTuple):
     """Room for all pods; nothing is taken by it."""
 
-    assignments: dict[str, Assignment]
+    assignments: dict[str, TopologyAssignment]
     """By the name of the set."""
 
 
-def place(
-    supply: Supply, pod_sets: Sequence[PodSet], options: Options = _DEFAULTS, assumed: Usage | None = None
-) -> Placed | Refused:
+def find_topology_assignments_for_flavor(
+    snapshot: TASFlavorSnapshot,
+    pod_sets: Sequence[TASPodSetRequests],
+    gates: TASFeatureGates = _DEFAULTS,
+    assumed_usage: TASUsage | None = None,
+) -> TASAssignments | TopologyAssignmentFailure:
     """Return where all pods of all sets go, or why there is no such place; `assumed` is used beside what is known.
 
     Exact for one set, or one leader with its workers: it is refused only if there is no place. Several are placed one
@@ -42,44 +45,44 @@ def place(
     is one pod, and its workers.
     """
     _check(pod_sets)
-    placed: dict[str, Assignment] = {}
-    usage: Usage = assumed or {}
-    before: Sequence[PodSet] = ()
+    placed: dict[str, TopologyAssignment] = {}
+    usage: TASUsage = assumed_usage or {}
+    before: Sequence[TASPodSetRequests] = ()
     for group in _groups(pod_sets):
         for one in before:
-            usage = with_pods(supply.tree, usage, placed[one.name], one.requests)
-        found = resized(supply, group, usage, options) if options.elastic else None
+            usage = with_assignment_usage(snapshot.tree, usage, placed[one.name], one.single_pod_requests)
+        found = handle_elastic_workload(snapshot, group, usage, gates) if gates.elastic_jobs else None
         if found is None:
-            found = place_group(supply, group, usage, options)
-        if isinstance(found, Refused):
+            found = find_topology_assignment(snapshot, group, usage, gates)
+        if isinstance(found, TopologyAssignmentFailure):
             return found
         placed |= found
-        before = group.sets
-    return Placed(placed)
+        before = group.pod_sets
+    return TASAssignments(placed)
 
 
-def _groups(pod_sets: Sequence[PodSet]) -> list[Group]:
+def _groups(pod_sets: Sequence[TASPodSetRequests]) -> list[PodSetGroup]:
     """Return the sets that are placed together, in the order of their first ones; the smaller of two is the leader."""
-    found: dict[tuple[str, int], list[PodSet]] = {}
+    found: dict[tuple[str, int], list[TASPodSetRequests]] = {}
     for number, one in enumerate(pod_sets):
-        found.setdefault((one.group, -1 if one.group else number), []).append(one)
-    groups: list[Group] = []
+        found.setdefault((one.group_name, -1 if one.group_name else number), []).append(one)
+    groups: list[PodSetGroup] = []
     for sets in found.values():
         if len(sets) == 1:
-            groups.append(Group(sets[0]))
+            groups.append(PodSetGroup(sets[0]))
             continue
         first, second = sets
-        groups.append(Group(second, first) if second.size > first.size else Group(first, second))
+        groups.append(PodSetGroup(second, first) if second.pod_count > first.pod_count else PodSetGroup(first, second))
     return groups
 
 
-def _check(pod_sets: Sequence[PodSet]) -> None:
+def _check(pod_sets: Sequence[TASPodSetRequests]) -> None:
     sizes: dict[str, list[int]] = {}
     for one in pod_sets:
-        if one.size < 0:
-            raise ValueError(f"pod set {one.name}: size: negative: {one.size}")
-        if one.group:
-            sizes.setdefault(one.group, []).append(one.size)
+        if one.pod_count < 0:
+            raise ValueError(f"pod set {one.name}: size: negative: {one.pod_count}")
+        if one.group_name:
+            sizes.setdefault(one.group_name, []).append(one.pod_count)
     if len({one.name for one in pod_sets}) < len(pod_sets):
         raise ValueError(f"pod sets: names are not unique: {', '.join(one.name for one in pod_sets)}")
     for group, counts in sizes.items():

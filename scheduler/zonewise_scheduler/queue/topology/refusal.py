@@ -2,18 +2,18 @@
 
 from typing import NamedTuple
 
-from zonewise_scheduler.queue.topology.excluded import Excluded
+from zonewise_scheduler.queue.topology.excluded import ExclusionStats
 
 
 class LayerFit(NamedTuple):
     """How many slices of one layer would fit, were there no others."""
 
     level: str
-    fits: int
-    wanted: int
+    fit_count: int
+    slice_count: int
 
 
-class Refused(NamedTuple):
+class TopologyAssignmentFailure(NamedTuple):
     """Why there is no placement, told of the first set that finds none; nothing is placed of the others either."""
 
     pod_set: str
@@ -24,28 +24,28 @@ class Refused(NamedTuple):
     """The level of which one domain must hold all; "": all of the topology together has too little room."""
     domain: tuple[str, ...] = ()
     """Of that level the one with the most room, by its values from the outermost level on."""
-    fits: int = 0
+    fit_count: int = 0
     """How many slices fit in that domain, or in all."""
-    wanted: int = 0
+    slice_count: int = 0
     """How many slices there are."""
-    size: int = 1
+    slice_size: int = 1
     """Pods of a slice."""
-    layers: tuple[LayerFit, ...] = ()
+    layer_fits: tuple[LayerFit, ...] = ()
     """Where there are several layers of slices: what fits of each in the domain with the most room."""
-    excluded: Excluded = Excluded()
+    exclusions: ExclusionStats = ExclusionStats()
 
     def __str__(self) -> str:
         """Return the words of Kueue's message."""
         if self.problem:
             return self.problem
-        unit = "pod" if self.size == 1 else "slice"
+        unit = "pod" if self.slice_size == 1 else "slice"
         said = f'topology "{self.topology}" '
-        if self.layers:
-            fits = (f"{one.fits}/{one.wanted} slice(s) fit on level {one.level}" for one in self.layers)
+        if self.layer_fits:
+            fits = (f"{one.fit_count}/{one.slice_count} slice(s) fit on level {one.level}" for one in self.layer_fits)
             said += "; ".join(["doesn't allow to fit", *fits])
-        elif self.fits:
-            said += f"allows to fit only {self.fits} out of {self.wanted} {unit}(s)"
+        elif self.fit_count:
+            said += f"allows to fit only {self.fit_count} out of {self.slice_count} {unit}(s)"
         else:
-            said += f"doesn't allow to fit any of {self.wanted} {unit}(s)"
-        why = str(self.excluded)
+            said += f"doesn't allow to fit any of {self.slice_count} {unit}(s)"
+        why = str(self.exclusions)
         return f"{said}. {why}" if why else said

@@ -8,115 +8,129 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from zonewise_scheduler.fit.model.fields import part, parts
-from zonewise_scheduler.queue.topology.assignments import joined, without
-from zonewise_scheduler.queue.topology.group import Group, place_group
-from zonewise_scheduler.queue.topology.model import Layer, Options, Request
-from zonewise_scheduler.queue.topology.place import Placed
-from zonewise_scheduler.queue.topology.refusal import Refused
-from zonewise_scheduler.queue.topology.shape import shape_of
-from zonewise_scheduler.queue.topology.usage import with_pods
+from zonewise_scheduler.fit.model.fields import object_in, objects_in
+from zonewise_scheduler.queue.topology.assignments import delete_domain, merge_topology_assignments
+from zonewise_scheduler.queue.topology.group import PodSetGroup, find_topology_assignment
+from zonewise_scheduler.queue.topology.model import PodSetTopologyRequest, SliceConstraint, TASFeatureGates
+from zonewise_scheduler.queue.topology.place import TASAssignments
+from zonewise_scheduler.queue.topology.refusal import TopologyAssignmentFailure
+from zonewise_scheduler.queue.topology.shape import topology_assignment_parameters
+from zonewise_scheduler.queue.topology.usage import with_assignment_usage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from zonewise_scheduler.queue.topology.model import Assignment, PodSet
-    from zonewise_scheduler.queue.topology.supply import Supply
-    from zonewise_scheduler.queue.topology.tree import Tree
-    from zonewise_scheduler.queue.topology.usage import Usage
+    from zonewise_scheduler.queue.topology.model import TASPodSetRequests, TopologyAssignment
+    from zonewise_scheduler.queue.topology.supply import TASFlavorSnapshot
+    from zonewise_scheduler.queue.topology.tree import TopologyTree
+    from zonewise_scheduler.queue.topology.usage import TASUsage
 
-GROUP = "kueue.x-k8s.io/is-group-workload"
+IS_GROUP_WORKLOAD_ANNOTATION = "kueue.x-k8s.io/is-group-workload"
 """The annotation of Workloads of pod groups."""
 
-_DEFAULTS = Options()
+_DEFAULTS = TASFeatureGates()
 
 
-def of_one_pod(metadata: Mapping[str, Any]) -> bool:
+def owned_by_single_pod(metadata: Mapping[str, Any]) -> bool:
     """Tell whether a Workload is of a single pod, which stays where it is and dies with its node.
 
     pkg/workload/workload.go OwnedBySinglePod. Raises FieldError for what no API server would take.
     """
-    owners = [(one.get("apiVersion"), one.get("kind")) for one in parts(metadata, "ownerReferences", "metadata.")]
-    return owners == [("v1", "Pod")] and part(metadata, "annotations", "metadata.").get(GROUP) != "true"
+    owners = [(one.get("apiVersion"), one.get("kind")) for one in objects_in(metadata, "ownerReferences", "metadata.")]
+    return (
+        owners == [("v1", "Pod")]
+        and object_in(metadata, "annotations", "metadata.").get(IS_GROUP_WORKLOAD_ANNOTATION) != "true"
+    )
 
 
-def replace(
-    supply: Supply,
-    pod_sets: Sequence[PodSet],
-    assignments: Mapping[str, Assignment],
-    failed: str,
-    options: Options = _DEFAULTS,
-    assumed: Usage | None = None,
-) -> Placed | Refused:
+def find_replacement_assignments(
+    snapshot: TASFlavorSnapshot,
+    pod_sets: Sequence[TASPodSetRequests],
+    assignments: Mapping[str, TopologyAssignment],
+    unhealthy_node: str,
+    gates: TASFeatureGates = _DEFAULTS,
+    assumed_usage: TASUsage | None = None,
+) -> TASAssignments | TopologyAssignmentFailure:
     """Return the assignments with the pods of a failed node elsewhere, or why there is no such place.
 
     All pods of a set stay in one domain of the required level, and slices stay whole. What the workload uses is no part
     of the supply. Sets without an assignment are passed over; a leader is placed like any other set.
     """
-    placed: dict[str, Assignment] = {}
-    usage: Usage = assumed or {}
+    placed: dict[str, TopologyAssignment] = {}
+    usage: TASUsage = assumed_usage or {}
     for pods in pod_sets:
         if pods.name not in assignments:
             continue
-        kept, missing = without(assignments[pods.name], failed)
-        new = _moved(supply, pods._replace(size=missing), kept, failed, options, usage)
-        if isinstance(new, Refused):
+        kept, missing = delete_domain(assignments[pods.name], unhealthy_node)
+        new = _moved(snapshot, pods._replace(pod_count=missing), kept, unhealthy_node, gates, usage)
+        if isinstance(new, TopologyAssignmentFailure):
             return new
-        usage = with_pods(supply.tree, usage, new, pods.requests)
-        placed[pods.name] = joined(supply.tree, new, kept)
-    return Placed(placed)
+        usage = with_assignment_usage(snapshot.tree, usage, new, pods.single_pod_requests)
+        placed[pods.name] = merge_topology_assignments(snapshot.tree, new, kept)
+    return TASAssignments(placed)
 
 
 def _moved(
-    supply: Supply, pods: PodSet, kept: Assignment, failed: str, options: Options, assumed: Usage
-) -> Assignment | Refused:
+    supply: TASFlavorSnapshot,
+    pods: TASPodSetRequests,
+    kept: TopologyAssignment,
+    failed: str,
+    options: TASFeatureGates,
+    assumed: TASUsage,
+) -> TopologyAssignment | TopologyAssignmentFailure:
     """Return where the missing pods go."""
     tree = supply.tree
-    stale = tree.stale(kept)
-    shape = shape_of(tree.keys, pods._replace(size=0), options, leader=False)
+    stale = tree.stale_domain(kept)
+    shape = topology_assignment_parameters(tree.level_keys, pods._replace(pod_count=0), options, has_leader=False)
     if stale:
         problem = "the existing topologyAssignment is invalid, as it contains the stale domain"
-        return Refused(pods.name, tree.name, f"Cannot replace the node, because {problem} {stale}")
+        return TopologyAssignmentFailure(pods.name, tree.name, f"Cannot replace the node, because {problem} {stale}")
     if isinstance(shape, str):
-        return Refused(pods.name, tree.name, shape)
+        return TopologyAssignmentFailure(pods.name, tree.name, shape)
     within: tuple[int, int] | None = None
-    if pods.size % shape.size and kept.domains:
-        broken = next(layer for layer in reversed(shape.layers) if pods.size % layer.size)
-        within = _incomplete(tree, kept, pods.size, broken)
+    if pods.pod_count % shape.slice_size and kept.domains:
+        broken = next(layer for layer in reversed(shape.slice_constraints) if pods.pod_count % layer.size)
+        within = _incomplete(tree, kept, pods.pod_count, broken)
         if within is None:
-            return Refused(pods.name, tree.name, f"no slice on level {broken.level} lacks the {pods.size} pod(s)")
-        pods = pods._replace(request=_mended(pods.request, pods.size))
+            return TopologyAssignmentFailure(
+                pods.name, tree.name, f"no slice on level {broken.level} lacks the {pods.pod_count} pod(s)"
+            )
+        pods = pods._replace(topology_request=_mended(pods.topology_request, pods.pod_count))
     elif shape.required and kept.domains:
-        within = tree.within(shape.level, tree.above(_leaves(tree, kept)[0][0], shape.level))
-    found = place_group(supply, Group(pods), assumed, options, within)
-    if isinstance(found, Refused):
+        within = tree.leaf_range(shape.requested_level, tree.ancestor(_leaves(tree, kept)[0][0], shape.requested_level))
+    found = find_topology_assignment(supply, PodSetGroup(pods), assumed, options, within)
+    if isinstance(found, TopologyAssignmentFailure):
         return found
     if not found[pods.name].domains:
-        return Refused(pods.name, tree.name, f"cannot find replacement assignment for unhealthy node: {failed}")
+        return TopologyAssignmentFailure(
+            pods.name, tree.name, f"cannot find replacement assignment for unhealthy node: {failed}"
+        )
     return found[pods.name]
 
 
-def _incomplete(tree: Tree, kept: Assignment, missing: int, layer: Layer) -> tuple[int, int] | None:
+def _incomplete(
+    tree: TopologyTree, kept: TopologyAssignment, missing: int, layer: SliceConstraint
+) -> tuple[int, int] | None:
     """Return the leaves of the domain in which the missing pods make slices whole again."""
-    level = tree.keys.index(layer.level)
+    level = tree.level_keys.index(layer.level)
     counts: dict[int, int] = {}
     for leaf, pods in _leaves(tree, kept):
-        at = tree.above(leaf, level)
+        at = tree.ancestor(leaf, level)
         counts[at] = counts.get(at, 0) + pods
     whole = (domain for domain in sorted(counts) if (counts[domain] + missing) % layer.size == 0)
     found = next(whole, None)
-    return None if found is None else tree.within(level, found)
+    return None if found is None else tree.leaf_range(level, found)
 
 
-def _leaves(tree: Tree, kept: Assignment) -> list[tuple[int, int]]:
+def _leaves(tree: TopologyTree, kept: TopologyAssignment) -> list[tuple[int, int]]:
     """Return the leaves of an assignment, and how many pods each has."""
-    found = ((tree.leaf(domain.values), domain.pods) for domain in kept.domains)
+    found = ((tree.find_leaf(domain.values), domain.pods) for domain in kept.domains)
     return [(leaf, pods) for leaf, pods in found if leaf is not None]
 
 
-def _mended(request: Request | None, missing: int) -> Request | None:
+def _mended(request: PodSetTopologyRequest | None, missing: int) -> PodSetTopologyRequest | None:
     """Return the request with the innermost layer alone of those that the missing pods are whole slices of."""
     if request is None:
         return None
-    whole = [layer for layer in request.layers if missing % layer.size == 0]
-    return request._replace(layers=tuple(whole[-1:]))
+    whole = [layer for layer in request.slice_constraints if missing % layer.size == 0]
+    return request._replace(slice_constraints=tuple(whole[-1:]))

@@ -9,44 +9,50 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zonewise_scheduler.queue.topology.counts import Leaves, renew, roll_up
-from zonewise_scheduler.queue.topology.leaves import copies, shortages
+from zonewise_scheduler.queue.topology.counts import LeafCounts, fill_in_counts, update_counts
+from zonewise_scheduler.queue.topology.leaves import count_in_with_limiting_resource, count_limiting_resources
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
     from numpy.typing import NDArray
 
-    from zonewise_scheduler.queue.topology.counts import Counts
-    from zonewise_scheduler.queue.topology.excluded import Excluded
-    from zonewise_scheduler.queue.topology.leaves import Free
-    from zonewise_scheduler.queue.topology.model import Assignment
-    from zonewise_scheduler.queue.topology.nodes import Matched
-    from zonewise_scheduler.queue.topology.refusal import Refused
-    from zonewise_scheduler.queue.topology.shape import Shape
-    from zonewise_scheduler.queue.topology.tree import Tree
+    from zonewise_scheduler.queue.topology.counts import DomainStates
+    from zonewise_scheduler.queue.topology.excluded import ExclusionStats
+    from zonewise_scheduler.queue.topology.leaves import FreeCapacity
+    from zonewise_scheduler.queue.topology.model import TopologyAssignment
+    from zonewise_scheduler.queue.topology.nodes import MatchingLeaves
+    from zonewise_scheduler.queue.topology.refusal import TopologyAssignmentFailure
+    from zonewise_scheduler.queue.topology.shape import TopologyAssignmentParameters
+    from zonewise_scheduler.queue.topology.tree import TopologyTree
 
 _FEW = 4
 """Where more than one leaf of so many has changed, all are worked out anew."""
 
 
-class Standing:
+class IncrementalCounts:
     """Pods without a leader, and bound by nothing but what they request."""
 
-    def __init__(self, tree: Tree, requests: Mapping[str, int], matched: Matched, shape: Shape) -> None:
+    def __init__(
+        self,
+        tree: TopologyTree,
+        requests: Mapping[str, int],
+        matched: MatchingLeaves,
+        shape: TopologyAssignmentParameters,
+    ) -> None:
         """Take what each pod requests, itself too; of the shape matters only what slices there are."""
-        self.matched = matched
-        self.levels: list[Counts] = []
+        self.matching_leaves = matched
+        self.domain_states: list[DomainStates] = []
         """By level, as of the last update; not to be changed."""
-        self.found: dict[Hashable, dict[str, Assignment] | Refused] = {}
+        self.results: dict[Hashable, dict[str, TopologyAssignment] | TopologyAssignmentFailure] = {}
         """What was found since there was a change, for whoever asks again."""
         self._tree = tree
         self._requests = requests
         self._shape = shape
-        self._free: Free = {}
+        self._free: FreeCapacity = {}
         self._shortest: NDArray[np.int64] = np.zeros(0, np.int64)
 
-    def update(self, free: Free) -> None:
+    def update(self, free: FreeCapacity) -> None:
         """Take what is free of each resource that is requested; arrays that are given are not to be changed."""
         before, self._free = self._free, free
         if not before:
@@ -56,24 +62,26 @@ class Standing:
         rows = np.flatnonzero(np.logical_or.reduce(changed)) if changed else np.zeros(0, np.int64)
         if not rows.size:
             return
-        self.found.clear()
-        if rows.size * _FEW > self._tree.leaves:
+        self.results.clear()
+        if rows.size * _FEW > self._tree.leaf_count:
             self._renew_all()
             return
         leaves, self._shortest[rows] = self._leaves({name: amount[rows] for name, amount in free.items()}, rows)
-        renew(self.levels, self._tree, rows, leaves, self._shape)
+        update_counts(self.domain_states, self._tree, rows, leaves, self._shape)
 
-    def excluded(self) -> Excluded:
+    def exclusions(self) -> ExclusionStats:
         """Return why leaves take nothing."""
-        full = self.matched.mask & (self.levels[-1].pods == 0)
-        return self.matched.excluded._replace(resources=shortages(self._requests, self._shortest[full]))
+        full = self.matching_leaves.mask & (self.domain_states[-1].pod_count == 0)
+        return self.matching_leaves.exclusions._replace(
+            resources=count_limiting_resources(self._requests, self._shortest[full])
+        )
 
     def _renew_all(self) -> None:
         leaves, self._shortest = self._leaves(self._free, slice(None))
-        self.levels = roll_up(leaves, self._tree.begins, 0, self._shape)
+        self.domain_states = fill_in_counts(leaves, self._tree.child_offsets, 0, self._shape)
 
-    def _leaves(self, free: Free, rows: NDArray[np.int64] | slice) -> tuple[Leaves, NDArray[np.int64]]:
+    def _leaves(self, free: FreeCapacity, rows: NDArray[np.int64] | slice) -> tuple[LeafCounts, NDArray[np.int64]]:
         """Return what some leaves take, and of which resource they have least."""
-        room, shortest = copies(free, self._requests)
-        room *= self.matched.mask[rows]
-        return Leaves(room, room, np.zeros_like(room), self.matched.score[rows]), shortest
+        room, shortest = count_in_with_limiting_resource(free, self._requests)
+        room *= self.matching_leaves.mask[rows]
+        return LeafCounts(room, room, np.zeros_like(room), self.matching_leaves.affinity_score[rows]), shortest

@@ -24,7 +24,7 @@ STANDARD_INPUT = "-"
 _GZIP = b"\x1f\x8b"
 
 
-def is_there(source: str) -> bool:
+def source_exists(source: str) -> bool:
     """Tell whether there is such a file or directory, or it is "-"; raise InputError where nobody can tell."""
     try:
         return source == STANDARD_INPUT or (source != "" and Path(source).exists())
@@ -32,18 +32,18 @@ def is_there(source: str) -> bool:
         raise InputError(source, f"cannot be read: {error.strerror}") from error
 
 
-def name_of(source: str) -> str:
+def source_name(source: str) -> str:
     """Return how a source is called where something is said of it."""
     return "standard input" if source == STANDARD_INPUT else source
 
 
-def is_folder(source: str) -> bool:
+def is_directory(source: str) -> bool:
     """Tell whether it is a directory."""
     return source != STANDARD_INPUT and Path(source).is_dir()
 
 
 @contextmanager
-def opened(source: str) -> Generator[Content]:
+def open_source(source: str) -> Generator[Content]:
     """Open a file, or standard input with "-"; raise InputError where it cannot be read, then or later."""
     try:
         if source == STANDARD_INPUT:
@@ -53,12 +53,12 @@ def opened(source: str) -> Generator[Content]:
             with path.open("rb") as file:
                 yield _plain(file if path.is_file() else _whole(file))
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError(name_of(source), f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        raise InputError(source_name(source), f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
 def _standard_input() -> BinaryIO:
     if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison] -- it is, where a process begins without one
-        raise InputError(name_of(STANDARD_INPUT), "cannot be read: it is closed")
+        raise InputError(source_name(STANDARD_INPUT), "cannot be read: it is closed")
     return sys.stdin.buffer
 
 

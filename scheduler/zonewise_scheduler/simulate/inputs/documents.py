@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
 
-from zonewise_scheduler.simulate.inputs.content import is_folder, name_of, opened
+from zonewise_scheduler.simulate.inputs.content import is_directory, open_source, source_name
 from zonewise_scheduler.simulate.inputs.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,12 +35,12 @@ class Document(NamedTuple):
     """An object, and the file that it is in."""
 
     where: str
-    given: Json
+    content: Json
 
     @property
     def kind(self) -> str:
         """Return the kind of an object of an API; "" where it says none."""
-        kind: object = self.given.get("kind")
+        kind: object = self.content.get("kind")
         return kind if isinstance(kind, str) else ""
 
 
@@ -50,9 +50,9 @@ def read_documents(source: str) -> list[Document]:
     Those of a List are objects each. Raises InputError for a file that cannot be read, and for what is neither YAML
     nor JSON of objects.
     """
-    if not is_folder(source):
-        with opened(source) as file:
-            return documents_of(file.read(), name_of(source))
+    if not is_directory(source):
+        with open_source(source) as file:
+            return parse_documents(file.read(), source_name(source))
     try:
         files = sorted(str(one) for one in Path(source).iterdir() if one.suffix in _ENDINGS)
     except OSError as error:
@@ -62,7 +62,7 @@ def read_documents(source: str) -> list[Document]:
     return [one for file in files for one in read_documents(file)]
 
 
-def documents_of(content: bytes, where: str) -> list[Document]:
+def parse_documents(content: bytes, where: str) -> list[Document]:
     """Return the objects of a text; raise InputError for what is neither YAML nor JSON of objects."""
     try:
         values = _json(content) or _yaml(content.decode())

@@ -23,24 +23,24 @@ _LEAST = 1e-9
 """Of a logarithmic range."""
 
 
-class Dice:
+class UniformStream:
     """A stream of uniform numbers; streams of one seed and different places are independent."""
 
-    def __init__(self, seed: int, place: int = 0) -> None:
+    def __init__(self, seed: int, stream: int = 0) -> None:
         """Take any whole numbers that are not negative."""
-        self._generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, place])))
+        self._generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, stream])))
 
     def uniform(self, count: int) -> Floats:
         """Return so many numbers from 0 up to 1; (count,)."""
         return self._generator.random(count)
 
 
-class Kind(NamedTuple):
+class DistributionKind(NamedTuple):
     """A distribution."""
 
-    shape: str
+    syntax: str
     """How it is written."""
-    takes: Callable[[Numbers], bool]
+    accepts: Callable[[Numbers], bool]
     """Whether these can be its numbers, none of which is negative."""
     inverse: Callable[[Floats, Numbers], Floats]
 
@@ -83,29 +83,29 @@ def _choice(dice: Floats, numbers: Numbers) -> Floats:
     return np.array(numbers, np.float64)[(dice * len(numbers)).astype(np.int64)]
 
 
-KINDS = {
-    "uniform": Kind("{uniform: [a, b]}", _is_range, _uniform),
-    "loguniform": Kind("{loguniform: [a, b]}", _is_log_range, _log_uniform),
-    "exponential": Kind("{exponential: mean}", _is_one, _exponential),
-    "choice": Kind("{choice: [a, b, ...]}", bool, _choice),
+DISTRIBUTIONS = {
+    "uniform": DistributionKind("{uniform: [a, b]}", _is_range, _uniform),
+    "loguniform": DistributionKind("{loguniform: [a, b]}", _is_log_range, _log_uniform),
+    "exponential": DistributionKind("{exponential: mean}", _is_one, _exponential),
+    "choice": DistributionKind("{choice: [a, b, ...]}", bool, _choice),
 }
 """By name."""
 
 
-class Draw(NamedTuple):
+class Distribution(NamedTuple):
     """How numbers are drawn."""
 
     kind: str
     """One of KINDS, or "fixed"."""
     numbers: Numbers
 
-    def of(self, dice: Dice, count: int) -> Floats:
+    def sample(self, uniform: UniformStream, count: int) -> Floats:
         """Return so many; (count,)."""
         if self.kind == "fixed":
             return np.full(count, self.numbers[0])
-        return KINDS[self.kind].inverse(dice.uniform(count), self.numbers)
+        return DISTRIBUTIONS[self.kind].inverse(uniform.uniform(count), self.numbers)
 
     @property
-    def most(self) -> float:
+    def upper_bound(self) -> float:
         """Return a bound of what is drawn; infinite for an exponential distribution."""
         return np.inf if self.kind == "exponential" else max(self.numbers)

@@ -6,90 +6,90 @@ from math import isfinite
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from zonewise_scheduler.fit.model.fields import FieldError, Json
-from zonewise_scheduler.simulate.inputs.draws import KINDS, Draw
+from zonewise_scheduler.simulate.inputs.draws import DISTRIBUTIONS, Distribution
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zonewise_scheduler.queue.quota.read.part import Part
+    from zonewise_scheduler.queue.quota.read.part import FieldReader
 
 T = TypeVar("T")
 
-MOST = 2.0**53
+MAX_NUMBER = 2.0**53
 """Beyond it, seconds are not told apart."""
-MOST_PODS = 1 << 26
+MAX_PODS = 1 << 26
 """More than any cluster has."""
-MOST_JOBS = 3_000_000
+MAX_JOBS = 3_000_000
 """In one scenario; a larger number is taken for a slip."""
 
 
-def lacks(part: Part, *names: str) -> bool:
+def report_missing(part: FieldReader, *names: str) -> bool:
     """Tell of fields that are not there, and must be."""
     missing = [name for name in names if not part.has(name)]
-    part.problems += [f"{part.at}{name}: there is none" for name in missing]
+    part.problems += [f"{part.path}{name}: there is none" for name in missing]
     return bool(missing)
 
 
-def named(part: Part, name: str = "name") -> str:
+def required_name(part: FieldReader, name: str = "name") -> str:
     """Return a name, which must be there."""
     if not part.has(name):
-        lacks(part, name)
+        report_missing(part, name)
         return ""
     text = part.text(name)
-    if text == part.given[name] == "":
-        part.wrong(name, "not a name")
+    if text == part.obj[name] == "":
+        part.report(name, "not a name")
     return text
 
 
-def in_spec(part: Part, name: str, read: Callable[[Json], T], default: T) -> T:
+def spec_field(part: FieldReader, name: str, read: Callable[[Json], T], default: T) -> T:
     """Return a field that is as in the spec of a pod or a node, by what reads a spec and raises FieldError."""
     part.ignore(name)
     try:
-        return read({name: part.given.get(name)})
+        return read({name: part.obj.get(name)})
     except FieldError as error:
-        part.problems.append(f"{part.at}{str(error).removeprefix('spec.')}")
+        part.problems.append(f"{part.path}{str(error).removeprefix('spec.')}")
         return default
 
 
-def within(part: Part, name: str, default: int, most: int, least: int = 1) -> int:
+def int_in_range(part: FieldReader, name: str, default: int, maximum: int, minimum: int = 1) -> int:
     """Return a whole number of a range."""
     value = part.number(name, default)
-    if value is None or least <= value <= most:
+    if value is None or minimum <= value <= maximum:
         return default if value is None else value
-    part.wrong(name, f"not from {least} to {most}")
+    part.report(name, f"not from {minimum} to {maximum}")
     return default
 
 
-def real(part: Part, name: str, default: float) -> float:
+def non_negative(part: FieldReader, name: str, default: float) -> float:
     """Return a number that is not negative."""
     if not part.has(name):
         return default
-    value = _number(part.given[name])
+    value = _number(part.obj[name])
     if value is None:
-        part.wrong(name, "not a number from 0 on")
+        part.report(name, "not a number from 0 on")
         return default
     return value
 
 
-def draw(part: Part, name: str, default: float) -> Draw:
+def distribution_field(part: FieldReader, name: str, default: float) -> Distribution:
     """Return how a number is drawn: a number, or an object with the name of a distribution and its numbers."""
     if not part.has(name):
-        return Draw("fixed", (default,))
-    value: object = part.given[name]
+        return Distribution("fixed", (default,))
+    value: object = part.obj[name]
     fixed = _number(value)
     if fixed is not None:
-        return Draw("fixed", (fixed,))
+        return Distribution("fixed", (fixed,))
     if isinstance(value, dict) and len(cast("dict[str, object]", value)) == 1:
         [(kind, given)] = cast("dict[str, object]", value).items()
         numbers = [_number(one) for one in cast("list[object]", given if isinstance(given, list) else [given])]
         sound = tuple(one for one in numbers if one is not None)
-        if kind in KINDS and len(sound) == len(numbers) and KINDS[kind].takes(sound):
-            return Draw(kind, sound)
-    part.wrong(name, f"neither a number nor one of {', '.join(one.shape for one in KINDS.values())}")
-    return Draw("fixed", (default,))
+        if kind in DISTRIBUTIONS and len(sound) == len(numbers) and DISTRIBUTIONS[kind].accepts(sound):
+            return Distribution(kind, sound)
+    part.report(name, f"neither a number nor one of {', '.join(one.syntax for one in DISTRIBUTIONS.values())}")
+    return Distribution("fixed", (default,))
 
 
 def _number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if 0 <= value <= MOST and isfinite(value) else None
+    return float(value) if 0 <= value <= MAX_NUMBER and isfinite(value) else None

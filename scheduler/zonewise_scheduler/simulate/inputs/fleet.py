@@ -22,65 +22,71 @@ import re
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
-from zonewise.topology.quantity import parse_bytes, parse_milli
-from zonewise_scheduler.fit.model.node import Room
-from zonewise_scheduler.fit.model.resources import is_scalar
+from zonewise.topology.quantity import parse_milli_value, parse_value
+from zonewise_scheduler.fit.model.node import Resource
+from zonewise_scheduler.fit.model.resources import is_scalar_resource_name
 from zonewise_scheduler.fit.nodes.taints import read_taints
-from zonewise_scheduler.queue.quota.model.amounts import request_amount
-from zonewise_scheduler.queue.quota.read.part import Part
+from zonewise_scheduler.queue.quota.model.amounts import resource_value
+from zonewise_scheduler.queue.quota.read.part import FieldReader
 from zonewise_scheduler.queue.topology.model import HOSTNAME
 from zonewise_scheduler.simulate.inputs.errors import InputError
-from zonewise_scheduler.simulate.inputs.fields import in_spec, lacks, named, real, within
-from zonewise_scheduler.simulate.inputs.nodes import MOST_NODES, UNTOLD, Level, Make, fleet_of
-from zonewise_scheduler.simulate.inputs.zones import Zoning, idle_state
+from zonewise_scheduler.simulate.inputs.fields import (
+    int_in_range,
+    non_negative,
+    report_missing,
+    required_name,
+    spec_field,
+)
+from zonewise_scheduler.simulate.inputs.nodes import MAX_NODES, UNSPECIFIED, Level, NodeGroup, build_fleet
+from zonewise_scheduler.simulate.inputs.zones import ZoneLayout, idle_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from zonewise_scheduler.simulate.inputs.parts import Fleet
 
-KIND = "zonewise.dev/node-kind"
+KIND_LABEL = "zonewise.dev/node-kind"
 """A label of nodes."""
-LEVEL = "zonewise.dev/topology-"
+LEVEL_LABEL_PREFIX = "zonewise.dev/topology-"
 """The beginning of the label of a level that names none; its name follows."""
-PODS_OF_A_NODE = 110
+DEFAULT_MAX_PODS = 110
 """The kubelet's default (maxPods, k8s.io/kubelet/config/v1beta1)."""
 
 _NAME = "fleet"
 _SHORT = re.compile(r"(\d{1,7})(?:x([^x]+)(?:x([^x]+))?)?", re.ASCII)
-_MOST_ZONES = 8
+_MAX_ZONES = 8
 """max-allowable-numa-nodes: with more and a policy, a kubelet does not start."""
 
 _Policy = Literal["none", "best-effort", "restricted", "single-numa-node"]
 _Scope = Literal["container", "pod"]
-_Extent = tuple[Make, "Fraction | int | None"]
+_Extent = tuple[NodeGroup, "Fraction | int | None"]
 """A kind, and its share, or its number of domains of the outermost level; None: what is left."""
 
 
-def is_fleet(given: Mapping[str, Any]) -> bool:
+def is_fleet(content: Mapping[str, Any]) -> bool:
     """Tell whether an object describes nodes."""
-    return "kinds" in given and "levels" in given
+    return "kinds" in content and "levels" in content
 
 
-def read_fleet(given: Mapping[str, Any], where: str) -> Fleet:
+def read_fleet(content: Mapping[str, Any], where: str) -> Fleet:
     """Return the nodes that an object describes; raise InputError, naming file, field and value, where it cannot be."""
     problems: list[str] = []
-    whole = Part(given, "", problems)
+    whole = FieldReader(content, "", problems)
     name = whole.text("name") or _NAME
     levels = _levels(whole)
-    extents = [_kind(one) for one in whole.parts("kinds")]
+    extents = [_kind(one) for one in whole.children("kinds")]
     whole.ignore("description")
     nodes = _count(levels)
     if not problems:
         problems += _contradictions(levels, extents, nodes)
     if problems:
         raise InputError(where, "; ".join(problems))
-    whole.close()
+    whole.report_unknown()
     counts = _counts(extents, nodes, nodes // levels[0].size)
-    return fleet_of(name, levels, counts)._replace(problems=tuple(f"{where}: {one}" for one in problems))
+    return build_fleet(name, levels, counts)._replace(problems=tuple(f"{where}: {one}" for one in problems))
 
 
-def short_fleet(text: str, where: str = "--nodes") -> Fleet | None:
+def parse_short_fleet(text: str, where: str = "--nodes") -> Fleet | None:
     """Return the nodes of a text of a few characters; None: it is none.
 
     Raises InputError, naming where it is from, for a wrong amount in it.
@@ -90,58 +96,60 @@ def short_fleet(text: str, where: str = "--nodes") -> Fleet | None:
         return None
     count, cpus, memory = int(found[1]), found[2] or "1", found[3]
     try:
-        room = Room(parse_milli(cpus), UNTOLD if memory is None else parse_bytes(memory), UNTOLD, UNTOLD)
+        room = Resource(
+            parse_milli_value(cpus), UNSPECIFIED if memory is None else parse_value(memory), UNSPECIFIED, UNSPECIFIED
+        )
     except ValueError as error:
         raise InputError(where, f"{error} in {text}") from error
-    if not 0 < count <= MOST_NODES or min(room[:2]) <= 0:
-        raise InputError(where, f"from 1 to {MOST_NODES} nodes, each with CPUs and memory: {text}")
-    return fleet_of("nodes", [Level("node", count, HOSTNAME)], [(Make("nodes", room, {}), count)])
+    if not 0 < count <= MAX_NODES or min(room[:2]) <= 0:
+        raise InputError(where, f"from 1 to {MAX_NODES} nodes, each with CPUs and memory: {text}")
+    return build_fleet("nodes", [Level("node", count, HOSTNAME)], [(NodeGroup("nodes", room, {}), count)])
 
 
-def _levels(whole: Part) -> list[Level]:
+def _levels(whole: FieldReader) -> list[Level]:
     found: list[Level] = []
-    for one in whole.parts("levels"):
-        lacks(one, "count")
-        found.append(Level(named(one), within(one, "count", 1, MOST_NODES), one.text("label")))
-        one.close()
+    for one in whole.children("levels"):
+        report_missing(one, "count")
+        found.append(Level(required_name(one), int_in_range(one, "count", 1, MAX_NODES), one.text("label")))
+        one.report_unknown()
     last = len(found) - 1
     return [
-        level._replace(label=level.label or (HOSTNAME if place == last else LEVEL + level.name))
+        level._replace(label=level.label or (HOSTNAME if place == last else LEVEL_LABEL_PREFIX + level.name))
         for place, level in enumerate(found)
     ]
 
 
-def _kind(one: Part) -> _Extent:
-    lacks(one, "cpu")
-    name = named(one)
+def _kind(one: FieldReader) -> _Extent:
+    report_missing(one, "cpu")
+    name = required_name(one)
     room = _room(one)
     policy: _Policy = "none"
     scope: _Scope = "container"
-    zoning = Zoning(
-        within(one, "zones", 0, _MOST_ZONES, 0),
-        one.one_of("policy", _Policy, policy),
-        one.one_of("scope", _Scope, scope),
+    zoning = ZoneLayout(
+        int_in_range(one, "zones", 0, _MAX_ZONES, 0),
+        one.choice("policy", _Policy, policy),
+        one.choice("scope", _Scope, scope),
     )
     state = idle_state(room, zoning) if zoning.zones else None
-    taints = in_spec(one, "taints", read_taints, ())
-    make = Make(name, room, {KIND: name}, one.pairs("labels"), taints, state)
-    extent = Fraction(str(real(one, "share", 0))) if one.has("share") else None
-    domains = within(one, "domains", 1, MOST_NODES) if one.has("domains") else None
-    one.close()
+    taints = spec_field(one, "taints", read_taints, ())
+    make = NodeGroup(name, room, {KIND_LABEL: name}, one.pairs("labels"), taints, state)
+    extent = Fraction(str(non_negative(one, "share", 0))) if one.has("share") else None
+    domains = int_in_range(one, "domains", 1, MAX_NODES) if one.has("domains") else None
+    one.report_unknown()
     return make, domains if extent is None else extent
 
 
-def _room(one: Part) -> Room:
-    others = one.amounts("resources", request_amount)
+def _room(one: FieldReader) -> Resource:
+    others = one.amounts("resources", resource_value)
     for name in others:
-        if not is_scalar(name):
-            one.wrong("resources", f"{name} is not counted so, but by a field of its own")
-    memory, storage = one.quantity("memory", parse_bytes), one.quantity("storage", parse_bytes)
-    return Room(
-        one.quantity("cpu", parse_milli) or 0,
-        UNTOLD if memory is None else memory,
-        within(one, "pods", PODS_OF_A_NODE, UNTOLD),
-        UNTOLD if storage is None else storage,
+        if not is_scalar_resource_name(name):
+            one.report("resources", f"{name} is not counted so, but by a field of its own")
+    memory, storage = one.quantity("memory", parse_value), one.quantity("storage", parse_value)
+    return Resource(
+        one.quantity("cpu", parse_milli_value) or 0,
+        UNSPECIFIED if memory is None else memory,
+        int_in_range(one, "pods", DEFAULT_MAX_PODS, UNSPECIFIED),
+        UNSPECIFIED if storage is None else storage,
         tuple(sorted((name, amount) for name, amount in others.items() if amount)),
     )
 
@@ -158,8 +166,8 @@ def _contradictions(levels: Sequence[Level], extents: Sequence[_Extent], nodes: 
     found: list[str] = []
     if not levels or not extents:
         return [f"{name}: there is none" for name, some in (("levels", levels), ("kinds", extents)) if not some]
-    if nodes > MOST_NODES:
-        found.append(f"levels: more than {MOST_NODES} nodes: {nodes}")
+    if nodes > MAX_NODES:
+        found.append(f"levels: more than {MAX_NODES} nodes: {nodes}")
     labels = [level.label for level in levels]
     names = [make.name for make, _ in extents]
     for field, given in (("levels", labels), ("kinds", names)):
@@ -179,10 +187,10 @@ def _share(extent: Fraction | int | None, domains: int) -> Fraction:
     return Fraction(extent, domains) if isinstance(extent, int) else extent or Fraction(0)
 
 
-def _counts(extents: Sequence[_Extent], nodes: int, of_domain: int) -> list[tuple[Make, int]]:
+def _counts(extents: Sequence[_Extent], nodes: int, of_domain: int) -> list[tuple[NodeGroup, int]]:
     """Return how many nodes each kind has; shares end at the node that is nearest."""
     left = 1 - sum(_share(extent, nodes // of_domain) for _, extent in extents)
-    found: list[tuple[Make, int]] = []
+    found: list[tuple[NodeGroup, int]] = []
     end, begin = Fraction(0), 0
     for make, extent in extents:
         end += left if extent is None else _share(extent, nodes // of_domain)

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from zonewise_scheduler.queue.quota.model.amounts import quota_amount, request_amount
-from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Cohort, Preemption
-from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, Quota, group
+from zonewise_scheduler.queue.quota.model.amounts import amount_from_quantity, resource_value
+from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, ClusterQueuePreemption, Cohort
+from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, ResourceQuota, resource_group
 from zonewise_scheduler.queue.quota.model.workload import PodSet, TopologyRequest, Workload
-from zonewise_scheduler.queue.quota.read.part import Part
-from zonewise_scheduler.queue.topology.model import Layer, Request
+from zonewise_scheduler.queue.quota.read.part import FieldReader
+from zonewise_scheduler.queue.topology.model import PodSetTopologyRequest, SliceConstraint
 from zonewise_scheduler.simulate.inputs.errors import InputError
-from zonewise_scheduler.simulate.inputs.fields import MOST_JOBS, MOST_PODS, lacks, named, within
-from zonewise_scheduler.simulate.inputs.generator_nodes import read_nodes
+from zonewise_scheduler.simulate.inputs.fields import MAX_JOBS, MAX_PODS, int_in_range, report_missing, required_name
+from zonewise_scheduler.simulate.inputs.generator_nodes import read_generated_nodes
 from zonewise_scheduler.simulate.scenario import Arrival, Scenario
 
 if TYPE_CHECKING:
@@ -36,28 +36,28 @@ _Within = Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority"]
 _Constraint = Literal["required", "preferred", "balanced"]
 
 
-def is_generator(given: Mapping[str, Any]) -> bool:
+def is_generator(content: Mapping[str, Any]) -> bool:
     """Tell whether an object is such a file."""
-    return "cohorts" in given
+    return "cohorts" in content
 
 
-def read_generator(given: Mapping[str, Any], where: str) -> Scenario:
+def read_generator(content: Mapping[str, Any], where: str) -> Scenario:
     """Return what a generator file makes, workloads by time.
 
     A set with an invalid field is left out, and told. Raises InputError where nothing is left, or there is too much.
     """
     problems: list[str] = []
-    whole = Part(given, "", problems)
-    ground = read_nodes(whole, where)
+    whole = FieldReader(content, "", problems)
+    ground = read_generated_nodes(whole, where)
     made = _Made(ground.flavors[0].name, where)
-    for one in whole.parts("cohorts"):
+    for one in whole.children("cohorts"):
         _cohorts(one, made)
     whole.ignore("name", "description")
     name = whole.text("name") or "generator"
-    whole.close()
+    whole.report_unknown()
     if not made.arrivals:
         raise InputError(where, "; ".join(["cohorts: they have no workloads", *problems]))
-    made.arrivals.sort(key=lambda one: one.workload.created)
+    made.arrivals.sort(key=lambda one: one.workload.created_at)
     return Scenario(
         name,
         made.arrivals,
@@ -105,8 +105,8 @@ class _Made:
     def check(self, queues: int, sets: list[_Set]) -> None:
         """Raise InputError where so many queues, each with such sets, are too many."""
         more = queues * sum(one.turns * len(one.templates) for one in sets)
-        if len(self.arrivals) + more > MOST_JOBS:
-            raise InputError(self.where, f"cohorts: more than {MOST_JOBS} workloads")
+        if len(self.arrivals) + more > MAX_JOBS:
+            raise InputError(self.where, f"cohorts: more than {MAX_JOBS} workloads")
         if len(self.queues) + queues > _MOST_QUEUES:
             raise InputError(self.where, f"cohorts: more than {_MOST_QUEUES} queues")
 
@@ -129,41 +129,44 @@ class _Made:
                     queue,
                     template.priority,
                     (turn * one.steps + step + 1) * one.interval,
-                    kin=("", queue, template.name),
+                    history_keys=("", queue, template.name),
                 )
                 self.arrivals.append(Arrival(workload, queue, template.run, template.name))
 
 
-def _cohorts(one: Part, made: _Made) -> None:
+def _cohorts(one: FieldReader, made: _Made) -> None:
     before = len(one.problems)
-    kind, count = named(one, "className"), within(one, "count", 1, _MOST_QUEUES)
+    kind, count = required_name(one, "className"), int_in_range(one, "count", 1, _MOST_QUEUES)
     names = [f"{kind}-{number}" for number in range(count)]
     if any(name in made.cohorts for name in names):
-        one.wrong("className", "there are such cohorts already")
+        one.report("className", "there are such cohorts already")
     if len(one.problems) > before:
         return
     made.cohorts |= {name: Cohort(name) for name in names}
-    for place, queues in enumerate(one.parts("queuesSets")):
+    for place, queues in enumerate(one.children("queuesSets")):
         _queues(queues, place, names, made)
-    one.close()
+    one.report_unknown()
 
 
-def _queues(one: Part, place: int, cohorts: list[str], made: _Made) -> None:
+def _queues(one: FieldReader, place: int, cohorts: list[str], made: _Made) -> None:
     before = len(one.problems)
-    lacks(one, "nominalQuota")
-    kind, count = named(one, "className"), within(one, "count", 1, _MOST_QUEUES)
+    report_missing(one, "nominalQuota")
+    kind, count = required_name(one, "className"), int_in_range(one, "count", 1, _MOST_QUEUES)
     nominal, borrowing = (
-        one.quantity(name, lambda value: quota_amount(_CPU, value)) for name in ("nominalQuota", "borrowingLimit")
+        one.quantity(name, lambda value: amount_from_quantity(_CPU, value))
+        for name in ("nominalQuota", "borrowingLimit")
     )
-    group_of_cpus = group(FlavorQuotas(made.flavor, ((_CPU, Quota(nominal or 0, borrowing)),)))
+    group_of_cpus = resource_group(FlavorQuotas(made.flavor, ((_CPU, ResourceQuota(nominal or 0, borrowing)),)))
     reclaim: _Reclaim = "Never"
     inside: _Within = "Never"
-    preemption = Preemption(
-        one.one_of("withinClusterQueue", _Within, inside), one.one_of("reclaimWithinCohort", _Reclaim, reclaim)
+    preemption = ClusterQueuePreemption(
+        one.choice("withinClusterQueue", _Within, inside), one.choice("reclaimWithinCohort", _Reclaim, reclaim)
     )
     sound = len(one.problems) == before
-    sets = [found for number, own in enumerate(one.parts("workloadsSets")) if (found := _set(number, own)) is not None]
-    one.close()
+    sets = [
+        found for number, own in enumerate(one.children("workloadsSets")) if (found := _set(number, own)) is not None
+    ]
+    one.report_unknown()
     if sound:
         made.check(len(cohorts) * count, sets)
         for cohort in cohorts:
@@ -173,39 +176,43 @@ def _queues(one: Part, place: int, cohorts: list[str], made: _Made) -> None:
                 made.add(queue, sets)
 
 
-def _set(place: int, one: Part) -> _Set | None:
+def _set(place: int, one: FieldReader) -> _Set | None:
     before = len(one.problems)
-    lacks(one, "count", "creationIntervalMs")
-    count = within(one, "count", 0, MOST_JOBS, 0)
-    interval = within(one, "creationIntervalMs", 0, _MOST_MS, 0)
+    report_missing(one, "count", "creationIntervalMs")
+    count = int_in_range(one, "count", 0, MAX_JOBS, 0)
+    interval = int_in_range(one, "creationIntervalMs", 0, _MOST_MS, 0)
     sound = len(one.problems) == before
-    templates = [_template(own) for own in one.parts("workloads")]
-    one.close()
+    templates = [_template(own) for own in one.children("workloads")]
+    one.report_unknown()
     usable = tuple((step, own) for step, own in enumerate(templates) if own is not None)
     return _Set(place, count, interval / 1000, usable, len(templates)) if sound else None
 
 
-def _template(one: Part) -> _Template | None:
+def _template(one: FieldReader) -> _Template | None:
     before = len(one.problems)
-    lacks(one, "runtimeMs", "request")
-    request = one.quantity("request", lambda value: request_amount(_CPU, value))
-    pods = PodSet(pods=within(one, "podCount", 1, MOST_PODS), requests={_CPU: request or 0}, topology=_topology(one))
-    run = within(one, "runtimeMs", 0, _MOST_MS, 0) / 1000
-    priority = within(one, "priority", 0, _MOST_PRIORITY, -_MOST_PRIORITY)
-    found = _Template(named(one, "className"), run, priority, (pods,))
+    report_missing(one, "runtimeMs", "request")
+    request = one.quantity("request", lambda value: resource_value(_CPU, value))
+    pods = PodSet(
+        pods=int_in_range(one, "podCount", 1, MAX_PODS), requests={_CPU: request or 0}, topology=_topology(one)
+    )
+    run = int_in_range(one, "runtimeMs", 0, _MOST_MS, 0) / 1000
+    priority = int_in_range(one, "priority", 0, _MOST_PRIORITY, -_MOST_PRIORITY)
+    found = _Template(required_name(one, "className"), run, priority, (pods,))
     sound = len(one.problems) == before
-    one.close()
+    one.report_unknown()
     return found if sound else None
 
 
-def _topology(one: Part) -> TopologyRequest | None:
+def _topology(one: FieldReader) -> TopologyRequest | None:
     """Return what is asked of the topology; "balanced" are slices, of one pod where no size is given."""
     level = one.text("tasLevel")
     default: _Constraint | None = None
-    constraint = one.one_of("tasConstraint", _Constraint, default)
-    size = within(one, "sliceSize", 1, MOST_PODS)
+    constraint = one.choice("tasConstraint", _Constraint, default)
+    size = int_in_range(one, "sliceSize", 1, MAX_PODS)
     if not level or constraint is None:
         return None
     if constraint == "balanced":
-        return TopologyRequest(Request(layers=(Layer(level, size),)))
-    return TopologyRequest(Request(required=level) if constraint == "required" else Request(preferred=level))
+        return TopologyRequest(PodSetTopologyRequest(slice_constraints=(SliceConstraint(level, size),)))
+    return TopologyRequest(
+        PodSetTopologyRequest(required=level) if constraint == "required" else PodSetTopologyRequest(preferred=level)
+    )

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise.topology.quantity import parse_bytes, parse_milli
-from zonewise_scheduler.fit.model.node import Room
+from zonewise.topology.quantity import parse_milli_value, parse_value
+from zonewise_scheduler.fit.model.node import Resource
 from zonewise_scheduler.queue.quota.model.queues import ResourceFlavor
 from zonewise_scheduler.simulate.inputs.errors import InputError
-from zonewise_scheduler.simulate.inputs.fields import lacks, named, within
-from zonewise_scheduler.simulate.inputs.nodes import MOST_NODES, Level, Make, fleet_of
+from zonewise_scheduler.simulate.inputs.fields import int_in_range, report_missing, required_name
+from zonewise_scheduler.simulate.inputs.nodes import MAX_NODES, Level, NodeGroup, build_fleet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zonewise_scheduler.fit.nodes.table import NodeTable
-    from zonewise_scheduler.queue.quota.read.part import Part
+    from zonewise_scheduler.fit.nodes.table import NodeInfoTable
+    from zonewise_scheduler.queue.quota.read.part import FieldReader
 
 _FLAVOR = "rf"
 _GROUP = "tas"
@@ -30,47 +30,47 @@ class GeneratedNodes(NamedTuple):
     flavors: tuple[ResourceFlavor, ...]
     """One."""
     topologies: Mapping[str, tuple[str, ...]] = {}
-    nodes: NodeTable | None = None
+    nodes: NodeInfoTable | None = None
     """None: only quotas count."""
 
 
-def read_nodes(whole: Part, where: str) -> GeneratedNodes:
+def read_generated_nodes(whole: FieldReader, where: str) -> GeneratedNodes:
     """Return the nodes of a generator file; raise InputError for a topology that is none."""
-    own = whole.part("resourceFlavor")
+    own = whole.child("resourceFlavor")
     name, label, topology = own.text("name", _FLAVOR), own.text("nodeLabel"), own.text("topologyName")
-    own.close()
+    own.report_unknown()
     labels = {label: _GROUP} if label and topology else {}
-    flavor = ResourceFlavor(name, labels, topology=topology)
+    flavor = ResourceFlavor(name, labels, topology_name=topology)
     if not whole.has("topology"):
-        return GeneratedNodes((flavor._replace(topology=""),))
+        return GeneratedNodes((flavor._replace(topology_name=""),))
     before = len(whole.problems)
-    part = whole.part("topology")
-    title = named(part)
-    levels = [_level(one) for one in part.parts("levels")]
-    part.close()
+    part = whole.child("topology")
+    title = required_name(part)
+    levels = [_level(one) for one in part.children("levels")]
+    part.report_unknown()
     if len(levels) < 2:
         part.problems.append("topology.levels: there must be two or more")
     nodes = 1
     for level, _ in levels:
         nodes *= level.size
-    if nodes > MOST_NODES:
-        part.problems.append(f"topology.levels: more than {MOST_NODES} nodes: {nodes}")
+    if nodes > MAX_NODES:
+        part.problems.append(f"topology.levels: more than {MAX_NODES} nodes: {nodes}")
     if not topology or not label:
         part.problems.append("resourceFlavor: with a topology it has a nodeLabel and a topologyName")
     elif title != topology:
         part.problems.append(f"resourceFlavor.topologyName: there is none but {title!r}: {topology!r}")
     if len(whole.problems) > before:
         raise InputError(where, "; ".join(whole.problems[before:]))
-    fleet = fleet_of(title, [level for level, _ in levels], [(Make(name, levels[-1][1], labels), nodes)])
+    fleet = build_fleet(title, [level for level, _ in levels], [(NodeGroup(name, levels[-1][1], labels), nodes)])
     return GeneratedNodes((flavor,), fleet.topologies, fleet.nodes)
 
 
-def _level(one: Part) -> tuple[Level, Room]:
-    lacks(one, "count")
-    capacity = one.part("capacity")
-    cpus, memory = capacity.quantity("cpu", parse_milli), capacity.quantity("memory", parse_bytes)
-    capacity.close()
-    found = Level(named(one), within(one, "count", 1, MOST_NODES), named(one, "nodeLabel"))
-    one.close()
-    room = Room(_MILLI_CPUS if cpus is None else cpus, _MEMORY if memory is None else memory, _PODS, 0)
+def _level(one: FieldReader) -> tuple[Level, Resource]:
+    report_missing(one, "count")
+    capacity = one.child("capacity")
+    cpus, memory = capacity.quantity("cpu", parse_milli_value), capacity.quantity("memory", parse_value)
+    capacity.report_unknown()
+    found = Level(required_name(one), int_in_range(one, "count", 1, MAX_NODES), required_name(one, "nodeLabel"))
+    one.report_unknown()
+    room = Resource(_MILLI_CPUS if cpus is None else cpus, _MEMORY if memory is None else memory, _PODS, 0)
     return found, room

@@ -31,26 +31,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from zonewise_scheduler.fit.model.resources import CPU
-from zonewise_scheduler.fit.nodes.selectors import read_selector
+from zonewise_scheduler.fit.nodes.selectors import read_node_selector
 from zonewise_scheduler.fit.nodes.taints import read_tolerations
-from zonewise_scheduler.queue.quota.model.amounts import request_amount
-from zonewise_scheduler.queue.quota.model.workload import DEFAULTS, PodSet, TopologyRequest, Workload
-from zonewise_scheduler.queue.quota.read.part import Part
+from zonewise_scheduler.queue.quota.model.amounts import resource_value
+from zonewise_scheduler.queue.quota.model.workload import DEFAULT_SETTINGS, PodSet, TopologyRequest, Workload
+from zonewise_scheduler.queue.quota.read.part import FieldReader
 from zonewise_scheduler.queue.quota.read.queues import read_cluster_queue
-from zonewise_scheduler.queue.topology.read import read_request
-from zonewise_scheduler.simulate.inputs.draws import Dice
+from zonewise_scheduler.queue.topology.read import read_topology_request
+from zonewise_scheduler.simulate.inputs.draws import UniformStream
 from zonewise_scheduler.simulate.inputs.errors import InputError
 from zonewise_scheduler.simulate.inputs.fields import (
-    MOST_JOBS,
-    MOST_PODS,
-    draw,
-    in_spec,
-    lacks,
-    named,
-    real,
-    within,
+    MAX_JOBS,
+    MAX_PODS,
+    distribution_field,
+    int_in_range,
+    non_negative,
+    report_missing,
+    required_name,
+    spec_field,
 )
-from zonewise_scheduler.simulate.inputs.parts import Queues, on_fleet, queue_of, queues_named
+from zonewise_scheduler.simulate.inputs.parts import QueueSet, build_fleet_scenario, build_queue, build_queues
 from zonewise_scheduler.simulate.scenario import Arrival
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from zonewise_scheduler.queue.quota.model.queues import ClusterQueue
-    from zonewise_scheduler.simulate.inputs.draws import Draw
+    from zonewise_scheduler.simulate.inputs.draws import Distribution
     from zonewise_scheduler.simulate.inputs.parts import Fleet
     from zonewise_scheduler.simulate.scenario import Scenario
 
@@ -70,35 +70,35 @@ _MOST_PRIORITY = (1 << 31) - 1
 _SEEDS = (1 << 63) - 1
 
 
-def is_job_file(given: Mapping[str, Any]) -> bool:
+def is_job_file(content: Mapping[str, Any]) -> bool:
     """Tell whether an object has groups of jobs."""
-    return "jobs" in given
+    return "jobs" in content
 
 
-def read_jobs(given: Mapping[str, Any], where: str, fleet: Fleet, seed: int | None = None) -> Scenario:
+def read_job_file(content: Mapping[str, Any], where: str, fleet: Fleet, seed: int | None = None) -> Scenario:
     """Return the jobs of an object on a fleet; `seed` comes before the file's.
 
     A group, or a queue, with an invalid field is left out, and told. Raises InputError where no job is left, or there
     are too many.
     """
     problems: list[str] = []
-    whole = Part(given, "", problems)
-    own_seed = within(whole, "seed", 0, _SEEDS, 0)
+    whole = FieldReader(content, "", problems)
+    own_seed = int_in_range(whole, "seed", 0, _SEEDS, 0)
     described = _queues(whole, fleet)
     groups = _groups(whole)
-    if sum(one.jobs for one in groups) > MOST_JOBS:
-        raise InputError(where, f"jobs: more than {MOST_JOBS}: {sum(one.jobs for one in groups)}")
+    if sum(one.jobs for one in groups) > MAX_JOBS:
+        raise InputError(where, f"jobs: more than {MAX_JOBS}: {sum(one.jobs for one in groups)}")
     name = whole.text("name") or _NAME
-    settings = DEFAULTS._replace(fair_sharing=whole.flag("fairSharing", default=False))
+    settings = DEFAULT_SETTINGS._replace(fair_sharing=whole.flag("fairSharing", default=False))
     whole.ignore("description", "nodes")
-    whole.close()
-    made = Queues(described) if described else queues_named(fleet, [one.queue for one in groups if one.queue])
+    whole.report_unknown()
+    made = QueueSet(described) if described else build_queues(fleet, [one.queue for one in groups if one.queue])
     places = _known(groups, made.queues, problems)
     arrivals = _arrivals(places, own_seed if seed is None else seed, problems)
     told = tuple(f"{where}: {one}" for one in problems)
     if not arrivals:
         raise InputError(where, "; ".join(["jobs: there is none", *problems]))
-    return on_fleet(name, fleet, arrivals, made, told, settings)
+    return build_fleet_scenario(name, fleet, arrivals, made, told, settings)
 
 
 class _Group(NamedTuple):
@@ -114,80 +114,82 @@ class _Group(NamedTuple):
     user: str
     priority: int
     template: PodSet
-    pods: Draw
+    pods: Distribution
     at: float
-    every: Draw
-    run: Draw
-    limit: Draw | None
-    overestimate: Draw | None
+    every: Distribution
+    run: Distribution
+    limit: Distribution | None
+    overestimate: Distribution | None
 
 
-def _groups(whole: Part) -> list[_Group]:
+def _groups(whole: FieldReader) -> list[_Group]:
     found: list[_Group] = []
-    for place, one in enumerate(whole.parts("jobs")):
+    for place, one in enumerate(whole.children("jobs")):
         before = len(whole.problems)
-        lacks(one, "run")
+        report_missing(one, "run")
         group = _Group(
             place,
-            named(one) if one.has("name") else _JOB,
-            within(one, "count", 1, MOST_JOBS),
+            required_name(one) if one.has("name") else _JOB,
+            int_in_range(one, "count", 1, MAX_JOBS),
             not one.has("count"),
             one.text("queue"),
             one.text("user"),
-            within(one, "priority", 0, _MOST_PRIORITY, -_MOST_PRIORITY),
+            int_in_range(one, "priority", 0, _MOST_PRIORITY, -_MOST_PRIORITY),
             _template(one),
-            draw(one, "pods", 1),
-            real(one, "at", 0),
-            draw(one, "every", 0),
-            draw(one, "run", 0),
-            draw(one, "limit", 0) if one.has("limit") else None,
-            draw(one, "overestimate", 0) if one.has("overestimate") else None,
+            distribution_field(one, "pods", 1),
+            non_negative(one, "at", 0),
+            distribution_field(one, "every", 0),
+            distribution_field(one, "run", 0),
+            distribution_field(one, "limit", 0) if one.has("limit") else None,
+            distribution_field(one, "overestimate", 0) if one.has("overestimate") else None,
         )
         if group.limit is not None and group.overestimate is not None:
-            one.wrong("overestimate", "there is a limit too")
+            one.report("overestimate", "there is a limit too")
         for field, drawn in (("limit", group.limit), ("overestimate", group.overestimate)):
             if drawn is not None and min(drawn.numbers) == 0:
-                one.wrong(field, "not above 0")
-        if not 1 <= min(group.pods.numbers) <= group.pods.most <= MOST_PODS:
-            one.wrong("pods", f"not from 1 to {MOST_PODS}")
+                one.report(field, "not above 0")
+        if not 1 <= min(group.pods.numbers) <= group.pods.upper_bound <= MAX_PODS:
+            one.report("pods", f"not from 1 to {MAX_PODS}")
         if len(whole.problems) == before:
             found.append(group)
-        one.close()
+        one.report_unknown()
     return found
 
 
-def _template(one: Part) -> PodSet:
-    requests = one.amounts("requests", request_amount) if one.has("requests") else {CPU: 1000}
+def _template(one: FieldReader) -> PodSet:
+    requests = one.amounts("requests", resource_value) if one.has("requests") else {CPU: 1000}
     topology = None
     if one.has("topologyRequest"):
-        request = in_spec(one, "topologyRequest", lambda spec: read_request(spec["topologyRequest"]), None)
+        request = spec_field(one, "topologyRequest", lambda spec: read_topology_request(spec["topologyRequest"]), None)
         topology = None if request is None else TopologyRequest(request)
     return PodSet(
         requests={name: amount for name, amount in requests.items() if amount},
-        selector=in_spec(one, "nodeSelector", read_selector, ()),
-        tolerations=in_spec(one, "tolerations", lambda spec: read_tolerations(spec, comparisons=True), ()),
+        selector=spec_field(one, "nodeSelector", read_node_selector, ()),
+        tolerations=spec_field(one, "tolerations", lambda spec: read_tolerations(spec, comparisons=True), ()),
         topology=topology,
     )
 
 
-def _queues(whole: Part, fleet: Fleet) -> tuple[ClusterQueue, ...]:
+def _queues(whole: FieldReader, fleet: Fleet) -> tuple[ClusterQueue, ...]:
     found: dict[str, ClusterQueue] = {}
-    given = list(whole.parts("queues"))
+    given = list(whole.children("queues"))
     for one in given:
         before = len(whole.problems)
-        name = named(one)
-        share = Fraction(str(real(one, "share", 0))) if one.has("share") else Fraction(1, len(given))
+        name = required_name(one)
+        share = Fraction(str(non_negative(one, "share", 0))) if one.has("share") else Fraction(1, len(given))
         rules = {"metadata": {"name": name}, "spec": {
-            field: one.given[own] for own, field in _RULES.items() if one.has(own)
+            field: one.obj[own] for own, field in _RULES.items() if one.has(own)
         }}  # fmt: skip
         one.ignore(*_RULES)
         read, problems = read_cluster_queue(rules)
-        whole.problems += [f"{one.at}{problem.removeprefix('spec.')}" for problem in problems]
+        whole.problems += [f"{one.path}{problem.removeprefix('spec.')}" for problem in problems]
         if name in found:
-            one.wrong("name", "is there already")
+            one.report("name", "is there already")
         if len(whole.problems) == before:
-            found[name] = read._replace(groups=queue_of(fleet, name, share).groups, namespaces=())
-        one.close()
+            found[name] = read._replace(
+                resource_groups=build_queue(fleet, name, share).resource_groups, namespace_selector=()
+            )
+        one.report_unknown()
     return tuple(found.values())
 
 
@@ -224,15 +226,15 @@ def _arrivals(groups: Iterable[tuple[_Group, ClusterQueue]], seed: int, problems
             found += _jobs(group, queue.name, names, seed, len(found))
         else:
             problems.append(f"jobs[{group.place}].name: there are jobs of that name already: {group.name!r}")
-    return sorted(found, key=lambda one: one.workload.created)
+    return sorted(found, key=lambda one: one.workload.created_at)
 
 
 def _jobs(group: _Group, queue: str, names: list[str], seed: int, first: int) -> Iterable[Arrival]:
-    dice = Dice(seed, group.place)
+    dice = UniformStream(seed, group.place)
     count = group.jobs
-    runs = group.run.of(dice, count)
-    pods: list[int] = group.pods.of(dice, count).round().astype(np.int64).tolist()
-    gaps = group.every.of(dice, count)
+    runs = group.run.sample(dice, count)
+    pods: list[int] = group.pods.sample(dice, count).round().astype(np.int64).tolist()
+    gaps = group.every.sample(dice, count)
     times = group.at + (gaps.cumsum() - gaps)
     limits = _limits(group, dice, runs)
     kin = (group.user, queue, group.name)
@@ -240,14 +242,14 @@ def _jobs(group: _Group, queue: str, names: list[str], seed: int, first: int) ->
     numbers = zip(names, pods, runs.tolist(), times.tolist(), limits, strict=True)
     for serial, (name, width, run, at, limit) in enumerate(numbers, first):
         workload = Workload(
-            _NAMESPACE, name, sets[width], f"{serial:08d}", queue, group.priority, at, limit=limit, kin=kin
+            _NAMESPACE, name, sets[width], f"{serial:08d}", queue, group.priority, at, walltime=limit, history_keys=kin
         )
         yield Arrival(workload, queue, run, group.name)
 
 
-def _limits(group: _Group, dice: Dice, runs: NDArray[np.float64]) -> list[float]:
+def _limits(group: _Group, dice: UniformStream, runs: NDArray[np.float64]) -> list[float]:
     if group.limit is not None:
-        return group.limit.of(dice, group.jobs).tolist()
+        return group.limit.sample(dice, group.jobs).tolist()
     if group.overestimate is not None:
-        return np.maximum(group.overestimate.of(dice, group.jobs) * runs, 1).tolist()
+        return np.maximum(group.overestimate.sample(dice, group.jobs) * runs, 1).tolist()
     return [inf] * group.jobs

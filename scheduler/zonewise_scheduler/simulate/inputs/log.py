@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from zonewise_scheduler.fit.model.resources import CPU
 from zonewise_scheduler.queue.quota.model.workload import PodSet, Workload
 from zonewise_scheduler.simulate.inputs.errors import InputError
-from zonewise_scheduler.simulate.inputs.parts import QUEUE, on_fleet, queues_named
+from zonewise_scheduler.simulate.inputs.parts import DEFAULT_QUEUE, build_fleet_scenario, build_queues
 from zonewise_scheduler.simulate.scenario import Arrival
 
 if TYPE_CHECKING:
     from zonewise_scheduler.simulate.inputs.parts import Fleet
     from zonewise_scheduler.simulate.scenario import Scenario
-    from zonewise_scheduler.simulate.swf import Log, LoggedJob
+    from zonewise_scheduler.simulate.swf import LoggedJob, SwfLog
 
 _FIELDS = 18
 _MILLI = 1000
@@ -21,15 +21,15 @@ _NAMESPACE = "log"
 _REST = "rest"
 
 
-def is_log(name: str, begin: bytes) -> bool:
+def is_swf(name: str, head: bytes) -> bool:
     """Tell whether a file is a log, by its name or what it begins with: a header of lines with ";", or 18 numbers."""
-    if name.endswith((".swf", ".swf.gz")) or begin.startswith(b";"):
+    if name.endswith((".swf", ".swf.gz")) or head.startswith(b";"):
         return True
-    first = next(iter(begin.split(b"\n")), b"").split()
+    first = next(iter(head.split(b"\n")), b"").split()
     return len(first) == _FIELDS and all(_is_number(word) for word in first)
 
 
-def scenario_of_log(log: Log, fleet: Fleet, name: str, *, whole_nodes: bool = False) -> Scenario:
+def build_swf_scenario(log: SwfLog, fleet: Fleet, name: str, *, whole_nodes: bool = False) -> Scenario:
     """Return a log's jobs on a fleet, in one queue.
 
     A processor becomes a pod of one CPU. With `whole_nodes` a job's pods are as wide as the fleet's smallest node, but
@@ -42,15 +42,15 @@ def scenario_of_log(log: Log, fleet: Fleet, name: str, *, whole_nodes: bool = Fa
     arrivals: list[Arrival] = []
     taken: set[int] = set()
     problems = [f"{name}: {one}" for one in log.problems]
-    for one in sorted(log.jobs, key=lambda one: (one.submitted, one.number)):
-        if one.number in taken:
-            problems.append(f"{name}: job number {one.number}: there is one already: the first is taken")
+    for one in sorted(log.jobs, key=lambda one: (one.submit_time, one.job_number)):
+        if one.job_number in taken:
+            problems.append(f"{name}: job number {one.job_number}: there is one already: the first is taken")
             continue
-        taken.add(one.number)
+        taken.add(one.job_number)
         if one.processors not in sets:
             sets[one.processors] = _pods(one.processors, width)
         arrivals.append(_arrival(one, len(arrivals), sets[one.processors]))
-    return on_fleet(name, fleet, arrivals, queues_named(fleet, ()), problems)
+    return build_fleet_scenario(name, fleet, arrivals, build_queues(fleet, ()), problems)
 
 
 def _is_number(word: bytes) -> bool:
@@ -63,11 +63,18 @@ def _is_number(word: bytes) -> bool:
 
 def _arrival(one: LoggedJob, serial: int, pod_sets: tuple[PodSet, ...]) -> Arrival:
     kin = (one.user, one.queue, one.executable)
-    name = str(one.number)
+    name = str(one.job_number)
     workload = Workload(
-        _NAMESPACE, name, pod_sets, f"{serial:08d}", QUEUE, created=one.submitted, limit=one.limit, kin=kin
+        _NAMESPACE,
+        name,
+        pod_sets,
+        f"{serial:08d}",
+        DEFAULT_QUEUE,
+        created_at=one.submit_time,
+        walltime=one.requested_time,
+        history_keys=kin,
     )
-    return Arrival(workload, QUEUE, one.run)
+    return Arrival(workload, DEFAULT_QUEUE, one.run_time)
 
 
 def _pods(processors: int, width: int) -> tuple[PodSet, ...]:

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from zonewise_scheduler.fit.model.node import Room
+from zonewise_scheduler.fit.model.node import Resource
 from zonewise_scheduler.fit.model.resources import CPU
 from zonewise_scheduler.queue.quota.model.amounts import UNLIMITED
 from zonewise_scheduler.queue.quota.model.workload import PodSet, Workload
 from zonewise_scheduler.queue.topology.model import HOSTNAME
-from zonewise_scheduler.simulate.inputs.draws import Dice, exponential, log_uniform
+from zonewise_scheduler.simulate.inputs.draws import UniformStream, exponential, log_uniform
 from zonewise_scheduler.simulate.inputs.errors import InputError
-from zonewise_scheduler.simulate.inputs.fields import MOST_JOBS
-from zonewise_scheduler.simulate.inputs.nodes import UNTOLD, Level, Make, fleet_of
-from zonewise_scheduler.simulate.inputs.parts import QUEUE, on_fleet, queues_named
+from zonewise_scheduler.simulate.inputs.fields import MAX_JOBS
+from zonewise_scheduler.simulate.inputs.nodes import UNSPECIFIED, Level, NodeGroup, build_fleet
+from zonewise_scheduler.simulate.inputs.parts import DEFAULT_QUEUE, build_fleet_scenario, build_queues
 from zonewise_scheduler.simulate.scenario import Arrival
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulate.inputs.parts import Fleet
     from zonewise_scheduler.simulate.scenario import Scenario
 
-JOBS = 10_000
+DEFAULT_JOBS = 10_000
 """How many jobs, where it is not told."""
-LOAD = 0.9
+DEFAULT_LOAD = 0.9
 GPU = "nvidia.com/gpu"
 
 _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
@@ -48,7 +48,7 @@ class Mix(NamedTuple):
     """What it runs on where no nodes are given."""
     resource: str
     """What its load is measured by."""
-    make: Callable[[Dice, int, _Size], list[_Sort]]
+    generate: Callable[[UniformStream, int, _Size], list[_JobClass]]
 
 
 class _Size(NamedTuple):
@@ -61,7 +61,7 @@ class _Size(NamedTuple):
     """Whole CPUs of such a node."""
 
 
-class _Sort(NamedTuple):
+class _JobClass(NamedTuple):
     """Jobs of one sort; all arrays are (jobs,)."""
 
     name: str
@@ -75,45 +75,52 @@ class _Sort(NamedTuple):
     """Declared run times, in seconds."""
 
 
-def mix_named(
+def build_mix(
     name: str, fleet: Fleet | None = None, *, jobs: int | None = None, load: float | None = None, seed: int = 0
 ) -> Scenario:
     """Return so many jobs of a mix; raise InputError for one that there is not, or that the nodes have no room for."""
     if name not in MIXES:
         raise InputError(name, f"there is no such mix; there are {', '.join(MIXES)}")
-    count, share = JOBS if jobs is None else jobs, LOAD if load is None else load
-    if not 1 <= count <= MOST_JOBS:
-        raise InputError(name, f"jobs: not from 1 to {MOST_JOBS}: {count}")
+    count, share = DEFAULT_JOBS if jobs is None else jobs, DEFAULT_LOAD if load is None else load
+    if not 1 <= count <= MAX_JOBS:
+        raise InputError(name, f"jobs: not from 1 to {MAX_JOBS}: {count}")
     if not 0 < share < inf:
         raise InputError(name, f"load: not above 0: {share}")
     mix = MIXES[name]
     ground = mix.fleet() if fleet is None else fleet
-    capacity = ground.whole.get(mix.resource, 0)
+    capacity = ground.total_capacity.get(mix.resource, 0)
     size = _size(ground, mix.resource)
     if not size.per_node or capacity == UNLIMITED:
         raise InputError(name, f"nodes: none has {mix.resource}")
-    dice = Dice(seed)
-    sorts = mix.make(dice, count, size)
+    dice = UniformStream(seed)
+    sorts = mix.generate(dice, count, size)
     unit = _MILLI if mix.resource == CPU else 1
     work = sum(float((one.pods * one.units * one.run).sum()) for one in sorts) * unit
     gaps = exponential(dice.uniform(count), work / count / capacity / share)
     arrivals = _arrivals(sorts, gaps.cumsum(), mix.resource, size)
-    return on_fleet(name, ground, arrivals, queues_named(ground, ()))
+    return build_fleet_scenario(name, ground, arrivals, build_queues(ground, ()))
 
 
-def _arrivals(sorts: Sequence[_Sort], times: NDArray[np.float64], resource: str, size: _Size) -> list[Arrival]:
+def _arrivals(sorts: Sequence[_JobClass], times: NDArray[np.float64], resource: str, size: _Size) -> list[Arrival]:
     sets: dict[tuple[int, int], tuple[PodSet, ...]] = {}
     found: list[tuple[int, Arrival]] = []
     for one in sorts:
-        kin = ("", QUEUE, one.name)
+        kin = ("", DEFAULT_QUEUE, one.name)
         columns = (one.at, one.pods, one.units, one.run, one.estimate, times[one.at])
         for place, pods, units, run, limit, at in zip(*(column.tolist() for column in columns), strict=True):
             if (pods, units) not in sets:
                 sets[pods, units] = (PodSet(pods=pods, requests=_requests(resource, units, size)),)
             workload = Workload(
-                "mix", f"{one.name}-{place}", sets[pods, units], f"{place:08d}", QUEUE, created=at, limit=limit, kin=kin
+                "mix",
+                f"{one.name}-{place}",
+                sets[pods, units],
+                f"{place:08d}",
+                DEFAULT_QUEUE,
+                created_at=at,
+                walltime=limit,
+                history_keys=kin,
             )
-            found.append((place, Arrival(workload, QUEUE, run, one.name)))
+            found.append((place, Arrival(workload, DEFAULT_QUEUE, run, one.name)))
     return [arrival for _, arrival in sorted(found, key=lambda pair: pair[0])]
 
 
@@ -126,13 +133,13 @@ def _requests(resource: str, units: int, size: _Size) -> dict[str, int]:
 
 def _size(fleet: Fleet, resource: str) -> _Size:
     rooms = {info.allocatable for info in fleet.nodes.infos if info is not None}
-    widest = max(rooms, key=lambda room: _of(room, resource), default=Room(0, 0, 0, 0))
+    widest = max(rooms, key=lambda room: _of(room, resource), default=Resource(0, 0, 0, 0))
     nodes = sum(info is not None and info.allocatable == widest for info in fleet.nodes.infos)
     return _Size(nodes, _of(widest, resource), widest.milli_cpus // _MILLI)
 
 
-def _of(room: Room, resource: str) -> int:
-    return room.milli_cpus // _MILLI if resource == CPU else dict(room.others).get(resource, 0)
+def _of(room: Resource, resource: str) -> int:
+    return room.milli_cpus // _MILLI if resource == CPU else dict(room.scalar_resources).get(resource, 0)
 
 
 # --- the mixes
@@ -140,13 +147,13 @@ def _of(room: Room, resource: str) -> int:
 
 def _nodes(count: int, cpus: int, gpus: int = 0) -> Fleet:
     others = ((GPU, gpus),) if gpus else ()
-    room = Room(cpus * _MILLI, UNTOLD, UNTOLD, UNTOLD, others)
-    return fleet_of("nodes", [Level("rack", count // 32, "zonewise.dev/topology-rack"), Level("node", 32, HOSTNAME)], [
-        (Make("nodes", room, {}), count // 32 * 32)
+    room = Resource(cpus * _MILLI, UNSPECIFIED, UNSPECIFIED, UNSPECIFIED, others)
+    return build_fleet("nodes", [Level("rack", count // 32, "zonewise.dev/topology-rack"), Level("node", 32, HOSTNAME)], [
+        (NodeGroup("nodes", room, {}), count // 32 * 32)
     ])  # fmt: skip
 
 
-def _hpc(dice: Dice, count: int, size: _Size) -> list[_Sort]:
+def _hpc(dice: UniformStream, count: int, size: _Size) -> list[_JobClass]:
     """Return jobs of a supercomputer, from one CPU to all nodes, from a minute to a day.
 
     Logarithms of widths are uniform, a quarter of the jobs are serial, and three quarters of the others a power of two
@@ -162,10 +169,10 @@ def _hpc(dice: Dice, count: int, size: _Size) -> list[_Sort]:
     units = np.where(pods > 1, size.per_node, wide)
     run = log_uniform(dice.uniform(count), _MINUTE, _DAY)
     estimate = run * (2 + 3 * dice.uniform(count))
-    return [_Sort("hpc", np.arange(count), pods, units, run, estimate)]
+    return [_JobClass("hpc", np.arange(count), pods, units, run, estimate)]
 
 
-def _ai(dice: Dice, count: int, size: _Size) -> list[_Sort]:
+def _ai(dice: UniformStream, count: int, size: _Size) -> list[_JobClass]:
     """Return trainings of whole nodes, from one to 1,024 of them, for half a day to ten, and many small jobs.
 
     One job in twenty is a training, a power of two of nodes wide, one pod a node. The others have one GPU up to half a
@@ -183,12 +190,12 @@ def _ai(dice: Dice, count: int, size: _Size) -> list[_Sort]:
     hours = log_uniform(dice.uniform(len(small)), 5 * _MINUTE, 8 * _HOUR)
     whole, one = np.full(len(large), size.per_node), np.ones(len(small), np.int64)
     return [
-        _Sort("training", large, pods, whole, days, days * (1.2 + 0.8 * dice.uniform(len(large)))),
-        _Sort("small", small, one, units, hours, hours * (2 + 3 * dice.uniform(len(small)))),
+        _JobClass("training", large, pods, whole, days, days * (1.2 + 0.8 * dice.uniform(len(large)))),
+        _JobClass("small", small, one, units, hours, hours * (2 + 3 * dice.uniform(len(small)))),
     ]
 
 
-def _batch(dice: Dice, count: int, size: _Size) -> list[_Sort]:
+def _batch(dice: UniformStream, count: int, size: _Size) -> list[_JobClass]:
     """Return many short jobs: nine in ten of 1 to 8 pods and 10 s to 5 min, the others of up to 64 pods and 2 h.
 
     Few jobs have most of the work, as in data centers (Reiss et al., SoCC 2012; Tirmazi et al., EuroSys 2020). A pod
@@ -196,14 +203,14 @@ def _batch(dice: Dice, count: int, size: _Size) -> list[_Sort]:
     """
     heavy = dice.uniform(count) < 0.1
     short, long = np.flatnonzero(~heavy), np.flatnonzero(heavy)
-    found: list[_Sort] = []
+    found: list[_JobClass] = []
     sorts = (("short", short, 8, 10.0, 5 * _MINUTE), ("long", long, 64, 5 * _MINUTE, 2 * _HOUR))
     for name, at, pods, least, most in sorts:
         units = np.minimum(2 ** (3 * dice.uniform(len(at))).astype(np.int64), size.per_node)
         room = max(size.nodes * (size.per_node // int(units.max(initial=1))), 1)
         wide = np.clip(log_uniform(dice.uniform(len(at)), 1, pods + 1).astype(np.int64), 1, min(pods, room))
         run = log_uniform(dice.uniform(len(at)), least, most)
-        found.append(_Sort(name, at, wide, units, run, run * (2 + 3 * dice.uniform(len(at)))))
+        found.append(_JobClass(name, at, wide, units, run, run * (2 + 3 * dice.uniform(len(at)))))
     return found
 
 

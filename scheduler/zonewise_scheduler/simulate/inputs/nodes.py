@@ -6,10 +6,10 @@ from itertools import chain, repeat
 from sys import intern
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.fit.model.node import amounts
+from zonewise_scheduler.fit.model.node import amounts_by_resource
 from zonewise_scheduler.fit.model.resources import PODS
 from zonewise_scheduler.fit.nodes.info import Labels, NodeInfo
-from zonewise_scheduler.fit.nodes.table import MOST, NodeTable
+from zonewise_scheduler.fit.nodes.table import MAX_AMOUNT, NodeInfoTable
 from zonewise_scheduler.queue.quota.model.amounts import UNLIMITED
 from zonewise_scheduler.queue.quota.model.queues import ResourceFlavor
 from zonewise_scheduler.queue.topology.model import HOSTNAME
@@ -18,12 +18,12 @@ from zonewise_scheduler.simulate.inputs.parts import Fleet
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from zonewise_scheduler.fit.model.node import NodeState, Room
+    from zonewise_scheduler.fit.model.node import NodeState, Resource
     from zonewise_scheduler.fit.nodes.taints import Taint
 
-UNTOLD = MOST
+UNSPECIFIED = MAX_AMOUNT
 """Of a node's memory, storage or pods: nobody tells how much there is, and it is not counted."""
-MOST_NODES = 1_000_000
+MAX_NODES = 1_000_000
 
 
 class Level(NamedTuple):
@@ -35,28 +35,28 @@ class Level(NamedTuple):
     """The label's key; its values are names that are unique in all."""
 
 
-class Make(NamedTuple):
+class NodeGroup(NamedTuple):
     """A kind of nodes."""
 
     name: str
     """Of its ResourceFlavor too."""
-    room: Room
+    allocatable: Resource
     labels: Mapping[str, str]
     """The flavor's, which tell its nodes from others."""
-    own_labels: Mapping[str, str] = {}
+    extra_labels: Mapping[str, str] = {}
     """Further ones."""
     taints: tuple[Taint, ...] = ()
     state: NodeState | None = None
     """Its zones when nothing runs; None: nothing is known of them."""
 
 
-def fleet_of(name: str, levels: Sequence[Level], makes: Sequence[tuple[Make, int]]) -> Fleet:
+def build_fleet(name: str, levels: Sequence[Level], groups: Sequence[tuple[NodeGroup, int]]) -> Fleet:
     """Return nodes of one kind after the other, so many of each, which together are those of the levels.
 
     The Topology has the fleet's name. Numbers in names have leading zeros, so that names are in the order of numbers.
     """
     paths = _paths(levels)
-    kinds = chain.from_iterable(repeat(make, count) for make, count in makes)
+    kinds = chain.from_iterable(repeat(make, count) for make, count in groups)
     kept: dict[tuple[tuple[str, ...], str], Labels] = {}
     infos: list[NodeInfo | None] = []
     states: dict[str, NodeState] = {}
@@ -65,26 +65,26 @@ def fleet_of(name: str, levels: Sequence[Level], makes: Sequence[tuple[Make, int
         labels = kept.get(key)
         if labels is None:
             labels = kept[key] = _labels(levels, outer, make)
-        infos.append(NodeInfo(node, labels, make.taints, allocatable=make.room))
+        infos.append(NodeInfo(node, labels, make.taints, allocatable=make.allocatable))
         if make.state is not None:
             states[node] = make.state
     return Fleet(
         name,
-        NodeTable(infos),
+        NodeInfoTable(infos),
         {name: tuple(level.label for level in levels)},
-        tuple(ResourceFlavor(make.name, make.labels, make.taints, topology=name) for make, _ in makes),
-        {make.name: capacity_of([(make.room, count)]) for make, count in makes},
+        tuple(ResourceFlavor(make.name, make.labels, make.taints, topology_name=name) for make, _ in groups),
+        {make.name: total_capacity([(make.allocatable, count)]) for make, count in groups},
         states,
     )
 
 
-def capacity_of(rooms: Iterable[tuple[Room, int]]) -> dict[str, int]:
+def total_capacity(rooms: Iterable[tuple[Resource, int]]) -> dict[str, int]:
     """Return what so many nodes of each have, by resource; what none of them has is left out."""
     found: dict[str, int] = {}
     for room, count in rooms:
-        for name, amount in amounts(room):
+        for name, amount in amounts_by_resource(room):
             if name != PODS and amount and count:
-                found[name] = UNLIMITED if amount >= UNTOLD else found.get(name, 0) + amount * count
+                found[name] = UNLIMITED if amount >= UNSPECIFIED else found.get(name, 0) + amount * count
     return {name: min(amount, UNLIMITED) for name, amount in found.items()}
 
 
@@ -102,9 +102,9 @@ def _paths(levels: Sequence[Level]) -> list[tuple[str, tuple[str, ...]]]:
     return found
 
 
-def _labels(levels: Sequence[Level], outer: tuple[str, ...], make: Make) -> Labels:
+def _labels(levels: Sequence[Level], outer: tuple[str, ...], make: NodeGroup) -> Labels:
     domains = zip((level.label for level in levels), outer, strict=False)
-    pairs = sorted({**make.own_labels, **make.labels, **dict(domains)}.items())
+    pairs = sorted({**make.extra_labels, **make.labels, **dict(domains)}.items())
     named = tuple(sorted({levels[-1].label, HOSTNAME}))
     return Labels(
         tuple(intern(key) for key, _ in pairs if key not in named),

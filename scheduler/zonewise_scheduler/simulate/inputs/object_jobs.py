@@ -11,10 +11,10 @@ from dataclasses import replace
 from math import inf, isfinite
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from zonewise_scheduler.queue.quota.read.declared import read_limit
-from zonewise_scheduler.queue.quota.read.part import Part
+from zonewise_scheduler.queue.quota.read.declared import read_walltime
+from zonewise_scheduler.queue.quota.read.part import FieldReader
 from zonewise_scheduler.queue.quota.read.workload import read_workload
-from zonewise_scheduler.simulate.inputs.fields import MOST, MOST_PODS, within
+from zonewise_scheduler.simulate.inputs.fields import MAX_NUMBER, MAX_PODS, int_in_range
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from zonewise_scheduler.queue.quota.model.workload import Workload
     from zonewise_scheduler.simulate.inputs.documents import Document, Json
 
-RUN = "zonewise.dev/simulated-run-seconds"
+RUN_SECONDS_ANNOTATION = "zonewise.dev/simulated-run-seconds"
 """An annotation: how long a job runs once all its pods are ready."""
-SUBMIT = "zonewise.dev/simulated-submit-seconds"
+SUBMIT_SECONDS_ANNOTATION = "zonewise.dev/simulated-submit-seconds"
 """An annotation: when a job comes, after the simulation's begin."""
 
 _QUEUE = "kueue.x-k8s.io/queue-name"
@@ -39,33 +39,33 @@ _UNCONSTRAINED = "kueue.x-k8s.io/podset-unconstrained-topology"
 _SLICE = "kueue.x-k8s.io/podset-slice-size"
 
 
-class Submitted(NamedTuple):
+class SubmittedJob(NamedTuple):
     """A job that is yet to come."""
 
     workload: Workload
-    run: float
+    run_time: float
     kind: str
     """Its priority class, or ""."""
-    told: str
+    label: str
     """How it is called in problems."""
 
 
-def told(one: Document) -> str:
+def object_label(document: Document) -> str:
     """Return how an object is called in problems."""
-    metadata: object = one.given.get("metadata")
+    metadata: object = document.content.get("metadata")
     name = cast("Json", metadata).get("name") if isinstance(metadata, dict) else None
-    return f"{one.where}: {one.kind} {name}"
+    return f"{document.where}: {document.kind} {name}"
 
 
 def read_submitted(
     documents: Sequence[Document], priorities: Mapping[str, int], problems: list[str]
-) -> list[Submitted]:
+) -> list[SubmittedJob]:
     """Return Jobs and Workloads in their order; those whose pods or run time are damaged are told and left out."""
-    found: dict[str, Submitted] = {}
+    found: dict[str, SubmittedJob] = {}
     epoch = _epoch(documents)
-    there = {_identity(one.given) for one in documents if one.kind == "Job"}
+    there = {_identity(one.content) for one in documents if one.kind == "Job"}
     for one in documents:
-        if one.kind == "Workload" and there.intersection(_owners(one.given)):
+        if one.kind == "Workload" and there.intersection(_owners(one.content)):
             continue
         own: list[str] = []
         submitted = _submitted(one, priorities, epoch, own)
@@ -74,61 +74,63 @@ def read_submitted(
         elif submitted is not None:
             uid = f"{len(found):08d}"
             found[submitted.workload.key] = submitted._replace(workload=replace(submitted.workload, uid=uid))
-        problems += [f"{told(one)}: {problem}" for problem in own]
+        problems += [f"{object_label(one)}: {problem}" for problem in own]
     return list(found.values())
 
 
-def _submitted(one: Document, priorities: Mapping[str, int], epoch: float, problems: list[str]) -> Submitted | None:
-    notes = Part(one.given, "", problems).part("metadata").pairs("annotations")
+def _submitted(one: Document, priorities: Mapping[str, int], epoch: float, problems: list[str]) -> SubmittedJob | None:
+    notes = FieldReader(one.content, "", problems).child("metadata").pairs("annotations")
     is_job = one.kind == "Job"
-    read = read_workload(_as_workload(one.given, problems) if is_job else one.given)
+    read = read_workload(_as_workload(one.content, problems) if is_job else one.content)
     if read.workload is None:
         problems += read.problems
         return None
-    limit = _limit(one.given, problems) if is_job else read.workload.limit
-    run = _run(notes, one.given, limit, problems)
-    submit = _seconds(notes, SUBMIT, problems)
+    limit = _limit(one.content, problems) if is_job else read.workload.walltime
+    run = _run(notes, one.content, limit, problems)
+    submit = _seconds(notes, SUBMIT_SECONDS_ANNOTATION, problems)
     if run is None and not problems:
-        problems.append(f"metadata.annotations.{RUN}: there is none, and nothing else tells how long it runs")
+        problems.append(
+            f"metadata.annotations.{RUN_SECONDS_ANNOTATION}: there is none, and nothing else tells how long it runs"
+        )
     sound = not problems
     problems += read.problems
     if not sound or run is None:
         return None
-    created = read.workload.created - epoch if read.workload.created else 0.0
-    kind, priority = _priority(one.given, priorities, problems) if is_job else ("", read.workload.priority)
+    created = read.workload.created_at - epoch if read.workload.created_at else 0.0
+    kind, priority = _priority(one.content, priorities, problems) if is_job else ("", read.workload.priority)
     workload = replace(
         read.workload,
         namespace=read.workload.namespace or "default",
         priority=priority,
-        created=created if submit is None else submit,
+        created_at=created if submit is None else submit,
         admission=None,
         eviction=None,
-        reclaimable={},
-        limit=limit,
+        reclaimable_pods={},
+        walltime=limit,
         failed_checks=(),
     )
-    return Submitted(workload, run, kind, told(one))
+    return SubmittedJob(workload, run, kind, object_label(one))
 
 
 def _limit(job: Json, problems: list[str]) -> float:
-    limit, wrong = read_limit(job)
+    limit, wrong = read_walltime(job)
     problems += wrong
     return limit
 
 
 def _as_workload(job: Json, problems: list[str]) -> Json:
     """Return the Workload of a Job."""
-    whole = Part(job, "", problems)
-    metadata, spec = whole.part("metadata"), whole.part("spec")
-    pods = within(spec, "parallelism", 1, MOST_PODS)
+    whole = FieldReader(job, "", problems)
+    metadata, spec = whole.child("metadata"), whole.child("spec")
+    pods = int_in_range(spec, "parallelism", 1, MAX_PODS)
     if spec.has("completions"):
-        pods = min(pods, within(spec, "completions", 1, MOST_PODS))
-    template = spec.part("template")
+        pods = min(pods, int_in_range(spec, "completions", 1, MAX_PODS))
+    template = spec.child("template")
     least = _number(metadata.pairs("annotations"), _LEAST_PODS, problems)
-    pod_set = {"count": pods, "minCount": least, "template": dict(template.given), "topologyRequest": None}
-    request = _topology(template.part("metadata").pairs("annotations"), problems)
+    pod_set = {"count": pods, "minCount": least, "template": dict(template.obj), "topologyRequest": None}
+    request = _topology(template.child("metadata").pairs("annotations"), problems)
     return {
-        "metadata": dict(metadata.given),
+        "metadata": dict(metadata.obj),
         "spec": {
             "podSets": [pod_set | {"topologyRequest": request or None}],
             "queueName": metadata.pairs("labels").get(_QUEUE),
@@ -146,10 +148,10 @@ def _topology(notes: Mapping[str, str], problems: list[str]) -> Json:
 
 def _run(notes: Mapping[str, str], given: Json, limit: float, problems: list[str]) -> float | None:
     """Return how long a job runs; None where nothing tells."""
-    noted = _seconds(notes, RUN, problems)
+    noted = _seconds(notes, RUN_SECONDS_ANNOTATION, problems)
     if noted is not None:
         return noted
-    status = Part(given, "", problems).part("status")
+    status = FieldReader(given, "", problems).child("status")
     began, ended = status.time("startTime"), status.time("completionTime")
     if began is not None and ended is not None and ended >= began:
         return ended - began
@@ -164,7 +166,7 @@ def _seconds(notes: Mapping[str, str], name: str, problems: list[str]) -> float 
         found = float(text)
     except ValueError:
         found = inf
-    if isfinite(found) and 0 <= found <= MOST:
+    if isfinite(found) and 0 <= found <= MAX_NUMBER:
         return found
     problems.append(f"metadata.annotations.{name}: not a number of seconds: {text!r:.80}")
     return None
@@ -174,17 +176,17 @@ def _number(notes: Mapping[str, str], name: str, problems: list[str]) -> int | N
     text = notes.get(name)
     if text is None:
         return None
-    if text.isascii() and text.isdecimal() and 1 <= int(text[:12]) <= MOST_PODS:
+    if text.isascii() and text.isdecimal() and 1 <= int(text[:12]) <= MAX_PODS:
         return int(text)
-    problems.append(f"metadata.annotations.{name}: not a number from 1 to {MOST_PODS}: {text!r:.80}")
+    problems.append(f"metadata.annotations.{name}: not a number from 1 to {MAX_PODS}: {text!r:.80}")
     return None
 
 
 def _priority(job: Json, priorities: Mapping[str, int], problems: list[str]) -> tuple[str, int]:
     """Return the class of a Job and its value: the WorkloadPriorityClass, or else the PriorityClass of its pods."""
-    whole = Part(job, "", problems)
-    label = whole.part("metadata").pairs("labels").get(_PRIORITY, "")
-    pods = whole.part("spec").part("template").part("spec").text("priorityClassName")
+    whole = FieldReader(job, "", problems)
+    label = whole.child("metadata").pairs("labels").get(_PRIORITY, "")
+    pods = whole.child("spec").child("template").child("spec").text("priorityClassName")
     name = label or pods
     if name and name not in priorities:
         field = f"metadata.labels.{_PRIORITY}" if label else "spec.template.spec.priorityClassName"
@@ -194,14 +196,14 @@ def _priority(job: Json, priorities: Mapping[str, int], problems: list[str]) -> 
 
 def _identity(given: Json) -> tuple[str, str]:
     """Return the namespace and the name of an object; what is wrong with them is told where it is read."""
-    metadata = Part(given, "", []).part("metadata")
+    metadata = FieldReader(given, "", []).child("metadata")
     return metadata.text("namespace"), metadata.text("name")
 
 
 def _owners(workload: Json) -> Iterator[tuple[str, str]]:
     """Yield the namespace and the name of each Job that a Workload is made for."""
     namespace, _ = _identity(workload)
-    for one in Part(workload, "", []).part("metadata").parts("ownerReferences"):
+    for one in FieldReader(workload, "", []).child("metadata").children("ownerReferences"):
         if one.text("kind") == "Job":
             yield namespace, one.text("name")
 
@@ -209,5 +211,5 @@ def _owners(workload: Json) -> Iterator[tuple[str, str]]:
 def _epoch(documents: Sequence[Document]) -> float:
     """Return when the first was created, in seconds since 1970; 0 where nobody tells."""
     unheard: list[str] = []
-    parts = (Part(one.given, "", unheard).part("metadata") for one in documents)
+    parts = (FieldReader(one.content, "", unheard).child("metadata") for one in documents)
     return min((time for part in parts if (time := part.time("creationTimestamp")) is not None), default=0.0)

@@ -12,18 +12,18 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from zonewise_scheduler.queue.quota.model.queues import LocalQueue, ResourceFlavor
-from zonewise_scheduler.queue.quota.read.part import Part, opened
+from zonewise_scheduler.queue.quota.read.part import FieldReader, open_object
 from zonewise_scheduler.queue.quota.read.queues import (
     read_cluster_queue,
     read_cohort,
-    read_flavor,
     read_local_queue,
-    read_priority_class,
+    read_resource_flavor,
+    read_workload_priority_class,
 )
 from zonewise_scheduler.simulate.inputs.errors import InputError
-from zonewise_scheduler.simulate.inputs.object_jobs import read_submitted, told
-from zonewise_scheduler.simulate.inputs.parts import queues_named, with_pods
-from zonewise_scheduler.simulate.inputs.reports import fleet_of_objects
+from zonewise_scheduler.simulate.inputs.object_jobs import object_label, read_submitted
+from zonewise_scheduler.simulate.inputs.parts import build_queues, with_unlimited_pods
+from zonewise_scheduler.simulate.inputs.reports import fleet_from_reports
 from zonewise_scheduler.simulate.scenario import Arrival, Scenario
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Cohort
     from zonewise_scheduler.queue.quota.model.workload import PriorityClass, Workload
     from zonewise_scheduler.simulate.inputs.documents import Document, Json
-    from zonewise_scheduler.simulate.inputs.object_jobs import Submitted
+    from zonewise_scheduler.simulate.inputs.object_jobs import SubmittedJob
     from zonewise_scheduler.simulate.inputs.parts import Fleet
 
 T = TypeVar("T")
@@ -56,9 +56,9 @@ _VERSIONS = ("v1alpha1", "v1beta1", "v1beta2")
 """Of Kueue's: Cohorts and Topologies were v1alpha1 first; what they had beyond the fields of later ones is told."""
 
 
-def is_object(given: Mapping[str, object]) -> bool:
+def is_object(content: Mapping[str, object]) -> bool:
     """Tell whether this is an object of an API."""
-    return "apiVersion" in given and "kind" in given
+    return "apiVersion" in content and "kind" in content
 
 
 def has_nodes(documents: Iterable[Document]) -> bool:
@@ -66,9 +66,9 @@ def has_nodes(documents: Iterable[Document]) -> bool:
     return any(one.kind in _NODES for one in documents)
 
 
-def fleet_among(documents: Sequence[Document]) -> Fleet:
+def build_fleet_from_objects(documents: Sequence[Document]) -> Fleet:
     """Return the nodes among objects."""
-    return fleet_of_objects(_of(documents, "NodeResourceTopology"), _of(documents, "Node"))
+    return fleet_from_reports(_of(documents, "NodeResourceTopology"), _of(documents, "Node"))
 
 
 def read_objects(documents: Sequence[Document], where: str, fleet: Fleet | None) -> Scenario:
@@ -79,10 +79,10 @@ def read_objects(documents: Sequence[Document], where: str, fleet: Fleet | None)
     problems: list[str] = []
     documents = _of_use(documents, problems)
     if fleet is None and has_nodes(documents):
-        fleet = fleet_among(documents)
+        fleet = build_fleet_from_objects(documents)
     problems += () if fleet is None else fleet.problems
     cluster = _cluster(documents, problems)
-    classes = _read(_of(documents, "WorkloadPriorityClass"), read_priority_class, problems)
+    classes = _read(_of(documents, "WorkloadPriorityClass"), read_workload_priority_class, problems)
     classes += _read(_of(documents, "PriorityClass"), _read_pod_priority, problems)
     jobs = [one for one in documents if one.kind in _JOBS]
     submitted = read_submitted(jobs, {one.name: one.value for one in classes}, problems)
@@ -94,7 +94,7 @@ def read_objects(documents: Sequence[Document], where: str, fleet: Fleet | None)
         raise InputError(where, "; ".join(problems))
     return Scenario(
         _NAME,
-        sorted(arrivals, key=lambda one: one.workload.created),
+        sorted(arrivals, key=lambda one: one.workload.created_at),
         cluster.queues,
         cluster.cohorts,
         cluster.flavors,
@@ -119,7 +119,7 @@ class _Cluster(NamedTuple):
 def _cluster(documents: Sequence[Document], problems: list[str]) -> _Cluster:
     queues = _read(_of(documents, "ClusterQueue"), read_cluster_queue, problems)
     cohorts = _read(_of(documents, "Cohort"), read_cohort, problems)
-    flavors = _read(_of(documents, "ResourceFlavor"), read_flavor, problems)
+    flavors = _read(_of(documents, "ResourceFlavor"), read_resource_flavor, problems)
     topologies = _read(_of(documents, "Topology"), _read_topology, problems)
     local = _read(_of(documents, "LocalQueue"), read_local_queue, problems)
     return _Cluster(
@@ -141,14 +141,17 @@ def _completed(
         return _on_fleet(cluster, fleet, workloads)
     known = {one.name: one for one in (*(fleet.flavors if fleet is not None else ()), *cluster.flavors)}
     wanted_flavors = dict.fromkeys(
-        flavor for one in (*cluster.queues, *cluster.cohorts) for own in one.groups for flavor in own.names
+        flavor
+        for one in (*cluster.queues, *cluster.cohorts)
+        for own in one.resource_groups
+        for flavor in own.flavor_names
     )
     for name in wanted_flavors:
         if name not in known:
             problems.append(f"{where}: ResourceFlavor {name}: there is none, and it is taken for one of any nodes")
             known[name] = ResourceFlavor(name)
     topologies = dict(cluster.topologies) if fleet is None else {**fleet.topologies, **cluster.topologies}
-    if fleet is not None and not any(known[name].topology in topologies for name in wanted_flavors):
+    if fleet is not None and not any(known[name].topology_name in topologies for name in wanted_flavors):
         problems.append(f"{where}: no ResourceFlavor has a Topology that is there: nodes do not count, quotas alone do")
     return cluster._replace(flavors=tuple(known.values()), topologies=topologies)
 
@@ -159,32 +162,32 @@ def _on_fleet(cluster: _Cluster, fleet: Fleet, workloads: Sequence[Workload]) ->
     Where pods request nothing, pods have a quota too: what has no quota at all is given no flavor, and so no place.
     """
     wanted = (
-        cluster.locals[one.local_queue].cluster_queue if one.local_queue in cluster.locals else one.queue
+        cluster.locals[one.local_queue_key].cluster_queue if one.local_queue_key in cluster.locals else one.queue_name
         for one in workloads
     )
-    queues = queues_named(fleet, filter(None, wanted)).queues
+    queues = build_queues(fleet, filter(None, wanted)).queues
     if not all(any(pods.requests.values()) for one in workloads for pods in one.pod_sets):
-        queues = tuple(map(with_pods, queues))
+        queues = tuple(map(with_unlimited_pods, queues))
     return cluster._replace(queues=queues, flavors=fleet.flavors, topologies=fleet.topologies)
 
 
-def _queued(one: Submitted, cluster: _Cluster, problems: list[str]) -> Arrival | None:
+def _queued(one: SubmittedJob, cluster: _Cluster, problems: list[str]) -> Arrival | None:
     """Return a job with its ClusterQueue: by its LocalQueue, else one of its queue's name, else the only one."""
-    local = cluster.locals.get(one.workload.local_queue)
-    name = one.workload.queue if local is None else local.cluster_queue
+    local = cluster.locals.get(one.workload.local_queue_key)
+    name = one.workload.queue_name if local is None else local.cluster_queue
     names = [queue.name for queue in cluster.queues]
     if not name and len(names) == 1:
         name = names[0]
     if name in names:
-        return Arrival(one.workload, name, one.run, one.kind)
-    problems.append(f"{one.told}: there is no queue {name!r}" if name else f"{one.told}: it names no queue")
+        return Arrival(one.workload, name, one.run_time, one.kind)
+    problems.append(f"{one.label}: there is no queue {name!r}" if name else f"{one.label}: it names no queue")
     return None
 
 
 def _locals(cluster: _Cluster, arrivals: Iterable[Arrival]) -> tuple[LocalQueue, ...]:
     """Return the LocalQueues, with those that jobs name and that are not described."""
-    named = ((one.workload, one.queue) for one in arrivals if one.workload.queue)
-    made = {one.local_queue: LocalQueue(one.namespace, one.queue, queue) for one, queue in named}
+    named = ((one.workload, one.queue) for one in arrivals if one.workload.queue_name)
+    made = {one.local_queue_key: LocalQueue(one.namespace, one.queue_name, queue) for one, queue in named}
     return tuple({**made, **cluster.locals}.values())
 
 
@@ -193,25 +196,25 @@ def _read(
 ) -> list[T]:
     found: list[T] = []
     for one in documents:
-        value, own = read(one.given)
-        problems += [f"{told(one)}: {problem}" for problem in own]
+        value, own = read(one.content)
+        problems += [f"{object_label(one)}: {problem}" for problem in own]
         found.append(value)
     return found
 
 
 def _read_topology(given: Json) -> tuple[tuple[str, tuple[str, ...]], tuple[str, ...]]:
     problems: list[str] = []
-    _, name, spec = opened(given, problems)
-    levels = tuple(one.text("nodeLabel") for one in spec.parts("levels"))
+    _, name, spec = open_object(given, problems)
+    levels = tuple(one.text("nodeLabel") for one in spec.children("levels"))
     if not levels or not all(levels):
-        spec.wrong("levels", "not labels of nodes")
+        spec.report("levels", "not labels of nodes")
         return (name, ()), tuple(problems)
     return (name, levels), tuple(problems)
 
 
 def _read_pod_priority(given: Json) -> tuple[PriorityClass, tuple[str, ...]]:
     """Return a PriorityClass of pods, which has fields that one of Workloads has not."""
-    return read_priority_class({name: given[name] for name in ("metadata", "value") if name in given})
+    return read_workload_priority_class({name: given[name] for name in ("metadata", "value") if name in given})
 
 
 def _of(documents: Iterable[Document], kind: str) -> list[Document]:
@@ -223,13 +226,15 @@ def _of_use(documents: Iterable[Document], problems: list[str]) -> list[Document
     found: list[Document] = []
     others: Counter[tuple[str, str, str]] = Counter()
     for one in documents:
-        api = one.given.get("apiVersion")
+        api = one.content.get("apiVersion")
         group, _, version = api.rpartition("/") if isinstance(api, str) else ("", "", "")
         if _GROUPS.get(one.kind) != group:
             others[one.where, one.kind, str(api)] += 1
             continue
         if group == _KUEUE and version not in _VERSIONS:
-            problems.append(f"{told(one)}: apiVersion: not one of {', '.join(_VERSIONS)}, and read as the last: {api}")
+            problems.append(
+                f"{object_label(one)}: apiVersion: not one of {', '.join(_VERSIONS)}, and read as the last: {api}"
+            )
         found.append(one)
     problems += _twice(found)
     problems += (
@@ -244,8 +249,8 @@ def _twice(documents: Iterable[Document]) -> Iterator[str]:
     seen: set[tuple[str, str]] = set()
     for one in documents:
         if one.kind not in _JOBS | _NODES:
-            metadata = Part(one.given, "", []).part("metadata")
+            metadata = FieldReader(one.content, "", []).child("metadata")
             key = (one.kind, f"{metadata.text('namespace')}/{metadata.text('name')}")
             if key in seen:
-                yield f"{told(one)}: there is one of that name already: the last is taken"
+                yield f"{object_label(one)}: there is one of that name already: the last is taken"
             seen.add(key)

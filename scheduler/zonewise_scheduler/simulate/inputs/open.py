@@ -6,18 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from zonewise_scheduler.simulate.inputs.content import is_folder, is_there, name_of, opened
-from zonewise_scheduler.simulate.inputs.documents import documents_of, read_documents
+from zonewise_scheduler.simulate.inputs.content import is_directory, open_source, source_exists, source_name
+from zonewise_scheduler.simulate.inputs.documents import parse_documents, read_documents
 from zonewise_scheduler.simulate.inputs.errors import InputError
-from zonewise_scheduler.simulate.inputs.fleet import is_fleet, read_fleet, short_fleet
+from zonewise_scheduler.simulate.inputs.fleet import is_fleet, parse_short_fleet, read_fleet
 from zonewise_scheduler.simulate.inputs.generator import is_generator, read_generator
-from zonewise_scheduler.simulate.inputs.jobs import is_job_file, read_jobs
-from zonewise_scheduler.simulate.inputs.log import is_log, scenario_of_log
-from zonewise_scheduler.simulate.inputs.mixes import MIXES, mix_named
-from zonewise_scheduler.simulate.inputs.objects import fleet_among, has_nodes, is_object, read_objects
+from zonewise_scheduler.simulate.inputs.jobs import is_job_file, read_job_file
+from zonewise_scheduler.simulate.inputs.log import build_swf_scenario, is_swf
+from zonewise_scheduler.simulate.inputs.mixes import MIXES, build_mix
+from zonewise_scheduler.simulate.inputs.objects import build_fleet_from_objects, has_nodes, is_object, read_objects
 from zonewise_scheduler.simulate.scenario import Scenario
-from zonewise_scheduler.simulate.swf import Log, load_swf
-from zonewise_scheduler.simulate.workload import MOST
+from zonewise_scheduler.simulate.swf import SwfLog, load_swf
+from zonewise_scheduler.simulate.workload import MAX_PROCESSORS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulate.inputs.parts import Fleet
     from zonewise_scheduler.simulate.scenario import Arrival
 
-UNDERSTOOD = (
+SUPPORTED_SOURCES = (
     "an SWF log, a generator file of Kueue's (`cohorts`), a job file (`jobs`), objects of Kubernetes and Kueue in a "
     f"file or a directory, or a mix ({', '.join(MIXES)})"
 )
-NODES_UNDERSTOOD = (
+SUPPORTED_NODES = (
     "NUMBER, NUMBERxCPUS, NUMBERxCPUSxMEMORY (100x64x256Gi), a file of `levels` and `kinds`, or NodeResourceTopology "
     "and Node objects in a file or a directory"
 )
@@ -40,7 +40,7 @@ _KEYS = 10
 """Of an object that is none we know, to be shown."""
 
 
-def scenario_of(
+def load_scenario(
     source: str,
     nodes: str | None = None,
     *,
@@ -49,7 +49,7 @@ def scenario_of(
     load: float | None = None,
     exact: bool = False,
     whole_nodes: bool = False,
-) -> Scenario | Log:
+) -> Scenario | SwfLog:
     """Return what is in a file or directory, or a mix by name; a file comes before a mix of its name.
 
     `source` is "-" for standard input. `nodes` is a text as NODES_UNDERSTOOD says; None: those of the source, or of the
@@ -61,34 +61,34 @@ def scenario_of(
     Raises InputError, naming file, field and value, where nothing can be made of them.
     """
     _check(jobs, seed)
-    there = is_there(source)
+    there = source_exists(source)
     if source in MIXES and not there:
-        fleet = None if nodes is None else nodes_of(nodes)
-        found = mix_named(source, fleet, jobs=jobs, load=load, seed=seed or 0)
+        fleet = None if nodes is None else load_fleet(nodes)
+        found = build_mix(source, fleet, jobs=jobs, load=load, seed=seed or 0)
         return _exact(found) if exact else found
     if load is not None:
         raise InputError("--load", f"only a mix has one: {load:g}")
     if not there:
-        raise InputError(source or "''", f"neither there nor known: can be {UNDERSTOOD}")
+        raise InputError(source or "''", f"neither there nor known: can be {SUPPORTED_SOURCES}")
     read = _read(source)
-    if isinstance(read, Log):
-        found = _of_log(read, Path(name_of(source)).name, nodes, whole_nodes=whole_nodes)
+    if isinstance(read, SwfLog):
+        found = _of_log(read, Path(source_name(source)).name, nodes, whole_nodes=whole_nodes)
     else:
-        found = _of_documents(read, name_of(source), nodes, seed)
+        found = _of_documents(read, source_name(source), nodes, seed)
     found = found if jobs is None else _first(found, jobs)
     return _exact(found) if exact and isinstance(found, Scenario) else found
 
 
-def nodes_of(text: str) -> Fleet:
+def load_fleet(text: str) -> Fleet:
     """Return the nodes of a text as NODES_UNDERSTOOD says; raise InputError."""
-    found = short_fleet(text)
+    found = parse_short_fleet(text)
     if found is not None:
         return found
-    if not is_there(text):
-        raise InputError(f"--nodes {text or repr(text)}", f"neither there nor known: can be {NODES_UNDERSTOOD}")
+    if not source_exists(text):
+        raise InputError(f"--nodes {text or repr(text)}", f"neither there nor known: can be {SUPPORTED_NODES}")
     fleet = _fleet_in(read_documents(text), text)
     if fleet is None:
-        raise InputError(text, f"nothing of nodes: can be {NODES_UNDERSTOOD}")
+        raise InputError(text, f"nothing of nodes: can be {SUPPORTED_NODES}")
     return fleet
 
 
@@ -99,34 +99,36 @@ def _check(jobs: int | None, seed: int | None) -> None:
         raise InputError("--seed", f"negative: {seed}")
 
 
-def _read(source: str) -> Log | list[Document]:
+def _read(source: str) -> SwfLog | list[Document]:
     """Return a log, or else the objects of a file or directory."""
-    if is_folder(source):
+    if is_directory(source):
         return read_documents(source)
-    with opened(source) as file:
-        return load_swf(file) if is_log(source, file.peek(_BEGIN)) else documents_of(file.read(), name_of(source))
+    with open_source(source) as file:
+        return (
+            load_swf(file) if is_swf(source, file.peek(_BEGIN)) else parse_documents(file.read(), source_name(source))
+        )
 
 
-def _of_log(log: Log, name: str, nodes: str | None, *, whole_nodes: bool) -> Scenario | Log:
+def _of_log(log: SwfLog, name: str, nodes: str | None, *, whole_nodes: bool) -> Scenario | SwfLog:
     if nodes is None:
         return log
     if nodes.isascii() and nodes.isdecimal():
         return log._replace(processors=_processors(nodes))
-    return scenario_of_log(log, nodes_of(nodes), name, whole_nodes=whole_nodes)
+    return build_swf_scenario(log, load_fleet(nodes), name, whole_nodes=whole_nodes)
 
 
 def _processors(text: str) -> int:
     found = int(text[:20])
-    if not 1 <= found <= MOST:
-        raise InputError("--nodes", f"not from 1 to {MOST}: {text:.20}")
+    if not 1 <= found <= MAX_PROCESSORS:
+        raise InputError("--nodes", f"not from 1 to {MAX_PROCESSORS}: {text:.20}")
     return found
 
 
 def _of_documents(documents: Sequence[Document], source: str, nodes: str | None, seed: int | None) -> Scenario:
     """Return what the objects of a file or a directory make together; one of them may describe the nodes."""
-    fleet = _fleet_in(documents, source) if nodes is None else nodes_of(nodes)
-    sources = [one for one in documents if not is_fleet(one.given)]
-    special = [one for one in sources if is_job_file(one.given) or is_generator(one.given)]
+    fleet = _fleet_in(documents, source) if nodes is None else load_fleet(nodes)
+    sources = [one for one in documents if not is_fleet(one.content)]
+    special = [one for one in sources if is_job_file(one.content) or is_generator(one.content)]
     if not special:
         _check_objects(documents, sources, source)
         return read_objects(sources, source, fleet)
@@ -135,32 +137,32 @@ def _of_documents(documents: Sequence[Document], source: str, nodes: str | None,
     if others:
         where = ", ".join(dict.fromkeys(each.where for each in (one, *others)))
         raise InputError(source, f"beside jobs of one source there can be nodes, and nothing else: {where}")
-    if is_generator(one.given):
+    if is_generator(one.content):
         if fleet is not None:
             raise InputError(one.where, "nodes: a generator file says itself which there are")
-        return read_generator(one.given, one.where)
-    return read_jobs(one.given, one.where, _fleet_for(one, fleet), seed)
+        return read_generator(one.content, one.where)
+    return read_job_file(one.content, one.where, _fleet_for(one, fleet), seed)
 
 
 def _check_objects(documents: Sequence[Document], sources: Sequence[Document], where: str) -> None:
     """Raise InputError where there is anything but objects of an API, and nodes that are described, or no jobs."""
-    strange = next((one for one in sources if not is_object(one.given)), None)
+    strange = next((one for one in sources if not is_object(one.content)), None)
     if strange is not None:
-        keys = ", ".join(f"{key:.40}" for key in list(strange.given)[:_KEYS]) or "none"
-        raise InputError(strange.where, f"its fields are {keys}; can be {UNDERSTOOD}")
+        keys = ", ".join(f"{key:.40}" for key in list(strange.content)[:_KEYS]) or "none"
+        raise InputError(strange.where, f"its fields are {keys}; can be {SUPPORTED_SOURCES}")
     if not sources:
         what = "it describes nodes, which belong to --nodes" if documents else "it is empty"
-        raise InputError(where, f"{what}; can be {UNDERSTOOD}")
+        raise InputError(where, f"{what}; can be {SUPPORTED_SOURCES}")
 
 
 def _fleet_for(one: Document, fleet: Fleet | None) -> Fleet:
     """Return what a job file's jobs run on: the fleet given, or its own."""
-    own: object = one.given.get("nodes")
+    own: object = one.content.get("nodes")
     if fleet is not None:
         return fleet
     if isinstance(own, dict):
         return read_fleet(cast("Json", own), f"{one.where}: nodes")
-    found = short_fleet(str(own), f"{one.where}: nodes") if isinstance(own, str | int) else None
+    found = parse_short_fleet(str(own), f"{one.where}: nodes") if isinstance(own, str | int) else None
     if found is None:
         raise InputError(one.where, f"nodes: {'there are none' if own is None else repr(own)[:80]}; see --nodes")
     return found
@@ -168,19 +170,19 @@ def _fleet_for(one: Document, fleet: Fleet | None) -> Fleet:
 
 def _fleet_in(documents: Sequence[Document], where: str) -> Fleet | None:
     """Return the nodes among documents; None: there are none."""
-    described = [one for one in documents if is_fleet(one.given)]
+    described = [one for one in documents if is_fleet(one.content)]
     if len(described) > 1:
         raise InputError(where, f"nodes are described more than once: {', '.join(one.where for one in described)}")
     if described:
-        return read_fleet(described[0].given, described[0].where)
-    return fleet_among(documents) if has_nodes(documents) else None
+        return read_fleet(described[0].content, described[0].where)
+    return build_fleet_from_objects(documents) if has_nodes(documents) else None
 
 
-def _first(found: Scenario | Log, jobs: int) -> Scenario | Log:
+def _first(found: Scenario | SwfLog, jobs: int) -> Scenario | SwfLog:
     """Return it with the first so many jobs."""
     if isinstance(found, Scenario):
         return found._replace(arrivals=found.arrivals[:jobs])
-    return found._replace(jobs=sorted(found.jobs, key=lambda one: (one.submitted, one.number))[:jobs])
+    return found._replace(jobs=sorted(found.jobs, key=lambda one: (one.submit_time, one.job_number))[:jobs])
 
 
 def _exact(found: Scenario) -> Scenario:
@@ -189,4 +191,4 @@ def _exact(found: Scenario) -> Scenario:
 
 
 def _declared(one: Arrival) -> Arrival:
-    return one._replace(workload=replace(one.workload, limit=one.run or 1.0))
+    return one._replace(workload=replace(one.workload, walltime=one.run_time or 1.0))

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise_scheduler.fit.model.resources import PODS
 from zonewise_scheduler.queue.quota.model.amounts import UNLIMITED, plus
 from zonewise_scheduler.queue.quota.model.queues import ClusterQueue
-from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, Quota, group
-from zonewise_scheduler.queue.quota.model.workload import DEFAULTS
+from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, ResourceQuota, resource_group
+from zonewise_scheduler.queue.quota.model.workload import DEFAULT_SETTINGS
 from zonewise_scheduler.simulate.scenario import Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from zonewise_scheduler.fit.model.node import NodeState
-    from zonewise_scheduler.fit.nodes.table import NodeTable
+    from zonewise_scheduler.fit.nodes.table import NodeInfoTable
     from zonewise_scheduler.queue.quota.model.queues import Cohort, ResourceFlavor
-    from zonewise_scheduler.queue.quota.model.workload import Settings
+    from zonewise_scheduler.queue.quota.model.workload import QuotaSettings
     from zonewise_scheduler.simulate.scenario import Arrival
 
-QUEUE = "all"
+DEFAULT_QUEUE = "all"
 """The name of the one ClusterQueue where none is given."""
-COHORT = "all"
+DEFAULT_COHORT = "all"
 """The name of the cohort of queues that jobs name and nobody describes."""
 
 _ALL = Fraction(1)
@@ -33,7 +33,7 @@ class Fleet(NamedTuple):
     """Nodes."""
 
     name: str
-    nodes: NodeTable
+    nodes: NodeInfoTable
     topologies: Mapping[str, tuple[str, ...]]
     flavors: tuple[ResourceFlavor, ...]
     """One for each kind of nodes, in the order in which they are tried."""
@@ -45,7 +45,7 @@ class Fleet(NamedTuple):
     problems: tuple[str, ...] = ()
 
     @property
-    def whole(self) -> dict[str, int]:
+    def total_capacity(self) -> dict[str, int]:
         """Return what all nodes have, by resource."""
         found: dict[str, int] = {}
         for amounts in self.capacity.values():
@@ -54,49 +54,50 @@ class Fleet(NamedTuple):
         return found
 
 
-class Queues(NamedTuple):
+class QueueSet(NamedTuple):
     """ClusterQueues and Cohorts."""
 
     queues: tuple[ClusterQueue, ...]
     cohorts: tuple[Cohort, ...] = ()
 
 
-def queue_of(fleet: Fleet, name: str = QUEUE, share: Fraction = _ALL, cohort: str = "") -> ClusterQueue:
+def build_queue(fleet: Fleet, name: str = DEFAULT_QUEUE, share: Fraction = _ALL, cohort: str = "") -> ClusterQueue:
     """Return a queue whose quota is a share of all nodes, rounded down."""
-    resources = fleet.whole
+    resources = fleet.total_capacity
     flavors = [
         FlavorQuotas(
             one.name,
-            tuple((name, Quota(_part_of(fleet.capacity[one.name].get(name, 0), share))) for name in resources),
+            tuple((name, ResourceQuota(_part_of(fleet.capacity[one.name].get(name, 0), share))) for name in resources),
         )
         for one in fleet.flavors
     ]
-    return ClusterQueue(name, (group(*flavors),) if resources else (), cohort)
+    return ClusterQueue(name, (resource_group(*flavors),) if resources else (), cohort)
 
 
-def queues_named(fleet: Fleet, names: Iterable[str]) -> Queues:
+def build_queues(fleet: Fleet, names: Iterable[str]) -> QueueSet:
     """Return queues with equal shares of all nodes, which lend to each other; without names the one of all."""
-    distinct = list(dict.fromkeys(names)) or [QUEUE]
-    cohort = COHORT if len(distinct) > 1 else ""
-    return Queues(tuple(queue_of(fleet, name, Fraction(1, len(distinct)), cohort) for name in distinct))
+    distinct = list(dict.fromkeys(names)) or [DEFAULT_QUEUE]
+    cohort = DEFAULT_COHORT if len(distinct) > 1 else ""
+    return QueueSet(tuple(build_queue(fleet, name, Fraction(1, len(distinct)), cohort) for name in distinct))
 
 
-def with_pods(queue: ClusterQueue) -> ClusterQueue:
+def with_unlimited_pods(queue: ClusterQueue) -> ClusterQueue:
     """Return a queue with a quota of pods that is never used up."""
-    unlimited = (PODS, Quota(UNLIMITED))
+    unlimited = (PODS, ResourceQuota(UNLIMITED))
     groups = (
-        group(*(flavor._replace(quotas=(*flavor.quotas, unlimited)) for flavor in one.flavors)) for one in queue.groups
+        resource_group(*(flavor._replace(quotas=(*flavor.quotas, unlimited)) for flavor in one.flavors))
+        for one in queue.resource_groups
     )
-    return queue._replace(groups=tuple(groups))
+    return queue._replace(resource_groups=tuple(groups))
 
 
-def on_fleet(
+def build_fleet_scenario(
     name: str,
     fleet: Fleet,
     arrivals: list[Arrival],
-    queues: Queues,
+    queues: QueueSet,
     problems: Iterable[str] = (),
-    settings: Settings = DEFAULTS,
+    settings: QuotaSettings = DEFAULT_SETTINGS,
 ) -> Scenario:
     """Return a scenario of jobs on all nodes of a fleet."""
     return Scenario(

@@ -9,17 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zonewise_scheduler.fit.model.fields import FieldError
-from zonewise_scheduler.fit.model.node import idle
+from zonewise_scheduler.fit.model.node import idle_node
 from zonewise_scheduler.fit.model.resources import CPU, MEMORY, is_compute
-from zonewise_scheduler.fit.nodes.info import read_node
-from zonewise_scheduler.fit.nodes.table import NodeTable
-from zonewise_scheduler.fit.read.kinds import Kinds
+from zonewise_scheduler.fit.nodes.info import read_node_info
+from zonewise_scheduler.fit.nodes.table import NodeInfoTable
+from zonewise_scheduler.fit.read.kinds import KindInterner
 from zonewise_scheduler.fit.read.nrt import read_nrt
-from zonewise_scheduler.fit.read.parts import read_parts
+from zonewise_scheduler.fit.read.parts import read_nrt_object
 from zonewise_scheduler.queue.quota.model.queues import ResourceFlavor
 from zonewise_scheduler.queue.topology.model import HOSTNAME
-from zonewise_scheduler.simulate.inputs.fleet import PODS_OF_A_NODE
-from zonewise_scheduler.simulate.inputs.nodes import UNTOLD, capacity_of
+from zonewise_scheduler.simulate.inputs.fleet import DEFAULT_MAX_PODS
+from zonewise_scheduler.simulate.inputs.nodes import UNSPECIFIED, total_capacity
 from zonewise_scheduler.simulate.inputs.parts import Fleet
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.fit.nodes.info import NodeInfo
     from zonewise_scheduler.simulate.inputs.documents import Document
 
-NODES = "nodes"
+NODES_FLAVOR = "nodes"
 """The name of the flavor, and of its Topology."""
 
 _LEVELS = (
@@ -53,33 +53,33 @@ class _Node(NamedTuple):
     state: NodeState | None
 
 
-def fleet_of_objects(reports: Iterable[Document], nodes: Iterable[Document] = ()) -> Fleet:
+def fleet_from_reports(reports: Iterable[Document], nodes: Iterable[Document] = ()) -> Fleet:
     """Return the nodes of such objects, by name; those of which nothing can be told are left out, and told."""
     problems: list[str] = []
     found: dict[str, _Node] = {}
     for one in nodes:
-        _add(found, one.given, None, one.where, problems)
-    kinds = Kinds()
+        _add(found, one.content, None, one.where, problems)
+    kinds = KindInterner()
     for one in reports:
         _add_report(found, one, kinds, problems)
     infos = [found[name].info for name in sorted(found)]
     states = {name: one.state for name, one in found.items() if one.state is not None}
     return Fleet(
-        NODES,
-        NodeTable(infos),
-        {NODES: (*_levels(infos), HOSTNAME)},
-        (ResourceFlavor(NODES, topology=NODES),),
-        {NODES: capacity_of((info.allocatable, 1) for info in infos)},
+        NODES_FLAVOR,
+        NodeInfoTable(infos),
+        {NODES_FLAVOR: (*_levels(infos), HOSTNAME)},
+        (ResourceFlavor(NODES_FLAVOR, topology_name=NODES_FLAVOR),),
+        {NODES_FLAVOR: total_capacity((info.allocatable, 1) for info in infos)},
         states,
         tuple(problems),
     )
 
 
-def _add_report(found: dict[str, _Node], one: Document, kinds: Kinds, problems: list[str]) -> None:
-    report = read_nrt(one.given, kinds)
+def _add_report(found: dict[str, _Node], one: Document, kinds: KindInterner, problems: list[str]) -> None:
+    report = read_nrt(one.content, kinds)
     told = f"{one.where}: NodeResourceTopology {report.node}"
     problems += [f"{told}: {problem}" for problem in report.problems]
-    state = None if report.state is None else idle(report.state.kind)
+    state = None if report.state is None else idle_node(report.state.kind)
     if not report.node:
         return
     if report.node in found:
@@ -88,21 +88,23 @@ def _add_report(found: dict[str, _Node], one: Document, kinds: Kinds, problems: 
         else:
             found[report.node] = found[report.node]._replace(state=state)
         return
-    allocatable = _allocatable(one.given, state)
+    allocatable = _allocatable(one.content, state)
     if CPU not in allocatable:
         problems.append(f"{told}: no zone tells how many CPUs it has")
         return
-    metadata: Mapping[str, Any] = one.given.get("metadata") or {}
+    metadata: Mapping[str, Any] = one.content.get("metadata") or {}
     amounts = {name: str(amount) for name, amount in allocatable.items()}
     node = {
         "metadata": {"name": report.node, "labels": metadata.get("labels")},
-        "status": {"allocatable": {**amounts, "pods": str(PODS_OF_A_NODE)}},
+        "status": {"allocatable": {**amounts, "pods": str(DEFAULT_MAX_PODS)}},
     }
     _add(found, node, state, told, problems)
     added = found.get(report.node)
     if added is not None:
         room = added.info.allocatable
-        room = room._replace(memory=room.memory if MEMORY in allocatable else UNTOLD, storage=UNTOLD)
+        room = room._replace(
+            memory=room.memory if MEMORY in allocatable else UNSPECIFIED, ephemeral_storage=UNSPECIFIED
+        )
         found[report.node] = added._replace(info=added.info._replace(allocatable=room))
 
 
@@ -110,7 +112,7 @@ def _add(
     found: dict[str, _Node], node: Mapping[str, Any], state: NodeState | None, where: str, problems: list[str]
 ) -> None:
     try:
-        info = read_node(node)
+        info = read_node_info(node)
     except FieldError as error:
         problems.append(f"{where}: {error}")
         return
@@ -129,7 +131,7 @@ def _add(
 def _allocatable(nrt: Mapping[str, Any], state: NodeState | None) -> dict[str, int]:
     """Return what all zones have; devices that are close to several zones, or to none, once."""
     found: dict[str, int] = {}
-    for zone in read_parts(nrt).zones:
+    for zone in read_nrt_object(nrt).zones:
         for name, count in zone.counts.items():
             if state is None or is_compute(name):
                 found[name] = found.get(name, 0) + count.allocatable

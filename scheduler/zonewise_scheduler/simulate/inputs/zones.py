@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.fit.model.node import NodeState, Policies, amounts
-from zonewise_scheduler.fit.model.resources import CPU, PODS, STORAGE
-from zonewise_scheduler.fit.read.kinds import Kinds
+from zonewise_scheduler.fit.model.node import NodeState, Policies, amounts_by_resource
+from zonewise_scheduler.fit.model.resources import CPU, EPHEMERAL_STORAGE, PODS
+from zonewise_scheduler.fit.read.kinds import KindInterner
 from zonewise_scheduler.fit.read.nrt import read_nrt
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.fit.model.node import Room
+    from zonewise_scheduler.fit.model.node import Resource
 
 _NEAR, _FAR = 10, 20
 """Distances of a machine with two packages (ACPI SLIT): in a zone, and to another."""
 _MILLI = 1000
 
 
-class Zoning(NamedTuple):
+class ZoneLayout(NamedTuple):
     """How a node is divided."""
 
     zones: int
@@ -27,14 +27,14 @@ class Zoning(NamedTuple):
     """topologyManagerScope."""
 
 
-def idle_state(room: Room, zoning: Zoning) -> NodeState | None:
+def idle_state(room: Resource, zoning: ZoneLayout) -> NodeState | None:
     """Return the state of a node whose resources are the same in each zone, as far as they can be divided.
 
     Its CPU Manager is static; its Memory Manager gives nothing, since no counts of it are known. A core has one thread.
     """
     policies = Policies(zoning.policy, zoning.scope, cpu="static")
-    shared = {name: amount // _MILLI if name == CPU else amount for name, amount in amounts(room)}
-    countable = {name: amount for name, amount in shared.items() if name not in {PODS, STORAGE} and amount}
+    shared = {name: amount // _MILLI if name == CPU else amount for name, amount in amounts_by_resource(room)}
+    countable = {name: amount for name, amount in shared.items() if name not in {PODS, EPHEMERAL_STORAGE} and amount}
     zones = [
         {
             "name": f"node-{zone}",
@@ -48,7 +48,7 @@ def idle_state(room: Room, zoning: Zoning) -> NodeState | None:
         }
         for zone in range(zoning.zones)
     ]
-    found = read_nrt({"metadata": {"name": "a node"}, "zones": zones}, Kinds(), policies=policies, threads=1)
+    found = read_nrt({"metadata": {"name": "a node"}, "zones": zones}, KindInterner(), policies=policies, threads=1)
     return found.state
 
 

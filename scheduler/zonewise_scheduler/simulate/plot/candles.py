@@ -15,7 +15,7 @@ from matplotlib.transforms import ScaledTranslation
 
 from zonewise_scheduler.simulate.plot import style
 from zonewise_scheduler.simulate.plot.units import TICKS
-from zonewise_scheduler.simulate.plot.waits import Group, bins, groups
+from zonewise_scheduler.simulate.plot.waits import WaitGroup, wait_groups, width_bins
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,38 +24,40 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from zonewise_scheduler.simulate.plot.panels import Shown
+    from zonewise_scheduler.simulate.plot.panels import PlottedPolicy
     from zonewise_scheduler.simulate.plot.table import Floats
 
-POINTS = 2000
+MAX_POINTS = 2000
 """Up to so many jobs of one policy, each is a point."""
 _FLOOR = 0.5
 """Seconds: where waits of less than a second are drawn."""
 
 
-def waits_by_width(axes: Axes, figure: Figure, shown: Sequence[Shown], widths: Sequence[Floats]) -> None:
+def draw_waits_by_width(
+    axes: Axes, figure: Figure, policies: Sequence[PlottedPolicy], widths: Sequence[Floats]
+) -> None:
     """Draw for jobs about as wide the quantiles of their waits; and each job, where there are few."""
-    within = bins(widths)
-    found = [groups(shares, one.table.wait, within) for one, shares in zip(shown, widths, strict=True)]
+    within = width_bins(widths)
+    found = [wait_groups(shares, one.table.wait, within) for one, shares in zip(policies, widths, strict=True)]
     if not any(found):
-        style.nothing(axes, "Waits by width", "no job has started")
+        style.draw_empty_panel(axes, "Waits by width", "no job has started")
         axes.set_xticks([])
         return
-    for place, (one, some) in enumerate(zip(shown, found, strict=True)):
-        aside = (place - (len(shown) - 1) / 2) * 6 / 72
+    for place, (one, some) in enumerate(zip(policies, found, strict=True)):
+        aside = (place - (len(policies) - 1) / 2) * 6 / 72
         at = axes.transData + ScaledTranslation(aside, 0, figure.dpi_scale_trans)
-        colour = one.look.colour if len(shown) > 1 else style.BLUE
+        colour = one.look.colour if len(policies) > 1 else style.BLUE
         _candles(axes, some, Line2D([], [], color=colour, marker=one.look.mark, transform=at))
-    if len(shown) == 1 and widths[0].size <= POINTS:
-        waits = np.maximum(shown[0].table.wait, _FLOOR)
+    if len(policies) == 1 and widths[0].size <= MAX_POINTS:
+        waits = np.maximum(policies[0].table.wait, _FLOOR)
         axes.plot(widths[0], waits, ".", ms=4, mew=0, color=style.BLUE, alpha=0.3, zorder=1)
-    style.headed(axes, "Waits by width", _unseen(shown, widths))
-    style.legend(axes, _marks())
+    style.draw_title(axes, "Waits by width", _unseen(policies, widths))
+    style.draw_legend(axes, _marks())
     _widths_axis(axes, within.begins, max(float(shares.max(initial=0)) for shares in widths))
     _waits_axis(axes, max(1.0, *(float(group.waits[-1]) for some in found for group in some)))
 
 
-def _candles(axes: Axes, found: Sequence[Group], like: Line2D) -> None:
+def _candles(axes: Axes, found: Sequence[WaitGroup], like: Line2D) -> None:
     """Draw a thin line from the 5th to the 95th percentile, a thick one over the middle half, the median, the most."""
     for group in found:
         low, lower, median, upper, high, most = np.maximum(group.waits, _FLOOR)
@@ -82,11 +84,11 @@ def _marks() -> list[Artist]:
     ]
 
 
-def _unseen(shown: Sequence[Shown], widths: Sequence[Floats]) -> str:
+def _unseen(shown: Sequence[PlottedPolicy], widths: Sequence[Floats]) -> str:
     """Say how many jobs have no point."""
     never = [int(np.isnan(one.table.wait).sum()) for one in shown]
     wide = [int((shares <= 0).sum()) for shares in widths]
-    return style.joined(_counts(never, "never started"), _counts(wide, "take nothing that is limited"))
+    return style.join_notes(_counts(never, "never started"), _counts(wide, "take nothing that is limited"))
 
 
 def _counts(numbers: Sequence[int], what: str) -> str:
@@ -96,7 +98,7 @@ def _counts(numbers: Sequence[int], what: str) -> str:
 def _widths_axis(axes: Axes, begins: Floats, most: float) -> None:
     axes.set_xscale("log")
     axes.set_xlabel("share of the machine that a job takes")
-    axes.xaxis.set_major_formatter(FuncFormatter(style.percent))
+    axes.xaxis.set_major_formatter(FuncFormatter(style.format_percent))
     low, high = (10 ** floor(log10(begins[0])), 10 ** ceil(log10(most))) if begins.size else (0.01, 1.0)
     high = max(high, 10 * low)
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 99 * low else (1.0,)))
@@ -111,7 +113,7 @@ def _waits_axis(axes: Axes, longest: float) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(_wait))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.set_ylim(_FLOOR / 1.5, longest * 2)
-    style.labelled(axes, "wait")
+    style.label_y_axis(axes, "wait")
 
 
 def _wait(length: float, _: int | None = None) -> str:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.simulate.plot.series import Steps
-    from zonewise_scheduler.simulate.plot.table import Floats, Ints, Table
+    from zonewise_scheduler.simulate.plot.series import StepFunction
+    from zonewise_scheduler.simulate.plot.table import Floats, HistoryArrays, Ints
 
-ALL = 1500
+MAX_WHOLE_RUNS = 1500
 """Up to so many runs, all are shown."""
-SOME = 500
+MAX_EXCERPT_RUNS = 500
 """Else so many, in a part of the time."""
 
 
@@ -23,7 +23,7 @@ class Excerpt(NamedTuple):
     end: float
     runs: Ints
     """Rows of the table, by start."""
-    there: int
+    runs_in_range: int
     """How many runs there are in that time."""
     total: int
     """How many there are at all."""
@@ -31,22 +31,22 @@ class Excerpt(NamedTuple):
     @property
     def whole(self) -> bool:
         """Return whether it is the whole time."""
-        return self.there == self.total
+        return self.runs_in_range == self.total
 
 
-def excerpt(table: Table, sizes: Ints, queue: Steps) -> Excerpt:
+def select_excerpt(table: HistoryArrays, sizes: Ints, queue: StepFunction) -> Excerpt:
     """Choose among the runs that have a size (R) and a length: the widest of the time about the longest queue."""
     rows = np.flatnonzero((sizes > 0) & (table.end > table.start))
     rows = rows[np.argsort(table.start[rows], kind="stable")]
-    if rows.size <= ALL:
-        return Excerpt(0.0, table.end_of_all, rows, rows.size, rows.size)
+    if rows.size <= MAX_WHOLE_RUNS:
+        return Excerpt(0.0, table.last_time, rows, rows.size, rows.size)
     starts, ends = table.start[rows], np.sort(table.end[rows])
     middle = float(queue.times[np.argmax(queue.values)]) if queue.times.size else float(np.median(starts))
     shortest = float(np.median(table.end[rows] - table.start[rows]))
     reach = _reach(starts, ends, middle, shortest)
-    begin, end = max(middle - reach, 0.0), min(middle + reach, table.end_of_all)
+    begin, end = max(middle - reach, 0.0), min(middle + reach, table.last_time)
     there = rows[(starts < end) & (table.end[rows] > begin)]
-    widest = np.argsort(-sizes[there], kind="stable")[:SOME]
+    widest = np.argsort(-sizes[there], kind="stable")[:MAX_EXCERPT_RUNS]
     return Excerpt(begin, end, there[np.sort(widest)], there.size, rows.size)
 
 
@@ -60,5 +60,5 @@ def _reach(starts: Floats, ends: Floats, middle: float, shortest: float) -> floa
         reach = (low + high) / 2
         begun = np.searchsorted(starts, middle + reach, "left")
         over = np.searchsorted(ends, middle - reach, "right")
-        low, high = (low, reach) if begun - over > SOME else (reach, high)
+        low, high = (low, reach) if begun - over > MAX_EXCERPT_RUNS else (reach, high)
     return low

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 _ENDLESS = 1 << 63
 
 
-class Piece(NamedTuple):
+class BarPiece(NamedTuple):
     """A part of a run's bar."""
 
     run: int
@@ -18,14 +18,14 @@ class Piece(NamedTuple):
     high: int
 
 
-def pack(starts: Sequence[float], ends: Sequence[float], sizes: Sequence[int], capacity: int) -> list[Piece]:
+def pack_lanes(starts: Sequence[float], ends: Sequence[float], sizes: Sequence[int], capacity: int) -> list[BarPiece]:
     """Return the pieces of each run, by start; together as high as its size. Every size is positive.
 
     A bar is whole where a gap is high enough, the narrowest such; else it is split over the lowest gaps, as a job is
     over nodes. So nothing is above the capacity unless more runs than it holds.
     """
-    pieces: list[Piece] = []
-    taken: dict[int, list[Piece]] = {}
+    pieces: list[BarPiece] = []
+    taken: dict[int, list[BarPiece]] = {}
     gaps = [(0, capacity), (capacity, _ENDLESS)]
     for _, begins, run in _events(starts, ends):
         if begins:
@@ -42,22 +42,24 @@ def _events(starts: Sequence[float], ends: Sequence[float]) -> list[tuple[float,
     return sorted([(ends[run], False, run) for run in runs] + [(starts[run], True, run) for run in runs])
 
 
-def _take(gaps: list[tuple[int, int]], run: int, size: int, capacity: int) -> tuple[list[Piece], list[tuple[int, int]]]:
+def _take(
+    gaps: list[tuple[int, int]], run: int, size: int, capacity: int
+) -> tuple[list[BarPiece], list[tuple[int, int]]]:
     """Return the pieces of a bar, and the gaps that remain."""
     wide = [gap for gap in gaps if gap[1] <= capacity and gap[1] - gap[0] >= size]
     chosen = [min(wide, key=lambda gap: (gap[1] - gap[0], gap[0]))] if wide else gaps
-    found: list[Piece] = []
+    found: list[BarPiece] = []
     for low, high in chosen:
         part = min(high - low, size)
         if part:
-            found.append(Piece(run, low, low + part))
+            found.append(BarPiece(run, low, low + part))
             size -= part
     starts = {piece.low: piece.high for piece in found}
     rest = [(starts.get(low, low), high) for low, high in gaps]
     return found, [gap for gap in rest if gap[0] < gap[1]]
 
 
-def _give(gaps: list[tuple[int, int]], pieces: list[Piece], capacity: int) -> list[tuple[int, int]]:
+def _give(gaps: list[tuple[int, int]], pieces: list[BarPiece], capacity: int) -> list[tuple[int, int]]:
     """Return the gaps with those that pieces leave; none reaches across the capacity."""
     merged: list[tuple[int, int]] = []
     for low, high in sorted(gaps + [(piece.low, piece.high) for piece in pieces]):

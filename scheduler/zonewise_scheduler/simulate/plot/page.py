@@ -18,13 +18,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from zonewise_scheduler.simulate.plot import style
-from zonewise_scheduler.simulate.plot.candles import waits_by_width
-from zonewise_scheduler.simulate.plot.excerpt import excerpt
-from zonewise_scheduler.simulate.plot.gantt import Chart, chart
-from zonewise_scheduler.simulate.plot.panels import Shown, Span, queue, utilisation
+from zonewise_scheduler.simulate.plot.candles import draw_waits_by_width
+from zonewise_scheduler.simulate.plot.excerpt import select_excerpt
+from zonewise_scheduler.simulate.plot.gantt import GanttChart, draw_gantt_chart
+from zonewise_scheduler.simulate.plot.panels import PlottedPolicy, TimeAxis, draw_queue_length, draw_utilisation
 from zonewise_scheduler.simulate.plot.series import queue_length
-from zonewise_scheduler.simulate.plot.table import alike, table_of, wholes, widths
-from zonewise_scheduler.simulate.plot.units import unit_of
+from zonewise_scheduler.simulate.plot.table import build_arrays, group_equal_shares, job_widths, resource_capacity
+from zonewise_scheduler.simulate.plot.units import axis_unit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ WIDTH = 11.0
 """Inches, as all that follows."""
 DPI = 150
 """Of PNG."""
-RESOURCES = 3
+MAX_RESOURCES = 3
 """At most so many have a panel, the scarcest first."""
 _LEFT, _RIGHT, _FOOT = 0.85, 0.75, 0.5
 _HEAD, _LINE = 0.83, 0.18
@@ -50,26 +50,26 @@ _PATH = re.compile(r' d="[^"]*"')
 _DIGITS = re.compile(r"(\.\d\d)\d+")
 
 
-class Page(NamedTuple):
+class FigureSpec(NamedTuple):
     """What is drawn."""
 
     title: str
     caption: list[str]
     """Lines."""
-    shown: Sequence[Shown]
-    whole: Mapping[str, int]
+    policies: Sequence[PlottedPolicy]
+    capacity: Mapping[str, int]
     """Of each resource, the scarcest first."""
-    span: Span
-    chart: Chart | None
+    span: TimeAxis
+    chart: GanttChart | None
     """None: nothing has run."""
 
     @property
-    def near(self) -> bool:
+    def gantt_shows_whole_time(self) -> bool:
         """Return whether the Gantt chart is of the same time as all else."""
-        return self.chart is None or self.chart.part.whole
+        return self.chart is None or self.chart.excerpt.whole
 
 
-def write(
+def write_figure(
     history: History, path: Path, form: str, title: tuple[str, str], compare: Sequence[tuple[str, History]]
 ) -> None:
     """Write the picture; the title is followed by its caption."""
@@ -90,19 +90,19 @@ def _svg(figure: Figure, title: str) -> str:
     return _PATH.sub(lambda path: _DIGITS.sub(r"\1", path[0]), file.getvalue())
 
 
-def _page(history: History, title: tuple[str, str], compare: Sequence[tuple[str, History]]) -> Page:
+def _page(history: History, title: tuple[str, str], compare: Sequence[tuple[str, History]]) -> FigureSpec:
     named = compare or [("", history)]
     origin = min((job.submitted for one in (history, *(one for _, one in named)) for job in one.jobs), default=0.0)
-    looks = cycle(style.LOOKS)
-    shown = [Shown(style.plain(name), table_of(one, origin), next(looks)) for name, one in named]
+    looks = cycle(style.POLICY_STYLES)
+    shown = [PlottedPolicy(style.printable(name), build_arrays(one, origin), next(looks)) for name, one in named]
     same = (drawn for (_, one), drawn in zip(named, shown, strict=True) if one is history)
-    main = next(same, None) or Shown("", table_of(history, origin), style.LOOKS[0])
-    whole = wholes(main.table, history.capacity)
-    end = max(main.table.end_of_all, *(one.table.end_of_all for one in shown)) or 1.0
-    span = Span(end, unit_of(end))
-    return Page(
-        shorten(style.plain(title[0]), _TITLE, placeholder="…"),
-        [style.plain(line) for line in wrap(title[1], _CAPTION)],
+    main = next(same, None) or PlottedPolicy("", build_arrays(history, origin), style.POLICY_STYLES[0])
+    whole = resource_capacity(main.table, history.capacity)
+    end = max(main.table.last_time, *(one.table.last_time for one in shown)) or 1.0
+    span = TimeAxis(end, axis_unit(end))
+    return FigureSpec(
+        shorten(style.printable(title[0]), _TITLE, placeholder="…"),
+        [style.printable(line) for line in wrap(title[1], _CAPTION)],
         shown,
         whole,
         span,
@@ -111,34 +111,34 @@ def _page(history: History, title: tuple[str, str], compare: Sequence[tuple[str,
 
 
 def _chart(
-    main: Shown, jobs: Sequence[JobHistory], origin: float, whole: Mapping[str, int], span: Span
-) -> Chart | None:
+    main: PlottedPolicy, jobs: Sequence[JobHistory], origin: float, whole: Mapping[str, int], span: TimeAxis
+) -> GanttChart | None:
     """Return the Gantt chart by the scarcest resource."""
     for name, size in whole.items():
-        part = excerpt(main.table, main.table.amount(name)[main.table.job], queue_length(main.table))
-        return Chart(main.table, jobs, origin, main.name, name, size, part, span.unit) if part.runs.size else None
+        part = select_excerpt(main.table, main.table.amount(name)[main.table.job], queue_length(main.table))
+        return GanttChart(main.table, jobs, origin, main.name, name, size, part, span.unit) if part.runs.size else None
     return None
 
 
-def _drawn(page: Page) -> Figure:
-    several = alike([one.table for one in page.shown], page.whole)[:RESOURCES]
+def _drawn(page: FigureSpec) -> Figure:
+    several = group_equal_shares([one.table for one in page.policies], page.capacity)[:MAX_RESOURCES]
     heights = [_UTILISATION] * max(len(several), 1) + [_QUEUE, _GANTT, _WAITS]
-    gaps = [_CLOSE] * (len(heights) - 3) + [_CLOSE if page.near else _BETWEEN, _BETWEEN]
-    compared = len(page.shown) > 1
+    gaps = [_CLOSE] * (len(heights) - 3) + [_CLOSE if page.gantt_shows_whole_time else _BETWEEN, _BETWEEN]
+    compared = len(page.policies) > 1
     figure, axes = _stacked(_HEAD + _LINE * max(len(page.caption), 1) + 0.25 * compared, heights, gaps)
     _headline(figure, page, compared=compared)
     *above, bars, waits = axes
     for panel, names in zip(above, several, strict=False):
-        utilisation(panel, page.shown, names, page.whole[names[0]], page.span)
+        draw_utilisation(panel, page.policies, names, page.capacity[names[0]], page.span)
     if not several:
-        style.nothing(above[0], "Utilisation", "nothing was taken")
-    queue(above[-1], page.shown, page.span)
+        style.draw_empty_panel(above[0], "Utilisation", "nothing was taken")
+    draw_queue_length(above[-1], page.policies, page.span)
     if page.chart is None:
-        style.nothing(bars, "Gantt chart", "nothing has run")
+        style.draw_empty_panel(bars, "Gantt chart", "nothing has run")
     else:
-        chart(bars, page.chart)
+        draw_gantt_chart(bars, page.chart)
     _time_axes(page, above, bars)
-    waits_by_width(waits, figure, page.shown, [widths(one.table, page.whole) for one in page.shown])
+    draw_waits_by_width(waits, figure, page.policies, [job_widths(one.table, page.capacity) for one in page.policies])
     return figure
 
 
@@ -156,7 +156,7 @@ def _stacked(head: float, heights: Sequence[float], gaps: Sequence[float]) -> tu
     return figure, axes
 
 
-def _headline(figure: Figure, page: Page, *, compared: bool) -> None:
+def _headline(figure: Figure, page: FigureSpec, *, compared: bool) -> None:
     high, left = figure.get_figheight(), _LEFT / WIDTH
     figure.text(left, 1 - 0.36 / high, page.title, size=14, weight="bold")
     for place, line in enumerate(page.caption):
@@ -164,22 +164,24 @@ def _headline(figure: Figure, page: Page, *, compared: bool) -> None:
     if compared:
         handles = [
             Line2D([], [], color=one.look.colour, marker=one.look.mark, ms=5, lw=1.6, label=one.name)
-            for one in page.shown
+            for one in page.policies
         ]
         corner = (left, 1 - (0.5 + _LINE * max(len(page.caption), 1)) / high)
         figure.legend(handles=handles, loc="upper left", bbox_to_anchor=corner, ncols=len(handles), fontsize=9)
 
 
-def _time_axes(page: Page, above: Sequence[Axes], bars: Axes) -> None:
+def _time_axes(page: FigureSpec, above: Sequence[Axes], bars: Axes) -> None:
     """Let panels that share their time have its numbers below the last alone; shade what the Gantt chart shows."""
     unit, end = page.span.unit, page.span.end / page.span.unit.seconds
     for panel in above:
         panel.set_xlim(0, end)
-        panel.tick_params(labelbottom=panel is above[-1] and not page.near)
-        if page.chart is not None and not page.near:
-            part = page.chart.part
-            panel.axvspan(part.begin / unit.seconds, part.end / unit.seconds, color=style.PROMISE, alpha=0.15)
-    if page.near:
+        panel.tick_params(labelbottom=panel is above[-1] and not page.gantt_shows_whole_time)
+        if page.chart is not None and not page.gantt_shows_whole_time:
+            part = page.chart.excerpt
+            panel.axvspan(
+                part.begin / unit.seconds, part.end / unit.seconds, color=style.RESERVATION_COLOUR, alpha=0.15
+            )
+    if page.gantt_shows_whole_time:
         bars.set_xlim(0, end)
-    for panel in [bars] if page.near else [above[-1], bars]:
+    for panel in [bars] if page.gantt_shows_whole_time else [above[-1], bars]:
         panel.set_xlabel(f"time since the first submission, {unit.name}", labelpad=2)

@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from zonewise_scheduler.simulate.plot import series, style
-from zonewise_scheduler.simulate.plot.units import Unit, words
+from zonewise_scheduler.simulate.plot.units import TimeUnit, format_length
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,57 +21,59 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
-    from zonewise_scheduler.simulate.plot.series import Steps
-    from zonewise_scheduler.simulate.plot.style import Look
-    from zonewise_scheduler.simulate.plot.table import Floats, Table
+    from zonewise_scheduler.simulate.plot.series import StepFunction
+    from zonewise_scheduler.simulate.plot.style import PolicyStyle
+    from zonewise_scheduler.simulate.plot.table import Floats, HistoryArrays
 
-BINS = 480
+TIME_BINS = 480
 """Of the time axis: about the pixels that a screen has for it, by two."""
-EXACT = 2000
+MAX_EXACT_CHANGES = 2000
 """Up to so many changes, each is drawn."""
 
 
-class Shown(NamedTuple):
+class PlottedPolicy(NamedTuple):
     """A policy."""
 
     name: str
-    table: Table
-    look: Look
+    table: HistoryArrays
+    look: PolicyStyle
 
 
-class Span(NamedTuple):
+class TimeAxis(NamedTuple):
     """The time axis, from 0."""
 
     end: float
     """Seconds."""
-    unit: Unit
+    unit: TimeUnit
 
     @property
     def edges(self) -> Floats:
         """Return the edges of BINS, in seconds."""
-        return np.linspace(0, self.end, BINS + 1)
+        return np.linspace(0, self.end, TIME_BINS + 1)
 
-    def curve(self, function: Steps, whole: int = 1, *, peak: bool = False) -> tuple[Floats, Floats]:
+    def curve(self, function: StepFunction, whole: int = 1, *, peak: bool = False) -> tuple[Floats, Floats]:
         """Return N values, as shares of a whole, and N + 1 edges, in units; or means (or peaks) in BINS."""
-        if function.times.size <= EXACT:
+        if function.times.size <= MAX_EXACT_CHANGES:
             values, edges = np.concatenate(([0], function.values)), np.concatenate(([0.0], function.times, [self.end]))
         else:
             values, edges = (series.peaks if peak else series.means)(function, self.edges), self.edges
         return values / whole, edges / self.unit.seconds
 
-    def note(self, functions: Sequence[Steps]) -> str:
+    def note(self, functions: Sequence[StepFunction]) -> str:
         """Say what a point of their curves is, if not exact."""
-        binned = any(function.times.size > EXACT for function in functions)
-        return f"means of {words(self.end / BINS)}" if binned else ""
+        binned = any(function.times.size > MAX_EXACT_CHANGES for function in functions)
+        return f"means of {format_length(self.end / TIME_BINS)}" if binned else ""
 
 
-def utilisation(axes: Axes, shown: Sequence[Shown], names: Sequence[str], size: int, span: Span) -> None:
+def draw_utilisation(
+    axes: Axes, policies: Sequence[PlottedPolicy], names: Sequence[str], size: int, span: TimeAxis
+) -> None:
     """Draw what is allocated and what is effective of resources with equal shares; of the first there is so much."""
-    taken = [series.allocated(one.table, names[0]) for one in shown]
-    worth = [series.effective(one.table, names[0]) for one in shown]
+    taken = [series.allocated(one.table, names[0]) for one in policies]
+    worth = [series.effective(one.table, names[0]) for one in policies]
     lossless = all(map(_equal, taken, worth))
-    for one, outer, inner in zip(shown, taken, worth, strict=True):
-        if len(shown) == 1:
+    for one, outer, inner in zip(policies, taken, worth, strict=True):
+        if len(policies) == 1:
             axes.stairs(*span.curve(outer, size), fill=True, color=style.PALE, lw=0)
             axes.stairs(*span.curve(inner, size), fill=True, color=style.BLUE, lw=0)
             continue
@@ -79,14 +81,14 @@ def utilisation(axes: Axes, shown: Sequence[Shown], names: Sequence[str], size: 
         if not lossless:
             axes.stairs(*span.curve(inner, size), baseline=None, color=one.look.colour, lw=0.9, ls=":")
     note = "all that is allocated is effective" if lossless and any(one.times.size for one in taken) else ""
-    style.headed(axes, f"Utilisation of {_listed(names)}", style.joined(span.note(taken), note))
+    style.draw_title(axes, f"Utilisation of {_listed(names)}", style.join_notes(span.note(taken), note))
     if not lossless:
-        explained = _filled if len(shown) == 1 else _lined
-        style.legend(axes, explained("allocated", "effective"))
-    style.percents(axes, float(axes.dataLim.y1))
+        explained = _filled if len(policies) == 1 else _lined
+        style.draw_legend(axes, explained("allocated", "effective"))
+    style.set_percent_axis(axes, float(axes.dataLim.y1))
 
 
-def _equal(one: Steps, other: Steps) -> bool:
+def _equal(one: StepFunction, other: StepFunction) -> bool:
     return np.array_equal(one.times, other.times) and np.array_equal(one.values, other.values)
 
 
@@ -94,27 +96,27 @@ def _listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
-def queue(axes: Axes, shown: Sequence[Shown], span: Span) -> None:
+def draw_queue_length(axes: Axes, policies: Sequence[PlottedPolicy], span: TimeAxis) -> None:
     """Draw how many jobs wait, and on an axis of their own the pods that they have, where jobs differ in it."""
-    drawn = [series.queue_length(one.table) for one in shown]
-    for one, function in zip(shown, drawn, strict=True):
-        colour = one.look.colour if len(shown) > 1 else style.BLUE
-        if function.times.size > EXACT and len(shown) == 1:
+    drawn = [series.queue_length(one.table) for one in policies]
+    for one, function in zip(policies, drawn, strict=True):
+        colour = one.look.colour if len(policies) > 1 else style.BLUE
+        if function.times.size > MAX_EXACT_CHANGES and len(policies) == 1:
             axes.stairs(*span.curve(function, peak=True), fill=True, color=style.PALE, lw=0)
         axes.stairs(*span.curve(function), baseline=None, color=colour, lw=1.2)
     means = span.note(drawn)
-    most = "shaded: the most" if means and len(shown) == 1 else ""
-    sizes = np.unique(np.concatenate([one.table.pods for one in shown]))
+    most = "shaded: the most" if means and len(policies) == 1 else ""
+    sizes = np.unique(np.concatenate([one.table.pods for one in policies]))
     each = f"of {sizes[0]:,} pods each" if sizes.size == 1 and sizes[0] != 1 else ""
-    style.headed(axes, "Queue length", style.joined(each, means, most))
+    style.draw_title(axes, "Queue length", style.join_notes(each, means, most))
     _counted(axes)
-    style.labelled(axes, "waiting jobs")
+    style.label_y_axis(axes, "waiting jobs")
     if sizes.size > 1:
-        _pods(axes, shown, span)
-        style.legend(axes, _lined("jobs", "pods (right)"))
+        _pods(axes, policies, span)
+        style.draw_legend(axes, _lined("jobs", "pods (right)"))
 
 
-def _pods(axes: Axes, shown: Sequence[Shown], span: Span) -> None:
+def _pods(axes: Axes, shown: Sequence[PlottedPolicy], span: TimeAxis) -> None:
     right = axes.twinx()
     for one in shown:
         colour = one.look.colour if len(shown) > 1 else style.DIM

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 SUFFIXES = (".svg", ".png")
 
 
-def check(path: Path) -> str:
+def check_plot_path(path: Path) -> str:
     """Return what form a picture at this path has, "svg" or "png".
 
     Raises ValueError for another suffix, and ModuleNotFoundError where matplotlib is not installed.
@@ -27,7 +27,7 @@ def check(path: Path) -> str:
     return suffix[1:]
 
 
-def draw(
+def draw_plot(
     history: History, path: Path, *, title: str, caption: str = "", compare: Sequence[tuple[str, History]] = ()
 ) -> None:
     """Draw utilisation, queue length, waits by width, and a Gantt chart with promised starts; the same bytes each time.
@@ -35,7 +35,7 @@ def draw(
     With `compare`, these histories lie over each other by name, but in the Gantt chart, which is that of `history`
     alone. The caption is a line below the title. Raises what `check` does, and OSError where nothing can be written.
     """
-    form = check(path)
-    from zonewise_scheduler.simulate.plot.page import write  # half a second, which only pictures cost
+    form = check_plot_path(path)
+    from zonewise_scheduler.simulate.plot.page import write_figure  # half a second, which only pictures cost
 
-    write(history, path, form, (title, caption), compare)
+    write_figure(history, path, form, (title, caption), compare)

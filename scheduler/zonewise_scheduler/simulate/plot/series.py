@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.simulate.plot.table import Floats, Ints, Table
+    from zonewise_scheduler.simulate.plot.table import Floats, HistoryArrays, Ints
 
 
-class Steps(NamedTuple):
+class StepFunction(NamedTuple):
     """Zero before the first time; from each time on its value, the last for ever."""
 
     times: Floats
@@ -19,36 +19,36 @@ class Steps(NamedTuple):
     """N."""
 
 
-def steps(times: Floats, changes: Ints) -> Steps:
+def step_function(times: Floats, changes: Ints) -> StepFunction:
     """Return the running sum of changes, in any order; of those at one time only the result is seen."""
     order = np.argsort(times, kind="stable")
     times, values = times[order], np.cumsum(changes[order])
     final = np.append(np.diff(times) > 0, True)[: times.size]
-    return Steps(times[final], values[final])
+    return StepFunction(times[final], values[final])
 
 
-def allocated(table: Table, name: str) -> Steps:
+def allocated(table: HistoryArrays, name: str) -> StepFunction:
     """Return how much of a resource is taken: from the start of each run to its end."""
     amounts = table.amount(name)[table.job]
-    return steps(np.concatenate((table.start, table.end)), np.concatenate((amounts, -amounts)))
+    return step_function(np.concatenate((table.start, table.end)), np.concatenate((amounts, -amounts)))
 
 
-def effective(table: Table, name: str) -> Steps:
+def effective(table: HistoryArrays, name: str) -> StepFunction:
     """Return how much of it does work that counts: all pods are ready, and the job is done with this very run."""
     amounts = table.amount(name)[table.job][table.useful]
     times = np.concatenate((table.ready[table.useful], table.end[table.useful]))
-    return steps(times, np.concatenate((amounts, -amounts)))
+    return step_function(times, np.concatenate((amounts, -amounts)))
 
 
-def queue_length(table: Table, *, pods: bool = False) -> Steps:
+def queue_length(table: HistoryArrays, *, pods: bool = False) -> StepFunction:
     """Return how many jobs wait, or how many pods they have: from submission, or preemption, to start."""
     counts = table.pods if pods else np.ones(table.submitted.size, np.int64)
     runs = counts[table.job]
-    times = np.concatenate((table.submitted[table.queued], table.start, table.end[table.again]))
-    return steps(times, np.concatenate((counts[table.queued], -runs, runs[table.again])))
+    times = np.concatenate((table.submitted[table.ever_queued], table.start, table.end[table.requeued]))
+    return step_function(times, np.concatenate((counts[table.ever_queued], -runs, runs[table.requeued])))
 
 
-def means(function: Steps, edges: Floats) -> Floats:
+def means(function: StepFunction, edges: Floats) -> Floats:
     """Return the mean between each two of B + 1 ascending edges; B."""
     if not function.times.size:
         return np.zeros(edges.size - 1)
@@ -58,7 +58,7 @@ def means(function: Steps, edges: Floats) -> Floats:
     return np.diff(until) / np.diff(edges)
 
 
-def peaks(function: Steps, edges: Floats) -> Ints:
+def peaks(function: StepFunction, edges: Floats) -> Ints:
     """Return the greatest value between each two of B + 1 ascending edges; B."""
     first = np.searchsorted(function.times, edges[:-1], "right")
     after = np.searchsorted(function.times, edges[1:], "left") + 1

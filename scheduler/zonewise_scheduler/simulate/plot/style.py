@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 INK, DIM, FAINT, GRID, PAPER = "#1b1f24", "#59636e", "#8c959f", "#e6e9ec", "#ffffff"
 BLUE, PALE = "#1f5fa8", "#c3d7ea"
-PROMISE = "#c24a00"
+RESERVATION_COLOUR = "#c24a00"
 WAITS = ("#d5e0ea", "#94b8d8", "#4a86bd", "#163f6b")
 """From those who waited least; apart in grey as well."""
 SMALL = 8.0
@@ -23,16 +23,16 @@ PAD = 5.0
 """Points, both."""
 
 
-class Look(NamedTuple):
+class PolicyStyle(NamedTuple):
     """What tells one policy from another: colours of Okabe and Ito, which the colour-blind tell apart, and marks."""
 
     colour: str
     mark: str
 
 
-LOOKS = (
-    Look("#0072b2", "o"), Look("#d55e00", "s"), Look("#009e73", "^"),
-    Look("#aa4499", "D"), Look("#56b4e9", "v"), Look("#b8860b", "P"),
+POLICY_STYLES = (
+    PolicyStyle("#0072b2", "o"), PolicyStyle("#d55e00", "s"), PolicyStyle("#009e73", "^"),
+    PolicyStyle("#aa4499", "D"), PolicyStyle("#56b4e9", "v"), PolicyStyle("#b8860b", "P"),
 )  # fmt: skip
 
 STYLE: dict[str, Any] = {
@@ -76,23 +76,23 @@ STYLE: dict[str, Any] = {
 }
 
 
-def plain(text: str) -> str:
+def printable(text: str) -> str:
     """Return a name without what neither XML nor a font can hold."""
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
 
 
-def joined(*notes: str) -> str:
+def join_notes(*notes: str) -> str:
     """Return notes as one, those left out that are empty."""
     return ", ".join(note for note in notes if note)
 
 
-def headed(axes: Axes, title: str, note: str = "") -> None:
+def draw_title(axes: Axes, title: str, note: str = "") -> None:
     """Write the title of a panel, and a note beside it."""
-    box = axes.set_title(plain(title)).get_window_extent()
+    box = axes.set_title(printable(title)).get_window_extent()
     _beside(axes, note, (0, 1), (72 * box.width / axes.figure.dpi + 7, PAD), "left")
 
 
-def footed(axes: Axes, note: str) -> None:
+def draw_footnote(axes: Axes, note: str) -> None:
     """Write a note below a panel at its right."""
     _beside(axes, note, (1, 0), (0, -23), "right")
 
@@ -111,7 +111,7 @@ def _beside(axes: Axes, note: str, corner: tuple[int, int], apart: tuple[float, 
     )
 
 
-def legend(axes: Axes, handles: list[Artist]) -> None:
+def draw_legend(axes: Axes, handles: list[Artist]) -> None:
     """Explain marks, above a panel at its right."""
     labels = [str(handle.get_label()) for handle in handles]
     found = axes.legend(handles, labels, loc="lower right", bbox_to_anchor=(1, 1), ncols=len(handles))
@@ -119,27 +119,27 @@ def legend(axes: Axes, handles: list[Artist]) -> None:
         text.set_color(DIM)
 
 
-def percents(axes: Axes, top: float) -> None:
+def set_percent_axis(axes: Axes, top: float) -> None:
     """Write shares on the y axis, from 0 to 1 or however high it goes."""
     axes.set_ylim(0, max(1.02, top * 1.02))
     axes.yaxis.set_major_locator(MultipleLocator(0.25) if top < 2 else MaxNLocator(5))
-    axes.yaxis.set_major_formatter(FuncFormatter(percent))
+    axes.yaxis.set_major_formatter(FuncFormatter(format_percent))
 
 
-def percent(share: float, _: int | None = None) -> str:
+def format_percent(share: float, _: int | None = None) -> str:
     """Return a share in words."""
     return f"{100 * share:.12g} %"
 
 
-def labelled(axes: Axes, what: str) -> None:
+def label_y_axis(axes: Axes, label: str) -> None:
     """Say what the y axis is, at the same place of every panel."""
-    axes.set_ylabel(plain(what))
+    axes.set_ylabel(printable(label))
     axes.yaxis.set_label_coords(-0.062, 0.5)
 
 
-def nothing(axes: Axes, title: str, why: str) -> None:
+def draw_empty_panel(axes: Axes, title: str, reason: str) -> None:
     """Say why a panel is empty."""
     axes.set_title(title)
     axes.grid(visible=False)
     axes.set_yticks([])
-    axes.text(0.5, 0.5, why, transform=axes.transAxes, ha="center", va="center", color=DIM)
+    axes.text(0.5, 0.5, reason, transform=axes.transAxes, ha="center", va="center", color=DIM)

@@ -20,7 +20,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
-class Table(NamedTuple):
+class HistoryArrays(NamedTuple):
     """J jobs and R runs, in the order of the history; times in seconds since its origin."""
 
     submitted: Floats
@@ -31,7 +31,7 @@ class Table(NamedTuple):
     """J."""
     amounts: dict[str, Ints]
     """J each, of every resource that there is or that a job takes."""
-    queued: Bools
+    ever_queued: Bools
     """J: it has ever waited. Who is refused, or is given up without a run, has not."""
     job: Ints
     """R: whose run it is."""
@@ -45,15 +45,15 @@ class Table(NamedTuple):
     """R: it was not preempted."""
     useful: Bools
     """R: the job was done with it."""
-    again: Bools
+    requeued: Bools
     """R: the job waits once more after it."""
 
     @property
-    def end_of_all(self) -> float:
+    def last_time(self) -> float:
         """Return when the last thing happens."""
         return max((float(times.max()) for times in (self.submitted, self.end) if times.size), default=0.0)
 
-    def taken(self, name: str) -> float:
+    def resource_seconds(self, name: str) -> float:
         """Return amount times seconds of a resource, over all runs."""
         return float(np.dot(self.amount(name)[self.job], self.end - self.start))
 
@@ -66,7 +66,7 @@ class Table(NamedTuple):
         return self.amount(name) / whole[name]
 
 
-def table_of(history: History, origin: float = 0.0) -> Table:
+def build_arrays(history: History, origin: float = 0.0) -> HistoryArrays:
     """Return a history as arrays; raise OverflowError for an amount that 64 bits do not hold."""
     jobs = history.jobs
     names = dict.fromkeys(chain(history.capacity, *{tuple(job.amounts) for job in jobs}))
@@ -77,7 +77,7 @@ def table_of(history: History, origin: float = 0.0) -> Table:
     start, end, ready, whole = runs[:, 0] - origin, runs[:, 1] - origin, runs[:, 2] - origin, runs[:, 3] > 0
     submitted = np.array([job.submitted for job in jobs], dtype=np.float64) - origin
     waiting = outcomes == "waiting"
-    return Table(
+    return HistoryArrays(
         submitted,
         _waits(submitted, start, whole, last, counts > 0),
         np.array([job.pods for job in jobs], dtype=np.int64),
@@ -102,7 +102,7 @@ def _waits(submitted: Floats, start: Floats, whole: Bools, last: Ints, ran: Bool
     return waits
 
 
-def wholes(table: Table, capacity: Mapping[str, int]) -> dict[str, int]:
+def resource_capacity(table: HistoryArrays, capacity: Mapping[str, int]) -> dict[str, int]:
     """Return what there is of each resource that has a limit, the scarcest first: that of which most is taken.
 
     Where none has a limit, the most that was taken at once stands for it. What nobody takes is left out, unless that is
@@ -111,12 +111,12 @@ def wholes(table: Table, capacity: Mapping[str, int]) -> dict[str, int]:
     found = {name: size for name, size in capacity.items() if size > 0}
     if not found:
         found = {name: size for name in table.amounts if (size := _peak(table, name)) > 0}
-    shares = {name: table.taken(name) / size for name, size in found.items()}
+    shares = {name: table.resource_seconds(name) / size for name, size in found.items()}
     order = sorted(found, key=lambda name: (-round(shares[name], 6), name))
     return {name: found[name] for name in order if shares[name]} or found
 
 
-def alike(tables: Sequence[Table], whole: Mapping[str, int]) -> list[list[str]]:
+def group_equal_shares(tables: Sequence[HistoryArrays], whole: Mapping[str, int]) -> list[list[str]]:
     """Return the resources in their order, those together of which every job takes the same share."""
     found: list[list[str]] = []
     for name in whole:
@@ -130,11 +130,11 @@ def alike(tables: Sequence[Table], whole: Mapping[str, int]) -> list[list[str]]:
     return found
 
 
-def _peak(table: Table, name: str) -> int:
+def _peak(table: HistoryArrays, name: str) -> int:
     return int(allocated(table, name).values.max(initial=0))
 
 
-def widths(table: Table, whole: Mapping[str, int]) -> Floats:
+def job_widths(table: HistoryArrays, whole: Mapping[str, int]) -> Floats:
     """Return each job's share of the machine, of that resource of which it takes most; J."""
     shares = [table.share(name, whole) for name in whole]
     return np.max(shares, axis=0) if shares else np.zeros(table.submitted.size)

@@ -7,14 +7,14 @@ from typing import NamedTuple
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 
 
-class Unit(NamedTuple):
+class TimeUnit(NamedTuple):
     """A unit of an axis."""
 
     name: str
     seconds: float
 
 
-_UNITS = (Unit("days", DAY), Unit("hours", HOUR), Unit("minutes", MINUTE), Unit("seconds", 1.0))
+_UNITS = (TimeUnit("days", DAY), TimeUnit("hours", HOUR), TimeUnit("minutes", MINUTE), TimeUnit("seconds", 1.0))
 _SHORT = {"days": "d", "hours": "h", "minutes": "min", "seconds": "s"}
 TICKS = {
     1.0: "1 s", 10.0: "10 s", MINUTE: "1 min", 10 * MINUTE: "10 min", HOUR: "1 h", 6 * HOUR: "6 h", DAY: "1 day",
@@ -29,24 +29,24 @@ _LIMITS = (
 )  # fmt: skip
 
 
-def unit_of(length: float) -> Unit:
+def axis_unit(length: float) -> TimeUnit:
     """Return the unit of an axis so many seconds long."""
     return next((unit for unit in _UNITS if length >= 3 * unit.seconds), _UNITS[-1])
 
 
-def words(length: float) -> str:
+def format_length(length: float) -> str:
     """Return a length in seconds as one number with its unit."""
     unit = next((unit for unit in _UNITS if length >= 1.5 * unit.seconds), _UNITS[-1])
     number = f"{length / unit.seconds:.1f}".removesuffix(".0")
     return f"{number} {unit.name.removesuffix('s') if number == '1' else unit.name}"
 
 
-def short(length: float) -> str:
+def format_short(length: float) -> str:
     """Return a round length, shortly."""
     unit = next((unit for unit in _UNITS if length >= unit.seconds), _UNITS[-1])
     return f"{length / unit.seconds:g} {_SHORT[unit.name]}"
 
 
-def limits_below(longest: float, most: int) -> list[float]:
+def round_limits(longest: float, most: int) -> list[float]:
     """Return round lengths below a length, each about a third of the next, at most so many, ascending."""
     return [limit for limit in _LIMITS if limit < longest][-most:]

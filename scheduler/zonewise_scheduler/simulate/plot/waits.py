@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulate.plot.table import Floats, Ints
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
-GROUPS = 18
+MAX_GROUPS = 18
 """At most."""
 
 
-class Bins(NamedTuple):
+class WidthBins(NamedTuple):
     """Which widths make a group; at most GROUPS of each, ascending."""
 
     begins: Floats
@@ -24,7 +24,7 @@ class Bins(NamedTuple):
     """The width at which a group is drawn."""
 
 
-class Group(NamedTuple):
+class WaitGroup(NamedTuple):
     """Jobs about as wide."""
 
     width: float
@@ -34,21 +34,21 @@ class Group(NamedTuple):
     """In seconds, one for each of QUANTILES."""
 
 
-def bins(widths: Sequence[Floats]) -> Bins:
+def width_bins(widths: Sequence[Floats]) -> WidthBins:
     """Return groups for the positive widths of all that is to be compared.
 
     So few different widths have a group each; else groups are of equal ratio.
     """
     every = np.unique(np.concatenate([np.zeros(0), *widths]))
     every = every[every > 0]
-    if every.size <= GROUPS:
-        return Bins(every, every)
+    if every.size <= MAX_GROUPS:
+        return WidthBins(every, every)
     ratio = every[-1] / every[0]
-    begins = every[0] * ratio ** (np.arange(GROUPS) / GROUPS)
-    return Bins(begins, begins * ratio ** (0.5 / GROUPS))
+    begins = every[0] * ratio ** (np.arange(MAX_GROUPS) / MAX_GROUPS)
+    return WidthBins(begins, begins * ratio ** (0.5 / MAX_GROUPS))
 
 
-def groups(widths: Floats, waits: Floats, within: Bins) -> list[Group]:
+def wait_groups(widths: Floats, waits: Floats, within: WidthBins) -> list[WaitGroup]:
     """Return the groups that have any jobs, those left out that have no width or, their wait NaN, never started."""
     known = (widths > 0) & ~np.isnan(waits)
     widths, waits = widths[known], waits[known]
@@ -57,7 +57,7 @@ def groups(widths: Floats, waits: Floats, within: Bins) -> list[Group]:
     order = np.argsort(places, kind="stable")
     cuts = np.flatnonzero(np.diff(places[order])) + 1
     return [
-        Group(float(within.at[places[rows[0]]]), rows.size, np.quantile(waits[rows], QUANTILES))
+        WaitGroup(float(within.at[places[rows[0]]]), rows.size, np.quantile(waits[rows], QUANTILES))
         for rows in np.split(order, cuts)
         if rows.size
     ]

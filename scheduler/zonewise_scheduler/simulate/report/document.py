@@ -24,13 +24,13 @@ from json import JSONEncoder
 from math import isfinite
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
-from zonewise_scheduler.queue.time.rules import ALL
+from zonewise_scheduler.queue.time.rules import UNLIMITED_DEPTH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from zonewise_scheduler.simulate.history import JobHistory
-    from zonewise_scheduler.simulate.report.result import Result, Subject
+    from zonewise_scheduler.simulate.report.result import PolicyResult, TraceInfo
 
     Json: TypeAlias = dict[str, "Json"] | list["Json"] | Iterator["Json"] | str | int | float | None
     Object: TypeAlias = dict[str, Json]
@@ -42,7 +42,7 @@ _LEVELS = 4
 """Document, results, a result, its jobs: below them, everything is on one line."""
 
 
-def document_of(subject: Subject, results: Sequence[Result], *, with_jobs: bool = False) -> Object:
+def build_document(subject: TraceInfo, results: Sequence[PolicyResult], *, with_jobs: bool = False) -> Object:
     """Return the document, of one result or more, as values that JSON has, but for the jobs, which come one by one."""
     first = results[0].history
     return {
@@ -70,10 +70,13 @@ def render(document: Object) -> Iterator[str]:
     yield "\n"
 
 
-def _result(result: Result, *, with_jobs: bool) -> Object:
+def _result(result: PolicyResult, *, with_jobs: bool) -> Object:
     made: Object = {
         "policy": result.policy,
-        "rules": {**_fields(result.rules), "depth": None if result.rules.depth == ALL else result.rules.depth},
+        "rules": {
+            **_fields(result.rules),
+            "depth": None if result.rules.depth == UNLIMITED_DEPTH else result.rules.depth,
+        },
         "decisions": result.history.decisions,
         "seconds": result.history.seconds,
         "summary": _fields(result.summary),

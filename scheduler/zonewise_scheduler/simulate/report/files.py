@@ -23,7 +23,7 @@ def check_writable(path: Path) -> None:
 
 
 @contextmanager
-def replaced(path: Path) -> Generator[Path]:
+def atomic_replacement(path: Path) -> Generator[Path]:
     """Give a path to write to, with the same ending, that takes the place of another once all is written.
 
     A device or a pipe is written to as it is; where a link leads to, that is replaced. Raises OSError.

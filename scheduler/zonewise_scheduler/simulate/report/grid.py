@@ -20,7 +20,7 @@ class Row(NamedTuple):
     cells: Sequence[str] = ()
 
 
-def grid(head: Sequence[str], rows: Sequence[Row], width: int) -> str:
+def render_grid(head: Sequence[str], rows: Sequence[Row], width: int) -> str:
     """Return the columns, right-aligned, under their heads; those that have no room follow below, labelled again."""
     sizes = [max(map(len, (name, *_column(rows, place)))) for place, name in enumerate(head)]
     label = max(len(row.label) for row in rows)

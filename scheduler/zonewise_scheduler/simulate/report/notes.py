@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.simulate.report.units import amount, durations
+from zonewise_scheduler.simulate.report.units import format_amount, format_durations
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from zonewise_scheduler.simulate.history import History, Outcome
-    from zonewise_scheduler.simulate.report.result import Result
+    from zonewise_scheduler.simulate.history import History, JobOutcome
+    from zonewise_scheduler.simulate.report.result import PolicyResult
 
 _FIRST = 5
 
@@ -19,16 +19,16 @@ def heading(name: str, history: History) -> str:
     """Return what was simulated, and on how much: "log.swf: 28,481 jobs, 100 processors"."""
     asked = {name for job in history.jobs for name, size in job.amounts.items() if size}
     there = {name: size for name, size in history.capacity.items() if name in asked}
-    return f"{name}: {', '.join([counted(len(history.jobs), 'job'), *_amounts(there)])}"
+    return f"{name}: {', '.join([count_noun(len(history.jobs), 'job'), *_amounts(there)])}"
 
 
-def caption(result: Result) -> str:
+def caption(result: PolicyResult) -> str:
     """Return what came of it, for a picture."""
-    mean, longest = durations([result.summary.wait_mean, result.summary.wait_max])
+    mean, longest = format_durations([result.summary.wait_mean, result.summary.wait_max])
     return f"{result.policy}: mean wait {mean}, longest {longest}"
 
 
-def not_run(history: History, outcome: Outcome) -> dict[int, str]:
+def unfinished_jobs(history: History, outcome: JobOutcome) -> dict[int, str]:
     """Return the jobs that were refused, or that wait still, by their places: what stands in the way of each."""
     return {
         place: f"job {job.name}: {job.why or ', '.join(_amounts(job.amounts))}"
@@ -37,17 +37,17 @@ def not_run(history: History, outcome: Outcome) -> dict[int, str]:
     }
 
 
-def listed(head: str, lines: Sequence[str], *, whole: bool) -> str:
+def bullet_list(head: str, lines: Sequence[str], *, whole: bool) -> str:
     """Return a list below its heading, the first few or the whole, as text that ends in a newline."""
     shown = lines if whole else lines[:_FIRST]
     more = [f"and {len(lines) - len(shown):,} more (all with --verbose)"] if len(shown) < len(lines) else []
     return "\n  ".join([f"{head}:", *shown, *more]) + "\n"
 
 
-def counted(number: int, thing: str) -> str:
+def count_noun(number: int, thing: str) -> str:
     """Return "1 line", "2,000 lines"."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def _amounts(amounts: Mapping[str, int]) -> list[str]:
-    return [amount(name, size) for name, size in amounts.items()]
+    return [format_amount(name, size) for name, size in amounts.items()]

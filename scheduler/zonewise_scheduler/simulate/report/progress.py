@@ -6,19 +6,19 @@ import os
 import time
 from typing import TYPE_CHECKING, TextIO
 
-from zonewise_scheduler.simulate.report.units import duration
+from zonewise_scheduler.simulate.report.units import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PATIENCE = 0.5
+INITIAL_DELAY = 0.5
 """Seconds before anything is shown: what is done by then needs no progress."""
 _EVERY = 0.1
 """Seconds between two lines."""
 _DEFAULT_WIDTH = 100
 
 
-class Progress:
+class ProgressLine:
     """Is told how many jobs have ended, and shows what part of all that is."""
 
     def __init__(self, stream: TextIO, title: str, width: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -28,11 +28,11 @@ class Progress:
         self._width = width
         self._clock = clock
         self._began = clock()
-        self._next = self._began + PATIENCE
+        self._next = self._began + INITIAL_DELAY
         self._first: float | None = None
         self._line = ""
 
-    def told(self, done: int, total: int, now: float) -> None:
+    def update(self, done: int, total: int, now: float) -> None:
         """Take note that so many of all jobs have ended, and of the simulated time."""
         if self._first is None:
             self._first = now
@@ -52,10 +52,10 @@ class Progress:
         """Return as much as there is room for; what matters most is first."""
         parts = (
             f"{100 * done / total:3.0f} %",
-            f"{duration(elapsed * (total - done) / done)} left" if done else "begun",
+            f"{format_duration(elapsed * (total - done) / done)} left" if done else "begun",
             self._title,
             f"{done:,} of {total:,} jobs",
-            f"{duration(simulated)} simulated",
+            f"{format_duration(simulated)} simulated",
         )
         text = parts[0]
         for one in parts[1:]:
@@ -71,7 +71,7 @@ class Progress:
         self._line = text
 
 
-def width_of(stream: TextIO) -> int:
+def terminal_width(stream: TextIO) -> int:
     """Return the columns of a terminal, as $COLUMNS or the terminal says; of what is none, as many as read well."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal() and int(columns) > 0:

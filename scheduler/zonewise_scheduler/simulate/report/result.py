@@ -9,12 +9,12 @@ from zonewise_scheduler.simulate.summary import by_kind, summarise
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from zonewise_scheduler.queue.time.rules import Rules
+    from zonewise_scheduler.queue.time.rules import BackfillPolicy
     from zonewise_scheduler.simulate.history import History
     from zonewise_scheduler.simulate.summary import Summary
 
 
-class Subject(NamedTuple):
+class TraceInfo(NamedTuple):
     """What was simulated."""
 
     trace: str
@@ -28,17 +28,17 @@ class Subject(NamedTuple):
     """Lines left out that tell of a part of a job which has a line of the whole."""
 
 
-class Result(NamedTuple):
+class PolicyResult(NamedTuple):
     """A policy, what happened under it, and the numbers."""
 
     policy: str
-    rules: Rules
+    rules: BackfillPolicy
     history: History
     summary: Summary
     kinds: Mapping[str, Summary]
     """Of the jobs of each kind, where they have kinds."""
 
 
-def result_of(policy: str, rules: Rules, history: History) -> Result:
+def build_result(policy: str, rules: BackfillPolicy, history: History) -> PolicyResult:
     """Sum up what happened under a policy."""
-    return Result(policy, rules, history, summarise(history), by_kind(history))
+    return PolicyResult(policy, rules, history, summarise(history), by_kind(history))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-NOTHING = "-"
+NOT_AVAILABLE = "-"
 """Stands for what is unknown, or has no end."""
 
 _UNITS = (("d", 86_400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0))
@@ -21,31 +21,31 @@ _HUGEPAGES = "hugepages-"
 _MOST_DECIMALS = 3
 
 
-def durations(values: Sequence[float | None]) -> list[str]:
+def format_durations(values: Sequence[float | None]) -> list[str]:
     """Return seconds as text, all in the same unit: "1.58 h"."""
     some = [value for value in values if value is not None and isfinite(value) and value > 0]
     for name, size in _UNITS:
         if name == "s" or (some and max(some) >= _ENOUGH * size and min(some) >= _LEAST * size):
             scaled = [None if value is None else value / size for value in values]
-            return [text if text == NOTHING else f"{text} {name}" for text in numbers(scaled)]
+            return [text if text == NOT_AVAILABLE else f"{text} {name}" for text in format_numbers(scaled)]
     raise AssertionError("seconds take every value")
 
 
-def numbers(values: Sequence[float | None]) -> list[str]:
+def format_numbers(values: Sequence[float | None]) -> list[str]:
     """Return numbers as text, with equally many decimals: whole numbers of type int, and large ones, with none."""
     known = [value for value in values if value is not None and isfinite(value)]
     places = (
         0 if all(isinstance(value, int) for value in known) else _decimals([abs(value) for value in known if value])
     )
-    return [NOTHING if value is None or not isfinite(value) else f"{value:,.{places}f}" for value in values]
+    return [NOT_AVAILABLE if value is None or not isfinite(value) else f"{value:,.{places}f}" for value in values]
 
 
-def percents(values: Sequence[float | None]) -> list[str]:
+def format_percents(values: Sequence[float | None]) -> list[str]:
     """Return shares of one as text: "68.6 %"."""
-    return [NOTHING if value is None or not isfinite(value) else f"{100 * value:.1f} %" for value in values]
+    return [NOT_AVAILABLE if value is None or not isfinite(value) else f"{100 * value:.1f} %" for value in values]
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Return seconds as text, short: "43 s", "2 h"."""
     for name, size in _UNITS:
         if seconds >= _ENOUGH * size or name == "s":
@@ -53,7 +53,7 @@ def duration(seconds: float) -> str:
     raise AssertionError("seconds take every value")
 
 
-def amount(resource: str, size: int) -> str:
+def format_amount(resource: str, size: int) -> str:
     """Return so much of a resource as text: "100 processors", "10,000 cpu", "9.77 TiB memory"."""
     if resource == "cpu":
         return f"{size / 1000:,.10g} cpu"

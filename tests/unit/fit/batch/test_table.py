@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from benchmarks.fit_cluster import GIB, TWO_ZONES, kind, pod, states
 from support.any_nodes import clusters, pods
 from support.fit_nodes import in_a_row
-from zonewise_scheduler.fit.batch.table import Table
+from zonewise_scheduler.fit.batch.table import NodeStateTable
 from zonewise_scheduler.fit.kubelet.admit import admit
 from zonewise_scheduler.fit.model.node import NodeState
 from zonewise_scheduler.fit.model.pod import Container, PodShape
 
 
-def _table(cluster: list[NodeState]) -> Table:
-    table = Table()
+def _table(cluster: list[NodeState]) -> NodeStateTable:
+    table = NodeStateTable()
     table.set_rows(dict(enumerate(cluster)))
     return table
 
@@ -31,7 +31,7 @@ def test_all_nodes_at_once_answer_as_one_by_one(cluster: list[NodeState], shape:
     expected = _one_by_one(cluster, shape)
     for fits, admitted in zip(table.fits(shape).tolist(), expected, strict=True):
         assert fits in {-1, admitted}
-    assert table.resolved(shape).tolist() == expected
+    assert table.admitted(shape).tolist() == expected
 
 
 @given(clusters(("single-numa-node", "restricted"), most=12), pods(simple=True))
@@ -45,7 +45,7 @@ def test_aligned_pods_of_apps_and_sidecars(cluster: list[NodeState], shape: PodS
 @given(clusters(), pods(), st.integers(0, 5))
 def test_copies_are_pods_one_after_another(cluster: list[NodeState], shape: PodShape, limit: int) -> None:
     """copies() is the number of times in a row that the kubelet admits the pod."""
-    assert _table(cluster).copies(shape, limit).tolist() == [in_a_row(state, shape, limit) for state in cluster]
+    assert _table(cluster).pod_counts(shape, limit).tolist() == [in_a_row(state, shape, limit) for state in cluster]
 
 
 @settings(max_examples=40)
@@ -54,7 +54,7 @@ def test_changed_rows_change_only_themselves(
     waves: list[list[NodeState]], shape: PodShape, data: st.DataObject
 ) -> None:
     """Whatever rows are set, moved to other layouts and cleared, kept answers are those of a fresh table."""
-    table = Table()
+    table = NodeStateTable()
     states: dict[int, NodeState | None] = {}
     for wave in waves:
         rows = data.draw(st.permutations(range(8)))
@@ -63,20 +63,20 @@ def test_changed_rows_change_only_themselves(
             changed[data.draw(st.sampled_from(sorted(states)))] = None
         states |= changed
         table.set_rows(changed)
-        fresh = Table()
+        fresh = NodeStateTable()
         fresh.set_rows(states)
         fresh.set(7, states.get(7))
         table.set(7, states.get(7))
         assert table.fits(shape).tolist() == fresh.fits(shape).tolist()
-        assert table.resolved(shape).tolist() == fresh.resolved(shape).tolist()
-        assert table.copies(shape, 2).tolist() == fresh.copies(shape, 2).tolist()
+        assert table.admitted(shape).tolist() == fresh.admitted(shape).tolist()
+        assert table.pod_counts(shape, 2).tolist() == fresh.pod_counts(shape, 2).tolist()
 
 
 def test_many_rows_grow_the_arrays_and_keep_what_was_there() -> None:
     """Rows beyond the first capacity, set one by one, answer as if set at once."""
     one = kind(TWO_ZONES)
     nodes = states(one, TWO_ZONES, 100)
-    table = Table()
+    table = NodeStateTable()
     for row, state in enumerate(nodes):
         table.set(row, state)
         table.fits(pod(4))
@@ -87,11 +87,11 @@ def test_many_rows_grow_the_arrays_and_keep_what_was_there() -> None:
 
 
 def test_an_empty_table_answers_nothing_and_a_cleared_row_refuses() -> None:
-    table = Table()
+    table = NodeStateTable()
     assert table.fits(pod()).tolist() == []
     table.set(2, None)
-    assert table.resolved(pod()).tolist() == [False, False, False]
-    assert table.copies(pod(), 3).tolist() == [0, 0, 0]
+    assert table.admitted(pod()).tolist() == [False, False, False]
+    assert table.pod_counts(pod(), 3).tolist() == [0, 0, 0]
 
 
 def test_common_pods_never_need_admit() -> None:
@@ -128,4 +128,4 @@ def test_containers_are_given_memory_that_their_sum_has_no_hint_for() -> None:
     shape = PodShape((part, part._replace(name="b"), part._replace(name="c")), "Guaranteed")
     table = _table([used])
     assert table.fits(shape).tolist() == [-1]
-    assert table.resolved(shape).tolist() == _one_by_one([used], shape) == [True]
+    assert table.admitted(shape).tolist() == _one_by_one([used], shape) == [True]

@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 from support.cpu_nodes import bits_of, recorded, state_of_record
-from zonewise_scheduler.fit.kubelet.cpus import CpuShortage, check_cores, cpu_hints, take_cpus
+from zonewise_scheduler.fit.kubelet.cpus import (
+    CpuAllocationError,
+    allocate_cpus,
+    generate_cpu_topology_hints,
+    smt_alignment_error,
+)
 
 RECORDS = [pytest.param(record, id=str(number)) for number, record in enumerate(recorded())]
 
@@ -17,12 +22,15 @@ RECORDS = [pytest.param(record, id=str(number)) for number, record in enumerate(
 def test_hints(record: dict[str, Any]) -> None:
     """The same sets of zones in the same order, and of them the same preferred ones; alone, those are as well."""
     state, reusable = state_of_record(record), bits_of(record["reusable"])
-    wide, narrow = (cpu_hints(state, record["count"], reusable, wide=wide) for wide in (True, False))
+    wide, narrow = (
+        generate_cpu_topology_hints(state, record["count"], reusable, include_not_preferred=wide)
+        for wide in (True, False)
+    )
     assert wide is not None
     assert narrow is not None
     assert list(wide.preferred) == list(narrow.preferred) == record["preferred"]
-    assert list(wide.others) == record["others"]
-    assert narrow.others == ()
+    assert list(wide.not_preferred) == record["others"]
+    assert narrow.not_preferred == ()
 
 
 @pytest.mark.parametrize("record", RECORDS)
@@ -31,12 +39,12 @@ def test_cpus(record: dict[str, Any]) -> None:
     affinity = None if record["affinity"] is None else sum(1 << zone for zone in record["affinity"])
 
     def taken() -> int:
-        return take_cpus(state_of_record(record), record["count"], affinity, bits_of(record["reusable"]))
+        return allocate_cpus(state_of_record(record), record["count"], affinity, bits_of(record["reusable"]))
 
     if "cpus" in record:
         assert taken() == bits_of(record["cpus"])
         return
-    with pytest.raises(CpuShortage) as raised:
+    with pytest.raises(CpuAllocationError) as raised:
         taken()
     assert str(raised.value) == record.get("error") or ("never ends" in str(raised.value) and record["endless"])
 
@@ -44,7 +52,7 @@ def test_cpus(record: dict[str, Any]) -> None:
 @pytest.mark.parametrize("record", RECORDS)
 def test_whole_cores(record: dict[str, Any]) -> None:
     """The same refusals of full-pcpus-only, where they were recorded."""
-    message = check_cores(state_of_record(record), record["count"])
+    message = smt_alignment_error(state_of_record(record), record["count"])
     assert message == record.get("misaligned", message)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.cpu_nodes import CoreAt, recorded, regular, regular_topologies, state_of_record, topology_of
-from zonewise_scheduler.fit.kubelet.cpus.bits import lowest, singles
+from zonewise_scheduler.fit.kubelet.cpus.bits import lowest_bits, single_bits
 
 if TYPE_CHECKING:
     from zonewise_scheduler.fit.model.cpus import CpuTopology
@@ -22,8 +22,8 @@ TOPOLOGIES = st.one_of(regular_topologies(), ODD)
 def test_lowest(bits: int, count: int) -> None:
     """The lowest members, as many as there are."""
     members = [place for place in range(bits.bit_length()) if bits >> place & 1]
-    assert lowest(bits, count) == sum(1 << place for place in members[: max(count, 0)])
-    assert list(singles(bits)) == [1 << place for place in members]
+    assert lowest_bits(bits, count) == sum(1 << place for place in members[: max(count, 0)])
+    assert list(single_bits(bits)) == [1 << place for place in members]
 
 
 @given(TOPOLOGIES, st.data())
@@ -40,20 +40,20 @@ def test_cores_by_count(topology: CpuTopology, data: st.DataObject) -> None:
 def test_cpus_of_cores_and_zones(topology: CpuTopology, data: st.DataObject) -> None:
     """All CPUs of those that are named."""
     cores = data.draw(st.sets(st.sampled_from(topology.cores)))
-    assert topology.cpus_of_cores(sum(1 << number for number, _ in cores)) == sum(cpus for _, cpus in cores)
+    assert topology.cpus_in_cores(sum(1 << number for number, _ in cores)) == sum(cpus for _, cpus in cores)
     zones = data.draw(st.sets(st.sampled_from(topology.zones)))
-    assert topology.cpus_of_zones(sum(1 << number for number, _ in zones)) == sum(cpus for _, cpus in zones)
+    assert topology.cpus_in_numa_nodes(sum(1 << number for number, _ in zones)) == sum(cpus for _, cpus in zones)
 
 
 def test_averages_are_rounded_down() -> None:
     """As the kubelet reckons: of 3 CPUs on 2 cores, 2 packages and 2 caches each has one."""
     hybrid = topology_of((CoreAt(0, 0, 0, 0b11), CoreAt(0, 1, 1, 0b100)))
-    assert (hybrid.threads_per_core, hybrid.cpus_per_package, hybrid.cpus_per_cache) == (1, 1, 1)
+    assert (hybrid.cpus_per_core, hybrid.cpus_per_socket, hybrid.cpus_per_uncore) == (1, 1, 1)
     assert not hybrid.uniform
-    assert hybrid.zones_hold_packages
+    assert hybrid.numa_first
     assert hybrid.largest_totals == (3,)
     empty = topology_of(())
-    assert (empty.threads_per_core, empty.cpus_per_package, empty.cpus_per_cache, empty.smallest_zone) == (0, 0, 0, 0)
+    assert (empty.cpus_per_core, empty.cpus_per_socket, empty.cpus_per_uncore, empty.smallest_zone) == (0, 0, 0, 0)
 
 
 def test_packages_stand_for_unknown_caches() -> None:

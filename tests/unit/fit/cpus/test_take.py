@@ -10,8 +10,13 @@ from hypothesis import strategies as st
 
 from support.cpu_nodes import STATIC, bits_of, regular, state_of, states, topology_of
 from support.cpu_nodes import CoreAt as Core
-from zonewise_scheduler.fit.kubelet.cpus import CpuShortage, check_cores, cpu_hints, take_cpus
-from zonewise_scheduler.fit.model.cpus import CpuTopology, Group
+from zonewise_scheduler.fit.kubelet.cpus import (
+    CpuAllocationError,
+    allocate_cpus,
+    generate_cpu_topology_hints,
+    smt_alignment_error,
+)
+from zonewise_scheduler.fit.model.cpus import CpuGroup, CpuTopology
 
 if TYPE_CHECKING:
     from zonewise_scheduler.fit.model.node import NodeState, Policies
@@ -52,7 +57,7 @@ def test_exactly_as_many_of_the_free_ones(state: NodeState, data: st.DataObject)
     count, zones = some_count(data, state), some_affinity(data, state)
     busy = state.kind.cpus.cpus & ~state.free_cpus
     reusable = data.draw(st.integers(0, busy)) & busy
-    taken = take_cpus(state, count, zones, reusable)
+    taken = allocate_cpus(state, count, zones, reusable)
     assert taken.bit_count() == count
     assert not taken & ~(state.free_cpus | reusable)
 
@@ -62,8 +67,8 @@ def test_spread_or_not_only_free_ones(state: NodeState, data: st.DataObject) -> 
     """With any option, what is taken is free and as much as was asked for; else nothing is."""
     count, zones = some_count(data, state), some_affinity(data, state)
     try:
-        taken = take_cpus(state, count, zones, 0)
-    except CpuShortage:
+        taken = allocate_cpus(state, count, zones, 0)
+    except CpuAllocationError:
         assert state.kind.policies.distribute_across_zones
         return
     assert taken.bit_count() == count
@@ -74,10 +79,10 @@ def test_spread_or_not_only_free_ones(state: NodeState, data: st.DataObject) -> 
 def test_inside_the_affinity_where_that_suffices(state: NodeState, data: st.DataObject) -> None:
     """None outside as long as some inside are left, where align-by-socket widens it to the package."""
     count, zones = some_count(data, state), some_zones(data, state)
-    near = state.kind.cpus.cpus_of_zones(zones)
+    near = state.kind.cpus.cpus_in_numa_nodes(zones)
     if state.kind.policies.align_by_package:
         near = sum(package for _, package in state.kind.cpus.packages if package & near)
-    taken = take_cpus(state, count, zones, 0)
+    taken = allocate_cpus(state, count, zones, 0)
     assert (taken & near).bit_count() == min(count, (state.free_cpus & near).bit_count())
 
 
@@ -86,12 +91,12 @@ def test_whole_cores(state: NodeState, data: st.DataObject) -> None:
     """Where cores are busy or reserved as a whole, a multiple of their CPUs is given in whole cores."""
     topology = state.kind.cpus
     state = state._replace(free_cpus=sum(cpus for _, cpus in topology.cores if not cpus & ~state.free_cpus))
-    count = some_count(data, state) // topology.threads_per_core * topology.threads_per_core
-    assume(count and check_cores(state, count) is None)
-    hints = cpu_hints(state, count, 0, wide=True)
+    count = some_count(data, state) // topology.cpus_per_core * topology.cpus_per_core
+    assume(count and smt_alignment_error(state, count) is None)
+    hints = generate_cpu_topology_hints(state, count, 0, include_not_preferred=True)
     assert hints is not None
-    zones = data.draw(st.sampled_from(hints.preferred or hints.others))
-    taken = take_cpus(state, count, zones, 0)
+    zones = data.draw(st.sampled_from(hints.preferred or hints.not_preferred))
+    taken = allocate_cpus(state, count, zones, 0)
     assert all(cpus & taken in (0, cpus) for _, cpus in topology.cores)
 
 
@@ -107,7 +112,7 @@ def test_only_the_order_of_ids_matters(state: NodeState, data: st.DataObject) ->
     def moved(bits: int) -> int:
         return sum(1 << place for cpu, place in enumerate(new) if bits >> cpu & 1)
 
-    def regrouped(groups: tuple[Group, ...]) -> tuple[Group, ...]:
+    def regrouped(groups: tuple[CpuGroup, ...]) -> tuple[CpuGroup, ...]:
         return tuple((number, moved(cpus)) for number, cpus in groups)
 
     renumbered = CpuTopology(
@@ -120,15 +125,15 @@ def test_only_the_order_of_ids_matters(state: NodeState, data: st.DataObject) ->
     answers: list[int | str] = []
     for node, change in ((state, moved), (other, int)):
         try:
-            answers.append(change(take_cpus(node, count, zones, 0)))
-        except CpuShortage as shortage:
+            answers.append(change(allocate_cpus(node, count, zones, 0)))
+        except CpuAllocationError as shortage:
             answers.append(str(shortage))
     assert answers[0] == answers[1]
 
 
 def taken_of(policies: Policies, count: int, busy: str = "", **machine: int) -> int:
     """Return what is taken of a machine without an affinity."""
-    return take_cpus(state_of(regular(**machine), policies, bits_of(busy)), count, None, 0)
+    return allocate_cpus(state_of(regular(**machine), policies, bits_of(busy)), count, None, 0)
 
 
 def test_fullest_zone_and_core_first() -> None:
@@ -153,18 +158,20 @@ def test_odd_rest_within_a_cache(release: tuple[int, int], cpus: str) -> None:
     """Kubelets up to 1.33 never take an odd rest of one cache; they take whole cores, and then half of another."""
     policies = STATIC._replace(align_by_cache=True, release=release)
     state = state_of(regular(zones=1, cores=8, cache=2), policies, bits_of("1,5,6-9,13-15"))
-    assert take_cpus(state, 3, None, 0) == bits_of(cpus)
+    assert allocate_cpus(state, 3, None, 0) == bits_of(cpus)
 
 
 def test_shortage() -> None:
     """The kubelet's words tell of what is left outside the affinity, where that is short too."""
     state = state_of(regular(), busy=bits_of("0-3"))
-    with pytest.raises(CpuShortage, match=r"^not enough cpus available to satisfy request: requested=9, available=8$"):
-        take_cpus(state, 13, 0b01, 0)
-    assert take_cpus(state, 0, None, 0) == 0
+    with pytest.raises(
+        CpuAllocationError, match=r"^not enough cpus available to satisfy request: requested=9, available=8$"
+    ):
+        allocate_cpus(state, 13, 0b01, 0)
+    assert allocate_cpus(state, 0, None, 0) == 0
 
 
 def test_unequal_cores_are_taken_whole_with_what_others_have() -> None:
     """On hybrid cores the kubelet takes a core as free that has as many free CPUs as the average one has."""
     hybrid = topology_of((Core(0, 0, None, 0b11), Core(0, 0, None, 0b100), Core(0, 0, None, 0b1000)))
-    assert take_cpus(state_of(hybrid, busy=0b1), 2, None, 0) == 0b11
+    assert allocate_cpus(state_of(hybrid, busy=0b1), 2, None, 0) == 0b11

@@ -9,9 +9,9 @@ import pytest
 
 from support.any_nodes import cpu_topology
 from support.gangs import AMPLE, check, info, snapshot
-from zonewise_scheduler.fit.gangs.model import Placement, PodSet, Reasons
-from zonewise_scheduler.fit.gangs.place import place
-from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, NodeState, Policies, Room
+from zonewise_scheduler.fit.gangs.model import GangDiagnosis, GangPlacement, GangPodSet
+from zonewise_scheduler.fit.gangs.place import place_gang
+from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, NodeState, Policies, Resource
 from zonewise_scheduler.fit.model.pod import Container, PodShape
 from zonewise_scheduler.fit.nodes.constraints import Constraints
 from zonewise_scheduler.fit.nodes.ports import ALL_ADDRESSES, HostPort
@@ -47,8 +47,8 @@ def shape(gpus: int = 0, cpus: int = 1) -> PodShape:
     return PodShape((Container("c", "app", cpus * 1000, (("memory", 1),), devices),), "Guaranteed")
 
 
-def workers(size: int, gpus: int = 2, **fields: Any) -> PodSet:
-    return PodSet("workers", size, shape(gpus), **fields)
+def workers(size: int, gpus: int = 2, **fields: Any) -> GangPodSet:
+    return GangPodSet("workers", size, shape(gpus), **fields)
 
 
 def tree(*paths: str) -> list[NodeInfo]:
@@ -59,13 +59,13 @@ def tree(*paths: str) -> list[NodeInfo]:
     ]
 
 
-def nodes_of(found: Placement | Reasons, place: int = 0) -> tuple[str, ...]:
-    assert isinstance(found, Placement), str(found)
+def nodes_of(found: GangPlacement | GangDiagnosis, place: int = 0) -> tuple[str, ...]:
+    assert isinstance(found, GangPlacement), str(found)
     return found.sets[place].nodes
 
 
-def refused(found: Placement | Reasons) -> Reasons:
-    assert isinstance(found, Reasons)
+def refused(found: GangPlacement | GangDiagnosis) -> GangDiagnosis:
+    assert isinstance(found, GangDiagnosis)
     return found
 
 
@@ -74,16 +74,16 @@ def test_ranks_follow_the_topology() -> None:
     paths = ["b/rack-10/n2", "a/rack-1/n10", "b/rack-9/n1", "a/rack-1/n9", "b/rack-10/n1", "a/rack-2/n1"]
     infos = tree(*paths)
     cluster = snapshot([node()] * 6, infos, (BLOCK, RACK))
-    found = place(cluster, [workers(12)])
+    found = place_gang(cluster, [workers(12)])
     expected = ["a/rack-1/n9", "a/rack-1/n10", "a/rack-2/n1", "b/rack-9/n1", "b/rack-10/n1", "b/rack-10/n2"]
     assert nodes_of(found) == tuple(path.rpartition("/")[2] for path in expected for _ in range(2))
-    assert isinstance(found, Placement)
+    assert isinstance(found, GangPlacement)
     assert [paths[int(row)] for row in found.sets[0].rows] == [path for path in expected for _ in range(2)]
 
 
 def test_several_pods_of_a_node_are_in_the_zones_that_its_kubelet_gives() -> None:
-    found = place(snapshot([node(2, 2)]), [workers(2)])
-    assert isinstance(found, Placement)
+    found = place_gang(snapshot([node(2, 2)]), [workers(2)])
+    assert isinstance(found, GangPlacement)
     zones = [share.zones for verdict in found.sets[0].verdicts for share in verdict.assignments[0].devices]
     assert zones == [1, 2]
     assert found.after[0].device_free == (0, 0)
@@ -92,17 +92,17 @@ def test_several_pods_of_a_node_are_in_the_zones_that_its_kubelet_gives() -> Non
 def test_as_few_nodes_as_can_be_and_the_rest_where_it_fits_best() -> None:
     """Full nodes first; what is left goes to the smallest that holds it."""
     states = [node(1, 0), node(2, 1), node(2, 2), node(2, 2)]
-    assert sorted(nodes_of(place(snapshot(states), [workers(6, gpus=1)]))) == ["n1"] * 2 + ["n2"] * 4
-    assert sorted(nodes_of(place(snapshot(states), [workers(5, gpus=1)]))) == ["n0"] + ["n2"] * 4
-    assert sorted(nodes_of(place(snapshot(states), [workers(7, gpus=1)]))) == ["n1"] * 3 + ["n2"] * 4
+    assert sorted(nodes_of(place_gang(snapshot(states), [workers(6, gpus=1)]))) == ["n1"] * 2 + ["n2"] * 4
+    assert sorted(nodes_of(place_gang(snapshot(states), [workers(5, gpus=1)]))) == ["n0"] + ["n2"] * 4
+    assert sorted(nodes_of(place_gang(snapshot(states), [workers(7, gpus=1)]))) == ["n1"] * 3 + ["n2"] * 4
 
 
 def test_a_node_that_is_filled_exactly_is_preferred() -> None:
     """Of nodes that take as many, the one that has least left afterwards."""
-    whole, cut = Room(8000, 100, 10, 0), Room(2000, 100, 10, 0)
+    whole, cut = Resource(8000, 100, 10, 0), Resource(2000, 100, 10, 0)
     infos = [info("large", room=whole), info("small", room=cut)]
-    pods = workers(1, gpus=0, constraints=Constraints(Room(2000, 1, 1, 0)))
-    assert nodes_of(place(snapshot([node(), node()], infos), [pods])) == ("small",)
+    pods = workers(1, gpus=0, constraints=Constraints(Resource(2000, 1, 1, 0)))
+    assert nodes_of(place_gang(snapshot([node(), node()], infos), [pods])) == ("small",)
 
 
 RACKS = tree("a/1/a1", "a/1/a2", "a/2/a3", "b/1/b1", "b/1/b2", "b/1/b3", "//c1", "//c2", "//c3", "//c4")
@@ -122,7 +122,7 @@ RACKS = tree("a/1/a1", "a/1/a2", "a/2/a3", "b/1/b1", "b/1/b2", "b/1/b3", "//c1",
 def test_the_smallest_domain_that_holds_all(size: int, fields: dict[str, Any], expected: list[str]) -> None:
     """Racks of one name in different blocks are different, and nodes without a label are in none."""
     cluster = snapshot([node()] * len(RACKS), RACKS, (BLOCK, RACK))
-    found = place(cluster, [workers(size, **fields)])
+    found = place_gang(cluster, [workers(size, **fields)])
     if size == 7:  # no rack and no block holds them: the fewest blocks do
         assert len(set(nodes_of(found))) == 4
     else:
@@ -131,8 +131,8 @@ def test_the_smallest_domain_that_holds_all(size: int, fields: dict[str, Any], e
 
 def test_the_level_in_the_way_is_told() -> None:
     cluster = snapshot([node()] * len(RACKS), RACKS, (BLOCK, RACK))
-    found = refused(place(cluster, [workers(7, required=RACK)]))
-    assert (found.fits, found.level, found.domain, found.holds) == (7, RACK, "1", 6)
+    found = refused(place_gang(cluster, [workers(7, required=RACK)]))
+    assert (found.fitting_pods, found.level, found.domain, found.domain_pods) == (7, RACK, "1", 6)
     assert "all must be in one rack; 1 has most room, for 6" in str(found)
 
 
@@ -143,10 +143,18 @@ def test_reasons_count_nodes_by_cause() -> None:
     states = [node(1, 1), node(1, 1), node(1, 0), node(), None, node(), node()]
     infos = [info(name, selected) for name in ("a", "b", "c")]
     infos += [tainted._replace(labels=infos[0].labels), info("d", selected), small._replace(labels=infos[0].labels)]
-    asked = Constraints(Room(2000, 0, 1, 0), selector=(Requirement("disk", "In", ("ssd",)),), left=("volumes",))
+    asked = Constraints(
+        Resource(2000, 0, 1, 0), selector=(Requirement("disk", "In", ("ssd",)),), scheduler_only=("volumes",)
+    )
     cluster = snapshot(states, [*infos, info("e")])
-    found = refused(place(cluster, [workers(3, constraints=asked)]))
-    assert (found.pod_set, found.size, found.fits, found.level, found.left) == ("workers", 3, 0, "", ("volumes",))
+    found = refused(place_gang(cluster, [workers(3, constraints=asked)]))
+    assert (found.pod_set, found.size, found.fitting_pods, found.level, found.scheduler_only) == (
+        "workers",
+        3,
+        0,
+        "",
+        ("volumes",),
+    )
     assert [(cause.nodes, cause.reason) for cause in found.causes] == [
         (3, "TopologyAffinityError"),
         (1, ""),
@@ -166,17 +174,17 @@ def test_many_states_are_not_all_asked() -> None:
     """Telling why costs some verdicts, not one of each node."""
     bits = kind().cpus.cpus
     states = [node(1, 1)._replace(free_cpus=bits & ~number) for number in range(200)]
-    found = refused(place(snapshot(states), [workers(1)]))
+    found = refused(place_gang(snapshot(states), [workers(1)]))
     assert sum(cause.nodes for cause in found.causes) == 200
-    assert any("too many states" in cause.sentence for cause in found.causes)
+    assert any("too many states" in cause.message for cause in found.causes)
 
 
 def test_sets_share_nodes() -> None:
     """A leader goes beside its workers where there is room, and the last worker takes what others leave."""
-    leader, gang = PodSet("leader", 1, shape(0)), workers(2, gpus=2)
+    leader, gang = GangPodSet("leader", 1, shape(0)), workers(2, gpus=2)
     cluster = snapshot([node(1, 1), node(2, 2), node(1, 1)])
-    found = place(cluster, [leader, gang])
-    assert isinstance(found, Placement)
+    found = place_gang(cluster, [leader, gang])
+    assert isinstance(found, GangPlacement)
     assert nodes_of(found) == ("n1",)
     assert nodes_of(found, 1) == ("n1", "n1")
     assert found.order == ("workers", "leader")
@@ -188,44 +196,44 @@ def test_a_group_is_in_one_domain() -> None:
     infos = tree("a/1/a1", "a/2/a2", "a/2/a3")
     cluster = snapshot([node(0, 0), node(), node()], infos, (BLOCK, RACK))
     leader, gang = (
-        PodSet("leader", 1, shape(0), required=RACK, group="g"),
+        GangPodSet("leader", 1, shape(0), required=RACK, group="g"),
         workers(3, gpus=2, required=RACK, group="g"),
     )
-    assert set(nodes_of(place(cluster, [leader, gang]))) <= {"a2", "a3"}
-    alone = leader._replace(group="")
-    assert set(nodes_of(place(cluster, [alone, gang._replace(group="")]))) <= {"a1"}
+    assert set(nodes_of(place_gang(cluster, [leader, gang]))) <= {"a2", "a3"}
+    alone = leader._replace(group_name="")
+    assert set(nodes_of(place_gang(cluster, [alone, gang._replace(group_name="")]))) <= {"a1"}
 
 
 def test_a_group_that_no_domain_holds_together_is_refused() -> None:
     """Each set alone would find a rack, both together do not."""
     cluster = snapshot([node(), node()], tree("a/1/a1", "a/2/a2"), (BLOCK, RACK))
-    sets = [PodSet(name, 2, shape(2), required=RACK, group="g") for name in ("one", "other")]
-    found = refused(place(cluster, sets))
-    assert (found.level, found.holds) == (RACK, 2)
-    assert isinstance(place(cluster, [one._replace(group="") for one in sets]), Placement)
+    sets = [GangPodSet(name, 2, shape(2), required=RACK, group="g") for name in ("one", "other")]
+    found = refused(place_gang(cluster, sets))
+    assert (found.level, found.domain_pods) == (RACK, 2)
+    assert isinstance(place_gang(cluster, [one._replace(group_name="") for one in sets]), GangPlacement)
 
 
 def test_room_of_the_whole_node_is_shared_by_sets() -> None:
     """Pods, CPUs and host ports that one set takes are not there for the next."""
     infos = [info("n", room=AMPLE._replace(milli_cpus=3000, pods=3))]
-    cpus = Constraints(Room(1000, 0, 1, 0))
-    one, other = (PodSet(name, 2, shape(0), cpus) for name in ("one", "other"))
-    assert isinstance(place(snapshot([node()], infos), [one]), Placement)
-    assert refused(place(snapshot([node()], infos), [one, other])).fits == 1
+    cpus = Constraints(Resource(1000, 0, 1, 0))
+    one, other = (GangPodSet(name, 2, shape(0), cpus) for name in ("one", "other"))
+    assert isinstance(place_gang(snapshot([node()], infos), [one]), GangPlacement)
+    assert refused(place_gang(snapshot([node()], infos), [one, other])).fitting_pods == 1
     port = Constraints(ports=(HostPort(ALL_ADDRESSES, "TCP", 80),))
-    web = PodSet("web", 1, shape(0), port)
-    assert isinstance(place(snapshot([node()]), [web]), Placement)
-    assert refused(place(snapshot([node()]), [web._replace(size=2)])).fits == 1
-    assert refused(place(snapshot([node()]), [web, web._replace(name="proxy")])).fits == 0
-    assert "given to other pods of the gang" in str(place(snapshot([node()]), [web, web._replace(name="proxy")]))
+    web = GangPodSet("web", 1, shape(0), port)
+    assert isinstance(place_gang(snapshot([node()]), [web]), GangPlacement)
+    assert refused(place_gang(snapshot([node()]), [web._replace(pod_count=2)])).fitting_pods == 1
+    assert refused(place_gang(snapshot([node()]), [web, web._replace(name="proxy")])).fitting_pods == 0
+    assert "given to other pods of the gang" in str(place_gang(snapshot([node()]), [web, web._replace(name="proxy")]))
 
 
 def test_the_order_of_sets_is_tried_another_way() -> None:
     """The set with less choice is placed first, though it is given last."""
     selected = Constraints(selector=(Requirement("disk", "In", ("ssd",)),))
     cluster = snapshot([node(), node()], [info("a", {"disk": "ssd"}), info("b")])
-    free, bound = workers(2), PodSet("bound", 2, shape(2), selected)
-    found = place(cluster, [free, bound])
+    free, bound = workers(2), GangPodSet("bound", 2, shape(2), selected)
+    found = place_gang(cluster, [free, bound])
     assert nodes_of(found) == ("b", "b")
     assert nodes_of(found, 1) == ("a", "a")
 
@@ -233,15 +241,15 @@ def test_the_order_of_sets_is_tried_another_way() -> None:
 def test_nothing_is_changed() -> None:
     cluster = snapshot([node(), node()])
     before = ([cluster.table.state(row) for row in range(2)], list(cluster.nodes.infos))
-    first = place(cluster, [workers(4)])
+    first = place_gang(cluster, [workers(4)])
     assert ([cluster.table.state(row) for row in range(2)], list(cluster.nodes.infos)) == before
-    assert nodes_of(place(cluster, [workers(4)])) == nodes_of(first)
+    assert nodes_of(place_gang(cluster, [workers(4)])) == nodes_of(first)
 
 
 def test_no_nodes_and_no_pods() -> None:
-    assert refused(place(snapshot([]), [workers(1)])).fits == 0
-    assert refused(place(snapshot([], keys=(RACK,)), [workers(1, required=RACK)])).fits == 0
-    assert place(snapshot([node()]), []) == Placement((), (), {})
+    assert refused(place_gang(snapshot([]), [workers(1)])).fitting_pods == 0
+    assert refused(place_gang(snapshot([], keys=(RACK,)), [workers(1, required=RACK)])).fitting_pods == 0
+    assert place_gang(snapshot([node()]), []) == GangPlacement((), (), {})
 
 
 @pytest.mark.parametrize(
@@ -251,17 +259,17 @@ def test_no_nodes_and_no_pods() -> None:
         ([workers(1), workers(1)], "pod sets: names are not unique: workers, workers"),
         ([workers(1, required="row")], "pod set workers: no level of the snapshot: row"),
         (
-            [workers(1, group="g"), PodSet("other", 1, shape(), required=RACK, group="g")],
+            [workers(1, group="g"), GangPodSet("other", 1, shape(), required=RACK, group="g")],
             "pod set other: another level than others of group g",
         ),
     ],
 )
-def test_errors(sets: list[PodSet], message: str) -> None:
+def test_errors(sets: list[GangPodSet], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        place(snapshot([node()], keys=(RACK,)), sets)
+        place_gang(snapshot([node()], keys=(RACK,)), sets)
 
 
 def test_parts_of_a_snapshot_have_the_same_rows() -> None:
     one, other = snapshot([node()]), snapshot([node(), node()])
     with pytest.raises(ValueError, match="different numbers of rows: 1, 2, 1"):
-        place(one._replace(nodes=other.nodes), [workers(1)])
+        place_gang(one._replace(nodes=other.nodes), [workers(1)])

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from support.fit_nodes import GIB, GPU, NIC, STATIC, container, node, pod, zone_cpus
 from zonewise_scheduler.fit.kubelet.admit import admit
-from zonewise_scheduler.fit.model.node import NodeState, Room
+from zonewise_scheduler.fit.model.node import NodeState, Resource
 from zonewise_scheduler.fit.model.pod import Container, PodShape, Role
 
 POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
-ROOM = Room(64000, 256 * GIB, 110, 100 * GIB)
+ROOM = Resource(64000, 256 * GIB, 110, 100 * GIB)
 
 
 # --- policies
@@ -157,10 +157,10 @@ def test_too_few_cpus_fail_unexpectedly_without_alignment() -> None:
         (ROOM._replace(milli_cpus=3999), "OutOfcpu"),
         (ROOM._replace(memory=GIB - 1), "OutOfmemory"),
         (ROOM._replace(pods=0, milli_cpus=0), "OutOfpods"),
-        (ROOM._replace(storage=GIB - 1), "OutOfephemeral-storage"),
+        (ROOM._replace(ephemeral_storage=GIB - 1), "OutOfephemeral-storage"),
     ],
 )
-def test_the_first_that_the_node_lacks_is_the_reason(room: Room, reason: str) -> None:
+def test_the_first_that_the_node_lacks_is_the_reason(room: Resource, reason: str) -> None:
     one = Container("c0", "app", 4000, (("memory", GIB),), storage=GIB)
     verdict = admit(node(), PodShape((one,), "Burstable"), room)
     assert (verdict.reason, verdict.resource) == (reason, reason.removeprefix("OutOf"))
@@ -171,10 +171,10 @@ def test_pages_and_devices_are_counted_for_the_node_too() -> None:
     """Absent is none left; nothing asked is never lacking."""
     wants = pod(container(cpus=1, gib=1, pages=1, devices={GPU: 1, NIC: 0}), qos="Burstable")
     have = {"hugepages-1Gi": GIB, GPU: 1}
-    assert admit(node(), wants, ROOM._replace(others=tuple(sorted(have.items())))).admitted
+    assert admit(node(), wants, ROOM._replace(scalar_resources=tuple(sorted(have.items())))).admitted
     for name in have:
         rest = tuple(one for one in sorted(have.items()) if one[0] != name)
-        assert admit(node(), wants, ROOM._replace(others=rest)).reason == f"OutOf{name}"
+        assert admit(node(), wants, ROOM._replace(scalar_resources=rest)).reason == f"OutOf{name}"
 
 
 def test_the_managers_are_asked_before_the_node() -> None:

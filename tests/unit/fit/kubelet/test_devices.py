@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from support.fit_nodes import GPU, NIC, container, node, pod
 from zonewise_scheduler.fit.kubelet.admit import admit
-from zonewise_scheduler.fit.kubelet.devices import device_hints
+from zonewise_scheduler.fit.kubelet.devices import generate_device_topology_hints
 from zonewise_scheduler.fit.kubelet.hints import Hints
 from zonewise_scheduler.fit.model.node import DeviceClass, NodeState
 
@@ -86,9 +86,11 @@ def test_hints_are_those_of_the_procedure(
         return
     state, idle = counted(zones, devices, release)
     preferred, others = literal(zones, devices, count, narrowed=release >= (1, 36))
-    hints = device_hints(state, GPU, count, idle, wide=True)
-    assert (set(hints.preferred), set(hints.others)) == (preferred, others)
-    assert device_hints(state, GPU, count, idle, wide=False) == Hints(hints.preferred)
+    hints = generate_device_topology_hints(state, GPU, count, idle, include_not_preferred=True)
+    assert (set(hints.preferred), set(hints.not_preferred)) == (preferred, others)
+    assert generate_device_topology_hints(state, GPU, count, idle, include_not_preferred=False) == Hints(
+        hints.preferred
+    )
 
 
 def test_an_unhealthy_device_counts_for_the_width() -> None:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from support.fit_nodes import GIB, STATIC, container, node, pod
 from zonewise_scheduler.fit.kubelet.admit import admit
 from zonewise_scheduler.fit.kubelet.hints import Hints
-from zonewise_scheduler.fit.kubelet.memory import memory_hints, narrowest
-from zonewise_scheduler.fit.kubelet.memory_giving import charged
+from zonewise_scheduler.fit.kubelet.memory import calculate_memory_hints, find_best_hint
+from zonewise_scheduler.fit.kubelet.memory_giving import update_machine_state
 
 if TYPE_CHECKING:
     from zonewise_scheduler.fit.model.node import NodeState
@@ -58,7 +58,7 @@ def any_request(draw: st.DrawFn) -> tuple[NodeState, Amounts, Idle]:
         mask = sum(1 << zone for zone in some)
         for name, most in zip(state.kind.memory_types, state.kind.allocatable[0], strict=True):
             taken = draw(st.integers(0, most // GIB * len(some)))
-            state = charged(state, mask, name, taken * GIB)
+            state = update_machine_state(state, mask, name, taken * GIB)
             idle[mask, name] = draw(st.integers(0, taken)) * GIB
     names = draw(st.lists(st.sampled_from(state.kind.memory_types), min_size=1, unique=True))
     return state, tuple((name, draw(st.integers(0, 30)) * GIB) for name in sorted(names)), idle
@@ -68,16 +68,19 @@ def any_request(draw: st.DrawFn) -> tuple[NodeState, Amounts, Idle]:
 def test_hints_are_those_of_the_procedure(question: tuple[NodeState, Amounts, Idle]) -> None:
     """All and only the sets of zones that the kubelet would list, and none where it lists none."""
     preferred, others = literal(*question)
-    hints = memory_hints(*question, wide=True)
+    hints = calculate_memory_hints(*question, include_not_preferred=True)
     assert (hints is None) == (not preferred and not others)
     if hints is not None:
-        assert (set(hints.preferred), set(hints.others)) == (preferred, others)
+        assert (set(hints.preferred), set(hints.not_preferred)) == (preferred, others)
 
 
 @given(any_request())
 def test_the_short_form_has_the_preferred_ones(question: tuple[NodeState, Amounts, Idle]) -> None:
     """Without the others, the preferred ones are the same, and so is whether there is any hint."""
-    wide, short = memory_hints(*question, wide=True), memory_hints(*question, wide=False)
+    wide, short = (
+        calculate_memory_hints(*question, include_not_preferred=True),
+        calculate_memory_hints(*question, include_not_preferred=False),
+    )
     assert short == (None if wide is None else Hints(wide.preferred))
 
 
@@ -91,7 +94,7 @@ def test_the_narrowest_hint_around_zones_is_found(question: tuple[NodeState, Amo
         if zones & within == within
     ]
     best = min(found, default=None)
-    assert narrowest(*question, within) == (None if best is None else (best[2], not best[0]))
+    assert find_best_hint(*question, within) == (None if best is None else (best[2], not best[0]))
 
 
 @given(any_request(), st.integers(1, 31), st.integers(0, 40))
@@ -99,7 +102,7 @@ def test_what_is_taken_is_what_was_free(question: tuple[NodeState, Amounts, Idle
     """Bytes go from the lowest zone upwards, none below nothing, and the zones are one group then."""
     state = question[0]
     zones &= (1 << len(state.kind.zones)) - 1
-    after = charged(state, zones, "memory", gib * GIB)
+    after = update_machine_state(state, zones, "memory", gib * GIB)
     column = state.kind.memory_types.index("memory")
     before = [row[column] for row in state.memory_free]
     left = [row[column] for row in after.memory_free]
@@ -177,7 +180,7 @@ def test_a_sidecar_keeps_its_memory() -> None:
 def test_pages_and_memory_come_from_the_same_zones() -> None:
     """A zone without pages gives no memory to a container that wants both, and both are given as one."""
     state = node(2, 8, gib=16, pages=4, topology="none", **STATIC)
-    state = charged(state, 1, "hugepages-1Gi", 3 * GIB)
+    state = update_machine_state(state, 1, "hugepages-1Gi", 3 * GIB)
     verdict = admit(state, pod(container(cpus=2, gib=1, pages=2)))
     assert [(share.type, share.zones) for share in verdict.assignments[0].memory] == [
         ("hugepages-1Gi", 2),

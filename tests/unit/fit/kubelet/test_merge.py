@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from support.fit_nodes import node
 from zonewise_scheduler.fit.kubelet.hints import Hints
-from zonewise_scheduler.fit.kubelet.merge import agreed, compromise, intersections
+from zonewise_scheduler.fit.kubelet.merge import intersections, merge_best_effort, merge_preferred
 from zonewise_scheduler.fit.kubelet.zones import everywhere
 from zonewise_scheduler.fit.model.node import NodeKind
 
@@ -30,7 +30,7 @@ def literal(kind: NodeKind, hints: list[Hints]) -> Hint:
     """Policy.Merge as it is written down (pkg/kubelet/cm/topologymanager/policy.go)."""
     lists = [
         [Hint(zones, preferred=True) for zones in one.preferred]
-        + [Hint(zones, preferred=False) for zones in one.others]
+        + [Hint(zones, preferred=False) for zones in one.not_preferred]
         or [Hint(None, preferred=False)]
         for one in hints
     ] or [[Hint(None, preferred=True)]]
@@ -111,15 +111,15 @@ def test_what_all_prefer_is_what_the_product_prefers(question: tuple[NodeKind, l
     """A set that all resources prefer is there exactly if the kubelet's merged hint is preferred, and is the same."""
     kind, hints = question
     merged = literal(kind, hints)
-    assert agreed(kind, hints) == (merged.zones if merged.preferred else None)
+    assert merge_preferred(kind, hints) == (merged.zones if merged.preferred else None)
 
 
 @given(any_question("best-effort"))
 def test_a_compromise_is_what_the_product_ends_with(question: tuple[NodeKind, list[Hints]]) -> None:
     """Where nothing is agreed, the best intersection is the kubelet's merged hint."""
     kind, hints = question
-    if agreed(kind, hints) is None:
-        assert Hint(compromise(kind, hints), preferred=False) == literal(kind, hints)
+    if merge_preferred(kind, hints) is None:
+        assert Hint(merge_best_effort(kind, hints), preferred=False) == literal(kind, hints)
 
 
 @given(st.lists(st.lists(st.integers(1, 255), max_size=12, unique=True), min_size=1, max_size=4))
@@ -145,7 +145,7 @@ def test_all_hints_of_eight_zones() -> None:
 def test_near_zones_are_preferred_if_the_option_says_so(closest: bool, zones: int) -> None:
     """Of pairs that are all as narrow, the one with the lowest number, or the nearest."""
     kind = node(4, topology="restricted", prefer_closest=closest).kind
-    assert agreed(kind, [Hints((0b0101, 0b0110, 0b1001))]) == zones
+    assert merge_preferred(kind, [Hints((0b0101, 0b0110, 0b1001))]) == zones
 
 
 def test_distances_are_looked_up_by_id_though_they_go_by_order() -> None:
@@ -154,4 +154,4 @@ def test_distances_are_looked_up_by_id_though_they_go_by_order() -> None:
     contiguous = node(4, topology="restricted", prefer_closest=True).kind
     kind = NodeKind(contiguous.policies, (0, 2, 3, 4), rows, contiguous.cpus)
     # zone 3 is nearer to zone 0, but the kubelet reads places 2 and 3 of the first row
-    assert agreed(kind, [Hints((0b0101, 0b1001))]) == 0b0101
+    assert merge_preferred(kind, [Hints((0b0101, 0b1001))]) == 0b0101

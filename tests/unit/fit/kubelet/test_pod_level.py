@@ -8,15 +8,15 @@ import pytest
 
 from support.fit_nodes import GIB, GPU, STATIC, container, node
 from zonewise_scheduler.fit.kubelet.admit import admit
-from zonewise_scheduler.fit.model.node import NodeState, Room
-from zonewise_scheduler.fit.model.pod import Container, PodLevel, PodShape
+from zonewise_scheduler.fit.model.node import NodeState, Resource
+from zonewise_scheduler.fit.model.pod import Container, PodLevelResources, PodShape
 
 GATE: dict[str, Any] = {**STATIC, "pod_level_managers": True}
 
 
 def whole(cpus: int, gib: int, *containers: Container) -> PodShape:
     """A Guaranteed pod by its own resources."""
-    return PodShape(containers, "Guaranteed", PodLevel(cpus * 1000, (("memory", gib * GIB),)))
+    return PodShape(containers, "Guaranteed", PodLevelResources(cpus * 1000, (("memory", gib * GIB),)))
 
 
 def shares(state: NodeState, asked: PodShape) -> dict[str, tuple[int, int]]:
@@ -133,7 +133,7 @@ def test_too_few_cpus_fail_unexpectedly() -> None:
 
 
 def test_the_node_is_asked_for_the_pods_own_resources() -> None:
-    room = Room(8000, 4 * GIB, 10, 0)
+    room = Resource(8000, 4 * GIB, 10, 0)
     asked = whole(8, 4, container("c0", 20, 20))
     assert admit(node(), asked, room).admitted
     assert admit(node(), asked, room._replace(milli_cpus=7999)).reason == "OutOfcpu"

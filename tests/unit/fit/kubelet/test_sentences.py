@@ -8,19 +8,19 @@ import pytest
 
 from support.fit_nodes import GIB, GPU, NIC, STATIC, container, node, pod, zone_cpus
 from zonewise_scheduler.fit.kubelet.admit import admit
-from zonewise_scheduler.fit.kubelet.memory_giving import charged
-from zonewise_scheduler.fit.kubelet.sentences import sentence
+from zonewise_scheduler.fit.kubelet.memory_giving import update_machine_state
+from zonewise_scheduler.fit.kubelet.sentences import explain_rejection
 from zonewise_scheduler.fit.kubelet.wording import amount, free_in_words, gib, listed, zones_in_words
-from zonewise_scheduler.fit.model.node import Room
-from zonewise_scheduler.fit.model.pod import PodLevel
+from zonewise_scheduler.fit.model.node import Resource
+from zonewise_scheduler.fit.model.pod import PodLevelResources
 
 if TYPE_CHECKING:
     from zonewise_scheduler.fit.model.node import NodeState
     from zonewise_scheduler.fit.model.pod import PodShape
 
 
-def told(state: NodeState, asked: PodShape, room: Room | None = None) -> str:
-    return sentence(state, asked, admit(state, asked, room), room)
+def told(state: NodeState, asked: PodShape, room: Resource | None = None) -> str:
+    return explain_rejection(state, asked, admit(state, asked, room), room)
 
 
 def four_of_eight(topology: str = "single-numa-node", *, full_cores: bool = False) -> NodeState:
@@ -138,7 +138,7 @@ def test_devices_of_which_none_is_healthy() -> None:
 
 def test_memory_tells_which_zones_are_tied_together() -> None:
     state = node(3, 2, gib=8, topology="none", **STATIC)
-    state = charged(charged(state, 0b11, "memory", 10 * GIB), 0b100, "memory", GIB)
+    state = update_machine_state(update_machine_state(state, 0b11, "memory", 10 * GIB), 0b100, "memory", GIB)
     assert told(state, pod(container(gib=9, cpus=1))) == (
         "needs 9 GiB of memory from the same zones; zone 0 has 0 GiB free, zone 1 has 6 GiB, zone 2 has 7 GiB; "
         "zones 0 and 1 give memory only together, as they did before; zone 2 gives it only alone"
@@ -158,7 +158,7 @@ def test_memory_names_the_zones_it_is_aligned_to_and_the_types_that_are_short() 
 
 
 def test_containers_that_share_nothing() -> None:
-    level = PodLevel(4000, (("memory", 4 * GIB),))
+    level = PodLevelResources(4000, (("memory", 4 * GIB),))
     for topology in ("best-effort", "restricted"):
         state = node(2, 4, topology=topology, scope="pod", pod_level_managers=True, **STATIC)
         asked = pod(container("c0", 4, 1), container("c1"))._replace(pod_level=level)
@@ -172,21 +172,21 @@ def test_containers_that_share_nothing() -> None:
 @pytest.mark.parametrize(
     ("room", "words"),
     [
-        (Room(1500, GIB, 5, 0), "needs 2 CPUs in all; the node has 1.5 CPUs left"),
-        (Room(-500, GIB, 5, 0), "needs 2 CPUs in all; the node has 0 CPUs left"),
-        (Room(2000, GIB // 2, 5, 0), "needs 1 GiB of memory in all; the node has 0.5 GiB of memory left"),
-        (Room(2000, GIB, 0, 0), "the node has as many pods as it takes"),
+        (Resource(1500, GIB, 5, 0), "needs 2 CPUs in all; the node has 1.5 CPUs left"),
+        (Resource(-500, GIB, 5, 0), "needs 2 CPUs in all; the node has 0 CPUs left"),
+        (Resource(2000, GIB // 2, 5, 0), "needs 1 GiB of memory in all; the node has 0.5 GiB of memory left"),
+        (Resource(2000, GIB, 0, 0), "the node has as many pods as it takes"),
     ],
 )
-def test_a_full_node(room: Room, words: str) -> None:
+def test_a_full_node(room: Resource, words: str) -> None:
     assert told(node(), pod(container(cpus=2, gib=1), qos="Burstable"), room) == words
 
 
 def test_a_full_node_of_which_nothing_more_is_said() -> None:
     """Without the room that the verdict is of, there are no numbers to tell."""
     asked = pod(container(cpus=2, gib=1), qos="Burstable")
-    verdict = admit(node(), asked, Room(0, 0, 1, 0))
-    assert sentence(node(), asked, verdict) == "needs more cpu than the node has left"
+    verdict = admit(node(), asked, Resource(0, 0, 1, 0))
+    assert explain_rejection(node(), asked, verdict) == "needs more cpu than the node has left"
 
 
 def test_a_kubelet_that_does_not_start() -> None:

@@ -11,8 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from support.ledger_world import ALL, EXCLUSIVE, SHARED, SINGLE, Kubelet, bound, kind_of, shape_of
 from zonewise_scheduler.fit.ledger.ledger import Ledger
-from zonewise_scheduler.fit.ledger.values import Promise
-from zonewise_scheduler.fit.model.node import Policies, idle
+from zonewise_scheduler.fit.ledger.values import PendingPod
+from zonewise_scheduler.fit.model.node import Policies, idle_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +49,7 @@ METHODS = [(ALL, EXCLUSIVE), (ALL,), (EXCLUSIVE,), ()]
 class Pod:
     """A pod as the API has it, and how it came to be."""
 
-    it: Promise
+    it: PendingPod
     node: str
     ours: bool
     base: int
@@ -83,7 +83,7 @@ class History(RuleBasedStateMachine):
         self.kubelets: dict[str, Kubelet] = {}
         for place, kind in enumerate(kinds):
             methods, hidden = data.draw(st.sampled_from(METHODS)), data.draw(st.booleans())
-            self.kubelets[f"n{place}"] = Kubelet(f"n{place}", idle(kind), methods, hidden)
+            self.kubelets[f"n{place}"] = Kubelet(f"n{place}", idle_node(kind), methods, hidden)
         self.alive: list[Pod] = []
         self.events: list[tuple[str, Pod, float | None]] = []
         self.under_way: list[tuple[NodeReport, float]] = []
@@ -107,10 +107,10 @@ class History(RuleBasedStateMachine):
         pod.disturbed = any(
             kind == "bound" and not other.ours and other.node == where for kind, other, _ in self.events
         )
-        verdict = self.ledger.promise(pod.it, where, self.at)
+        verdict = self.ledger.assume(pod.it, where, self.at)
         if again:
             before = self.ledger.state(where)
-            assert self.ledger.promise(pod.it, where, self.at).admitted == verdict.admitted
+            assert self.ledger.assume(pod.it, where, self.at).admitted == verdict.admitted
             assert self.ledger.state(where) == before
         if verdict.admitted:
             self.alive.append(pod)
@@ -118,7 +118,7 @@ class History(RuleBasedStateMachine):
     @rule(which=st.integers(0, 99))
     def withdraw(self, which: int) -> None:
         for pod in self._pick(which, lambda pod: pod.ours and not pod.bound):
-            self.ledger.withdraw(pod.it.uid, self.at)
+            self.ledger.forget(pod.it.uid, self.at)
             self.alive.remove(pod)
 
     @rule(which=st.integers(0, 99), count=st.integers(1, 3))
@@ -195,7 +195,7 @@ class History(RuleBasedStateMachine):
     @rule(node=st.integers(0, 1))
     def a_report_is_taken_away_and_comes_back(self, node: int) -> None:
         where = list(self.kubelets)[node % len(self.kubelets)]
-        self.ledger.unreport(where, self.at)
+        self.ledger.remove_report(where, self.at)
         assert self.ledger.state(where) is None
         self.under_way = [(report, when) for report, when in self.under_way if report.node != where]
         self.known[where] = 0
@@ -211,7 +211,7 @@ class History(RuleBasedStateMachine):
         self.events.clear()
         for pod in self.alive:
             if pod.deleted is None:
-                self.ledger.bound(bound(pod.it, pod.node, pod.started), self.at)
+                self.ledger.add_pod(bound(pod.it, pod.node, pod.started), self.at)
         for pod in self.alive:
             if pod.deleted is not None:
                 for other in self.alive:
@@ -225,7 +225,7 @@ class History(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         self.at += seconds
         for pod in [pod for pod in self.alive if not pod.bound and pod.made + LATE <= self.at]:
-            self.ledger.withdraw(pod.it.uid, self.at)
+            self.ledger.forget(pod.it.uid, self.at)
             self.alive.remove(pod)
         for pod in [pod for pod in self.alive if pod.deleted is not None and pod.deleted + LATE <= self.at]:
             self._stop(pod)
@@ -247,11 +247,11 @@ class History(RuleBasedStateMachine):
     def counts_agree(self) -> None:
         counters = self.ledger.counters()
         assert sum(count for _, count in counters.missed) == self.misses
-        assert counters.in_flight == sum(len(self.ledger.entries(node)) for node in self.kubelets)
+        assert counters.in_flight == sum(len(self.ledger.assumed_pods(node)) for node in self.kubelets)
 
     @invariant()
     def changes_are_told(self) -> None:
-        for node in self.ledger.changed():
+        for node in self.ledger.changed_nodes():
             self.shown[node] = self.ledger.state(node)
         for node in self.kubelets:
             assert self.shown.get(node) == self.ledger.state(node)
@@ -276,18 +276,18 @@ class History(RuleBasedStateMachine):
         self.at += SETTLE
         self.ledger.tick(self.at)
         for node, kubelet in self.kubelets.items():
-            assert self.ledger.entries(node) == ()
+            assert self.ledger.assumed_pods(node) == ()
             assert self.ledger.state(node) == kubelet.state
         assert self.ledger.counters().blocked == 0
 
     # --- how
 
-    def _named(self, shape: PodShape) -> Promise:
+    def _named(self, shape: PodShape) -> PendingPod:
         """A pod; now and then one of the name of a pod that is gone."""
         self.serial += 1
         taken = {pod.it.name for pod in self.alive}
         name = next(name for name in (f"p{one}" for one in range(100)) if name not in taken)
-        return Promise(f"uid-{self.serial}", "jobs", name, shape)
+        return PendingPod(f"uid-{self.serial}", "jobs", name, shape)
 
     def _pick(self, which: int, wanted: Callable[[Pod], bool]) -> list[Pod]:
         found = [pod for pod in self.alive if wanted(pod)]
@@ -321,7 +321,7 @@ class History(RuleBasedStateMachine):
 
     def _report(self, report: NodeReport) -> None:
         self.known[report.node] = max(self.known[report.node], int(report.version))
-        self.ledger.report(report, self.at)
+        self.ledger.update_report(report, self.at)
 
     def _deliver_all(self) -> None:
         for event in self.events:
@@ -330,12 +330,12 @@ class History(RuleBasedStateMachine):
 
     def _deliver(self, kind: str, pod: Pod, started: float | None) -> None:
         if kind == "bound":
-            self.ledger.bound(bound(pod.it, pod.node, started), self.at)
+            self.ledger.add_pod(bound(pod.it, pod.node, started), self.at)
         elif kind == "refused":
-            miss = self.ledger.refused(pod.it.uid, "TopologyAffinityError", "", self.at)
+            miss = self.ledger.reject_pod(pod.it.uid, "TopologyAffinityError", "", self.at)
             self.misses += miss is not None
         else:
-            self.ledger.gone(pod.it.uid, self.at, ended=kind == "ended")
+            self.ledger.remove_pod(pod.it.uid, self.at, terminated=kind == "ended")
 
 
 TestHistory = History.TestCase

@@ -12,20 +12,22 @@ from hypothesis import strategies as st
 from support.ledger_world import SINGLE, kind_of, report_of, shape_of
 from zonewise_scheduler.fit.ledger.case import CaseError, case_json, read_case, replay
 from zonewise_scheduler.fit.ledger.ledger import Ledger
-from zonewise_scheduler.fit.ledger.values import Miss, Promise
-from zonewise_scheduler.fit.model.node import idle
-from zonewise_scheduler.fit.model.pod import PodLevel, PodShape
+from zonewise_scheduler.fit.ledger.values import Misprediction, PendingPod
+from zonewise_scheduler.fit.model.node import idle_node
+from zonewise_scheduler.fit.model.pod import PodLevelResources, PodShape
 
 
-def miss_of(zones: int, gib: int, ahead: list[PodShape], shape: PodShape) -> Miss | None:
+def miss_of(zones: int, gib: int, ahead: list[PodShape], shape: PodShape) -> Misprediction | None:
     """What a ledger makes of a kubelet that refuses what it has promised."""
     ledger = Ledger()
-    ledger.report(report_of("n1", idle(kind_of(SINGLE, zones=zones, cpus=32, gib=gib)), [], 1), 0.0)
+    ledger.update_report(report_of("n1", idle_node(kind_of(SINGLE, zones=zones, cpus=32, gib=gib)), [], 1), 0.0)
     for place, each in enumerate(ahead):
-        ledger.promise(Promise(f"uid-{place}", "jobs", f"p{place}", each), "n1", 1.0)
-    if not ledger.promise(Promise("uid", "jobs", "p", shape), "n1", 1.5).admitted:
+        ledger.assume(PendingPod(f"uid-{place}", "jobs", f"p{place}", each), "n1", 1.0)
+    if not ledger.assume(PendingPod("uid", "jobs", "p", shape), "n1", 1.5).admitted:
         return None
-    return ledger.refused("uid", "TopologyAffinityError", "Resources cannot be allocated with Topology locality", 2.0)
+    return ledger.reject_pod(
+        "uid", "TopologyAffinityError", "Resources cannot be allocated with Topology locality", 2.0
+    )
 
 
 def shapes() -> st.SearchStrategy[PodShape]:
@@ -62,7 +64,7 @@ def test_what_is_written() -> None:
 def test_optional_parts() -> None:
     miss = miss_of(1, 0, [], shape_of((1, 0)))
     assert miss is not None
-    for level in (PodLevel(), PodLevel(2000, (("memory", 1),))):
+    for level in (PodLevelResources(), PodLevelResources(2000, (("memory", 1),))):
         leveled = miss._replace(shape=miss.shape._replace(pod_level=level))
         assert read_case(case_json(leveled)) == leveled
 

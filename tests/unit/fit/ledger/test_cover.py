@@ -6,30 +6,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.ledger_world import SHARED
-from zonewise.topology.fingerprint import fingerprint, hash_of, read
-from zonewise_scheduler.fit.ledger.cover import covered_by
-from zonewise_scheduler.fit.ledger.known import Known
+from zonewise.topology.fingerprint import fingerprint, parse_fingerprint, pod_hash
+from zonewise_scheduler.fit.ledger.cover import match_fingerprint
+from zonewise_scheduler.fit.ledger.known import PodState
 
 
-def known(place: int, *, covered: bool = False, gone: bool = False, name: str = "") -> Known:
+def known(place: int, *, covered: bool = False, gone: bool = False, name: str = "") -> PodState:
     name = name or f"p{place}"
-    return Known(
+    return PodState(
         f"uid-{place}",
         "jobs",
         name,
         SHARED,
         "n1",
-        hash_of("jobs", name),
+        pod_hash("jobs", name),
         covered=covered,
-        gone=1.0 if gone else None,
+        removed_at=1.0 if gone else None,
     )
 
 
-def number_of(pods: list[Known]) -> int:
-    return read(fingerprint((pod.namespace, pod.name) for pod in pods))
+def number_of(pods: list[PodState]) -> int:
+    return parse_fingerprint(fingerprint((pod.namespace, pod.name) for pod in pods))
 
 
-def uids(pods: list[Known]) -> frozenset[str]:
+def uids(pods: list[PodState]) -> frozenset[str]:
     return frozenset(pod.uid for pod in pods)
 
 
@@ -38,7 +38,7 @@ def test_any_set_of_few_pods(pods: list[tuple[bool, bool, bool]]) -> None:
     """Of up to nine pods every set is found, whatever is known of each."""
     every = [known(place, covered=covered, gone=gone) for place, (covered, gone, _) in enumerate(pods)]
     behind = [pod for pod, (*_, there) in zip(every, pods, strict=True) if there]
-    assert covered_by(number_of(behind), every) == uids(behind)
+    assert match_fingerprint(number_of(behind), every) == uids(behind)
 
 
 @given(st.integers(0, 60), st.integers(0, 60), st.integers(0, 60), st.booleans(), st.data())
@@ -48,20 +48,20 @@ def test_many_pods(staying: int, coming: int, leaving: int, late: bool, data: st
     leave = [known(100 + place, covered=True, gone=True) for place in range(leaving)]
     come = [known(200 + place) for place in range(coming)]
     behind = stay + come[: data.draw(st.integers(0, coming))] + (leave if late else [])
-    assert covered_by(number_of(behind), stay + leave + come) == uids(behind)
+    assert match_fingerprint(number_of(behind), stay + leave + come) == uids(behind)
     odd = stay + come
     if odd:
         odd.remove(data.draw(st.sampled_from(odd)))
-    assert covered_by(number_of(odd), stay + leave + come) == uids(odd)
+    assert match_fingerprint(number_of(odd), stay + leave + come) == uids(odd)
 
 
 def test_pods_that_nobody_knows() -> None:
     """No set is made up for a fingerprint with an unknown pod."""
     pods = [known(place) for place in range(30)]
-    assert covered_by(number_of([*pods, known(99)]), pods) is None
+    assert match_fingerprint(number_of([*pods, known(99)]), pods) is None
 
 
 def test_of_two_of_one_name_the_older_is_taken() -> None:
     old, new = known(1, covered=True, gone=True, name="web-0"), known(2, name="web-0")
-    assert covered_by(number_of([old]), [old, new]) == {"uid-1"}
-    assert covered_by(number_of([old, new]), [old, new]) == {"uid-1", "uid-2"}
+    assert match_fingerprint(number_of([old]), [old, new]) == {"uid-1"}
+    assert match_fingerprint(number_of([old, new]), [old, new]) == {"uid-1", "uid-2"}

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from support.ledger_world import SINGLE, kind_of, shape_of
 from zonewise_scheduler.fit.kubelet.admit import admit
-from zonewise_scheduler.fit.ledger.flight import Flight
-from zonewise_scheduler.fit.ledger.orders import no_pods, one_more
-from zonewise_scheduler.fit.ledger.values import IN_FLIGHT
-from zonewise_scheduler.fit.model.node import Policies, idle
+from zonewise_scheduler.fit.ledger.flight import AssumedState
+from zonewise_scheduler.fit.ledger.orders import extend_orders, initial_orders
+from zonewise_scheduler.fit.ledger.values import BLOCKED_BY_ASSUMED
+from zonewise_scheduler.fit.model.node import Policies, idle_node
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from zonewise_scheduler.fit.model.pod import PodShape
 
 STATES = [
-    idle(kind_of(SINGLE)),
-    idle(kind_of(SINGLE, zones=3, cpus=5, gpus=1)),
-    idle(kind_of(SINGLE))._replace(free_cpus=0b11111111_00111111, device_free=(2, 0)),
-    idle(kind_of(SINGLE, gib=5)),
-    idle(kind_of(Policies(topology="restricted", cpu="static"), zones=3, cpus=4)),
-    idle(kind_of(Policies(topology="best-effort", cpu="static"), cpus=5)),
+    idle_node(kind_of(SINGLE)),
+    idle_node(kind_of(SINGLE, zones=3, cpus=5, gpus=1)),
+    idle_node(kind_of(SINGLE))._replace(free_cpus=0b11111111_00111111, device_free=(2, 0)),
+    idle_node(kind_of(SINGLE, gib=5)),
+    idle_node(kind_of(Policies(topology="restricted", cpu="static"), zones=3, cpus=4)),
+    idle_node(kind_of(Policies(topology="best-effort", cpu="static"), cpus=5)),
 ]
 
 
@@ -50,9 +50,9 @@ def outcomes(state: NodeState, pods: Sequence[PodShape]) -> set[NodeState | None
 @given(st.sampled_from(STATES), st.lists(shapes(), min_size=1, max_size=5))
 def test_every_order_and_no_other(state: NodeState, wanted: list[PodShape]) -> None:
     """A flight takes a pod exactly if the kubelet admits all, in whatever order, and is as if they came in turn."""
-    flight = Flight.charged(state, (), admit)
+    flight = AssumedState.from_shapes(state, (), admit)
     for shape in wanted:
-        verdict, after = flight.offer(shape, admit)
+        verdict, after = flight.assume(shape, admit)
         found = outcomes(state, (*flight.shapes, shape))
         assert flight.state is not None
         direct = admit(flight.state, shape)
@@ -63,7 +63,7 @@ def test_every_order_and_no_other(state: NodeState, wanted: list[PodShape]) -> N
             assert after.state in found
         else:
             assert after is flight
-            assert verdict.reason == IN_FLIGHT or verdict == direct
+            assert verdict.reason == BLOCKED_BY_ASSUMED or verdict == direct
             assert None in found or "too many orders" in verdict.message
         flight = after
 
@@ -71,18 +71,18 @@ def test_every_order_and_no_other(state: NodeState, wanted: list[PodShape]) -> N
 @given(st.sampled_from(STATES), st.lists(shapes(), min_size=1, max_size=4))
 def test_pods_already_in_flight(state: NodeState, charged: list[PodShape]) -> None:
     """Of pods that others placed the orders are looked at once one more is wanted; the answer is the same."""
-    flight = Flight.charged(state, charged[:-1], admit)
-    verdict, _ = flight.offer(charged[-1], admit)
+    flight = AssumedState.from_shapes(state, charged[:-1], admit)
+    verdict, _ = flight.assume(charged[-1], admit)
     assert verdict.admitted == (None not in outcomes(state, charged))
-    assert flight.offer(charged[-1], admit)[0] == verdict, "asked again it says the same"
+    assert flight.assume(charged[-1], admit)[0] == verdict, "asked again it says the same"
 
 
 @given(st.sampled_from(STATES), st.lists(shapes(), min_size=1, max_size=4))
 def test_the_states_that_all_pods_lead_to(state: NodeState, pods: list[PodShape]) -> None:
-    orders = no_pods(state)
+    orders = initial_orders(state)
     for shape in pods:
-        more = one_more(orders, shape, admit)
+        more = extend_orders(orders, shape, admit)
         if isinstance(more, str):
             return
         orders = more
-    assert set(orders.reached[orders.pods]) == outcomes(state, pods)
+    assert set(orders.reachable[orders.pods]) == outcomes(state, pods)

@@ -8,8 +8,8 @@ import pytest
 
 from support.ledger_world import ALL, EXCLUSIVE, SHARED, SINGLE, Kubelet, bound, kind_of, report_of, shape_of
 from zonewise_scheduler.fit.ledger.ledger import Ledger
-from zonewise_scheduler.fit.ledger.values import BOUND, IN_FLIGHT, NO_REPORT, SET_ASIDE, Promise
-from zonewise_scheduler.fit.model.node import idle
+from zonewise_scheduler.fit.ledger.values import BLOCKED_BY_ASSUMED, BOUND, NO_REPORT, NODE_BACKOFF, PendingPod
+from zonewise_scheduler.fit.model.node import idle_node
 
 if TYPE_CHECKING:
     from zonewise_scheduler.fit.model.pod import PodShape
@@ -19,25 +19,25 @@ MOST = shape_of((6, 0))
 """Most of a zone of 8 CPUs."""
 
 
-def pod(name: str, shape: PodShape = MOST, uid: str = "") -> Promise:
-    return Promise(uid or f"uid-{name}", "jobs", name, shape)
+def pod(name: str, shape: PodShape = MOST, uid: str = "") -> PendingPod:
+    return PendingPod(uid or f"uid-{name}", "jobs", name, shape)
 
 
 def reported(kubelet: Kubelet, at: float = 0.0) -> Ledger:
     """A ledger that has the node's first report."""
     ledger = Ledger()
-    ledger.report(kubelet.report(), at)
+    ledger.update_report(kubelet.report(), at)
     return ledger
 
 
 def fresh(methods: tuple[str, ...] = (ALL, EXCLUSIVE), *, hidden: bool = False) -> Kubelet:
-    return Kubelet("n1", idle(KIND), methods, hidden)
+    return Kubelet("n1", idle_node(KIND), methods, hidden)
 
 
 def test_the_burst_of_three() -> None:
     """Three pods that each need most of one of two zones: the third is refused before the kubelet has seen any."""
     ledger = reported(fresh())
-    first, second, third = (ledger.promise(pod(name), "n1", 1.0) for name in "abc")
+    first, second, third = (ledger.assume(pod(name), "n1", 1.0) for name in "abc")
     assert [share.cpus for verdict in (first, second) for share in verdict.assignments] == [0b111111, 0b111111 << 8]
     assert (third.admitted, third.reason) == (False, "TopologyAffinityError")
     assert ledger.counters().in_flight == 2
@@ -47,15 +47,15 @@ def test_a_stale_report_after_a_promise() -> None:
     """A report from before a pod came leaves the pod charged; one with it covers it."""
     kubelet = fresh()
     ledger = reported(kubelet)
-    ledger.promise(pod("a"), "n1", 1.0)
-    ledger.bound(bound(pod("a"), "n1"), 2.0)
+    ledger.assume(pod("a"), "n1", 1.0)
+    ledger.add_pod(bound(pod("a"), "n1"), 2.0)
     promised = ledger.state("n1")
-    ledger.report(kubelet.report(), 3.0)
+    ledger.update_report(kubelet.report(), 3.0)
     assert ledger.state("n1") == promised
-    assert [entry.name for entry in ledger.entries("n1")] == ["a"]
+    assert [entry.name for entry in ledger.assumed_pods("n1")] == ["a"]
     kubelet.sees(pod("a"))
-    ledger.report(kubelet.report(), 4.0)
-    assert (ledger.entries("n1"), ledger.state("n1")) == ((), kubelet.state)
+    ledger.update_report(kubelet.report(), 4.0)
+    assert (ledger.assumed_pods("n1"), ledger.state("n1")) == ((), kubelet.state)
     assert ledger.counters().covered == 1
 
 
@@ -63,14 +63,14 @@ def test_a_report_is_stale_once_a_pod_has_run_for_long_without_being_in_it() -> 
     """Not by a pod that no kubelet has taken, and not on a node that has no report at all."""
     kubelet = fresh()
     ledger = reported(kubelet)
-    ledger.bound(bound(pod("a"), "n1"), 1.0)
+    ledger.add_pod(bound(pod("a"), "n1"), 1.0)
     assert not ledger.is_stale("n1", 99.0, 30.0)
-    ledger.bound(bound(pod("a"), "n1", started=2.0), 2.0)
+    ledger.add_pod(bound(pod("a"), "n1", started=2.0), 2.0)
     assert [ledger.is_stale("n1", at, 30.0) for at in (2.0, 32.0, 32.1)] == [False, False, True]
     kubelet.sees(pod("a"))
-    ledger.report(kubelet.report(), 33.0)
+    ledger.update_report(kubelet.report(), 33.0)
     assert not ledger.is_stale("n1", 99.0, 30.0)
-    ledger.bound(bound(pod("b"), "n2", started=2.0), 2.0)
+    ledger.add_pod(bound(pod("b"), "n2", started=2.0), 2.0)
     assert not ledger.is_stale("n2", 99.0, 30.0)
     assert not ledger.is_stale("unheard of", 99.0, 30.0)
 
@@ -78,13 +78,13 @@ def test_a_report_is_stale_once_a_pod_has_run_for_long_without_being_in_it() -> 
 def test_a_report_that_has_the_pod_before_the_api_shows_it_bound() -> None:
     kubelet = fresh()
     ledger = reported(kubelet)
-    ledger.promise(pod("a"), "n1", 1.0)
+    ledger.assume(pod("a"), "n1", 1.0)
     kubelet.sees(pod("a"))
-    ledger.report(kubelet.report(), 2.0)
-    assert (ledger.entries("n1"), ledger.state("n1")) == ((), kubelet.state)
-    ledger.bound(bound(pod("a"), "n1", 1.5), 3.0)
+    ledger.update_report(kubelet.report(), 2.0)
+    assert (ledger.assumed_pods("n1"), ledger.state("n1")) == ((), kubelet.state)
+    ledger.add_pod(bound(pod("a"), "n1", 1.5), 3.0)
     ledger.tick(1000.0)
-    assert (ledger.entries("n1"), ledger.state("n1")) == ((), kubelet.state)
+    assert (ledger.assumed_pods("n1"), ledger.state("n1")) == ((), kubelet.state)
 
 
 def test_older_and_equal_reports_change_nothing() -> None:
@@ -92,124 +92,126 @@ def test_older_and_equal_reports_change_nothing() -> None:
     ledger = reported(kubelet)
     old = kubelet.report()
     kubelet.sees(pod("a"))
-    ledger.bound(bound(pod("a"), "n1", 1.0), 1.0)
+    ledger.add_pod(bound(pod("a"), "n1", 1.0), 1.0)
     new = kubelet.report()
     for report in (new, old, new):
-        ledger.report(report, 2.0)
+        ledger.update_report(report, 2.0)
         assert ledger.state("n1") == kubelet.state
 
 
 def test_a_promise_is_made_once() -> None:
     """The same pod on the same node is not charged again, and its verdict is the same, also once it is bound."""
     ledger = reported(fresh())
-    verdict = ledger.promise(pod("a"), "n1", 1.0)
-    assert ledger.promise(pod("a"), "n1", 2.0) is verdict
-    ledger.bound(bound(pod("a"), "n1"), 3.0)
-    assert ledger.promise(pod("a"), "n1", 4.0) is verdict
-    assert ledger.counters().promised == len(ledger.entries("n1")) == 1
+    verdict = ledger.assume(pod("a"), "n1", 1.0)
+    assert ledger.assume(pod("a"), "n1", 2.0) is verdict
+    ledger.add_pod(bound(pod("a"), "n1"), 3.0)
+    assert ledger.assume(pod("a"), "n1", 4.0) is verdict
+    assert ledger.counters().promised == len(ledger.assumed_pods("n1")) == 1
 
 
 def test_a_promise_that_moves() -> None:
     """Promised to another node that admits it, a pod is given back by the first; where it is refused it stays."""
     ledger = reported(fresh())
-    ledger.report(report_of("n2", idle(KIND), [], 1), 0.0)
+    ledger.update_report(report_of("n2", idle_node(KIND), [], 1), 0.0)
     for name in "ab":
-        ledger.promise(pod(name), "n2", 1.0)
-    ledger.promise(pod("c"), "n1", 1.0)
-    assert not ledger.promise(pod("c"), "n2", 2.0).admitted
-    assert [entry.name for entry in ledger.entries("n1")] == ["c"]
-    assert ledger.promise(pod("a"), "n1", 3.0).admitted
-    assert [[entry.name for entry in ledger.entries(node)] for node in ("n1", "n2")] == [["c", "a"], ["b"]]
+        ledger.assume(pod(name), "n2", 1.0)
+    ledger.assume(pod("c"), "n1", 1.0)
+    assert not ledger.assume(pod("c"), "n2", 2.0).admitted
+    assert [entry.name for entry in ledger.assumed_pods("n1")] == ["c"]
+    assert ledger.assume(pod("a"), "n1", 3.0).admitted
+    assert [[entry.name for entry in ledger.assumed_pods(node)] for node in ("n1", "n2")] == [["c", "a"], ["b"]]
 
 
 def test_a_pod_bound_elsewhere() -> None:
     """What is bound to another node than promised is charged there, and cannot be promised any more."""
     ledger = reported(fresh())
-    ledger.report(report_of("n2", idle(KIND), [], 1), 0.0)
-    ledger.promise(pod("a"), "n1", 1.0)
-    ledger.bound(bound(pod("a"), "n2"), 2.0)
-    assert [len(ledger.entries(node)) for node in ("n1", "n2")] == [0, 1]
-    assert ledger.promise(pod("a"), "n1", 3.0).reason == BOUND
+    ledger.update_report(report_of("n2", idle_node(KIND), [], 1), 0.0)
+    ledger.assume(pod("a"), "n1", 1.0)
+    ledger.add_pod(bound(pod("a"), "n2"), 2.0)
+    assert [len(ledger.assumed_pods(node)) for node in ("n1", "n2")] == [0, 1]
+    assert ledger.assume(pod("a"), "n1", 3.0).reason == BOUND
     assert ledger.counters().withdrawn == 1
 
 
 def test_a_pod_of_others_is_charged() -> None:
     kubelet = fresh()
     ledger = reported(kubelet)
-    ledger.bound(bound(pod("a"), "n1"), 1.0)
+    ledger.add_pod(bound(pod("a"), "n1"), 1.0)
     kubelet.sees(pod("a"))
     assert ledger.state("n1") == kubelet.state
-    assert [entry.foretold for entry in ledger.entries("n1")] == [None]
+    assert [entry.predicted for entry in ledger.assumed_pods("n1")] == [None]
 
 
 def test_another_order_that_would_fail() -> None:
     """A pod that needs the GPU's zone is not promised while one that fits both zones may come after it, or before."""
     kind = kind_of(SINGLE)
-    state = idle(kind)._replace(device_free=(1, 0), free_cpus=0b11111111_00111111)
+    state = idle_node(kind)._replace(device_free=(1, 0), free_cpus=0b11111111_00111111)
     ledger = Ledger()
-    ledger.report(report_of("n1", state, [], 1), 0.0)
-    assert ledger.promise(pod("a", shape_of((7, 0))), "n1", 1.0).assignments[0].cpus == 0b1111111_00000000
-    assert ledger.promise(pod("b", shape_of((2, 1))), "n1", 1.0).admitted, "whatever the order, they do not meet"
-    ledger.withdraw("uid-a", 2.0)
-    ledger.withdraw("uid-b", 2.0)
-    ledger.promise(pod("c", shape_of((4, 1))), "n1", 3.0)
-    refusal = ledger.promise(pod("d", shape_of((4, 0))), "n1", 3.0)
-    assert (refusal.reason, refusal.admitted) == (IN_FLIGHT, False), "d before c would take the CPUs beside the GPU"
+    ledger.update_report(report_of("n1", state, [], 1), 0.0)
+    assert ledger.assume(pod("a", shape_of((7, 0))), "n1", 1.0).assignments[0].cpus == 0b1111111_00000000
+    assert ledger.assume(pod("b", shape_of((2, 1))), "n1", 1.0).admitted, "whatever the order, they do not meet"
+    ledger.forget("uid-a", 2.0)
+    ledger.forget("uid-b", 2.0)
+    ledger.assume(pod("c", shape_of((4, 1))), "n1", 3.0)
+    refusal = ledger.assume(pod("d", shape_of((4, 0))), "n1", 3.0)
+    assert (refusal.reason, refusal.admitted) == (BLOCKED_BY_ASSUMED, False), (
+        "d before c would take the CPUs beside the GPU"
+    )
     assert "another order" in refusal.message
 
 
 def test_too_many_orders() -> None:
     """With so many different pods in flight that their orders are too many, the node waits for a report."""
-    kubelet = Kubelet("n1", idle(kind_of(SINGLE, zones=4, cpus=32)))
+    kubelet = Kubelet("n1", idle_node(kind_of(SINGLE, zones=4, cpus=32)))
     ledger = reported(kubelet)
     shapes = [shape_of((cpus, 0)) for cpus in range(7, 16)]
-    verdicts = [ledger.promise(pod(f"p{place}", shape), "n1", 1.0) for place, shape in enumerate(shapes)]
+    verdicts = [ledger.assume(pod(f"p{place}", shape), "n1", 1.0) for place, shape in enumerate(shapes)]
     taken = [verdict.admitted for verdict in verdicts].index(False)
     assert taken >= 4
-    assert verdicts[taken].reason == IN_FLIGHT
+    assert verdicts[taken].reason == BLOCKED_BY_ASSUMED
     assert verdicts[taken].message == f"the {taken + 1} pods on their way to the node may come in too many orders"
     for place, shape in enumerate(shapes[:taken]):
         kubelet.sees(pod(f"p{place}", shape))
-    ledger.report(kubelet.report(), 2.0)
-    assert ledger.promise(pod("next", shapes[taken]), "n1", 3.0).admitted
+    ledger.update_report(kubelet.report(), 2.0)
+    assert ledger.assume(pod("next", shapes[taken]), "n1", 3.0).admitted
 
 
 def test_equal_pods_have_one_order() -> None:
     ledger = Ledger()
-    ledger.report(report_of("n1", idle(kind_of(SINGLE, cpus=64)), [], 1), 0.0)
-    assert all(ledger.promise(pod(f"p{one}", shape_of((1, 0))), "n1", 1.0).admitted for one in range(100))
+    ledger.update_report(report_of("n1", idle_node(kind_of(SINGLE, cpus=64)), [], 1), 0.0)
+    assert all(ledger.assume(pod(f"p{one}", shape_of((1, 0))), "n1", 1.0).admitted for one in range(100))
 
 
 def test_a_pod_that_holds_nothing_is_not_charged() -> None:
     """It is admitted even on a node that takes no others, and is in the way of nobody."""
     ledger = reported(fresh())
     before = ledger.state("n1")
-    assert all(ledger.promise(pod(f"s{one}", SHARED), "n1", 1.0).admitted for one in range(10))
-    assert (ledger.state("n1"), ledger.entries("n1")) == (before, ())
+    assert all(ledger.assume(pod(f"s{one}", SHARED), "n1", 1.0).admitted for one in range(10))
+    assert (ledger.state("n1"), ledger.assumed_pods("n1")) == (before, ())
 
 
 def test_a_promise_withdrawn_and_one_expired() -> None:
     ledger = reported(fresh())
     before = ledger.state("n1")
-    ledger.promise(pod("a"), "n1", 1.0)
-    ledger.withdraw("uid-a", 2.0)
+    ledger.assume(pod("a"), "n1", 1.0)
+    ledger.forget("uid-a", 2.0)
     assert ledger.state("n1") == before
-    ledger.promise(pod("b"), "n1", 10.0)
+    ledger.assume(pod("b"), "n1", 10.0)
     ledger.tick(129.0)
-    assert len(ledger.entries("n1")) == 1
+    assert len(ledger.assumed_pods("n1")) == 1
     ledger.tick(130.0)
-    assert (ledger.state("n1"), ledger.entries("n1")) == (before, ())
+    assert (ledger.state("n1"), ledger.assumed_pods("n1")) == (before, ())
     counters = ledger.counters()
     assert (counters.promised, counters.withdrawn, counters.expired, counters.in_flight) == (2, 1, 1, 0)
 
 
 def test_a_bound_pod_is_not_withdrawn_and_does_not_expire() -> None:
     ledger = reported(fresh())
-    ledger.promise(pod("a"), "n1", 1.0)
-    ledger.bound(bound(pod("a"), "n1"), 2.0)
-    ledger.withdraw("uid-a", 3.0)
+    ledger.assume(pod("a"), "n1", 1.0)
+    ledger.add_pod(bound(pod("a"), "n1"), 2.0)
+    ledger.forget("uid-a", 3.0)
     ledger.tick(10_000.0)
-    assert len(ledger.entries("n1")) == 1
+    assert len(ledger.assumed_pods("n1")) == 1
 
 
 def test_a_pod_deleted_before_it_came() -> None:
@@ -217,22 +219,22 @@ def test_a_pod_deleted_before_it_came() -> None:
     ledger = reported(fresh())
     before = ledger.state("n1")
     for name in "ab":
-        ledger.promise(pod(name), "n1", 1.0)
-        ledger.bound(bound(pod(name), "n1"), 2.0)
-    ledger.gone("uid-a", 3.0, ended=True)
-    ledger.gone("uid-b", 3.0)
-    assert [entry.name for entry in ledger.entries("n1")] == ["b"]
+        ledger.assume(pod(name), "n1", 1.0)
+        ledger.add_pod(bound(pod(name), "n1"), 2.0)
+    ledger.remove_pod("uid-a", 3.0, terminated=True)
+    ledger.remove_pod("uid-b", 3.0)
+    assert [entry.name for entry in ledger.assumed_pods("n1")] == ["b"]
     ledger.tick(92.9)
-    assert [entry.name for entry in ledger.entries("n1")] == ["b"]
+    assert [entry.name for entry in ledger.assumed_pods("n1")] == ["b"]
     ledger.tick(93.0)
     assert ledger.state("n1") == before
 
 
 def test_a_promised_pod_that_is_deleted_is_withdrawn() -> None:
     ledger = reported(fresh())
-    ledger.promise(pod("a"), "n1", 1.0)
-    ledger.gone("uid-a", 2.0)
-    assert (ledger.entries("n1"), ledger.counters().withdrawn) == ((), 1)
+    ledger.assume(pod("a"), "n1", 1.0)
+    ledger.remove_pod("uid-a", 2.0)
+    assert (ledger.assumed_pods("n1"), ledger.counters().withdrawn) == ((), 1)
 
 
 def test_a_pod_that_its_kubelet_let_go() -> None:
@@ -240,14 +242,14 @@ def test_a_pod_that_its_kubelet_let_go() -> None:
     kubelet = fresh()
     kubelet.sees(pod("a"))
     ledger = Ledger()
-    ledger.bound(bound(pod("a"), "n1", 0.0), 0.0)
-    ledger.report(kubelet.report(), 1.0)
-    assert ledger.entries("n1") == ()
+    ledger.add_pod(bound(pod("a"), "n1", 0.0), 0.0)
+    ledger.update_report(kubelet.report(), 1.0)
+    assert ledger.assumed_pods("n1") == ()
     kubelet.ends("uid-a")
-    ledger.report(kubelet.report(), 2.0)
-    assert [entry.name for entry in ledger.entries("n1")] == ["a"]
-    ledger.gone("uid-a", 2.5)
-    assert (ledger.entries("n1"), ledger.state("n1")) == ((), kubelet.state)
+    ledger.update_report(kubelet.report(), 2.0)
+    assert [entry.name for entry in ledger.assumed_pods("n1")] == ["a"]
+    ledger.remove_pod("uid-a", 2.5)
+    assert (ledger.assumed_pods("n1"), ledger.state("n1")) == ((), kubelet.state)
 
 
 def test_a_successor_of_the_same_name() -> None:
@@ -255,20 +257,20 @@ def test_a_successor_of_the_same_name() -> None:
     kubelet = fresh()
     kubelet.sees(pod("web-0", uid="old"))
     ledger = Ledger()
-    ledger.bound(bound(pod("web-0", uid="old"), "n1", 0.0), 0.0)
-    ledger.report(kubelet.report(), 1.0)
+    ledger.add_pod(bound(pod("web-0", uid="old"), "n1", 0.0), 0.0)
+    ledger.update_report(kubelet.report(), 1.0)
     late = kubelet.report()
     kubelet.ends("old")
-    ledger.gone("old", 2.0, ended=True)
-    ledger.promise(pod("web-0", uid="new"), "n1", 3.0)
-    ledger.bound(bound(pod("web-0", uid="new"), "n1"), 3.0)
-    ledger.report(late, 4.0)
-    assert [entry.uid for entry in ledger.entries("n1")] == ["new"]
+    ledger.remove_pod("old", 2.0, terminated=True)
+    ledger.assume(pod("web-0", uid="new"), "n1", 3.0)
+    ledger.add_pod(bound(pod("web-0", uid="new"), "n1"), 3.0)
+    ledger.update_report(late, 4.0)
+    assert [entry.uid for entry in ledger.assumed_pods("n1")] == ["new"]
     kubelet.sees(pod("web-0", uid="new"))
-    ledger.report(kubelet.report(), 5.0)
-    assert [entry.uid for entry in ledger.entries("n1")] == ["new"], "nothing tells this report from a late one"
+    ledger.update_report(kubelet.report(), 5.0)
+    assert [entry.uid for entry in ledger.assumed_pods("n1")] == ["new"], "nothing tells this report from a late one"
     ledger.tick(92.0)
-    assert (ledger.entries("n1"), ledger.state("n1")) == ((), kubelet.state)
+    assert (ledger.assumed_pods("n1"), ledger.state("n1")) == ((), kubelet.state)
 
 
 def test_a_rejected_pod() -> None:
@@ -277,16 +279,16 @@ def test_a_rejected_pod() -> None:
     before = ledger.state("n1")
     at, waits = 1.0, list[float]()
     for attempt in range(8):
-        verdict = ledger.promise(pod(f"a{attempt}"), "n1", at)
+        verdict = ledger.assume(pod(f"a{attempt}"), "n1", at)
         assert verdict.admitted
-        miss = ledger.refused(f"uid-a{attempt}", "TopologyAffinityError", "Resources cannot be allocated", at)
+        miss = ledger.reject_pod(f"uid-a{attempt}", "TopologyAffinityError", "Resources cannot be allocated", at)
         assert miss is not None
         assert (miss.state, miss.ahead, miss.foretold) == (before, (), verdict)
         assert ledger.state("n1") == before
-        refusal = ledger.promise(pod("b"), "n1", at)
-        assert refusal.reason == SET_ASIDE
-        assert ledger.promise(pod(f"other{attempt}", shape_of((1, 0))), "n1", at).admitted
-        ledger.withdraw(f"uid-other{attempt}", at)
+        refusal = ledger.assume(pod("b"), "n1", at)
+        assert refusal.reason == NODE_BACKOFF
+        assert ledger.assume(pod(f"other{attempt}", shape_of((1, 0))), "n1", at).admitted
+        ledger.forget(f"uid-other{attempt}", at)
         waits.append(float(refusal.message.split()[-2]))
         at += waits[-1]
     assert waits == [10, 20, 40, 80, 160, 320, 600, 600]
@@ -296,65 +298,65 @@ def test_a_rejected_pod() -> None:
 def test_a_success_takes_a_pair_back() -> None:
     kubelet = fresh()
     ledger = reported(kubelet)
-    ledger.promise(pod("a"), "n1", 1.0)
-    ledger.promise(pod("b"), "n1", 1.0)
-    ledger.refused("uid-a", "SMTAlignmentError", "", 2.0)
+    ledger.assume(pod("a"), "n1", 1.0)
+    ledger.assume(pod("b"), "n1", 1.0)
+    ledger.reject_pod("uid-a", "SMTAlignmentError", "", 2.0)
     kubelet.sees(pod("b"))
-    ledger.report(kubelet.report(), 3.0)
-    assert ledger.promise(pod("c"), "n1", 4.0).admitted
+    ledger.update_report(kubelet.report(), 3.0)
+    assert ledger.assume(pod("c"), "n1", 4.0).admitted
 
 
 def test_a_pod_of_others_that_is_rejected_is_no_miss() -> None:
     ledger = reported(fresh())
-    ledger.bound(bound(pod("a"), "n1"), 1.0)
-    assert ledger.refused("uid-a", "OutOfcpu", "", 2.0) is None
-    assert ledger.refused("unheard of", "OutOfpods", "", 2.0) is None
+    ledger.add_pod(bound(pod("a"), "n1"), 1.0)
+    assert ledger.reject_pod("uid-a", "OutOfcpu", "", 2.0) is None
+    assert ledger.reject_pod("unheard of", "OutOfpods", "", 2.0) is None
     assert (ledger.counters().refused, ledger.counters().missed) == ((("OutOfcpu", 1), ("OutOfpods", 1)), ())
-    assert ledger.promise(pod("b"), "n1", 3.0).admitted
+    assert ledger.assume(pod("b"), "n1", 3.0).admitted
 
 
 def test_a_node_without_a_report() -> None:
     """It refuses, or reserves blindly if it is told to; a report then has it charged."""
     kubelet = fresh()
     ledger = Ledger()
-    assert ledger.promise(pod("a"), "n1", 1.0).reason == NO_REPORT
-    verdict = ledger.promise(pod("a"), "n1", 1.0, blind=True)
+    assert ledger.assume(pod("a"), "n1", 1.0).reason == NO_REPORT
+    verdict = ledger.assume(pod("a"), "n1", 1.0, allow_unreported=True)
     assert (verdict.admitted, verdict.uncertain) == (True, ("the node has no report",))
     assert ledger.state("n1") is None
-    ledger.report(kubelet.report(), 2.0)
+    ledger.update_report(kubelet.report(), 2.0)
     kubelet.sees(pod("a"))
     assert ledger.state("n1") == kubelet.state
-    assert ledger.refused("uid-a", "TopologyAffinityError", "", 3.0) is None, "nothing was foretold"
+    assert ledger.reject_pod("uid-a", "TopologyAffinityError", "", 3.0) is None, "nothing was foretold"
 
 
 def test_a_report_that_goes_and_comes_back() -> None:
     """Pods stay known meanwhile, and the version starts anew."""
     kubelet = fresh()
     ledger = reported(kubelet)
-    ledger.promise(pod("a"), "n1", 1.0)
-    ledger.unreport("n1", 2.0)
-    assert (ledger.state("n1"), ledger.promise(pod("b"), "n1", 3.0).reason) == (None, NO_REPORT)
+    ledger.assume(pod("a"), "n1", 1.0)
+    ledger.remove_report("n1", 2.0)
+    assert (ledger.state("n1"), ledger.assume(pod("b"), "n1", 3.0).reason) == (None, NO_REPORT)
     kubelet.reports = 0
-    ledger.report(kubelet.report(), 4.0)
-    assert [entry.name for entry in ledger.entries("n1")] == ["a"]
-    ledger.unreport("unheard of", 5.0)
+    ledger.update_report(kubelet.report(), 4.0)
+    assert [entry.name for entry in ledger.assumed_pods("n1")] == ["a"]
+    ledger.remove_report("unheard of", 5.0)
 
 
 def test_pods_that_no_longer_fit_on_a_report() -> None:
     """Nothing is left of the node until a report has cleared it up, and no more is promised."""
     kubelet = fresh()
     ledger = reported(kubelet)
-    ledger.promise(pod("a"), "n1", 1.0)
-    ledger.bound(bound(pod("a"), "n1"), 1.0)
+    ledger.assume(pod("a"), "n1", 1.0)
+    ledger.add_pod(bound(pod("a"), "n1"), 1.0)
     kubelet.state = kubelet.state._replace(free_cpus=0b1111)
-    ledger.report(kubelet.report(), 2.0)
+    ledger.update_report(kubelet.report(), 2.0)
     state = ledger.state("n1")
     assert state is not None
     assert (state.free_cpus, state.device_free) == (0, (0, 0))
-    assert ledger.promise(pod("b", shape_of((1, 0))), "n1", 3.0).reason == IN_FLIGHT
-    assert ledger.promise(pod("s", SHARED), "n1", 3.0).admitted
+    assert ledger.assume(pod("b", shape_of((1, 0))), "n1", 3.0).reason == BLOCKED_BY_ASSUMED
+    assert ledger.assume(pod("s", SHARED), "n1", 3.0).admitted
     assert ledger.counters().blocked == 1
-    ledger.refused("uid-a", "TopologyAffinityError", "", 4.0)
+    ledger.reject_pod("uid-a", "TopologyAffinityError", "", 4.0)
     assert (ledger.state("n1"), ledger.counters().blocked) == (kubelet.state, 0)
 
 
@@ -363,21 +365,21 @@ def test_reports_that_do_not_tell_their_pods(methods: tuple[str, ...], hidden: b
     """Without a fingerprint that we know the pods of, a pod leaves a settle time after its kubelet started it."""
     kubelet = fresh(methods, hidden=hidden)
     ledger = reported(kubelet)
-    ledger.promise(pod("a"), "n1", 1.0)
+    ledger.assume(pod("a"), "n1", 1.0)
     kubelet.sees(pod("a"))
-    ledger.bound(bound(pod("a"), "n1", 2.0), 2.0)
+    ledger.add_pod(bound(pod("a"), "n1", 2.0), 2.0)
     ledger.tick(1000.0)
-    assert len(ledger.entries("n1")) == 1, "no report since"
-    ledger.report(kubelet.report(), 1001.0)
-    assert (ledger.entries("n1"), ledger.state("n1")) == ((), kubelet.state)
-    ledger.promise(pod("b"), "n1", 1002.0)
+    assert len(ledger.assumed_pods("n1")) == 1, "no report since"
+    ledger.update_report(kubelet.report(), 1001.0)
+    assert (ledger.assumed_pods("n1"), ledger.state("n1")) == ((), kubelet.state)
+    ledger.assume(pod("b"), "n1", 1002.0)
     kubelet.sees(pod("b"))
-    ledger.bound(bound(pod("b"), "n1", 1002.0), 1002.0)
-    ledger.report(kubelet.report(), 1003.0)
+    ledger.add_pod(bound(pod("b"), "n1", 1002.0), 1002.0)
+    ledger.update_report(kubelet.report(), 1003.0)
     ledger.tick(1091.0)
-    assert len(ledger.entries("n1")) == 1
+    assert len(ledger.assumed_pods("n1")) == 1
     ledger.tick(1092.0)
-    assert (ledger.entries("n1"), ledger.state("n1")) == ((), kubelet.state)
+    assert (ledger.assumed_pods("n1"), ledger.state("n1")) == ((), kubelet.state)
 
 
 def test_a_report_from_before_the_ledger_was_opened() -> None:
@@ -386,12 +388,12 @@ def test_a_report_from_before_the_ledger_was_opened() -> None:
     report = kubelet.report()
     kubelet.sees(pod("a"))
     ledger = Ledger()
-    ledger.bound(bound(pod("a"), "n1", 100.0), 1000.0)
-    ledger.report(report, 1000.0, published=90.0)
+    ledger.add_pod(bound(pod("a"), "n1", 100.0), 1000.0)
+    ledger.update_report(report, 1000.0, published=90.0)
     ledger.tick(5000.0)
-    assert len(ledger.entries("n1")) == 1
-    ledger.report(kubelet.report(), 5001.0, published=101.0)
-    assert ledger.entries("n1") == ()
+    assert len(ledger.assumed_pods("n1")) == 1
+    ledger.update_report(kubelet.report(), 5001.0, published=101.0)
+    assert ledger.assumed_pods("n1") == ()
 
 
 def test_news_of_pods_after_their_report() -> None:
@@ -400,28 +402,28 @@ def test_news_of_pods_after_their_report() -> None:
     for name in "ab":
         kubelet.sees(pod(name, shape_of((3, 0))))
     ledger = reported(kubelet)
-    ledger.bound(bound(pod("a", shape_of((3, 0))), "n1", 0.5), 1.0)
-    assert len(ledger.entries("n1")) == 1
-    ledger.bound(bound(pod("b", shape_of((3, 0))), "n1", 0.5), 1.0)
-    assert (ledger.entries("n1"), ledger.state("n1")) == ((), kubelet.state)
+    ledger.add_pod(bound(pod("a", shape_of((3, 0))), "n1", 0.5), 1.0)
+    assert len(ledger.assumed_pods("n1")) == 1
+    ledger.add_pod(bound(pod("b", shape_of((3, 0))), "n1", 0.5), 1.0)
+    assert (ledger.assumed_pods("n1"), ledger.state("n1")) == ((), kubelet.state)
 
 
 def test_only_the_pods_that_hold_something() -> None:
     """The fingerprint of pods that hold something of a zone suffices where unknown pods spoil the other."""
     kubelet = fresh((EXCLUSIVE,))
     ledger = reported(kubelet)
-    ledger.promise(pod("a"), "n1", 1.0)
-    ledger.bound(bound(pod("s", SHARED), "n1"), 1.0)
+    ledger.assume(pod("a"), "n1", 1.0)
+    ledger.add_pod(bound(pod("s", SHARED), "n1"), 1.0)
     for name, shape in (("a", MOST), ("s", SHARED), ("unknown", SHARED)):
         kubelet.sees(pod(name, shape))
-    ledger.report(kubelet.report(), 2.0)
-    assert ledger.entries("n1") == ()
+    ledger.update_report(kubelet.report(), 2.0)
+    assert ledger.assumed_pods("n1") == ()
 
 
 def test_a_shape_that_changes() -> None:
     ledger = reported(fresh())
-    ledger.bound(bound(pod("a"), "n1"), 1.0)
-    small = ledger.bound(bound(pod("a", shape_of((1, 0))), "n1"), 2.0)
+    ledger.add_pod(bound(pod("a"), "n1"), 1.0)
+    small = ledger.add_pod(bound(pod("a", shape_of((1, 0))), "n1"), 2.0)
     assert small is None
     state = ledger.state("n1")
     assert state is not None
@@ -432,27 +434,27 @@ def test_changes() -> None:
     """Nodes are named once for each change of their state, however many events it took, and not for none."""
     kubelet = fresh()
     ledger = reported(kubelet)
-    assert ledger.changed() == {"n1"}
-    assert ledger.changed() == frozenset()
-    ledger.promise(pod("a"), "n1", 1.0)
-    assert ledger.changed() == {"n1"}
-    ledger.bound(bound(pod("a"), "n1"), 2.0)
+    assert ledger.changed_nodes() == {"n1"}
+    assert ledger.changed_nodes() == frozenset()
+    ledger.assume(pod("a"), "n1", 1.0)
+    assert ledger.changed_nodes() == {"n1"}
+    ledger.add_pod(bound(pod("a"), "n1"), 2.0)
     kubelet.sees(pod("a"))
-    ledger.report(kubelet.report(), 3.0)
-    assert ledger.changed() == frozenset(), "what was foretold has come true"
-    ledger.promise(pod("b"), "n1", 4.0)
-    ledger.withdraw("uid-b", 5.0)
-    assert ledger.changed() == frozenset()
-    ledger.unreport("n1", 6.0)
-    assert ledger.changed() == {"n1"}
-    ledger.gone("uid-a", 7.0, ended=True)
+    ledger.update_report(kubelet.report(), 3.0)
+    assert ledger.changed_nodes() == frozenset(), "what was foretold has come true"
+    ledger.assume(pod("b"), "n1", 4.0)
+    ledger.forget("uid-b", 5.0)
+    assert ledger.changed_nodes() == frozenset()
+    ledger.remove_report("n1", 6.0)
+    assert ledger.changed_nodes() == {"n1"}
+    ledger.remove_pod("uid-a", 7.0, terminated=True)
     ledger.tick(1000.0)
-    assert (ledger.changed(), ledger.state("n1"), ledger.entries("n1")) == (frozenset(), None, ())
+    assert (ledger.changed_nodes(), ledger.state("n1"), ledger.assumed_pods("n1")) == (frozenset(), None, ())
 
 
 def test_events_of_pods_unheard_of() -> None:
     ledger = Ledger()
-    ledger.gone("nobody", 1.0)
-    ledger.withdraw("nobody", 1.0)
+    ledger.remove_pod("nobody", 1.0)
+    ledger.forget("nobody", 1.0)
     ledger.tick(2.0)
-    assert (ledger.changed(), ledger.entries("n1"), ledger.state("n1")) == (frozenset(), (), None)
+    assert (ledger.changed_nodes(), ledger.assumed_pods("n1"), ledger.state("n1")) == (frozenset(), (), None)

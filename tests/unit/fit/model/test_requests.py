@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zonewise_scheduler.fit.model.requests import defaulted, peak, whole
+from zonewise_scheduler.fit.model.requests import (
+    aggregate_container_requests,
+    combine_pod_requests,
+    default_pod_resources,
+)
 
 if TYPE_CHECKING:
     from zonewise_scheduler.fit.model.pod import Role
@@ -34,11 +38,11 @@ def test_the_most_that_runs_at_any_moment(starting: list[tuple[Role, Amounts]], 
     containers: list[tuple[Role, Amounts]] = [*starting, *(("app", amounts) for amounts in apps)]
     named = {name for _, amounts in containers for name in amounts}
     expected = {name: max(total(moment, name) for moment in moments) for name in named}
-    assert peak((role, amounts.items()) for role, amounts in containers) == expected
+    assert aggregate_container_requests((role, amounts.items()) for role, amounts in containers) == expected
 
 
 def test_own_requests_stand_for_those_of_containers_and_overhead_comes_on_top() -> None:
-    assert whole({"cpu": 1, "gpu": 2}, {"cpu": 5, "memory": 7}, [("cpu", 1), ("storage", 3)]) == {
+    assert combine_pod_requests({"cpu": 1, "gpu": 2}, {"cpu": 5, "memory": 7}, [("cpu", 1), ("storage", 3)]) == {
         "cpu": 6,
         "memory": 7,
         "gpu": 2,
@@ -49,10 +53,10 @@ def test_own_requests_stand_for_those_of_containers_and_overhead_comes_on_top() 
 def test_defaults_of_own_resources() -> None:
     """Without a limit nothing but what is requested; with one, containers before limits, hugepages from containers."""
     together = {"cpu": 2, "hugepages-2Mi": 4, "gpu": 1}
-    assert defaulted({}, {}, together) == ({}, {})
-    assert defaulted({"cpu": 3}, {}, {"memory": 9}) == ({"cpu": 3}, {})
-    assert defaulted({}, {"cpu": 8, "memory": 6}, together) == (
+    assert default_pod_resources({}, {}, together) == ({}, {})
+    assert default_pod_resources({"cpu": 3}, {}, {"memory": 9}) == ({"cpu": 3}, {})
+    assert default_pod_resources({}, {"cpu": 8, "memory": 6}, together) == (
         {"cpu": 2, "memory": 6, "hugepages-2Mi": 4},
         {"cpu": 8, "memory": 6, "hugepages-2Mi": 4},
     )
-    assert defaulted({"hugepages-2Mi": 8}, {}, together) == ({"hugepages-2Mi": 8}, {})
+    assert default_pod_resources({"hugepages-2Mi": 8}, {}, together) == ({"hugepages-2Mi": 8}, {})

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from zonewise_scheduler.fit.model.node import Room
-from zonewise_scheduler.fit.nodes.constraints import Constraints, left_to_scheduler, read_constraints
+from zonewise_scheduler.fit.model.node import Resource
+from zonewise_scheduler.fit.nodes.constraints import Constraints, read_constraints, scheduler_only_constraints
 
 HOST: dict[str, Any] = {"labelSelector": {}, "topologyKey": "kubernetes.io/hostname"}
 
@@ -34,8 +34,8 @@ LEFT: list[tuple[dict[str, Any], tuple[str, ...]]] = [
 
 @pytest.mark.parametrize(("spec", "left"), LEFT)
 def test_what_needs_other_systems_is_left(spec: dict[str, Any], left: tuple[str, ...]) -> None:
-    assert left_to_scheduler({"spec": spec}) == left
-    assert read_constraints({"spec": spec}).left == left
+    assert scheduler_only_constraints({"spec": spec}) == left
+    assert read_constraints({"spec": spec}).scheduler_only == left
 
 
 def test_pods_of_one_template_are_equal() -> None:
@@ -48,7 +48,7 @@ def test_pods_of_one_template_are_equal() -> None:
     one, other = (read_constraints({"metadata": {"name": name}, "spec": spec}, comparisons=True) for name in "ab")
     assert hash(one) == hash(other)
     assert one == other
-    assert one.requests == Room(1000, 0, 1, 0)
+    assert one.requests == Resource(1000, 0, 1, 0)
     assert one.node_name == "n"
     assert [each.key for each in one.selector] == ["a", "b"]
     assert one.tolerations != read_constraints({"spec": spec}).tolerations

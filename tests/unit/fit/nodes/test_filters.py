@@ -8,54 +8,58 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zonewise_scheduler.fit.model.node import Room
+from zonewise_scheduler.fit.model.node import Resource
 from zonewise_scheduler.fit.nodes.constraints import Constraints, read_constraints
-from zonewise_scheduler.fit.nodes.filters import Refusal, refusal, resources
-from zonewise_scheduler.fit.nodes.info import HeldPod, Labels, NodeInfo, with_pod
+from zonewise_scheduler.fit.nodes.filters import FilterRejection, node_resources_fit, run_filter_plugins
+from zonewise_scheduler.fit.nodes.info import Labels, NodeInfo, PodInfo, add_pod
 from zonewise_scheduler.fit.nodes.ports import ALL_ADDRESSES, HostPort
-from zonewise_scheduler.fit.nodes.selectors import Requirement, Term
-from zonewise_scheduler.fit.nodes.table import OUTCOMES, UNKNOWN, NodeTable
+from zonewise_scheduler.fit.nodes.selectors import NodeSelectorTerm, Requirement
+from zonewise_scheduler.fit.nodes.table import OUTCOMES, UNKNOWN, NodeInfoTable
 from zonewise_scheduler.fit.nodes.taints import Taint, Toleration
 
-WHOLE = Room(4000, 100, 3, 10, (("x/gpu", 2),))
+WHOLE = Resource(4000, 100, 3, 10, (("x/gpu", 2),))
 
 
 @pytest.mark.parametrize(
     ("requests", "requested", "reason"),
     [
-        (Room(4000, 100, 1, 10, (("x/gpu", 2),)), Room(0, 0, 2, 0), None),
-        (Room(0, 0, 1, 0), Room(0, 0, 3, 0), "Too many pods"),
-        (Room(1, 0, 1, 0), Room(4000, 0, 1, 0), "Insufficient cpu"),
-        (Room(0, 0, 1, 0), Room(9000, 0, 1, 0), None),
+        (Resource(4000, 100, 1, 10, (("x/gpu", 2),)), Resource(0, 0, 2, 0), None),
+        (Resource(0, 0, 1, 0), Resource(0, 0, 3, 0), "Too many pods"),
+        (Resource(1, 0, 1, 0), Resource(4000, 0, 1, 0), "Insufficient cpu"),
+        (Resource(0, 0, 1, 0), Resource(9000, 0, 1, 0), None),
         (
-            Room(4001, 101, 1, 11),
-            Room(0, 0, 0, 0),
+            Resource(4001, 101, 1, 11),
+            Resource(0, 0, 0, 0),
             "Insufficient cpu, Insufficient memory, Insufficient ephemeral-storage",
         ),
-        (Room(0, 0, 1, 0, (("x/gpu", 1),)), Room(0, 0, 0, 0, (("x/gpu", 2),)), "Insufficient x/gpu"),
-        (Room(0, 0, 1, 0, (("x/nic", 1),)), Room(0, 0, 0, 0), "Insufficient x/nic"),
-        (Room(0, 0, 1, 0, (("x/nic", 0),)), Room(0, 0, 0, 0), None),
+        (Resource(0, 0, 1, 0, (("x/gpu", 1),)), Resource(0, 0, 0, 0, (("x/gpu", 2),)), "Insufficient x/gpu"),
+        (Resource(0, 0, 1, 0, (("x/nic", 1),)), Resource(0, 0, 0, 0), "Insufficient x/nic"),
+        (Resource(0, 0, 1, 0, (("x/nic", 0),)), Resource(0, 0, 0, 0), None),
     ],
 )
-def test_resources(requests: Room, requested: Room, reason: str | None) -> None:
-    assert resources(Constraints(requests), NodeInfo("n", allocatable=WHOLE, requested=requested)) == reason
+def test_resources(requests: Resource, requested: Resource, reason: str | None) -> None:
+    assert node_resources_fit(Constraints(requests), NodeInfo("n", allocatable=WHOLE, requested=requested)) == reason
 
 
 def test_the_first_refusal_is_told() -> None:
     node = NodeInfo("n", unschedulable=True, taints=(Taint("a", "", "NoExecute"),))
     pod = read_constraints({"spec": {"nodeName": "m", "nodeSelector": {"k": "v"}}})
-    assert refusal(pod, node) == Refusal("NodeUnschedulable", "node(s) were unschedulable")
+    assert run_filter_plugins(pod, node) == FilterRejection("NodeUnschedulable", "node(s) were unschedulable")
     node = node._replace(unschedulable=False)
-    assert refusal(pod, node) == Refusal("NodeName", "node(s) didn't match the requested node name")
+    assert run_filter_plugins(pod, node) == FilterRejection("NodeName", "node(s) didn't match the requested node name")
     pod = pod._replace(node_name="n")
-    assert refusal(pod, node) == Refusal("TaintToleration", "node(s) had untolerated taint(s)")
+    assert run_filter_plugins(pod, node) == FilterRejection("TaintToleration", "node(s) had untolerated taint(s)")
     node = node._replace(taints=())
-    assert refusal(pod, node) == Refusal("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
+    assert run_filter_plugins(pod, node) == FilterRejection(
+        "NodeAffinity", "node(s) didn't match Pod's node affinity/selector"
+    )
     pod = Constraints(ports=(HostPort(ALL_ADDRESSES, "TCP", 80),))
     node = node._replace(ports=pod.ports)
-    assert refusal(pod, node) == Refusal("NodePorts", "node(s) didn't have free ports for the requested pod ports")
-    assert refusal(Constraints(), node) == Refusal("NodeResourcesFit", "Too many pods")
-    assert refusal(Constraints(), node._replace(allocatable=WHOLE)) is None
+    assert run_filter_plugins(pod, node) == FilterRejection(
+        "NodePorts", "node(s) didn't have free ports for the requested pod ports"
+    )
+    assert run_filter_plugins(Constraints(), node) == FilterRejection("NodeResourcesFit", "Too many pods")
+    assert run_filter_plugins(Constraints(), node._replace(allocatable=WHOLE)) is None
 
 
 # --- arrays
@@ -70,9 +74,9 @@ PORTS = st.lists(
 
 
 @st.composite
-def rooms(draw: st.DrawFn, pods: int = 0) -> Room:
+def rooms(draw: st.DrawFn, pods: int = 0) -> Resource:
     others = {name: size for name in ("x/gpu", "x/nic") if (size := draw(SIZES))}
-    return Room(draw(SIZES), draw(SIZES), pods or draw(SIZES), draw(SIZES), tuple(others.items()))
+    return Resource(draw(SIZES), draw(SIZES), pods or draw(SIZES), draw(SIZES), tuple(others.items()))
 
 
 @st.composite
@@ -85,7 +89,7 @@ def nodes(draw: st.DrawFn, name: str) -> NodeInfo:
         tuple(draw(st.lists(st.builds(Taint, KEYS, VALUES, EFFECTS), max_size=2))),
         draw(st.sampled_from([False, False, True])),
         draw(rooms()),
-        requested=draw(st.one_of(st.just(Room(0, 0, 0, 0)), rooms())),
+        requested=draw(st.one_of(st.just(Resource(0, 0, 0, 0)), rooms())),
         ports=tuple(draw(PORTS)),
     )
 
@@ -102,7 +106,9 @@ FIELDS = st.builds(
     st.sampled_from(["In", "NotIn"]),
     st.sampled_from([("n0",), ("n1",), ("other",)]),
 )
-TERMS = st.builds(Term, st.lists(REQUIREMENTS, max_size=2).map(tuple), st.lists(FIELDS, max_size=1).map(tuple))
+TERMS = st.builds(
+    NodeSelectorTerm, st.lists(REQUIREMENTS, max_size=2).map(tuple), st.lists(FIELDS, max_size=1).map(tuple)
+)
 TOLERATIONS = st.builds(
     Toleration,
     st.one_of(st.just(""), KEYS),
@@ -127,12 +133,12 @@ def test_arrays_say_what_the_filters_say(data: Any) -> None:
     """Whatever rows were set to, and was asked of them, before: each row tells the first refusal of its node."""
     count = data.draw(st.integers(0, 5))
     infos: list[NodeInfo | None] = [data.draw(nodes(f"n{row}")) for row in range(count)]
-    table = NodeTable(infos)
+    table = NodeInfoTable(infos)
     for _ in range(3):
         pod = data.draw(PODS)
         expected = [UNKNOWN if info is None else _plugin(pod, info) for info in infos]
-        assert [OUTCOMES[code] for code in table.refused(pod)] == expected
-        assert table.copies(pod.requests).tolist() == [_copies(pod.requests, info) for info in infos]
+        assert [OUTCOMES[code] for code in table.filter_codes(pod)] == expected
+        assert table.pod_counts(pod.requests).tolist() == [_copies(pod.requests, info) for info in infos]
         for row in range(count):
             if data.draw(st.booleans()):
                 infos[row] = data.draw(st.one_of(st.none(), nodes(f"n{row}")))
@@ -140,35 +146,35 @@ def test_arrays_say_what_the_filters_say(data: Any) -> None:
 
 
 def _plugin(pod: Constraints, info: NodeInfo) -> str:
-    found = refusal(pod, info)
+    found = run_filter_plugins(pod, info)
     return "" if found is None else found.plugin
 
 
-def _copies(requests: Room, info: NodeInfo | None) -> int:
+def _copies(requests: Resource, info: NodeInfo | None) -> int:
     """Put pods on a node until there is no room."""
     count = 0
-    while info is not None and resources(Constraints(requests), info) is None:
-        info, count = with_pod(info, HeldPod(requests)), count + 1
+    while info is not None and node_resources_fit(Constraints(requests), info) is None:
+        info, count = add_pod(info, PodInfo(requests)), count + 1
     return count
 
 
 @settings(max_examples=40)
 @given(rooms(1), rooms(1), nodes("n"), SIZES)
-def test_promised_pods_take_room(requests: Room, other: Room, info: NodeInfo, count: int) -> None:
+def test_promised_pods_take_room(requests: Resource, other: Resource, info: NodeInfo, count: int) -> None:
     """Pods that are promised count as those that are there."""
-    table = NodeTable([info])
-    table.copies(requests)
-    promised = table.copies(requests, [(other, table.copies(other) * 0 + count)])
+    table = NodeInfoTable([info])
+    table.pod_counts(requests)
+    promised = table.pod_counts(requests, [(other, table.pod_counts(other) * 0 + count)])
     for _ in range(count):
-        info = with_pod(info, HeldPod(other))
+        info = add_pod(info, PodInfo(other))
     assert promised.tolist() == [_copies(requests, info)]
 
 
 def test_values_that_no_row_has_any_more_are_forgotten() -> None:
     """A node whose ports change all the time does not fill the memory."""
-    table = NodeTable([NodeInfo("n", allocatable=WHOLE)] * 2)
+    table = NodeInfoTable([NodeInfo("n", allocatable=WHOLE)] * 2)
     for port in range(1, 500):
         table.set(0, NodeInfo("n", allocatable=WHOLE, ports=(HostPort(ALL_ADDRESSES, "TCP", port),)))
     pod = Constraints(ports=(HostPort(ALL_ADDRESSES, "TCP", 499),))
-    assert [OUTCOMES[code] for code in table.refused(pod)] == ["NodePorts", ""]
+    assert [OUTCOMES[code] for code in table.filter_codes(pod)] == ["NodePorts", ""]
     assert len(table._ports.values) < 100  # pyright: ignore[reportPrivateUsage]

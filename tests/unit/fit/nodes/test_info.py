@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from zonewise_scheduler.fit.model.fields import FieldError
-from zonewise_scheduler.fit.model.node import Room
-from zonewise_scheduler.fit.nodes.info import NodeInfo, read_held, read_node, room, with_pod, without_pod
+from zonewise_scheduler.fit.model.node import Resource
+from zonewise_scheduler.fit.nodes.info import NodeInfo, add_pod, available, read_node_info, read_pod_info, remove_pod
 from zonewise_scheduler.fit.nodes.ports import ALL_ADDRESSES, HostPort
 from zonewise_scheduler.fit.nodes.taints import Taint
 
@@ -40,14 +40,14 @@ def pod(port: int = 0, **requests: str) -> dict[str, Any]:
 
 
 def test_a_node() -> None:
-    found = read_node(node(unschedulable=True, taints=[{"key": "gpu", "effect": "NoSchedule"}]))
+    found = read_node_info(node(unschedulable=True, taints=[{"key": "gpu", "effect": "NoSchedule"}]))
     assert found.name == "n1"
     assert found.taints == (Taint("gpu", "", "NoSchedule"),)
     assert found.unschedulable
-    assert found.allocatable == Room(63_500, 256 * GIB, 110, 0, (("nvidia.com/gpu", 8),))
+    assert found.allocatable == Resource(63_500, 256 * GIB, 110, 0, (("nvidia.com/gpu", 8),))
     assert found.release == (1, 36)
     assert (found.label("rack"), found.label("feature.example.com/7"), found.label("none")) == ("r2", "true", None)
-    assert room(found) == found.allocatable
+    assert available(found) == found.allocatable
 
 
 @pytest.mark.parametrize(
@@ -55,29 +55,32 @@ def test_a_node() -> None:
     [("v1.31.0", (1, 31)), ("1.37+", (1, 37)), ("v1.36-rc.0", (1, 36)), ("", None), ("main", None)],
 )
 def test_release(version: str, release: tuple[int, int] | None) -> None:
-    assert read_node({"status": {"nodeInfo": {"kubeletVersion": version}}}).release == release
+    assert read_node_info({"status": {"nodeInfo": {"kubeletVersion": version}}}).release == release
 
 
 def test_pods_come_and_go() -> None:
-    small, large = read_held(pod(cpu="500m")), read_held(pod(port=80, cpu="4", memory="1Gi", **{"nvidia.com/gpu": "1"}))
-    empty = read_node(node())
-    both = read_node(node(), [small, large])
-    assert both.requested == Room(4500, GIB, 2, 0, (("nvidia.com/gpu", 1),))
+    small, large = (
+        read_pod_info(pod(cpu="500m")),
+        read_pod_info(pod(port=80, cpu="4", memory="1Gi", **{"nvidia.com/gpu": "1"})),
+    )
+    empty = read_node_info(node())
+    both = read_node_info(node(), [small, large])
+    assert both.requested == Resource(4500, GIB, 2, 0, (("nvidia.com/gpu", 1),))
     assert both.ports == (HostPort(ALL_ADDRESSES, "TCP", 80),)
-    assert room(both) == Room(59_000, 255 * GIB, 108, 0, (("nvidia.com/gpu", 7),))
-    assert without_pod(both, large) == with_pod(empty, small)
-    assert without_pod(without_pod(both, small), large) == empty
+    assert available(both) == Resource(59_000, 255 * GIB, 108, 0, (("nvidia.com/gpu", 7),))
+    assert remove_pod(both, large) == add_pod(empty, small)
+    assert remove_pod(remove_pod(both, small), large) == empty
 
 
 def test_a_port_stays_used_while_one_of_two_pods_has_it() -> None:
-    held = read_held(pod(port=80))
-    assert without_pod(read_node(node(), [held, held]), held).ports == held.ports
+    held = read_pod_info(pod(port=80))
+    assert remove_pod(read_node_info(node(), [held, held]), held).ports == held.ports
 
 
 def test_a_node_takes_less_than_a_kilobyte() -> None:
     """Nodes of a kind share labels, taints and amounts; what is a node's own is small."""
-    held = [read_held(pod(cpu="500m", memory=f"{number}Mi")) for number in range(1, 30)]
-    one, other = (read_node(node(name, taints=[{"key": "gpu"}]), held) for name in ("n1", "n2"))
+    held = [read_pod_info(pod(cpu="500m", memory=f"{number}Mi")) for number in range(1, 30)]
+    one, other = (read_node_info(node(name, taints=[{"key": "gpu"}]), held) for name in ("n1", "n2"))
     assert one.labels.keys is other.labels.keys
     assert one.labels.values is other.labels.values
     assert one.taints is other.taints
@@ -87,7 +90,7 @@ def test_a_node_takes_less_than_a_kilobyte() -> None:
 
 def own(node: NodeInfo) -> list[object]:
     """What a node does not share with others."""
-    return [node, node.name, node.labels, node.requested, *node.requested, node.requested.others]
+    return [node, node.name, node.labels, node.requested, *node.requested, node.requested.scalar_resources]
 
 
 @pytest.mark.parametrize(
@@ -101,5 +104,5 @@ def own(node: NodeInfo) -> list[object]:
 )
 def test_an_error_names_the_field(broken: dict[str, Any], field: str) -> None:
     with pytest.raises(FieldError) as error:
-        read_node(broken)
+        read_node_info(broken)
     assert error.value.field == field

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from zonewise_scheduler.fit.model.fields import FieldError
 from zonewise_scheduler.fit.nodes.ports import ALL_ADDRESSES as ALL
-from zonewise_scheduler.fit.nodes.ports import HostPort, conflict, host_ports
+from zonewise_scheduler.fit.nodes.ports import HostPort, host_ports, ports_conflict
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from zonewise_scheduler.fit.nodes.ports import HostPort, conflict, host_ports
     ],
 )
 def test_conflicts(wanted: HostPort, used: HostPort, expected: bool) -> None:
-    assert conflict([wanted], [HostPort("10.9.9.9", "SCTP", 1), used]) is expected
+    assert ports_conflict([wanted], [HostPort("10.9.9.9", "SCTP", 1), used]) is expected
 
 
 PORTS = st.builds(
@@ -36,7 +36,7 @@ PORTS = st.builds(
 
 @given(st.lists(PORTS), st.lists(PORTS))
 def test_conflict_is_mutual(one: list[HostPort], other: list[HostPort]) -> None:
-    assert conflict(one, other) is conflict(other, one)
+    assert ports_conflict(one, other) is ports_conflict(other, one)
 
 
 def test_ports_of_containers_and_sidecars_count() -> None:

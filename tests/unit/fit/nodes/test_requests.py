@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zonewise_scheduler.fit.model.fields import FieldError
-from zonewise_scheduler.fit.model.node import Room
-from zonewise_scheduler.fit.nodes.requests import held_requests, pod_requests
+from zonewise_scheduler.fit.model.node import Resource
+from zonewise_scheduler.fit.nodes.requests import bound_pod_requests, pod_requests
 
 GIB = 1 << 30
 
@@ -33,69 +33,69 @@ def pod(*containers: Any, init: tuple[Any, ...] = (), **spec: Any) -> dict[str, 
 @pytest.mark.parametrize(
     ("given_pod", "expected"),
     [
-        pytest.param(pod(container()), Room(0, 0, 1, 0), id="nothing"),
+        pytest.param(pod(container()), Resource(0, 0, 1, 0), id="nothing"),
         pytest.param(
             pod(container(cpu="1500m", memory="1Gi"), container("d", cpu="1")),
-            Room(2500, GIB, 1, 0),
+            Resource(2500, GIB, 1, 0),
             id="sum of containers",
         ),
         pytest.param(
             pod(container(cpu="1"), init=(container("i", cpu="3"), container("j", cpu="2"))),
-            Room(3000, 0, 1, 0),
+            Resource(3000, 0, 1, 0),
             id="largest init container",
         ),
         pytest.param(
             pod(container(cpu="1"), init=(container("s", always=True, cpu="2"), container("i", cpu="3"))),
-            Room(5000, 0, 1, 0),
+            Resource(5000, 0, 1, 0),
             id="an init container beside the sidecar before it",
         ),
         pytest.param(
             pod(container(cpu="1"), init=(container("i", cpu="3"), container("s", always=True, cpu="2"))),
-            Room(3000, 0, 1, 0),
+            Resource(3000, 0, 1, 0),
             id="an init container before the sidecar",
         ),
         pytest.param(
             pod(container(cpu="4"), init=(container("s", always=True, cpu="2"),)),
-            Room(6000, 0, 1, 0),
+            Resource(6000, 0, 1, 0),
             id="sidecar and app",
         ),
-        pytest.param(pod(container(limits={"cpu": "2"})), Room(2000, 0, 1, 0), id="requests default to limits"),
+        pytest.param(pod(container(limits={"cpu": "2"})), Resource(2000, 0, 1, 0), id="requests default to limits"),
         pytest.param(
-            pod(container(cpu="1"), overhead={"cpu": "250m", "memory": "1Gi"}), Room(1250, GIB, 1, 0), id="overhead"
+            pod(container(cpu="1"), overhead={"cpu": "250m", "memory": "1Gi"}), Resource(1250, GIB, 1, 0), id="overhead"
         ),
         pytest.param(
             pod(container(cpu="1"), resources={"requests": {"cpu": "3"}}, overhead={"cpu": "1"}),
-            Room(4000, 0, 1, 0),
+            Resource(4000, 0, 1, 0),
             id="of the pod itself, and overhead",
         ),
         pytest.param(
             pod(container(cpu="1"), resources={"limits": {"cpu": "3", "memory": "1Gi"}}),
-            Room(1000, GIB, 1, 0),
+            Resource(1000, GIB, 1, 0),
             id="the pod's requests default to the containers', else to its limits",
         ),
         pytest.param(
             pod(of({"hugepages-2Mi": "4Mi", "memory": "1Gi"}), resources={"requests": {"memory": "2Gi"}}),
-            Room(0, 2 * GIB, 1, 0, (("hugepages-2Mi", 4 << 20),)),
+            Resource(0, 2 * GIB, 1, 0, (("hugepages-2Mi", 4 << 20),)),
             id="the pod's hugepages default to the containers'",
         ),
         pytest.param(
             pod(of({"nvidia.com/gpu": "8", "ephemeral-storage": "1Gi", "requests.x/y": "1", "gpus": "2"})),
-            Room(0, 0, 1, GIB, (("nvidia.com/gpu", 8),)),
+            Resource(0, 0, 1, GIB, (("nvidia.com/gpu", 8),)),
             id="extended resources; names that no scheduler counts",
         ),
         pytest.param(
             pod(of({"deviceclass.resource.kubernetes.io/gpu": "1", "example.com/a": "0"})),
-            Room(0, 0, 1, 0),
+            Resource(0, 0, 1, 0),
             id="a device class's, and none of a resource",
         ),
         pytest.param(
-            pod(container(memory="1500m"), container("d", memory="1500m")), Room(0, 3, 1, 0), id="rounded up once"
+            pod(container(memory="1500m"), container("d", memory="1500m")), Resource(0, 3, 1, 0), id="rounded up once"
         ),
     ],
 )
-def test_requests(given_pod: dict[str, Any], expected: Room) -> None:
+def test_requests(given_pod: dict[str, Any], expected: Resource) -> None:
     assert pod_requests(given_pod) == expected
-    assert held_requests(given_pod) == expected
+    assert bound_pod_requests(given_pod) == expected
 
 
 def resized(spec: str, actual: str, allocated: str, reason: str = "") -> dict[str, Any]:
@@ -116,13 +116,13 @@ def resized(spec: str, actual: str, allocated: str, reason: str = "") -> dict[st
 def test_a_pod_that_is_resized_counts_for_the_most_of_what_it_asks_and_has(
     given_pod: dict[str, Any], expected: int
 ) -> None:
-    assert held_requests(given_pod).milli_cpus == expected
+    assert bound_pod_requests(given_pod).milli_cpus == expected
 
 
 def test_a_pod_resized_as_a_whole_counts_for_the_most_too() -> None:
     status = {"resources": {"requests": {"cpu": "5"}}, "allocatedResources": {"cpu": "6"}}
     whole = pod(container(cpu="1"), resources={"requests": {"cpu": "4"}})
-    assert held_requests(whole | {"status": status}).milli_cpus == 6000
+    assert bound_pod_requests(whole | {"status": status}).milli_cpus == 6000
     assert pod_requests(whole | {"status": status}).milli_cpus == 4000
 
 

@@ -11,14 +11,16 @@ from hypothesis import strategies as st
 from zonewise_scheduler.fit.model.fields import FieldError
 from zonewise_scheduler.fit.nodes.constraints import Constraints, read_constraints
 from zonewise_scheduler.fit.nodes.filters import node_affinity
-from zonewise_scheduler.fit.nodes.info import NodeInfo, read_node
+from zonewise_scheduler.fit.nodes.info import NodeInfo, read_node_info
 from zonewise_scheduler.fit.nodes.selectors import Requirement
 
 LARGEST = (1 << 63) - 1
 
 
 def node(name: str = "n", **labels: str) -> NodeInfo:
-    return read_node({"metadata": {"name": name, "labels": {key.replace("_", "-"): labels[key] for key in labels}}})
+    return read_node_info(
+        {"metadata": {"name": name, "labels": {key.replace("_", "-"): labels[key] for key in labels}}}
+    )
 
 
 def affinity(*terms: Any) -> Constraints:
@@ -140,7 +142,7 @@ def test_not_in_is_the_opposite_of_in(value: str | None, values: list[str]) -> N
 
 def test_a_label_that_repeats_the_name_is_kept_apart_and_read_alike() -> None:
     one, other = (
-        read_node({"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "zone": "z"}}})
+        read_node_info({"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "zone": "z"}}})
         for name in ("n1", "n2")
     )
     assert one.labels == other.labels

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zonewise_scheduler.fit.nodes.constraints import read_constraints
-from zonewise_scheduler.fit.nodes.filters import schedulable, taints
-from zonewise_scheduler.fit.nodes.info import read_node
-from zonewise_scheduler.fit.nodes.taints import Taint, Toleration, untolerated
+from zonewise_scheduler.fit.nodes.filters import node_unschedulable, taint_toleration
+from zonewise_scheduler.fit.nodes.info import read_node_info
+from zonewise_scheduler.fit.nodes.taints import Taint, Toleration, find_matching_untolerated_taint
 
 
 def passes(taint: dict[str, str], *tolerations: dict[str, str], comparisons: bool = False) -> bool:
     pod = read_constraints({"spec": {"tolerations": list(tolerations)}}, comparisons=comparisons)
-    return taints(pod, read_node({"spec": {"taints": [taint]}})) is None
+    return taint_toleration(pod, read_node_info({"spec": {"taints": [taint]}})) is None
 
 
 GPU = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
@@ -67,7 +67,7 @@ def test_comparisons_are_of_canonical_integers_and_behind_a_gate(
 
 def test_the_first_taint_that_is_not_tolerated_is_told() -> None:
     some = tuple(Taint(key, "v", "NoExecute") for key in "abc")
-    assert untolerated(some, (Toleration("a", "Exists"),)) == some[1]
+    assert find_matching_untolerated_taint(some, (Toleration("a", "Exists"),)) == some[1]
     assert str(some[1]) == "b=v:NoExecute"
     assert str(Taint("b", "", "NoSchedule")) == "b:NoSchedule"
 
@@ -82,16 +82,16 @@ def test_the_first_taint_that_is_not_tolerated_is_told() -> None:
     ],
 )
 def test_an_unschedulable_node_takes_those_that_tolerate_its_taint(toleration: dict[str, str], expected: bool) -> None:
-    node = read_node({"spec": {"unschedulable": True}})
-    assert (schedulable(read_constraints({"spec": {"tolerations": [toleration]}}), node) is None) is expected
-    assert schedulable(read_constraints({"spec": {}}), node) is not None
+    node = read_node_info({"spec": {"unschedulable": True}})
+    assert (node_unschedulable(read_constraints({"spec": {"tolerations": [toleration]}}), node) is None) is expected
+    assert node_unschedulable(read_constraints({"spec": {}}), node) is not None
 
 
 @given(st.integers(), st.integers())
 def test_a_taint_is_above_or_below_or_the_same(own: int, other: int) -> None:
     """Gt, Lt and Equal part the integers of 64 bits among them."""
     taint = Taint("k", str(other), "NoSchedule")
-    said = [Toleration("k", operator, str(own)).tolerates(taint) for operator in ("Gt", "Equal", "Lt")]
+    said = [Toleration("k", operator, str(own)).tolerates_taint(taint) for operator in ("Gt", "Equal", "Lt")]
     inside = all(-(1 << 63) <= number < 1 << 63 for number in (own, other))
     assert said == [inside and other > own, own == other, inside and other < own]
 

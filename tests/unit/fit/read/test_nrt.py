@@ -15,23 +15,23 @@ from support.machine_parts import CacheSizes, Processors, processors, with_dista
 from support.machines import grace_blackwell, tiered_memory
 from zonewise.kubelet.model import (
     Allocatable,
-    Container,
+    ContainerDevices,
+    ContainerResources,
     DeviceCheckpoint,
-    Devices,
     KubeletConfig,
     KubeletReport,
     MemoryBlock,
-    Pod,
+    PodResources,
     StateFiles,
 )
 from zonewise.report.nrt import machine_to_nrt
 from zonewise.topology import names
 from zonewise.topology.cpuset import CpuSet
-from zonewise.usage.account import account
+from zonewise.usage.account import node_usage
 from zonewise.usage.model import Usage
-from zonewise_scheduler.fit.model.node import DeviceClass, NodeState, Policies, idle
-from zonewise_scheduler.fit.read.kinds import Kinds
-from zonewise_scheduler.fit.read.nrt import Covered, NodeReport, read_nrt
+from zonewise_scheduler.fit.model.node import DeviceClass, NodeState, Policies, idle_node
+from zonewise_scheduler.fit.read.kinds import KindInterner
+from zonewise_scheduler.fit.read.nrt import NodeReport, PodsFingerprint, read_nrt
 from zonewise_scheduler.fit.read.state_files import config_policies
 
 if TYPE_CHECKING:
@@ -42,12 +42,12 @@ TWO = node_of((0, 1))
 
 
 def published(machine: Machine, report: KubeletReport) -> Object:
-    usage = account(machine, report)
+    usage = node_usage(machine, report)
     assert isinstance(usage, Usage)
     return machine_to_nrt(machine, "n", usage, report.config)
 
 
-def report_of(machine: Machine, *pods: Pod, devices: tuple[Devices, ...] = ()) -> KubeletReport:
+def report_of(machine: Machine, *pods: PodResources, devices: tuple[ContainerDevices, ...] = ()) -> KubeletReport:
     return KubeletReport(pods, allocatable_of(machine, devices), CONFIG)
 
 
@@ -59,7 +59,7 @@ def state_of(made: NodeReport) -> NodeState:
 
 
 def read(machine: Machine, report: KubeletReport) -> NodeState:
-    return state_of(read_nrt(published(machine, report), Kinds()))
+    return state_of(read_nrt(published(machine, report), KindInterner()))
 
 
 # --- everything comes back
@@ -75,7 +75,9 @@ def test_processors(counts: tuple[int, int, int, int, int], data: st.DataObject)
     left = sorted(machine.cpus.online - reserved)
     held = CpuSet(data.draw(st.sets(st.sampled_from(left))))
     allocatable = Allocatable(machine.cpus.online - reserved, (), (MemoryBlock("memory", GIB, (0,)),))
-    state = read(machine, KubeletReport((Pod("n", "p", (Container("c", held),)),), allocatable, CONFIG))
+    state = read(
+        machine, KubeletReport((PodResources("n", "p", (ContainerResources("c", held),)),), allocatable, CONFIG)
+    )
     cpus = state.kind.cpus
     assert cpus.exact
     assert cpus.cores == tuple(sorted((core.cpus.first(), core.cpus.bits) for core in machine.cores))
@@ -95,10 +97,11 @@ def test_devices(drawn: list[tuple[str, frozenset[int], bool]]) -> None:
     """Each device is in the one class of its resource and zones, and is free or held there."""
     machine = node_of((0, 1, 2, 3))
     devices = tuple(
-        Devices(f"r/{kind}", (str(number),), tuple(sorted(zones))) for number, (kind, zones, _) in enumerate(drawn)
+        ContainerDevices(f"r/{kind}", (str(number),), tuple(sorted(zones)))
+        for number, (kind, zones, _) in enumerate(drawn)
     )
     pods = tuple(
-        Pod("n", str(number), (Container("c", devices=(devices[number],)),))
+        PodResources("n", str(number), (ContainerResources("c", devices=(devices[number],)),))
         for number, (_, _, held) in enumerate(drawn)
         if held
     )
@@ -115,7 +118,7 @@ def test_devices(drawn: list[tuple[str, frozenset[int], bool]]) -> None:
 def test_a_resource_without_healthy_devices() -> None:
     """The kubelet refuses pods that name it, so that it is there, with nothing."""
     files = StateFiles(devices=DeviceCheckpoint((), {"r/gone": ("x",), "r/d": ("a",)}))
-    report = report_of(TWO, devices=(Devices("r/d", ("a",), (1,)),))._replace(state=files)
+    report = report_of(TWO, devices=(ContainerDevices("r/d", ("a",), (1,)),))._replace(state=files)
     assert read(TWO, report).kind.devices == (DeviceClass("r/d", 2, 1, 1), DeviceClass("r/gone", 0, 0, 0))
 
 
@@ -125,7 +128,13 @@ def test_memory() -> None:
     pages = MemoryBlock("hugepages-2Mi", 1 << 21, (2,))
     machine = node_of((0, 1, 2))
     state = read(
-        machine, report_of(machine, Pod("n", "p", (Container("c", memory=(block,)), Container("d", memory=(pages,)))))
+        machine,
+        report_of(
+            machine,
+            PodResources(
+                "n", "p", (ContainerResources("c", memory=(block,)), ContainerResources("d", memory=(pages,)))
+            ),
+        ),
     )
     assert state.kind.memory_types == ("hugepages-2Mi", "memory")
     assert state.kind.allocatable == ((GIB, 15 * GIB),) * 3
@@ -152,11 +161,11 @@ def test_no_cpu_manager() -> None:
 def test_a_node_without_pods_is_idle(cpu: str, memory: str) -> None:
     """Whatever its kubelet manages."""
     config = CONFIG._replace(cpu_manager_policy=cpu, memory_manager_policy=memory)
-    devices = (Devices("r/d", ("a", "b"), (0, 1)), Devices("r/d", ("c",), ()))
+    devices = (ContainerDevices("r/d", ("a", "b"), (0, 1)), ContainerDevices("r/d", ("c",), ()))
     allocatable = allocatable_of(TWO, devices)
     given = allocatable if memory == "Static" else allocatable._replace(memory=())
     state = read(TWO, KubeletReport((), given, config))
-    assert state == idle(state.kind)
+    assert state == idle_node(state.kind)
 
 
 def test_zones_without_cpus_and_without_anything() -> None:
@@ -165,7 +174,7 @@ def test_zones_without_cpus_and_without_anything() -> None:
         machine = build()
         memory = tuple(MemoryBlock("memory", GIB, (zone.id,)) for zone in machine.zones if zone.memory)
         allocatable = Allocatable(machine.cpus.online - CpuSet((0,)), (), memory)
-        made = read_nrt(published(machine, KubeletReport((), allocatable, CONFIG)), Kinds()).state
+        made = read_nrt(published(machine, KubeletReport((), allocatable, CONFIG)), KindInterner()).state
         assert made is not None
         assert made.kind.zones == tuple(sorted(zone.id for zone in machine.zones))
         expected = [(GIB if zone.memory else 0) for zone in sorted(machine.zones)]
@@ -195,28 +204,30 @@ def test_distances() -> None:
 def test_policies(config: KubeletConfig) -> None:
     """Every option that decides is told, under the kubelet's release."""
     made = published(TWO, report_of(TWO)._replace(config=config))
-    state = state_of(read_nrt(made, Kinds(), release=(1, 33), policies=Policies(topology="none", cpu="none")))
+    state = state_of(read_nrt(made, KindInterner(), release=(1, 33), policies=Policies(topology="none", cpu="none")))
     assert state.kind.policies == config_policies(config, (1, 33))
     assert state.kind.policies.pod_level_managers == (("PodLevelResourceManagers", True) in config.feature_gates)
 
 
 def test_what_the_report_covers() -> None:
     """Both fingerprints, the version, and the name of the node."""
-    machine_report = report_of(TWO, Pod("n", "p", (Container("c", CpuSet((1,))),)), Pod("n", "q"))
+    machine_report = report_of(
+        TWO, PodResources("n", "p", (ContainerResources("c", CpuSet((1,))),)), PodResources("n", "q")
+    )
     made = published(TWO, machine_report) | {"metadata": {"name": "n", "resourceVersion": "17"}}
-    usage = account(TWO, machine_report)
+    usage = node_usage(TWO, machine_report)
     assert isinstance(usage, Usage)
-    read = read_nrt(made, Kinds())
+    read = read_nrt(made, KindInterner())
     assert (read.node, read.version) == ("n", "17")
-    assert read.covered == (
-        Covered("all", usage.fingerprint_all),
-        Covered("with-exclusive-resources", usage.fingerprint_exclusive),
+    assert read.fingerprints == (
+        PodsFingerprint("all", usage.fingerprint_all),
+        PodsFingerprint("with-exclusive-resources", usage.fingerprint_exclusive),
     )
 
 
 def test_an_object_without_a_kubelet() -> None:
     """`zonewise show` repeats what an idle machine could give: nothing is foretold from that."""
-    read = read_nrt(machine_to_nrt(TWO, "n"), Kinds())
+    read = read_nrt(machine_to_nrt(TWO, "n"), KindInterner())
     assert read.state is None
     assert read.problems == ("zonewise.dev/usage: 'unknown': no kubelet was asked",)
 
@@ -226,7 +237,7 @@ def test_an_object_without_a_kubelet() -> None:
 
 def test_equal_nodes_share_their_kind() -> None:
     """Their states too are made of the same parts, and a kind that no node has is forgotten."""
-    kinds = Kinds()
+    kinds = KindInterner()
     first, other = (state_of(read_nrt(published(TWO, report_of(TWO)), kinds)) for _ in range(2))
     assert first == other
     assert first.kind is other.kind
@@ -242,7 +253,7 @@ def test_equal_nodes_share_their_kind() -> None:
 
 
 def edited(path: tuple[str | int, ...], value: Any) -> Object:
-    made = copy.deepcopy(published(TWO, report_of(TWO, devices=(Devices("r/d", ("a",), (0, 1)),))))
+    made = copy.deepcopy(published(TWO, report_of(TWO, devices=(ContainerDevices("r/d", ("a",), (0, 1)),))))
     place: Any = made
     for step in path[:-1]:
         place = place[step]
@@ -284,7 +295,7 @@ FIRST = "zones", 0
 )
 def test_damaged_fields(path: tuple[str | int, ...], value: Any, problem: str) -> None:
     """Each is told by its place and value, and the rest of the object is read."""
-    read = read_nrt(edited(path, value), Kinds())
+    read = read_nrt(edited(path, value), KindInterner())
     assert [one for one in read.problems if one.startswith(problem)]
     if path not in (("zones",), ("attributes",)):
         assert read.state is not None
@@ -294,12 +305,12 @@ def test_damaged_fields(path: tuple[str | int, ...], value: Any, problem: str) -
 @pytest.mark.parametrize(
     ("name", "value", "problem"),
     [
-        (names.POLICY, "any", "none of none, best-effort, restricted, single-numa-node: 'any'"),
-        (names.MAX_ZONES, "-3", "not a count: '-3'"),
+        (names.TOPOLOGY_MANAGER_POLICY, "any", "none of none, best-effort, restricted, single-numa-node: 'any'"),
+        (names.TOPOLOGY_MANAGER_MAX_NUMA_NODES, "-3", "not a count: '-3'"),
         (names.CPU_MANAGER_OPTIONS, "x", "not name=value: 'x'"),
         (names.RESERVED_CPUS, "x", "not a CPU range: 'x'"),
-        (names.UNZONED, "x", "not name=value: 'x'"),
-        (names.UNZONED, "r/n=1/1", "(r/n): not three quantities: '1/1'"),
+        (names.UNZONED_DEVICES, "x", "not name=value: 'x'"),
+        (names.UNZONED_DEVICES, "r/n=1/1", "(r/n): not three quantities: '1/1'"),
         (names.SHARED_DEVICES, "r/d@0+1=5/5/5", "more than the 1 of zone 0 r/d"),
         (names.SHARED_DEVICES, "r/d@0+9=1/1/1", "not a resource and several zones: 'r/d@0+9'"),
         (names.SHARED_DEVICES, "r/d@0=1/1/1", "not a resource and several zones: 'r/d@0'"),
@@ -313,7 +324,7 @@ def test_damaged_attributes_of_the_node(name: str, value: str, problem: str) -> 
     """A policy that is none is the kubelet's default."""
     made = edited(("kind",), "")
     set_attribute(made, name, value)
-    read = read_nrt(made, Kinds())
+    read = read_nrt(made, KindInterner())
     assert [one for one in read.problems if one.startswith(name) and one.endswith(problem)]
     assert read.state is not None
     assert read.state.kind.cpus.cpus == TWO.cpus.online.bits
@@ -336,7 +347,7 @@ def test_damaged_attributes_of_a_zone(name: str, value: str, problem: str) -> No
     set_attribute(zone, name, value)
     if name == names.CPUS:
         made["zones"][0]["attributes"][0] = attribute(names.CPUS, "8-15")
-    read = read_nrt(made, Kinds())
+    read = read_nrt(made, KindInterner())
     assert any(one.endswith(problem) and name in one for one in read.problems)
     assert read.state is not None
     assert read.state.free_cpus & 0xFF00 == 0xFF00
@@ -367,7 +378,7 @@ def test_nothing_is_raised(data: st.DataObject) -> None:
             place = place[key]
             key = data.draw(st.sampled_from(keys_of(place)))
         place[key] = data.draw(JSON)
-    assert isinstance(read_nrt(made, Kinds()), NodeReport)
+    assert isinstance(read_nrt(made, KindInterner()), NodeReport)
 
 
 BASE = edited(("kind",), "")
@@ -375,4 +386,4 @@ BASE = edited(("kind",), "")
 
 @given(st.dictionaries(st.sampled_from(("metadata", "zones", "attributes", "topologyPolicies")), JSON))
 def test_nothing_is_raised_of_any_object(made: Object) -> None:
-    assert isinstance(read_nrt(made, Kinds()), NodeReport)
+    assert isinstance(read_nrt(made, KindInterner()), NodeReport)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zonewise_scheduler.fit.model.node import NodeState, Policies
-from zonewise_scheduler.fit.read.kinds import Kinds
-from zonewise_scheduler.fit.read.nrt import Covered, read_nrt
+from zonewise_scheduler.fit.read.kinds import KindInterner
+from zonewise_scheduler.fit.read.nrt import PodsFingerprint, read_nrt
 
 Object = dict[str, Any]
 Counts = tuple[int, int, int]
@@ -32,7 +32,7 @@ def plain(*zones: Object, attributes: dict[str, str] | None = None, **more: Any)
 
 
 def state_of(made: Object, **known: Any) -> NodeState:
-    read = read_nrt(made, Kinds(), **known)
+    read = read_nrt(made, KindInterner(), **known)
     assert read.problems == ()
     assert read.state is not None
     return read.state
@@ -132,34 +132,34 @@ def test_what_is_known_of_the_kubelet_is_no_guess() -> None:
     ("attributes", "annotations", "covered"),
     [
         ({}, {}, ()),
-        ({"nodeTopologyPodsFingerprint": "x"}, {}, (Covered("all", "x"),)),
+        ({"nodeTopologyPodsFingerprint": "x"}, {}, (PodsFingerprint("all", "x"),)),
         (
             {"nodeTopologyPodsFingerprint": "x", "nodeTopologyPodsFingerprintMethod": "with-exclusive-resources"},
             {"topology.node.k8s.io/fingerprint": "y"},
-            (Covered("with-exclusive-resources", "x"),),
+            (PodsFingerprint("with-exclusive-resources", "x"),),
         ),
-        ({}, {"topology.node.k8s.io/fingerprint": "y"}, (Covered("all", "y"),)),
+        ({}, {"topology.node.k8s.io/fingerprint": "y"}, (PodsFingerprint("all", "y"),)),
         ({}, {"topology.node.k8s.io/fingerprint": 5}, ()),
     ],
 )
-def test_fingerprints(attributes: dict[str, str], annotations: Object, covered: tuple[Covered, ...]) -> None:
+def test_fingerprints(attributes: dict[str, str], annotations: Object, covered: tuple[PodsFingerprint, ...]) -> None:
     """The attribute, else the annotation that came before it."""
     made = plain(zone(0), attributes=attributes)
     made["metadata"]["annotations"] = annotations
-    assert read_nrt(made, Kinds()).covered == covered
+    assert read_nrt(made, KindInterner()).fingerprints == covered
 
 
 def test_zones_of_other_types_are_passed_over() -> None:
     """Only our agent writes NUMA nodes that are no Node zones."""
     other = {"name": "memory-1", "type": "MemoryOnly"}, {"name": "x", "type": "Core"}, {"name": "package-0", "type": 5}
     assert state_of(plain(zone(0), *other)).kind.zones == (0,)
-    read = read_nrt(plain(*other), Kinds())
+    read = read_nrt(plain(*other), KindInterner())
     assert (read.state, read.problems) == (None, ("zones: there is none of type Node that could be read",))
 
 
 def test_more_cpus_than_there_can_be() -> None:
     """A number that is damaged costs no memory."""
-    read = read_nrt(plain(zone(0, cpu=(10**15, 1, 1)), zone(1, cpu=(4, 4, 4))), Kinds())
+    read = read_nrt(plain(zone(0, cpu=(10**15, 1, 1)), zone(1, cpu=(4, 4, 4))), KindInterner())
     assert read.problems == ("zone 0 cpu: more than 65536: 1000000000000000",)
     assert read.state is not None
     assert read.state.kind.cpus.zones == ((1, 0b1111),)

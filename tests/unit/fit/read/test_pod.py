@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zonewise_scheduler.fit.model.fields import FieldError
-from zonewise_scheduler.fit.model.pod import Container, PodLevel
+from zonewise_scheduler.fit.model.pod import Container, PodLevelResources
 from zonewise_scheduler.fit.read.pod import read_pod
 
 GIB = 1 << 30
@@ -102,16 +102,18 @@ def test_the_class_that_the_api_server_wrote_is_taken() -> None:
 # --- the pod as a whole
 
 
-def level(resources: Json | None, *containers: Json, inits: tuple[Json, ...] = ()) -> tuple[PodLevel | None, str]:
+def level(
+    resources: Json | None, *containers: Json, inits: tuple[Json, ...] = ()
+) -> tuple[PodLevelResources | None, str]:
     shape = read_pod(pod(*containers or (container(),), inits=inits, resources=resources))
     return shape.pod_level, shape.qos
 
 
 def test_a_pod_of_its_own_resources() -> None:
     """Its requests default to its limits where no container requests any, and its class is by these."""
-    assert level({"limits": BOTH}) == (PodLevel(1000, (("memory", GIB),)), "Guaranteed")
-    assert level({"requests": {"cpu": 1}}) == (PodLevel(1000), "Burstable")
-    assert level({"requests": {"memory": 1}}) == (PodLevel(None, (("memory", 1),)), "Burstable")
+    assert level({"limits": BOTH}) == (PodLevelResources(1000, (("memory", GIB),)), "Guaranteed")
+    assert level({"requests": {"cpu": 1}}) == (PodLevelResources(1000), "Burstable")
+    assert level({"requests": {"memory": 1}}) == (PodLevelResources(None, (("memory", 1),)), "Burstable")
     assert level(None)[0] is None
 
 
@@ -123,16 +125,16 @@ def test_requests_of_its_containers_come_before_its_limits() -> None:
         container("j", requests={"cpu": "2500m"}),
     )
     made = level({"limits": {"cpu": 8, "memory": 4}}, container(requests={"cpu": 2}), inits=inits)
-    assert made == (PodLevel(3500, (("memory", 4),)), "Burstable")
-    assert level({"limits": {"cpu": 8}}, container(requests={"cpu": 0}))[0] == PodLevel(0)
+    assert made == (PodLevelResources(3500, (("memory", 4),)), "Burstable")
+    assert level({"limits": {"cpu": 8}}, container(requests={"cpu": 0}))[0] == PodLevelResources(0)
 
 
 def test_huge_pages_of_containers_become_the_pods_limit() -> None:
     """defaultHugePagePodLimits: unless the pod requests them itself."""
     pages = container(limits={"hugepages-2Mi": "4Mi"})
-    assert level({"requests": {"cpu": 1}}, pages)[0] == PodLevel(1000, (("hugepages-2Mi", 4 << 20),))
+    assert level({"requests": {"cpu": 1}}, pages)[0] == PodLevelResources(1000, (("hugepages-2Mi", 4 << 20),))
     own = {"requests": {"hugepages-2Mi": "8Mi"}}
-    assert level(own, pages)[0] == PodLevel(None, (("hugepages-2Mi", 8 << 20),))
+    assert level(own, pages)[0] == PodLevelResources(None, (("hugepages-2Mi", 8 << 20),))
 
 
 def test_resources_that_a_pod_cannot_have_are_none() -> None:

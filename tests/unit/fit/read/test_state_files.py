@@ -5,15 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 
 from support.kubelet_books import CONFIG, DEVICE, Books, books, node_of
-from zonewise.kubelet.model import DeviceCheckpoint, Devices, StateFiles
+from zonewise.kubelet.model import ContainerDevices, DeviceCheckpoint, StateFiles
 from zonewise.report.nrt import machine_to_nrt
-from zonewise.usage.account import account
+from zonewise.usage.account import node_usage
 from zonewise.usage.model import Usage
 from zonewise_scheduler.fit.model.cpus import CpuTopology
 from zonewise_scheduler.fit.model.node import DeviceClass
-from zonewise_scheduler.fit.read.kinds import Kinds
+from zonewise_scheduler.fit.read.kinds import KindInterner
 from zonewise_scheduler.fit.read.nrt import read_nrt
-from zonewise_scheduler.fit.read.state_files import Hardware, read_state_files
+from zonewise_scheduler.fit.read.state_files import NodeHardware, read_state_files
 
 NO_CPUS = CpuTopology((), (), ())
 
@@ -28,32 +28,32 @@ def test_files_and_reports_tell_the_same(drawn: Books) -> None:
     checkpoint = report.state.devices._replace(registered={DEVICE: ids} if ids else {})
     files = report.state._replace(devices=checkpoint)
     active = frozenset(one.uid for one in node.records)
-    usage = account(node.machine, report._replace(state=files, active=active))
+    usage = node_usage(node.machine, report._replace(state=files, active=active))
     assert isinstance(usage, Usage)
-    state = read_nrt(machine_to_nrt(node.machine, "n", usage, CONFIG), Kinds()).state
+    state = read_nrt(machine_to_nrt(node.machine, "n", usage, CONFIG), KindInterner()).state
     assert state is not None
     kind = state.kind
-    assert read_state_files(files, CONFIG, Hardware(kind.cpus, node.devices, kind.zones, kind.distances)) == state
+    assert read_state_files(files, CONFIG, NodeHardware(kind.cpus, node.devices, kind.zones, kind.distances)) == state
 
 
 def test_managers_without_a_policy_give_nothing() -> None:
     """Whatever their files say."""
     files = Books(node_of((0, 1)), ()).report().state
     config = CONFIG._replace(cpu_manager_policy="none", memory_manager_policy="None")
-    state = read_state_files(files, config, Hardware(CpuTopology(((0, 1),), ((0, 1),), ((0, 1),)), zones=(1,)))
+    state = read_state_files(files, config, NodeHardware(CpuTopology(((0, 1),), ((0, 1),), ((0, 1),)), zones=(1,)))
     assert (state.free_cpus, state.memory_free, state.memory_assigned, state.kind.memory_types) == (0, (), 0, ())
     assert state.kind.zones == (0, 1)
 
 
 def test_devices_without_a_checkpoint_are_all_free() -> None:
-    state = read_state_files(StateFiles(), CONFIG, Hardware(NO_CPUS, (Devices("r/a", ("x", "y"), (1,)),)))
+    state = read_state_files(StateFiles(), CONFIG, NodeHardware(NO_CPUS, (ContainerDevices("r/a", ("x", "y"), (1,)),)))
     assert (state.kind.devices, state.device_free) == ((DeviceClass("r/a", 2, 2, 2),), (2,))
 
 
 def test_only_registered_devices_are_healthy() -> None:
     """A resource whose devices are all gone is known and has none; an ill device counts, but is not there to give."""
     checkpoint = DeviceCheckpoint((), {"r/a": ("x",), "r/gone": ()})
-    hardware = Hardware(NO_CPUS, (Devices("r/a", ("x", "y"), (0,)), Devices("r/b", ("z",))))
+    hardware = NodeHardware(NO_CPUS, (ContainerDevices("r/a", ("x", "y"), (0,)), ContainerDevices("r/b", ("z",))))
     state = read_state_files(StateFiles(devices=checkpoint), CONFIG, hardware)
     assert state.kind.devices == (
         DeviceClass("r/a", 1, 2, 1),

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 
 from support.any_nodes import GPU, NIC, TYPES, UNIT, clusters, cpu_topology, pods
-from zonewise_scheduler.fit.batch.table import Table
+from zonewise_scheduler.fit.batch.table import NodeStateTable
 from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, NodeState, Policies
 from zonewise_scheduler.fit.model.pod import Container, PodShape
-from zonewise_scheduler.fit.score.combined import Weights, score
-from zonewise_scheduler.fit.score.remains import Waiting
+from zonewise_scheduler.fit.score.combined import ScoreWeights, score
+from zonewise_scheduler.fit.score.remains import PendingShape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-REMAINS, CLOSENESS, GROUPS = Weights(1, 0, 0), Weights(0, 1, 0), Weights(0, 0, 1)
+REMAINS, CLOSENESS, GROUPS = ScoreWeights(1, 0, 0), ScoreWeights(0, 1, 0), ScoreWeights(0, 0, 1)
 ZONE = 8
 """CPUs of each of two zones: 4 cores of two threads, two L3 groups of two cores."""
 
@@ -50,20 +50,22 @@ def _pod(cpus: int, gpus: int = 0) -> PodShape:
     return PodShape((Container("a", "app", cpus * 1000, (("memory", UNIT),), devices),), "Guaranteed")
 
 
-def _scores(states: Iterable[NodeState], pod: PodShape, waiting: tuple[Waiting, ...], weights: Weights) -> list[int]:
-    table = Table()
+def _scores(
+    states: Iterable[NodeState], pod: PodShape, waiting: tuple[PendingShape, ...], weights: ScoreWeights
+) -> list[int]:
+    table = NodeStateTable()
     table.set_rows(dict(enumerate(states)))
     return score(table, pod, waiting, weights).tolist()
 
 
 def test_a_pod_goes_where_those_that_wait_lose_no_place() -> None:
     """With pods of 6 CPUs waiting, 2 CPUs are better taken from a zone that has 4 free than from one that has 6."""
-    waiting = (Waiting(_pod(6), 10),)
+    waiting = (PendingShape(_pod(6), 10),)
     assert _scores([_state((4, 8)), _state((6, 8)), _state((8, 8))], _pod(2), waiting, REMAINS) == [100, 0, 100]
 
 
 def test_shapes_that_wait_weigh_by_their_number() -> None:
-    waiting = (Waiting(_pod(6), 3), Waiting(_pod(1), 1))
+    waiting = (PendingShape(_pod(6), 3), PendingShape(_pod(1), 1))
     lost_both, lost_one = _scores([_state((6, 0)), _state((4, 0))], _pod(2), waiting, REMAINS)
     assert (lost_both, lost_one) == (0, 75)
 
@@ -94,16 +96,16 @@ def test_refused_is_zero_and_asking_for_nothing_is_best() -> None:
     states = [_state((1, 1)), _state((8, 8))]
     assert _scores(states, _pod(2), (), REMAINS)[0] == 0
     idle = PodShape((Container("a", "app"),), "BestEffort")
-    assert _scores(states, idle, (), Weights()) == [100, 100]
+    assert _scores(states, idle, (), ScoreWeights()) == [100, 100]
 
 
 @settings(max_examples=50)
 @given(clusters(), pods(), pods(simple=True))
 def test_every_score_is_within_bounds(cluster: list[NodeState], pod: PodShape, other: PodShape) -> None:
     """Scores are 0 to 100 for any pod and node, and 0 where it is refused for sure."""
-    table = Table()
+    table = NodeStateTable()
     table.set_rows(dict(enumerate(cluster)))
-    for waiting in ((), (Waiting(other, 3), Waiting(pod, 1))):
+    for waiting in ((), (PendingShape(other, 3), PendingShape(pod, 1))):
         found = score(table, pod, waiting)
         assert ((found >= 0) & (found <= 100)).all()
         assert not found[table.fits(pod) == 0].any()

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from benchmarks.fit_cluster import TWO_ZONES, kind, states
 from support.any_nodes import clusters, pods
-from zonewise_scheduler.fit.batch.table import Table
+from zonewise_scheduler.fit.batch.table import NodeStateTable
 from zonewise_scheduler.fit.model.pod import Container, PodShape
-from zonewise_scheduler.fit.score.upstream import upstream_score
+from zonewise_scheduler.fit.score.upstream import nrt_match_score
 from zonewise_scheduler.fit.upstream import Strategy, score_node
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def _nrt(state: NodeState) -> dict[str, Any]:
         free = {"cpu": (state.free_cpus & cpus.get(zone, 0)).bit_count()}
         alone = state.memory_groups[place] == 1 << zone
         free |= {name: size * alone for name, size in zip(kind.memory_types, state.memory_free[place], strict=True)}
-        for resource, places in kind.classes.items():
+        for resource, places in kind.device_indices.items():
             unzoned = not any(kind.devices[one].zones for one in places)
             near = (one for one in places if unzoned or kind.devices[one].zones >> zone & 1)
             free[resource] = sum(state.device_free[one] for one in near)
@@ -72,9 +72,9 @@ def test_all_rows_score_as_the_plugin_scores_one(
     cluster = [state for state in cluster if state.kind.zones == tuple(range(len(state.kind.zones)))]
     pod = pod._replace(pod_level=None)
     weights = WEIGHTS if weighted else None
-    table = Table()
+    table = NodeStateTable()
     table.set_rows(dict(enumerate(cluster)))
-    found = upstream_score(table, pod, strategy, weights).tolist()
+    found = nrt_match_score(table, pod, strategy, weights).tolist()
     for state, score in zip(cluster, found, strict=True):
         answer = score_node(_nrt(state), _manifest(pod), strategy, weights)
         assert answer.outcome == "scored"
@@ -83,7 +83,7 @@ def test_all_rows_score_as_the_plugin_scores_one(
 
 def test_one_resource_has_no_balance() -> None:
     """The plugin divides by zero there, and scores whatever the processor makes of it; here it is an error."""
-    table = Table()
+    table = NodeStateTable()
     table.set_rows(dict(enumerate(states(kind(TWO_ZONES), TWO_ZONES, 1))))
     with pytest.raises(ValueError, match="two resources"):
-        upstream_score(table, PodShape((Container("a", "app", 1000),), "Guaranteed"), "BalancedAllocation")
+        nrt_match_score(table, PodShape((Container("a", "app", 1000),), "Guaranteed"), "BalancedAllocation")

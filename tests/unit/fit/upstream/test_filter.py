@@ -20,15 +20,15 @@ from support.upstream_objects import (
     zone,
     zones_of,
 )
-from zonewise_scheduler.fit.upstream import FilterAnswer, filter_node
+from zonewise_scheduler.fit.upstream import FilterStatus, filter_node
 
-PASSES = FilterAnswer("passes")
+PASSES = FilterStatus("passes")
 TWO_OF_8 = [zone(number, {"cpu": 8, "memory": "32Gi", DEVICE: 2}) for number in (0, 1)]
 
 Json = dict[str, Any]
 
 
-def answer(zones: list[Json], asked: Json, scope: str = "container") -> FilterAnswer:
+def answer(zones: list[Json], asked: Json, scope: str = "container") -> FilterStatus:
     return filter_node(nrt(zones, scope=scope), asked, ALLOCATABLE)
 
 
@@ -54,16 +54,16 @@ def test_best_effort_pods_without_devices() -> None:
 def test_best_effort_pods_with_devices() -> None:
     """Devices are compared in every QoS class."""
     assert answer(TWO_OF_8, pod(container(nic=2))) == PASSES
-    assert answer(TWO_OF_8, pod(container(nic=3))) == FilterAnswer("refuses", "cannot align container")
+    assert answer(TWO_OF_8, pod(container(nic=3))) == FilterStatus("refuses", "cannot align container")
 
 
 def test_zones_that_are_none() -> None:
     """Zones of other types or names, and above 64, are left out; node-64 itself is the end of the scheduler."""
     big = {"cpu": 64, "memory": "256Gi"}
     others = [zone(1, big) | {"type": "Socket"}, zone(1, big) | {"name": "socket-1"}, zone(65, big), zone(75, big)]
-    assert answer([*TWO_OF_8, *others], pod(guaranteed(9))) == FilterAnswer("refuses", "cannot align container")
+    assert answer([*TWO_OF_8, *others], pod(guaranteed(9))) == FilterStatus("refuses", "cannot align container")
     crash = answer([*TWO_OF_8, zone(64, big)], pod(guaranteed(1)))
-    assert crash == FilterAnswer("crashes", "runtime error: index out of range [64] with length 64")
+    assert crash == FilterStatus("crashes", "runtime error: index out of range [64] with length 64")
     assert not crash.passes
 
 
@@ -128,7 +128,7 @@ def test_a_native_resource_that_no_zone_lists_refuses(name: str) -> None:
     burstable = container(cpu=1) | {
         "resources": {"requests": container(cpu=1, **{name: "2Mi"})["resources"]["requests"]}
     }
-    assert answer(zones, pod(burstable)) == FilterAnswer("refuses", "cannot align container")
+    assert answer(zones, pod(burstable)) == FilterStatus("refuses", "cannot align container")
 
 
 def test_burstable_pods_are_held_to_devices_only() -> None:
@@ -153,7 +153,7 @@ def test_all_in_one_zone() -> None:
 def test_containers_share_zones_in_their_order() -> None:
     """The lowest zone that has enough gives, as in the kubelet: [2, 8] on zones of 8 and 2 fails, [8, 2] does not."""
     zones = [zone(0, {"cpu": 8, "memory": "32Gi"}), zone(1, {"cpu": 2, "memory": "32Gi"})]
-    assert answer(zones, pod(guaranteed(2), guaranteed(8))) == FilterAnswer("refuses", "cannot align container")
+    assert answer(zones, pod(guaranteed(2), guaranteed(8))) == FilterStatus("refuses", "cannot align container")
     assert answer(zones, pod(guaranteed(8), guaranteed(2))) == PASSES
 
 
@@ -162,7 +162,7 @@ def test_init_containers_are_alone() -> None:
     asked = pod(guaranteed(8), guaranteed(8), init=(guaranteed(8), guaranteed(8)))
     assert answer(TWO_OF_8, asked) == PASSES
     refused = pod(guaranteed(1), init=(guaranteed(9),))
-    assert answer(TWO_OF_8, refused) == FilterAnswer("refuses", "cannot align init container")
+    assert answer(TWO_OF_8, refused) == FilterStatus("refuses", "cannot align init container")
 
 
 def test_sidecars_are_forgotten() -> None:
@@ -171,7 +171,7 @@ def test_sidecars_are_forgotten() -> None:
     assert answer(TWO_OF_8, asked) == PASSES
     assert answer(TWO_OF_8, pod(guaranteed(8), init=(sidecar(guaranteed(4)),)), "pod") == PASSES
     refused = pod(guaranteed(1), init=(sidecar(guaranteed(9)),))
-    assert answer(TWO_OF_8, refused) == FilterAnswer("refuses", "cannot align sidecar container")
+    assert answer(TWO_OF_8, refused) == FilterStatus("refuses", "cannot align sidecar container")
 
 
 def test_pod_level_resources_are_forgotten() -> None:
@@ -184,7 +184,7 @@ def test_two_zones_of_one_name() -> None:
     """One of them has enough, both are taken from, and the accounts do not add up."""
     zones = [zone(0, {"cpu": 1, "memory": "1Gi"}), zone(0, {"cpu": 8, "memory": "32Gi"})]
     asked = pod(guaranteed(4), guaranteed(1))
-    assert answer(zones, asked) == FilterAnswer("refuses", "inconsistent resource accounting")
+    assert answer(zones, asked) == FilterStatus("refuses", "inconsistent resource accounting")
 
 
 def test_nothing_of_what_is_overdrawn() -> None:
@@ -197,7 +197,7 @@ def test_nothing_of_what_is_overdrawn() -> None:
 def test_overhead_counts_for_the_pod_as_a_whole() -> None:
     asked = pod(guaranteed(8), overhead={"cpu": "1"})
     assert answer(TWO_OF_8, asked) == PASSES
-    assert answer(TWO_OF_8, asked, "pod") == FilterAnswer("refuses", "cannot align pod")
+    assert answer(TWO_OF_8, asked, "pod") == FilterStatus("refuses", "cannot align pod")
 
 
 # --- properties

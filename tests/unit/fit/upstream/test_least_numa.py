@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.upstream_objects import DEVICE, guaranteed, nrt, pod, zone, zones_of
-from zonewise_scheduler.fit.upstream import ScoreAnswer, score_node
+from zonewise_scheduler.fit.upstream import ScoreStatus, score_node
 
 Json = dict[str, Any]
 
@@ -39,7 +39,7 @@ def score(
 @pytest.mark.parametrize("policy", ["none", "best-effort", "restricted", "single-numa-node"])
 def test_every_policy(policy: str) -> None:
     answer = score_node(nrt(four(8), policy), pod(guaranteed(8)), "LeastNUMANodes")
-    assert answer == ScoreAnswer("scored", 94)
+    assert answer == ScoreStatus("scored", 94)
 
 
 @pytest.mark.parametrize("scope", ["container", "pod"])
@@ -90,7 +90,7 @@ def test_only_what_is_in_no_zone() -> None:
     own = {"cpu": "4", "memory": "1Gi"}
     asked = {"name": "c", "resources": {"requests": {"example.com/anywhere": "1"}}}
     made = pod(asked, resources={"requests": own, "limits": own})
-    assert score_node(nrt(four(8)), made, "LeastNUMANodes") == ScoreAnswer("scored", 100)
+    assert score_node(nrt(four(8)), made, "LeastNUMANodes") == ScoreStatus("scored", 100)
 
 
 def test_every_zone_must_list_what_is_asked_for() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.upstream_objects import container, guaranteed, nrt, pod, zone
-from zonewise_scheduler.fit.upstream import STRATEGIES, ScoreAnswer, Strategy, score_node
+from zonewise_scheduler.fit.upstream import STRATEGIES, ScoreStatus, Strategy, score_node
 
 Json = dict[str, Any]
 
@@ -20,12 +20,12 @@ BY_ZONE: tuple[Strategy, ...] = ("LeastAllocated", "MostAllocated", "BalancedAll
 OF_ANY: list[tuple[Strategy, str]] = [(strategy, scope) for strategy in STRATEGIES for scope in ("container", "pod")]
 
 
-def score(zones: list[Json], asked: Json, strategy: Strategy, scope: str = "container", **weights: int) -> ScoreAnswer:
+def score(zones: list[Json], asked: Json, strategy: Strategy, scope: str = "container", **weights: int) -> ScoreStatus:
     return score_node(nrt(zones, scope=scope), asked, strategy, weights)
 
 
-def scored(number: int) -> ScoreAnswer:
-    return ScoreAnswer("scored", number)
+def scored(number: int) -> ScoreStatus:
+    return ScoreStatus("scored", number)
 
 
 # --- pods and nodes that are not compared
@@ -154,8 +154,8 @@ def test_pods_with_resources_of_their_own(scope: str) -> None:
     zones = [zone(0, {"cpu": 8, "memory": 8 * GIB})]
     for strategy in ("LeastAllocated", "MostAllocated"):
         answer = score(zones, asked, strategy, scope)
-        assert answer == ScoreAnswer("crashes", 0, "runtime error: integer divide by zero")
-    assert score(zones, asked, "BalancedAllocation", scope) == ScoreAnswer("invalid", -(1 << 63))
+        assert answer == ScoreStatus("crashes", 0, "runtime error: integer divide by zero")
+    assert score(zones, asked, "BalancedAllocation", scope) == ScoreStatus("invalid", -(1 << 63))
     assert score(zones, asked, "LeastNUMANodes", scope) == scored(100)
 
 
@@ -163,14 +163,14 @@ def test_a_variance_of_one_number() -> None:
     own = {"cpu": "4", "memory": "1Gi"}
     asked = pod(container(cpu=1), resources={"requests": own, "limits": own})
     answer = score([zone(0, {"cpu": 8})], asked, "BalancedAllocation")
-    assert answer == ScoreAnswer("invalid", -(1 << 63))
+    assert answer == ScoreStatus("invalid", -(1 << 63))
 
 
 def test_overdrawn_zones() -> None:
     """What is available below 0 makes fractions that are far apart, and a variance too large for a score."""
     zones = [zone(0, {"cpu": 8, "memory": -1})]
-    assert score(zones, pod(guaranteed(4, memory=4)), "BalancedAllocation") == ScoreAnswer("invalid", -912)
-    assert score(zones, pod(guaranteed(4, memory="64Gi")), "BalancedAllocation") == ScoreAnswer("invalid", -(1 << 63))
+    assert score(zones, pod(guaranteed(4, memory=4)), "BalancedAllocation") == ScoreStatus("invalid", -912)
+    assert score(zones, pod(guaranteed(4, memory="64Gi")), "BalancedAllocation") == ScoreStatus("invalid", -(1 << 63))
     assert score(zones, pod(guaranteed(4, memory=4)), "LeastAllocated") == scored(25)
 
 
@@ -183,13 +183,13 @@ def test_zones_with_gaps(strategy: Strategy, scope: str) -> None:
         assert score(zones, asked, strategy, scope).outcome == "scored"
         return
     answer = score(zones, asked, strategy, scope)
-    assert answer == ScoreAnswer("crashes", 0, "runtime error: index out of range [2] with length 2")
+    assert answer == ScoreStatus("crashes", 0, "runtime error: index out of range [2] with length 2")
 
 
 @pytest.mark.parametrize(("strategy", "scope"), OF_ANY)
 def test_node_64(strategy: Strategy, scope: str) -> None:
     answer = score([zone(64, {"cpu": 8})], pod(guaranteed(1)), strategy, scope)
-    assert answer == ScoreAnswer("crashes", 0, "runtime error: index out of range [64] with length 64")
+    assert answer == ScoreStatus("crashes", 0, "runtime error: index out of range [64] with length 64")
 
 
 # --- properties

@@ -18,7 +18,7 @@ from zonewise.machine.archive import open_root
 from zonewise.machine.capture import writing
 from zonewise.machine.capture.recording import RecordingFiles
 from zonewise.machine.capture.scrub import NotScrubbed, Scrubber
-from zonewise.machine.capture.writing import ALSO_CAPTURED, CaptureError, capture, captured
+from zonewise.machine.capture.writing import ALSO_CAPTURED, CaptureError, capture, capture_entries
 from zonewise.machine.discover import Scanner
 from zonewise.machine.files import DirectoryFiles, MemoryFiles
 from zonewise.machine.replay import with_recorded_errors
@@ -43,7 +43,7 @@ def facts(files: Files) -> str:
 def test_a_replay_is_the_same_machine(tree: Entries) -> None:
     """With identifiers, the replay gives the same JSON to the byte."""
     files = MemoryFiles(tree.items())
-    assert facts(MemoryFiles(captured(files, with_identifiers=True).items())) == facts(files)
+    assert facts(MemoryFiles(capture_entries(files, with_identifiers=True).items())) == facts(files)
 
 
 @pytest.mark.skipif(not snapshots(), reason=ABSENT)
@@ -51,7 +51,7 @@ def test_a_replay_is_the_same_machine(tree: Entries) -> None:
 def test_a_replay_of_every_captured_machine(name: str) -> None:
     """On every captured machine too, with identifiers; without them, where it has none."""
     files = files_of(name)
-    assert facts(MemoryFiles(captured(files, with_identifiers=True).items())) == facts(files)
+    assert facts(MemoryFiles(capture_entries(files, with_identifiers=True).items())) == facts(files)
 
 
 @pytest.mark.skipif(not snapshots(), reason=ABSENT)
@@ -60,7 +60,7 @@ def test_scrubbing_costs_no_fact(name: str) -> None:
     """Without identifiers every fact is there that was there: only addresses and names are others."""
     files = files_of(name)
     before = json.loads(facts(files))
-    after = json.loads(facts(MemoryFiles(captured(files).items())))
+    after = json.loads(facts(MemoryFiles(capture_entries(files).items())))
     assert _shape(after) == _shape(before)
     for part in ("cpus", "cores", "caches", "zones", "packages", "links", "memory", "problems"):
         assert after[part] == before[part]
@@ -85,8 +85,8 @@ def test_the_running_machine(tmp_path: Path) -> None:
 
 def test_a_capture_of_a_capture() -> None:
     """A capture can be captured again, and is the same: nothing is lost on the way."""
-    once = captured(SERVER)
-    assert facts(MemoryFiles(captured(with_recorded_errors(MemoryFiles(once.items()))).items())) == facts(
+    once = capture_entries(SERVER)
+    assert facts(MemoryFiles(capture_entries(with_recorded_errors(MemoryFiles(once.items()))).items())) == facts(
         MemoryFiles(once.items())
     )
 
@@ -106,7 +106,7 @@ def test_the_same_machine_gives_the_same_bytes(ending: str, tmp_path: Path) -> N
     for name in ("a", "b"):
         capture(SERVER, str(tmp_path / f"{name}{ending}"))
     assert (tmp_path / f"a{ending}").read_bytes() == (tmp_path / f"b{ending}").read_bytes()
-    assert facts(open_root(str(tmp_path / f"a{ending}"))) == facts(MemoryFiles(captured(SERVER).items()))
+    assert facts(open_root(str(tmp_path / f"a{ending}"))) == facts(MemoryFiles(capture_entries(SERVER).items()))
 
 
 def test_the_archive_tells_nothing_of_who_made_it(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def everything(entries: Entries) -> str:
 
 def test_nothing_that_names_the_machine_is_left() -> None:
     """No address, name, id, server or password of the machine is in any path, link or content, in any form."""
-    text = everything(captured(MemoryFiles(telling_tree().items())))
+    text = everything(capture_entries(MemoryFiles(telling_tree().items())))
     for secret in SECRETS.values():
         assert secret not in text
         assert secret.replace(":", "") not in text
@@ -187,14 +187,14 @@ def test_nothing_that_names_the_machine_is_left() -> None:
 
 def test_with_identifiers_they_are_kept() -> None:
     """Who asks for them gets them."""
-    text = everything(captured(MemoryFiles(telling_tree().items()), with_identifiers=True))
+    text = everything(capture_entries(MemoryFiles(telling_tree().items()), with_identifiers=True))
     assert SECRETS["hostname"] in text
     assert SECRETS["mac"] in text
 
 
 def test_what_tells_of_the_hardware_stays() -> None:
     """Addresses on the bus, models, sizes and the settings of the kernel are the point of a capture."""
-    entries = captured(MemoryFiles(telling_tree().items()))
+    entries = capture_entries(MemoryFiles(telling_tree().items()))
     machine = Scanner(MemoryFiles(entries.items())).scan().machine
     assert machine._replace(hostname=None, kernel=machine.kernel, nics=(), infiniband=()) == (
         Scanner(MemoryFiles(telling_tree().items()))
@@ -265,7 +265,7 @@ def test_also_captured_files_are_read() -> None:
         "etc/os-release": b"ID=debian\n",
         "sys/devices/system/cpu/vulnerabilities/mds": b"ok\n",
     }
-    entries = captured(MemoryFiles(tree.items()))
+    entries = capture_entries(MemoryFiles(tree.items()))
     assert entries["etc/os-release"] == b"ID=debian\n"
     assert entries["sys/devices/system/cpu/vulnerabilities/mds"] == b"ok\n"
     assert "etc/hostname" not in entries
@@ -279,7 +279,7 @@ def test_no_process_is_looked_at() -> None:
 def test_a_machine_without_nvidia_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """NVML is asked on a running machine with the driver, and nowhere else."""
     monkeypatch.setitem(__import__("sys").modules, "zonewise.machine.nvml.child", None)
-    assert "zonewise/nvml.json" not in captured(SERVER)
+    assert "zonewise/nvml.json" not in capture_entries(SERVER)
 
 
 class Live(MemoryFiles):
@@ -301,7 +301,7 @@ def test_nvml_is_asked_once_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(child.NvmlChild, "ask", ask)
     tree: Entries = {**server_tree(), "sys/bus/pci/drivers/nvidia/0000:19:00.0": "../../../../devices/x"}
-    entries = captured(Live(tree.items()))
+    entries = capture_entries(Live(tree.items()))
     assert entries["zonewise/nvml.json"] == b'{"problem":"the driver is not loaded"}'
     assert len(asked) == 1
 
@@ -314,4 +314,4 @@ def test_recorded_files_are_no_live_machine() -> None:
 def test_a_directory_is_captured_like_memory(tmp_path: Path) -> None:
     """Files on a disk and the same in memory give the same capture."""
     build: Callable[[], Entries] = server_tree
-    assert captured(DirectoryFiles(str(lay_out(build(), tmp_path)))) == captured(SERVER)
+    assert capture_entries(DirectoryFiles(str(lay_out(build(), tmp_path)))) == capture_entries(SERVER)

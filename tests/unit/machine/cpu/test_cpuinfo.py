@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.cpu_trees import cpuset, reader
-from zonewise.machine.collectors.cpu.arm_parts import IMPLEMENTERS, core_name, core_name_of_midr
-from zonewise.machine.collectors.cpu.cpuinfo import PATH, model_of, parse_cpuinfo, read_cpuinfo
+from zonewise.machine.collectors.cpu.arm_parts import IMPLEMENTERS, core_name, midr_core_name
+from zonewise.machine.collectors.cpu.cpuinfo import PATH, cpu_model, parse_cpuinfo, read_cpuinfo
 from zonewise.machine.model.cpu import Model, SharedCache, Variant
 from zonewise.topology.cpuset import EMPTY, MAX_CPUS, CpuSet
 
@@ -131,7 +131,7 @@ TWO = cpuset("0-1")
 
 def model(text: str, cpus: CpuSet = TWO) -> Model:
     """The model that a text tells."""
-    return model_of(parse_cpuinfo(text), cpus)
+    return cpu_model(parse_cpuinfo(text), cpus)
 
 
 @pytest.mark.parametrize(
@@ -219,16 +219,16 @@ def test_machine_type_and_shared_caches_of_s390() -> None:
 
 def test_midr() -> None:
     """The register says the same as the two lines of /proc/cpuinfo."""
-    assert core_name_of_midr(0x411FD461) == core_name(0x41, 0xD46) == "Cortex-A510"
-    assert core_name_of_midr(0x481FD010) == "TaiShan-v110"
-    assert core_name_of_midr(0) is None
+    assert midr_core_name(0x411FD461) == core_name(0x41, 0xD46) == "Cortex-A510"
+    assert midr_core_name(0x481FD010) == "TaiShan-v110"
+    assert midr_core_name(0) is None
     assert all(0 <= part <= 0xFFF for one in IMPLEMENTERS.values() for part in one.parts)
 
 
 def test_nothing_there() -> None:
     """Without the file there is no model, and the loss is said once."""
     read = reader({"sys": None})
-    assert model_of(read_cpuinfo(read), TWO) == Model()
+    assert cpu_model(read_cpuinfo(read), TWO) == Model()
     assert [problem.path for problem in read.problems] == [f"/{PATH}"]
 
 
@@ -236,7 +236,7 @@ def test_nothing_there() -> None:
 def test_noise(content: bytes) -> None:
     """Noise tells of no CPU, and is said to be damage."""
     read = reader({PATH: content})
-    assert model_of(read_cpuinfo(read), TWO).variants == ()
+    assert cpu_model(read_cpuinfo(read), TWO).variants == ()
     assert {problem.path for problem in read.problems} == {f"/{PATH}"}
 
 
@@ -251,7 +251,7 @@ def test_a_cut_file() -> None:
 def test_bytes_that_are_no_text() -> None:
     """A name in another encoding is shown with its bytes escaped, and said to be damaged."""
     read = reader({PATH: X86.format(0).encode().replace(b"Xeon(R)", b"X\xe9on")})
-    assert model_of(read_cpuinfo(read), cpuset("0")).name == "Intel(R) X\\xe9on Platinum 8480+"
+    assert cpu_model(read_cpuinfo(read), cpuset("0")).name == "Intel(R) X\\xe9on Platinum 8480+"
     assert "UTF-8" in read.problems[0].problem
 
 
@@ -272,8 +272,8 @@ def test_anything_is_read_without_error(text: str) -> None:
     """Whatever stands there, the ids are within bounds and a model can be made of it."""
     info = parse_cpuinfo(text)
     assert all(0 <= cpu < MAX_CPUS for cpu in info.own)
-    assert model_of(info, TWO).variants is not None
-    assert model_of(info, EMPTY).variants == ()
+    assert cpu_model(info, TWO).variants is not None
+    assert cpu_model(info, EMPTY).variants == ()
 
 
 @given(st.sets(st.integers(0, 300), min_size=1, max_size=30))
@@ -281,4 +281,4 @@ def test_every_described_cpu_is_found(cpus: set[int]) -> None:
     """Each block is one CPU, in whatever order and with whatever gaps they are numbered."""
     info = parse_cpuinfo("".join(X86.format(cpu) for cpu in cpus))
     assert set(info.own) == cpus
-    assert model_of(info, CpuSet(cpus)).variants == (Variant(CpuSet(cpus), "Intel(R) Xeon(R) Platinum 8480+"),)
+    assert cpu_model(info, CpuSet(cpus)).variants == (Variant(CpuSet(cpus), "Intel(R) Xeon(R) Platinum 8480+"),)

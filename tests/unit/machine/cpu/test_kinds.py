@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.cpu_trees import cpuset
-from zonewise.machine.collectors.cpu.kinds import Kind, Traits, classes, kinds
+from zonewise.machine.collectors.cpu.kinds import CpuKind, Traits, classes, kinds
 from zonewise.topology.cpuset import CpuSet
 
 VALUES = st.dictionaries(st.integers(0, 15), st.integers(1, 10_000), max_size=16)
@@ -50,7 +50,7 @@ def test_classes_keep_the_order(values: dict[int, int]) -> None:
 def test_kinds_by_any_trait() -> None:
     """CPUs that differ in anything are of different kinds, ascending by first CPU."""
     slow, fast = Traits(design="A", maximum=0), Traits(design="A", maximum=1)
-    assert kinds({0: fast, 1: fast, 2: slow, 3: fast}) == [Kind(fast, cpuset("0-1,3")), Kind(slow, cpuset("2"))]
+    assert kinds({0: fast, 1: fast, 2: slow, 3: fast}) == [CpuKind(fast, cpuset("0-1,3")), CpuKind(slow, cpuset("2"))]
     assert kinds({}) == []
 
 
@@ -58,15 +58,15 @@ def test_a_cpu_of_which_less_is_known() -> None:
     """It belongs to the one kind that agrees with what is known; where several do, to none."""
     slow, fast = Traits(design="A", capacity=0, maximum=0), Traits(design="B", capacity=1, maximum=0)
     assert kinds({0: slow, 1: fast, 2: Traits(design="B", maximum=0)}) == [
-        Kind(slow, cpuset("0")),
-        Kind(fast, cpuset("1-2")),
+        CpuKind(slow, cpuset("0")),
+        CpuKind(fast, cpuset("1-2")),
     ]
-    assert kinds({0: slow, 1: fast, 2: Traits(maximum=0)}) == [Kind(slow, cpuset("0")), Kind(fast, cpuset("1"))]
+    assert kinds({0: slow, 1: fast, 2: Traits(maximum=0)}) == [CpuKind(slow, cpuset("0")), CpuKind(fast, cpuset("1"))]
 
 
 def test_a_machine_that_tells_nothing_has_one_kind() -> None:
     """Without any trait all CPUs are alike."""
-    assert kinds(dict.fromkeys(range(4), Traits())) == [Kind(Traits(), cpuset("0-3"))]
+    assert kinds(dict.fromkeys(range(4), Traits())) == [CpuKind(Traits(), cpuset("0-3"))]
 
 
 @given(st.dictionaries(st.integers(0, 15), TRAITS, max_size=16))

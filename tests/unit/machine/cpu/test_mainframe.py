@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from support.cpu_trees import CPU, paths, reader
 from zonewise.machine.collectors.cpu.cpuinfo import parse_cpuinfo
-from zonewise.machine.collectors.cpu.mainframe import mainframe_of
+from zonewise.machine.collectors.cpu.mainframe import read_mainframe
 from zonewise.machine.model.cpu import Mainframe, SharedCache
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ SHARED = (SharedCache(3, "Unified", 64 << 20),)
 def test_a_whole_machine() -> None:
     """Machine type, dispatching, the software's counts of containers, and the caches that nobody is said to share."""
     read = reader(TREE)
-    assert mainframe_of(read, INFO) == Mainframe("2964", "vertical", 4, 2, 3, 8, SHARED)
+    assert read_mainframe(read, INFO) == Mainframe("2964", "vertical", 4, 2, 3, 8, SHARED)
     assert read.problems == []
     assert read.sources is not None
     assert set(read.sources) >= {
@@ -42,14 +42,14 @@ def test_a_whole_machine() -> None:
 def test_another_architecture() -> None:
     """Other machines are no mainframes, and nothing of theirs is missing."""
     read = reader({"proc/uptime": b""})
-    assert mainframe_of(read, parse_cpuinfo("processor\t: 0\n")) is None
+    assert read_mainframe(read, parse_cpuinfo("processor\t: 0\n")) is None
     assert read.problems == []
 
 
 def test_without_topology() -> None:
     """A guest of KVM is not told of containers: they are unknown, and nothing is damaged."""
     read = reader(TREE | {"proc/sysinfo": b"Manufacturer:         IBM\nType:                 2964\n"})
-    assert mainframe_of(read, INFO) == Mainframe("2964", "vertical", shared_caches=SHARED)
+    assert read_mainframe(read, INFO) == Mainframe("2964", "vertical", shared_caches=SHARED)
     assert read.problems == []
 
 
@@ -59,14 +59,14 @@ def test_losses_are_said() -> None:
         tree: Contents = {"proc/uptime": b""}
         tree |= dict.fromkeys(TREE, content)
         read = reader(tree)
-        assert mainframe_of(read, INFO) == Mainframe("2964", shared_caches=SHARED)
+        assert read_mainframe(read, INFO) == Mainframe("2964", shared_caches=SHARED)
         assert set(paths(read.problems)) == set(TREE)
 
 
 def test_a_mode_that_is_none() -> None:
     """Dispatching is 0 or 1."""
     read = reader(TREE | {f"{CPU}/dispatching": b"2\n"})
-    found = mainframe_of(read, INFO)
+    found = read_mainframe(read, INFO)
     assert found is not None
     assert found.dispatching is None
     assert paths(read.problems) == [f"{CPU}/dispatching"]

@@ -15,7 +15,7 @@ from support.trees import Contents, line
 from zonewise.machine.collector import Peek
 from zonewise.machine.collectors.host import firmware
 from zonewise.machine.collectors.host import kernel as host
-from zonewise.machine.collectors.host.architecture import architecture_of, architecture_of_release
+from zonewise.machine.collectors.host.architecture import cpuinfo_architecture, release_architecture
 from zonewise.machine.collectors.host.kernel import REDACTED, redacted
 from zonewise.machine.collectors.host.kernel_config import MAX_CONFIG
 from zonewise.machine.discover import Scan, Scanner
@@ -258,13 +258,13 @@ def cpuinfo(**lines: str) -> bytes:
 )
 def test_dialects(text: bytes, wanted: str | None) -> None:
     """Each architecture describes its CPUs in words of its own; what says nothing is unknown."""
-    assert architecture_of(text) == wanted
+    assert cpuinfo_architecture(text) == wanted
 
 
 def test_a_long_text_is_read_at_both_ends() -> None:
     """The first CPU's lines tell, however many follow."""
     block = cpuinfo(processor="0", flags="fpu tsc lm " + "x" * 900)
-    assert architecture_of(block * 2000) == "x86_64"
+    assert cpuinfo_architecture(block * 2000) == "x86_64"
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_a_long_text_is_read_at_both_ends() -> None:
 )
 def test_releases(release: str, wanted: str | None) -> None:
     """Some distributions end the release with the architecture."""
-    assert architecture_of_release(release) == wanted
+    assert release_architecture(release) == wanted
 
 
 # --- the firmware

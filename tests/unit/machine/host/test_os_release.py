@@ -7,7 +7,7 @@ from hypothesis import given
 
 from support.damage import DAMAGES, Damage, Damaged
 from zonewise.machine.collector import Peek
-from zonewise.machine.collectors.host.os_release import COLLECTOR, PLACES
+from zonewise.machine.collectors.host.os_release import COLLECTOR, PATHS
 from zonewise.machine.discover import Scan, Scanner
 from zonewise.machine.files import MemoryFiles
 
@@ -26,7 +26,7 @@ def scan(tree: dict[str, bytes], damages: dict[str, Damage] | None = None) -> Sc
 
 def test_the_fields() -> None:
     """Every assignment is a field, without its quotes; all else is not."""
-    found = scan({PLACES[0]: DEBIAN})
+    found = scan({PATHS[0]: DEBIAN})
     assert found.machine.os_release == {
         "PRETTY_NAME": "Debian GNU/Linux 12 (bookworm)",
         "NAME": "Debian GNU/Linux",
@@ -39,7 +39,7 @@ def test_the_fields() -> None:
 
 def test_the_other_place() -> None:
     """Where /etc has none, the distribution's own copy tells."""
-    assert (scan({PLACES[1]: DEBIAN}).machine.os_release or {})["ID"] == "debian"
+    assert (scan({PATHS[1]: DEBIAN}).machine.os_release or {})["ID"] == "debian"
 
 
 @pytest.mark.parametrize(
@@ -48,20 +48,20 @@ def test_the_other_place() -> None:
 )
 def test_quotes(line: bytes, value: str) -> None:
     """Quotes of both kinds are taken away, and what they escape is not."""
-    assert scan({PLACES[0]: line}).machine.os_release == {"A": value}
+    assert scan({PATHS[0]: line}).machine.os_release == {"A": value}
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"\xff\xfe", b"no assignment\n"])
 def test_nothing_is_assigned(content: bytes) -> None:
     """A file that says nothing is said to, and the fact is unknown."""
-    machine = scan({PLACES[0]: content}).machine
+    machine = scan({PATHS[0]: content}).machine
     assert machine.os_release is None
     assert [problem.path for problem in machine.problems] == ["/etc/os-release"]
 
 
 def test_a_cut_file_is_said() -> None:
     """What is left of a file counts, and that there was more is said."""
-    machine = scan({PLACES[0]: DEBIAN[:-1]}).machine
+    machine = scan({PATHS[0]: DEBIAN[:-1]}).machine
     assert len(machine.os_release or {}) == 4
     assert len(machine.problems) == 1
 
@@ -69,11 +69,11 @@ def test_a_cut_file_is_said() -> None:
 @given(DAMAGES)
 def test_damage_fails_nothing(damage: Damage) -> None:
     """Whatever happens to the file, the collector goes on."""
-    runs = scan({PLACES[0]: DEBIAN}, {PLACES[0]: damage}).runs
+    runs = scan({PATHS[0]: DEBIAN}, {PATHS[0]: damage}).runs
     assert [run for run in runs if run.outcome == "failed"] == []
 
 
 def test_an_update_is_noticed() -> None:
     """Another content is another signature."""
-    before, after = (Peek(MemoryFiles([(PLACES[0], text)])) for text in (DEBIAN, DEBIAN.replace(b"12", b"13")))
+    before, after = (Peek(MemoryFiles([(PATHS[0], text)])) for text in (DEBIAN, DEBIAN.replace(b"12", b"13")))
     assert COLLECTOR.volatile(before) != COLLECTOR.volatile(after)

@@ -11,7 +11,7 @@ from support.trees import Contents, line
 from zonewise.machine.collectors.cpu import cpus
 from zonewise.machine.collectors.host import firmware, virtualization
 from zonewise.machine.collectors.host import kernel as host
-from zonewise.machine.collectors.host.hypervisors import by_clocks, by_dmi, by_pci, vendor_of
+from zonewise.machine.collectors.host.hypervisors import by_clocks, by_dmi, by_pci, hypervisor_vendor
 from zonewise.machine.collectors.pci import functions as pci
 from zonewise.machine.discover import Scan, Scanner
 from zonewise.machine.files import MemoryFiles
@@ -266,7 +266,7 @@ def test_names_are_matched_at_their_start() -> None:
     """A name that holds another is not that other."""
     assert by_dmi(Firmware(vendor="Not QEMU", product="The Xen of servers")) is None
     assert by_clocks(["xenon", "tsc"]) is None
-    assert vendor_of("VMware") == "VMware"
+    assert hypervisor_vendor("VMware") == "VMware"
 
 
 @settings(max_examples=60, deadline=None)

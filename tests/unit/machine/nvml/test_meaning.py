@@ -12,7 +12,7 @@ from support.fake_nvml import stub_twin
 from zonewise.machine.model.gpu import Fabric, Gpu, NvLinkPeer
 from zonewise.machine.nvml.collect import collect_nvml
 from zonewise.machine.nvml.facts import NvmlFabric, NvmlFacts, NvmlGpu, NvmlLink, NvmlMigDevice
-from zonewise.machine.nvml.meaning import described, fabric
+from zonewise.machine.nvml.meaning import describe_fabric, describe_gpu
 
 ADDRESS = "0000:3b:00.0"
 PLAIN = Gpu(ADDRESS, "GPU-proc", "nvidia", "proc", 7, 0, "nvidia", None, None, None, driver_version="1.2", vbios="v")
@@ -21,13 +21,13 @@ ZEROS = "00000000-0000-0000-0000-000000000000"
 
 
 def gpu(told: NvmlGpu, **facts: Any) -> Gpu:
-    return described(PLAIN, told, NvmlFacts(**facts))
+    return describe_gpu(PLAIN, told, NvmlFacts(**facts))
 
 
 def test_the_stub_in_full() -> None:
     """Every fact of a GPU that answers everything."""
     facts = collect_nvml(stub_twin())
-    found = described(PLAIN, facts.gpus[0], facts)
+    found = describe_gpu(PLAIN, facts.gpus[0], facts)
     assert found.uuid == "GPU-00000000-0000-0000-0000-000000000000"
     assert (found.model, found.memory) == ("Stub S1", 85520809984)
     assert (found.driver_version, found.cuda_version, found.firmware) == ("570.86.10", "12.8", "570.86.10")
@@ -165,7 +165,7 @@ def test_no_link_is_lost_or_counted_twice(links: list[NvmlLink]) -> None:
 )
 def test_fabric_states(told: NvmlFabric, meant: Fabric) -> None:
     """A GPU is attached if its registration is completed, with success, in a cluster."""
-    assert fabric(told) == meant
+    assert describe_fabric(told) == meant
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_fabric_states(told: NvmlFabric, meant: Fabric) -> None:
 )
 def test_fabric_faults(mask: int | None, faults: tuple[str, ...] | None) -> None:
     """Two bits for each: not supported, true, false; nothing supported is unknown, and not healthy."""
-    assert fabric(NvmlFabric(3, 0, CLUSTER, 1, mask)).faults == faults
+    assert describe_fabric(NvmlFabric(3, 0, CLUSTER, 1, mask)).faults == faults
 
 
 # --- MIG
@@ -226,7 +226,7 @@ def test_mig_profiles(memory: int | None, device: NvmlMigDevice, profile: str | 
 def test_mig_instances_keep_their_parts() -> None:
     """Each engine has its own number."""
     facts = collect_nvml(stub_twin())
-    mig = described(PLAIN, facts.gpus[0], facts).mig
+    mig = describe_gpu(PLAIN, facts.gpus[0], facts).mig
     assert mig is not None
     assert mig.enabled
     assert not mig.pending

@@ -13,7 +13,7 @@ from zonewise.machine.files import MemoryFiles
 from zonewise.machine.model.machine import Machine
 from zonewise.machine.model.pci import PciLink, Sriov
 from zonewise.machine.reader import Reader
-from zonewise.machine.sysfs import is_pci_address, pci_address_of, pci_order, pci_place
+from zonewise.machine.sysfs import device_pci_address, is_pci_address, pci_location, pci_order
 from zonewise.topology.cpuset import EMPTY, CpuSet
 
 NIC = "0000:3b:00.0"
@@ -64,7 +64,7 @@ def tree_of_nic(*, node: int | None = 0, cpus: str | None = "0-7", **attributes:
 )
 def test_place(path: str, root: str, bridges: tuple[str, ...], host_function: str | None) -> None:
     """The last host bridge of a path is the root, wherever it lies; without any, domain and bus stand in."""
-    assert pci_place(path) == (root, bridges, host_function)
+    assert pci_location(path) == (root, bridges, host_function)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ PLACE = f"../../devices/pci0000:3a/0000:3a:00.0/{NIC}"
 )
 def test_class_devices_lead_to_their_function(contents: list[tuple[str, bytes | str | None]]) -> None:
     """By the link that the entry is, or by `device` inside an entry that is a directory, over virtio and the like."""
-    assert pci_address_of(Reader(MemoryFiles(contents)), "sys/class/net/eth0") == NIC
+    assert device_pci_address(Reader(MemoryFiles(contents)), "sys/class/net/eth0") == NIC
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_class_devices_lead_to_their_function(contents: list[tuple[str, bytes | 
 )
 def test_class_devices_without_a_function(contents: list[tuple[str, bytes | str | None]]) -> None:
     """Virtual devices, and links that lead round in circles, have none."""
-    assert pci_address_of(Reader(MemoryFiles(contents)), "sys/class/net/eth0") is None
+    assert device_pci_address(Reader(MemoryFiles(contents)), "sys/class/net/eth0") is None
 
 
 # --- what the attributes say

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zonewise_scheduler.queue.placing import books as module
-from zonewise_scheduler.queue.placing.books import Books, Change
+from zonewise_scheduler.queue.placing.books import LeafUsage, LeafUsageChange
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,9 +19,9 @@ LEAVES = {"a": 4, "b": 3}
 RESOURCES = ("cpu", "pods")
 
 
-def change_of(flavor: str, resource: str, amounts: dict[int, int]) -> Change:
+def change_of(flavor: str, resource: str, amounts: dict[int, int]) -> LeafUsageChange:
     there = {leaf: amount for leaf, amount in amounts.items() if leaf < LEAVES[flavor]}
-    return Change(flavor, resource, tuple(there), tuple(there.values()))
+    return LeafUsageChange(flavor, resource, tuple(there), tuple(there.values()))
 
 
 _CHANGES = st.builds(
@@ -53,13 +53,13 @@ class Plain:
         other.used = {key: list(amounts) for key, amounts in self.used.items()}
         return other
 
-    def write(self, changes: Sequence[Change], sign: int) -> None:
+    def write(self, changes: Sequence[LeafUsageChange], sign: int) -> None:
         for one in changes:
             for leaf, amount in zip(one.leaves, one.amounts, strict=True):
                 self.used[one.flavor, one.resource][leaf] += sign * amount
 
 
-def read(books: Books) -> dict[tuple[str, str], list[int]]:
+def read(books: LeafUsage) -> dict[tuple[str, str], list[int]]:
     return {
         (flavor, name): books.usage(flavor).get(name, np.zeros(size, np.int64)).tolist()
         for flavor, size in LEAVES.items()
@@ -69,11 +69,11 @@ def read(books: Books) -> dict[tuple[str, str], list[int]]:
 
 @pytest.mark.parametrize("many", [0, 1024])
 @given(steps=_STEPS)
-def test_what_is_written_is_read(many: int, steps: list[tuple[int, str, list[Change], int]]) -> None:
+def test_what_is_written_is_read(many: int, steps: list[tuple[int, str, list[LeafUsageChange], int]]) -> None:
     """By each copy what was written to it; equal stamps are of equal books, and what was undone has changed nothing."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_MANY", many)
-        all_books, plain = [Books(LEAVES)], [Plain()]
+        all_books, plain = [LeafUsage(LEAVES)], [Plain()]
         seen: dict[tuple[str, int], list[list[int]]] = {}
         for place, step, changes, sign in steps:
             one, other = all_books[place % len(all_books)], plain[place % len(all_books)]
@@ -81,27 +81,27 @@ def test_what_is_written_is_read(many: int, steps: list[tuple[int, str, list[Cha
                 all_books.append(one.copy())
                 plain.append(other.copy())
             elif step == "undo":
-                before = {flavor: one.stamp(flavor) for flavor in LEAVES}
-                one.write(changes, sign)
-                one.write(changes, -sign)
-                assert many == 0 or {flavor: one.stamp(flavor) for flavor in LEAVES} == before
+                before = {flavor: one.version(flavor) for flavor in LEAVES}
+                one.apply(changes, sign)
+                one.apply(changes, -sign)
+                assert many == 0 or {flavor: one.version(flavor) for flavor in LEAVES} == before
             elif step == "write":
-                one.write(changes, sign)
+                one.apply(changes, sign)
                 other.write(changes, sign)
             for flavor in LEAVES:
                 found = [other.used[flavor, name] for name in RESOURCES]
-                assert seen.setdefault((flavor, one.stamp(flavor)), [list(each) for each in found]) == found
+                assert seen.setdefault((flavor, one.version(flavor)), [list(each) for each in found]) == found
         assert [read(one) for one in all_books] == [one.used for one in plain]
 
 
 @given(st.lists(_CHANGES, max_size=6), _CHANGES)
-def test_there_is_room_for_what_is_left(taken: list[Change], asked: Change) -> None:
-    books, plain = Books(LEAVES), Plain()
-    books.write(taken)
+def test_there_is_room_for_what_is_left(taken: list[LeafUsageChange], asked: LeafUsageChange) -> None:
+    books, plain = LeafUsage(LEAVES), Plain()
+    books.apply(taken)
     plain.write(taken, 1)
     have = np.full(LEAVES[asked.flavor], 4, np.int64)
     used = plain.used[asked.flavor, asked.resource]
     fits = all(4 - used[leaf] >= amount for leaf, amount in zip(asked.leaves, asked.amounts, strict=True))
-    assert books.leave_room(asked, have) is fits
+    assert books.fits(asked, have) is fits
     books.usage(asked.flavor)
-    assert books.leave_room(asked, have) is fits
+    assert books.fits(asked, have) is fits

@@ -12,26 +12,26 @@ from support.fit_nodes import container, node, pod
 from support.placing import (
     FLAVORS,
     Host,
-    grounds_of,
+    flavor_topologies,
+    host_usage,
     hosts_of,
     job,
     pods_of,
+    pods_of_shape,
     queue,
-    shaped,
     snapshot_of,
-    used_by,
-    zoned,
-    zones_of,
+    zone_counts,
+    zoned_cluster,
 )
-from zonewise_scheduler.queue.placing.topologies import Topologies
-from zonewise_scheduler.queue.placing.zones import ZONE
+from zonewise_scheduler.queue.placing.topologies import TASSnapshot
+from zonewise_scheduler.queue.placing.zones import ZONE_LEVEL
 from zonewise_scheduler.queue.quota.cycle.cycle import run_cycle
 from zonewise_scheduler.queue.quota.cycle.values import Head
-from zonewise_scheduler.queue.quota.flavors.delayed import needs_places
-from zonewise_scheduler.queue.quota.model.workload import PodSet, Settings
-from zonewise_scheduler.queue.quota.places import Wish
+from zonewise_scheduler.queue.quota.flavors.delayed import needs_second_pass
+from zonewise_scheduler.queue.quota.model.workload import PodSet, QuotaSettings
+from zonewise_scheduler.queue.quota.places import PlacementRequest
 from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
-from zonewise_scheduler.queue.topology.model import HOSTNAME, Layer, Request
+from zonewise_scheduler.queue.topology.model import HOSTNAME, PodSetTopologyRequest, SliceConstraint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
     from zonewise_scheduler.queue.quota.model.workload import Workload
 
 REQUESTS = (
-    Request(unconstrained=True),
-    Request("rack"),
-    Request(HOSTNAME),
-    Request(preferred="rack"),
-    Request(preferred=HOSTNAME),
-    Request("rack", layers=(Layer(HOSTNAME, 2),)),
-    Request(preferred="rack", layers=(Layer("rack", 2),)),
+    PodSetTopologyRequest(unconstrained=True),
+    PodSetTopologyRequest("rack"),
+    PodSetTopologyRequest(HOSTNAME),
+    PodSetTopologyRequest(preferred="rack"),
+    PodSetTopologyRequest(preferred=HOSTNAME),
+    PodSetTopologyRequest("rack", slice_constraints=(SliceConstraint(HOSTNAME, 2),)),
+    PodSetTopologyRequest(preferred="rack", slice_constraints=(SliceConstraint("rack", 2),)),
 )
 QUEUES = (
     queue("a", 6),
@@ -68,40 +68,40 @@ _SETS = st.lists(_PODS, min_size=1, max_size=2).map(
 )
 _NEW = st.tuples(_SETS, st.integers(0, 3))
 _STEP = st.tuples(st.lists(_NEW, min_size=4, max_size=4), st.sets(st.integers(0, 9)), st.integers(0, 9))
-_SETTINGS = st.builds(Settings, fair_sharing=st.booleans(), place_anew=st.booleans())
+_SETTINGS = st.builds(QuotaSettings, fair_sharing=st.booleans(), place_anew=st.booleans())
 
 
 def running(snapshot: Snapshot) -> list[Workload]:
-    return [one for found in snapshot.running.values() for one in found.values()]
+    return [one for found in snapshot.workloads_by_queue.values() for one in found.values()]
 
 
 def fail(snapshot: Snapshot, number: int) -> None:
     """Have the first node of a workload fail."""
     for one in running(snapshot)[number : number + 1]:
         hosts = [host for found in hosts_of(one).values() for host in found]
-        snapshot.remove(one)
-        snapshot.add(replace(one, failed_nodes=tuple(hosts[:1])))
+        snapshot.remove_workload(one)
+        snapshot.add_workload(replace(one, unhealthy_nodes=tuple(hosts[:1])))
 
 
-def history(snapshot: Snapshot, cycles: list[Step], settings: Settings) -> Iterator[Decision]:
+def history(snapshot: Snapshot, cycles: list[Step], settings: QuotaSettings) -> Iterator[Decision]:
     """Run cycles; after each, victims and those evicted are gone, and some end by themselves."""
     for number, (new, ended, failed) in enumerate(cycles):
         fail(snapshot, failed)
         heads = [
             Head(one, one.admission.cluster_queue)
             for one in running(snapshot)
-            if one.admission is not None and needs_places(one, snapshot.places)
+            if one.admission is not None and needs_second_pass(one, snapshot.tas_snapshot)
         ]
         for spec, (sets, priority) in zip(QUEUES, new, strict=True):
             heads.append(Head(job(f"{spec.name}-{number}", *sets, priority=priority, created=number), spec.name))
         decisions = run_cycle(snapshot, heads, settings, float(number))
         yield from decisions
-        gone = {each.workload.key for one in decisions for each in one.targets}
+        gone = {each.workload.key for one in decisions for each in one.preemption_targets}
         gone |= {one.workload.key for one in decisions if one.status == "evicted"}
         gone |= {one.key for place, one in enumerate(running(snapshot)) if place in ended}
         for one in running(snapshot):
             if one.key in gone:
-                snapshot.remove(one)
+                snapshot.remove_workload(one)
 
 
 def is_valid(one: Workload, hosts: dict[str, Host]) -> bool:
@@ -119,54 +119,62 @@ def is_valid(one: Workload, hosts: dict[str, Host]) -> bool:
         sound = sum(at.values()) == spec.pods
         sound &= given_set.flavors["cpu"] == "all" or all(hosts[host].fast for host in at)
         sound &= not request.required or len(levels[request.required]) == 1
-        sound &= all(count % layer.size == 0 for layer in request.layers for count in levels[layer.level].values())
+        sound &= all(
+            count % layer.size == 0 for layer in request.slice_constraints for count in levels[layer.level].values()
+        )
         if not sound:
             return False
     return True
 
 
 @given(_HOSTS, st.lists(_STEP, min_size=1, max_size=4), _SETTINGS)
-def test_no_host_is_given_more_than_it_has(hosts: list[Host], cycles: list[Step], settings: Settings) -> None:
+def test_no_host_is_given_more_than_it_has(hosts: list[Host], cycles: list[Step], settings: QuotaSettings) -> None:
     """Over cycles with preemption, failed nodes and flavors that share hosts; each placement is as it was asked for."""
     snapshot, by_name = snapshot_of(QUEUES, hosts), {one.name: one for one in hosts}
     for one in history(snapshot, cycles, settings):
         if one.status == "admitted":
             assert is_valid(one.workload, by_name)
-        used = used_by(running(snapshot))
+        used = host_usage(running(snapshot))
         assert all(used.get(host.name, 0) <= host.cpus for host in hosts)
 
 
 @given(_HOSTS, st.lists(_STEP, min_size=1, max_size=3), _SETTINGS, _PODS)
-def test_books_are_those_of_who_runs(hosts: list[Host], cycles: list[Step], settings: Settings, pods: PodSet) -> None:
+def test_books_are_those_of_who_runs(
+    hosts: list[Host], cycles: list[Step], settings: QuotaSettings, pods: PodSet
+) -> None:
     """After any history, places are found as by books that are made anew of those that run."""
     snapshot = snapshot_of(QUEUES, hosts)
     for _ in history(snapshot, cycles, settings):
         pass
-    fresh = Topologies(grounds_of(hosts))
+    fresh = TASSnapshot(flavor_topologies(hosts))
     for one in running(snapshot):
         fresh.add(one)
     probe = job("probe", pods)
-    wishes = {name: [Wish(probe.pod_sets[0], probe.pod_sets[0].pods, name)] for name in ("all", "fast")}
+    wishes = {name: [PlacementRequest(probe.pod_sets[0], probe.pod_sets[0].pods, name)] for name in ("all", "fast")}
     for name, wish in wishes.items():
-        assert snapshot.places.find(probe, {name: wish}, empty=False) == fresh.find(probe, {name: wish}, empty=False)
+        assert snapshot.tas_snapshot.find_topology_assignments(
+            probe, {name: wish}, empty=False
+        ) == fresh.find_topology_assignments(probe, {name: wish}, empty=False)
 
 
 @given(_HOSTS, st.lists(_STEP, min_size=1, max_size=3), st.sets(st.integers(0, 9)), _PODS)
 def test_several_come_and_go_as_one_by_one(hosts: list[Host], cycles: list[Step], some: set[int], pods: PodSet) -> None:
     snapshot = snapshot_of(QUEUES, hosts)
-    for _ in history(snapshot, cycles, Settings()):
+    for _ in history(snapshot, cycles, QuotaSettings()):
         pass
     chosen = [one for place, one in enumerate(running(snapshot)) if place in some]
-    together, single = snapshot.places.copy(), snapshot.places.copy()
+    together, single = snapshot.tas_snapshot.copy(), snapshot.tas_snapshot.copy()
     probe = job("probe", pods)
-    wishes = {"all": [Wish(probe.pod_sets[0], probe.pod_sets[0].pods, "all")]}
-    before = single.find(probe, wishes, empty=False)
+    wishes = {"all": [PlacementRequest(probe.pod_sets[0], probe.pod_sets[0].pods, "all")]}
+    before = single.find_topology_assignments(probe, wishes, empty=False)
     together.remove_all(chosen)
     for one in chosen:
         single.remove(one)
-    assert together.find(probe, wishes, empty=False) == single.find(probe, wishes, empty=False)
+    assert together.find_topology_assignments(probe, wishes, empty=False) == single.find_topology_assignments(
+        probe, wishes, empty=False
+    )
     together.add_all(chosen)
-    assert together.find(probe, wishes, empty=False) == before
+    assert together.find_topology_assignments(probe, wishes, empty=False) == before
 
 
 @given(_HOSTS, st.lists(_STEP, min_size=1, max_size=3), st.lists(_PODS, min_size=1, max_size=3), st.data())
@@ -175,9 +183,9 @@ def test_what_is_remembered_is_found_anew(
 ) -> None:
     """Whoever comes, goes and asks meanwhile, in copies too, is told what books would tell that are made anew."""
     snapshot = snapshot_of(QUEUES, hosts)
-    for _ in history(snapshot, cycles, Settings()):
+    for _ in history(snapshot, cycles, QuotaSettings()):
         pass
-    there, known = running(snapshot), [(snapshot.places, {one.key: one for one in running(snapshot)})]
+    there, known = running(snapshot), [(snapshot.tas_snapshot, {one.key: one for one in running(snapshot)})]
     for _ in range(data.draw(st.integers(1, 6))):
         places, runs = data.draw(st.sampled_from(known))
         if data.draw(st.booleans()):
@@ -189,27 +197,36 @@ def test_what_is_remembered_is_found_anew(
             else:
                 places.add(one)
                 runs[one.key] = one
-        fresh = Topologies(grounds_of(hosts))
+        fresh = TASSnapshot(flavor_topologies(hosts))
         fresh.add_all(runs.values())
         probe = job("probe", data.draw(st.sampled_from(asked)))
-        wishes = {"all": [Wish(probe.pod_sets[0], probe.pod_sets[0].pods, "all")]}
+        wishes = {"all": [PlacementRequest(probe.pod_sets[0], probe.pod_sets[0].pods, "all")]}
         for empty in (False, True):
-            assert places.find(probe, wishes, empty=empty) == fresh.find(probe, wishes, empty=empty)
+            assert places.find_topology_assignments(probe, wishes, empty=empty) == fresh.find_topology_assignments(
+                probe, wishes, empty=empty
+            )
         assert [places.fits(one) for one in there] == [fresh.fits(one) for one in there]
 
 
 _SHAPES = st.sampled_from([pod(container(cpus=cpus, gib=1)) for cpus in (1, 2, 3, 5)])
 
 
-def in_zones(shape: PodShape, pods: int, request: Request) -> PodSet:
-    return shaped(shape, pods, request)._replace(requests={"cpu": pods})
+def in_zones(shape: PodShape, pods: int, request: PodSetTopologyRequest) -> PodSet:
+    return pods_of_shape(shape, pods, request)._replace(single_pod_requests={"cpu": pods})
 
 
 _IN_ZONES = st.builds(
     in_zones,
     _SHAPES,
     st.sampled_from([1, 2, 4]),
-    st.sampled_from([*REQUESTS[:5], Request(ZONE), Request(preferred=ZONE), Request("rack", layers=(Layer(ZONE, 2),))]),
+    st.sampled_from(
+        [
+            *REQUESTS[:5],
+            PodSetTopologyRequest(ZONE_LEVEL),
+            PodSetTopologyRequest(preferred=ZONE_LEVEL),
+            PodSetTopologyRequest("rack", slice_constraints=(SliceConstraint(ZONE_LEVEL, 2),)),
+        ]
+    ),
 )
 _ZONED_STEP = st.tuples(
     st.lists(st.tuples(_IN_ZONES.map(lambda one: [one]), st.integers(0, 3)), min_size=4, max_size=4),
@@ -219,20 +236,20 @@ _ZONED_STEP = st.tuples(
 
 
 @given(st.text("xy", min_size=1, max_size=4), st.lists(_ZONED_STEP, min_size=1, max_size=4), _SETTINGS)
-def test_kubelets_admit_all_that_starts(racks: str, cycles: list[Step], settings: Settings) -> None:
+def test_kubelets_admit_all_that_starts(racks: str, cycles: list[Step], settings: QuotaSettings) -> None:
     """Over cycles with preemption: everybody has zones of his host, in one where that was required; nobody waits."""
     aligned = node(2, 4, topology="single-numa-node", cpu="static", memory="Static")
-    cluster = zoned([aligned] * len(racks), racks, flavors=FLAVORS)
-    snapshot = Snapshot(QUEUES, flavors=FLAVORS, places=cluster.places)
+    cluster = zoned_cluster([aligned] * len(racks), racks, flavors=FLAVORS)
+    snapshot = Snapshot(QUEUES, resource_flavors=FLAVORS, tas_snapshot=cluster.places)
     for one in history(snapshot, cycles, settings):
         if one.status == "admitted":
-            zones = zones_of(cluster, one.workload)["main"]
+            zones = zone_counts(cluster, one.workload)["main"]
             assert sum(zones.values()) == one.workload.pod_sets[0].pods
             assert all(zone in {"0", "1"} for _, zone in zones)
             request = one.workload.pod_sets[0].topology
             assert request is not None
-            assert request.request.required != ZONE or len(zones) == 1
-            assert not request.request.layers or all(count % 2 == 0 for count in zones.values())
+            assert request.request.required != ZONE_LEVEL or len(zones) == 1
+            assert not request.request.slice_constraints or all(count % 2 == 0 for count in zones.values())
     for one in running(snapshot):
-        snapshot.remove(one)
-    assert [cluster.places.state(row) for row in range(len(racks))] == [aligned] * len(racks)
+        snapshot.remove_workload(one)
+    assert [cluster.places.node_state(row) for row in range(len(racks))] == [aligned] * len(racks)

@@ -10,20 +10,26 @@ import pytest
 from support.placing import Host, hosts_of, job, pods_of, queue, snapshot_of
 from zonewise_scheduler.queue.quota.cycle.cycle import run_cycle
 from zonewise_scheduler.queue.quota.cycle.values import Head
-from zonewise_scheduler.queue.quota.flavors.delayed import MULTIKUEUE, PROVISIONING, needs_places
-from zonewise_scheduler.queue.quota.model.queues import CheckRule
-from zonewise_scheduler.queue.quota.model.workload import DEFAULTS, PodSet, Settings
-from zonewise_scheduler.queue.topology.model import HOSTNAME, Request
+from zonewise_scheduler.queue.quota.flavors.delayed import (
+    MULTIKUEUE_CONTROLLER,
+    PROVISIONING_REQUEST_CONTROLLER,
+    needs_second_pass,
+)
+from zonewise_scheduler.queue.quota.model.queues import AdmissionCheckStrategyRule
+from zonewise_scheduler.queue.quota.model.workload import DEFAULT_SETTINGS, PodSet, QuotaSettings
+from zonewise_scheduler.queue.topology.model import HOSTNAME, PodSetTopologyRequest
 
 if TYPE_CHECKING:
     from zonewise_scheduler.queue.quota.cycle.values import Decision
     from zonewise_scheduler.queue.quota.model.workload import Workload
     from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
 
-ONE_HOST = Request(HOSTNAME)
+ONE_HOST = PodSetTopologyRequest(HOSTNAME)
 
 
-def cycle(snapshot: Snapshot, *heads: tuple[str, Workload], settings: Settings = DEFAULTS) -> dict[str, Decision]:
+def cycle(
+    snapshot: Snapshot, *heads: tuple[str, Workload], settings: QuotaSettings = DEFAULT_SETTINGS
+) -> dict[str, Decision]:
     """The decisions, by the workload's name."""
     decisions = run_cycle(snapshot, [Head(one, name) for name, one in heads], settings, 1.0)
     return {one.workload.name: one for one in decisions}
@@ -38,9 +44,9 @@ def started(snapshot: Snapshot, name: str, one: Workload) -> Workload:
 
 def failed(snapshot: Snapshot, one: Workload, *hosts: str) -> Workload:
     """A workload that runs, after some of its hosts failed."""
-    new = replace(one, failed_nodes=hosts)
-    snapshot.remove(one)
-    snapshot.add(new)
+    new = replace(one, unhealthy_nodes=hosts)
+    snapshot.remove_workload(one)
+    snapshot.add_workload(new)
     return new
 
 
@@ -65,8 +71,8 @@ def test_pod_sets_of_one_workload_in_two_flavors() -> None:
 
 def test_leader_and_workers_go_to_one_rack() -> None:
     hosts = [Host("one", "x", 2), Host("two", "y", 2), Host("three", "y", 1)]
-    sets = [pods_of(1, count, Request("rack"), name) for name, count in (("leader", 1), ("workers", 2))]
-    grouped = [one._replace(topology=one.topology and one.topology._replace(group="g")) for one in sets]
+    sets = [pods_of(1, count, PodSetTopologyRequest("rack"), name) for name, count in (("leader", 1), ("workers", 2))]
+    grouped = [one._replace(topology=one.topology and one.topology._replace(pod_set_group_name="g")) for one in sets]
     found = started(snapshot_of([queue("a", 9)], hosts), "a", job("one", *grouped))
     assert {host for at in hosts_of(found).values() for host in at} == {"two", "three"}
 
@@ -80,14 +86,14 @@ def test_pods_that_ask_for_nothing_are_placed_where_all_flavors_have_topologies(
 def test_places_are_looked_for_where_the_quota_counts_something_else() -> None:
     """Credits are counted by the quota; no host has any."""
     snapshot = snapshot_of([queue("a", 9)], [Host("one", "x", 2)])
-    pods = pods_of(2)._replace(requests={"cpu": 9}, of_node={"cpu": 2})
+    pods = pods_of(2)._replace(single_pod_requests={"cpu": 9}, node_requests={"cpu": 2})
     assert hosts_of(started(snapshot, "a", job("one", pods))) == {"main": {"one": 1}}
 
 
 def test_a_group_that_is_none_finds_no_place() -> None:
     """It is told, and the cycle goes on for the others."""
-    sets = [pods_of(1, 2, Request("rack"), name) for name in ("one", "two")]
-    grouped = [one._replace(topology=one.topology and one.topology._replace(group="g")) for one in sets]
+    sets = [pods_of(1, 2, PodSetTopologyRequest("rack"), name) for name in ("one", "two")]
+    grouped = [one._replace(topology=one.topology and one.topology._replace(pod_set_group_name="g")) for one in sets]
     snapshot = snapshot_of([queue("a", 99), queue("b", 9)], [Host("one", "x", 9)])
     found = cycle(snapshot, ("a", job("wrong", *grouped)), ("b", job("right", pods_of(1))))
     assert {name: one.status for name, one in found.items()} == {"wrong": "waiting", "right": "admitted"}
@@ -96,8 +102,8 @@ def test_a_group_that_is_none_finds_no_place() -> None:
 
 def test_nodes_that_failed_before_it_started_are_nothing_to_it() -> None:
     snapshot = snapshot_of([queue("a", 9)], [Host("one", "x", 2)])
-    new = started(snapshot, "a", replace(job("again", pods_of(2)), failed_nodes=("gone", "too")))
-    assert (hosts_of(new), new.failed_nodes) == ({"main": {"one": 1}}, ())
+    new = started(snapshot, "a", replace(job("again", pods_of(2)), unhealthy_nodes=("gone", "too")))
+    assert (hosts_of(new), new.unhealthy_nodes) == ({"main": {"one": 1}}, ())
 
 
 # --- who waits
@@ -108,8 +114,8 @@ def test_victims_are_those_in_the_way() -> None:
     snapshot = snapshot_of([queue("a", 99)], [Host("one", "x", 4), Host("two", "y", 4)])
     for name, priority in (("low", 1), ("high", 5)):
         started(snapshot, "a", job(name, pods_of(3), priority=priority))
-    found = cycle(snapshot, ("a", job("new", pods_of(2, 2, Request("rack")), priority=3)))["new"]
-    assert (found.status, [one.workload.name for one in found.targets]) == ("preempting", ["low"])
+    found = cycle(snapshot, ("a", job("new", pods_of(2, 2, PodSetTopologyRequest("rack")), priority=3)))["new"]
+    assert (found.status, [one.workload.name for one in found.preemption_targets]) == ("preempting", ["low"])
 
 
 @pytest.mark.parametrize("anew", [True, False])
@@ -118,7 +124,7 @@ def test_places_ahead_are_kept(anew: bool) -> None:
     snapshot = snapshot_of([queue("a", 9), queue("b", 9, cohort="")], [Host("one", "x", 4), Host("two", "y", 6)])
     started(snapshot, "a", job("low", pods_of(2)))
     heads = [("a", job("first", pods_of(4, 2), priority=9)), ("b", job("second", pods_of(2, request=ONE_HOST)))]
-    found = cycle(snapshot, *heads, settings=Settings(place_anew=anew))
+    found = cycle(snapshot, *heads, settings=QuotaSettings(recompute_topology_assignment=anew))
     assert found["first"].status == "preempting"
     assert (found["second"].status, hosts_of(found["second"].workload)) == (
         ("admitted", {"main": {"two": 1}}) if anew else ("skipped", {})
@@ -156,12 +162,12 @@ def test_pods_of_a_failed_node_move() -> None:
     """The others stay, and the room on the failed node is given to nobody in the same cycle."""
     snapshot = snapshot_of([queue("a", 99)], [Host(name, "x", 2) for name in ("one", "two", "three")])
     one = failed(snapshot, started(snapshot, "a", job("moves", pods_of(2, 2))), "one")
-    assert needs_places(one, snapshot.places)
+    assert needs_second_pass(one, snapshot.tas_snapshot)
     found = cycle(snapshot, ("a", one), ("a", job("new", pods_of(2))))
     assert found["new"].status == "waiting"
     moved = found["moves"].workload
-    assert (hosts_of(moved), moved.failed_nodes) == ({"main": {"three": 1, "two": 1}}, ())
-    assert not needs_places(moved, snapshot.places)
+    assert (hosts_of(moved), moved.unhealthy_nodes) == ({"main": {"three": 1, "two": 1}}, ())
+    assert not needs_second_pass(moved, snapshot.tas_snapshot)
     assert hosts_of(started(snapshot, "a", job("new", pods_of(2)))) == {"main": {"one": 1}}
 
 
@@ -174,8 +180,8 @@ def test_pods_that_cannot_move(evicts: bool, status: str, hosts: tuple[str, ...]
     if len(hosts) == 1:
         started(snapshot, "a", job("other", pods_of(2)))
     one = failed(snapshot, one, *hosts)
-    found = cycle(snapshot, ("a", one), settings=Settings(evict_unplaced=evicts))["stays"]
-    assert (found.status, found.targets, hosts_of(found.workload)) == (status, (), hosts_of(one))
+    found = cycle(snapshot, ("a", one), settings=QuotaSettings(fail_fast_node_replacement=evicts))["stays"]
+    assert (found.status, found.preemption_targets, hosts_of(found.workload)) == (status, (), hosts_of(one))
 
 
 def test_pods_that_come_back_to_a_failed_node_take_room_there_anew() -> None:
@@ -195,10 +201,10 @@ def test_pods_of_a_group_move_one_set_after_the_other() -> None:
     for place in (0, 2):
         topology = sets[place].topology
         assert topology is not None
-        sets[place] = sets[place]._replace(topology=topology._replace(group="g"))
+        sets[place] = sets[place]._replace(topology=topology._replace(pod_set_group_name="g"))
     one = started(snapshot, "a", job("moves", *sets))
     assert {host for hosts in hosts_of(one).values() for host in hosts} == {"two"}
-    snapshot.remove(other)
+    snapshot.remove_workload(other)
     moved = started(snapshot, "a", failed(snapshot, one, "two"))
     assert hosts_of(moved) == {"leader": {"one": 1}, "between": {"three": 1}, "workers": {"one": 1}}
 
@@ -206,65 +212,69 @@ def test_pods_of_a_group_move_one_set_after_the_other() -> None:
 def test_a_single_pod_stays() -> None:
     """It cannot move, and its workload ends with it."""
     snapshot = snapshot_of([queue("a", 99)], [Host(name, "x", 2) for name in ("one", "two")])
-    one = started(snapshot, "a", replace(job("pod", pods_of(2)), of_one_pod=True))
+    one = started(snapshot, "a", replace(job("pod", pods_of(2)), owned_by_single_pod=True))
     found = cycle(snapshot, ("a", failed(snapshot, one, "one")))["pod"]
     assert (found.status, hosts_of(found.workload)) == ("admitted", {"main": {"one": 1}})
 
 
 def test_places_after_provisioning() -> None:
     """First the quota alone, since there are no nodes; then the places, though the quota is full."""
-    rule = CheckRule("new-nodes", controller=PROVISIONING)
-    spec = queue("a", 2)._replace(checks=(rule,))
+    rule = AdmissionCheckStrategyRule("new-nodes", controller_name=PROVISIONING_REQUEST_CONTROLLER)
+    spec = queue("a", 2)._replace(admission_checks=(rule,))
     empty = snapshot_of([spec], [])
     one = started(empty, "a", job("one", pods_of(2)))
-    assert (hosts_of(one), one.held["main"].delayed) == ({}, "Pending")
-    assert needs_places(one, empty.places)
+    assert (hosts_of(one), one.admitted_pod_sets["main"].delayed_topology_request) == ({}, "Pending")
+    assert needs_second_pass(one, empty.tas_snapshot)
     snapshot = snapshot_of([spec], [Host("new", "x", 2)])
-    snapshot.add(one)
+    snapshot.add_workload(one)
     new = started(snapshot, "a", one)
-    assert (hosts_of(new), new.held["main"].delayed) == ({"main": {"new": 1}}, "Ready")
+    assert (hosts_of(new), new.admitted_pod_sets["main"].delayed_topology_request) == ({"main": {"new": 1}}, "Ready")
     assert new.admission is not None
-    assert (new.admission.at, snapshot.running["a"]) == (1.0, {new.key: new})
-    assert not needs_places(new, snapshot.places)
+    assert (new.admission.reserved_at, snapshot.workloads_by_queue["a"]) == (1.0, {new.key: new})
+    assert not needs_second_pass(new, snapshot.tas_snapshot)
 
 
 def test_places_are_for_the_pods_that_have_quota() -> None:
     """Of a workload that was admitted with fewer pods, so many are placed, and move, and what they use stays."""
-    spec = queue("a", 3)._replace(checks=(CheckRule("new-nodes", controller=PROVISIONING),))
+    spec = queue("a", 3)._replace(
+        admission_checks=(AdmissionCheckStrategyRule("new-nodes", controller_name=PROVISIONING_REQUEST_CONTROLLER),)
+    )
     one = started(snapshot_of([spec], []), "a", job("one", pods_of(1, 5)._replace(min_pods=1)))
     snapshot = snapshot_of([spec], [Host("old", "x", 3), Host("new", "y", 9)])
-    snapshot.add(one)
+    snapshot.add_workload(one)
     placed = started(snapshot, "a", one)
     moved = started(snapshot, "a", failed(snapshot, placed, "old"))
     for found, host in ((placed, "old"), (moved, "new")):
-        held = found.held["main"]
+        held = found.admitted_pod_sets["main"]
         assert (hosts_of(found), held.pods, held.usage) == ({"main": {host: 3}}, 3, {"cpu": 3})
 
 
 def test_others_give_way_to_those_with_quota() -> None:
     """It has its quota already, and needs none more."""
-    spec = queue("a", 3)._replace(checks=(CheckRule("new-nodes", controller=PROVISIONING),))
+    spec = queue("a", 3)._replace(
+        admission_checks=(AdmissionCheckStrategyRule("new-nodes", controller_name=PROVISIONING_REQUEST_CONTROLLER),)
+    )
     one = started(snapshot_of([spec], []), "a", job("one", pods_of(2), priority=9))
     snapshot = snapshot_of([queue("a", 3)], [Host("new", "x", 2)])
     started(snapshot, "a", job("low", pods_of(1)))
-    snapshot.add(one)
+    snapshot.add_workload(one)
     found = cycle(snapshot, ("a", one))["one"]
-    assert (found.status, [each.workload.name for each in found.targets]) == ("preempting", ["low"])
+    assert (found.status, [each.workload.name for each in found.preemption_targets]) == ("preempting", ["low"])
 
 
 @pytest.mark.parametrize(
     ("rule", "delayed"),
     [
-        (CheckRule("one", frozenset({"all"}), PROVISIONING), "Pending"),
-        (CheckRule("one", frozenset({"fast"}), PROVISIONING), ""),
-        (CheckRule("one", frozenset({"fast"}), MULTIKUEUE), "Pending"),
-        (CheckRule("one"), ""),
+        (AdmissionCheckStrategyRule("one", frozenset({"all"}), PROVISIONING_REQUEST_CONTROLLER), "Pending"),
+        (AdmissionCheckStrategyRule("one", frozenset({"fast"}), PROVISIONING_REQUEST_CONTROLLER), ""),
+        (AdmissionCheckStrategyRule("one", frozenset({"fast"}), MULTIKUEUE_CONTROLLER), "Pending"),
+        (AdmissionCheckStrategyRule("one"), ""),
     ],
 )
-def test_which_checks_delay_places(rule: CheckRule, delayed: str) -> None:
-    snapshot = snapshot_of([queue("a", 2)._replace(checks=(rule,))], [Host("one", "x", 2)])
+def test_which_checks_delay_places(rule: AdmissionCheckStrategyRule, delayed: str) -> None:
+    snapshot = snapshot_of([queue("a", 2)._replace(admission_checks=(rule,))], [Host("one", "x", 2)])
     one = started(snapshot, "a", job("one", pods_of(2)))
-    assert (one.held["main"].delayed, bool(hosts_of(one))) == (delayed, not delayed)
+    assert (one.admitted_pod_sets["main"].delayed_topology_request, bool(hosts_of(one))) == (delayed, not delayed)
 
 
 def test_places_that_are_no_more_take_nothing() -> None:
@@ -272,8 +282,8 @@ def test_places_that_are_no_more_take_nothing() -> None:
     hosts = [Host("one", "x", 2), Host("two", "x", 2)]
     old = started(snapshot_of([queue("a", 9)], hosts), "a", job("old", pods_of(2, 2)))
     snapshot = snapshot_of([queue("a", 9)], hosts[1:])
-    snapshot.add(old)
+    snapshot.add_workload(old)
     assert cycle(snapshot, ("a", job("new", pods_of(1))))["new"].status == "waiting"
-    snapshot.remove(old)
+    snapshot.remove_workload(old)
     assert hosts_of(started(snapshot, "a", job("new", pods_of(2)))) == {"main": {"two": 1}}
-    assert not snapshot.places.fits(old)
+    assert not snapshot.tas_snapshot.fits(old)

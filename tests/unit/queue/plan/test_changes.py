@@ -8,59 +8,65 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.plans import CPU, planner_of, queue, work
-from zonewise_scheduler.queue.plan.entrance import Queues
+from support.plans import CPU, make_planner, make_workload, queue
+from zonewise_scheduler.queue.plan.entrance import QueueConfiguration
 from zonewise_scheduler.queue.quota.model.queues import ResourceFlavor
 from zonewise_scheduler.queue.quota.model.workload import Eviction
-from zonewise_scheduler.queue.time.rules import ALL, Rules
+from zonewise_scheduler.queue.time.rules import UNLIMITED_DEPTH, BackfillPolicy
 
 if TYPE_CHECKING:
     from zonewise_scheduler.queue.plan.planner import Planner
 
-RULES = [Rules(), Rules(depth=2), Rules(depth=ALL), Rules(reserve_after=float("inf")), Rules(overtaking=False)]
+RULES = [
+    BackfillPolicy(),
+    BackfillPolicy(depth=2),
+    BackfillPolicy(depth=UNLIMITED_DEPTH),
+    BackfillPolicy(reserve_after=float("inf")),
+    BackfillPolicy(overtaking=False),
+]
 
 
 def starts(planner: Planner, now: float) -> list[str]:
-    return [one.key for one in planner.decide(now).admitted]
+    return [one.key for one in planner.schedule(now).admitted]
 
 
 def promises(planner: Planner) -> list[tuple[str, float]]:
-    return [(one.workload.key, one.start) for one in planner.promises]
+    return [(one.workload.key, one.start) for one in planner.reservations_by_start]
 
 
-def busy(rules: Rules, cpus: int = 4) -> Planner:
+def busy(rules: BackfillPolicy, cpus: int = 4) -> Planner:
     """A queue in which one runs until 10, and three wait."""
-    planner = planner_of([queue("q", cpus)], rules)
-    planner.submit(work("runs", cpus, run=10), "q")
-    planner.decide(0)
+    planner = make_planner([queue("q", cpus)], rules)
+    planner.submit(make_workload("runs", cpus, run=10), "q")
+    planner.schedule(0)
     for at, name, wants, run in ((0.25, "wide", 4, 10), (0.5, "long", 1, 20), (0.75, "short", 1, 5)):
-        planner.submit(work(name, wants, run=run, at=at), "q")
-    planner.decide(1)
+        planner.submit(make_workload(name, wants, run=run, at=at), "q")
+    planner.schedule(1)
     return planner
 
 
 def test_more_quota_is_used_at_once() -> None:
-    planner = busy(Rules())
-    planner.reset(Queues((queue("q", 8),)))
+    planner = busy(BackfillPolicy())
+    planner.reconfigure(QueueConfiguration((queue("q", 8),)))
     assert starts(planner, 2) == ["ns/wide"]
 
 
 def test_what_runs_is_counted_on_where_there_is_less_quota() -> None:
     """What is used may be more than there is, until it ends; promises move as far as they must."""
-    planner = busy(Rules(depth=ALL))
+    planner = busy(BackfillPolicy(depth=UNLIMITED_DEPTH))
     assert promises(planner) == [("ns/wide", 10), ("ns/long", 20), ("ns/short", 20)]
-    planner.reset(Queues((queue("q", 3),)))
+    planner.reconfigure(QueueConfiguration((queue("q", 3),)))
     assert starts(planner, 2) == []
-    assert planner.snapshot.queues["q"].usage[CPU] == 4
+    assert planner.snapshot.cluster_queues["q"].usage[CPU] == 4
     assert promises(planner) == [("ns/long", 10), ("ns/short", 10)]
-    planner.end("ns/runs")
+    planner.finish("ns/runs")
     assert set(starts(planner, 10)) == {"ns/long", "ns/short"}
 
 
 def test_who_had_to_be_refused_is_promised_a_start_once_there_is_quota() -> None:
-    planner = busy(Rules(), 3)
+    planner = busy(BackfillPolicy(), 3)
     assert promises(planner) == [("ns/long", 10)]
-    planner.reset(Queues((queue("q", 4),)))
+    planner.reconfigure(QueueConfiguration((queue("q", 4),)))
     assert starts(planner, 2) == ["ns/long"]
     assert promises(planner) == [("ns/wide", 22)]
 
@@ -68,57 +74,59 @@ def test_who_had_to_be_refused_is_promised_a_start_once_there_is_quota() -> None
 def test_workloads_of_a_queue_that_is_gone_wait_until_it_is_back() -> None:
     """What runs there is counted on in its cohort, until it has ended."""
     specs = queue("a", 4, cohort="c"), queue("b", 4, cohort="c")
-    planner = planner_of(specs, Rules())
+    planner = make_planner(specs, BackfillPolicy())
     for name in ("one", "two"):
-        planner.submit(work(name, 4, run=10), "a")
-        planner.decide(0)
-    planner.submit(work("three", 4, at=1), "a")
-    planner.submit(work("four", 8, at=1), "b")
-    planner.decide(1)
-    planner.reset(Queues(specs[1:]))
+        planner.submit(make_workload(name, 4, run=10), "a")
+        planner.schedule(0)
+    planner.submit(make_workload("three", 4, at=1), "a")
+    planner.submit(make_workload("four", 8, at=1), "b")
+    planner.schedule(1)
+    planner.reconfigure(QueueConfiguration(specs[1:]))
     assert starts(planner, 2) == []
-    assert planner.aside["ns/three"].why == "there is no ClusterQueue a"
+    assert planner.inadmissible["ns/three"].message == "there is no ClusterQueue a"
     assert promises(planner) == [("ns/four", 10)]
-    planner.end("ns/one")
+    planner.finish("ns/one")
     assert starts(planner, 3) == []
     assert planner.snapshot.inactive == {"a": "it has been deleted"}
     planner.evict("ns/two", Eviction("Preempted", 4))
     assert starts(planner, 4) == []
-    assert list(planner.snapshot.queues) == ["b"]
-    assert planner.aside.keys() == {"ns/two", "ns/three"}
-    planner.reset(Queues(specs))
+    assert list(planner.snapshot.cluster_queues) == ["b"]
+    assert planner.inadmissible.keys() == {"ns/two", "ns/three"}
+    planner.reconfigure(QueueConfiguration(specs))
     assert starts(planner, 5) == ["ns/two", "ns/three"]
     assert promises(planner) == [("ns/four", 15)]
 
 
 def test_a_promise_of_a_flavor_that_the_queue_has_no_more_is_made_anew() -> None:
-    planner = busy(Rules())
+    planner = busy(BackfillPolicy())
     other = queue("q", 4)
-    flavors = tuple(one._replace(name="other") for one in other.groups[0].flavors)
-    planner.reset(Queues((other._replace(groups=(other.groups[0]._replace(flavors=flavors),)),)))
+    flavors = tuple(one._replace(name="other") for one in other.resource_groups[0].flavors)
+    planner.reconfigure(
+        QueueConfiguration((other._replace(resource_groups=(other.resource_groups[0]._replace(flavors=flavors),)),))
+    )
     assert starts(planner, 2) == ["ns/wide"]
     assert planner.running["ns/wide"].workload.usage == {CPU._replace(flavor="other"): 4}
 
 
 def test_a_flavor_that_is_missing_holds_its_queues() -> None:
-    planner = busy(Rules())
-    planner.reset(Queues((queue("q", 8),), flavors=()))
+    planner = busy(BackfillPolicy())
+    planner.reconfigure(QueueConfiguration((queue("q", 8),), flavors=()))
     assert starts(planner, 2) == []
     assert promises(planner) == []
-    planner.reset(Queues((queue("q", 8),), flavors=(ResourceFlavor("all"),)))
+    planner.reconfigure(QueueConfiguration((queue("q", 8),), flavors=(ResourceFlavor("all"),)))
     assert starts(planner, 2) == ["ns/wide"]
 
 
 def test_a_queue_is_only_for_namespaces_that_suit() -> None:
     """Whoever is of another is told so, and let in once its labels are others."""
     spec = queue("q", 4)
-    nobody = spec._replace(namespaces=None)
-    planner = planner_of([nobody], Rules())
-    planner.submit(work("one", 4), "q")
-    step = planner.decide(0)
-    assert step.decisions["ns/one"].why == "Misconfigured"
+    nobody = spec._replace(namespace_selector=None)
+    planner = make_planner([nobody], BackfillPolicy())
+    planner.submit(make_workload("one", 4), "q")
+    step = planner.schedule(0)
+    assert step.decisions["ns/one"].reason == "Misconfigured"
     assert promises(planner) == []
-    planner.reset(Queues((spec,), namespaces={"ns": {}}))
+    planner.reconfigure(QueueConfiguration((spec,), namespaces={"ns": {}}))
     assert starts(planner, 1) == ["ns/one"]
 
 
@@ -132,19 +140,19 @@ def test_a_queue_is_only_for_namespaces_that_suit() -> None:
     st.integers(0, 9),
 )
 def test_to_reset_to_the_same_changes_no_promise(
-    rules: Rules, found: list[tuple[int, int, str, int]], when: int
+    rules: BackfillPolicy, found: list[tuple[int, int, str, int]], when: int
 ) -> None:
     """Whenever it is, and whatever comes and ends then: who starts when is as it would have been."""
     specs = queue("a", 4, cohort="c"), queue("b", 4, cohort="c")
-    planner, other = planner_of(specs, rules), planner_of(specs, rules)
+    planner, other = make_planner(specs, rules), make_planner(specs, rules)
     for now, (cpus, run, name, priority) in enumerate(found):
         for one in (planner, other):
-            for key in [key for key, each in one.running.items() if each.end <= now]:
-                one.end(key)
-            one.submit(work(f"{now}", cpus, run=run, at=now, priority=priority), name)
+            for key in [key for key, each in one.running.items() if each.deadline <= now]:
+                one.finish(key)
+            one.submit(make_workload(f"{now}", cpus, run=run, at=now, priority=priority), name)
         if now == when:
             before = promises(planner)
-            planner.reset(Queues(specs))
+            planner.reconfigure(QueueConfiguration(specs))
             planner._repair()  # pyright: ignore[reportPrivateUsage] -- before anybody starts
             assert promises(planner) == before
         assert starts(planner, now) == starts(other, now)

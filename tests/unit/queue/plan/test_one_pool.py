@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.jobs import CPUS, cpus, task
-from support.plans import Coming, coming, queue, story
-from zonewise_scheduler.queue.time.policies import policy_of
-from zonewise_scheduler.queue.time.rules import DEFAULT, rules_named
-from zonewise_scheduler.simulate.clock import simulate
+from support.plans import Submission, queue, story, submission
+from zonewise_scheduler.queue.time.policies import pool_policy
+from zonewise_scheduler.queue.time.rules import DEFAULT_POLICY, policy_named
+from zonewise_scheduler.simulate.clock import simulate_pool
 
 if TYPE_CHECKING:
     from zonewise_scheduler.simulate.clock import Task
@@ -32,15 +32,17 @@ def tasks(draw: st.DrawFn) -> list[Task]:
     return found
 
 
-@pytest.mark.parametrize("name", ["fifo", "greedy", "easy", "easy-sjbf", DEFAULT])
+@pytest.mark.parametrize("name", ["fifo", "greedy", "easy", "easy-sjbf", DEFAULT_POLICY])
 @given(tasks(), st.sampled_from([0.0, 2.0, 10.0]))
 def test_all_start_when_they_do_in_one_pool(name: str, found: list[Task], reserve_after: float) -> None:
-    rules = rules_named(name, reserve_after)
-    expected = simulate(found, cpus(SIZE), policy_of(rules)).starts
+    rules = policy_named(name, reserve_after)
+    expected = simulate_pool(found, cpus(SIZE), pool_policy(rules)).starts
     played = story([queue("q", SIZE)], [as_coming(one) for one in found], rules, lazy=True).starts
     assert [expected.get(one.job) for one in found] == [played.get(f"/{one.job.serial:03}") for one in found]
 
 
-def as_coming(one: Task) -> Coming:
-    amounts = CPUS.asked(one.job.demand)
-    return coming(f"{one.job.serial:03}", amounts["cpu"], one.run, at=one.job.submitted, limit=one.job.limit)
+def as_coming(one: Task) -> Submission:
+    amounts = CPUS.unpack_request(one.job.request)
+    return submission(
+        f"{one.job.serial:03}", amounts["cpu"], one.run_time, at=one.job.submitted, limit=one.job.walltime
+    )

@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.any_quotas import PREEMPTIONS
-from support.plans import Story, coming, planner_of, queue
-from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Preemption
+from support.plans import Story, make_planner, queue, submission
+from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, ClusterQueuePreemption
 from zonewise_scheduler.queue.quota.model.workload import Eviction
-from zonewise_scheduler.queue.quota.tree.yielded import Yielded
-from zonewise_scheduler.queue.time.rules import ALL, Rules
+from zonewise_scheduler.queue.quota.tree.yielded import PreemptionGraph
+from zonewise_scheduler.queue.time.rules import UNLIMITED_DEPTH, BackfillPolicy
 
 if TYPE_CHECKING:
-    from support.plans import Coming
+    from support.plans import Submission
     from zonewise_scheduler.queue.plan.planner import Planner
 
-RULES = [Rules(reserve_after=float("inf")), Rules(), Rules(depth=ALL)]
-TAKES_BACK = Preemption("LowerPriority", "Any", "LowerPriority")
+RULES = [BackfillPolicy(reserve_after=float("inf")), BackfillPolicy(), BackfillPolicy(depth=UNLIMITED_DEPTH)]
+TAKES_BACK = ClusterQueuePreemption("LowerPriority", "Any", "LowerPriority")
 
 
 def taker(name: str, cpus: int) -> ClusterQueue:
@@ -30,10 +30,10 @@ def taker(name: str, cpus: int) -> ClusterQueue:
 
 
 RING = [
-    coming("high-b", 5, 6, queue="b", priority=2),
-    coming("low-c", 3, 6, at=1, queue="c", priority=1),
-    coming("high-c", 5, 7, at=1, queue="c", priority=2),
-    coming("low-b", 3, 8, at=1, queue="b"),
+    submission("high-b", 5, 6, queue="b", priority=2),
+    submission("low-c", 3, 6, at=1, queue="c", priority=1),
+    submission("high-c", 5, 7, at=1, queue="c", priority=2),
+    submission("low-b", 3, 8, at=1, queue="b"),
 ]
 """high-b borrows, so low-c takes its quota back; high-c preempts that and borrows, so low-b takes its own back; and
 high-b preempts that. No two of them run beside each other."""
@@ -41,33 +41,33 @@ high-b preempts that. No two of them run beside each other."""
 
 def preemptions(story: Story) -> list[tuple[str, str]]:
     """Who was told to give way to whom, in order."""
-    return [(one.by.key, one.workload.key) for _, step in story.steps for one in step.victims]
+    return [(one.preemptor.key, one.workload.key) for _, step in story.steps for one in step.victims]
 
 
 @pytest.mark.parametrize("rules", RULES, ids=str)
-def test_a_ring_is_gone_round_once(rules: Rules) -> None:
+def test_a_ring_is_gone_round_once(rules: BackfillPolicy) -> None:
     """Then whoever has come to run does so, and all get their turn."""
-    story = Story(planner_of([taker("b", 3), taker("c", 4)], rules)).play(RING)
+    story = Story(make_planner([taker("b", 3), taker("c", 4)], rules)).play(RING)
     found = preemptions(story)
     assert len(found) == len(set(found)) <= 4
-    assert not story.planner.waiting
+    assert not story.planner.pending
     assert len(story.starts) == 4
 
 
 def settle(planner: Planner) -> list[tuple[str, str]]:
     """Decide until nobody has to give way; return who did, and to whom."""
     found: list[tuple[str, str]] = []
-    while victims := planner.decide(1).victims:
+    while victims := planner.schedule(1).victims:
         for one in victims:
             planner.evict(one.workload.key, Eviction("Preempted", 1))
-            found.append((one.by.key, one.workload.key))
+            found.append((one.preemptor.key, one.workload.key))
     return found
 
 
 @pytest.mark.parametrize("how", ["withdrawn", "of another priority"])
 def test_a_ring_is_forgotten(how: str) -> None:
     """With any of it that is not there any more, or not as it was: nobody is kept from preempting by such a one."""
-    planner = planner_of([taker("b", 3), taker("c", 4)], RULES[0])
+    planner = make_planner([taker("b", 3), taker("c", 4)], RULES[0])
     found: list[tuple[str, str]] = []
     for one in RING:
         planner.submit(one.workload, one.queue)
@@ -93,18 +93,18 @@ _ANY_WORK = st.lists(
 @pytest.mark.parametrize("rules", RULES, ids=str)
 @given(_ANY_QUEUES, _ANY_WORK, st.booleans())
 def test_preemptions_come_to_an_end(
-    rules: Rules,
-    specs: list[tuple[int, str, Preemption]],
+    rules: BackfillPolicy,
+    specs: list[tuple[int, str, ClusterQueuePreemption]],
     found: list[tuple[int, int, int, int, int]],
     fair_sharing: bool,
 ) -> None:
     """Whatever the policies, whoever can ever start does, and ends."""
     queues = [queue(f"q{at}", cpus, cohort=cohort, preemption=one) for at, (cpus, cohort, one) in enumerate(specs)]
-    comings: list[Coming] = [
-        coming(f"w{serial}", cpus, run, at=at, queue=f"q{place % len(queues)}", priority=priority)
+    comings: list[Submission] = [
+        submission(f"w{serial}", cpus, run, at=at, queue=f"q{place % len(queues)}", priority=priority)
         for serial, (cpus, run, at, place, priority) in enumerate(found)
     ]
-    story = Story(planner_of(queues, rules, fair_sharing=fair_sharing)).play(comings)
+    story = Story(make_planner(queues, rules, fair_sharing=fair_sharing)).play(comings)
     pairs = preemptions(story)
     assert all(pairs.count(pair) <= len(comings) for pair in set(pairs))
     assert not story.planner.running
@@ -113,7 +113,7 @@ def test_preemptions_come_to_an_end(
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.booleans()), max_size=30))
 def test_what_would_go_round(found: list[tuple[int, int, bool]]) -> None:
     """A pair that was there before, where a way leads back from the victim to the preemptor."""
-    known, pairs = Yielded(), set[tuple[str, str]]()
+    known, pairs = PreemptionGraph(), set[tuple[str, str]]()
     for one, other, forget in found:
         preemptor, victim = str(one), str(other)
         if forget:

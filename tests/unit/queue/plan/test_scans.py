@@ -5,11 +5,11 @@ from __future__ import annotations
 from math import inf
 
 from zonewise_scheduler.queue.plan.planner import Planner
-from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Fungibility, Preemption
-from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, Quota, group
+from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, ClusterQueuePreemption, FlavorFungibility
+from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, ResourceQuota, resource_group
 from zonewise_scheduler.queue.quota.model.workload import Admission, PodSet, PodSetAdmission, Workload
 from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
-from zonewise_scheduler.queue.time.rules import Rules
+from zonewise_scheduler.queue.time.rules import BackfillPolicy
 
 
 def work(name: str, *sizes: int, flavor: str = "") -> Workload:
@@ -21,19 +21,20 @@ def work(name: str, *sizes: int, flavor: str = "") -> Workload:
 
 def test_a_scan_that_goes_round_ends_the_workloads_turn() -> None:
     """Whenever one of its two pod sets has no flavor left to try, the other has: Kueue tries in every cycle."""
-    flavors = group(
-        FlavorQuotas("fast", (("cpu", Quota(6)),)), FlavorQuotas("slow", (("cpu", Quota(3, borrowing=2, lending=2)),))
+    flavors = resource_group(
+        FlavorQuotas("fast", (("cpu", ResourceQuota(6)),)),
+        FlavorQuotas("slow", (("cpu", ResourceQuota(3, borrowing_limit=2, lending_limit=2)),)),
     )
     spec = ClusterQueue(
         "q",
         (flavors,),
         "team",
-        preemption=Preemption(reclaim="Any"),
-        fungibility=Fungibility("TryNextFlavor", "TryNextFlavor", "PreemptionOverBorrowing"),
+        preemption=ClusterQueuePreemption(reclaim_within_cohort="Any"),
+        flavor_fungibility=FlavorFungibility("TryNextFlavor", "TryNextFlavor", "PreemptionOverBorrowing"),
     )
     running = [work("one", 4, flavor="fast"), work("other", 3, flavor="slow")]
-    planner = Planner(Snapshot([spec], workloads=running), Rules(reserve_after=inf))
+    planner = Planner(Snapshot([spec], workloads=running), BackfillPolicy(reserve_after=inf))
     planner.submit(work("two sets", 1, 2), "q")
-    assert planner.decide(0).decisions["/two sets"].status == "waiting"
-    planner.end("/one")
-    assert [one.key for one in planner.decide(1).admitted] == ["/two sets"]
+    assert planner.schedule(0).decisions["/two sets"].status == "waiting"
+    planner.finish("/one")
+    assert [one.key for one in planner.schedule(1).admitted] == ["/two sets"]

@@ -10,23 +10,36 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.plans import CPU, local, queue, work
-from zonewise_scheduler.queue.plan.entrance import Queues
-from zonewise_scheduler.queue.plan.kept import keep, restore
+from support.plans import CPU, local, make_workload, queue
+from zonewise_scheduler.queue.plan.entrance import QueueConfiguration
+from zonewise_scheduler.queue.plan.kept import make_checkpoint, restore_checkpoint
 from zonewise_scheduler.queue.plan.planner import Planner
-from zonewise_scheduler.queue.quota.model.queues import CheckRule, Preemption
-from zonewise_scheduler.queue.quota.model.workload import DEFAULTS, Decay, Eviction, Workload
+from zonewise_scheduler.queue.quota.model.queues import AdmissionCheckStrategyRule, ClusterQueuePreemption
+from zonewise_scheduler.queue.quota.model.workload import (
+    DEFAULT_SETTINGS,
+    AdmissionFairSharingConfig,
+    Eviction,
+    Workload,
+)
 from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
-from zonewise_scheduler.queue.time.rules import ALL, Rules
+from zonewise_scheduler.queue.time.rules import UNLIMITED_DEPTH, BackfillPolicy
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.queue.plan.values import Step
+    from zonewise_scheduler.queue.plan.values import Plan
     from zonewise_scheduler.queue.quota.model.queues import ClusterQueue
-    from zonewise_scheduler.queue.quota.model.workload import Settings
+    from zonewise_scheduler.queue.quota.model.workload import QuotaSettings
 
-RULES = [Rules(), Rules(depth=2), Rules(depth=ALL), Rules(5.0, shortest_first=True), Rules(reserve_after=float("inf"))]
+RULES = [
+    BackfillPolicy(),
+    BackfillPolicy(depth=2),
+    BackfillPolicy(depth=UNLIMITED_DEPTH),
+    BackfillPolicy(5.0, shortest_first=True),
+    BackfillPolicy(reserve_after=float("inf")),
+]
 NAMES = "abc"
-SETTINGS = DEFAULTS._replace(decay=Decay(half_life=10.0, sampling=2.0))
+SETTINGS = DEFAULT_SETTINGS._replace(
+    admission_fair_sharing=AdmissionFairSharingConfig(usage_half_life_time=10.0, usage_sampling_interval=2.0)
+)
 STOPS = st.sampled_from(["None", "None", "Hold", "HoldAndDrain"])
 LOCALS = tuple(local(name, leads=name) for name in NAMES)
 
@@ -34,7 +47,7 @@ LOCALS = tuple(local(name, leads=name) for name in NAMES)
 class Change(NamedTuple):
     """Something that happens to the queues, or to one of the workloads."""
 
-    queues: Queues | None = None
+    queues: QueueConfiguration | None = None
     of: int = 0
     """Which workload, of those that have come."""
     fields: tuple[tuple[str, object], ...] = ()
@@ -42,21 +55,23 @@ class Change(NamedTuple):
 
 
 def spec(name: str, cpus: int = 5, **fields: object) -> ClusterQueue:
-    rules = Preemption("LowerPriority", "Any")
-    checks = (CheckRule("capacity"),) if name == "c" else ()
-    found = queue(name, cpus, cohort="team", preemption=rules)._replace(checks=checks, by_usage=name == "b")
+    rules = ClusterQueuePreemption("LowerPriority", "Any")
+    checks = (AdmissionCheckStrategyRule("capacity"),) if name == "c" else ()
+    found = queue(name, cpus, cohort="team", preemption=rules)._replace(
+        admission_checks=checks, usage_based_admission=name == "b"
+    )
     return found._replace(**fields)
 
 
-ALL_QUEUES = Queues(tuple(map(spec, NAMES)), local_queues=LOCALS)
+ALL_QUEUES = QueueConfiguration(tuple(map(spec, NAMES)), local_queues=LOCALS)
 
 
 @st.composite
 def queue_changes(draw: st.DrawFn) -> Change:
     names = draw(st.sets(st.sampled_from(NAMES)))
     specs = tuple(spec(name, draw(st.integers(0, 8)), stop=draw(STOPS)) for name in sorted(names))
-    locals_ = tuple(one._replace(stop=draw(STOPS)) for one in LOCALS if draw(st.booleans()))
-    return Change(Queues(specs, local_queues=locals_))
+    locals_ = tuple(one._replace(stop_policy=draw(STOPS)) for one in LOCALS if draw(st.booleans()))
+    return Change(QueueConfiguration(specs, local_queues=locals_))
 
 
 FIELDS: list[tuple[str, object]] = [
@@ -76,7 +91,7 @@ CHANGES = st.lists(st.one_of(queue_changes(), workload_changes(), st.just(Change
 class World:
     """Workloads and a planner, from one second to the next."""
 
-    def __init__(self, rules: Rules, settings: Settings) -> None:
+    def __init__(self, rules: BackfillPolicy, settings: QuotaSettings) -> None:
         self.queues = ALL_QUEUES
         self.planner = Planner(Snapshot(ALL_QUEUES.cluster_queues), rules, settings, LOCALS)
         self.known: dict[str, Workload] = {}
@@ -98,7 +113,7 @@ class World:
             self.restart()
         elif one.queues is not None:
             self.queues = one.queues
-            self.planner.reset(one.queues)
+            self.planner.reconfigure(one.queues)
         elif one.fields and self.known:
             key = list(self.known)[one.of % len(self.known)]
             if key in self.left:
@@ -106,32 +121,32 @@ class World:
                 self.planner.update(self.known[key])
 
     def restart(self) -> None:
-        old, kept = self.planner, keep(self.planner)
+        old, kept = self.planner, make_checkpoint(self.planner)
         running = [self.seen(run.workload) for run in old.running.values()]
-        specs = [node.spec for node in old.snapshot.queues.values()]
+        specs = [node.spec for node in old.snapshot.cluster_queues.values()]
         queues = self.queues.local_queues
-        self.planner = Planner(Snapshot(specs, workloads=running), old.rules, old.settings, queues)
-        for key in (*old.waiting, *old.aside):
+        self.planner = Planner(Snapshot(specs, workloads=running), old.policy, old.settings, queues)
+        for key in (*old.pending, *old.inadmissible):
             self.planner.submit(self.known[key])
-        self.planner.reset(self.queues)
-        restore(kept, self.planner)
+        self.planner.reconfigure(self.queues)
+        restore_checkpoint(kept, self.planner)
 
     def seen(self, one: Workload) -> Workload:
         """A workload as others have it: it leaves once it was told to."""
         return one if one.key in self.going else replace(one, eviction=None)
 
-    def pass_on(self, now: float) -> Step:
+    def pass_on(self, now: float) -> Plan:
         """Let those end whose time it is, those stop that were told to a while ago, and decide."""
         for key, run in list(self.planner.running.items()):
             if key in self.going:
                 self.planner.evict(key, Eviction("Preempted", now))
-            elif run.workload.admission is not None and run.workload.admission.checks:
-                self.planner.checked(key, now)
+            elif run.workload.admission is not None and run.workload.admission.pending_checks:
+                self.planner.checks_passed(key, now)
                 self.ends[key] = now + 2
             elif self.ends[key] <= now:
-                self.planner.end(key)
+                self.planner.finish(key)
                 self.left.discard(key)
-        step = self.planner.decide(now)
+        step = self.planner.schedule(now)
         for one in step.admitted:
             self.told[one.key] = 0
             self.ends[one.key] = now + 2
@@ -142,14 +157,14 @@ class World:
     def check(self) -> None:
         """What is used is what runs; everybody is at one place, and nobody is told twice."""
         planner = self.planner
-        places = [*planner.running, *planner.waiting, *planner.aside]
+        places = [*planner.running, *planner.pending, *planner.inadmissible]
         assert sorted(places) == sorted(self.left)
         assert max(self.told.values(), default=0) <= 1
-        for name, node in planner.snapshot.queues.items():
-            running = planner.snapshot.running[name].values()
+        for name, node in planner.snapshot.cluster_queues.items():
+            running = planner.snapshot.workloads_by_queue[name].values()
             assert node.usage.get(CPU, 0) == sum(one.usage[CPU] for one in running)
             assert all(planner.running[one.key].workload is one for one in running)
-        assert {one.workload.key for one in planner.promises} <= planner.waiting.keys()
+        assert {one.workload.key for one in planner.reservations_by_start} <= planner.pending.keys()
 
 
 @pytest.mark.parametrize("rules", RULES, ids=str)
@@ -159,13 +174,13 @@ class World:
     CHANGES,
 )
 def test_all_is_done_once_the_queues_are_as_they_were(
-    rules: Rules, found: list[tuple[int, int, str, int]], changes: list[Change]
+    rules: BackfillPolicy, found: list[tuple[int, int, str, int]], changes: list[Change]
 ) -> None:
     world = World(rules, SETTINGS)
     for now in range(max(len(found), len(changes))):
         if now < len(found):
             cpus, limit, name, priority = found[now]
-            world.come(work(f"{now}", cpus, limit + 2, at=now, local=name, priority=priority))
+            world.come(make_workload(f"{now}", cpus, limit + 2, at=now, local=name, priority=priority))
         if now < len(changes):
             world.change(changes[now])
         world.pass_on(now)

@@ -6,19 +6,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zonewise_scheduler.queue.quota.model.amounts import LEAST, UNLIMITED, minus, plus, quota_amount, request_amount
+from zonewise_scheduler.queue.quota.model.amounts import (
+    MIN_AMOUNT,
+    UNLIMITED,
+    amount_from_quantity,
+    minus,
+    plus,
+    resource_value,
+)
 
-AMOUNTS = st.sampled_from([LEAST, -1, 0, 1, UNLIMITED - 1, UNLIMITED]) | st.integers(LEAST, UNLIMITED)
+AMOUNTS = st.sampled_from([MIN_AMOUNT, -1, 0, 1, UNLIMITED - 1, UNLIMITED]) | st.integers(MIN_AMOUNT, UNLIMITED)
 
 
 @given(AMOUNTS, AMOUNTS)
 def test_sums_stay_within_64_bits(one: int, other: int) -> None:
     for found, exact in ((plus(one, other), one + other), (minus(one, other), one - other)):
-        assert LEAST <= found <= UNLIMITED
-        assert found == exact or UNLIMITED in (one, other) or not LEAST <= exact < UNLIMITED
+        assert MIN_AMOUNT <= found <= UNLIMITED
+        assert found == exact or UNLIMITED in (one, other) or not MIN_AMOUNT <= exact < UNLIMITED
     assert plus(one, UNLIMITED) == UNLIMITED
     assert minus(UNLIMITED, other) == (0 if other == UNLIMITED else UNLIMITED)
-    assert minus(one, UNLIMITED) == (0 if one == UNLIMITED else LEAST)
+    assert minus(one, UNLIMITED) == (0 if one == UNLIMITED else MIN_AMOUNT)
 
 
 @pytest.mark.parametrize(
@@ -35,9 +42,9 @@ def test_sums_stay_within_64_bits(one: int, other: int) -> None:
     ],
 )
 def test_quantities(resource: str, quantity: str, quota: int, request_: int) -> None:
-    assert (quota_amount(resource, quantity), request_amount(resource, quantity)) == (quota, request_)
+    assert (amount_from_quantity(resource, quantity), resource_value(resource, quantity)) == (quota, request_)
 
 
 def test_no_quantity() -> None:
     with pytest.raises(ValueError, match="much"):
-        quota_amount("cpu", "much")
+        amount_from_quantity("cpu", "much")

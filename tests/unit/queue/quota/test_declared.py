@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zonewise_scheduler.queue.quota.read.declared import (
-    DEFAULT_RUN,
-    MAX_EXECUTION,
-    MAX_RUN,
-    read_limit,
-    seconds,
-    with_limit,
+    DEFAULT_RUN_ANNOTATION,
+    MAX_EXEC_TIME_LABEL,
+    MAX_RUN_ANNOTATION,
+    parse_walltime,
+    read_walltime,
+    with_default_walltime,
 )
 from zonewise_scheduler.queue.quota.read.queues import read_cluster_queue, read_local_queue
 from zonewise_scheduler.queue.quota.read.workload import read_workload
@@ -49,7 +49,7 @@ def workload(
     [("90", 90), ("90s", 90), ("90m", 5400), ("24h", 86_400), ("1h30m", 5400), ("1d12h", 129_600), ("0h5m", 300)],
 )
 def test_seconds_and_durations(text: str, found: float) -> None:
-    assert seconds(text) == found
+    assert parse_walltime(text) == found
 
 
 @pytest.mark.parametrize(
@@ -57,14 +57,14 @@ def test_seconds_and_durations(text: str, found: float) -> None:
 )
 def test_what_is_no_run_time(text: str) -> None:
     with pytest.raises(ValueError, match=r"neither seconds|not above zero|too long"):
-        seconds(text)
+        parse_walltime(text)
 
 
 @given(st.integers(1, 10**6))
 def test_a_duration_is_the_sum_of_its_parts(total: int) -> None:
     minutes, rest = divmod(total, 60)
     hours, minutes = divmod(minutes, 60)
-    assert seconds(f"{hours}h{minutes}m{rest}s") == seconds(str(total)) == total
+    assert parse_walltime(f"{hours}h{minutes}m{rest}s") == parse_walltime(str(total)) == total
 
 
 # --- Workloads
@@ -72,21 +72,21 @@ def test_a_duration_is_the_sum_of_its_parts(total: int) -> None:
 
 @pytest.mark.parametrize("field", ["accumulatedPastExecutionTimeSeconds", "accumulatedPastExexcutionTimeSeconds"])
 def test_what_it_was_admitted_for_before_is_gone(field: str) -> None:
-    assert workload(most=60, status={field: 25})[0].limit == 35
+    assert workload(most=60, status={field: 25})[0].walltime == 35
 
 
 def test_once_nothing_is_left_it_may_still_end() -> None:
-    assert workload(most=60, status={"accumulatedPastExecutionTimeSeconds": 70})[0].limit == 1
+    assert workload(most=60, status={"accumulatedPastExecutionTimeSeconds": 70})[0].walltime == 1
 
 
 def test_of_several_the_smallest_counts() -> None:
-    noted = {"annotations": {MAX_RUN: "1m"}}
-    assert [workload(noted, most)[0].limit for most in (None, 50, 90)] == [60, 50, 60]
+    noted = {"annotations": {MAX_RUN_ANNOTATION: "1m"}}
+    assert [workload(noted, most)[0].walltime for most in (None, 50, 90)] == [60, 50, 60]
 
 
 def test_none_is_infinite() -> None:
     found, problems = workload()
-    assert (found.limit, problems) == (inf, ())
+    assert (found.walltime, problems) == (inf, ())
 
 
 @pytest.mark.parametrize(
@@ -96,15 +96,15 @@ def test_none_is_infinite() -> None:
         ({}, -1, "spec.maximumExecutionTimeSeconds: negative: -1"),
         ({}, "60", "spec.maximumExecutionTimeSeconds: not a whole number: '60'"),
         (
-            {"annotations": {MAX_RUN: "soon"}},
+            {"annotations": {MAX_RUN_ANNOTATION: "soon"}},
             None,
-            f"metadata.annotations.{MAX_RUN}: neither seconds nor a duration such as 90m: 'soon'",
+            f"metadata.annotations.{MAX_RUN_ANNOTATION}: neither seconds nor a duration such as 90m: 'soon'",
         ),
     ],
 )
 def test_a_bad_one_is_told_and_is_none(metadata: Json, most: object, problem: str) -> None:
     found, problems = workload(metadata, most)
-    assert (found.limit, problems) == (inf, (problem,))
+    assert (found.walltime, problems) == (inf, (problem,))
 
 
 # --- objects of other kinds
@@ -112,22 +112,22 @@ def test_a_bad_one_is_told_and_is_none(metadata: Json, most: object, problem: st
 
 @pytest.mark.parametrize("kind", ["Job", "Pod", "RayJob"])
 def test_deadlines(kind: str) -> None:
-    assert read_limit({"kind": kind, "spec": {"activeDeadlineSeconds": 900}}) == (900, ())
+    assert read_walltime({"kind": kind, "spec": {"activeDeadlineSeconds": 900}}) == (900, ())
 
 
 def test_deadlines_of_training_jobs() -> None:
     policy = {"runPolicy": {"activeDeadlineSeconds": 900}}
-    assert read_limit({"kind": "PyTorchJob", "spec": policy}) == (900, ())
-    assert read_limit({"kind": "Other", "spec": policy | {"activeDeadlineSeconds": 5}}) == (inf, ())
+    assert read_walltime({"kind": "PyTorchJob", "spec": policy}) == (900, ())
+    assert read_walltime({"kind": "Other", "spec": policy | {"activeDeadlineSeconds": 5}}) == (inf, ())
 
 
 def test_annotation_and_label() -> None:
     """The annotation is for whatever kind there is."""
-    metadata = {"annotations": {MAX_RUN: "2h"}, "labels": {MAX_EXECUTION: "3600"}}
-    assert read_limit({"kind": "Anything", "metadata": metadata}) == (3600, ())
-    wrong = {"labels": {MAX_EXECUTION: "x"}}
-    told = f"metadata.labels.{MAX_EXECUTION}: neither seconds nor a duration such as 90m: 'x'"
-    assert read_limit({"kind": "Job", "metadata": wrong, "spec": {"activeDeadlineSeconds": 7}}) == (7, (told,))
+    metadata = {"annotations": {MAX_RUN_ANNOTATION: "2h"}, "labels": {MAX_EXEC_TIME_LABEL: "3600"}}
+    assert read_walltime({"kind": "Anything", "metadata": metadata}) == (3600, ())
+    wrong = {"labels": {MAX_EXEC_TIME_LABEL: "x"}}
+    told = f"metadata.labels.{MAX_EXEC_TIME_LABEL}: neither seconds nor a duration such as 90m: 'x'"
+    assert read_walltime({"kind": "Job", "metadata": wrong, "spec": {"activeDeadlineSeconds": 7}}) == (7, (told,))
 
 
 # --- defaults of queues
@@ -137,7 +137,10 @@ def queues(local: str | None, cluster: str | None) -> tuple[LocalQueue, ClusterQ
     """Queues with defaults, as they are read."""
 
     def given(name: str, text: str | None) -> Json:
-        return {"metadata": {"name": name, "annotations": {} if text is None else {DEFAULT_RUN: text}}, "spec": {}}
+        return {
+            "metadata": {"name": name, "annotations": {} if text is None else {DEFAULT_RUN_ANNOTATION: text}},
+            "spec": {},
+        }
 
     one, problems = read_local_queue(given("lq", local))
     other, more = read_cluster_queue(given("q", cluster))
@@ -148,17 +151,20 @@ def queues(local: str | None, cluster: str | None) -> tuple[LocalQueue, ClusterQ
 def test_the_default_of_the_nearest_queue() -> None:
     """It is for workloads that declare nothing."""
     plain, declared = workload()[0], workload(most=60)[0]
-    assert with_limit(plain, *queues("10m", "1h")).limit == 600
-    assert with_limit(plain, *queues(None, "1h")).limit == 3600
-    assert with_limit(plain, None, queues(None, "1h")[1]).limit == 3600
-    assert with_limit(plain, *queues(None, None)) is plain
-    assert with_limit(declared, *queues("10m", "1h")) is declared
+    assert with_default_walltime(plain, *queues("10m", "1h")).walltime == 600
+    assert with_default_walltime(plain, *queues(None, "1h")).walltime == 3600
+    assert with_default_walltime(plain, None, queues(None, "1h")[1]).walltime == 3600
+    assert with_default_walltime(plain, *queues(None, None)) is plain
+    assert with_default_walltime(declared, *queues("10m", "1h")) is declared
 
 
 def test_a_bad_default_is_told_and_is_none() -> None:
-    given = {"metadata": {"name": "q", "annotations": {DEFAULT_RUN: "0"}}, "spec": {}}
+    given = {"metadata": {"name": "q", "annotations": {DEFAULT_RUN_ANNOTATION: "0"}}, "spec": {}}
     found, problems = read_cluster_queue(given)
-    assert (found.default_limit, problems) == (inf, (f"metadata.annotations.{DEFAULT_RUN}: not above zero: '0'",))
+    assert (found.default_walltime, problems) == (
+        inf,
+        (f"metadata.annotations.{DEFAULT_RUN_ANNOTATION}: not above zero: '0'",),
+    )
 
 
 def test_what_is_wrong_with_a_queue_is_told_once() -> None:
@@ -184,4 +190,4 @@ def test_what_is_wrong_with_a_queue_is_told_once() -> None:
     ],
 )
 def test_kin_are_those_of_one_template(metadata: Json, template: str) -> None:
-    assert workload(metadata)[0].kin == ("ns", "lq", template)
+    assert workload(metadata)[0].history_keys == ("ns", "lq", template)

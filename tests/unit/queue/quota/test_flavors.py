@@ -10,18 +10,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.any_quotas import KEYS, running, snapshots, usages, waiting
-from zonewise_scheduler.fit.nodes.selectors import Requirement, Term
+from zonewise_scheduler.fit.nodes.selectors import NodeSelectorTerm, Requirement
 from zonewise_scheduler.fit.nodes.taints import Taint, Toleration
-from zonewise_scheduler.queue.quota.flavors.assign import assign
-from zonewise_scheduler.queue.quota.flavors.assignment import Progress
-from zonewise_scheduler.queue.quota.flavors.match import mismatch
-from zonewise_scheduler.queue.quota.flavors.modes import BEST, WORST, Grade, Mode, Reach, preferred
-from zonewise_scheduler.queue.quota.flavors.partial import with_fewer_pods
-from zonewise_scheduler.queue.quota.flavors.scan import Request
-from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Fungibility, ResourceFlavor
-from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, FlavorResource, Quota, group
-from zonewise_scheduler.queue.quota.model.workload import DEFAULTS, PodSet, Workload
-from zonewise_scheduler.queue.quota.preemption.targets import oracle
+from zonewise_scheduler.queue.quota.flavors.assign import assign_flavors
+from zonewise_scheduler.queue.quota.flavors.assignment import AssignmentClusterQueueState
+from zonewise_scheduler.queue.quota.flavors.match import check_flavor_for_pod_set
+from zonewise_scheduler.queue.quota.flavors.modes import (
+    BEST_GRANULAR_MODE,
+    WORST_GRANULAR_MODE,
+    FlavorAssignmentMode,
+    GranularMode,
+    PreemptionMode,
+    is_preferred,
+)
+from zonewise_scheduler.queue.quota.flavors.partial import search_pod_counts
+from zonewise_scheduler.queue.quota.flavors.scan import FlavorAssigner
+from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, FlavorFungibility, ResourceFlavor
+from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, FlavorResource, ResourceQuota, resource_group
+from zonewise_scheduler.queue.quota.model.workload import DEFAULT_SETTINGS, PodSet, Workload
+from zonewise_scheduler.queue.quota.preemption.targets import new_oracle
 from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot, fits
 
 if TYPE_CHECKING:
@@ -30,14 +37,16 @@ if TYPE_CHECKING:
 SPOT = ResourceFlavor("spot", {"type": "spot"}, (Taint("spot", "yes", "NoSchedule"),))
 
 
-def request(snapshot: Snapshot, workload: Workload, queue: str = "q", **more: Any) -> Request:
-    return Request(snapshot, workload, snapshot.queues[queue], oracle(snapshot, DEFAULTS), **more)
+def request(snapshot: Snapshot, workload: Workload, queue: str = "q", **more: Any) -> FlavorAssigner:
+    return FlavorAssigner(
+        snapshot, workload, snapshot.cluster_queues[queue], new_oracle(snapshot, DEFAULT_SETTINGS), **more
+    )
 
 
 def two_flavors(first: int, second: int, **more: Any) -> Snapshot:
     """A queue with CPUs of an old and a new flavor."""
-    flavors = [FlavorQuotas(name, (("cpu", Quota(one)),)) for name, one in (("old", first), ("new", second))]
-    return Snapshot([ClusterQueue("q", (group(*flavors),), **more)])
+    flavors = [FlavorQuotas(name, (("cpu", ResourceQuota(one)),)) for name, one in (("old", first), ("new", second))]
+    return Snapshot([ClusterQueue("q", (resource_group(*flavors),), **more)])
 
 
 def chosen(assignment: Assignment) -> list[dict[str, str]]:
@@ -50,34 +59,38 @@ def chosen(assignment: Assignment) -> list[dict[str, str]]:
 @given(snapshots(), st.integers(0, 9), st.integers(0, 4))
 def test_what_fits_has_room_and_the_snapshot_is_as_before(snapshot: Snapshot, amount: int, priority: int) -> None:
     before = usages(snapshot)
-    for name, queue in snapshot.queues.items():
-        found = assign(request(snapshot, waiting("new", amount, priority), name))
-        assert found.mode != Mode.FIT or fits(queue, found.usage)
-        assert (found.why == "") == (found.mode != Mode.NO_FIT)
-        assert found.mode == Mode.FIT or any(one.hindrances for one in found.pod_sets)
-        assert found.mode != Mode.NO_FIT or not any(amount <= queue.available(key) for key in KEYS)
+    for name, queue in snapshot.cluster_queues.items():
+        found = assign_flavors(request(snapshot, waiting("new", amount, priority), name))
+        assert found.representative_mode != FlavorAssignmentMode.FIT or fits(queue, found.usage)
+        assert (found.no_fit_reason == "") == (found.representative_mode != FlavorAssignmentMode.NO_FIT)
+        assert found.representative_mode == FlavorAssignmentMode.FIT or any(one.statuses for one in found.pod_sets)
+        assert found.representative_mode != FlavorAssignmentMode.NO_FIT or not any(
+            amount <= queue.available(key) for key in KEYS
+        )
     assert usages(snapshot) == before
 
 
-GRADES = st.builds(Grade, st.sampled_from(Reach), st.integers(0, 2))
-RULES = st.sampled_from([Fungibility(), Fungibility(preference="PreemptionOverBorrowing")])
+GRADES = st.builds(GranularMode, st.sampled_from(PreemptionMode), st.integers(0, 2))
+RULES = st.sampled_from([FlavorFungibility(), FlavorFungibility(preference="PreemptionOverBorrowing")])
 
 
 @given(GRADES, GRADES, GRADES, RULES)
-def test_preference_is_an_order(one: Grade, other: Grade, third: Grade, rules: Fungibility) -> None:
+def test_preference_is_an_order(
+    one: GranularMode, other: GranularMode, third: GranularMode, rules: FlavorFungibility
+) -> None:
     """At most one of two is better, better than better is better, and nothing is better than the best."""
-    assert not (preferred(one, other, rules) and preferred(other, one, rules))
-    if preferred(one, other, rules) and preferred(other, third, rules):
-        assert preferred(one, third, rules)
-    assert not preferred(one, BEST, rules)
-    assert preferred(one, WORST, rules) == (one.reach != Reach.NO_FIT)
+    assert not (is_preferred(one, other, rules) and is_preferred(other, one, rules))
+    if is_preferred(one, other, rules) and is_preferred(other, third, rules):
+        assert is_preferred(one, third, rules)
+    assert not is_preferred(one, BEST_GRANULAR_MODE, rules)
+    assert is_preferred(one, WORST_GRANULAR_MODE, rules) == (one.preemption_mode != PreemptionMode.NO_FIT)
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=4), st.integers(0, 40))
 def test_as_many_pods_as_fit(sets: list[tuple[int, int]], room: int) -> None:
     """Within each pod set's bounds; one more step towards all of them would not fit."""
     pod_sets = [PodSet(f"{place}", least + more, min_pods=least) for place, (least, more) in enumerate(sets)]
-    found = with_fewer_pods(pod_sets, lambda counts: counts if sum(counts) <= room else None)
+    found = search_pod_counts(pod_sets, lambda counts: counts if sum(counts) <= room else None)
     least, most = sum(least for least, _ in sets), sum(one.pods for one in pod_sets)
     if most == least:
         assert found is None
@@ -105,11 +118,11 @@ def test_as_many_pods_as_fit(sets: list[tuple[int, int]], room: int) -> None:
     ],
 )
 def test_taints(pod_set: PodSet, suits: bool) -> None:
-    assert (mismatch(pod_set, SPOT) == "") == suits
+    assert (check_flavor_for_pod_set(pod_set, SPOT) == "") == suits
 
 
 def test_a_flavor_may_bring_tolerations() -> None:
-    assert not mismatch(PodSet(), SPOT._replace(tolerations=(Toleration("spot", "Exists"),)))
+    assert not check_flavor_for_pod_set(PodSet(), SPOT._replace(tolerations=(Toleration("spot", "Exists"),)))
 
 
 def is_in(key: str, *values: str) -> Requirement:
@@ -121,15 +134,15 @@ def is_in(key: str, *values: str) -> Requirement:
     [
         (PodSet(selector=(is_in("type", "spot"), is_in("zone", "a"))), True),
         (PodSet(selector=(is_in("type", "other"),)), False),
-        (PodSet(terms=(Term((is_in("type", "other"),)), Term((is_in("type", "spot"),)))), True),
-        (PodSet(terms=(Term((is_in("type", "other"),)),)), False),
-        (PodSet(terms=(Term((is_in("type", "other"), is_in("zone", "a"))),)), False),
-        (PodSet(terms=(Term((is_in("type", "other"),)), Term((is_in("zone", "a"),)))), True),
+        (PodSet(terms=(NodeSelectorTerm((is_in("type", "other"),)), NodeSelectorTerm((is_in("type", "spot"),)))), True),
+        (PodSet(terms=(NodeSelectorTerm((is_in("type", "other"),)),)), False),
+        (PodSet(terms=(NodeSelectorTerm((is_in("type", "other"), is_in("zone", "a"))),)), False),
+        (PodSet(terms=(NodeSelectorTerm((is_in("type", "other"),)), NodeSelectorTerm((is_in("zone", "a"),)))), True),
     ],
 )
 def test_only_labels_of_the_flavor_are_looked_at(pod_set: PodSet, suits: bool) -> None:
     """A term of other labels alone makes the affinity hold."""
-    assert (mismatch(pod_set, SPOT._replace(taints=())) == "") == suits
+    assert (check_flavor_for_pod_set(pod_set, SPOT._replace(node_taints=())) == "") == suits
 
 
 # --- the scan
@@ -137,14 +150,14 @@ def test_only_labels_of_the_flavor_are_looked_at(pod_set: PodSet, suits: bool) -
 
 def test_the_scan_goes_on_where_it_ended() -> None:
     snapshot = two_flavors(4, 4)
-    progress = Progress({"main": {"cpu": 0}})
-    assert chosen(assign(request(snapshot, waiting("new", 2)))) == [{"cpu": "old"}]
-    assert chosen(assign(request(snapshot, waiting("new", 2), progress=progress))) == [{"cpu": "new"}]
+    progress = AssignmentClusterQueueState({"main": {"cpu": 0}})
+    assert chosen(assign_flavors(request(snapshot, waiting("new", 2)))) == [{"cpu": "old"}]
+    assert chosen(assign_flavors(request(snapshot, waiting("new", 2), progress=progress))) == [{"cpu": "new"}]
 
 
 def test_pod_sets_count_on_what_those_before_them_get() -> None:
     sets = tuple(PodSet(name, requests={"cpu": 3}) for name in ("one", "two"))
-    found = assign(request(two_flavors(4, 4), Workload("ns", "new", sets)))
+    found = assign_flavors(request(two_flavors(4, 4), Workload("ns", "new", sets)))
     assert chosen(found) == [{"cpu": "old"}, {"cpu": "new"}]
     assert found.usage == {FlavorResource("old", "cpu"): 3, FlavorResource("new", "cpu"): 3}
 
@@ -152,30 +165,36 @@ def test_pod_sets_count_on_what_those_before_them_get() -> None:
 def test_what_is_in_the_way_is_told() -> None:
     """Of each flavor: which, how much is missing, and whether it is only in use."""
     snapshot = two_flavors(2, 4)
-    snapshot.add(running("w", "q", FlavorResource("new", "cpu"), 3))
-    found = assign(request(snapshot, waiting("new", 3)))
-    assert [(one.why, one.flavor, one.missing) for one in found.pod_sets[0].hindrances] == [
+    snapshot.add_workload(running("w", "q", FlavorResource("new", "cpu"), 3))
+    found = assign_flavors(request(snapshot, waiting("new", 3)))
+    assert [(one.reason, one.flavor, one.missing) for one in found.pod_sets[0].statuses] == [
         ("ExceedsMaxQuota", "old", 1),
         ("InUse", "new", 2),
     ]
-    assert assign(request(snapshot, waiting("new", 9))).why == "ExceedsMaxQuota"
+    assert assign_flavors(request(snapshot, waiting("new", 9))).no_fit_reason == "ExceedsMaxQuota"
 
 
 def test_a_resource_without_quota() -> None:
     """It does not fit, unless nothing of it is asked for, or what is not declared does not count."""
     snapshot = two_flavors(4, 4)
-    for amount, ignored, mode in ((1, False, Mode.NO_FIT), (0, False, Mode.FIT), (1, True, Mode.FIT)):
+    for amount, ignored, mode in (
+        (1, False, FlavorAssignmentMode.NO_FIT),
+        (0, False, FlavorAssignmentMode.FIT),
+        (1, True, FlavorAssignmentMode.FIT),
+    ):
         new = Workload("ns", "new", (PodSet(requests={"cpu": 1, "gpu": amount}),))
-        found = assign(request(snapshot, new, settings=DEFAULTS._replace(ignore_undeclared=ignored)))
-        assert found.mode == mode
-        assert found.why == ("NoMatchingFlavor" if mode == Mode.NO_FIT else "")
+        found = assign_flavors(
+            request(snapshot, new, settings=DEFAULT_SETTINGS._replace(ignore_undeclared_resources=ignored))
+        )
+        assert found.representative_mode == mode
+        assert found.no_fit_reason == ("NoMatchingFlavor" if mode == FlavorAssignmentMode.NO_FIT else "")
 
 
 def test_which_resource_is_told_of() -> None:
     """The first that lacks, in Kueue's order of resources: memory is before CPUs, and devices may be between."""
     groups = (
-        group(FlavorQuotas("nodes", (("cpu", Quota(1)),))),
-        group(FlavorQuotas("memory", (("memory", Quota(1)),))),
+        resource_group(FlavorQuotas("nodes", (("cpu", ResourceQuota(1)),))),
+        resource_group(FlavorQuotas("memory", (("memory", ResourceQuota(1)),))),
     )
     snapshot = Snapshot([ClusterQueue("q", groups)])
     for wanted, first, why in (
@@ -183,12 +202,17 @@ def test_which_resource_is_told_of() -> None:
         ({"cpu": 2, "example.com/gpu": 1}, "example.com/gpu", "NoMatchingFlavor"),
         ({"cpu": 2, "memory": 1}, "cpu", "ExceedsMaxQuota"),
     ):
-        found = assign(request(snapshot, Workload("ns", "new", (PodSet(requests=wanted),))))
-        assert ([one.resource for one in found.pod_sets[0].hindrances], found.why) == ([first], why)
+        found = assign_flavors(request(snapshot, Workload("ns", "new", (PodSet(requests=wanted),))))
+        assert ([one.resource for one in found.pod_sets[0].statuses], found.no_fit_reason) == ([first], why)
 
 
 def test_pinned_flavors() -> None:
     new = waiting("new", 2)
-    found = assign(request(two_flavors(4, 4), new, pinned={"main": {"cpu": "new"}}))
+    found = assign_flavors(request(two_flavors(4, 4), new, pinned={"main": {"cpu": "new"}}))
     assert chosen(found) == [{"cpu": "new"}]
-    assert assign(request(two_flavors(4, 4), replace(new, allowed_flavors=frozenset({"none"})))).mode == Mode.NO_FIT
+    assert (
+        assign_flavors(
+            request(two_flavors(4, 4), replace(new, allowed_flavors=frozenset({"none"})))
+        ).representative_mode
+        == FlavorAssignmentMode.NO_FIT
+    )

@@ -12,23 +12,28 @@ from hypothesis import strategies as st
 
 from support.any_quotas import waiting
 from zonewise_scheduler.queue.quota.cycle.values import Decision, Head
-from zonewise_scheduler.queue.quota.flavors.assignment import START, Progress
+from zonewise_scheduler.queue.quota.flavors.assignment import NO_LAST_ASSIGNMENT, AssignmentClusterQueueState
 from zonewise_scheduler.queue.quota.model.queues import ClusterQueue
-from zonewise_scheduler.queue.quota.model.workload import Decay, Eviction
-from zonewise_scheduler.queue.quota.order.heads import suits, take_heads
-from zonewise_scheduler.queue.quota.order.pending import Pending
-from zonewise_scheduler.queue.quota.order.usage import Used, enter, sample, usage
+from zonewise_scheduler.queue.quota.model.workload import AdmissionFairSharingConfig, Eviction
+from zonewise_scheduler.queue.quota.order.heads import matches_namespace, pop_heads
+from zonewise_scheduler.queue.quota.order.pending import PendingWorkloads
+from zonewise_scheduler.queue.quota.order.usage import (
+    UsageLedgerEntry,
+    calculate_decayed_consumed,
+    calculate_usage,
+    push_penalty,
+)
 from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.queue.quota.cycle.values import Again
+    from zonewise_scheduler.queue.quota.cycle.values import RequeueReason
     from zonewise_scheduler.queue.quota.model.workload import Workload
 
-STRICT = ClusterQueue("q", strategy="StrictFIFO")
+STRICT = ClusterQueue("q", queueing_strategy="StrictFIFO")
 GREEDY = ClusterQueue("q")
 
 
-def drained(queue: Pending) -> list[str]:
+def drained(queue: PendingWorkloads) -> list[str]:
     """The names in the order of their turns."""
     found: list[str] = []
     while (head := queue.pop({})) is not None:
@@ -36,15 +41,20 @@ def drained(queue: Pending) -> list[str]:
     return found
 
 
-def pending(spec: ClusterQueue, *workloads: Workload) -> Pending:
-    queue = Pending(spec)
+def pending(spec: ClusterQueue, *workloads: Workload) -> PendingWorkloads:
+    queue = PendingWorkloads(spec)
     for one in workloads:
-        queue.push(one)
+        queue.push_or_update(one)
     return queue
 
 
-def put_back(queue: Pending, head: Head, again: Again, progress: Progress = START) -> None:
-    queue.put_back(Decision(head, "waiting", head.workload, again=again, progress=progress))
+def put_back(
+    queue: PendingWorkloads,
+    head: Head,
+    again: RequeueReason,
+    progress: AssignmentClusterQueueState = NO_LAST_ASSIGNMENT,
+) -> None:
+    queue.requeue(Decision(head, "waiting", head.workload, requeue_reason=again, last_assignment=progress))
 
 
 WORKLOADS = [
@@ -60,8 +70,8 @@ def test_by_priority_then_by_age_then_by_uid(workloads: list[Workload]) -> None:
 
 def test_a_new_state_takes_the_place_of_the_old() -> None:
     queue = pending(GREEDY, *WORKLOADS)
-    queue.push(replace(WORKLOADS[4], priority=9))
-    queue.remove("ns/w3")
+    queue.push_or_update(replace(WORKLOADS[4], priority=9))
+    queue.delete("ns/w3")
     assert len(queue) == 4
     assert drained(queue) == ["w4", "w1", "w2", "w0"]
 
@@ -69,9 +79,9 @@ def test_a_new_state_takes_the_place_of_the_old() -> None:
 def test_evicted_for_pods_that_were_not_ready_waits_from_then_on() -> None:
     late = replace(WORKLOADS[2], eviction=Eviction("PodsReadyTimeout", 9.0))
     assert drained(pending(GREEDY, late, WORKLOADS[0])) == ["w0", "w2"]
-    queue = Pending(GREEDY, from_timeout=False)
+    queue = PendingWorkloads(GREEDY, requeue_from_eviction=False)
     for one in (late, WORKLOADS[0]):
-        queue.push(one)
+        queue.push_or_update(one)
     assert drained(queue) == ["w2", "w0"]
 
 
@@ -83,7 +93,7 @@ def test_strict_fifo_keeps_its_head() -> None:
     put_back(queue, head, "NoFit")
     assert queue.pop({}) == head
     put_back(queue, head, "NamespaceMismatch")
-    assert list(queue.aside) == ["ns/w3"]
+    assert list(queue.inadmissible) == ["ns/w3"]
 
 
 def test_best_effort_sets_aside_and_wakes() -> None:
@@ -93,16 +103,16 @@ def test_best_effort_sets_aside_and_wakes() -> None:
     head = queue.pop({})
     assert head is not None
     put_back(queue, head, "NoFit")
-    assert set(queue.aside) == {"ns/w3", "ns/w1"}
-    queue.push(waiting("later", 1, priority=2))
-    assert set(queue.aside) == {"ns/w3", "ns/w1", "ns/later"}
+    assert set(queue.inadmissible) == {"ns/w3", "ns/w1"}
+    queue.push_or_update(waiting("later", 1, priority=2))
+    assert set(queue.inadmissible) == {"ns/w3", "ns/w1", "ns/later"}
     assert drained(queue) == ["w2", "w0", "w4", "other"]
-    queue.wake()
+    queue.queue_inadmissible_workloads()
     assert drained(queue) == ["later", "w3", "w1"]
 
 
 @pytest.mark.parametrize("again", ["FailedAfterNomination", "PendingPreemption"])
-def test_best_effort_tries_again_what_was_only_skipped(again: Again) -> None:
+def test_best_effort_tries_again_what_was_only_skipped(again: RequeueReason) -> None:
     queue = pending(GREEDY, *WORKLOADS)
     head = queue.pop({})
     assert head is not None
@@ -117,10 +127,10 @@ def test_who_waits_for_victims_is_first() -> None:
         head = queue.pop({})
         assert head is not None
         put_back(queue, head, "PendingPreemption")
-        queue.push(waiting("urgent", 1, priority=99))
+        queue.push_or_update(waiting("urgent", 1, priority=99))
         assert drained(queue)[0] == first
-    queue.push(waiting("urgent", 1, priority=99))
-    queue.remove("ns/w3")
+    queue.push_or_update(waiting("urgent", 1, priority=99))
+    queue.delete("ns/w3")
     assert drained(queue) == ["urgent"]
 
 
@@ -129,9 +139,9 @@ def test_flavors_left_to_try_are_tried_at_once() -> None:
     queue = pending(GREEDY, WORKLOADS[0])
     head = queue.pop({})
     assert head is not None
-    progress = Progress({"main": {"cpu": 0}})
+    progress = AssignmentClusterQueueState({"main": {"cpu": 0}})
     put_back(queue, head, "NoCandidates", progress)
-    assert queue.pop({}) == head._replace(progress=progress)
+    assert queue.pop({}) == head._replace(last_assignment=progress)
 
 
 def test_who_waits_for_victims_in_vain_is_set_aside() -> None:
@@ -143,7 +153,7 @@ def test_who_waits_for_victims_in_vain_is_set_aside() -> None:
     assert queue.pop({}) == head
     put_back(queue, head, "NoCandidates")
     assert drained(queue) == ["w0"]
-    queue.wake()
+    queue.queue_inadmissible_workloads()
     assert drained(queue) == ["w1"]
 
 
@@ -151,24 +161,24 @@ STEPS = st.lists(st.tuples(st.sampled_from(["push", "pop", "remove", "wake"]), s
 
 
 @given(STEPS, st.sampled_from(["NoFit", "FailedAfterNomination", "", "PendingPreemption"]))
-def test_nobody_is_lost_or_doubled(steps: list[tuple[str, int, int]], again: Again) -> None:
+def test_nobody_is_lost_or_doubled(steps: list[tuple[str, int, int]], again: RequeueReason) -> None:
     """Whatever comes, each workload is here once: waiting or set aside; and once woken, its turn comes."""
-    queue, here = Pending(GREEDY), set[str]()
+    queue, here = PendingWorkloads(GREEDY), set[str]()
     for step, place, priority in steps:
         one = replace(WORKLOADS[place], priority=priority)
         if step == "push":
-            queue.push(one)
+            queue.push_or_update(one)
             here.add(one.key)
         elif step == "remove":
-            queue.remove(one.key)
+            queue.delete(one.key)
             here.discard(one.key)
         elif step == "wake":
-            queue.wake()
+            queue.queue_inadmissible_workloads()
         elif (head := queue.pop({})) is not None:
             put_back(queue, head, again)
-        assert sorted([*queue.waiting, *queue.aside]) == sorted(here)
+        assert sorted([*queue.active, *queue.inadmissible]) == sorted(here)
         assert len(queue) == len(here)
-    queue.wake()
+    queue.queue_inadmissible_workloads()
     assert sorted(drained(queue)) == sorted(key.partition("/")[2] for key in here)
 
 
@@ -177,17 +187,17 @@ def test_old_progress_is_forgotten_once_something_changes(cycle: int, news: bool
     queue = pending(GREEDY, WORKLOADS[0])
     head = queue.pop({}, 1)
     assert head is not None
-    progress = Progress({"main": {"cpu": 0}}, 1)
+    progress = AssignmentClusterQueueState({"main": {"cpu": 0}}, 1)
     put_back(queue, head, "NoCandidates", progress)
     if news:
-        queue.wake()
-    assert queue.pop({}, cycle) == head._replace(progress=progress if kept else START)
+        queue.queue_inadmissible_workloads()
+    assert queue.pop({}, cycle) == head._replace(last_assignment=progress if kept else NO_LAST_ASSIGNMENT)
 
 
 def test_least_usage_first() -> None:
     """By the LocalQueue's usage before priority; one that is not known has used nothing."""
-    spec = GREEDY._replace(by_usage=True)
-    workloads = [replace(one, queue=name) for one, name in zip(WORKLOADS, "abcab", strict=True)]
+    spec = GREEDY._replace(usage_based_admission=True)
+    workloads = [replace(one, queue_name=name) for one, name in zip(WORKLOADS, "abcab", strict=True)]
     queue = pending(spec, *workloads)
     usages = {"ns/a": 2.0, "ns/b": 1.0}
     names = [head.workload.name for _ in workloads if (head := queue.pop(usages)) is not None]
@@ -196,46 +206,58 @@ def test_least_usage_first() -> None:
 
 def test_heads_are_of_queues_that_admit() -> None:
     """One of each; of the wrong namespace it is told."""
-    specs = [GREEDY, GREEDY._replace(name="held", stop="Hold"), GREEDY._replace(name="nobody", namespaces=None)]
+    specs = [
+        GREEDY,
+        GREEDY._replace(name="held", stop_policy="Hold"),
+        GREEDY._replace(name="nobody", namespace_selector=None),
+    ]
     queues = [pending(one, *WORKLOADS) for one in [*specs, GREEDY._replace(name="unknown")]]
-    heads = take_heads(queues, Snapshot(specs), {})
-    assert [(head.queue, head.workload.name, head.barred) for head in heads] == [
+    heads = pop_heads(queues, Snapshot(specs), {})
+    assert [(head.cluster_queue, head.workload.name, head.inadmissible_reason) for head in heads] == [
         ("q", "w3", ""),
         ("nobody", "w3", "namespace"),
     ]
-    assert suits(GREEDY, None)
+    assert matches_namespace(GREEDY, None)
 
 
 # --- what LocalQueues count for
 
-DECAY = Decay(half_life=10.0, sampling=5.0, weights={"gpu": 10.0})
+DECAY = AdmissionFairSharingConfig(
+    usage_half_life_time=10.0, usage_sampling_interval=5.0, resource_weights={"gpu": 10.0}
+)
 
 
 def test_half_is_forgotten_each_half_life() -> None:
-    used = Used({"cpu": 8.0}, 0.0, {})
-    assert sample(used, {}, 10.0, DECAY).consumed == {"cpu": 4.0}
-    assert sample(used, {"cpu": 2.0}, 10.0, DECAY).consumed == {"cpu": 5.0}
-    assert sample(used, {"cpu": 2.0}, 10.0, Decay()).consumed == {"cpu": 8.0}
+    used = UsageLedgerEntry({"cpu": 8.0}, 0.0, {})
+    assert calculate_decayed_consumed(used, {}, 10.0, DECAY).consumed == {"cpu": 4.0}
+    assert calculate_decayed_consumed(used, {"cpu": 2.0}, 10.0, DECAY).consumed == {"cpu": 5.0}
+    assert calculate_decayed_consumed(used, {"cpu": 2.0}, 10.0, AdmissionFairSharingConfig()).consumed == {"cpu": 8.0}
 
 
 @given(st.floats(0.1, 50.0), st.floats(0.1, 50.0), st.floats(0.0, 9.0))
 def test_two_samples_are_as_one(first: float, second: float, running: float) -> None:
     """While what runs stays the same, it does not matter how often it is sampled."""
-    used = Used({"cpu": 3.0}, 0.0, {})
-    once = sample(used, {"cpu": running}, first + second, DECAY)
-    twice = sample(sample(used, {"cpu": running}, first, DECAY), {"cpu": running}, first + second, DECAY)
+    used = UsageLedgerEntry({"cpu": 3.0}, 0.0, {})
+    once = calculate_decayed_consumed(used, {"cpu": running}, first + second, DECAY)
+    twice = calculate_decayed_consumed(
+        calculate_decayed_consumed(used, {"cpu": running}, first, DECAY), {"cpu": running}, first + second, DECAY
+    )
     assert once.consumed["cpu"] == pytest.approx(twice.consumed["cpu"])
 
 
 def test_admitted_counts_at_once_for_what_the_next_sample_adds() -> None:
-    entered = enter(Used({}, 0.0, {}), {"cpu": 8.0}, DECAY)
-    sampled = sample(Used({}, 0.0, {}), {"cpu": 8.0}, DECAY.sampling, DECAY)
-    assert usage(entered, 1.0, DECAY) == pytest.approx(usage(sampled, 1.0, DECAY))
-    assert usage(sample(entered, {"cpu": 8.0}, DECAY.sampling, DECAY), 1.0, DECAY) == usage(sampled, 1.0, DECAY)
+    entered = push_penalty(UsageLedgerEntry({}, 0.0, {}), {"cpu": 8.0}, DECAY)
+    sampled = calculate_decayed_consumed(
+        UsageLedgerEntry({}, 0.0, {}), {"cpu": 8.0}, DECAY.usage_sampling_interval, DECAY
+    )
+    assert calculate_usage(entered, 1.0, DECAY) == pytest.approx(calculate_usage(sampled, 1.0, DECAY))
+    assert calculate_usage(
+        calculate_decayed_consumed(entered, {"cpu": 8.0}, DECAY.usage_sampling_interval, DECAY), 1.0, DECAY
+    ) == calculate_usage(sampled, 1.0, DECAY)
 
 
 def test_weights() -> None:
     """Of resources and of queues; a queue of weight 0 comes last."""
-    used = Used({"cpu": 4.0, "gpu": 1.0}, 0.0, {})
-    assert usage(used, 2.0, DECAY) == 7.0
-    assert usage(used, 0.0, DECAY) == math.inf
+    used = UsageLedgerEntry({"cpu": 4.0, "gpu": 1.0}, 0.0, {})
+    assert calculate_usage(used, 2.0, DECAY) == 7.0
+    assert calculate_usage(used, 0.0, DECAY) == math.inf

@@ -10,24 +10,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.any_quotas import KEYS, running, snapshots, waiting
-from support.plans import Coming, Story, coming, planner_of, queue, story
+from support.plans import Story, Submission, make_planner, queue, story, submission
 from zonewise_scheduler.queue.quota.cycle.cycle import run_cycle
-from zonewise_scheduler.queue.quota.cycle.nominate import nominate, request_of
+from zonewise_scheduler.queue.quota.cycle.nominate import flavor_assigner, nominate
 from zonewise_scheduler.queue.quota.cycle.values import Head
-from zonewise_scheduler.queue.quota.flavors.modes import Mode
-from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, Preemption
-from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, Quota, group
-from zonewise_scheduler.queue.quota.model.workload import Settings
-from zonewise_scheduler.queue.quota.order.outlook import Outlook
-from zonewise_scheduler.queue.quota.order.pending import Pending
-from zonewise_scheduler.queue.time.rules import ALL, Rules
+from zonewise_scheduler.queue.quota.flavors.modes import FlavorAssignmentMode
+from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, ClusterQueuePreemption
+from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, ResourceQuota, resource_group
+from zonewise_scheduler.queue.quota.model.workload import QuotaSettings
+from zonewise_scheduler.queue.quota.order.outlook import HeadroomBound
+from zonewise_scheduler.queue.quota.order.pending import PendingWorkloads
+from zonewise_scheduler.queue.time.rules import UNLIMITED_DEPTH, BackfillPolicy
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.queue.quota.order.outlook import Refusal
+    from zonewise_scheduler.queue.quota.order.outlook import BoundReason
     from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
 
 POLICIES = st.builds(
-    Preemption,
+    ClusterQueuePreemption,
     st.sampled_from(["Never", "LowerPriority", "LowerOrNewerEqualPriority"]),
     st.sampled_from(["Never", "LowerPriority", "Any"]),
     st.sampled_from(["Never", "LowerPriority"]),
@@ -39,38 +39,38 @@ def test_who_is_hopeless_is_refused(
     snapshot: Snapshot, amount: int, priority: int, created: int, fair_sharing: bool
 ) -> None:
     """In every queue, whatever may be preempted there, and without flavors left to try."""
-    settings = Settings(fair_sharing=fair_sharing)
-    outlook = Outlook(snapshot, settings)
-    for name in snapshot.queues:
+    settings = QuotaSettings(fair_sharing=fair_sharing)
+    outlook = HeadroomBound(snapshot, settings)
+    for name in snapshot.cluster_queues:
         head = Head(waiting("new", amount, priority, float(created)), name)
-        needs = outlook.needs(head)
+        needs = outlook.alternatives(head)
         assert needs is not None
-        if outlook.refusal(name, priority, 1.0, needs):
-            assignment, targets = nominate(request_of(snapshot, head, settings))
-            assert assignment.mode != Mode.FIT
+        if outlook.inadmissible_reason(name, priority, 1.0, needs):
+            assignment, targets = nominate(flavor_assigner(snapshot, head, settings))
+            assert assignment.representative_mode != FlavorAssignmentMode.FIT
             assert not targets
-            assert all(place == -1 for one in assignment.tried.values() for place in one.values())
+            assert all(place == -1 for one in assignment.last_tried_flavor_idx.values() for place in one.values())
 
 
 @given(snapshots(), st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5), st.integers(0, 3)), max_size=6))
 def test_what_stands_in_a_queue_is_what_runs_in_it(snapshot: Snapshot, more: list[tuple[int, int, int]]) -> None:
     """By priority, after whatever has come and gone."""
-    names = list(snapshot.queues)
+    names = list(snapshot.cluster_queues)
     new = [
         running(f"n{serial}", names[place % len(names)], KEYS[0], amount, priority)
         for serial, (place, amount, priority) in enumerate(more)
     ]
     for one in new:
-        snapshot.add(one)
+        snapshot.add_workload(one)
     for one in new[::2]:
-        snapshot.remove(one)
+        snapshot.remove_workload(one)
     for each in (snapshot, snapshot.copy()):
-        for name, node in each.queues.items():
-            held = list(each.running[name].values())
-            assert {priority: one.count for priority, one in node.standing.items()} == {
+        for name, node in each.cluster_queues.items():
+            held = list(each.workloads_by_queue[name].values())
+            assert {priority: one.count for priority, one in node.priority_usage.items()} == {
                 priority: sum(one.priority == priority for one in held) for priority in {one.priority for one in held}
             }
-            for priority, standing in node.standing.items():
+            for priority, standing in node.priority_usage.items():
                 for key in KEYS:
                     own = [one.usage.get(key, 0) for one in held if one.priority == priority]
                     assert standing.usage.get(key, 0) == sum(own)
@@ -89,17 +89,17 @@ def wider_queues(draw: st.DrawFn) -> list[ClusterQueue]:
     """Some with another flavor."""
     found: list[ClusterQueue] = []
     for one in draw(queues()):
-        more = FlavorQuotas("more", (("cpu", Quota(draw(st.integers(0, 5)))),))
-        flavors = (*one.groups[0].flavors, *([more] if draw(st.booleans()) else []))
-        found.append(one._replace(groups=(group(*flavors),)))
+        more = FlavorQuotas("more", (("cpu", ResourceQuota(draw(st.integers(0, 5)))),))
+        flavors = (*one.resource_groups[0].flavors, *([more] if draw(st.booleans()) else []))
+        found.append(one._replace(resource_groups=(resource_group(*flavors),)))
     return found
 
 
 @st.composite
-def comings(draw: st.DrawFn) -> list[Coming]:
+def comings(draw: st.DrawFn) -> list[Submission]:
     """Few shapes, so that most of them have been refused before."""
     return [
-        coming(
+        submission(
             f"{serial:02}",
             draw(st.sampled_from([1, 3, 5])),
             draw(st.integers(1, 9)),
@@ -112,38 +112,40 @@ def comings(draw: st.DrawFn) -> list[Coming]:
 
 
 @given(queues(), comings())
-def test_nothing_is_decided_otherwise(specs: list[ClusterQueue], found: list[Coming]) -> None:
+def test_nothing_is_decided_otherwise(specs: list[ClusterQueue], found: list[Submission]) -> None:
     """Than where everybody that was set aside is looked at each time, if nothing is reserved.
 
     Where starts are promised, who passes spares his queue a cycle, and its next may be before those of other queues.
     """
-    rules = Rules(reserve_after=float("inf"))
+    rules = BackfillPolicy(reserve_after=float("inf"))
     fast = story(specs, found, rules)
-    with patch.object(Pending, "refusal", return_value=""):
+    with patch.object(PendingWorkloads, "refusal", return_value=""):
         slow = story(specs, found, rules)
     assert fast.starts == slow.starts
-    assert fast.used == slow.used
+    assert fast.usage == slow.usage
     assert [[one.workload.key for one in step.victims] for _, step in fast.steps] == [
         [one.workload.key for one in step.victims] for _, step in slow.steps
     ]
 
 
-@pytest.mark.parametrize("rules", [Rules(), Rules(depth=ALL), Rules(2, shortest_first=True)], ids=str)
+@pytest.mark.parametrize(
+    "rules", [BackfillPolicy(), BackfillPolicy(depth=UNLIMITED_DEPTH), BackfillPolicy(2, shortest_first=True)], ids=str
+)
 @given(wider_queues(), comings(), st.booleans())
 def test_a_look_would_be_for_nothing(
-    rules: Rules, specs: list[ClusterQueue], found: list[Coming], fair_sharing: bool
+    rules: BackfillPolicy, specs: list[ClusterQueue], found: list[Submission], fair_sharing: bool
 ) -> None:
     """Each that is passed over would be refused, for what is given: quota, or the start that another was promised."""
-    planner = planner_of(specs, rules, fair_sharing=fair_sharing)
-    pass_over, time = Pending.pass_over, [0.0]
+    planner = make_planner(specs, rules, fair_sharing=fair_sharing)
+    pass_over, time = PendingWorkloads.mark_inadmissible, [0.0]
 
-    def look(pending: Pending, key: str, refusal: Refusal) -> None:
+    def look(pending: PendingWorkloads, key: str, refusal: BoundReason) -> None:
         workload = pending.get(key)
         assert workload is not None
         head = Head(workload, pending.spec.name)
-        (one,) = run_cycle(planner.snapshot.copy(), [head], planner.settings, time[0], gate=planner.promised)
+        (one,) = run_cycle(planner.snapshot.copy(), [head], planner.settings, time[0], gate=planner.reservations)
         assert one.status == "waiting"
-        assert one.again in {"NoQuota": ("NoFit", "NoCandidates"), "Reserved": ("Reserved",)}[refusal]
+        assert one.requeue_reason in {"NoQuota": ("NoFit", "NoCandidates"), "Reserved": ("Reserved",)}[refusal]
         pass_over(pending, key, refusal)
 
     class Timed(Story):
@@ -151,14 +153,14 @@ def test_a_look_would_be_for_nothing(
             time[0] = now
             super()._decide(now)
 
-    with patch.object(Pending, "pass_over", look):
+    with patch.object(PendingWorkloads, "pass_over", look):
         Timed(planner).play(found)
 
 
 def test_who_still_lacks_something_is_not_looked_at_again() -> None:
     """Once refused, until there is enough; whoever is new is looked at once, to be told why."""
-    small = [coming(f"s{place}", 2, 1 + place) for place in range(3)]
-    played = story([queue("q", 6)], [*small, coming("big", 5, 5)], Rules(reserve_after=float("inf")))
+    small = [submission(f"s{place}", 2, 1 + place) for place in range(3)]
+    played = story([queue("q", 6)], [*small, submission("big", 5, 5)], BackfillPolicy(reserve_after=float("inf")))
     looks = [now for now, step in played.steps if "/big" in step.decisions]
     assert looks == [0.0, 3.0]
     assert played.starts["/big"] == 3.0

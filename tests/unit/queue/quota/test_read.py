@@ -9,20 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zonewise_scheduler.fit.nodes.selectors import Requirement, Term
+from zonewise_scheduler.fit.nodes.selectors import NodeSelectorTerm, Requirement
 from zonewise_scheduler.fit.nodes.taints import Taint, Toleration
 from zonewise_scheduler.fit.read.pod import read_pod
 from zonewise_scheduler.queue.quota.model.amounts import UNLIMITED
 from zonewise_scheduler.queue.quota.model.queues import (
-    CheckRule,
+    AdmissionCheckStrategyRule,
     ClusterQueue,
+    ClusterQueuePreemption,
     Cohort,
-    Fungibility,
+    FlavorFungibility,
     LocalQueue,
-    Preemption,
     ResourceFlavor,
 )
-from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, Quota, ResourceGroup
+from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, ResourceGroup, ResourceQuota
 from zonewise_scheduler.queue.quota.model.workload import (
     Admission,
     Eviction,
@@ -34,12 +34,12 @@ from zonewise_scheduler.queue.quota.model.workload import (
 from zonewise_scheduler.queue.quota.read.queues import (
     read_cluster_queue,
     read_cohort,
-    read_flavor,
     read_local_queue,
-    read_priority_class,
+    read_resource_flavor,
+    read_workload_priority_class,
 )
-from zonewise_scheduler.queue.quota.read.workload import BOOST, read_workload
-from zonewise_scheduler.queue.topology.model import Request
+from zonewise_scheduler.queue.quota.read.workload import PRIORITY_BOOST_ANNOTATION, read_workload
+from zonewise_scheduler.queue.topology.model import PodSetTopologyRequest
 
 Json = dict[str, Any]
 
@@ -84,7 +84,7 @@ QUEUE: Json = {
 }
 READ_GROUPS = (
     ResourceGroup(
-        (FlavorQuotas("old", (("cpu", Quota(10_000, 500, 2_000)), ("memory", Quota(4 << 30)))),),
+        (FlavorQuotas("old", (("cpu", ResourceQuota(10_000, 500, 2_000)), ("memory", ResourceQuota(4 << 30)))),),
         frozenset({"cpu", "memory"}),
     ),
 )
@@ -114,13 +114,13 @@ def test_cluster_queue() -> None:
             READ_GROUPS,
             "all",
             "StrictFIFO",
-            Preemption("LowerPriority", "Any", "LowerPriority", -3),
-            Fungibility("TryNextFlavor", "TryNextFlavor", "PreemptionOverBorrowing"),
+            ClusterQueuePreemption("LowerPriority", "Any", "LowerPriority", -3),
+            FlavorFungibility("TryNextFlavor", "TryNextFlavor", "PreemptionOverBorrowing"),
             2.5,
             "Hold",
             (Requirement("dep", "In", ("eng",)), Requirement("tier", "NotIn", ("x",))),
-            (CheckRule("check", frozenset({"old"})),),
-            by_usage=True,
+            (AdmissionCheckStrategyRule("check", frozenset({"old"})),),
+            usage_based_admission=True,
         ),
         (),
     )
@@ -129,7 +129,7 @@ def test_cluster_queue() -> None:
 def test_defaults() -> None:
     """Without a namespaceSelector it is for nobody; with an empty one for all."""
     bare = {"metadata": {"name": "q"}, "spec": {}}
-    assert read_cluster_queue(bare) == (ClusterQueue("q", namespaces=None), ())
+    assert read_cluster_queue(bare) == (ClusterQueue("q", namespace_selector=None), ())
     assert read_cluster_queue(changed(bare, "spec.namespaceSelector", {})) == (ClusterQueue("q"), ())
 
 
@@ -144,8 +144,8 @@ def test_v1beta1() -> None:
         },
     }
     found, problems = read_cluster_queue(old)
-    assert (found.cohort, found.checks, problems) == ("all", (CheckRule("check"),), ())
-    assert found.fungibility == Fungibility("MayStopSearch", "MayStopSearch")
+    assert (found.cohort_name, found.admission_checks, problems) == ("all", (AdmissionCheckStrategyRule("check"),), ())
+    assert found.flavor_fungibility == FlavorFungibility("MayStopSearch", "MayStopSearch")
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_what_is_wrong_is_told(path: str, value: object, problem: str) -> None:
     found, problems = read_cluster_queue(changed(QUEUE, path, value))
     assert len(problems) == 1
     assert problem in problems[0]
-    assert found.groups == READ_GROUPS
+    assert found.resource_groups == READ_GROUPS
 
 
 @pytest.mark.parametrize("field", ["nominalQuota", "borrowingLimit", "lendingLimit"])
@@ -181,14 +181,14 @@ def test_what_is_wrong_is_told(path: str, value: object, problem: str) -> None:
 def test_a_resource_with_an_invalid_quota_has_none(field: str, value: object) -> None:
     """No quota is not zero, and no limit is not unlimited: the resource is left out of the group."""
     found, problems = read_cluster_queue(changed(QUEUE, f"spec.resourceGroups.0.flavors.0.resources.0.{field}", value))
-    assert [one.covered for one in found.groups] == [frozenset({"memory"})]
+    assert [one.covered_resources for one in found.resource_groups] == [frozenset({"memory"})]
     assert f"spec.resourceGroups[0].flavors[0].resources[0].{field}" in problems[0]
 
 
 def test_a_namespace_selector_that_is_invalid_is_for_nobody() -> None:
     wrong = [{"key": "tier", "operator": "Near", "values": ["x"]}]
     found, problems = read_cluster_queue(changed(QUEUE, "spec.namespaceSelector.matchExpressions", wrong))
-    assert found.namespaces is None
+    assert found.namespace_selector is None
     assert "spec.namespaceSelector.matchExpressions" in problems[0]
 
 
@@ -196,7 +196,7 @@ def test_a_quota_beyond_64_bits_is_unlimited() -> None:
     found, problems = read_cluster_queue(
         changed(QUEUE, "spec.resourceGroups.0.flavors.0.resources.0.nominalQuota", "1E")
     )
-    assert found.groups[0].flavors[0].quotas[0] == ("cpu", Quota(UNLIMITED, 500, 2_000))
+    assert found.resource_groups[0].flavors[0].quotas[0] == ("cpu", ResourceQuota(UNLIMITED, 500, 2_000))
     assert not problems
 
 
@@ -225,14 +225,14 @@ def test_flavor() -> None:
         },
     }
     taints, tolerations = (Taint("spot", "", "NoSchedule"),), (Toleration("spot", "Exists"),)
-    assert read_flavor(given) == (ResourceFlavor("spot", {"type": "spot"}, taints, tolerations, "racks"), ())
-    found, problems = read_flavor(changed(given, "spec.nodeTaints", [{"key": 3}]))
-    assert found.labels == {"type": "spot"}
+    assert read_resource_flavor(given) == (ResourceFlavor("spot", {"type": "spot"}, taints, tolerations, "racks"), ())
+    found, problems = read_resource_flavor(changed(given, "spec.nodeTaints", [{"key": 3}]))
+    assert found.node_labels == {"type": "spot"}
     assert len(problems) == 1
 
 
 def test_priority_class() -> None:
-    assert read_priority_class({"metadata": {"name": "high"}, "value": 7}) == (PriorityClass("high", 7), ())
+    assert read_workload_priority_class({"metadata": {"name": "high"}, "value": 7}) == (PriorityClass("high", 7), ())
 
 
 # --- workloads
@@ -250,7 +250,7 @@ WORKLOAD: Json = {
         "namespace": "ns",
         "uid": "u",
         "creationTimestamp": "1970-01-01T00:00:10Z",
-        "annotations": {BOOST: "5"},
+        "annotations": {PRIORITY_BOOST_ANNOTATION: "5"},
     },
     "spec": {
         "podSets": [
@@ -291,10 +291,10 @@ def test_workload() -> None:
     assert one is not None
     assert (found.problems, found.finished) == ((), False)
     assert one.failed_checks == ("two",)
-    assert (one.key, one.uid, one.queue, one.priority, one.created) == ("ns/job", "u", "lq", 3, 10.0)
-    assert (one.limit, one.kin) == (60, ("ns", "lq", "job"))
+    assert (one.key, one.uid, one.queue_name, one.priority, one.created_at) == ("ns/job", "u", "lq", 3, 10.0)
+    assert (one.walltime, one.history_keys) == (60, ("ns", "lq", "job"))
     assert one.eviction == Eviction("Preempted", 30.0)
-    assert one.gated
+    assert one.preemption_gated
     given_to_it = (PodSetAdmission("main", {"cpu": "spot"}, {"cpu": 6_000}, 4),)
     assert one.admission == Admission("q", given_to_it, 20.0, ("one", "two"))
     assert {key.flavor: amount for key, amount in one.usage.items()} == {"spot": 4_500}
@@ -307,7 +307,7 @@ def test_workload() -> None:
             (Requirement("type", "In", ("spot",)),),
             None,
             (Toleration("spot", "Exists"),),
-            TopologyRequest(Request("rack"), "g"),
+            TopologyRequest(PodSetTopologyRequest("rack"), "g"),
             shape=read_pod(WORKLOAD["spec"]["podSets"][0]["template"]),
         ),
     )
@@ -363,10 +363,12 @@ def test_what_is_a_request_for_places(request_: Json, explicit: bool) -> None:
 
 def test_boost_counts_by_its_gate() -> None:
     """An invalid one is told, and is none."""
-    boosted = read_workload(WORKLOAD, boosts=True).workload
+    boosted = read_workload(WORKLOAD, priority_boost=True).workload
     assert boosted is not None
     assert boosted.priority == 8
-    found = read_workload(changed(WORKLOAD, "metadata.annotations", {BOOST: "high"}), boosts=True)
+    found = read_workload(
+        changed(WORKLOAD, "metadata.annotations", {PRIORITY_BOOST_ANNOTATION: "high"}), priority_boost=True
+    )
     assert found.workload is not None
     assert (found.workload.priority, len(found.problems)) == (3, 1)
 
@@ -375,7 +377,7 @@ def test_gates_that_are_open() -> None:
     opened = changed(WORKLOAD, "status.preemptionGates", [{"name": "gate", "position": "Open"}])
     found = read_workload(opened).workload
     assert found is not None
-    assert not found.gated
+    assert not found.preemption_gated
 
 
 def test_it_runs_since_its_checks_were_passed() -> None:
@@ -384,8 +386,8 @@ def test_it_runs_since_its_checks_were_passed() -> None:
     found = read_workload(changed(WORKLOAD, "status.conditions", conditions)).workload
     assert found is not None
     assert found.admission is not None
-    assert (found.admission.at, found.admission.runs_since, found.admission.checks) == (20.0, 25.0, ())
-    assert found.lasts == 60
+    assert (found.admission.reserved_at, found.admission.started_at, found.admission.pending_checks) == (20.0, 25.0, ())
+    assert found.max_duration == 60
 
 
 def test_without_quota_it_has_no_admission() -> None:
@@ -400,7 +402,7 @@ def test_required_affinity() -> None:
     path = "spec.podSets.0.template.spec.affinity"
     found = read_workload(changed(WORKLOAD, path, {"nodeAffinity": required})).workload
     assert found is not None
-    assert found.pod_sets[0].terms == (Term((Requirement("type", "In", ("a",)),)),)
+    assert found.pod_sets[0].terms == (NodeSelectorTerm((Requirement("type", "In", ("a",)),)),)
 
 
 @pytest.mark.parametrize(

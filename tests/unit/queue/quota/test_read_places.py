@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from zonewise_scheduler.queue.quota.read.workload import ReadWorkload, read_workload
-from zonewise_scheduler.queue.topology.model import HOSTNAME, Assignment, Domain, Layer, Request
+from zonewise_scheduler.queue.topology.model import (
+    HOSTNAME,
+    PodSetTopologyRequest,
+    SliceConstraint,
+    TopologyAssignment,
+    TopologyDomainAssignment,
+)
 
 if TYPE_CHECKING:
     from support.kubelet_cases import Json
@@ -42,16 +48,22 @@ def test_what_is_asked_and_where_it_is() -> None:
     assert one.admission is not None
     held, topology = one.admission.pod_sets[0], one.pod_sets[0].topology
     assert topology is not None
-    assert (topology.request, topology.explicit) == (Request("rack", layers=(Layer("host", 2),)), True)
-    assert (held.place, held.delayed) == (Assignment((HOSTNAME,), (Domain(("h1",), 2),)), "Ready")
-    assert (one.failed_nodes, one.of_one_pod, found.problems) == (("h1",), True, ())
+    assert (topology.request, topology.explicit) == (
+        PodSetTopologyRequest("rack", slice_constraints=(SliceConstraint("host", 2),)),
+        True,
+    )
+    assert (held.topology_assignment, held.delayed_topology_request) == (
+        TopologyAssignment((HOSTNAME,), (TopologyDomainAssignment(("h1",), 2),)),
+        "Ready",
+    )
+    assert (one.unhealthy_nodes, one.owned_by_single_pod, found.problems) == (("h1",), True, ())
 
 
 def test_of_a_job() -> None:
     found = read({"podSetGroupName": "g"}, "Job").workload
     assert found is not None
     assert found.pod_sets[0].topology is not None
-    assert (found.of_one_pod, found.pod_sets[0].topology.explicit) == (False, False)
+    assert (found.owned_by_single_pod, found.pod_sets[0].topology.explicit) == (False, False)
 
 
 def test_a_place_that_is_none_is_told() -> None:

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from support.jobs import CPUS, cpus, job
-from zonewise_scheduler.queue.time.policies import policy_named
-from zonewise_scheduler.queue.time.reasons import reason_of
-from zonewise_scheduler.queue.time.rules import DEFAULT
-from zonewise_scheduler.queue.time.state import State
+from zonewise_scheduler.queue.time.policies import pool_policy_named
+from zonewise_scheduler.queue.time.reasons import explain_job
+from zonewise_scheduler.queue.time.rules import DEFAULT_POLICY
+from zonewise_scheduler.queue.time.state import PoolState
 
 if TYPE_CHECKING:
     from zonewise_scheduler.queue.time.state import Job
 
-NAMES = ["fifo", "greedy", "easy", "easy-sjbf", DEFAULT, "depth-1", "depth-2", "conservative"]
+NAMES = ["fifo", "greedy", "easy", "easy-sjbf", DEFAULT_POLICY, "depth-1", "depth-2", "conservative"]
 
 
 class History(RuleBasedStateMachine):
@@ -27,8 +27,8 @@ class History(RuleBasedStateMachine):
     def begin(self, name: str, reserve_after: float) -> None:
         self.now = 0.0
         self.serial = 0
-        self.state = State(cpus(8))
-        self.policy = policy_named(name, reserve_after)
+        self.state = PoolState(cpus(8))
+        self.policy = pool_policy_named(name, reserve_after)
         self.promised: dict[Job, float] = {}
 
     # --- what can happen
@@ -47,15 +47,15 @@ class History(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 9))
     def a_job_is_withdrawn(self, which: int) -> None:
-        if self.state.waiting:
-            gone = self.state.waiting[which % len(self.state.waiting)]
+        if self.state.pending:
+            gone = self.state.pending[which % len(self.state.pending)]
             self.state.withdraw(gone)
             self.promised.pop(gone, None)
             self.decide()
 
     @rule(size=st.integers(4, 12))
     def nodes_come_or_go(self, size: int) -> None:
-        self.state.resize(cpus(size))
+        self.state.set_capacity(cpus(size))
         self.promised.clear()
         self.decide()
 
@@ -76,7 +76,7 @@ class History(RuleBasedStateMachine):
             self.decide()
         self.now = until
         if self.state.running and self.state.running[0][0] <= until:
-            self.state.overrun(until)
+            self.state.extend_overrun(until)
             self.promised.clear()
         self.decide()
 
@@ -84,20 +84,20 @@ class History(RuleBasedStateMachine):
 
     def decide(self) -> None:
         state, now = self.state, self.now
-        before = CPUS.amounts(state.room)["cpu"]
+        before = CPUS.unpack_available(state.available)["cpu"]
         decision = self.policy.decide(now, state)
         assert len(set(decision.starts)) == len(decision.starts)
-        assert set(decision.starts) <= set(state.waiting)
-        assert decision.wake > now
+        assert set(decision.starts) <= set(state.pending)
+        assert decision.wake_at > now
         state.apply(decision, now)
-        left = CPUS.amounts(state.room)["cpu"]
+        left = CPUS.unpack_available(state.available)["cpu"]
         assert left >= min(before, 0)
         told = self.policy.reservations(now, state)
         for one in told:
             assert one.start <= self.promised.get(one.job, inf)
             self.promised[one.job] = one.start
-        for one in state.waiting:
-            reason_of(one, now, state, CPUS, told)
+        for one in state.pending:
+            explain_job(one, now, state, CPUS, told)
 
     def teardown(self) -> None:
         """Once all that run have ended, again and again, everybody that fits has started."""
@@ -108,7 +108,7 @@ class History(RuleBasedStateMachine):
                 self.state.end(one)
             self.now += 1000.0
             self.decide()
-        assert [one for one in self.state.waiting if self.state.possible(one)] == []
+        assert [one for one in self.state.pending if self.state.fits_capacity(one)] == []
 
 
 def test_any_history() -> None:

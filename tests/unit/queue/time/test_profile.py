@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.jobs import CPUS, cpus, job
-from zonewise_scheduler.queue.time.profile import Profile
+from zonewise_scheduler.queue.time.profile import AvailabilityProfile
 
 END = 30
 """All is quiet from then on."""
@@ -32,21 +32,21 @@ class Seconds:
         return not size or all(self.free[second] >= size for second in range(start, max(int(last), start + 1)))
 
 
-def built(some: list[tuple[int, int, int]]) -> tuple[Profile, Seconds]:
+def built(some: list[tuple[int, int, int]]) -> tuple[AvailabilityProfile, Seconds]:
     """Both after the same changes."""
-    profile, seconds = Profile(0, cpus(5)), Seconds(5)
+    profile, seconds = AvailabilityProfile(0, cpus(5)), Seconds(5)
     for start, end, size in some:
-        profile.change(start, end, size)
+        profile.add(start, end, size)
         seconds.change(start, end, size)
     return profile, seconds
 
 
-def drawn(profile: Profile) -> list[int]:
+def drawn(profile: AvailabilityProfile) -> list[int]:
     """What the profile says of each second."""
     steps = list(profile.steps())
     assert all(one[1] != other[1] for one, other in pairwise(steps)), "two steps are one"
     return [
-        CPUS.amounts(next(room for time, room in reversed(steps) if time <= second))["cpu"]
+        CPUS.unpack_available(next(room for time, room in reversed(steps) if time <= second))["cpu"]
         for second in range(int(steps[0][0]), END + 1)
     ]
 
@@ -80,13 +80,13 @@ def test_a_reservation_is_brought_forward_as_if_it_were_made_anew(
     _, free = built(some)
     if not free.fits(size, start, limit):
         return
-    reserved.change(start, start + limit, -one.demand)
+    reserved.add(start, start + limit, -one.request)
     first = next(second for second in range(END + 1) if free.fits(size, second, limit))
-    assert reserved.before(one, start, inf) == (first if first < start else None)
-    assert reserved.before(one, start, first) is None
+    assert reserved.earlier_start(one, start, inf) == (first if first < start else None)
+    assert reserved.earlier_start(one, start, first) is None
 
 
 def test_running_jobs_give_back_at_their_latest_ends() -> None:
     """Those without a declared run time never do."""
     running = [(4.0, 1, job(1, 2)), (4.0, 2, job(2, 1)), (9.0, 3, job(3, 3)), (inf, 4, job(4, 2))]
-    assert list(Profile(0, cpus(0), running).steps()) == [(0, cpus(0)), (4, cpus(3)), (9, cpus(6))]
+    assert list(AvailabilityProfile(0, cpus(0), running).steps()) == [(0, cpus(0)), (4, cpus(3)), (9, cpus(6))]

@@ -8,62 +8,62 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.jobs import Case, cases, kept, starts
-from zonewise_scheduler.queue.time.backfill import Backfill
-from zonewise_scheduler.queue.time.policies import policy_named
-from zonewise_scheduler.queue.time.state import Decision
-from zonewise_scheduler.queue.time.timetable import Timetable
+from support.jobs import PoolCase, pool_cases, starts, watch_reservations
+from zonewise_scheduler.queue.time.backfill import EasyBackfill
+from zonewise_scheduler.queue.time.policies import pool_policy_named
+from zonewise_scheduler.queue.time.state import PoolDecision
+from zonewise_scheduler.queue.time.timetable import ConservativeBackfill
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.queue.time.state import Job, Policy, Reservation, State
+    from zonewise_scheduler.queue.time.state import Job, PoolPolicy, PoolReservation, PoolState
 
 reserving = st.sampled_from(
     ["easy", "easy-sjbf", "shortest-reserving", "depth-1", "depth-2", "depth-3", "conservative"]
 )
 
 
-@given(cases(), reserving, st.sampled_from([0.0, 5.0, inf]))
-def test_no_job_that_starts_delays_a_promise(case: Case, name: str, reserve_after: float) -> None:
+@given(pool_cases(), reserving, st.sampled_from([0.0, 5.0, inf]))
+def test_no_job_that_starts_delays_a_promise(case: PoolCase, name: str, reserve_after: float) -> None:
     """With one resource or two, priorities, jobs that declare nothing; and all of them start in the end."""
-    outcome, promises = kept(case, policy_named(name, reserve_after))
+    outcome, promises = watch_reservations(case, pool_policy_named(name, reserve_after))
     assert len(outcome.starts) == len(case.tasks)
-    for job, start in promises.first.items():
+    for job, start in promises.first_start.items():
         assert outcome.starts[job] <= start
 
 
-@given(cases(declared=True))
-def test_conservative_promises_every_job_a_start_when_it_comes(case: Case) -> None:
-    outcome, promises = kept(case, Timetable())
+@given(pool_cases(declared=True))
+def test_conservative_promises_every_job_a_start_when_it_comes(case: PoolCase) -> None:
+    outcome, promises = watch_reservations(case, ConservativeBackfill())
     for task in case.tasks:
-        assert task.job in promises.first or outcome.starts[task.job] == task.job.submitted
+        assert task.job in promises.first_start or outcome.starts[task.job] == task.job.submitted
 
 
-@given(cases(), st.sampled_from(["fifo", "greedy"]))
-def test_policies_that_promise_nothing_start_all_the_same(case: Case, name: str) -> None:
-    outcome, promises = kept(case, policy_named(name))
+@given(pool_cases(), st.sampled_from(["fifo", "greedy"]))
+def test_policies_that_promise_nothing_start_all_the_same(case: PoolCase, name: str) -> None:
+    outcome, promises = watch_reservations(case, pool_policy_named(name))
     assert len(outcome.starts) == len(case.tasks)
-    assert promises.first == {}
+    assert promises.first_start == {}
 
 
-@given(cases(declared=True), st.booleans(), st.sampled_from([0.0, 5.0]))
-def test_one_reservation_is_easy(case: Case, shortest: bool, reserve_after: float) -> None:
+@given(pool_cases(declared=True), st.booleans(), st.sampled_from([0.0, 5.0]))
+def test_one_reservation_is_easy(case: PoolCase, shortest: bool, reserve_after: float) -> None:
     """The shadow time and the extra room say the same as the profile does."""
-    one = Backfill(reserve_after, shortest_first=shortest)
-    other = Timetable(1, reserve_after, shortest_first=shortest)
+    one = EasyBackfill(reserve_after, shortest_first=shortest)
+    other = ConservativeBackfill(1, reserve_after, shortest_first=shortest)
     assert starts(case.tasks, case.capacity, Thorough(one, eager=True)) == starts(case.tasks, case.capacity, other)
 
 
-@given(cases(), st.sampled_from([0.0, 5.0, inf]), st.booleans())
-def test_jobs_that_were_refused_need_not_be_asked_again(case: Case, reserve_after: float, shortest: bool) -> None:
+@given(pool_cases(), st.sampled_from([0.0, 5.0, inf]), st.booleans())
+def test_jobs_that_were_refused_need_not_be_asked_again(case: PoolCase, reserve_after: float, shortest: bool) -> None:
     """To look only at those that are new, while no room comes free, changes nothing."""
-    policy = Backfill(reserve_after, shortest_first=shortest)
+    policy = EasyBackfill(reserve_after, shortest_first=shortest)
     assert starts(case.tasks, case.capacity, policy) == starts(case.tasks, case.capacity, Thorough(policy, eager=False))
 
 
-@given(cases(declared=True, priorities=False))
-def test_conservative_is_what_its_definition_says(case: Case) -> None:
+@given(pool_cases(declared=True, priorities=False))
+def test_conservative_is_what_its_definition_says(case: PoolCase) -> None:
     """Against one that keeps no profile: it tries every start for every job."""
-    assert starts(case.tasks, case.capacity, Timetable()) == starts(case.tasks, case.capacity, Plain())
+    assert starts(case.tasks, case.capacity, ConservativeBackfill()) == starts(case.tasks, case.capacity, Plain())
 
 
 class Thorough:
@@ -71,19 +71,19 @@ class Thorough:
 
     overtaking = True
 
-    def __init__(self, policy: Policy, *, eager: bool) -> None:
+    def __init__(self, policy: PoolPolicy, *, eager: bool) -> None:
         self.policy = policy
         self.eager = eager
 
-    def decide(self, now: float, state: State) -> Decision:
-        state.stale = True
+    def decide(self, now: float, state: PoolState) -> PoolDecision:
+        state.must_retry = True
         return self.policy.decide(now, state)
 
-    def reservations(self, now: float, state: State) -> list[Reservation]:
+    def reservations(self, now: float, state: PoolState) -> list[PoolReservation]:
         return self.policy.reservations(now, state)
 
-    def turn(self, now: float, state: State) -> list[Job]:
-        return self.policy.turn(now, state)
+    def trial_order(self, now: float, state: PoolState) -> list[Job]:
+        return self.policy.trial_order(now, state)
 
 
 class Plain:
@@ -94,35 +94,35 @@ class Plain:
     def __init__(self) -> None:
         self.promised: dict[Job, float] = {}
 
-    def decide(self, now: float, state: State) -> Decision:
+    def decide(self, now: float, state: PoolState) -> PoolDecision:
         if any(latest > now for _, latest in state.ended):
-            for job in state.waiting:
+            for job in state.pending:
                 if job in self.promised:
                     del self.promised[job]
                     self.promised[job] = self.first(job, now, state)
-        for job in state.fresh:
+        for job in state.new_jobs:
             self.promised[job] = self.first(job, now, state)
-        starts = [job for job in state.waiting if self.promised[job] <= now]
+        starts = [job for job in state.pending if self.promised[job] <= now]
         for job in starts:
             del self.promised[job]
-        return Decision(starts, None, min(self.promised.values(), default=inf))
+        return PoolDecision(starts, None, min(self.promised.values(), default=inf))
 
-    def first(self, job: Job, now: float, state: State) -> float:
+    def first(self, job: Job, now: float, state: PoolState) -> float:
         """The first start at which there is room for it at every second, beside all that run or are promised."""
-        taken = [(now, latest, other.demand) for latest, _, other in state.running]
-        taken += [(start, start + other.limit, other.demand) for other, start in self.promised.items()]
+        taken = [(now, latest, other.request) for latest, _, other in state.running]
+        taken += [(start, start + other.walltime, other.request) for other, start in self.promised.items()]
         start = now
-        while not all(self.room(job, second, taken, state) for second in range(int(start), int(start + job.limit))):
+        while not all(self.room(job, second, taken, state) for second in range(int(start), int(start + job.walltime))):
             start += 1
         return start
 
-    def room(self, job: Job, second: int, taken: list[tuple[float, float, int]], state: State) -> bool:
+    def room(self, job: Job, second: int, taken: list[tuple[float, float, int]], state: PoolState) -> bool:
         """Whether there is room for it in one second."""
         room = state.capacity - sum(demand for start, end, demand in taken if start <= second < end)
-        return (room - job.demand) & job.guards == job.guards
+        return (room - job.request) & job.guards == job.guards
 
-    def reservations(self, now: float, state: State) -> list[Reservation]:
+    def reservations(self, now: float, state: PoolState) -> list[PoolReservation]:
         return []
 
-    def turn(self, now: float, state: State) -> list[Job]:
-        return state.waiting
+    def trial_order(self, now: float, state: PoolState) -> list[Job]:
+        return state.pending

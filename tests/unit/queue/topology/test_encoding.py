@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zonewise_scheduler.fit.model.fields import FieldError
-from zonewise_scheduler.queue.topology.encoding import read_assignment
-from zonewise_scheduler.queue.topology.model import Assignment, Domain
+from zonewise_scheduler.queue.topology.encoding import read_topology_assignment
+from zonewise_scheduler.queue.topology.model import TopologyAssignment, TopologyDomainAssignment
 
 if TYPE_CHECKING:
     from support.kubelet_cases import Json
@@ -32,8 +32,8 @@ def test_what_is_common_is_written_once() -> None:
         ],
     }
     domains = (("r1", "node-1.x", 3), ("r1", "node-2.x", 3), ("r2", "h", 1), ("r3", "h", 2))
-    assert read_assignment(found) == Assignment(
-        ("rack", "host"), tuple(Domain((rack, host), pods) for rack, host, pods in domains)
+    assert read_topology_assignment(found) == TopologyAssignment(
+        ("rack", "host"), tuple(TopologyDomainAssignment((rack, host), pods) for rack, host, pods in domains)
     )
 
 
@@ -41,7 +41,7 @@ def test_what_is_common_is_written_once() -> None:
 def test_as_many_domains_as_are_told(counts: list[int]) -> None:
     roots = {"individual": {"roots": [str(place) for place in range(len(counts))]}}
     one = {"domainCount": len(counts), "valuesPerLevel": [roots], "podCounts": {"individual": counts}}
-    assert [domain.pods for domain in read_assignment({"levels": ["host"], "slices": [one]}).domains] == counts
+    assert [domain.pods for domain in read_topology_assignment({"levels": ["host"], "slices": [one]}).domains] == counts
 
 
 HOST = {"universal": "h"}
@@ -63,5 +63,5 @@ HOST = {"universal": "h"}
 )
 def test_what_is_wrong_is_named(slices: list[Json] | None, field: str) -> None:
     with pytest.raises(FieldError) as raised:
-        read_assignment({"levels": ["host"], "slices": slices})
+        read_topology_assignment({"levels": ["host"], "slices": slices})
     assert raised.value.field == field

@@ -9,10 +9,17 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from support.tas_trees import KEYS, Host, supply_of
-from zonewise_scheduler.queue.topology.model import HOSTNAME, Assignment, Domain, Layer, PodSet, Request
-from zonewise_scheduler.queue.topology.place import Placed, place
-from zonewise_scheduler.queue.topology.refusal import Refused
-from zonewise_scheduler.queue.topology.replace import of_one_pod, replace
+from zonewise_scheduler.queue.topology.model import (
+    HOSTNAME,
+    PodSetTopologyRequest,
+    SliceConstraint,
+    TASPodSetRequests,
+    TopologyAssignment,
+    TopologyDomainAssignment,
+)
+from zonewise_scheduler.queue.topology.place import TASAssignments, find_topology_assignments_for_flavor
+from zonewise_scheduler.queue.topology.refusal import TopologyAssignmentFailure
+from zonewise_scheduler.queue.topology.replace import find_replacement_assignments, owned_by_single_pod
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,73 +27,89 @@ if TYPE_CHECKING:
 BLOCK, RACK, HOST = KEYS
 LEFT = [Host("h2", "a", "x", 2), Host("h3", "a", "y", 9), Host("h4", "b", "x", 9)]
 """h1, in rack x of block a, has failed."""
-PAIRS = Request(required=BLOCK, layers=(Layer(RACK, 2),))
+PAIRS = PodSetTopologyRequest(required=BLOCK, slice_constraints=(SliceConstraint(RACK, 2),))
 
 
-def at(pods: Mapping[str, int]) -> Assignment:
-    return Assignment((HOSTNAME,), tuple(Domain((host,), count) for host, count in pods.items()))
+def at(pods: Mapping[str, int]) -> TopologyAssignment:
+    return TopologyAssignment(
+        (HOSTNAME,), tuple(TopologyDomainAssignment((host,), count) for host, count in pods.items())
+    )
 
 
-def moved(request: Request | None, was: Mapping[str, int]) -> dict[str, int] | str:
-    pods = PodSet("workers", sum(was.values()), {"cpu": 1}, request)
-    found = replace(supply_of(LEFT), [pods], {"workers": at(was)}, "h1")
-    if isinstance(found, Refused):
+def moved(request: PodSetTopologyRequest | None, was: Mapping[str, int]) -> dict[str, int] | str:
+    pods = TASPodSetRequests("workers", sum(was.values()), {"cpu": 1}, request)
+    found = find_replacement_assignments(supply_of(LEFT), [pods], {"workers": at(was)}, "h1")
+    if isinstance(found, TopologyAssignmentFailure):
         return str(found)
     return {domain.values[0]: domain.pods for domain in found.assignments["workers"].domains}
 
 
 def test_only_the_pods_of_the_failed_node_move() -> None:
     for request, was, expected in (
-        (Request(required=RACK), {"h1": 1, "h2": 1}, {"h2": 2}),
-        (Request(required=BLOCK), {"h1": 3, "h2": 1}, {"h2": 1, "h3": 3}),
-        (Request(required=BLOCK), {"h1": 3}, {"h4": 3}),  # none is left that it must be near to
-        (Request(unconstrained=True), {"h1": 1, "h4": 2}, {"h2": 1, "h4": 2}),
+        (PodSetTopologyRequest(required=RACK), {"h1": 1, "h2": 1}, {"h2": 2}),
+        (PodSetTopologyRequest(required=BLOCK), {"h1": 3, "h2": 1}, {"h2": 1, "h3": 3}),
+        (PodSetTopologyRequest(required=BLOCK), {"h1": 3}, {"h4": 3}),  # none is left that it must be near to
+        (PodSetTopologyRequest(unconstrained=True), {"h1": 1, "h4": 2}, {"h2": 1, "h4": 2}),
         (PAIRS, {"h1": 1, "h2": 1, "h3": 2}, {"h2": 2, "h3": 2}),
         (PAIRS, {"h1": 2, "h3": 2}, {"h2": 2, "h3": 2}),
-        (Request(required=BLOCK, layers=(Layer(RACK, 4), Layer(HOST, 2))), {"h1": 2, "h2": 2}, {"h2": 4}),
+        (
+            PodSetTopologyRequest(
+                required=BLOCK, slice_constraints=(SliceConstraint(RACK, 4), SliceConstraint(HOST, 2))
+            ),
+            {"h1": 2, "h2": 2},
+            {"h2": 4},
+        ),
     ):
         assert moved(request, was) == expected
 
 
 def test_the_innermost_broken_slice_is_mended() -> None:
     """A pair of a rack's four goes to that rack, though a host of another one would fit better."""
-    layers = (Layer(BLOCK, 8), Layer(RACK, 4), Layer(HOST, 2))
+    layers = (SliceConstraint(BLOCK, 8), SliceConstraint(RACK, 4), SliceConstraint(HOST, 2))
     left = [Host("h2", "a", "x", 4), Host("h3", "a", "y", 2)]
-    pods = PodSet("workers", 8, {"cpu": 1}, Request(required=BLOCK, layers=layers))
-    found = replace(supply_of(left), [pods], {"workers": at({"h1": 2, "h2": 2, "h3": 4})}, "h1")
-    assert isinstance(found, Placed)
+    pods = TASPodSetRequests("workers", 8, {"cpu": 1}, PodSetTopologyRequest(required=BLOCK, slice_constraints=layers))
+    found = find_replacement_assignments(supply_of(left), [pods], {"workers": at({"h1": 2, "h2": 2, "h3": 4})}, "h1")
+    assert isinstance(found, TASAssignments)
     assert found.assignments["workers"] == at({"h2": 4, "h3": 4})
 
 
 @pytest.mark.parametrize(
     ("request_", "was", "problem"),
     [
-        (Request(required=RACK), {"h1": 3, "h2": 1}, "2 out of 3 pod(s). Total nodes: 3; excluded: topologyDomain: 2"),
-        (Request(required=RACK), {"h1": 1, "h9": 1}, "as it contains the stale domain h9"),
-        (Request(required="zone"), {"h1": 1}, "no requested topology level: zone"),
+        (
+            PodSetTopologyRequest(required=RACK),
+            {"h1": 3, "h2": 1},
+            "2 out of 3 pod(s). Total nodes: 3; excluded: topologyDomain: 2",
+        ),
+        (PodSetTopologyRequest(required=RACK), {"h1": 1, "h9": 1}, "as it contains the stale domain h9"),
+        (PodSetTopologyRequest(required="zone"), {"h1": 1}, "no requested topology level: zone"),
         (PAIRS, {"h1": 1, "h3": 2}, "no slice on level rack lacks the 1 pod(s)"),
-        (Request(required=BLOCK), {"h2": 1}, "cannot find replacement assignment for unhealthy node: h1"),
+        (PodSetTopologyRequest(required=BLOCK), {"h2": 1}, "cannot find replacement assignment for unhealthy node: h1"),
     ],
 )
-def test_why_a_node_cannot_be_replaced(request_: Request, was: Mapping[str, int], problem: str) -> None:
+def test_why_a_node_cannot_be_replaced(request_: PodSetTopologyRequest, was: Mapping[str, int], problem: str) -> None:
     assert problem in str(moved(request_, was))
 
 
 def test_a_set_without_an_assignment_is_passed_over() -> None:
-    pods = PodSet("workers", 1, {"cpu": 1}, Request(required=RACK))
-    found = replace(supply_of(LEFT), [pods, pods._replace(name="other")], {"workers": at({"h1": 1})}, "h1")
-    assert isinstance(found, Placed)
+    pods = TASPodSetRequests("workers", 1, {"cpu": 1}, PodSetTopologyRequest(required=RACK))
+    found = find_replacement_assignments(
+        supply_of(LEFT), [pods, pods._replace(name="other")], {"workers": at({"h1": 1})}, "h1"
+    )
+    assert isinstance(found, TASAssignments)
     assert list(found.assignments) == ["workers"]
 
 
 def test_a_pod_dies_with_its_node() -> None:
     pod = {"apiVersion": "v1", "kind": "Pod"}
-    assert of_one_pod({"ownerReferences": [pod]})
-    assert not of_one_pod({"ownerReferences": [pod, pod]})
-    assert not of_one_pod({"ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job"}]})
-    assert not of_one_pod({"ownerReferences": [pod], "annotations": {"kueue.x-k8s.io/is-group-workload": "true"}})
+    assert owned_by_single_pod({"ownerReferences": [pod]})
+    assert not owned_by_single_pod({"ownerReferences": [pod, pod]})
+    assert not owned_by_single_pod({"ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job"}]})
+    assert not owned_by_single_pod(
+        {"ownerReferences": [pod], "annotations": {"kueue.x-k8s.io/is-group-workload": "true"}}
+    )
     with pytest.raises(ValueError, match=r"metadata\.ownerReferences: not a list"):
-        of_one_pod({"ownerReferences": "v1"})
+        owned_by_single_pod({"ownerReferences": "v1"})
 
 
 @st.composite
@@ -98,18 +121,18 @@ def clusters(draw: st.DrawFn) -> list[Host]:
 @given(clusters(), st.integers(1, 8), st.sampled_from([1, 2]), st.data())
 def test_promises_hold_after_a_node_fails(nodes: list[Host], count: int, size: int, data: st.DataObject) -> None:
     """Pods on other nodes stay, none is lost, all are in one block, and slices of a rack are whole."""
-    request = Request(required=BLOCK, layers=(Layer(RACK, size),))
-    pods = PodSet("workers", count * size, {"cpu": 1}, request)
-    first = place(supply_of(nodes), [pods])
-    assume(isinstance(first, Placed))
-    assert isinstance(first, Placed)
+    request = PodSetTopologyRequest(required=BLOCK, slice_constraints=(SliceConstraint(RACK, size),))
+    pods = TASPodSetRequests("workers", count * size, {"cpu": 1}, request)
+    first = find_topology_assignments_for_flavor(supply_of(nodes), [pods])
+    assume(isinstance(first, TASAssignments))
+    assert isinstance(first, TASAssignments)
     was = {domain.values[0]: domain.pods for domain in first.assignments["workers"].domains}
     failed = data.draw(st.sampled_from(sorted(was)))
     rest = [host._replace(cpus=host.cpus - was.get(host.name, 0)) for host in nodes if host.name != failed]
-    found = replace(supply_of(rest), [pods], first.assignments, failed)
-    if isinstance(found, Placed):
+    found = find_replacement_assignments(supply_of(rest), [pods], first.assignments, failed)
+    if isinstance(found, TASAssignments):
         now = {domain.values[0]: domain.pods for domain in found.assignments["workers"].domains}
-        assert sum(now.values()) == pods.size
+        assert sum(now.values()) == pods.pod_count
         assert all(was[host] <= now[host] for host in was if host != failed)
         assert all(now.get(host.name, 0) - was.get(host.name, 0) <= host.cpus for host in rest)
         paths = {host.name: host.path for host in rest}

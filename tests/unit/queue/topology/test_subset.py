@@ -9,28 +9,30 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zonewise_scheduler.queue.topology.counts import Counts
-from zonewise_scheduler.queue.topology.shape import Shape
-from zonewise_scheduler.queue.topology.subset import fewest
+from zonewise_scheduler.queue.topology.counts import DomainStates
+from zonewise_scheduler.queue.topology.shape import TopologyAssignmentParameters
+from zonewise_scheduler.queue.topology.subset import select_optimal_domain_set_to_fit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def shape(pods: int, size: int = 1, *, leader: bool = False) -> Shape:
+def shape(pods: int, size: int = 1, *, leader: bool = False) -> TopologyAssignmentParameters:
     flags = {"required": False, "unconstrained": False, "least_free": False, "by_score": False, "balanced": True}
-    return Shape(pods, leader, 0, 0, size, {}, (), **flags)
+    return TopologyAssignmentParameters(pods, leader, 0, 0, size, {}, (), **flags)
 
 
-def counts(*rows: Sequence[int]) -> Counts:
+def counts(*rows: Sequence[int]) -> DomainStates:
     """Of domains by pods, slices, pods and slices beside the leader, and leaders."""
     pods, slices, beside, slices_beside, leaders = np.array(rows, np.int64).reshape(-1, 5).T
-    return Counts(pods, slices, beside, slices_beside, leaders, np.zeros(len(rows), np.int64))
+    return DomainStates(pods, slices, beside, slices_beside, leaders, np.zeros(len(rows), np.int64))
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=7), st.integers(1, 30))
 def test_the_fewest_domains_with_the_least_to_spare(pods: list[int], need: int) -> None:
-    found = fewest(counts(*((one, one, one, one, 0) for one in pods)), range(len(pods)), shape(need))
+    found = select_optimal_domain_set_to_fit(
+        counts(*((one, one, one, one, 0) for one in pods)), range(len(pods)), shape(need)
+    )
     if found is None:
         assert sum(pods) < need
         return
@@ -46,11 +48,13 @@ def test_the_fewest_domains_with_the_least_to_spare(pods: list[int], need: int) 
 
 def test_slices_may_leave_many_pods_to_spare() -> None:
     """Each has room for seven pods, which is one slice of four; the leader is the last one's."""
-    found = fewest(counts((7, 1, 7, 1, 0), (7, 1, 7, 1, 0), (7, 1, 6, 1, 1)), range(3), shape(12, 4, leader=True))
+    found = select_optimal_domain_set_to_fit(
+        counts((7, 1, 7, 1, 0), (7, 1, 7, 1, 0), (7, 1, 6, 1, 1)), range(3), shape(12, 4, leader=True)
+    )
     assert found == [0, 1, 2]
 
 
 def test_what_would_take_too_long_is_left() -> None:
     """So the best fit is taken instead."""
     many = counts(*((8, 8, 8, 8, 0) for _ in range(2000)))
-    assert fewest(many, range(2000), shape(8000)) is None
+    assert select_optimal_domain_set_to_fit(many, range(2000), shape(8000)) is None

@@ -12,8 +12,14 @@ from zonewise_scheduler.fit.nodes.taints import Taint
 from zonewise_scheduler.queue.quota.model.amounts import UNLIMITED
 from zonewise_scheduler.queue.topology.model import HOSTNAME
 from zonewise_scheduler.simulate.inputs.errors import InputError
-from zonewise_scheduler.simulate.inputs.fleet import KIND, LEVEL, is_fleet, read_fleet, short_fleet
-from zonewise_scheduler.simulate.inputs.parts import queue_of, queues_named
+from zonewise_scheduler.simulate.inputs.fleet import (
+    KIND_LABEL,
+    LEVEL_LABEL_PREFIX,
+    is_fleet,
+    parse_short_fleet,
+    read_fleet,
+)
+from zonewise_scheduler.simulate.inputs.parts import build_queue, build_queues
 
 Json = dict[str, Any]
 
@@ -29,11 +35,11 @@ def fleet(*sizes: int, kinds: list[Json] | None = None, **fields: object) -> Jso
 def test_nodes_have_names_and_labels_by_level() -> None:
     found = read_fleet(fleet(2, 3, 11, name="f"), "f.yaml")
     assert is_fleet(fleet(1))
-    assert found.topologies == {"f": (LEVEL + "block", LEVEL + "rack", HOSTNAME)}
+    assert found.topologies == {"f": (LEVEL_LABEL_PREFIX + "block", LEVEL_LABEL_PREFIX + "rack", HOSTNAME)}
     last = found.nodes.infos[-1]
     assert last is not None
     assert last.name == "block-1-rack-2-node-10"
-    assert [last.label(key) for key in (*found.topologies["f"], KIND)] == [
+    assert [last.label(key) for key in (*found.topologies["f"], KIND_LABEL)] == [
         "block-1", "block-1-rack-2", "block-1-rack-2-node-10", "cpu"
     ]  # fmt: skip
     assert found.problems == ()
@@ -59,25 +65,25 @@ def test_a_kind_has_a_flavor_and_what_its_nodes_have() -> None:
         "resources": {"nvidia.com/gpu": 8}, "labels": {"a": "b"}, "taints": [{"key": "t", "effect": "NoSchedule"}],
     }  # fmt: skip
     found = read_fleet(fleet(4, 5, 10, kinds=[gpu, CPU_KIND]), "f.yaml")
-    assert [(one.name, one.labels, one.topology) for one in found.flavors] == [
-        ("gpu", {KIND: "gpu"}, "fleet"), ("cpu", {KIND: "cpu"}, "fleet"),
+    assert [(one.name, one.node_labels, one.topology_name) for one in found.flavors] == [
+        ("gpu", {KIND_LABEL: "gpu"}, "fleet"), ("cpu", {KIND_LABEL: "cpu"}, "fleet"),
     ]  # fmt: skip
-    assert found.flavors[0].taints == (Taint("t", "", "NoSchedule"),)
+    assert found.flavors[0].node_taints == (Taint("t", "", "NoSchedule"),)
     assert found.capacity["gpu"] == {
         "cpu": 50 * 191_500, "memory": 50 << 41, "ephemeral-storage": 50 * 10**12, "nvidia.com/gpu": 400
     }  # fmt: skip
     assert found.capacity["cpu"] == {"cpu": 150 * 64_000, "memory": 150 << 38, "ephemeral-storage": UNLIMITED}
     first = found.nodes.infos[0]
     assert first is not None
-    assert (first.allocatable.pods, first.label("a"), first.taints) == (250, "b", found.flavors[0].taints)
-    assert found.nodes.left("nvidia.com/gpu").tolist() == [8] * 50 + [0] * 150
+    assert (first.allocatable.pods, first.label("a"), first.taints) == (250, "b", found.flavors[0].node_taints)
+    assert found.nodes.available("nvidia.com/gpu").tolist() == [8] * 50 + [0] * 150
 
 
 def test_memory_that_is_not_told_is_not_counted() -> None:
     """Unknown is not zero: such nodes have room for any memory."""
     found = read_fleet(fleet(2, kinds=[{"name": "x", "cpu": 1}]), "f.yaml")
     assert found.capacity["x"]["memory"] == UNLIMITED
-    assert found.nodes.left("memory").min() > 1 << 60
+    assert found.nodes.available("memory").min() > 1 << 60
 
 
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=3), st.lists(st.integers(0, 20), min_size=1, max_size=4))
@@ -90,19 +96,19 @@ def test_the_nodes_are_the_product_of_the_counts_however_they_are_shared(sizes: 
     for size in sizes:
         nodes *= size
     assert len(found.nodes) == nodes
-    assert int(found.nodes.left("cpu").sum()) == found.whole["cpu"]
+    assert int(found.nodes.available("cpu").sum()) == found.total_capacity["cpu"]
     for place, part in enumerate(parts):
         assert abs(found.capacity[f"k{place}"].get("cpu", 0) / 2000 - part / whole * nodes) <= 1
-    quotas = [dict(one.quotas)["cpu"].nominal for one in queue_of(found).groups[0].flavors]
-    assert sum(quotas) == found.whole["cpu"]
+    quotas = [dict(one.quotas)["cpu"].nominal for one in build_queue(found).resource_groups[0].flavors]
+    assert sum(quotas) == found.total_capacity["cpu"]
 
 
 def test_queues_have_equal_shares_and_lend_to_each_other() -> None:
     found = read_fleet(fleet(9), "f.yaml")
-    queues = queues_named(found, ["a", "b", "a"]).queues
-    assert [(one.name, one.cohort) for one in queues] == [("a", "all"), ("b", "all")]
-    assert dict(queues[0].groups[0].flavors[0].quotas)["cpu"].nominal == 9 * 64_000 // 2
-    assert [(one.name, one.cohort) for one in queues_named(found, ()).queues] == [("all", "")]
+    queues = build_queues(found, ["a", "b", "a"]).queues
+    assert [(one.name, one.cohort_name) for one in queues] == [("a", "all"), ("b", "all")]
+    assert dict(queues[0].resource_groups[0].flavors[0].quotas)["cpu"].nominal == 9 * 64_000 // 2
+    assert [(one.name, one.cohort_name) for one in build_queues(found, ()).queues] == [("all", "")]
 
 
 def test_zones_divide_what_a_node_has() -> None:
@@ -135,7 +141,10 @@ def test_zones_divide_what_a_node_has() -> None:
         ({"levels": [{"name": "node"}]}, r"levels\[0\].count: there is none"),
         ({"levels": [{"name": "", "count": 1}]}, r"levels\[0\].name: not a name: ''"),
         ({"levels": [{"name": "a", "count": 1001}, {"name": "n", "count": 1000}]}, "more than 1000000 nodes: 1001000"),
-        ({"levels": [{"name": "a", "count": 2}, {"name": "a", "count": 2, "label": LEVEL + "a"}]}, "there twice"),
+        (
+            {"levels": [{"name": "a", "count": 2}, {"name": "a", "count": 2, "label": LEVEL_LABEL_PREFIX + "a"}]},
+            "there twice",
+        ),
         ({"levels": [{"name": "a", "count": 2, "label": "b"}]}, "innermost level is that of kubernetes.io/hostname"),
         ({"kinds": [CPU_KIND, CPU_KIND]}, "kinds: 'cpu' is there twice"),
         ({"kinds": [CPU_KIND, {**CPU_KIND, "name": "b"}]}, "only one can have what is left"),
@@ -166,19 +175,19 @@ def test_fields_that_are_not_known_are_told() -> None:
     [("100", 100, 1000, None), ("3x64", 3, 64_000, None), ("2x1500mx4Gi", 2, 1500, 4 << 30), ("1x0.5", 1, 500, None)],
 )
 def test_nodes_in_a_few_characters(text: str, nodes: int, cpus: int, memory: int | None) -> None:
-    found = short_fleet(text)
+    found = parse_short_fleet(text)
     assert found is not None
-    assert found.nodes.left("cpu").tolist() == [cpus] * nodes
-    assert found.whole["memory"] == (UNLIMITED if memory is None else memory * nodes)
+    assert found.nodes.available("cpu").tolist() == [cpus] * nodes
+    assert found.total_capacity["memory"] == (UNLIMITED if memory is None else memory * nodes)
     assert found.topologies == {"nodes": (HOSTNAME,)}
 
 
 @pytest.mark.parametrize("text", ["", "x", "ten", "fleet.yaml", "-1", "1.5", "8x", "8x1x", "1x2x3x4", "99999999"])
 def test_what_is_no_number_of_nodes(text: str) -> None:
-    assert short_fleet(text) is None
+    assert parse_short_fleet(text) is None
 
 
 @pytest.mark.parametrize("text", ["0", "0x1", "1000001", "5x0", "5x1x0", "5xmany", "5x1xmuch", "5x-1"])
 def test_impossible_nodes(text: str) -> None:
     with pytest.raises(InputError, match=rf"^--nodes: .*{text}"):
-        short_fleet(text)
+        parse_short_fleet(text)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from zonewise_scheduler.queue.quota.model.queues import Preemption
-from zonewise_scheduler.queue.topology.model import Layer, Request
+from zonewise_scheduler.queue.quota.model.queues import ClusterQueuePreemption
+from zonewise_scheduler.queue.topology.model import PodSetTopologyRequest, SliceConstraint
 from zonewise_scheduler.simulate.inputs.documents import read_documents
 from zonewise_scheduler.simulate.inputs.errors import InputError
 from zonewise_scheduler.simulate.inputs.generator import is_generator, read_generator
@@ -31,8 +31,8 @@ FILE: dict[str, Any] = {"cohorts": [{"className": "cohort", "count": 2, "queuesS
 
 def of_file(name: str) -> Scenario:
     [one] = read_documents(str(SCENARIOS / name))
-    assert is_generator(one.given)
-    found = read_generator(one.given, one.where)
+    assert is_generator(one.content)
+    found = read_generator(one.content, one.where)
     assert found.problems == ()
     return found
 
@@ -55,9 +55,9 @@ def test_the_baseline() -> None:
     found = of_file("kueue-baseline.yaml")
     assert (len(found.arrivals), len(found.queues), len(found.cohorts), found.nodes) == (15_000, 30, 5, None)
     assert Counter(one.kind for one in found.arrivals) == {"small": 10_500, "medium": 3_000, "large": 1_500}
-    ends = {one.kind: one.workload.created for one in found.arrivals}
+    ends = {one.kind: one.workload.created_at for one in found.arrivals}
     assert ends == {"small": pytest.approx(35), "medium": pytest.approx(50), "large": pytest.approx(60)}
-    work = sum(one.workload.totals[0].requests["cpu"] * one.run for one in found.arrivals)
+    work = sum(one.workload.total_requests[0].requests["cpu"] * one.run_time for one in found.arrivals)
     assert work / (30 * 20_000) == pytest.approx(66, abs=1), "seconds; the least that the queues need"
 
 
@@ -75,7 +75,7 @@ def test_the_one_with_topologies() -> None:
     assert list(found.topologies.values()) == [
         ("cloud.provider.com/topology-block", "cloud.provider.com/topology-rack", "kubernetes.io/hostname")
     ]
-    assert found.flavors[0].topology in found.topologies
+    assert found.flavors[0].topology_name in found.topologies
     rack = "cloud.provider.com/topology-rack"
     asked = Counter(
         (one.kind, topology.request)
@@ -83,20 +83,24 @@ def test_the_one_with_topologies() -> None:
         for topology in [one.workload.pod_sets[0].topology]
         if topology
     )
-    assert asked["small-required", Request(required=rack)] == 30 * 120
-    assert asked["medium-preferred", Request(preferred=rack)] == 30 * 33
-    assert asked["large-balanced", Request(layers=(Layer(rack, 4),))] == 30 * 16
+    assert asked["small-required", PodSetTopologyRequest(required=rack)] == 30 * 120
+    assert asked["medium-preferred", PodSetTopologyRequest(preferred=rack)] == 30 * 33
+    assert asked["large-balanced", PodSetTopologyRequest(slice_constraints=(SliceConstraint(rack, 4),))] == 30 * 16
     baseline = of_file("kueue-baseline.yaml")
     for size in ("small", "medium", "large"):
-        amounts = {one.workload.totals[0].requests["cpu"] for one in found.arrivals if one.kind.startswith(size)}
-        assert amounts == {one.workload.totals[0].requests["cpu"] for one in baseline.arrivals if one.kind == size}
+        amounts = {
+            one.workload.total_requests[0].requests["cpu"] for one in found.arrivals if one.kind.startswith(size)
+        }
+        assert amounts == {
+            one.workload.total_requests[0].requests["cpu"] for one in baseline.arrivals if one.kind == size
+        }
 
 
 def test_a_set_begins_after_one_interval_and_its_templates_take_turns() -> None:
     other = {**WORKLOAD, "className": "large"}
     found = read_generator(changed(f"{SET}.workloads", [WORKLOAD, other]), "f")
     mine = [one for one in found.arrivals if one.queue == "cq-0-0-cohort-0"]
-    assert [(round(one.workload.created, 6), one.workload.name) for one in mine] == [
+    assert [(round(one.workload.created_at, 6), one.workload.name) for one in mine] == [
         (0.1, "small-0-0-0"), (0.2, "large-0-0-1"), (0.3, "small-0-1-0"), (0.4, "large-0-1-1"),
         (0.5, "small-0-2-0"), (0.6, "large-0-2-1"),
     ]  # fmt: skip
@@ -108,17 +112,17 @@ def test_queues_are_as_the_file_says() -> None:
         "cq-0-0-cohort-0", "cq-0-1-cohort-0", "cq-0-0-cohort-1", "cq-0-1-cohort-1"
     ]  # fmt: skip
     one = found.queues[0]
-    assert (one.cohort, one.preemption) == ("cohort-0", Preemption("LowerPriority", "Any"))
-    [(resource, quota)] = one.groups[0].flavors[0].quotas
-    assert (resource, quota.nominal, quota.borrowing, quota.lending) == ("cpu", 20_000, 100_000, None)
-    assert one.groups[0].names == ("rf",) == (found.flavors[0].name,)
+    assert (one.cohort_name, one.preemption) == ("cohort-0", ClusterQueuePreemption("LowerPriority", "Any"))
+    [(resource, quota)] = one.resource_groups[0].flavors[0].quotas
+    assert (resource, quota.nominal, quota.borrowing_limit, quota.lending_limit) == ("cpu", 20_000, 100_000, None)
+    assert one.resource_groups[0].flavor_names == ("rf",) == (found.flavors[0].name,)
     first = found.arrivals[0]
-    assert (first.queue, first.run, first.kind, first.workload.priority) == (one.name, 0.2, "small", 50)
-    assert first.workload.totals[0].requests == {"cpu": 500}
+    assert (first.queue, first.run_time, first.kind, first.workload.priority) == (one.name, 0.2, "small", 50)
+    assert first.workload.total_requests[0].requests == {"cpu": 500}
 
 
 def test_arrivals_are_by_time() -> None:
-    times = [one.workload.created for one in of_file("kueue-tas.yaml").arrivals]
+    times = [one.workload.created_at for one in of_file("kueue-tas.yaml").arrivals]
     assert times == sorted(times)
 
 
@@ -147,7 +151,7 @@ def test_what_is_damaged_is_told_and_the_rest_is_made(path: str, value: object, 
 def test_the_time_of_a_damaged_template_passes_too() -> None:
     """Else those after it would all come earlier."""
     found = read_generator(changed(f"{SET}.workloads", [{"className": "bad"}, WORKLOAD]), "f")
-    assert found.arrivals[0].workload.created == pytest.approx(0.2)
+    assert found.arrivals[0].workload.created_at == pytest.approx(0.2)
     assert found.arrivals[0].workload.name == "small-0-0-1"
 
 

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zonewise_scheduler.fit.nodes.taints import Toleration
-from zonewise_scheduler.queue.quota.model.queues import Preemption
-from zonewise_scheduler.queue.topology.model import Request
+from zonewise_scheduler.queue.quota.model.queues import ClusterQueuePreemption
+from zonewise_scheduler.queue.topology.model import PodSetTopologyRequest
 from zonewise_scheduler.simulate.inputs.errors import InputError
-from zonewise_scheduler.simulate.inputs.fleet import short_fleet
-from zonewise_scheduler.simulate.inputs.jobs import read_jobs
-from zonewise_scheduler.simulate.inputs.open import scenario_of
+from zonewise_scheduler.simulate.inputs.fleet import parse_short_fleet
+from zonewise_scheduler.simulate.inputs.jobs import read_job_file
+from zonewise_scheduler.simulate.inputs.open import load_scenario
 from zonewise_scheduler.simulate.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -31,17 +31,17 @@ JOB = {"name": "j", "requests": {"cpu": 2}, "run": 60}
 
 
 def nodes(text: str = "10x8") -> Fleet:
-    found = short_fleet(text)
+    found = parse_short_fleet(text)
     assert found is not None
     return found
 
 
 def read(*jobs: object, **fields: object) -> Scenario:
-    return read_jobs({"jobs": list(jobs), **fields}, "f.json", nodes())
+    return read_job_file({"jobs": list(jobs), **fields}, "f.json", nodes())
 
 
 def of_file(name: str, **options: Any) -> Scenario:
-    found = scenario_of(str(SCENARIOS / name), **options)
+    found = load_scenario(str(SCENARIOS / name), **options)
     assert isinstance(found, Scenario)
     assert found.problems == ()
     return found
@@ -52,28 +52,32 @@ def test_the_thousand_jobs() -> None:
     found = of_file("thousand-jobs.json")
     jobs = [one for one in found.arrivals if one.kind == "job"]
     assert Counter(one.kind for one in found.arrivals) == {"job": 1000, "sample": 100}
-    assert {one.workload.limit for one in found.arrivals} == {900}
-    assert {tuple(one.workload.totals[0].requests.items()) for one in jobs} == {(("cpu", 20_000), ("memory", 20 << 30))}
+    assert {one.workload.walltime for one in found.arrivals} == {900}
+    assert {tuple(one.workload.total_requests[0].requests.items()) for one in jobs} == {
+        (("cpu", 20_000), ("memory", 20 << 30))
+    }
     assert found.nodes is not None
-    assert found.nodes.left("cpu").tolist() == [100_000] * 100
-    assert all(180 <= one.run < 270 for one in jobs)
-    assert sum(20 * one.run for one in jobs) / 10_000 == pytest.approx(450, rel=0.01)
-    assert {one.workload.created for one in found.arrivals} == {0}
+    assert found.nodes.available("cpu").tolist() == [100_000] * 100
+    assert all(180 <= one.run_time < 270 for one in jobs)
+    assert sum(20 * one.run_time for one in jobs) / 10_000 == pytest.approx(450, rel=0.01)
+    assert {one.workload.created_at for one in found.arrivals} == {0}
 
 
 def test_the_thousand_jobs_one_after_the_other() -> None:
     found = of_file("thousand-jobs-paced.json")
     jobs = [one for one in found.arrivals if one.kind == "job"]
-    assert 999 / jobs[-1].workload.created == pytest.approx(2.67, abs=0.01)
-    times = [one.workload.created for one in found.arrivals]
+    assert 999 / jobs[-1].workload.created_at == pytest.approx(2.67, abs=0.01)
+    times = [one.workload.created_at for one in found.arrivals]
     assert times == sorted(times)
-    assert [one.run for one in jobs] == [one.run for one in of_file("thousand-jobs.json").arrivals if one.kind == "job"]
+    assert [one.run_time for one in jobs] == [
+        one.run_time for one in of_file("thousand-jobs.json").arrivals if one.kind == "job"
+    ]
 
 
 def test_a_seed_makes_other_jobs() -> None:
-    runs = [one.run for one in of_file("thousand-jobs.json").arrivals]
-    assert [one.run for one in of_file("thousand-jobs.json", seed=0).arrivals] == runs
-    assert [one.run for one in of_file("thousand-jobs.json", seed=1).arrivals] != runs
+    runs = [one.run_time for one in of_file("thousand-jobs.json").arrivals]
+    assert [one.run_time for one in of_file("thousand-jobs.json", seed=0).arrivals] == runs
+    assert [one.run_time for one in of_file("thousand-jobs.json", seed=1).arrivals] != runs
 
 
 def test_a_group_draws_for_itself() -> None:
@@ -81,8 +85,8 @@ def test_a_group_draws_for_itself() -> None:
     random = {"name": "r", "count": 5, "run": {"exponential": 60}}
     alone = read({"name": "x", "run": 1}, random, seed=3)
     beside = read({"name": "x", "run": {"uniform": [1, 2]}, "count": 50}, random, seed=3)
-    assert [one.run for one in alone.arrivals if one.kind == "r"] == [
-        one.run for one in beside.arrivals if one.kind == "r"
+    assert [one.run_time for one in alone.arrivals if one.kind == "r"] == [
+        one.run_time for one in beside.arrivals if one.kind == "r"
     ]
 
 
@@ -100,16 +104,16 @@ def test_all_that_can_be_said_of_a_job() -> None:
     assert found.problems == ()
     first, second = (one for one in found.arrivals if one.kind == "j")
     workload = first.workload
-    assert (first.queue, first.run, first.kind) == ("b", 60, "j")
-    assert (workload.name, workload.priority, workload.created, workload.limit) == ("j-0", -5, 10, 120)
-    assert (second.workload.name, second.workload.created) == ("j-1", 15)
-    assert workload.kin == ("u", "b", "j")
+    assert (first.queue, first.run_time, first.kind) == ("b", 60, "j")
+    assert (workload.name, workload.priority, workload.created_at, workload.walltime) == ("j-0", -5, 10, 120)
+    assert (second.workload.name, second.workload.created_at) == ("j-1", 15)
+    assert workload.history_keys == ("u", "b", "j")
     [pods] = workload.pod_sets
     assert (pods.pods, pods.requests) == (3, {"cpu": 1500, "memory": 1 << 30, "nvidia.com/gpu": 1})
     assert [one.key for one in pods.selector] == ["kind"]
     assert pods.tolerations == (Toleration("a", "Exists"),)
     assert pods.topology is not None
-    assert pods.topology.request == Request(preferred="rack")
+    assert pods.topology.request == PodSetTopologyRequest(preferred="rack")
     assert [one.name for one in found.queues] == ["b", "a"]
 
 
@@ -123,7 +127,7 @@ def test_a_job_may_declare_nothing_or_too_much() -> None:
         {"name": "n", "run": 100}, {"name": "o", "run": 100, "overestimate": {"uniform": [2, 5]}},
         {"name": "z", "run": 0, "overestimate": 3},
     )  # fmt: skip
-    limits = [one.workload.limit for one in found.arrivals]
+    limits = [one.workload.walltime for one in found.arrivals]
     assert limits[0] == inf
     assert 200 <= limits[1] < 500
     assert limits[2] == 1
@@ -139,8 +143,12 @@ def test_queues_have_shares_of_the_nodes() -> None:
         ],
     )  # fmt: skip
     a, b = found.queues
-    assert [dict(one.groups[0].flavors[0].quotas)["cpu"].nominal for one in (a, b)] == [56_000, 24_000]
-    assert (a.cohort, a.strategy, a.preemption) == ("c", "StrictFIFO", Preemption("LowerPriority"))
+    assert [dict(one.resource_groups[0].flavors[0].quotas)["cpu"].nominal for one in (a, b)] == [56_000, 24_000]
+    assert (a.cohort_name, a.queueing_strategy, a.preemption) == (
+        "c",
+        "StrictFIFO",
+        ClusterQueuePreemption("LowerPriority"),
+    )
     assert found.problems == ()
 
 
@@ -212,7 +220,7 @@ NOTHING_LEFT: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("given", "told"), NOTHING_LEFT)
 def test_where_no_job_is_left_there_is_an_error(given: Any, told: str) -> None:
     with pytest.raises(InputError, match=rf"^f\.json: {told}"):
-        read_jobs(given, "f.json", nodes())
+        read_job_file(given, "f.json", nodes())
 
 
 _SECONDS = st.integers(0, 10**6) | st.floats(0, 10**6)
@@ -243,15 +251,15 @@ def test_what_is_written_is_read(jobs: list[dict[str, Any]]) -> None:
     file = {"jobs": written, "queues": [{"name": "a"}, {"name": "b"}]}
     texts = json.loads(json.dumps(file)), yaml.safe_load(yaml.safe_dump(file))
     for given_file in texts:
-        found = read_jobs(given_file, "f", nodes())
+        found = read_job_file(given_file, "f", nodes())
         assert found.problems == ()
         by_name = {one.workload.name: one for one in found.arrivals}
         assert len(by_name) == len(jobs)
         for place, one in enumerate(jobs):
             read_back = by_name[f"j{place}"]
             workload = read_back.workload
-            assert (workload.created, read_back.run, workload.limit) == (one["at"], one["run"], one["limit"])
-            assert (workload.priority, read_back.queue, workload.totals[0].pods) == (
+            assert (workload.created_at, read_back.run_time, workload.walltime) == (one["at"], one["run"], one["limit"])
+            assert (workload.priority, read_back.queue, workload.total_requests[0].pods) == (
                 one["priority"], one["queue"], one["pods"]
             )  # fmt: skip
-            assert workload.totals[0].requests.get("cpu", 0) == one["cpu"] * one["pods"]
+            assert workload.total_requests[0].requests.get("cpu", 0) == one["cpu"] * one["pods"]

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from zonewise_scheduler.queue.quota.model.amounts import UNLIMITED
-from zonewise_scheduler.queue.time.rules import rules_named
-from zonewise_scheduler.queue.topology.model import HOSTNAME, Layer, Request
+from zonewise_scheduler.queue.time.rules import policy_named
+from zonewise_scheduler.queue.topology.model import HOSTNAME, PodSetTopologyRequest, SliceConstraint
 from zonewise_scheduler.simulate.cluster import simulate_cluster
 from zonewise_scheduler.simulate.inputs.documents import Document
 from zonewise_scheduler.simulate.inputs.errors import InputError
-from zonewise_scheduler.simulate.inputs.fleet import short_fleet
-from zonewise_scheduler.simulate.inputs.object_jobs import RUN, SUBMIT
+from zonewise_scheduler.simulate.inputs.fleet import parse_short_fleet
+from zonewise_scheduler.simulate.inputs.object_jobs import RUN_SECONDS_ANNOTATION, SUBMIT_SECONDS_ANNOTATION
 from zonewise_scheduler.simulate.inputs.objects import has_nodes, is_object, read_objects
-from zonewise_scheduler.simulate.inputs.reports import fleet_of_objects
+from zonewise_scheduler.simulate.inputs.reports import fleet_from_reports
 from zonewise_scheduler.simulate.scenario import Scenario  # noqa: TC001 -- told apart below
 
 Json = dict[str, Any]
@@ -43,7 +43,11 @@ def job(
     name: str, *, notes: Json | None = None, labels: Json | None = None, status: Json | None = None, **spec: object
 ) -> Json:
     template = {"spec": {"containers": [CONTAINER]}}
-    metadata = {"name": name, "namespace": "ns", "annotations": {RUN: "60"} if notes is None else notes}
+    metadata = {
+        "name": name,
+        "namespace": "ns",
+        "annotations": {RUN_SECONDS_ANNOTATION: "60"} if notes is None else notes,
+    }
     if labels:
         metadata["labels"] = labels
     made = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template, **spec}}
@@ -81,7 +85,7 @@ def documents(*objects: Json) -> list[Document]:
 
 
 def read(*objects: Json, nodes: str | None = None) -> Scenario:
-    return read_objects(documents(*objects), "f.yaml", None if nodes is None else short_fleet(nodes))
+    return read_objects(documents(*objects), "f.yaml", None if nodes is None else parse_short_fleet(nodes))
 
 
 # --- jobs
@@ -91,14 +95,14 @@ def owned(name: str, owner: str) -> Json:
     """A Workload that Kueue has made for a Job."""
     made = obj("Workload", name, {"queueName": "lq", "podSets": [{"count": 1, "template": {"spec": CONTAINERS}}]})
     made["metadata"] |= {"namespace": "ns", "ownerReferences": [{"kind": "Job", "name": owner, "uid": "u"}]}
-    made["metadata"]["annotations"] = {RUN: "1"}
+    made["metadata"]["annotations"] = {RUN_SECONDS_ANNOTATION: "1"}
     return made
 
 
 def test_a_job_and_its_workload_are_one() -> None:
     """As `kubectl get jobs,workloads -o yaml` prints both; a Workload without its Job is a job of its own."""
     found = read(job("a"), owned("job-a", "a"), owned("job-b", "b"), nodes="3x8")
-    assert [(one.workload.name, one.run) for one in found.arrivals] == [("a", 60), ("job-b", 1)]
+    assert [(one.workload.name, one.run_time) for one in found.arrivals] == [("a", 60), ("job-b", 1)]
     assert found.problems == ()
 
 
@@ -130,18 +134,18 @@ def test_pods_have_a_priority_where_the_job_has_none() -> None:
 
 def test_run_times_are_declared_as_on_a_cluster() -> None:
     """By the Job and its annotation; the smaller counts."""
-    noted = {RUN: "60", "zonewise.dev/max-run-seconds": "5m"}
+    noted = {RUN_SECONDS_ANNOTATION: "60", "zonewise.dev/max-run-seconds": "5m"}
     jobs = [job(f"j{limit}", notes=noted, activeDeadlineSeconds=limit) for limit in (200, 400)]
-    assert [one.workload.limit for one in read(*jobs, nodes="3x8").arrivals] == [200, 300]
+    assert [one.workload.walltime for one in read(*jobs, nodes="3x8").arrivals] == [200, 300]
 
 
 def test_pods_that_request_nothing_run_on_nodes_too() -> None:
     """As those of `kubectl create job` do: the queue of all nodes has a quota of pods for them."""
     bare = {"spec": {"containers": [{"name": "c"}]}}
     found = read(job("a", template=bare, parallelism=3), job("b"), nodes="3x8")
-    assert all("pods" in one.groups[0].covered for one in found.queues)
-    assert [one.outcome for one in simulate_cluster(found, rules_named("greedy")).jobs] == ["done", "done"]
-    assert "pods" not in read(job("b"), nodes="3x8").queues[0].groups[0].covered
+    assert all("pods" in one.resource_groups[0].covered_resources for one in found.queues)
+    assert [one.outcome for one in simulate_cluster(found, policy_named("greedy")).jobs] == ["done", "done"]
+    assert "pods" not in read(job("b"), nodes="3x8").queues[0].resource_groups[0].covered_resources
 
 
 def test_an_object_that_is_there_twice_is_told() -> None:
@@ -149,7 +153,7 @@ def test_an_object_that_is_there_twice_is_told() -> None:
     label = {"kueue.x-k8s.io/queue-name": "q"}
     found = read(queue("q", cpus=1), queue("q", cpus=9), obj("ResourceFlavor", "f"), job("j", labels=label))
     assert found.problems == ("f.yaml: ClusterQueue q: there is one of that name already: the last is taken",)
-    assert [one.groups[0].flavors[0].quotas[0][1].nominal for one in found.queues] == [9000]
+    assert [one.resource_groups[0].flavors[0].quotas[0][1].nominal for one in found.queues] == [9000]
 
 
 def test_nodes_without_a_topology_do_not_count() -> None:
@@ -161,7 +165,7 @@ def test_nodes_without_a_topology_do_not_count() -> None:
 
 
 def test_a_job_may_start_with_fewer_pods_and_in_slices() -> None:
-    notes = {RUN: "1", "kueue.x-k8s.io/job-min-parallelism": "2"}
+    notes = {RUN_SECONDS_ANNOTATION: "1", "kueue.x-k8s.io/job-min-parallelism": "2"}
     made = job("a", notes=notes, parallelism=4)
     slices = {"podset-slice-required-topology": "rack", "podset-slice-size": "2"}
     made["spec"]["template"]["metadata"] = {
@@ -171,7 +175,7 @@ def test_a_job_may_start_with_fewer_pods_and_in_slices() -> None:
     [pods] = one.workload.pod_sets
     assert (pods.pods, pods.min_pods) == (4, 2)
     assert pods.topology is not None
-    assert pods.topology.request == Request(layers=(Layer("rack", 2),))
+    assert pods.topology.request == PodSetTopologyRequest(slice_constraints=(SliceConstraint("rack", 2),))
     notes["kueue.x-k8s.io/job-min-parallelism"] = "few"
     found = read(made, job("b"), nodes="3x8")
     assert [one.workload.name for one in found.arrivals] == ["b"]
@@ -188,8 +192,13 @@ def test_a_job_is_queued_as_kueue_would() -> None:
     )  # fmt: skip
     assert found.problems == ()
     [one] = found.arrivals
-    assert (one.queue, one.run, one.kind) == ("q", 60, "high")
-    assert (one.workload.key, one.workload.priority, one.workload.limit, one.workload.created) == ("ns/j", 7, 90, 0)
+    assert (one.queue, one.run_time, one.kind) == ("q", 60, "high")
+    assert (one.workload.key, one.workload.priority, one.workload.walltime, one.workload.created_at) == (
+        "ns/j",
+        7,
+        90,
+        0,
+    )
     [pods] = one.workload.pod_sets
     assert (pods.pods, pods.requests) == (3, {"cpu": 2000, "memory": 1 << 30})
 
@@ -200,29 +209,33 @@ def test_a_job_asks_for_a_topology_by_annotations() -> None:
     [one] = read(made, nodes="3x8").arrivals
     topology = one.workload.pod_sets[0].topology
     assert topology is not None
-    assert topology.request == Request(required="rack")
+    assert topology.request == PodSetTopologyRequest(required="rack")
 
 
 def test_jobs_come_when_they_were_created_or_as_the_annotation_says() -> None:
-    early, late, noted = job("a"), job("b"), job("c", notes={RUN: "1", SUBMIT: "5"})
+    early, late, noted = (
+        job("a"),
+        job("b"),
+        job("c", notes={RUN_SECONDS_ANNOTATION: "1", SUBMIT_SECONDS_ANNOTATION: "5"}),
+    )
     early["metadata"]["creationTimestamp"] = "2026-01-02T03:00:00Z"
     late["metadata"]["creationTimestamp"] = "2026-01-02T03:01:00Z"
     found = read(late, early, noted, nodes="3x8")
-    assert [(one.workload.name, one.workload.created) for one in found.arrivals] == [("a", 0), ("c", 5), ("b", 60)]
+    assert [(one.workload.name, one.workload.created_at) for one in found.arrivals] == [("a", 0), ("c", 5), ("b", 60)]
 
 
 def test_how_long_a_job_ran_is_told_by_its_status() -> None:
     """So what ran on a cluster can be simulated on another one."""
     status = {"startTime": "2026-01-02T03:00:00Z", "completionTime": "2026-01-02T03:02:00Z"}
     [one] = read(job("j", notes={}, status=status), nodes="3x8").arrivals
-    assert (one.run, one.workload.limit) == (120, inf)
+    assert (one.run_time, one.workload.walltime) == (120, inf)
 
 
 def test_a_job_of_which_nothing_tells_how_long_it_runs_takes_its_limit_or_is_left_out() -> None:
     found = read(job("a", notes={}, activeDeadlineSeconds=30), job("b", notes={}), nodes="3x8")
-    assert [(one.workload.name, one.run) for one in found.arrivals] == [("a", 30)]
+    assert [(one.workload.name, one.run_time) for one in found.arrivals] == [("a", 30)]
     assert found.problems == (
-        f"f.yaml: Job b: metadata.annotations.{RUN}: there is none, and nothing else tells how long it runs",
+        f"f.yaml: Job b: metadata.annotations.{RUN_SECONDS_ANNOTATION}: there is none, and nothing else tells how long it runs",
     )
 
 
@@ -232,10 +245,10 @@ def test_workloads_come_without_what_they_were_given() -> None:
         "podSets": [{"name": "main", "count": 2, "template": {"spec": {"containers": [CONTAINER]}}}],
     }  # fmt: skip
     made = obj("Workload", "w", spec, status={"conditions": [{"type": "QuotaReserved", "status": "True"}]})
-    made["metadata"]["annotations"] = {RUN: "20"}
+    made["metadata"]["annotations"] = {RUN_SECONDS_ANNOTATION: "20"}
     found = read(queue("q"), obj("ResourceFlavor", "f"), made)
     [one] = found.arrivals
-    assert (one.queue, one.run, one.workload.limit, one.workload.priority) == ("q", 20, 50, 3)
+    assert (one.queue, one.run_time, one.workload.walltime, one.workload.priority) == ("q", 20, 50, 3)
     assert one.workload.admission is None
 
 
@@ -243,9 +256,12 @@ def test_workloads_come_without_what_they_were_given() -> None:
     ("damaged", "told"),
     [
         (job("x", parallelism="two"), "Job x: spec.parallelism: not a whole number: 'two'"),
-        (job("x", notes={RUN: "long"}), f"Job x: metadata.annotations.{RUN}: not a number of seconds: 'long'"),
-        (job("x", notes={RUN: "-1"}), "not a number of seconds: '-1'"),
-        (job("x", notes={RUN: "nan"}), "not a number of seconds: 'nan'"),
+        (
+            job("x", notes={RUN_SECONDS_ANNOTATION: "long"}),
+            f"Job x: metadata.annotations.{RUN_SECONDS_ANNOTATION}: not a number of seconds: 'long'",
+        ),
+        (job("x", notes={RUN_SECONDS_ANNOTATION: "-1"}), "not a number of seconds: '-1'"),
+        (job("x", notes={RUN_SECONDS_ANNOTATION: "nan"}), "not a number of seconds: 'nan'"),
         (job("x", labels={"kueue.x-k8s.io/queue-name": "no"}), "Job x: there is no queue 'no'"),
         (job("j"), "Job j: there is one of that name already"),
         (job("x", template={"spec": {"containers": 3}}), "Job x: "),
@@ -265,7 +281,11 @@ def test_what_is_damaged_is_told_by_object_and_nothing_else_is_lost(damaged: Jso
 
 @pytest.mark.parametrize(
     "damaged",
-    [job("x", parallelism="two"), job("x", parallelism=0), job("x", notes={RUN: "long"}, activeDeadlineSeconds=5)],
+    [
+        job("x", parallelism="two"),
+        job("x", parallelism=0),
+        job("x", notes={RUN_SECONDS_ANNOTATION: "long"}, activeDeadlineSeconds=5),
+    ],
 )
 def test_a_job_whose_pods_or_run_time_are_damaged_is_left_out(damaged: Json) -> None:
     """Unknown is neither one nor none."""
@@ -280,7 +300,7 @@ def test_queues_that_nobody_describes_share_the_nodes() -> None:
         job("b", labels={"kueue.x-k8s.io/queue-name": "y"}),
         nodes="4x8",
     )
-    assert [(one.name, one.cohort) for one in found.queues] == [("x", "all"), ("y", "all")]
+    assert [(one.name, one.cohort_name) for one in found.queues] == [("x", "all"), ("y", "all")]
     assert [one.queue for one in found.arrivals] == ["x", "y"]
     assert read(job("a"), nodes="4x8").arrivals[0].queue == "all"
 
@@ -299,7 +319,7 @@ def test_topologies_and_flavors_are_those_of_the_objects() -> None:
     )  # fmt: skip
     assert found.problems == ()
     assert found.topologies["t"] == ("rack", HOSTNAME)
-    assert found.flavors[-1].topology == "t"
+    assert found.flavors[-1].topology_name == "t"
     assert found.nodes is not None
     assert len(found.nodes) == 1
 
@@ -322,9 +342,9 @@ def test_objects_are_told_from_other_files() -> None:
 
 
 def test_a_report_tells_what_its_node_has_in_all_and_its_zones_when_nothing_runs() -> None:
-    found = fleet_of_objects(documents(report("n", counts={"memory": 1 << 30, "x.com/gpu": 2})))
+    found = fleet_from_reports(documents(report("n", counts={"memory": 1 << 30, "x.com/gpu": 2})))
     assert found.problems == ()
-    assert found.whole == {"cpu": 8000, "memory": 2 << 30, "ephemeral-storage": UNLIMITED, "x.com/gpu": 4}
+    assert found.total_capacity == {"cpu": 8000, "memory": 2 << 30, "ephemeral-storage": UNLIMITED, "x.com/gpu": 4}
     state = found.states["n"]
     assert state.kind.policies.topology == "single-numa-node"
     assert state.free_cpus.bit_count() == 8
@@ -337,22 +357,24 @@ def test_a_report_tells_what_its_node_has_in_all_and_its_zones_when_nothing_runs
 
 
 def test_a_node_object_says_it_better_than_its_report() -> None:
-    found = fleet_of_objects(documents(report("n")), documents(node("n"), node("m")))
-    assert found.whole["cpu"] == 16_000
+    found = fleet_from_reports(documents(report("n")), documents(node("n"), node("m")))
+    assert found.total_capacity["cpu"] == 16_000
     assert sorted(found.states) == ["n"]
     assert [found.nodes.name(row) for row in range(2)] == ["m", "n"]
 
 
 def test_memory_that_a_report_does_not_tell_is_not_counted() -> None:
-    found = fleet_of_objects(documents(report("n")))
-    assert found.whole["memory"] == UNLIMITED
+    found = fleet_from_reports(documents(report("n")))
+    assert found.total_capacity["memory"] == UNLIMITED
 
 
 def test_levels_are_those_that_every_node_has_a_label_of() -> None:
     rack, zone = "cloud.provider.com/topology-rack", "topology.kubernetes.io/zone"
     both = [report("a", labels={rack: "r", zone: "z"}), report("b", labels={rack: "s", zone: "z"})]
-    assert fleet_of_objects(documents(*both)).topologies == {"nodes": (zone, rack, HOSTNAME)}
-    assert fleet_of_objects(documents(*both, report("c", labels={zone: "z"}))).topologies == {"nodes": (zone, HOSTNAME)}
+    assert fleet_from_reports(documents(*both)).topologies == {"nodes": (zone, rack, HOSTNAME)}
+    assert fleet_from_reports(documents(*both, report("c", labels={zone: "z"}))).topologies == {
+        "nodes": (zone, HOSTNAME)
+    }
 
 
 @pytest.mark.parametrize(
@@ -366,7 +388,7 @@ def test_levels_are_those_that_every_node_has_a_label_of() -> None:
     ],
 )
 def test_a_damaged_report_is_told_and_the_others_are_read(damaged: Json, told: str) -> None:
-    found = fleet_of_objects(documents(report("n"), damaged, report("o")))
+    found = fleet_from_reports(documents(report("n"), damaged, report("o")))
     assert any(told in one for one in found.problems), found.problems
     assert {"n", "o"} <= set(found.states)
     assert len(found.nodes) == 2

@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from zonewise_scheduler.simulate.inputs.errors import InputError
-from zonewise_scheduler.simulate.inputs.open import nodes_of, scenario_of
+from zonewise_scheduler.simulate.inputs.open import load_fleet, load_scenario
 from zonewise_scheduler.simulate.scenario import Scenario
-from zonewise_scheduler.simulate.swf import Log
+from zonewise_scheduler.simulate.swf import SwfLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +44,7 @@ def file(tmp_path: Path) -> Callable[[str, str | bytes], str]:
 
 
 def scenario(source: str, nodes: str | None = None, **options: Any) -> Scenario:
-    found = scenario_of(source, nodes, **options)
+    found = load_scenario(source, nodes, **options)
     assert isinstance(found, Scenario)
     return found
 
@@ -56,15 +56,15 @@ Write = Any
 @pytest.mark.parametrize("name", ["a.swf", "a.txt", "a"])
 @pytest.mark.parametrize("content", [LOG, LOG.partition("\n")[2], gzip.compress(LOG.encode())])
 def test_a_log_is_known_by_what_is_in_it(file: Write, name: str, content: str | bytes) -> None:
-    found = scenario_of(file(name, content))
-    assert isinstance(found, Log)
+    found = load_scenario(file(name, content))
+    assert isinstance(found, SwfLog)
     assert len(found.jobs) == 9
 
 
 def test_a_log_on_a_number_of_processors_is_a_log(file: Write) -> None:
-    found = scenario_of(file("a.swf", LOG), "64", jobs=3)
-    assert isinstance(found, Log)
-    assert (found.processors, [one.number for one in found.jobs]) == (64, [1, 2, 3])
+    found = load_scenario(file("a.swf", LOG), "64", jobs=3)
+    assert isinstance(found, SwfLog)
+    assert (found.processors, [one.job_number for one in found.jobs]) == (64, [1, 2, 3])
 
 
 def test_a_log_on_nodes_is_a_scenario(file: Write) -> None:
@@ -73,8 +73,8 @@ def test_a_log_on_nodes_is_a_scenario(file: Write) -> None:
     assert found.nodes is not None
     assert len(found.nodes) == 25
     last = found.arrivals[-1]
-    assert (last.workload.name, last.workload.created, last.run, last.workload.limit) == ("9", 90, 30, 60)
-    assert last.workload.kin == (3, 6, 5)
+    assert (last.workload.name, last.workload.created_at, last.run_time, last.workload.walltime) == ("9", 90, 30, 60)
+    assert last.workload.history_keys == (3, 6, 5)
     assert [(one.pods, one.requests) for one in last.workload.pod_sets] == [(9, {"cpu": 1000})]
     whole = scenario(file("a.swf", LOG), "25x4", whole_nodes=True)
     sets = [[(one.name, one.pods, one.requests["cpu"]) for one in job.workload.pod_sets] for job in whole.arrivals]
@@ -125,8 +125,8 @@ def test_exact_limits_are_the_true_run_times(file: Write) -> None:
     found = scenario(
         file("j.json", json.dumps(JOBS | {"jobs": [{"run": 60, "limit": 90}, {"name": "b", "run": 0}]})), exact=True
     )
-    assert [one.workload.limit for one in found.arrivals] == [60, 1]
-    assert all(one.workload.limit == one.run for one in scenario("hpc", jobs=20, exact=True).arrivals)
+    assert [one.workload.walltime for one in found.arrivals] == [60, 1]
+    assert all(one.workload.walltime == one.run_time for one in scenario("hpc", jobs=20, exact=True).arrivals)
 
 
 def test_a_mix_is_named_and_a_file_of_its_name_comes_before(
@@ -139,16 +139,16 @@ def test_a_mix_is_named_and_a_file_of_its_name_comes_before(
 
 
 def test_the_described_fleet_of_65000_nodes() -> None:
-    found = nodes_of(str(SCENARIOS / "fleet-65000.yaml"))
+    found = load_fleet(str(SCENARIOS / "fleet-65000.yaml"))
     assert len(found.nodes) == len(found.states) == 65_000
-    assert found.whole["nvidia.com/gpu"] == 80_000
+    assert found.total_capacity["nvidia.com/gpu"] == 80_000
     assert len(set(map(id, found.states.values()))) == 2, "nodes of a kind share the state of their zones"
 
 
 @pytest.mark.parametrize("path", sorted(SCENARIOS.iterdir()), ids=lambda path: path.name)
 def test_nothing_is_wrong_with_our_own_files(path: Path) -> None:
     if path.name.startswith("fleet"):
-        assert nodes_of(str(path)).problems == ()
+        assert load_fleet(str(path)).problems == ()
     else:
         assert scenario(str(path)).problems == ()
 
@@ -179,10 +179,10 @@ def test_the_zones_of_nodes_are_part_of_the_scenario() -> None:
 def test_an_error_names_the_file_and_what_is_understood(file: Write, name: str, content: str, told: str) -> None:
     path = file(name, content)
     if not told:
-        assert isinstance(scenario_of(path), Log)
+        assert isinstance(load_scenario(path), SwfLog)
         return
     with pytest.raises(InputError) as raised:
-        scenario_of(path)
+        load_scenario(path)
     assert str(raised.value).startswith(path)
     assert told in str(raised.value)
 
@@ -201,23 +201,23 @@ def test_an_error_names_the_file_and_what_is_understood(file: Write, name: str, 
 )
 def test_options_that_make_no_sense(file: Write, options: dict[str, Any], told: str) -> None:
     with pytest.raises(InputError, match=told):
-        scenario_of(file("jobs.json", json.dumps(JOBS)), **options)
+        load_scenario(file("jobs.json", json.dumps(JOBS)), **options)
 
 
 def test_a_generator_says_itself_what_it_runs_on() -> None:
     with pytest.raises(InputError, match="nodes: a generator file says itself"):
-        scenario_of(str(SCENARIOS / "kueue-tas.yaml"), "100")
+        load_scenario(str(SCENARIOS / "kueue-tas.yaml"), "100")
 
 
 def test_a_file_without_nodes_is_none_of_nodes(file: Write) -> None:
     with pytest.raises(InputError, match="nothing of nodes"):
-        nodes_of(file("jobs.json", json.dumps(JOBS)))
+        load_fleet(file("jobs.json", json.dumps(JOBS)))
 
 
 @pytest.mark.parametrize("name", ["", "n" * 300])
 def test_what_can_be_no_file_is_none(name: str) -> None:
     with pytest.raises(InputError, match=r"neither there nor known|cannot be read"):
-        scenario_of(name)
+        load_scenario(name)
 
 
 @pytest.mark.parametrize("content", [LOG, gzip.compress(LOG.encode()), json.dumps(JOBS)])
@@ -227,37 +227,37 @@ def test_standard_input_is_a_file_like_others(
     """So are pipes, which can be read but once."""
     made = content if isinstance(content, bytes) else content.encode()
     monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(made)))
-    from_input = scenario_of("-")
+    from_input = load_scenario("-")
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with ThreadPoolExecutor(1) as pool:
         writing = pool.submit(pipe.write_bytes, made)
-        from_pipe = scenario_of(str(pipe))
+        from_pipe = load_scenario(str(pipe))
         writing.result()
     assert _names(from_input) == _names(from_pipe) != []
 
 
-def _names(found: Scenario | Log) -> list[str]:
-    if isinstance(found, Log):
-        return [str(one.number) for one in found.jobs]
+def _names(found: Scenario | SwfLog) -> list[str]:
+    if isinstance(found, SwfLog):
+        return [str(one.job_number) for one in found.jobs]
     return [one.workload.name for one in found.arrivals]
 
 
 def test_standard_input_is_named_in_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(b"a: [")))
     with pytest.raises(InputError, match=r"^standard input: neither YAML nor JSON"):
-        scenario_of("-")
+        load_scenario("-")
 
 
 @pytest.mark.parametrize("name", ["a.gz", "a.swf.gz"])
 def test_a_file_that_ends_before_anything_is_in_it_is_damaged(file: Write, name: str) -> None:
     with pytest.raises(InputError, match="cannot be read: Compressed file ended"):
-        scenario_of(file(name, gzip.compress(LOG.encode())[:12]))
+        load_scenario(file(name, gzip.compress(LOG.encode())[:12]))
 
 
 def test_there_is_no_such_thing() -> None:
     with pytest.raises(InputError, match=r"^no-such: neither there nor known: can be .* a mix \(hpc, ai, batch\)"):
-        scenario_of("no-such")
+        load_scenario("no-such")
 
 
 # --- damage
@@ -395,13 +395,13 @@ def test_no_damage_raises_anything_but_the_error(tmp_path: Path, content: object
 def test_any_bytes_are_a_log_or_an_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "a"
     path.write_bytes(content)
-    assert isinstance(tried(str(path)), Log | InputError)
+    assert isinstance(tried(str(path)), SwfLog | InputError)
 
 
-def tried(path: str, nodes: str | None = None) -> Scenario | Log | InputError:
+def tried(path: str, nodes: str | None = None) -> Scenario | SwfLog | InputError:
     """What is made of a file, or the error, which begins with where it is and says more."""
     try:
-        return scenario_of(path, nodes)
+        return load_scenario(path, nodes)
     except InputError as error:
         found = error
     assert str(found).startswith(f"{found.where}: ")

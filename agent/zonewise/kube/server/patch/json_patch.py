@@ -20,14 +20,14 @@ MAX_OPERATIONS = 10_000
 _ABSENT = object()
 
 
-class PatchError(ValueError):
+class JsonPatchError(ValueError):
     """An operation that cannot be applied: a path that is not there, a test that fails, an operation unknown."""
 
 
 def json_patch(target: Value, operations: list[Value]) -> Value:
     """Return the target with all operations applied; neither is changed. Raises PatchError."""
     if len(operations) > MAX_OPERATIONS:
-        raise PatchError(f"{len(operations)} operations are too many: {MAX_OPERATIONS} at most")
+        raise JsonPatchError(f"{len(operations)} operations are too many: {MAX_OPERATIONS} at most")
     result = copy.deepcopy(target)
     for operation in operations:
         result = _applied(result, operation)
@@ -47,20 +47,20 @@ def equal(left: Value, right: Value) -> bool:
 
 def _applied(target: Value, operation: Value) -> Value:
     if not is_object(operation) or not isinstance(operation.get("path"), str):
-        raise PatchError(f"no operation: {operation!r}")
+        raise JsonPatchError(f"no operation: {operation!r}")
     name, path = operation.get("op"), _pointer(operation["path"])
     if name == "remove":
         return _removed(target, path)
     if name in {"move", "copy"}:
         return _moved(target, operation, path)
     if name not in {"add", "replace", "test"}:
-        raise PatchError(f"unknown operation {name!r}")
+        raise JsonPatchError(f"unknown operation {name!r}")
     if "value" not in operation:
-        raise PatchError(f"{name} {operation['path']!r} has no value")
+        raise JsonPatchError(f"{name} {operation['path']!r} has no value")
     value = operation["value"]
     if name == "test":
         if not equal(_at(target, path), value):
-            raise PatchError(f"test failed: {operation['path']!r}")
+            raise JsonPatchError(f"test failed: {operation['path']!r}")
         return target
     if name == "replace":
         _at(target, path)
@@ -70,19 +70,19 @@ def _applied(target: Value, operation: Value) -> Value:
 
 def _moved(target: Value, operation: Object, path: list[str]) -> Value:
     if not isinstance(operation.get("from"), str):
-        raise PatchError(f"{operation['op']} {operation['path']!r} has no from")
+        raise JsonPatchError(f"{operation['op']} {operation['path']!r} has no from")
     source = _pointer(operation["from"])
     value = copy.deepcopy(_at(target, source))
     if operation["op"] == "copy":
         return _added(target, path, value)
     if path[: len(source)] == source and len(path) > len(source):
-        raise PatchError("a value cannot be moved into itself")
+        raise JsonPatchError("a value cannot be moved into itself")
     return _added(_removed(target, source), path, value)
 
 
 def _pointer(text: str) -> list[str]:
     if text and not text.startswith("/"):
-        raise PatchError(f"no JSON pointer: {text!r}")
+        raise JsonPatchError(f"no JSON pointer: {text!r}")
     return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:]]
 
 
@@ -106,12 +106,12 @@ def _child(parent: Value, part: str) -> Value:
             return found
     elif is_list(parent):
         return parent[_index(part, len(parent) - 1)]
-    raise PatchError(f"there is no {part!r}")
+    raise JsonPatchError(f"there is no {part!r}")
 
 
 def _index(part: str, last: int) -> int:
     if not part.isascii() or not part.isdigit() or (len(part) > 1 and part[0] == "0") or int(part) > last:
-        raise PatchError(f"there is no item {part!r}")
+        raise JsonPatchError(f"there is no item {part!r}")
     return int(part)
 
 
@@ -134,13 +134,13 @@ def _set(target: Value, path: list[str], value: Value) -> Value:
     elif is_list(parent):
         parent[_index(path[-1], len(parent) - 1)] = value
     else:
-        raise PatchError(f"{path[-1]!r} has no parent to be in")
+        raise JsonPatchError(f"{path[-1]!r} has no parent to be in")
     return target
 
 
 def _removed(target: Value, path: list[str]) -> Value:
     if not path:
-        raise PatchError("the whole document cannot be removed")
+        raise JsonPatchError("the whole document cannot be removed")
     parent = _inner(target, path[:-1])
     _child(parent, path[-1])
     if is_object(parent):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise.kube.server.lists import list_rule
+from zonewise.kube.server.lists import merge_rule
 from zonewise.kube.server.values import is_list, is_object, list_in
 
 if TYPE_CHECKING:
@@ -20,11 +20,11 @@ _DELETE = "$deleteFromPrimitiveList/"
 _ORDER = "$setElementOrder/"
 
 
-class StrategicError(ValueError):
+class StrategicPatchError(ValueError):
     """A patch that makes no sense: an item without its key, an unknown directive."""
 
 
-def strategic_patch(kind: str, target: Object, patch: Object) -> Object:
+def strategic_merge_patch(kind: str, target: Object, patch: Object) -> Object:
     """Return the target with the patch applied; neither is changed. Raises StrategicError."""
     directive = patch.get("$patch")
     if directive == "replace":
@@ -32,7 +32,7 @@ def strategic_patch(kind: str, target: Object, patch: Object) -> Object:
     if directive == "delete":
         return {}
     if directive not in {None, "merge"}:
-        raise StrategicError(f"unknown patch type {directive!r}")
+        raise StrategicPatchError(f"unknown patch type {directive!r}")
     merged = _retained(target, patch)
     for name, value in patch.items():
         if not name.startswith("$"):
@@ -43,7 +43,7 @@ def strategic_patch(kind: str, target: Object, patch: Object) -> Object:
             merged[field] = [value for value in list_in(merged, field) if value not in values]
         elif name.startswith(_ORDER) and isinstance(merged.get(name.removeprefix(_ORDER)), list):
             field = name.removeprefix(_ORDER)
-            merged[field] = _ordered(merged[field], values, list_rule(kind, field).patch_key)
+            merged[field] = _ordered(merged[field], values, merge_rule(kind, field).patch_key)
     return merged
 
 
@@ -57,7 +57,7 @@ def _merge_field(kind: str, merged: Object, name: str, value: Value) -> None:
         merged.pop(name, None)
     elif is_object(value):
         before = merged.get(name)
-        merged[name] = strategic_patch(kind, before if is_object(before) else {}, value)
+        merged[name] = strategic_merge_patch(kind, before if is_object(before) else {}, value)
     elif is_list(value):
         merged[name] = _merged_list(kind, name, list_in(merged, name), value)
     else:
@@ -65,7 +65,7 @@ def _merge_field(kind: str, merged: Object, name: str, value: Value) -> None:
 
 
 def _merged_list(kind: str, field: str, before: list[Value], patch: list[Value]) -> list[Value]:
-    rule = list_rule(kind, field)
+    rule = merge_rule(kind, field)
     if rule.set:
         return before + [value for value in patch if value not in before]
     if not rule.patch_key:
@@ -80,14 +80,14 @@ def _merged_list(kind: str, field: str, before: list[Value], patch: list[Value])
 
 def _merge_item(kind: str, items: list[Value], change: Value, key: str) -> None:
     if not is_object(change) or key not in change:
-        raise StrategicError(f"map: {change} does not contain declared merge key: {key}")
+        raise StrategicPatchError(f"map: {change} does not contain declared merge key: {key}")
     at = next((number for number, item in enumerate(items) if item.get(key) == change[key]), None)
     if change.get("$patch") == "delete":
         items[:] = [item for item in items if item.get(key) != change[key]]
     elif at is None:
-        items.append(strategic_patch(kind, {}, change))
+        items.append(strategic_merge_patch(kind, {}, change))
     else:
-        items[at] = strategic_patch(kind, items[at], change)
+        items[at] = strategic_merge_patch(kind, items[at], change)
 
 
 def _ordered(items: list[Value], order: list[Value], key: str) -> list[Value]:

@@ -133,6 +133,6 @@ def core_name(implementer: int, part: int) -> str | None:
     return known.parts.get(part) if known else None
 
 
-def core_name_of_midr(midr: int) -> str | None:
+def midr_core_name(midr: int) -> str | None:
     """Return the name of a core by the register MIDR_EL1: implementer in bits 31-24, part in bits 15-4."""
     return core_name(midr >> 24 & 0xFF, midr >> 4 & 0xFFF)

@@ -42,7 +42,7 @@ _SPARC = (  # arch/sparc/kernel/sysfs.c
 T = TypeVar("T")
 
 
-class _Found(NamedTuple):
+class _CacheReading(NamedTuple):
     """A cache and the file that tells who shares it."""
 
     cache: Cache
@@ -54,7 +54,7 @@ def _collect(read: Reader, machine: Machine) -> Machine:
         raise NoData("no CPUs")
     found = _SysfsCaches(read, machine.cpus).all() or _sparc(read, machine)
     if not any(one.cache.level > 1 for one in found):
-        found += [_Found(*one) for one in device_tree_caches(read, machine.cpus.online)]
+        found += [_CacheReading(*one) for one in device_tree_caches(read, machine.cpus.online)]
     if not found:
         raise NoData(f"no caches below /{CPU}, nor in a device tree")
     found.sort(key=lambda one: (one.cache.cpus.first(), one.cache.level, one.cache.type))
@@ -76,7 +76,7 @@ class _SysfsCaches:
             path = f"{CPU}/cpu{lacking.first()}/cache"
             read.problem(path, "is empty or missing", f"no caches of CPUs {shown(lacking)} but those of other CPUs")
 
-    def all(self) -> list[_Found]:
+    def all(self) -> list[_CacheReading]:
         """Return all caches, the same one once."""
         by_list: dict[tuple[str, ...], list[int]] = {}
         for cpu, indexes in self.lists.items():
@@ -92,7 +92,7 @@ class _SysfsCaches:
             self.read.problem(path, f"has a gap: {', '.join(names)[:60]}", "the caches that are there")
         return names
 
-    def _of(self, index: str, cpus: CpuSet) -> list[_Found]:
+    def _of(self, index: str, cpus: CpuSet) -> list[_CacheReading]:
         """Return the caches that have one index at CPUs with the same list of caches."""
         files = sampled(
             self.read, cpus, lambda cpu: _directory(cpu, index)
@@ -113,7 +113,7 @@ class _SysfsCaches:
         )
         return [one for shared in sets if (one := self._cache(index, cpus, shared, files))]
 
-    def _cache(self, index: str, fellows: CpuSet, shared: Shared, files: frozenset[str]) -> _Found | None:
+    def _cache(self, index: str, fellows: CpuSet, shared: Shared, files: frozenset[str]) -> _CacheReading | None:
         """Return a cache; level and type, if lost, as the CPUs with the same list have them at the same index."""
         sharers = shared.cpus & fellows
         level = self._told(chain(sharers, fellows), index, "level", self._level)
@@ -122,7 +122,7 @@ class _SysfsCaches:
             return None
         size = self._told(sharers, index, "size", self.read.size) if "size" in files else None
         number = self._told(sharers, index, "id", self.read.integer) if "id" in files else None
-        return _Found(Cache(level, kind, size, shared.cpus, number), shared.path)
+        return _CacheReading(Cache(level, kind, size, shared.cpus, number), shared.path)
 
     def _told(self, cpus: Iterable[int], index: str, name: str, parse: Callable[[str], T | None]) -> T | None:
         """Return what the first of the CPUs says, or the next of them where it does not say."""
@@ -154,12 +154,12 @@ class _SysfsCaches:
         return None
 
 
-def _undisputed(read: Reader, found: list[_Found]) -> list[_Found]:
+def _undisputed(read: Reader, found: list[_CacheReading]) -> list[_CacheReading]:
     """Return each cache once, without those that overlap another of their level and type."""
-    distinct: dict[tuple[int, str, int], _Found] = {}
+    distinct: dict[tuple[int, str, int], _CacheReading] = {}
     for one in found:
         distinct.setdefault((one.cache.level, one.cache.type, one.cache.cpus.bits), one)
-    owners: dict[tuple[int, str, int], list[_Found]] = {}
+    owners: dict[tuple[int, str, int], list[_CacheReading]] = {}
     for one in distinct.values():
         for cpu in one.cache.cpus:
             owners.setdefault((one.cache.level, one.cache.type, cpu), []).append(one)
@@ -171,16 +171,16 @@ def _undisputed(read: Reader, found: list[_Found]) -> list[_Found]:
     return [one for one in distinct.values() if id(one) not in disputed]
 
 
-def _sparc(read: Reader, machine: Machine) -> list[_Found]:
+def _sparc(read: Reader, machine: Machine) -> list[_CacheReading]:
     """Return the caches of a sparc machine: it tells their sizes for each CPU, and the threads of a core share them."""
     names = sampled(read, machine.cpus.online, lambda cpu: f"{CPU}/cpu{cpu}")
-    found: list[_Found] = []
+    found: list[_CacheReading] = []
     for name, level, kind in _SPARC:
         for core in machine.cores if name in names else ():
             path = f"{CPU}/cpu{core.cpus.first()}/{name}"
             size = read.size(path, needed=f"a cache of CPUs {shown(core.cpus)}")
             if size is not None:
-                found.append(_Found(Cache(level, kind, size, core.cpus), path))
+                found.append(_CacheReading(Cache(level, kind, size, core.cpus), path))
     return found
 
 
@@ -195,7 +195,7 @@ def _volatile(_peek: Peek) -> Hashable:
 
 COLLECTOR = Collector(
     name="caches",
-    gives=("caches",),
+    provides=("caches",),
     needs=("cpus", "cores"),
     collect=_collect,
     volatile=_volatile,

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise.machine.collector import Collector, NoData
-from zonewise.machine.collectors.cpu.arm_parts import core_name_of_midr
+from zonewise.machine.collectors.cpu.arm_parts import midr_core_name
 from zonewise.machine.collectors.cpu.frequencies import CAPACITY, CPU, UNKNOWN, Limits, read_capacities, read_limits
-from zonewise.machine.collectors.cpu.kinds import Kind, Traits, classes, kinds
+from zonewise.machine.collectors.cpu.kinds import CpuKind, Traits, classes, kinds
 from zonewise.machine.collectors.cpu.sharing import shown
 from zonewise.machine.model.cpu import CoreKind
 from zonewise.topology.cpuset import EMPTY, CpuSet
@@ -82,11 +82,11 @@ def _designs(read: Reader, machine: Machine) -> dict[int, str]:
     found = {cpu: variant.name for variant in variants for cpu in variant.cpus if variant.name}
     if not variants and read.raw(f"{CPU}/cpu{machine.cpus.online.first()}/{_MIDR}") is not None:
         registers = {cpu: read.integer(f"{CPU}/cpu{cpu}/{_MIDR}", base=16) for cpu in machine.cpus.online}
-        found = {cpu: core_name_of_midr(midr) or f"{midr:#x}" for cpu, midr in registers.items() if midr is not None}
+        found = {cpu: midr_core_name(midr) or f"{midr:#x}" for cpu, midr in registers.items() if midr is not None}
     return found if len(set(found.values())) > 1 else {}
 
 
-def _labels(found: list[Kind], machine: Machine) -> list[str | None]:
+def _labels(found: list[CpuKind], machine: Machine) -> list[str | None]:
     """Return what each kind is for: the weakest for efficiency, all others for performance.
 
     Cores of one design are no hybrid only because some are clocked higher (Intel Speed Select), so without capacities
@@ -109,7 +109,7 @@ def _own_caches(machine: Machine, cpu: int) -> frozenset[tuple[int, str, int | N
     return frozenset((cache.level, cache.type, cache.size) for cache in caches)
 
 
-def _core_kind(kind: Kind, label: str | None, limits: dict[int, Limits], capacities: dict[int, int]) -> CoreKind:
+def _core_kind(kind: CpuKind, label: str | None, limits: dict[int, Limits], capacities: dict[int, int]) -> CoreKind:
     members = [limits.get(cpu, UNKNOWN) for cpu in kind.cpus]
     maxima = [limit.maximum for limit in members if limit.maximum is not None]
     return CoreKind(
@@ -131,7 +131,7 @@ def _label_of(core: Core, label_of: dict[int, str | None]) -> str | None:
 
 def _explain(
     read: Reader,
-    found: list[Kind],
+    found: list[CpuKind],
     limits: dict[int, Limits],
     capacities: dict[int, int],
     cores: tuple[Core, ...],
@@ -153,7 +153,7 @@ def _volatile(peek: Peek) -> Hashable:
 
 COLLECTOR = Collector(
     name="core_kinds",
-    gives=("core_kinds", "cores"),
+    provides=("core_kinds", "cores"),
     needs=("cpus", "model", "cores", "caches"),
     collect=_collect,
     volatile=_volatile,

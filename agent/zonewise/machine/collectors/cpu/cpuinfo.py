@@ -44,7 +44,7 @@ class CpuInfo(NamedTuple):
     common: Lines
     """The lines that hold for all."""
 
-    def of(self, cpu: int) -> Lines:
+    def cpu_lines(self, cpu: int) -> Lines:
         """Return all lines that hold for one CPU."""
         return {**self.common, **self.own.get(cpu, {})}
 
@@ -108,10 +108,10 @@ def _block(found: CpuInfo, number: str) -> Lines:
     return found.own.setdefault(int(number), {}) if is_number and int(number) < MAX_CPUS else {}
 
 
-def model_of(info: CpuInfo, cpus: CpuSet) -> Model:
+def cpu_model(info: CpuInfo, cpus: CpuSet) -> Model:
     """Return the model of the processor, and the designs among the given CPUs."""
     described = [cpu for cpu in cpus if cpu in info.own] or list(info.own)[:1]
-    first = info.of(described[0]) if described else info.common
+    first = info.cpu_lines(described[0]) if described else info.common
     model = _arm_model(first) if "CPU implementer" in first else _model(first)
     return model._replace(
         flags=_split(_first(first, _FLAGS) or ""),

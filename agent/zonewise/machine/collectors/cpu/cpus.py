@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from zonewise.machine.collector import Collector, NoData
 from zonewise.machine.collectors.cpu.cgroup import STATUS, allowed_cpus, cpus_allowed_line
-from zonewise.machine.collectors.cpu.cpuinfo import PATH, CpuInfo, model_of, read_cpuinfo
-from zonewise.machine.collectors.cpu.mainframe import mainframe_of
+from zonewise.machine.collectors.cpu.cpuinfo import PATH, CpuInfo, cpu_model, read_cpuinfo
+from zonewise.machine.collectors.cpu.mainframe import read_mainframe
 from zonewise.machine.collectors.cpu.sharing import CPU, shown
 from zonewise.machine.model.cpu import Cpus
 from zonewise.topology.cpuset import EMPTY, MAX_CPUS, CpuSet
@@ -59,7 +59,7 @@ def _collect(read: Reader, machine: Machine) -> Machine:
         cpus=cpus,
         model=_model(read, info, online),
         byte_order=_byte_order(read, machine.architecture),
-        mainframe=mainframe_of(read, info),
+        mainframe=read_mainframe(read, info),
     )
 
 
@@ -153,7 +153,7 @@ def _model(read: Reader, info: CpuInfo, online: CpuSet) -> Model:
     if info.own and missing:
         read.problem(PATH, f"describes no CPUs {shown(missing)}", "the lines of the others")
     read.source("model", PATH, len(info.own), "the lines of the first CPU")
-    return model_of(info, online)
+    return cpu_model(info, online)
 
 
 def _byte_order(read: Reader, architecture: str | None) -> str | None:
@@ -182,7 +182,7 @@ def _peek_one_by_one(peek: Peek) -> tuple[Hashable, ...]:
 
 COLLECTOR = Collector(
     name="cpus",
-    gives=("cpus", "model", "byte_order", "mainframe"),
+    provides=("cpus", "model", "byte_order", "mainframe"),
     needs=("architecture",),
     collect=_collect,
     volatile=_volatile,

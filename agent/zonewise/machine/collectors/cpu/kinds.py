@@ -36,7 +36,7 @@ class Traits(NamedTuple):
         return all(mine is None or mine == theirs for mine, theirs in zip(self, other, strict=True))
 
 
-class Kind(NamedTuple):
+class CpuKind(NamedTuple):
     """CPUs with the same traits."""
 
     traits: Traits
@@ -54,7 +54,7 @@ def classes(values: Mapping[int, float]) -> dict[int, int]:
     return {cpu: class_of[value] for cpu, value in values.items()}
 
 
-def kinds(traits_of: Mapping[int, Traits]) -> list[Kind]:
+def kinds(traits_of: Mapping[int, Traits]) -> list[CpuKind]:
     """Return the CPUs by kind, ascending by first CPU.
 
     A CPU of which less is known than of others is of the one kind that it could be; where it could be of several, it
@@ -69,7 +69,7 @@ def kinds(traits_of: Mapping[int, Traits]) -> list[Kind]:
         alike = [other for other in whole if traits.agrees(other)]
         if len(alike) == 1:
             members[alike[0]] += members[traits]
-    return sorted((Kind(traits, CpuSet(members[traits])) for traits in whole), key=lambda kind: kind.cpus.first())
+    return sorted((CpuKind(traits, CpuSet(members[traits])) for traits in whole), key=lambda kind: kind.cpus.first())
 
 
 def _known_of_any(all_traits: Iterable[Traits]) -> frozenset[int]:

@@ -46,7 +46,7 @@ _EVERYWHERE = (CORE, PACKAGE)
 """What every kernel tells that tells topology at all, so that its absence is a loss."""
 
 
-class Found(NamedTuple):
+class TopologyObject(NamedTuple):
     """An object of a level, and the file that tells its CPUs."""
 
     id: int | None
@@ -54,9 +54,9 @@ class Found(NamedTuple):
     path: str
 
 
-def first_cpu(found: Found) -> int:
+def first_cpu(obj: TopologyObject) -> int:
     """Return what objects of a level are ordered by."""
-    return found.cpus.first()
+    return obj.cpus.first()
 
 
 class Levels:
@@ -71,11 +71,11 @@ class Levels:
         self._nameless: list[Level] = []
         self.names = sampled(read, cpus, _directory)
 
-    def objects(self, level: Level) -> list[Found]:
+    def objects(self, level: Level) -> list[TopologyObject]:
         """Return the objects of a level, ascending by first CPU; none where the kernel does not have the level."""
-        return [Found(self.id(shared.cpus, level), shared.cpus, shared.path) for shared in self.sets(level)]
+        return [TopologyObject(self.id(shared.cpus, level), shared.cpus, shared.path) for shared in self.sets(level)]
 
-    def defined_objects(self, level: Level) -> list[Found]:
+    def defined_objects(self, level: Level) -> list[TopologyObject]:
         """Return the objects of a level, none where the architecture does not define it."""
         ends = (self.cpus.first(), max(self.cpus))
         if level.id_name in self.names and {self.id(CpuSet((cpu,)), level) for cpu in ends} == {UNDEFINED}:

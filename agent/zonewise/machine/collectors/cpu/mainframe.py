@@ -22,7 +22,7 @@ _MODES = {0: "horizontal", 1: "vertical"}
 _TOPOLOGY = re.compile(r"^CPU Topology SW: +\d+ +\d+ +(\d{1,4}) +(\d{1,4}) +(\d{1,4}) +(\d{1,4})$", re.MULTILINE)
 
 
-def mainframe_of(read: Reader, info: CpuInfo) -> Mainframe | None:
+def read_mainframe(read: Reader, info: CpuInfo) -> Mainframe | None:
     """Return what only s390 tells; None on another machine."""
     machine_type = info.machine_type()
     if machine_type is None:

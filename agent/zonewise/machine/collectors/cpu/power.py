@@ -77,4 +77,4 @@ def _volatile(peek: Peek) -> Hashable:
     return names, tuple(peek.content(path) for path in (f"{PSTATE}/status", f"{PSTATE}/no_turbo", *policies))
 
 
-COLLECTOR = Collector("power", gives=("power",), needs=("cpus",), collect=_collect, volatile=_volatile)
+COLLECTOR = Collector("power", provides=("power",), needs=("cpus",), collect=_collect, volatile=_volatile)

@@ -13,8 +13,8 @@ from zonewise.machine.collectors.cpu.levels import (
     DIE,
     DRAWER,
     PACKAGE,
-    Found,
     Levels,
+    TopologyObject,
     first_cpu,
 )
 from zonewise.machine.collectors.cpu.sharing import shown
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 class _Packages(NamedTuple):
     """The packages by CPU."""
 
-    by_cpu: dict[int, Found]
+    by_cpu: dict[int, TopologyObject]
 
-    def holding(self, cpus: CpuSet) -> Found | None:
+    def holding(self, cpus: CpuSet) -> TopologyObject | None:
         """Return the package that holds all of the CPUs."""
         found = self.by_cpu.get(cpus.first())
         return found if found is not None and cpus <= found.cpus else None
@@ -76,22 +76,22 @@ def _collect(read: Reader, machine: Machine) -> Machine:
     )
 
 
-def _cores(levels: Levels, machine: Machine) -> tuple[list[Found], list[Found]]:
+def _cores(levels: Levels, machine: Machine) -> tuple[list[TopologyObject], list[TopologyObject]]:
     """Return the cores, and the modules in which two cores of AMD families 15h and 16h share front end, FPU or L2.
 
     The kernel lists the two cores of a module as each other's threads, though each has an id of its own
     (arch/x86/kernel/smpboot.c match_smt() by cu_id).
     """
-    cores: list[Found] = []
-    modules: list[Found] = []
+    cores: list[TopologyObject] = []
+    modules: list[TopologyObject] = []
     could_be_module = machine.model.vendor in (None, "AuthenticAMD") and machine.model.family in (None, "21", "22")
     for shared in levels.sets(CORE):
         if could_be_module and len(shared.cpus) > 1 and _ids_differ(levels, shared):
-            modules.append(Found(None, shared.cpus, shared.path))
+            modules.append(TopologyObject(None, shared.cpus, shared.path))
             alone = (CpuSet((cpu,)) for cpu in shared.cpus)
-            cores.extend(Found(levels.id(one, CORE), one, shared.path) for one in alone)
+            cores.extend(TopologyObject(levels.id(one, CORE), one, shared.path) for one in alone)
         else:
-            cores.append(Found(levels.id(shared.cpus, CORE), shared.cpus, shared.path))
+            cores.append(TopologyObject(levels.id(shared.cpus, CORE), shared.cpus, shared.path))
     return sorted(cores, key=first_cpu), modules
 
 
@@ -114,13 +114,13 @@ def _zone(zones: dict[int, tuple[int, CpuSet]], cpus: CpuSet) -> int | None:
     return found[0] if found is not None and cpus <= found[1] else None
 
 
-def _report_straddling(read: Reader, packages: _Packages, cores: list[Found]) -> None:
+def _report_straddling(read: Reader, packages: _Packages, cores: list[TopologyObject]) -> None:
     for core in cores:
         if packages.holding(core.cpus) is None and any(cpu in packages.by_cpu for cpu in core.cpus):
             read.problem(core.path, f"says that CPUs {shown(core.cpus)} of several packages share a core", "no package")
 
 
-def _explain(read: Reader, **levels: list[Found]) -> None:
+def _explain(read: Reader, **levels: list[TopologyObject]) -> None:
     rule = "the CPUs that the first of them shares it with; id, package and zone from files of that CPU"
     for field, objects in levels.items() if read.sources is not None else ():
         for number, found in enumerate(objects):
@@ -134,7 +134,7 @@ def _volatile(_peek: Peek) -> Hashable:
 
 COLLECTOR = Collector(
     name="topology",
-    gives=("packages", "dies", "clusters", "groups", "cores"),
+    provides=("packages", "dies", "clusters", "groups", "cores"),
     needs=("cpus", "model", "zones"),
     collect=_collect,
     volatile=_volatile,

@@ -51,7 +51,7 @@ _VGA = "0300"
 _SHOWN = 3  # addresses that a problem of many GPUs names
 
 
-def find_gpus(read: Reader, machine: Machine, ask: Callable[[], NvmlFacts]) -> Machine:
+def find_gpus(read: Reader, machine: Machine, query_nvml: Callable[[], NvmlFacts]) -> Machine:
     """Return the machine with its GPUs. `ask` asks NVML, and is called where the driver of NVML drives one.
 
     Where nothing else told the zone of a GPU, and NVML does, its PCI function gets that zone as well.
@@ -73,7 +73,7 @@ def find_gpus(read: Reader, machine: Machine, ask: Callable[[], NvmlFacts]) -> M
     if "nvidia" in vendors or read.names(posixpath.dirname(CAPTURED)):
         from zonewise.machine.collectors.gpu.nvidia import enrich_nvidia
 
-        gpus, told = enrich_nvidia(read, gpus, listed, ask)
+        gpus, told = enrich_nvidia(read, gpus, listed, query_nvml)
     if not gpus:
         raise NoData("no GPU")
     gpus = tuple(_placed(read, gpu, told.get(gpu.address or ""), machine.zones) for gpu in gpus)
@@ -171,7 +171,7 @@ def _refined(read: Reader, functions: tuple[PciFunction, ...], gpus: tuple[Gpu, 
 
 
 def _collect(read: Reader, machine: Machine) -> Machine:
-    return find_gpus(read, machine, CHILD.ask)
+    return find_gpus(read, machine, CHILD.query)
 
 
 def _volatile(peek: Peek) -> Hashable:
@@ -199,7 +199,7 @@ def _mig_instances(peek: Peek) -> Hashable:
 
 COLLECTOR = Collector(
     name="gpus",
-    gives=("gpus", "pci"),
+    provides=("gpus", "pci"),
     needs=("pci", "zones", "kernel"),
     collect=_collect,
     volatile=_volatile,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise.machine.collectors.gpu.nvidia_proc import PROC, driver_version, information, information_path
 from zonewise.machine.collectors.pci.functions import DEVICES
 from zonewise.machine.model.gpu import Gpu
-from zonewise.machine.nvml.meaning import described, record_sources
+from zonewise.machine.nvml.meaning import describe_gpu, record_sources
 from zonewise.machine.nvml.wire import CAPTURED, from_json
 
 if TYPE_CHECKING:
@@ -32,11 +32,13 @@ class Nvidia(NamedTuple):
 
     gpus: tuple[Gpu, ...]
     """All GPUs, NVIDIA's enriched; those of which only NVML tells are added."""
-    told: dict[str, NvmlGpu]
+    nvml_gpus: dict[str, NvmlGpu]
     """What NVML told, by address."""
 
 
-def enrich_nvidia(read: Reader, gpus: tuple[Gpu, ...], listed: frozenset[str], ask: Callable[[], NvmlFacts]) -> Nvidia:
+def enrich_nvidia(
+    read: Reader, gpus: tuple[Gpu, ...], listed: frozenset[str], query_nvml: Callable[[], NvmlFacts]
+) -> Nvidia:
     """Return the GPUs with what the driver tells of NVIDIA's. `ask` asks NVML; it is called where it can answer."""
     driven = {gpu.address for gpu in gpus if gpu.driver == _DRIVER}
     version = driver_version(read) if driven else None
@@ -45,20 +47,22 @@ def enrich_nvidia(read: Reader, gpus: tuple[Gpu, ...], listed: frozenset[str], a
         _of_proc(read, gpu, printed.get(gpu.address or "", {}), version) if gpu.address in driven else gpu
         for gpu in gpus
     )
-    path, facts = _nvml(read, ask, wanted=bool(driven))
+    path, facts = _nvml(read, query_nvml, wanted=bool(driven))
     if facts is None:
         return Nvidia(gpus, {})
-    answer = _Answer(read, facts, path)
+    answer = _NvmlReport(read, facts, path)
     answer.report(version)
     told = _by_address(facts, gpus)
     gpus = tuple(
-        answer.of(gpu, told[gpu.address or ""]) if gpu.address in told
-        else answer.untold(gpu, listed) if gpu.address in driven
+        answer.enriched(gpu, told[gpu.address or ""]) if gpu.address in told
+        else answer.unlisted_by_nvml(gpu, listed) if gpu.address in driven
         else gpu
         for gpu in gpus
     )  # fmt: skip
     matched = {one.place for one in told.values()}
-    added = [answer.unlisted(one) for one in facts.gpus if one.place not in matched and (one.address or one.uuid)]
+    added = [
+        answer.unlisted_by_pci(one) for one in facts.gpus if one.place not in matched and (one.address or one.uuid)
+    ]
     return Nvidia((*gpus, *added), told)
 
 
@@ -119,7 +123,7 @@ def _nvml(read: Reader, ask: Callable[[], NvmlFacts], *, wanted: bool) -> tuple[
     return path, facts
 
 
-class _Answer:
+class _NvmlReport:
     """NVML's answer, and where it is from."""
 
     def __init__(self, read: Reader, facts: NvmlFacts, path: str) -> None:
@@ -137,17 +141,17 @@ class _Answer:
         for fault in self._facts.faults:
             self._read.problem(self._path, fault, "the other answers of NVML")
 
-    def of(self, gpu: Gpu, told: NvmlGpu) -> Gpu:
+    def enriched(self, gpu: Gpu, nvml_gpu: NvmlGpu) -> Gpu:
         """Return a GPU with what NVML told of it."""
-        name = gpu.address or told.uuid or "a GPU"
-        for fault in told.faults[:1]:
-            more = f" and {len(told.faults) - 1} more faults" if len(told.faults) > 1 else ""
+        name = gpu.address or nvml_gpu.uuid or "a GPU"
+        for fault in nvml_gpu.faults[:1]:
+            more = f" and {len(nvml_gpu.faults) - 1} more faults" if len(nvml_gpu.faults) > 1 else ""
             self._read.problem(self._path, f"GPU {name}: {fault}{more}", "what else is known of it")
         if gpu.address is not None:
-            record_sources(self._read, f"gpus.{gpu.address}", told, self._facts, self._path)
-        return described(gpu, told, self._facts)
+            record_sources(self._read, f"gpus.{gpu.address}", nvml_gpu, self._facts, self._path)
+        return describe_gpu(gpu, nvml_gpu, self._facts)
 
-    def untold(self, gpu: Gpu, listed: frozenset[str]) -> Gpu:
+    def unlisted_by_nvml(self, gpu: Gpu, listed: frozenset[str]) -> Gpu:
         """Return a GPU that the driver drives and NVML does not list."""
         if gpu.state is not None:
             return gpu
@@ -166,11 +170,11 @@ class _Answer:
         devices = self._read.names("dev") if self._read.files.live and gpu.minor is not None else []
         return bool(devices) and f"nvidia{gpu.minor}" not in devices
 
-    def unlisted(self, told: NvmlGpu) -> Gpu:
+    def unlisted_by_pci(self, nvml_gpu: NvmlGpu) -> Gpu:
         """Return a GPU that NVML lists and PCI does not."""
-        name = told.address or told.uuid
+        name = nvml_gpu.address or nvml_gpu.uuid
         self._read.problem(self._path, f"NVML lists GPU {name}, and PCI does not", "what NVML says of it")
-        gpu = Gpu(told.address, None, _DRIVER, None, None, None, _DRIVER, None, None, None)
-        if told.address is not None:
-            self._read.source(f"gpus.{told.address}", self._path, told.address, "NVML nvmlDeviceGetPciInfo")
-        return self.of(gpu, told)
+        gpu = Gpu(nvml_gpu.address, None, _DRIVER, None, None, None, _DRIVER, None, None, None)
+        if nvml_gpu.address is not None:
+            self._read.source(f"gpus.{nvml_gpu.address}", self._path, nvml_gpu.address, "NVML nvmlDeviceGetPciInfo")
+        return self.enriched(gpu, nvml_gpu)

@@ -21,13 +21,13 @@ _POWER_LITTLE = re.compile(r"POWER(9|1\d)")
 _POWER_BIG = re.compile(r"POWER[1-7]\b|PPC970|Cell")
 
 
-def architecture_of_release(release: str) -> str | None:
+def release_architecture(release: str) -> str | None:
     """Return the architecture that the release of a kernel ends in: "4.18.0-513.el8.ppc64le"."""
     last = release.rpartition(".")[2]
     return last if last in _RELEASE_SUFFIXES else None
 
 
-def lines_of(cpuinfo: bytes) -> dict[str, str]:
+def cpuinfo_lines(cpuinfo: bytes) -> dict[str, str]:
     """Return the lines that the first CPU and the end of /proc/cpuinfo have, the first of each name."""
     text = cpuinfo if len(cpuinfo) <= 2 * _HEAD else cpuinfo[:_HEAD] + b"\n" + cpuinfo[-_HEAD:]
     found: dict[str, str] = {}
@@ -36,9 +36,9 @@ def lines_of(cpuinfo: bytes) -> dict[str, str]:
     return found
 
 
-def architecture_of(cpuinfo: bytes) -> str | None:
+def cpuinfo_architecture(cpuinfo: bytes) -> str | None:
     """Return the architecture as uname would print it; None where the text does not tell (arch/*/kernel, c_show())."""
-    lines = lines_of(cpuinfo)
+    lines = cpuinfo_lines(cpuinfo)
     return next((found for dialect in _DIALECTS if (found := dialect(lines))), None)
 
 

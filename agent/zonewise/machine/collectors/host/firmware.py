@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from zonewise.machine.collector import Collector, NoData
-from zonewise.machine.collectors.host.architecture import lines_of
+from zonewise.machine.collectors.host.architecture import cpuinfo_lines
 from zonewise.machine.model.host import Firmware
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def _strings(content: bytes | None) -> tuple[str, ...]:
 
 def _power(read: Reader, found: Firmware) -> Firmware:
     """Return what was found with what the kernel prints behind the CPUs (arch/powerpc/kernel/setup-common.c)."""
-    lines = lines_of(read.raw(CPUINFO) or b"")
+    lines = cpuinfo_lines(read.raw(CPUINFO) or b"")
     platform = lines.get("platform") or None
     # "machine" begins with the platform ("PowerNV 8335-GTW") or the firmware's type ("CHRP IBM,9179-MHB")
     product = found.product or lines.get("machine") or lines.get("model") or None
@@ -206,7 +206,7 @@ def _volatile(_peek: Peek) -> Hashable:
 
 COLLECTOR = Collector(
     name="firmware",
-    gives=("firmware", "product"),
+    provides=("firmware", "product"),
     needs=("architecture",),
     collect=_collect,
     volatile=_volatile,

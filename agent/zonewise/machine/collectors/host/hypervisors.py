@@ -21,7 +21,7 @@ POWERVM, PR_SM = "PowerVM", "PR/SM"
 _VENDORS = {VIRTUALBOX: "Oracle", POWERVM: "pHyp", PR_SM: "IBM"}
 
 
-def vendor_of(hypervisor: str) -> str:
+def hypervisor_vendor(hypervisor: str) -> str:
     """Return who makes a hypervisor, as lscpu prints it behind "Hypervisor vendor"."""
     if hypervisor.startswith("z/VM"):
         return "IBM"
@@ -75,7 +75,7 @@ def by_cloud(firmware: Firmware) -> str | None:
     return _by_prefix(_CLOUDS, [firmware.vendor])
 
 
-def is_metal_of_cloud(firmware: Firmware) -> bool:
+def is_cloud_bare_metal(firmware: Firmware) -> bool:
     """Tell whether DMI names a machine of Amazon's without a hypervisor ("m6g.metal")."""
     return firmware.vendor == "Amazon EC2" and ".metal" in (firmware.product or "")
 
@@ -134,6 +134,6 @@ def _ids(pair: tuple[str | None, str | None]) -> _Ids:
     return _Ids(pair[0] or "", pair[1] or "")
 
 
-def ids_of(pci: Iterable[PciFunction]) -> list[tuple[str | None, str | None]]:
+def pci_ids(pci: Iterable[PciFunction]) -> list[tuple[str | None, str | None]]:
     """Return vendor and device of PCI functions."""
     return [(function.vendor, function.device) for function in pci]

@@ -7,8 +7,8 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.machine.collector import Collector, Peek
-from zonewise.machine.collectors.host.architecture import architecture_of, architecture_of_release
-from zonewise.machine.collectors.host.kernel_config import config_of
+from zonewise.machine.collectors.host.architecture import cpuinfo_architecture, release_architecture
+from zonewise.machine.collectors.host.kernel_config import read_kernel_config
 from zonewise.machine.collectors.memory.zone_cpus import NODE
 from zonewise.machine.collectors.memory.zone_memory import HUGEPAGES, huge_page_sizes
 from zonewise.machine.model.host import Kernel
@@ -61,7 +61,7 @@ def _collect(read: Reader, machine: Machine) -> Machine:
     ask = _Sources(read, read.has(SYSCTL), _banner(read), _uname(read))
     release = _told(ask, "osrelease", "OSRelease", "kernel.release", ask.banner and ask.banner[0])
     version = _told(ask, "version", "OSVersion", "kernel.version", ask.banner and ask.banner[1])
-    config = config_of(read, release)
+    config = read_kernel_config(read, release)
     architecture = _architecture(ask, release)
     page_size = _page_size(ask, architecture, config)
     kernel = Kernel(release, version, _command_line(ask), _modules(read), config, page_size, _huge_page_sizes(read))
@@ -134,10 +134,10 @@ def _architecture(ask: _Sources, release: str | None) -> str | None:
         read.source(fact, "", found, "uname of the running kernel")
     if found or (found := _told_by_uname(ask, "Architecture", fact)):
         return found
-    if release and (found := architecture_of_release(release)):
+    if release and (found := release_architecture(release)):
         read.source(fact, f"{SYSCTL}/osrelease", release, "what the release of the kernel ends in")
         return found
-    found = architecture_of(read.raw(CPUINFO) or b"")
+    found = cpuinfo_architecture(read.raw(CPUINFO) or b"")
     read.source(fact, CPUINFO, found, "the dialect in which CPUs are described")
     return found
 
@@ -206,7 +206,7 @@ def _volatile(peek: Peek) -> Hashable:
 
 COLLECTOR = Collector(
     name="host",
-    gives=("architecture", "hostname", "kernel"),
+    provides=("architecture", "hostname", "kernel"),
     needs=(),
     collect=_collect,
     volatile=_volatile,

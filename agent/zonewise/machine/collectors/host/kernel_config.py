@@ -24,7 +24,7 @@ _RELEASE = re.compile(r"[\w.+~-]{1,128}")
 _SET = re.compile(rb"^(?:CONFIG_(\w+)=(.*)|# CONFIG_(\w+) is not set)$", re.MULTILINE)
 
 
-def config_of(read: Reader, release: str | None) -> dict[str, str] | None:
+def read_kernel_config(read: Reader, release: str | None) -> dict[str, str] | None:
     """Return the options by name: "y", "m", "n" or a value; None where no configuration is to be found."""
     for path in (EMBEDDED, *_places(release)):
         content = read.raw(path)

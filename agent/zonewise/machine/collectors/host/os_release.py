@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from zonewise.machine.model.machine import Machine
     from zonewise.machine.reader import Reader
 
-PLACES = ("etc/os-release", "usr/lib/os-release")
+PATHS = ("etc/os-release", "usr/lib/os-release")
 """The second is what the first leads to, where that is a link out of what was mounted or captured."""
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)")
@@ -23,7 +23,7 @@ _MOST_FIELDS = 64  # distributions have about 15
 
 
 def _collect(read: Reader, machine: Machine) -> Machine:
-    for path in PLACES:
+    for path in PATHS:
         content = read.raw(path)
         if content is None:
             continue
@@ -55,7 +55,7 @@ def _unquoted(value: str) -> str:
 
 def _volatile(peek: Peek) -> Hashable:
     """Notice an update of the distribution."""
-    return peek.content(PLACES[0])
+    return peek.content(PATHS[0])
 
 
-COLLECTOR = Collector("os_release", gives=("os_release",), needs=(), collect=_collect, volatile=_volatile)
+COLLECTOR = Collector("os_release", provides=("os_release",), needs=(), collect=_collect, volatile=_volatile)

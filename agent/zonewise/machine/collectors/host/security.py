@@ -95,4 +95,4 @@ def _volatile(peek: Peek) -> Hashable:
     return peek.content(f"{SELINUX}/enforce")
 
 
-COLLECTOR = Collector("security", gives=("security",), needs=("kernel",), collect=_collect, volatile=_volatile)
+COLLECTOR = Collector("security", provides=("security",), needs=("kernel",), collect=_collect, volatile=_volatile)

@@ -63,4 +63,4 @@ def _volatile(peek: Peek) -> Hashable:
     return peek.names(DEVICES)
 
 
-COLLECTOR = Collector("usb", gives=("usb",), needs=(), collect=_collect, volatile=_volatile)
+COLLECTOR = Collector("usb", provides=("usb",), needs=(), collect=_collect, volatile=_volatile)

@@ -59,7 +59,7 @@ def _collect(read: Reader, machine: Machine) -> Machine:
             kind,
             extensions,
             _container(read) if read.files.live else None,
-            hypervisor and hypervisors.vendor_of(hypervisor),
+            hypervisor and hypervisors.hypervisor_vendor(hypervisor),
         )
     )
 
@@ -108,7 +108,7 @@ def _of_others(read: Reader, machine: Machine) -> tuple[bool | None, str | None,
     if hypervisor is not None:
         return True, hypervisor, _type(read, hypervisor)
     if flagged is None and machine.firmware.vendor == "Amazon EC2":
-        metal = hypervisors.is_metal_of_cloud(machine.firmware)
+        metal = hypervisors.is_cloud_bare_metal(machine.firmware)
         return not metal, None if metal else hypervisors.KVM, None if metal else "full"
     return flagged, None, "full" if flagged else None
 
@@ -135,7 +135,7 @@ def _signs_of_devices(read: Reader, machine: Machine) -> Iterator[tuple[str, str
     names = (read.raw(node) or b"").decode("ascii", "replace").split("\0")
     if by_tree := hypervisors.by_device_tree((*names, *machine.firmware.compatible)):
         yield by_tree, node
-    ids = hypervisors.ids_of(machine.pci) or _listed_ids(read)
+    ids = hypervisors.pci_ids(machine.pci) or _listed_ids(read)
     if by_pci := hypervisors.by_pci(ids):
         yield by_pci, "sys/bus/pci/devices" if machine.pci else PCI_LIST
 
@@ -180,7 +180,7 @@ def _volatile(_peek: Peek) -> Hashable:
 
 COLLECTOR = Collector(
     name="virtualization",
-    gives=("virtualization",),
+    provides=("virtualization",),
     needs=("architecture", "kernel", "firmware", "model", "pci"),
     collect=_collect,
     volatile=_volatile,

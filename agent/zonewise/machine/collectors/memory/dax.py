@@ -108,4 +108,4 @@ def _volatile(peek: Peek) -> Hashable:
     return names, tuple((peek.link(f"{place}/driver"), peek.content(f"{place}/size")) for place in places)
 
 
-COLLECTOR = Collector(name="dax", gives=("dax_devices",), needs=(), collect=_collect, volatile=_volatile)
+COLLECTOR = Collector(name="dax", provides=("dax_devices",), needs=(), collect=_collect, volatile=_volatile)

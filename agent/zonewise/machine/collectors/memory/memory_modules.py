@@ -90,7 +90,7 @@ def _volatile(_peek: Peek) -> Hashable:
 
 COLLECTOR = Collector(
     name="memory_modules",
-    gives=("memory_modules",),
+    provides=("memory_modules",),
     needs=(),
     collect=_collect,
     volatile=_volatile,

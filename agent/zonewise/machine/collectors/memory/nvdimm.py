@@ -38,4 +38,4 @@ def _volatile(peek: Peek) -> Hashable:
     return names, tuple(peek.content(f"{DEVICES}/{name}/mode") for name in names)
 
 
-COLLECTOR = Collector("nvdimm", gives=("nvdimms",), needs=(), collect=_collect, volatile=_volatile)
+COLLECTOR = Collector("nvdimm", provides=("nvdimms",), needs=(), collect=_collect, volatile=_volatile)

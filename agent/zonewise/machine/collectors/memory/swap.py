@@ -58,4 +58,4 @@ def _volatile(peek: Peek) -> Hashable:
     return tuple(tuple(line.split()[:3]) for line in content.split(b"\n"))
 
 
-COLLECTOR = Collector("swap", gives=("swap",), needs=(), collect=_collect, volatile=_volatile)
+COLLECTOR = Collector("swap", provides=("swap",), needs=(), collect=_collect, volatile=_volatile)

@@ -31,7 +31,7 @@ class NodeCpus(NamedTuple):
 
     own: CpuSet
     """Those that no node with a lower id has."""
-    told: CpuSet
+    listed: CpuSet
     """All that its files name."""
     known: bool = True
     """False where nothing tells them."""
@@ -109,7 +109,7 @@ def _pointed_at(read: Reader, online_cpus: CpuSet) -> list[int]:
 # --- the CPUs
 
 
-def cpus_of_nodes(read: Reader, ids: list[int], online: CpuSet) -> dict[int, NodeCpus]:
+def read_node_cpus(read: Reader, ids: list[int], online: CpuSet) -> dict[int, NodeCpus]:
     """Return the online CPUs of each node that has CPUs of its own or none at all.
 
     Left out is a node whose CPUs all belong to nodes before it, as hwloc does, unless the kernel was told to make such.

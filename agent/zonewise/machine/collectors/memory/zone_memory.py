@@ -37,7 +37,7 @@ def total_line(content: bytes) -> bytes:
     return found[0] if found else content
 
 
-def memory_of_nodes(read: Reader, nodes: Sequence[int]) -> dict[int, int]:
+def read_node_memory(read: Reader, nodes: Sequence[int]) -> dict[int, int]:
     """Return bytes of RAM by node, for those that tell."""
     found: dict[int, int] = {}
     silent: list[int] = []
@@ -60,7 +60,7 @@ def memory_of_nodes(read: Reader, nodes: Sequence[int]) -> dict[int, int]:
     return found
 
 
-def memory_of_machine(read: Reader, fact: str) -> int | None:
+def read_machine_memory(read: Reader, fact: str) -> int | None:
     """Return bytes of RAM of the whole machine."""
     content = read.raw(MEMINFO, needed="the memory of the machine")
     return None if content is None else _total(read, MEMINFO, content, fact, None)
@@ -92,7 +92,7 @@ def report_lacking(read: Reader, name: str, lacking: Sequence[int], nodes: Seque
 # --- huge pages
 
 
-def pools_of_nodes(read: Reader, nodes: Sequence[int], memory: dict[int, int]) -> dict[int, dict[str, int]]:
+def read_node_hugepages(read: Reader, nodes: Sequence[int], memory: dict[int, int]) -> dict[int, dict[str, int]]:
     """Return the number of pages in the pool of each size, by node; no pools on a kernel without huge pages."""
     places = {node: f"{NODE}/node{node}/hugepages" for node in nodes}
     sizes = {node: huge_page_sizes(read, place) for node, place in places.items()}
@@ -101,7 +101,7 @@ def pools_of_nodes(read: Reader, nodes: Sequence[int], memory: dict[int, int]) -
         node = nodes[0]
         read.problem(places[node], "is absent", f"/{HUGEPAGES}: the machine is one zone")
         return {node: _pools(read, HUGEPAGES, every, f"zones.{node}.hugepages")}
-    if not every and any(pools_of_machine(read, "").values()):
+    if not every and any(read_machine_hugepages(read, "").values()):
         # before Linux 2.6.32 nodes had no pools of their own
         read.problem(NODE, "no node has pools of huge pages, and the machine has", "their places are unknown")
     for node in nodes:
@@ -113,14 +113,14 @@ def pools_of_nodes(read: Reader, nodes: Sequence[int], memory: dict[int, int]) -
     return {node: _pools(read, places[node], sizes[node], f"zones.{node}.hugepages") for node in nodes}
 
 
-def pools_of_machine(read: Reader, fact: str) -> dict[str, int]:
+def read_machine_hugepages(read: Reader, fact: str) -> dict[str, int]:
     """Return the number of pages in the pool of each size of the whole machine."""
     return _pools(read, HUGEPAGES, huge_page_sizes(read, HUGEPAGES), fact)
 
 
-def huge_page_sizes(read: Reader, place: str = HUGEPAGES) -> list[int]:
+def huge_page_sizes(read: Reader, directory: str = HUGEPAGES) -> list[int]:
     """Return the sizes of pages that have a pool in a directory, in KiB, ascending."""
-    return [int(found[1]) for name in read.names(place) if (found := _POOL.fullmatch(name)) and int(found[1]) > 0]
+    return [int(found[1]) for name in read.names(directory) if (found := _POOL.fullmatch(name)) and int(found[1]) > 0]
 
 
 def _pools(read: Reader, place: str, sizes: Sequence[int], fact: str) -> dict[str, int]:
@@ -150,7 +150,7 @@ def page_name(kib: int) -> str:
 # --- caches and tiers
 
 
-def side_caches_of_nodes(
+def read_node_side_caches(
     read: Reader, nodes: Sequence[int], bare: Container[int]
 ) -> dict[int, tuple[MemorySideCache, ...]]:
     """Return the memory-side caches by node (Documentation/admin-guide/mm/numaperf.rst), the level nearest first."""
@@ -158,12 +158,12 @@ def side_caches_of_nodes(
         node: [int(found[1]) for name in read.names(_cache_place(node)) if (found := _SIDE_CACHE.fullmatch(name))]
         for node in nodes
     }
-    report_odd_one(read, _cache_place, {node: bool(found) for node, found in levels.items()}, bare, "side caches")
+    report_outlier(read, _cache_place, {node: bool(found) for node, found in levels.items()}, bare, "side caches")
     return {node: tuple(_side_cache(read, node, level) for level in sorted(levels[node])) for node in nodes}
 
 
-def report_odd_one(
-    read: Reader, place: Callable[[int], str], held: Mapping[int, bool], bare: Container[int], what: str
+def report_outlier(
+    read: Reader, path: Callable[[int], str], held: Mapping[int, bool], bare: Container[int], what: str
 ) -> None:
     """Report a directory that one node lacks and all others of its sort have: those with CPUs, or those without."""
     for sort in (False, True):
@@ -171,7 +171,7 @@ def report_odd_one(
         odd = [node for node in alike if not held[node]]
         if len(odd) == 1 and len(alike) > 1:
             lost = f"nothing is known of the {what} of zone {odd[0]}"
-            read.problem(place(odd[0]), "is absent, and every other node of its sort has it", lost)
+            read.problem(path(odd[0]), "is absent, and every other node of its sort has it", lost)
 
 
 def _cache_place(node: int) -> str:
@@ -195,7 +195,7 @@ def _bytes(read: Reader, path: str, needed: str) -> int | None:
     return None
 
 
-def tiers_of_nodes(read: Reader, memory: Mapping[int, int]) -> dict[int, int]:
+def read_node_tiers(read: Reader, memory: Mapping[int, int]) -> dict[int, int]:
     """Return the kernel's memory tier by node; none before Linux 6.1, and none of a node without memory."""
     found: dict[int, int] = {}
     for name in read.names(TIERS):

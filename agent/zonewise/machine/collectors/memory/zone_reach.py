@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from zonewise.machine.collectors.memory.zone_cpus import NODE, listed_ids
-from zonewise.machine.collectors.memory.zone_memory import report_lacking, report_odd_one
+from zonewise.machine.collectors.memory.zone_memory import report_lacking, report_outlier
 from zonewise.machine.model.zone import Access
 from zonewise.topology.cpuset import EMPTY, CpuSet
 
@@ -21,7 +21,7 @@ _DISTANCE = re.compile(r"\d{1,5}")  # one byte in ACPI's SLIT; other firmware co
 _MAX_SPEED = 1 << 32  # struct access_coordinate of the kernel has unsigned int
 
 
-def distances_of_nodes(read: Reader, nodes: Sequence[int], online: Sequence[int]) -> dict[int, dict[int, int]]:
+def read_node_distances(read: Reader, nodes: Sequence[int], online: Sequence[int]) -> dict[int, dict[int, int]]:
     """Return the distance of each node to every other, by id.
 
     A row has one number for each online node, ascending (drivers/base/node.c node_read_distance()).
@@ -47,14 +47,14 @@ def distances_of_nodes(read: Reader, nodes: Sequence[int], online: Sequence[int]
     return found
 
 
-def accesses_of_nodes(read: Reader, nodes: Sequence[int], bare: Container[int]) -> dict[int, tuple[Access, ...]]:
+def read_node_accesses(read: Reader, nodes: Sequence[int], bare: Container[int]) -> dict[int, tuple[Access, ...]]:
     """Return how the initiators of each class reach each node; none where the firmware has no HMAT."""
     names = {
         access_class: {node: read.names(_initiators(node, access_class)) for node in nodes} for access_class in _CLASSES
     }
     for access_class, of_node in names.items():
         held = {node: bool(found) for node, found in of_node.items()}
-        report_odd_one(read, lambda node, number=access_class: _initiators(node, number), held, bare, "speeds")
+        report_outlier(read, lambda node, number=access_class: _initiators(node, number), held, bare, "speeds")
     return {
         node: tuple(
             _access(read, node, access_class, names[access_class][node])

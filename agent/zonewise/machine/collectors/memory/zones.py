@@ -10,24 +10,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.machine.collector import Collector, NoData, Peek
-from zonewise.machine.collectors.memory.zone_cpus import NODE, cpus_of_nodes, listed_ids, node_ids
+from zonewise.machine.collectors.memory.zone_cpus import NODE, listed_ids, node_ids, read_node_cpus
 from zonewise.machine.collectors.memory.zone_medium import gpu_nodes, media
 from zonewise.machine.collectors.memory.zone_memory import (
     HUGEPAGES,
     MEMINFO,
-    memory_of_machine,
-    memory_of_nodes,
-    pools_of_machine,
-    pools_of_nodes,
-    side_caches_of_nodes,
-    tiers_of_nodes,
+    read_machine_hugepages,
+    read_machine_memory,
+    read_node_hugepages,
+    read_node_memory,
+    read_node_side_caches,
+    read_node_tiers,
     total_line,
 )
 from zonewise.machine.collectors.memory.zone_reach import (
-    accesses_of_nodes,
     best_access,
-    distances_of_nodes,
     nearest_cpus,
+    read_node_accesses,
+    read_node_distances,
 )
 from zonewise.machine.model.zone import Zone
 
@@ -60,19 +60,19 @@ def _collect(read: Reader, machine: Machine) -> Machine:
     ids, online = node_ids(read, machine.cpus.online)
     if not ids:
         return _one_zone(read, machine)
-    cpus = cpus_of_nodes(read, ids, machine.cpus.online)
+    cpus = read_node_cpus(read, ids, machine.cpus.online)
     # all CPUs of a node may be offline; but a node whose CPUs nobody tells is not called one without CPUs
     bare = frozenset(node for node, held in cpus.items() if held.known and not held.own)
     kmem = {dax.zone: dax for dax in machine.dax_devices if dax.driver == "kmem" and dax.zone is not None}
-    memory = memory_of_nodes(read, ids)
+    memory = read_node_memory(read, ids)
     nodes = _Nodes(
         cpus,
         memory,
-        pools_of_nodes(read, ids, memory),
-        distances_of_nodes(read, ids, online),
-        accesses_of_nodes(read, ids, bare),
-        side_caches_of_nodes(read, ids, bare),
-        tiers_of_nodes(read, memory),
+        read_node_hugepages(read, ids, memory),
+        read_node_distances(read, ids, online),
+        read_node_accesses(read, ids, bare),
+        read_node_side_caches(read, ids, bare),
+        read_node_tiers(read, memory),
         gpu_nodes(read, machine.pci, bare - kmem.keys()),
         kmem,
     )
@@ -87,11 +87,11 @@ def _one_zone(read: Reader, machine: Machine) -> Machine:
     _report_lost_tree(read, machine)
     rule = "a kernel without NUMA: all CPUs and all memory are one zone"
     read.source("zones.0", NODE, None, rule)
-    memory = memory_of_machine(read, "zones.0.memory")
+    memory = read_machine_memory(read, "zones.0.memory")
     read.source("memory", MEMINFO, memory, rule)
     online = machine.cpus.online
     return machine._replace(
-        zones=(Zone(0, online, online, memory, pools_of_machine(read, "zones.0.hugepages"), {}, "cpu"),),
+        zones=(Zone(0, online, online, memory, read_machine_hugepages(read, "zones.0.hugepages"), {}, "cpu"),),
         memory=memory,
     )
 
@@ -120,7 +120,7 @@ def _zone(read: Reader, machine: Machine, nodes: _Nodes, node: int) -> Zone:
     return Zone(
         node,
         held.own,
-        held.told or _local_cpus(read, machine, nodes, node),
+        held.listed or _local_cpus(read, machine, nodes, node),
         memory,
         nodes.pools[node],
         {str(other): distance for other, distance in nodes.distances.get(node, {}).items() if other in nodes.cpus},
@@ -161,7 +161,7 @@ def _memory(read: Reader, nodes: _Nodes) -> int | None:
         total = sum(nodes.memory[node] for node in ordinary)
         read.source("memory", NODE, total, "the sum over all zones but those of GPUs")
         return total
-    return None if nodes.gpus or len(ordinary) == 1 else memory_of_machine(read, "memory")
+    return None if nodes.gpus or len(ordinary) == 1 else read_machine_memory(read, "memory")
 
 
 # --- what may change
@@ -191,7 +191,7 @@ def _peek_total(peek: Peek, path: str) -> bytes | int | None:
 
 COLLECTOR = Collector(
     name="zones",
-    gives=("zones", "memory"),
+    provides=("zones", "memory"),
     needs=("cpus", "pci", "dax_devices"),
     collect=_collect,
     volatile=_volatile,

@@ -19,7 +19,7 @@ from zonewise.machine.collectors.network import netdev, rdma_port
 from zonewise.machine.collectors.pci.bus import DEVICES
 from zonewise.machine.model.network import RdmaDevice
 from zonewise.machine.reader import natural
-from zonewise.machine.sysfs import pci_address_of, pci_addresses
+from zonewise.machine.sysfs import device_pci_address, pci_addresses
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -45,7 +45,7 @@ class _Listed(NamedTuple):
     attributes: Attributes
     function: PciFunction | None
     address: str | None
-    ports: tuple[rdma_port.Listed, ...]
+    ports: tuple[rdma_port.ListedPort, ...]
 
     @property
     def kind(self) -> tuple[str | None, ...] | None:
@@ -84,20 +84,20 @@ def _add_lost(read: Reader, functions: Iterable[PciFunction], found: dict[str, A
 
 def _listed(attributes: Attributes, functions: dict[str, PciFunction]) -> _Listed:
     read, place = attributes.read, attributes.path
-    address = pci_address_of(read, place) if place.startswith(CLASS) else next(iter(pci_addresses(place)), None)
+    address = device_pci_address(read, place) if place.startswith(CLASS) else next(iter(pci_addresses(place)), None)
     if not attributes.names:
         read.problem(place, "leads to nothing", "its name, and what the link says of its place")
     read.source(attributes.fact, place, address, "the PCI function that the link leads through, if there is one")
     return _Listed(attributes, functions.get(address or ""), address, _listed_ports(attributes))
 
 
-def _listed_ports(attributes: Attributes) -> tuple[rdma_port.Listed, ...]:
+def _listed_ports(attributes: Attributes) -> tuple[rdma_port.ListedPort, ...]:
     read, path = attributes.read, f"{attributes.path}/ports"
     names = read.names(path) if "ports" in attributes.names else []
     numbers = [int(name) for name in names if _PORT.fullmatch(name)]
     if len(numbers) < len(names) or (not names and "ports" in attributes.names):
         read.problem(path, "holds something else than numbered ports", f"{len(numbers)} ports of {attributes.what}")
-    return tuple(rdma_port.listed(attributes, index, number) for index, number in enumerate(sorted(set(numbers))))
+    return tuple(rdma_port.list_port(attributes, index, number) for index, number in enumerate(sorted(set(numbers))))
 
 
 def _report_lacking(devices: list[_Listed]) -> None:
@@ -126,7 +126,7 @@ def _device(device: _Listed) -> RdmaDevice:
         board=attributes.text("board_id", "board"),
         ports=ports,
         hca_type=attributes.text("hca_type", "hca_type"),
-        node_type=rdma_port.name_of_number(attributes, "node_type", "node_type"),
+        node_type=rdma_port.state_name(attributes, "node_type", "node_type"),
         netdevs=_parent(attributes),
         sys_image_guid=_guid(attributes, "sys_image_guid"),
     )
@@ -155,4 +155,4 @@ def _volatile(peek: Peek) -> Hashable:
     return devices, tuple(peek.content(f"{port}/{name}") for port in ports for name in rdma_port.VOLATILE)
 
 
-COLLECTOR = Collector(name="infiniband", gives=("infiniband",), needs=("pci",), collect=_collect, volatile=_volatile)
+COLLECTOR = Collector(name="infiniband", provides=("infiniband",), needs=("pci",), collect=_collect, volatile=_volatile)

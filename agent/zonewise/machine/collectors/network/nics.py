@@ -17,7 +17,7 @@ from zonewise.machine.collectors.network import netdev
 from zonewise.machine.collectors.pci.bus import DEVICES
 from zonewise.machine.model.network import Nic
 from zonewise.machine.reader import first_few, natural
-from zonewise.machine.sysfs import pci_address_of
+from zonewise.machine.sysfs import device_pci_address
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -92,7 +92,7 @@ def _entry(read: Reader, name: str) -> _Entry:
     target = read.link(path) or path
     # before kernel 2.6.25, and in trees made by hand, a directory stands in the link's place
     virtual = _VIRTUAL in target or (target == path and bool(attributes.names) and "device" not in attributes.names)
-    address = None if virtual else pci_address_of(read, path)
+    address = None if virtual else device_pci_address(read, path)
     read.source(attributes.fact, path, target, "where the link leads: by way of its PCI function, if it has one")
     return _Entry(name, target, attributes, address, virtual)
 
@@ -259,4 +259,4 @@ def _volatile(peek: Peek) -> Hashable:
     return names, tuple(seen)
 
 
-COLLECTOR = Collector(name="nics", gives=("nics",), needs=("pci", "zones"), collect=_collect, volatile=_volatile)
+COLLECTOR = Collector(name="nics", provides=("nics",), needs=("pci", "zones"), collect=_collect, volatile=_volatile)

@@ -226,7 +226,7 @@ def _volatile(peek: Peek) -> Hashable:
 
 COLLECTOR = Collector(
     name="rdma",
-    gives=("rdma", "nics", "infiniband"),
+    provides=("rdma", "nics", "infiniband"),
     needs=("kernel", "nics", "infiniband"),
     collect=_collect,
     volatile=_volatile,

@@ -40,7 +40,7 @@ _LIFESPAN = "lifespan"  # milliseconds that hw_counters are cached for, and no c
 _NO_COUNTER = b"N/A"  # "N/A (no PMA)": the device has no performance management agent
 
 
-class Listed(NamedTuple):
+class ListedPort(NamedTuple):
     """A port whose directories have been listed, and not yet read."""
 
     number: int
@@ -51,16 +51,16 @@ class Listed(NamedTuple):
     hw_counters: Attributes
 
 
-def listed(device: Attributes, index: int, number: int) -> Listed:
+def list_port(device: Attributes, index: int, number: int) -> ListedPort:
     """List a port's directories; `index` is its place among the ports of the device."""
     attributes = device.part(f"ports/{number}", f"ports.{index}", f"{device.what} port {number}")
     rule = "the number of the port is the name of its directory"
     device.read.source(attributes.fact, attributes.path, number, rule)
     directories = (("counters", "counters"), ("counters_ext", "counters"), ("hw_counters", "hw_counters"))
-    return Listed(number, attributes, *(attributes.part(name, fact) for name, fact in directories))
+    return ListedPort(number, attributes, *(attributes.part(name, fact) for name, fact in directories))
 
 
-def report_lacking(ports: list[tuple[Listed, Hashable]]) -> None:
+def report_lacking(ports: list[tuple[ListedPort, Hashable]]) -> None:
     """Report what is absent from a port, and what is absent while another port of the same kind of device has it.
 
     The kind is None where no PCI function is known: what software devices have is left to them.
@@ -78,15 +78,15 @@ def report_lacking(ports: list[tuple[Listed, Hashable]]) -> None:
             port.hw_counters.report_lacking(hw_counters[kind])
 
 
-def port(listed_port: Listed) -> Port:
+def port(listed_port: ListedPort) -> Port:
     """Read a port."""
     attributes = listed_port.attributes
     link_layer = _link_layer(attributes)
     rate = _rate(attributes)
     return Port(
         number=listed_port.number,
-        state=name_of_number(attributes, "state", "state"),
-        physical_state=name_of_number(attributes, "phys_state", "physical_state"),
+        state=state_name(attributes, "state", "state"),
+        physical_state=state_name(attributes, "phys_state", "physical_state"),
         rate_gbps=rate and rate[1],
         link_layer=link_layer,
         lid=attributes.integer("lid", "lid", base=16, highest=(1 << 32) - 1, rule="hexadecimal"),
@@ -98,7 +98,7 @@ def port(listed_port: Listed) -> Port:
     )
 
 
-def name_of_number(attributes: Attributes, name: str, field: str) -> str | None:
+def state_name(attributes: Attributes, name: str, field: str) -> str | None:
     """Return the name in an attribute such as "4: ACTIVE"."""
     text = attributes.text(name, field, "the name behind the number")
     if text is None:

@@ -12,7 +12,7 @@ from zonewise.machine.collector import Collector, NoData, Peek
 from zonewise.machine.collectors.pci.classes import COPROCESSOR, PROCESSING_ACCELERATOR
 from zonewise.machine.collectors.pci.functions import DEVICES
 from zonewise.machine.model.host import Accelerator
-from zonewise.machine.sysfs import pci_address_of
+from zonewise.machine.sysfs import device_pci_address
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -134,7 +134,7 @@ def _registered(read: Reader) -> list[_Registered]:
             if f"{registry.prefix}{number}{registry.suffix}" != name or not number.isdecimal():
                 continue
             path = f"{registry.directory}/{name}"
-            address = pci_address_of(read, path)
+            address = device_pci_address(read, path)
             if address is not None or registry.platform:
                 found.append(_Registered(name, path, address, registry.kind))
     if read.has(_NX_GZIP):
@@ -177,5 +177,5 @@ def _volatile(peek: Peek) -> Hashable:
 
 
 COLLECTOR = Collector(
-    name="accelerators", gives=("accelerators",), needs=("pci", "gpus"), collect=_collect, volatile=_volatile
+    name="accelerators", provides=("accelerators",), needs=("pci", "gpus"), collect=_collect, volatile=_volatile
 )

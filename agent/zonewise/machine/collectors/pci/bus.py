@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.machine.reader import Pair, first_few
-from zonewise.machine.sysfs import PciPlace, is_host_bridge, is_pci_address, pci_order, pci_place
+from zonewise.machine.sysfs import PciLocation, is_host_bridge, is_pci_address, pci_location, pci_order
 
 if TYPE_CHECKING:
     from zonewise.machine.reader import Reader
@@ -33,18 +33,18 @@ _GROUPS = (
 _SHOWN = 3  # addresses that a problem of many functions names
 
 
-class Entry(NamedTuple):
+class PciEntry(NamedTuple):
     """A function as the bus lists it."""
 
     address: str
     path: str
-    place: PciPlace | None
+    location: PciLocation | None
     """None where its link is broken."""
     attributes: frozenset[str]
     """The names in its directory; none where it leads nowhere."""
 
 
-def pci_entries(read: Reader) -> list[Entry]:
+def pci_entries(read: Reader) -> list[PciEntry]:
     """Return the functions of the machine by address; none without a PCI bus.
 
     Whatever the listing has lost, against what the kernel always gives and what the tree of devices still shows,
@@ -72,13 +72,13 @@ def _report_lost_bus(read: Reader) -> None:
         read.problem(DEVICES, f"lists nothing, and {evidence}", "no PCI function is known")
 
 
-def _entry(read: Reader, address: str) -> Entry:
+def _entry(read: Reader, address: str) -> PciEntry:
     path = f"{DEVICES}/{address}"
     link = read.link(path)
     target = path if link is None else link
     if target.rpartition("/")[2] != address:
         read.problem(path, f"leads to another device, /{target}", f"nothing of {address} but its address")
-        return Entry(address, path, None, frozenset())
+        return PciEntry(address, path, None, frozenset())
     attributes: frozenset[str] = frozenset()
     try:
         attributes = frozenset(read.files.names(path))
@@ -87,10 +87,10 @@ def _entry(read: Reader, address: str) -> Entry:
         reason = f"leads to no device: {error.strerror}"
     if reason:
         read.problem(path, reason, f"nothing of {address} but its address and place")
-    return Entry(address, path, pci_place(target) if attributes or target != path else None, attributes)
+    return PciEntry(address, path, pci_location(target) if attributes or target != path else None, attributes)
 
 
-def _report_missing(read: Reader, entries: list[Entry]) -> None:
+def _report_missing(read: Reader, entries: list[PciEntry]) -> None:
     """Report attributes that the kernel gives and this tree has lost."""
     for name in _ALWAYS:
         report_lacking(read, name, [entry for entry in entries if name not in entry.attributes])
@@ -104,7 +104,7 @@ def _report_missing(read: Reader, entries: list[Entry]) -> None:
         report_lacking(read, "numa_node", nodeless)
 
 
-def report_lacking(read: Reader, name: str, lacking: list[Entry]) -> None:
+def report_lacking(read: Reader, name: str, lacking: list[PciEntry]) -> None:
     """Report one attribute that functions lack, in one entry."""
     if len(lacking) == 1:
         read.problem(f"{lacking[0].path}/{name}", "is absent", f"{name} of {lacking[0].address} is unknown")
@@ -113,24 +113,24 @@ def report_lacking(read: Reader, name: str, lacking: list[Entry]) -> None:
         read.problem(DEVICES, f"{name} is absent from {len(lacking)} functions: {shown}", f"their {name} is unknown")
 
 
-def _report_unlisted(read: Reader, entries: list[Entry]) -> None:
+def _report_unlisted(read: Reader, entries: list[PciEntry]) -> None:
     """Report functions that are in the tree of devices, above or below others, and not on the bus."""
     seen = {name for root in _roots(read, entries) for name in read.names(root)}
     for entry in entries:
         seen |= entry.attributes
-        seen.update(entry.place.bridges if entry.place is not None else ())
+        seen.update(entry.location.bridges if entry.location is not None else ())
     lost = seen.difference(entry.address for entry in entries)
     for address in sorted((name for name in lost if is_pci_address(name)), key=pci_order):
         read.problem(f"{DEVICES}/{address}", "is absent, and the tree of devices has it", "nothing of this function")
 
 
-def _roots(read: Reader, entries: list[Entry]) -> set[str]:
+def _roots(read: Reader, entries: list[PciEntry]) -> set[str]:
     """Return the paths of all host bridges, those too of which the bus lists no function."""
     roots = set(_plain_roots(read))
     odd: set[str] = set()
     for entry in entries:
         roots |= {f"{entry.path}/{name}" for name in entry.attributes if is_host_bridge(name)}  # nested: Intel VMD
-        place = entry.place
+        place = entry.location
         if place is not None and place.host_function is None and "/" in place.root and place.root not in roots:
             odd.add(place.root)
     # Hyper-V gives each device a channel below VMBUS, and the channel a host bridge: so the channels beside tell

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, TypeVar
 
 from zonewise.machine.collector import Collector, NoData, Peek
-from zonewise.machine.collectors.pci.bus import BUSES, DEVICES, LOCAL_CPUS, Entry, pci_entries, report_lacking
+from zonewise.machine.collectors.pci.bus import BUSES, DEVICES, LOCAL_CPUS, PciEntry, pci_entries, report_lacking
 from zonewise.machine.collectors.pci.classes import BRIDGES
 from zonewise.machine.model.pci import PciFunction, PciLink, Sriov
 from zonewise.machine.reader import cpu_set, parse_integer
@@ -47,15 +47,15 @@ def _collect(read: Reader, machine: Machine) -> Machine:
     return machine._replace(pci=functions)
 
 
-def _root_titles(entries: list[Entry]) -> dict[str, str]:
+def _root_titles(entries: list[PciEntry]) -> dict[str, str]:
     """Return what to call each host bridge: its name, or its whole path where two have the same."""
-    roots = {entry.place.root for entry in entries if entry.place is not None}
+    roots = {entry.location.root for entry in entries if entry.location is not None}
     names = [root.rpartition("/")[2] for root in roots]
     return {root: name if names.count(name) == 1 else f"/{root}" for root, name in zip(roots, names, strict=True)}
 
 
-def _function(read: Reader, entry: Entry, titles: dict[str, str]) -> PciFunction:
-    place = entry.place
+def _function(read: Reader, entry: PciEntry, titles: dict[str, str]) -> PciFunction:
+    place = entry.location
     bridges = place.bridges if place is not None else ()
     class_full = _identifier(read, entry, "class", 6)
     root = place and titles[place.root]
@@ -85,7 +85,7 @@ def _function(read: Reader, entry: Entry, titles: dict[str, str]) -> PciFunction
     )
 
 
-def _identifier(read: Reader, entry: Entry, name: str, digits: int) -> str | None:
+def _identifier(read: Reader, entry: PciEntry, name: str, digits: int) -> str | None:
     """Return a number that identifies, as so many hexadecimal digits."""
     if name not in entry.attributes:
         return None
@@ -101,7 +101,7 @@ def _identifier(read: Reader, entry: Entry, name: str, digits: int) -> str | Non
     return f"{value:0{digits}x}"
 
 
-def _linked(read: Reader, entry: Entry, name: str, parse: Callable[[str], T], field: str) -> T | None:
+def _linked(read: Reader, entry: PciEntry, name: str, parse: Callable[[str], T], field: str) -> T | None:
     """Return what the last component of a link in the function's directory says."""
     path = f"{entry.path}/{name}"
     if name not in entry.attributes or (target := read.link(path)) is None:
@@ -122,7 +122,7 @@ def _address(name: str) -> str:
     return name
 
 
-def _local_cpus(read: Reader, entry: Entry) -> CpuSet | None:
+def _local_cpus(read: Reader, entry: PciEntry) -> CpuSet | None:
     if entry.attributes.isdisjoint(LOCAL_CPUS):
         return None
     rule = "the nearest CPUs as the kernel says: all of them where it does not know"
@@ -133,7 +133,7 @@ def _local_cpus(read: Reader, entry: Entry) -> CpuSet | None:
     return cpus
 
 
-def _numa_node(read: Reader, entry: Entry) -> int | None:
+def _numa_node(read: Reader, entry: PciEntry) -> int | None:
     if "numa_node" not in entry.attributes:
         return None
     fact, needed = f"pci.{entry.address}.numa_node", f"numa_node of {entry.address}"
@@ -141,7 +141,7 @@ def _numa_node(read: Reader, entry: Entry) -> int | None:
     return None if node is None or node < 0 else node
 
 
-def _link(read: Reader, entry: Entry) -> PciLink | None:
+def _link(read: Reader, entry: PciEntry) -> PciLink | None:
     link = PciLink(
         speed_gts=_speed(read, entry, "current_link_speed", "speed_gts"),
         width=_width(read, entry, "current_link_width", "width"),
@@ -155,7 +155,7 @@ def _link(read: Reader, entry: Entry) -> PciLink | None:
     return None if link == PciLink(None, None, None, None) else link
 
 
-def _speed(read: Reader, entry: Entry, name: str, field: str) -> float | None:
+def _speed(read: Reader, entry: PciEntry, name: str, field: str) -> float | None:
     path = f"{entry.path}/{name}"
     if name not in entry.attributes or (content := read.raw(path)) is None:
         return None
@@ -170,7 +170,7 @@ def _speed(read: Reader, entry: Entry, name: str, field: str) -> float | None:
     return float(found[1])
 
 
-def _width(read: Reader, entry: Entry, name: str, field: str) -> int | None:
+def _width(read: Reader, entry: PciEntry, name: str, field: str) -> int | None:
     if name not in entry.attributes:
         return None
     path = f"{entry.path}/{name}"
@@ -184,13 +184,13 @@ def _width(read: Reader, entry: Entry, name: str, field: str) -> int | None:
     return width
 
 
-def _sriov(read: Reader, entry: Entry) -> Sriov | None:
+def _sriov(read: Reader, entry: PciEntry) -> Sriov | None:
     total = _virtual_functions(read, entry, "sriov_totalvfs", "total")
     enabled = _virtual_functions(read, entry, "sriov_numvfs", "enabled")
     return None if total is None and enabled is None else Sriov(total, enabled)
 
 
-def _virtual_functions(read: Reader, entry: Entry, name: str, field: str) -> int | None:
+def _virtual_functions(read: Reader, entry: PciEntry, name: str, field: str) -> int | None:
     if name not in entry.attributes:
         return None
     path = f"{entry.path}/{name}"
@@ -201,7 +201,7 @@ def _virtual_functions(read: Reader, entry: Entry, name: str, field: str) -> int
     return None
 
 
-def _buses(read: Reader, entry: Entry) -> tuple[int, int] | None:
+def _buses(read: Reader, entry: PciEntry) -> tuple[int, int] | None:
     """Return the buses below a bridge: from files of their own, or, with kernels before 4.13, which have none, from the
     header of type 1 of its configuration space.
     """
@@ -218,7 +218,7 @@ def _buses(read: Reader, entry: Entry) -> tuple[int, int] | None:
     return config[25], config[26]
 
 
-def _bus(read: Reader, entry: Entry, name: str) -> int | None:
+def _bus(read: Reader, entry: PciEntry, name: str) -> int | None:
     path, needed = f"{entry.path}/{name}", f"{name} of {entry.address}"
     bus = read.integer(path, fact=f"pci.{entry.address}.buses", rule="the number in the file", needed=needed)
     if bus is None or 0 <= bus <= _MAX_BUS:
@@ -241,4 +241,4 @@ def _volatile(peek: Peek) -> Hashable:
     )
 
 
-COLLECTOR = Collector(name="pci", gives=("pci",), needs=(), collect=_collect, volatile=_volatile)
+COLLECTOR = Collector(name="pci", provides=("pci",), needs=(), collect=_collect, volatile=_volatile)

@@ -205,7 +205,7 @@ def _volatile(_peek: Peek) -> Hashable:
 
 COLLECTOR = Collector(
     name="links",
-    gives=("links",),
+    provides=("links",),
     needs=("pci", "gpus", "block_devices", "accelerators"),
     collect=_collect,
     volatile=_volatile,

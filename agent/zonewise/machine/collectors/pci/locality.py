@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _SHOWN = 3  # addresses that a problem of many functions names
 
 
-class _Answer(NamedTuple):
+class _ZoneEvidence(NamedTuple):
     """The zone of a function, and how that is known."""
 
     zone: int
@@ -55,7 +55,7 @@ def nearest_cpu_zone(zones: Iterable[Zone], zone: Zone) -> int | None:
     return near[0][1]
 
 
-class _Judge:
+class _ZoneResolver:
     """Answers for the functions of one machine; each function is judged on its own evidence once."""
 
     def __init__(self, zones: tuple[Zone, ...], functions: tuple[PciFunction, ...]) -> None:
@@ -63,11 +63,11 @@ class _Judge:
         self._cpu_zones = [zone for zone in zones if zone.cpus]
         self._cpus = CpuSet.union(zone.cpus for zone in self._cpu_zones)
         self._functions = {function.address: function for function in functions}
-        self._own: dict[str, _Answer | None] = {}
+        self._own: dict[str, _ZoneEvidence | None] = {}
         self.complaints: dict[tuple[str, str], list[str]] = {}
         """What is wrong, and what is used instead -> the addresses of the functions it is wrong with."""
 
-    def answer(self, function: PciFunction) -> _Answer | None:
+    def resolve(self, function: PciFunction) -> _ZoneEvidence | None:
         """Return the zone of a function by the first of the rules that gives one."""
         return (
             self._by_itself(function)
@@ -85,13 +85,13 @@ class _Judge:
                 return zone.id
         return None
 
-    def _by_itself(self, function: PciFunction) -> _Answer | None:
+    def _by_itself(self, function: PciFunction) -> _ZoneEvidence | None:
         address = function.address
         if address not in self._own:
             self._own[address] = self._by_node(function) or self._by_cpus(function)
         return self._own[address]
 
-    def _by_node(self, function: PciFunction) -> _Answer | None:
+    def _by_node(self, function: PciFunction) -> _ZoneEvidence | None:
         node, path = function.numa_node, f"{DEVICES}/{function.address}/numa_node"
         if node is None:
             return None
@@ -102,13 +102,13 @@ class _Judge:
         if not zone.cpus:
             near = nearest_cpu_zone(self._cpu_zones, zone)
             rule = "the zone with CPUs that is nearest by distance to the zone in the file, which has none"
-            return None if near is None else _Answer(near, "distance", path, node, rule)
+            return None if near is None else _ZoneEvidence(near, "distance", path, node, rule)
         local = (function.cpus or EMPTY) & self._cpus
         if local and local.isdisjoint(zone.cpus):
             self._complain(function, f"zone {node} in numa_node, and local CPUs of other zones", "numa_node")
-        return _Answer(node, "numa_node", path, node, "the zone in the file")
+        return _ZoneEvidence(node, "numa_node", path, node, "the zone in the file")
 
-    def _by_cpus(self, function: PciFunction) -> _Answer | None:
+    def _by_cpus(self, function: PciFunction) -> _ZoneEvidence | None:
         local = (function.cpus or EMPTY) & self._cpus
         # the kernel derives the CPUs from the node, and takes all of them where there is none
         odd = len(self._cpu_zones) > 1 and function.numa_node is None
@@ -119,19 +119,19 @@ class _Judge:
                 if odd:
                     self._complain(function, "no zone in numa_node, and local CPUs of one", "local CPUs")
                 path = f"{DEVICES}/{function.address}/local_cpulist"
-                return _Answer(zone.id, "local_cpus", path, function.cpus, "the zone that has all of these CPUs")
+                return _ZoneEvidence(zone.id, "local_cpus", path, function.cpus, "the zone that has all of these CPUs")
         return None
 
-    def _by_physical_function(self, function: PciFunction) -> _Answer | None:
+    def _by_physical_function(self, function: PciFunction) -> _ZoneEvidence | None:
         physical = self._functions.get(function.physical_function or "")
         if physical is None:
             return None
         answer = self._by_itself(physical) or self._from_above(physical)
         rule = "the zone of the physical function"
         path = f"{DEVICES}/{function.address}/physfn"
-        return answer and _Answer(answer.zone, "physfn", path, physical.address, rule)
+        return answer and _ZoneEvidence(answer.zone, "physfn", path, physical.address, rule)
 
-    def _from_above(self, function: PciFunction) -> _Answer | None:
+    def _from_above(self, function: PciFunction) -> _ZoneEvidence | None:
         """Ask the bridges above, nearest first, then what a nested host bridge (Intel VMD) lies in, and its bridges."""
         above = list(function.bridges[::-1])
         if (host := self._functions.get(function.host_function or "")) is not None:
@@ -142,11 +142,11 @@ class _Judge:
                 return answer._replace(source="parent", rule=f"the zone of {address}, which it hangs off")
         return None
 
-    def _by_elimination(self) -> _Answer | None:
+    def _by_elimination(self) -> _ZoneEvidence | None:
         if len(self._cpu_zones) != 1:
             return None
         only = self._cpu_zones[0].id
-        return _Answer(only, "single", "sys/devices/system/node", only, "the only zone with CPUs")
+        return _ZoneEvidence(only, "single", "sys/devices/system/node", only, "the only zone with CPUs")
 
     def _complain(self, function: PciFunction, what: str, used: str) -> None:
         self.complaints.setdefault((what, used), []).append(function.address)
@@ -155,7 +155,7 @@ class _Judge:
 def _collect(read: Reader, machine: Machine) -> Machine:
     if not machine.pci:
         raise NoData("no PCI function")
-    judge = _Judge(machine.zones, machine.pci)
+    judge = _ZoneResolver(machine.zones, machine.pci)
     placed = tuple(_placed(read, judge, function) for function in machine.pci)
     for (what, used), addresses in judge.complaints.items():
         read.problem(DEVICES, f"{_listed(addresses)} {what}", used)
@@ -165,8 +165,8 @@ def _collect(read: Reader, machine: Machine) -> Machine:
     return machine._replace(pci=placed)
 
 
-def _placed(read: Reader, judge: _Judge, function: PciFunction) -> PciFunction:
-    answer = judge.answer(function)
+def _placed(read: Reader, judge: _ZoneResolver, function: PciFunction) -> PciFunction:
+    answer = judge.resolve(function)
     memory_zone = judge.memory_zone(function)
     if answer is None:
         return function._replace(memory_zone=memory_zone)
@@ -185,4 +185,4 @@ def _volatile(_peek: Peek) -> Hashable:
     return None
 
 
-COLLECTOR = Collector(name="locality", gives=("pci",), needs=("pci", "zones"), collect=_collect, volatile=_volatile)
+COLLECTOR = Collector(name="locality", provides=("pci",), needs=("pci", "zones"), collect=_collect, volatile=_volatile)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise.machine.collector import Collector, NoData, Peek
 from zonewise.machine.collectors.pci.locality import nearest_cpu_zone
 from zonewise.machine.model.host import BlockDevice
-from zonewise.machine.sysfs import pci_address_of, pci_addresses
+from zonewise.machine.sysfs import device_pci_address, pci_addresses
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -33,7 +33,7 @@ class _Disk(NamedTuple):
     name: str
     path: str
     """As the class lists it."""
-    place: str
+    target: str
     """Where that leads, or the same where it is a directory."""
 
 
@@ -79,11 +79,11 @@ def _is_software(read: Reader, path: str, place: str) -> bool:
 
 def _block_device(read: Reader, disk: _Disk, zones: tuple[Zone, ...], zone_of: dict[str, int | None]) -> BlockDevice:
     address = _address(read, disk)
-    transport = next((name for part, name in _TRANSPORTS if part in disk.place), None)
+    transport = next((name for part, name in _TRANSPORTS if part in disk.target), None)
     # SCSI disks have a model, and NVMe namespaces since they hang off a controller (kernel 3.20)
-    names_model = transport == "scsi" or _parent(disk.place).startswith("nvme")
+    names_model = transport == "scsi" or _parent(disk.target).startswith("nvme")
     fact = f"block_devices.{disk.name}"
-    read.source(fact, disk.path, disk.place, "the chain of directories that its link names")
+    read.source(fact, disk.path, disk.target, "the chain of directories that its link names")
     needed = f"model of {disk.name}" if names_model else ""
     return BlockDevice(
         name=disk.name,
@@ -98,13 +98,13 @@ def _block_device(read: Reader, disk: _Disk, zones: tuple[Zone, ...], zone_of: d
 
 def _address(read: Reader, disk: _Disk) -> str | None:
     """Return the function of the device; for an NVMe namespace with several controllers, of the first of them."""
-    if disk.place == disk.path:
-        return pci_address_of(read, disk.path)
-    if not disk.place.startswith(_MULTIPATH):
-        return next(reversed(pci_addresses(disk.place)), None)
-    subsystem = disk.place.rpartition("/")[0]
+    if disk.target == disk.path:
+        return device_pci_address(read, disk.path)
+    if not disk.target.startswith(_MULTIPATH):
+        return next(reversed(pci_addresses(disk.target)), None)
+    subsystem = disk.target.rpartition("/")[0]
     controllers = [name for name in read.names(subsystem) if name.startswith("nvme") and name[4:].isdecimal()]
-    found = (pci_address_of(read, f"{subsystem}/{name}") for name in controllers)
+    found = (device_pci_address(read, f"{subsystem}/{name}") for name in controllers)
     return next((address for address in found if address is not None), None)
 
 
@@ -159,5 +159,5 @@ def _volatile(peek: Peek) -> Hashable:
 
 
 COLLECTOR = Collector(
-    name="storage", gives=("block_devices",), needs=("pci", "zones"), collect=_collect, volatile=_volatile
+    name="storage", provides=("block_devices",), needs=("pci", "zones"), collect=_collect, volatile=_volatile
 )

@@ -10,20 +10,25 @@ What the releases 1.31 to 1.37 decide differently, by Policies.release:
   divide_pod_cpus).
 """
 
-from zonewise_scheduler.fit.kubelet.cpus.cores import check_cores
-from zonewise_scheduler.fit.kubelet.cpus.hints import cpu_hints
-from zonewise_scheduler.fit.kubelet.cpus.requests import cpu_request, empty_pool, given_whole, pod_cpu_request
-from zonewise_scheduler.fit.kubelet.cpus.shortage import CpuShortage
-from zonewise_scheduler.fit.kubelet.cpus.take import divide_pod_cpus, take_cpus
+from zonewise_scheduler.fit.kubelet.cpus.cores import smt_alignment_error
+from zonewise_scheduler.fit.kubelet.cpus.hints import generate_cpu_topology_hints
+from zonewise_scheduler.fit.kubelet.cpus.requests import (
+    empty_shared_pool,
+    guaranteed_cpus,
+    pod_guaranteed_cpus,
+    uses_pod_level_managers,
+)
+from zonewise_scheduler.fit.kubelet.cpus.shortage import CpuAllocationError
+from zonewise_scheduler.fit.kubelet.cpus.take import allocate_cpus, divide_pod_cpus
 
 __all__ = [
-    "CpuShortage",
-    "check_cores",
-    "cpu_hints",
-    "cpu_request",
+    "CpuAllocationError",
+    "allocate_cpus",
     "divide_pod_cpus",
-    "empty_pool",
-    "given_whole",
-    "pod_cpu_request",
-    "take_cpus",
+    "empty_shared_pool",
+    "generate_cpu_topology_hints",
+    "guaranteed_cpus",
+    "pod_guaranteed_cpus",
+    "smt_alignment_error",
+    "uses_pod_level_managers",
 ]

@@ -12,35 +12,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.fit.kubelet.cpus.bits import lowest, singles
+from zonewise_scheduler.fit.kubelet.cpus.bits import lowest_bits, single_bits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from zonewise_scheduler.fit.model.cpus import CpuTopology, Group
+    from zonewise_scheduler.fit.model.cpus import CpuGroup, CpuTopology
 
 
-class Accumulator:
+class CpuAccumulator:
     """The CPUs that are still free, how many are still needed, and those taken."""
 
-    __slots__ = ("free", "need", "taken", "topology")
+    __slots__ = ("free", "num_cpus_needed", "result", "topology")
 
     def __init__(self, topology: CpuTopology, free: int, need: int) -> None:
         self.topology = topology
         self.free = free
-        self.need = need
-        self.taken = 0
+        self.num_cpus_needed = need
+        self.result = 0
 
     def take(self, cpus: int) -> None:
         """Take CPUs."""
-        self.taken |= cpus
+        self.result |= cpus
         self.free &= ~cpus
-        self.need -= cpus.bit_count()
+        self.num_cpus_needed -= cpus.bit_count()
 
-    def zones(self) -> list[int]:
+    def sort_available_numa_nodes(self) -> list[int]:
         """Return the zones with free CPUs, those with the fewest first, within packages where those are larger."""
         topology = self.topology
-        if topology.zones_hold_packages:
+        if topology.numa_first:
             return self._ascending(topology.zones, self.free)
         return [
             zone
@@ -48,10 +48,10 @@ class Accumulator:
             for zone in self._ascending(topology.zones, package)
         ]
 
-    def packages(self) -> list[int]:
+    def sort_available_sockets(self) -> list[int]:
         """Return the packages with free CPUs, those with the fewest first, within zones where those are larger."""
         topology = self.topology
-        if not topology.zones_hold_packages:
+        if not topology.numa_first:
             return self._ascending(topology.packages, self.free)
         return [
             package
@@ -59,42 +59,48 @@ class Accumulator:
             for package in self._ascending(topology.packages, zone)
         ]
 
-    def take_whole_zones(self) -> None:
+    def take_full_numa_nodes(self) -> None:
         """Take zones that are free, while as many CPUs are needed (takeFullNUMANodes)."""
-        if self.need >= self.topology.smallest_zone:
-            self._take_each(zone for zone in self.zones() if not zone & ~self.free)
+        if self.num_cpus_needed >= self.topology.smallest_zone:
+            self._take_each(zone for zone in self.sort_available_numa_nodes() if not zone & ~self.free)
 
-    def take_whole_packages(self) -> None:
+    def take_full_sockets(self) -> None:
         """Take packages that are free, while as many CPUs are needed (takeFullSockets)."""
-        if self.need >= self.topology.smallest_package:
-            size = self.topology.cpus_per_package
-            self._take_each(package for package in self.packages() if (package & self.free).bit_count() == size)
+        if self.num_cpus_needed >= self.topology.smallest_package:
+            size = self.topology.cpus_per_socket
+            self._take_each(
+                package for package in self.sort_available_sockets() if (package & self.free).bit_count() == size
+            )
 
-    def take_caches(self, *, rounds_up: bool) -> None:
+    def take_uncore_cache(self, *, rounds_up: bool) -> None:
         """Take uncore caches that are free, then the rest within one that can give it (takeUncoreCache).
 
         The kubelet tries the free ones anew before each cache, to no effect.
         """
-        order = [cache for zone in self.zones() for cache in self._ascending(self.topology.uncore_caches, zone)]
-        if self.need >= self.topology.cpus_per_cache:
+        order = [
+            cache
+            for zone in self.sort_available_numa_nodes()
+            for cache in self._ascending(self.topology.uncore_caches, zone)
+        ]
+        if self.num_cpus_needed >= self.topology.cpus_per_uncore:
             self._take_each(cache for cache in order if not cache & ~self.free)
-        if self.need > 0:
+        if self.num_cpus_needed > 0:
             self._take_within_cache(order, rounds_up=rounds_up)
 
-    def take_whole_cores(self) -> None:
+    def take_full_cores(self) -> None:
         """Take cores that are free, while as many CPUs are needed (takeFullCores)."""
         topology = self.topology
-        threads = topology.threads_per_core
-        cores = topology.cores_by_count(self.free)[threads] if self.need >= threads else 0
+        threads = topology.cpus_per_core
+        cores = topology.cores_by_count(self.free)[threads] if self.num_cpus_needed >= threads else 0
         if not cores:
             return
         for group in self._groups_of_cores():
             if topology.uniform:
-                self.take(topology.cpus_of_cores(lowest(cores & group, self.need // threads)))
+                self.take(topology.cpus_in_cores(lowest_bits(cores & group, self.num_cpus_needed // threads)))
             else:
-                self._take_each(topology.cpus_of_cores(core) for core in singles(cores & group))
+                self._take_each(topology.cpus_in_cores(core) for core in single_bits(cores & group))
 
-    def take_threads(self) -> None:
+    def take_remaining_cpus_packed(self) -> None:
         """Take CPUs of cores with the fewest free ones (takeRemainingCPUs with sortAvailableCPUsPacked)."""
         free = self.free
         by_count = self.topology.cores_by_count(free)
@@ -102,28 +108,28 @@ class Accumulator:
             for count, cores in enumerate(by_count):
                 if count and cores & group:
                     self._take_from_cores(cores & group, count, free)
-            if self.need < 1:
+            if self.num_cpus_needed < 1:
                 return
 
-    def take_threads_in_turn(self) -> None:
+    def take_remaining_cpus_spread(self) -> None:
         """Take CPUs by their ids, and so the first thread of each core (sortAvailableCPUsSpread)."""
         free = self.free
-        for package in self.packages():
-            self.take(lowest(package & free, self.need))
+        for package in self.sort_available_sockets():
+            self.take(lowest_bits(package & free, self.num_cpus_needed))
 
-    def _ascending(self, groups: Iterable[Group], within: int) -> list[int]:
+    def _ascending(self, groups: Iterable[CpuGroup], within: int) -> list[int]:
         """Return the groups with free CPUs within others, ascending by all their free CPUs, then by id."""
         free = self.free
         found = [((free & cpus).bit_count(), number, cpus) for number, cpus in groups if free & within & cpus]
         return [cpus for _, _, cpus in sorted(found)]
 
     def _groups_of_cores(self) -> list[int]:
-        return self.packages() if self.topology.zones_hold_packages else self.zones()
+        return self.sort_available_sockets() if self.topology.numa_first else self.sort_available_numa_nodes()
 
     def _take_each(self, groups: Iterable[int]) -> None:
         """Take those that are no larger than what is needed when it is their turn; they are listed beforehand."""
         for cpus in list(groups):
-            if self.need >= cpus.bit_count():
+            if self.num_cpus_needed >= cpus.bit_count():
                 self.take(cpus)
 
     def _take_within_cache(self, order: Iterable[int], *, rounds_up: bool) -> None:
@@ -131,24 +137,24 @@ class Accumulator:
 
         Where the need is odd, the last of their CPUs may be one too many.
         """
-        threads = self.topology.threads_per_core
-        count = (self.need + threads - 1) // threads if rounds_up else self.need // threads
-        odd = rounds_up and threads > 1 and self.need % 2
+        threads = self.topology.cpus_per_core
+        count = (self.num_cpus_needed + threads - 1) // threads if rounds_up else self.num_cpus_needed // threads
+        odd = rounds_up and threads > 1 and self.num_cpus_needed % 2
         cores = 0
         for with_some in self.topology.cores_by_count(self.free)[1:]:
             cores |= with_some
         for cache in order:
-            cpus = self.topology.cpus_of_cores(lowest(cores & cache, count)) & self.free
-            if odd and cpus.bit_count() > self.need:
+            cpus = self.topology.cpus_in_cores(lowest_bits(cores & cache, count)) & self.free
+            if odd and cpus.bit_count() > self.num_cpus_needed:
                 cpus ^= 1 << cpus.bit_length() - 1
-            if cpus.bit_count() == self.need:
+            if cpus.bit_count() == self.num_cpus_needed:
                 self.take(cpus)
                 return
 
     def _take_from_cores(self, cores: int, count: int, free: int) -> None:
         """Take the free CPUs of cores that have so many each, as far as they are needed."""
-        whole = lowest(cores, self.need // count)
-        self.take(self.topology.cpus_of_cores(whole) & free)
+        whole = lowest_bits(cores, self.num_cpus_needed // count)
+        self.take(self.topology.cpus_in_cores(whole) & free)
         left = cores & ~whole
-        if self.need > 0 and left:
-            self.take(lowest(self.topology.cpus_of_cores(left & -left) & free, self.need))
+        if self.num_cpus_needed > 0 and left:
+            self.take(lowest_bits(self.topology.cpus_in_cores(left & -left) & free, self.num_cpus_needed))

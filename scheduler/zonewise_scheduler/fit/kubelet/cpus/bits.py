@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def lowest(bits: int, count: int) -> int:
+def lowest_bits(bits: int, count: int) -> int:
     """Return the count lowest members of a set; all of it where there are no more."""
     if count < 1 or bits.bit_count() <= count:
         return bits if count > 0 else 0
@@ -22,7 +22,7 @@ def lowest(bits: int, count: int) -> int:
     return bits & (1 << enough) - 1
 
 
-def singles(bits: int) -> Iterator[int]:
+def single_bits(bits: int) -> Iterator[int]:
     """Yield the members of a set, ascending, each as a set of one."""
     while bits:
         yield bits & -bits

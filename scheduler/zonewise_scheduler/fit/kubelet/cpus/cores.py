@@ -11,14 +11,14 @@ _TELLS_OF_NONE = (1, 32)
 """The first release that says that no core is available; an older one then blames the request."""
 
 
-def check_cores(state: NodeState, count: int) -> str | None:
+def smt_alignment_error(state: NodeState, count: int) -> str | None:
     """Return the kubelet's message of an SMTAlignmentError where a request is refused by full-pcpus-only; else None.
 
     The request must be a multiple of the CPUs per core, and no more than what is free without the siblings of reserved
     CPUs. CPUs that could be reused of init containers do not count as free, nor need the free ones be whole cores.
     """
     policies, topology = state.kind.policies, state.kind.cpus
-    threads = topology.threads_per_core
+    threads = topology.cpus_per_core
     if not (policies.full_cores and policies.cpu == "static" and threads):
         return None
     available = (state.free_cpus & ~topology.reserved_cores).bit_count()

@@ -16,10 +16,10 @@ from bisect import insort
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.fit.kubelet.cpus.accumulator import Accumulator
-from zonewise_scheduler.fit.kubelet.cpus.packed import check_enough, take_packed
-from zonewise_scheduler.fit.kubelet.cpus.shortage import CpuShortage
-from zonewise_scheduler.fit.kubelet.cpus.subsets import following, kept, kept_until
+from zonewise_scheduler.fit.kubelet.cpus.accumulator import CpuAccumulator
+from zonewise_scheduler.fit.kubelet.cpus.packed import check_enough, take_by_topology_numa_packed
+from zonewise_scheduler.fit.kubelet.cpus.shortage import CpuAllocationError
+from zonewise_scheduler.fit.kubelet.cpus.subsets import next_combination, overwritten_at_end, overwritten_by_next
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,14 +68,14 @@ class _Best(NamedTuple):
     givers: tuple[int, ...]
 
 
-def take_distributed(topology: CpuTopology, free: int, count: int, policies: Policies) -> int:
+def take_by_topology_numa_distributed(topology: CpuTopology, free: int, count: int, policies: Policies) -> int:
     """Return the bits of so many CPUs of those that are free; raise CpuShortage where the kubelet gives none."""
-    group = topology.threads_per_core if policies.full_cores else 1
+    group = topology.cpus_per_core if policies.full_cores else 1
     if count < 1 or count % group:
-        return take_packed(topology, free, count, policies)
+        return take_by_topology_numa_packed(topology, free, count, policies)
     check_enough(free, count)
-    chosen = Accumulator(topology, free, count)
-    listed = chosen.zones()
+    chosen = CpuAccumulator(topology, free, count)
+    listed = chosen.sort_available_numa_nodes()
     zones = tuple(dict.fromkeys(listed))
     counts = tuple((free & zone).bit_count() for zone in zones)
     request = _Request(count, group, zones, counts, tuple(map(zones.index, listed)))
@@ -85,8 +85,8 @@ def take_distributed(topology: CpuTopology, free: int, count: int, policies: Pol
         _check_ends(request, plans, best)
         if best is not None:
             _deal_out(chosen, request, best, policies)
-            return chosen.taken
-    return take_packed(topology, free, count, policies)
+            return chosen.result
+    return take_by_topology_numa_packed(topology, free, count, policies)
 
 
 def _sizes(topology: CpuTopology, request: _Request) -> range:
@@ -186,7 +186,7 @@ def _check_ends(request: _Request, plans: Sequence[_Plan], best: _Best | None) -
         for size in range(1, len(plan.able) + 1):
             for givers in combinations(plan.able, size):
                 if sum(plan.left[zone] for zone in givers) >= plan.remainder and not _suffice(request, plan, givers):
-                    raise CpuShortage(_ENDLESS)
+                    raise CpuAllocationError(_ENDLESS)
 
 
 def _is_even(request: _Request, best: _Best) -> bool:
@@ -194,17 +194,17 @@ def _is_even(request: _Request, best: _Best) -> bool:
     return best.squares * len(request.free) == (sum(request.free) - request.size) ** 2
 
 
-def _deal_out(chosen: Accumulator, request: _Request, best: _Best, policies: Policies) -> None:
+def _deal_out(chosen: CpuAccumulator, request: _Request, best: _Best, policies: Policies) -> None:
     """Take CPUs of the zones that the best plan has become; raise CpuShortage where those cannot give them."""
     count = len(request.listed)
     if _is_even(request, best):
-        places = kept_until(best.places, following(best.places, count))
+        places = overwritten_by_next(best.places, next_combination(best.places, count))
     else:
-        places = kept(best.places, count)
+        places = overwritten_at_end(best.places, count)
     share = _share(request, len(places))
     for place in places:
         _take_of_zone(chosen, request.zones[request.listed[place]], share, policies)
-    givers = [request.zones[best.plan.able[place]] for place in kept(best.givers, len(best.plan.able))]
+    givers = [request.zones[best.plan.able[place]] for place in overwritten_at_end(best.givers, len(best.plan.able))]
     remainder = best.plan.remainder
     while remainder:
         before = remainder
@@ -213,17 +213,17 @@ def _deal_out(chosen: Accumulator, request: _Request, best: _Best, policies: Pol
                 _take_of_zone(chosen, zone, request.group, policies)
                 remainder -= request.group
         if remainder == before:
-            raise CpuShortage(_ENDLESS)
-    if chosen.need:
-        word = "not enough" if chosen.need > 0 else "too many"
-        raise CpuShortage(f"accounting error, {word} CPUs allocated, remaining: {chosen.need}")
+            raise CpuAllocationError(_ENDLESS)
+    if chosen.num_cpus_needed:
+        word = "not enough" if chosen.num_cpus_needed > 0 else "too many"
+        raise CpuAllocationError(f"accounting error, {word} CPUs allocated, remaining: {chosen.num_cpus_needed}")
 
 
-def _take_of_zone(chosen: Accumulator, zone: int, count: int, policies: Policies) -> None:
+def _take_of_zone(chosen: CpuAccumulator, zone: int, count: int, policies: Policies) -> None:
     """Take so many CPUs of one zone, or none where it has not so many."""
     free = chosen.free & zone
     if free.bit_count() >= count:
-        chosen.take(take_packed(chosen.topology, free, count, policies))
+        chosen.take(take_by_topology_numa_packed(chosen.topology, free, count, policies))
 
 
 def _share(request: _Request, zones: int) -> int:

@@ -28,7 +28,7 @@ _LANE = 16
 _TOP = 1 << _LANE - 1
 """More than any machine has CPUs (CONFIG_NR_CPUS is 8192 at most)."""
 
-MOST_SETS = 1 << 16
+MAX_ZONE_SETS = 1 << 16
 """Sets of zones that are considered, in the kubelet's order: all of them up to 16 zones with CPUs. The kubelet itself
 walks over 2^zones of them for every request, and does not come to an end with more."""
 
@@ -45,7 +45,9 @@ class _Sets(NamedTuple):
     """The top bit of the lanes of those that are preferred if they suffice."""
 
 
-def cpu_hints(state: NodeState, count: int, reusable: int, *, wide: bool) -> Hints | None:
+def generate_cpu_topology_hints(
+    state: NodeState, count: int, reusable: int, *, include_not_preferred: bool
+) -> Hints | None:
     """Return in which zones so many CPUs can be given; None where the CPU Manager does not care.
 
     The bits of reusable are CPUs of ordinary init containers of the same pod, all of which a hint must hold. The order
@@ -58,7 +60,7 @@ def cpu_hints(state: NodeState, count: int, reusable: int, *, wide: bool) -> Hin
     if need > free.bit_count():
         return Hints(())
     width = min(bisect_left(topology.largest_totals, count) + 1, len(topology.zones))
-    sets = _sets(topology, width, policies.align_by_package, wide)
+    sets = _sets(topology, width, policies.align_by_package, include_not_preferred)
     sums = sets.ones * (_TOP - need)
     for (_, cpus), lanes in zip(topology.zones, sets.of_zone, strict=True):
         sums += lanes * (free & cpus).bit_count()
@@ -68,7 +70,7 @@ def cpu_hints(state: NodeState, count: int, reusable: int, *, wide: bool) -> Hin
             if reusable & cpus:
                 enough &= lanes * _TOP
     preferred = enough & sets.preferred
-    return Hints(_listed(sets, preferred), _listed(sets, enough ^ preferred) if wide else ())
+    return Hints(_listed(sets, preferred), _listed(sets, enough ^ preferred) if include_not_preferred else ())
 
 
 def _listed(sets: _Sets, lanes: int) -> tuple[int, ...]:
@@ -82,7 +84,7 @@ def _sets(topology: CpuTopology, width: int, by_package: bool, wide: bool) -> _S
     numbers = [number for number, _ in topology.zones]
     widths = range(1, len(numbers) + 1) if wide or by_package else (width,)
     every = chain.from_iterable(combinations(numbers, size) for size in widths)
-    weighed = [(sum(1 << number for number in chosen), chosen) for chosen in islice(every, MOST_SETS)]
+    weighed = [(sum(1 << number for number in chosen), chosen) for chosen in islice(every, MAX_ZONE_SETS)]
     aligned = [
         len(chosen) == width or (by_package and _is_aligned(topology, zones, width)) for zones, chosen in weighed
     ]
@@ -107,5 +109,5 @@ def _is_aligned(topology: CpuTopology, zones: int, width: int) -> bool:
     each = len(topology.zones) // len(topology.packages)
     if not each:
         return False
-    cpus = topology.cpus_of_zones(zones)
+    cpus = topology.cpus_in_numa_nodes(zones)
     return sum(1 for _, package in topology.packages if package & cpus) == (width + each - 1) // each

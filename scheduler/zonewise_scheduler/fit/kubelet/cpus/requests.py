@@ -24,7 +24,7 @@ _STARVED = (
 )
 
 
-def cpu_request(pod: PodShape, container: Container, policies: Policies) -> int:
+def guaranteed_cpus(pod: PodShape, container: Container, policies: Policies) -> int:
     """Return how many exclusive CPUs a container is given; 0: it runs on the shared ones."""
     if policies.cpu != "static" or pod.qos != "Guaranteed":
         return 0
@@ -33,17 +33,17 @@ def cpu_request(pod: PodShape, container: Container, policies: Policies) -> int:
     return _whole(container.milli_cpus)
 
 
-def pod_cpu_request(pod: PodShape, policies: Policies) -> int:
+def pod_guaranteed_cpus(pod: PodShape, policies: Policies) -> int:
     """Return how many exclusive CPUs the containers of a pod have at most at one time (Topology Manager scope pod).
 
     Of a pod with resources of its own that is given whole, it is those.
     """
-    if given_whole(pod, policies):
+    if uses_pod_level_managers(pod, policies):
         own = pod.pod_level.milli_cpus if pod.pod_level is not None else None
         return _whole(own or 0) if policies.cpu == "static" and pod.qos == "Guaranteed" else 0
     peak = sidecars = apps = 0
     for container in pod.containers:
-        count = cpu_request(pod, container, policies)
+        count = guaranteed_cpus(pod, container, policies)
         if container.role == "sidecar":
             sidecars += count
         elif container.role == "init":
@@ -53,20 +53,20 @@ def pod_cpu_request(pod: PodShape, policies: Policies) -> int:
     return max(peak, apps + sidecars)
 
 
-def given_whole(pod: PodShape, policies: Policies) -> bool:
+def uses_pod_level_managers(pod: PodShape, policies: Policies) -> bool:
     """Tell whether a pod is given resources as one, in the Topology Manager's scope pod (AllocatePod)."""
     return _has_own_resources(pod, policies) and policies.pod_level_managers
 
 
-def empty_pool(pod: PodShape, policies: Policies) -> str | None:
+def empty_shared_pool(pod: PodShape, policies: Policies) -> str | None:
     """Return the kubelet's words where exclusive CPUs leave none of a pod's for its other containers; else None.
 
     For pods that are given whole (validatePodScopeResources): no hint is then preferred, and under best-effort or none
     the pod fails with EmptyPodSharedPoolError.
     """
-    total, exclusive, shared = pod_cpu_request(pod, policies), 0, False
+    total, exclusive, shared = pod_guaranteed_cpus(pod, policies), 0, False
     for container in pod.containers:
-        count = cpu_request(pod, container, policies)
+        count = guaranteed_cpus(pod, container, policies)
         if container.role != "init":
             exclusive += count
             shared |= not count

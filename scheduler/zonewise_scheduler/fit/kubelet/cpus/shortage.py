@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 
-class CpuShortage(Exception):
+class CpuAllocationError(Exception):
     """The static policy cannot give the CPUs; the message is its own."""

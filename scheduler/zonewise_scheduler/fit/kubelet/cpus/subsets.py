@@ -10,19 +10,19 @@ Subsets are places from 0 to count - 1, ascending; the walk is in lexicographic 
 from __future__ import annotations
 
 
-def kept(subset: tuple[int, ...], count: int) -> tuple[int, ...]:
+def overwritten_at_end(subset: tuple[int, ...], count: int) -> tuple[int, ...]:
     """Return what a subset has become at the end of the walk: the last one that begins alike."""
     own = _own(len(subset))
     return subset[:own] + tuple(range(count - len(subset) + own, count))
 
 
-def kept_until(subset: tuple[int, ...], last: tuple[int, ...] | None) -> tuple[int, ...]:
+def overwritten_by_next(subset: tuple[int, ...], following_subset: tuple[int, ...] | None) -> tuple[int, ...]:
     """Return what a subset has become where the walk ends with the one after it; None: there is none."""
     own = _own(len(subset))
-    return last if last is not None and last[:own] == subset[:own] else subset
+    return following_subset if following_subset is not None and following_subset[:own] == subset[:own] else subset
 
 
-def following(subset: tuple[int, ...], count: int) -> tuple[int, ...] | None:
+def next_combination(subset: tuple[int, ...], count: int) -> tuple[int, ...] | None:
     """Return the subset after another one; None after the last."""
     size = len(subset)
     for place in range(size - 1, -1, -1):

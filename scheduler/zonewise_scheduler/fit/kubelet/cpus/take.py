@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.fit.kubelet.cpus.distributed import take_distributed
-from zonewise_scheduler.fit.kubelet.cpus.packed import take_packed
-from zonewise_scheduler.fit.kubelet.cpus.requests import cpu_request
+from zonewise_scheduler.fit.kubelet.cpus.distributed import take_by_topology_numa_distributed
+from zonewise_scheduler.fit.kubelet.cpus.packed import take_by_topology_numa_packed
+from zonewise_scheduler.fit.kubelet.cpus.requests import guaranteed_cpus
 
 if TYPE_CHECKING:
     from zonewise_scheduler.fit.model.node import NodeKind, NodeState
     from zonewise_scheduler.fit.model.pod import PodShape
 
 
-def take_cpus(state: NodeState, count: int, affinity: int | None, reusable: int) -> int:
+def allocate_cpus(state: NodeState, count: int, affinity: int | None, reusable: int) -> int:
     """Return the bits of so many CPUs: first of those near the zones of the affinity, the rest of anywhere.
 
     The free ones are joined by the reusable ones, those of ordinary init containers of the same pod. Without an
@@ -28,16 +28,16 @@ def take_cpus(state: NodeState, count: int, affinity: int | None, reusable: int)
     return taken | _take(state.kind, available & ~taken, count - taken.bit_count())
 
 
-def divide_pod_cpus(kind: NodeKind, pod: PodShape, given: int) -> tuple[int, ...]:
+def divide_pod_cpus(kind: NodeKind, pod: PodShape, pod_cpus: int) -> tuple[int, ...]:
     """Return the bits of the CPUs of each container of a pod that was given them whole (AllocatePod).
 
     Ordinary init containers may have all but what sidecars before them hold; containers that ask for none exclusively
     share what is left. Raises CpuShortage.
     """
-    kept = given  # what no sidecar before has, then what no container before has
+    kept = pod_cpus  # what no sidecar before has, then what no container before has
     found: list[int | None] = []
     for container in pod.containers:
-        count = cpu_request(pod, container, kind.policies)
+        count = guaranteed_cpus(pod, container, kind.policies)
         cpus = _take(kind, kept, count) if count else None
         if container.role == "init":
             cpus = kept if cpus is None else cpus
@@ -48,13 +48,13 @@ def divide_pod_cpus(kind: NodeKind, pod: PodShape, given: int) -> tuple[int, ...
 
 
 def _take(kind: NodeKind, free: int, count: int) -> int:
-    take = take_distributed if kind.policies.distribute_across_zones else take_packed
+    take = take_by_topology_numa_distributed if kind.policies.distribute_across_zones else take_by_topology_numa_packed
     return take(kind.cpus, free, count, kind.policies)
 
 
 def _near(kind: NodeKind, zones: int) -> int:
     """Return the CPUs of zones, with align-by-socket those of all packages that they reach into (getAlignedCPUs)."""
-    near = kind.cpus.cpus_of_zones(zones)
+    near = kind.cpus.cpus_in_numa_nodes(zones)
     if not kind.policies.align_by_package:
         return near
     return sum(package for _, package in kind.cpus.packages if package & near)

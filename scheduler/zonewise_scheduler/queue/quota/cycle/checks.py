@@ -9,7 +9,9 @@ if TYPE_CHECKING:
     from zonewise_scheduler.queue.quota.model.workload import Admission
 
 
-def required_checks(spec: ClusterQueue, admission: Admission) -> tuple[str, ...]:
+def admission_checks_for_workload(spec: ClusterQueue, admission: Admission) -> tuple[str, ...]:
     """Return the checks that a workload with this admission must pass: some are of certain flavors only."""
     flavors = {name for one in admission.pod_sets for name in one.flavors.values()}
-    return tuple(one.name for one in spec.checks if not one.flavors or not one.flavors.isdisjoint(flavors))
+    return tuple(
+        one.name for one in spec.admission_checks if not one.on_flavors or not one.on_flavors.isdisjoint(flavors)
+    )

@@ -5,91 +5,99 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.queue.quota.flavors.assign import assign
-from zonewise_scheduler.queue.quota.flavors.modes import Mode
-from zonewise_scheduler.queue.quota.flavors.partial import with_fewer_pods
-from zonewise_scheduler.queue.quota.flavors.placing import with_places
-from zonewise_scheduler.queue.quota.flavors.scan import Request
-from zonewise_scheduler.queue.quota.places import NoPlace
-from zonewise_scheduler.queue.quota.preemption.targets import find_targets, nobody, oracle
-from zonewise_scheduler.queue.quota.preemption.values import Ask
+from zonewise_scheduler.queue.quota.flavors.assign import assign_flavors
+from zonewise_scheduler.queue.quota.flavors.modes import FlavorAssignmentMode
+from zonewise_scheduler.queue.quota.flavors.partial import search_pod_counts
+from zonewise_scheduler.queue.quota.flavors.placing import update_for_tas_result
+from zonewise_scheduler.queue.quota.flavors.scan import FlavorAssigner
+from zonewise_scheduler.queue.quota.places import TopologyPlacementFailure
+from zonewise_scheduler.queue.quota.preemption.targets import get_targets, new_oracle, no_candidates_oracle
+from zonewise_scheduler.queue.quota.preemption.values import PreemptionContext
 
 if TYPE_CHECKING:
     from zonewise_scheduler.queue.quota.cycle.values import Head
     from zonewise_scheduler.queue.quota.flavors.assignment import Assignment
-    from zonewise_scheduler.queue.quota.model.workload import Settings
+    from zonewise_scheduler.queue.quota.model.workload import QuotaSettings
     from zonewise_scheduler.queue.quota.preemption.values import Target
     from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
 
 Nomination = tuple["Assignment", tuple["Target", ...]]
 
 
-def request_of(snapshot: Snapshot, head: Head, settings: Settings) -> Request:
+def flavor_assigner(snapshot: Snapshot, head: Head, settings: QuotaSettings) -> FlavorAssigner:
     """Return the request for a head's flavors."""
-    queue = snapshot.queues[head.queue]
-    return Request(snapshot, head.workload, queue, oracle(snapshot, settings), settings, head.progress)
+    queue = snapshot.cluster_queues[head.cluster_queue]
+    return FlavorAssigner(
+        snapshot, head.workload, queue, new_oracle(snapshot, settings), settings, head.last_assignment
+    )
 
 
-def nominate(request: Request) -> Nomination:
+def nominate(assigner: FlavorAssigner) -> Nomination:
     """Return the flavors that a workload could have, and who would have to give way.
 
     All its pods, by preemption too, before fewer of them. Where nothing helps, what is in the way of all of them. While
     it waits it keeps the places where its pods will go: those who give way gone, or if nobody does, all.
     """
-    full = assign(request)
-    found = _helped(request, full)
-    if found is None and request.settings.partial_admission and request.workload.admission is None:
-        found = with_fewer_pods(request.workload.pod_sets, lambda counts: _helped(request, assign(request, counts)))
+    full = assign_flavors(assigner)
+    found = _helped(assigner, full)
+    if found is None and assigner.settings.partial_admission and assigner.workload.admission is None:
+        found = search_pod_counts(
+            assigner.workload.pod_sets, lambda counts: _helped(assigner, assign_flavors(assigner, counts))
+        )
     assignment, targets = (full, ()) if found is None else found
-    return _with_places_ahead(request, assignment, targets), targets
+    return _with_places_ahead(assigner, assignment, targets), targets
 
 
-def fitting(snapshot: Snapshot, head: Head, settings: Settings) -> Assignment | None:
+def assign_without_preemption(snapshot: Snapshot, head: Head, settings: QuotaSettings) -> Assignment | None:
     """Return what a head could have with nobody giving way, for all its pods or fewer; None: it does not fit."""
-    request = Request(snapshot, head.workload, snapshot.queues[head.queue], nobody, settings)
+    request = FlavorAssigner(
+        snapshot, head.workload, snapshot.cluster_queues[head.cluster_queue], no_candidates_oracle, settings
+    )
 
     def fit(counts: tuple[int, ...] | None = None) -> Assignment | None:
-        found = assign(request, counts)
-        return found if found.mode == Mode.FIT else None
+        found = assign_flavors(request, counts)
+        return found if found.representative_mode == FlavorAssignmentMode.FIT else None
 
     full = fit()
     if full is not None or not settings.partial_admission or head.workload.admission is not None:
         return full
-    return with_fewer_pods(head.workload.pod_sets, fit)
+    return search_pod_counts(head.workload.pod_sets, fit)
 
 
-def _with_places_ahead(request: Request, assignment: Assignment, targets: tuple[Target, ...]) -> Assignment:
+def _with_places_ahead(request: FlavorAssigner, assignment: Assignment, targets: tuple[Target, ...]) -> Assignment:
     """Return an assignment that waits for others to give way with the places that are then free."""
-    if assignment.mode != Mode.PREEMPT or not assignment.wishes:
+    if assignment.representative_mode != FlavorAssignmentMode.PREEMPT or not assignment.placement_requests:
         return assignment
-    with request.snapshot.without(one.workload for one in targets):
-        found = request.snapshot.places.find(request.workload, assignment.wishes, empty=not targets)
-    return assignment if isinstance(found, NoPlace) else with_places(assignment, found)
+    with request.snapshot.simulate_workload_removal(one.workload for one in targets):
+        found = request.snapshot.tas_snapshot.find_topology_assignments(
+            request.workload, assignment.placement_requests, empty=not targets
+        )
+    return assignment if isinstance(found, TopologyPlacementFailure) else update_for_tas_result(assignment, found)
 
 
-def pinned(request: Request, assignment: Assignment) -> Request:
+def pin_flavors(assigner: FlavorAssigner, assignment: Assignment) -> FlavorAssigner:
     """Return the request for no other flavors than those of an assignment, from the first on."""
     flavors = {
         pods.name: {resource: choice.name for resource, choice in pods.flavors.items()} for pods in assignment.pod_sets
     }
-    return replace(request, pinned=flavors)
+    return replace(assigner, nomination_mapping=flavors)
 
 
-def _helped(request: Request, assignment: Assignment) -> Nomination | None:
+def _helped(request: FlavorAssigner, assignment: Assignment) -> Nomination | None:
     """Return it with those who give way; None where it does not fit and nobody may be made to."""
-    if assignment.mode == Mode.FIT:
+    if assignment.representative_mode == FlavorAssignmentMode.FIT:
         return assignment, ()
-    if assignment.mode != Mode.PREEMPT:
+    if assignment.representative_mode != FlavorAssignmentMode.PREEMPT:
         return None
-    targets = find_targets(
-        Ask(
+    targets = get_targets(
+        PreemptionContext(
             request.snapshot,
             request.workload,
             request.queue,
-            assignment.needs if request.workload.admission is None else {},
-            assignment.contested,
+            assignment.nonzero_usage if request.workload.admission is None else {},
+            assignment.frs_need_preemption,
             request.settings,
-            assignment.wishes,
+            assignment.placement_requests,
         )
     )
     return (assignment, targets) if targets else None

@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
-from zonewise_scheduler.queue.quota.flavors.assignment import START, Assignment
+from zonewise_scheduler.queue.quota.flavors.assignment import NO_LAST_ASSIGNMENT, Assignment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zonewise_scheduler.queue.quota.flavors.assignment import Progress, Why
+    from zonewise_scheduler.queue.quota.flavors.assignment import AssignmentClusterQueueState, NoFitReason
     from zonewise_scheduler.queue.quota.model.workload import Usage, Workload
     from zonewise_scheduler.queue.quota.preemption.values import Target
-    from zonewise_scheduler.queue.quota.tree.node import Node, QueueNode
+    from zonewise_scheduler.queue.quota.tree.node import ClusterQueueSnapshot, ResourceNode
 
-Status = Literal["admitted", "preempting", "deferred", "skipped", "gated", "waiting", "inadmissible", "evicted"]
+EntryStatus = Literal["admitted", "preempting", "deferred", "skipped", "gated", "waiting", "inadmissible", "evicted"]
 """deferred: it will fit once preemptions under way are done; skipped: another workload of the cycle took its room;
 evicted: a node of its failed, and there is no other."""
 
-Again = Literal[
+RequeueReason = Literal[
     "",
     "NamespaceMismatch",
     "PreemptionGated",
@@ -31,7 +31,7 @@ Again = Literal[
 ]
 """Why a workload is queued again (pkg/cache/queue/cluster_queue.go RequeueReason); Reserved is ours."""
 
-Reason = Literal[
+QuotaReservedReason = Literal[
     "Suspended",
     "Misconfigured",
     "PendingEvaluation",
@@ -46,29 +46,29 @@ Reserved is ours: it fits, but would delay a start that is promised to another.
 """
 
 
-class Gate(Protocol):
+class ReservationGate(Protocol):
     """Keeps starts that were promised to others."""
 
-    def delays(self, workload: Workload, victims: Sequence[Workload]) -> str:
+    def delayed_reservation(self, workload: Workload, victims: Sequence[Workload]) -> str:
         """Return the key of a workload that would be delayed if one with this admission started; "": nobody would.
 
         `victims`: who gives way to it.
         """
         ...
 
-    def take(self, workload: Workload, victims: Sequence[Workload]) -> None:
+    def record_start(self, workload: Workload, victims: Sequence[Workload]) -> None:
         """Take note that it starts."""
         ...
 
 
-class Open:
+class NoReservations:
     """Nothing was promised to anybody."""
 
-    def delays(self, workload: Workload, victims: Sequence[Workload]) -> str:  # noqa: ARG002 -- nobody is asked for
+    def delayed_reservation(self, workload: Workload, victims: Sequence[Workload]) -> str:  # noqa: ARG002 -- nobody is asked for
         """Nobody is delayed."""
         return ""
 
-    def take(self, workload: Workload, victims: Sequence[Workload]) -> None:
+    def record_start(self, workload: Workload, victims: Sequence[Workload]) -> None:
         """Nothing follows."""
 
 
@@ -77,11 +77,11 @@ class Head(NamedTuple):
 
     workload: Workload
     """One that has an admission runs in the snapshot, and is here again for places: see needs_places."""
-    queue: str
+    cluster_queue: str
     """The ClusterQueue's name."""
-    progress: Progress = START
+    last_assignment: AssignmentClusterQueueState = NO_LAST_ASSIGNMENT
     """Of its last scan of flavors."""
-    barred: Literal["", "checks", "namespace"] = ""
+    inadmissible_reason: Literal["", "checks", "namespace"] = ""
     """Why it may not be admitted whatever there is of quota: failed admission checks, or its namespace; "": it may."""
 
 
@@ -89,18 +89,18 @@ class Decision(NamedTuple):
     """What is decided about a head."""
 
     head: Head
-    status: Status
+    status: EntryStatus
     workload: Workload
     """The head's; with its admission, once admitted."""
     assignment: Assignment | None = None
-    targets: tuple[Target, ...] = ()
+    preemption_targets: tuple[Target, ...] = ()
     """Whom to preempt now."""
-    why: Why | Reason = ""
-    detail: str = ""
-    again: Again = ""
-    progress: Progress = START
+    reason: NoFitReason | QuotaReservedReason = ""
+    message: str = ""
+    requeue_reason: RequeueReason = ""
+    last_assignment: AssignmentClusterQueueState = NO_LAST_ASSIGNMENT
     """From which its next scan goes on."""
-    delays: str = ""
+    delayed_reservation: str = ""
     """The key of the workload whose promised start it would delay."""
 
 
@@ -109,34 +109,48 @@ class Entry:
     """A head while its cycle runs."""
 
     head: Head
-    queue: QueueNode
+    cq: ClusterQueueSnapshot
     assignment: Assignment
-    targets: tuple[Target, ...] = ()
-    progress: Progress = START
+    preemption_targets: tuple[Target, ...] = ()
+    last_assignment: AssignmentClusterQueueState = NO_LAST_ASSIGNMENT
     decision: Decision | None = None
 
     @property
-    def tree(self) -> Node:
+    def root(self) -> ResourceNode:
         """The root of the tree of its queue; the queue where that is in no cohort."""
-        return self.queue.root or self.queue
+        return self.cq.root or self.cq
 
     @property
-    def usage(self) -> Usage:
+    def assignment_usage(self) -> Usage:
         """What it would use more than now: nothing where it has its quota and waits for places."""
         return {} if self.head.workload.admission is not None else self.assignment.usage
 
     @property
     def victims(self) -> list[Workload]:
         """Who would give way to it."""
-        return [one.workload for one in self.targets]
+        return [one.workload for one in self.preemption_targets]
 
     def decide(
-        self, status: Status, why: Why | Reason = "", again: Again = "", detail: str = "", delays: str = ""
+        self,
+        status: EntryStatus,
+        reason: NoFitReason | QuotaReservedReason = "",
+        requeue_reason: RequeueReason = "",
+        message: str = "",
+        delayed_reservation: str = "",
     ) -> None:
         """Take note of what is decided; preemption lets the next scan begin anew."""
         anew = status in {"preempting", "deferred", "gated"}
-        targets = self.targets if status == "preempting" else ()
-        progress = START if anew else self.progress
+        targets = self.preemption_targets if status == "preempting" else ()
+        progress = NO_LAST_ASSIGNMENT if anew else self.last_assignment
         self.decision = Decision(
-            self.head, status, self.head.workload, self.assignment, targets, why, detail, again, progress, delays
+            self.head,
+            status,
+            self.head.workload,
+            self.assignment,
+            targets,
+            reason,
+            message,
+            requeue_reason,
+            progress,
+            delayed_reservation,
         )

@@ -6,62 +6,62 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from zonewise_scheduler.queue.quota.flavors.modes import Mode
+from zonewise_scheduler.queue.quota.flavors.modes import FlavorAssignmentMode
 from zonewise_scheduler.queue.quota.model.quotas import FlavorResource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from zonewise_scheduler.queue.quota.model.workload import Amounts, Delayed, Usage
-    from zonewise_scheduler.queue.quota.places import Wish
-    from zonewise_scheduler.queue.quota.preemption.targets import Possibility
+    from zonewise_scheduler.queue.quota.model.workload import Amounts, DelayedTopologyRequest, Usage
+    from zonewise_scheduler.queue.quota.places import PlacementRequest
+    from zonewise_scheduler.queue.quota.preemption.targets import PreemptionPossibility
 
-Why = Literal["", "InUse", "TopologyPlacementFailed", "WaitingForQuota", "ExceedsMaxQuota", "NoMatchingFlavor"]
+NoFitReason = Literal["", "InUse", "TopologyPlacementFailed", "WaitingForQuota", "ExceedsMaxQuota", "NoMatchingFlavor"]
 """What stands in the way, from the least to the most severe; the last four are reasons of the condition QuotaReserved
 (workload_types.go)."""
 
-_SEVERITY: dict[Why, int] = {
+_SEVERITY: dict[NoFitReason, int] = {
     "": 0, "InUse": 0, "TopologyPlacementFailed": 1, "WaitingForQuota": 2, "ExceedsMaxQuota": 3, "NoMatchingFlavor": 4,
 }  # fmt: skip
 
 
-class Hindrance(NamedTuple):
+class FlavorStatus(NamedTuple):
     """What stands in the way of one flavor."""
 
-    why: Why
+    reason: NoFitReason
     flavor: str = ""
     """"": of all."""
     resource: str = ""
     """"": of all."""
     missing: int = 0
     """How much more quota it would take, as an amount; 0 where it is not that."""
-    detail: str = ""
+    message: str = ""
 
 
-class FlavorChoice(NamedTuple):
+class FlavorAssignment(NamedTuple):
     """The flavor of a resource."""
 
     name: str
-    mode: Mode
+    mode: FlavorAssignmentMode
     borrowing: int = 0
     """See Grade."""
-    tried: int = -1
+    tried_flavor_idx: int = -1
     """The place in the scan where it ended, so that the next goes on behind it; -1: at the end, it begins again."""
 
 
-class Attempt(NamedTuple):
+class ConsideredFlavor(NamedTuple):
     """What the scan found of one flavor."""
 
     flavor: str
-    mode: Mode
+    mode: FlavorAssignmentMode
     borrowing: int = 0
-    possibility: Possibility | None = None
-    hindrances: tuple[Hindrance, ...] = ()
+    preemption_possibility: PreemptionPossibility | None = None
+    statuses: tuple[FlavorStatus, ...] = ()
 
     @property
-    def why(self) -> Why:
+    def no_fit_reason(self) -> NoFitReason:
         """The most severe of its hindrances."""
-        return most_severe(one.why for one in self.hindrances)
+        return most_severe_reason(one.reason for one in self.statuses)
 
 
 @dataclass(frozen=True)
@@ -72,48 +72,48 @@ class PodSetAssignment:
     pods: int
     requests: Amounts
     """Of all its pods."""
-    flavors: Mapping[str, FlavorChoice] = field(default_factory=dict[str, FlavorChoice])
+    flavors: Mapping[str, FlavorAssignment] = field(default_factory=dict[str, FlavorAssignment])
     """By resource."""
-    hindrances: tuple[Hindrance, ...] = ()
+    statuses: tuple[FlavorStatus, ...] = ()
     error: str = ""
     """Why there is no telling where its pods are to be placed."""
-    attempts: tuple[Attempt, ...] = ()
-    place: object | None = None
+    considered_flavors: tuple[ConsideredFlavor, ...] = ()
+    topology_assignment: object | None = None
     """Where its pods go; None where that is not decided here."""
-    delayed: Delayed = ""
+    delayed_topology_request: DelayedTopologyRequest = ""
 
     @cached_property
-    def mode(self) -> Mode:
+    def representative_mode(self) -> FlavorAssignmentMode:
         """The worst of its resources'.
 
         By a preference for preemption over borrowing, a flavor counts as one to be had where one resource of it has to
         be borrowed and for another somebody has to give way. Kueue takes the pod set for one that fits at once, and
         then finds in every cycle that it does not, or starts it while its victims run. Here these are told to go.
         """
-        if self.error or (self.hindrances and not self.flavors):
-            return Mode.NO_FIT
-        return min((one.mode for one in self.flavors.values()), default=Mode.FIT)
+        if self.error or (self.statuses and not self.flavors):
+            return FlavorAssignmentMode.NO_FIT
+        return min((one.mode for one in self.flavors.values()), default=FlavorAssignmentMode.FIT)
 
 
-class Progress(NamedTuple):
+class AssignmentClusterQueueState(NamedTuple):
     """Where the scan of flavors has come to, from one cycle to the next."""
 
-    tried: Mapping[str, Mapping[str, int]]
+    last_tried_flavor_idx: Mapping[str, Mapping[str, int]]
     """By pod set, by resource: FlavorChoice.tried."""
-    cycle: int = 0
+    scheduling_cycle: int = 0
     """The number of the cycle that it is of."""
 
     @property
-    def pending(self) -> bool:
+    def pending_flavors(self) -> bool:
         """Tell whether there are flavors that were not tried yet."""
-        return any(place != -1 for one in self.tried.values() for place in one.values())
+        return any(place != -1 for one in self.last_tried_flavor_idx.values() for place in one.values())
 
-    def next(self, pod_set: str, resource: str) -> int:
+    def next_flavor_to_try(self, pod_set: str, resource: str) -> int:
         """Return the place of the first flavor to try."""
-        return self.tried.get(pod_set, {}).get(resource, -1) + 1
+        return self.last_tried_flavor_idx.get(pod_set, {}).get(resource, -1) + 1
 
 
-START = Progress({})
+NO_LAST_ASSIGNMENT = AssignmentClusterQueueState({})
 
 
 @dataclass(frozen=True)
@@ -123,54 +123,59 @@ class Assignment:
     pod_sets: tuple[PodSetAssignment, ...]
     usage: Usage
     """What it would use, beyond what a workload that it replaces does."""
-    why: Why = ""
+    no_fit_reason: NoFitReason = ""
     """The reason that is told, where it does not fit."""
-    wishes: Mapping[str, Sequence[Wish]] = field(default_factory=dict[str, "Sequence[Wish]"])
+    placement_requests: Mapping[str, Sequence[PlacementRequest]] = field(
+        default_factory=dict[str, "Sequence[PlacementRequest]"]
+    )
     """What of it is to be placed in topologies, by flavor."""
 
     @cached_property
-    def mode(self) -> Mode:
+    def representative_mode(self) -> FlavorAssignmentMode:
         """The worst of its pod sets'."""
-        return min((one.mode for one in self.pod_sets), default=Mode.NO_FIT)
+        return min((one.representative_mode for one in self.pod_sets), default=FlavorAssignmentMode.NO_FIT)
 
     @property
-    def is_placed(self) -> bool:
+    def has_topology_assignment(self) -> bool:
         """Tell whether places were found for some of its pods."""
-        return any(one.place is not None for one in self.pod_sets)
+        return any(one.topology_assignment is not None for one in self.pod_sets)
 
     @property
-    def borrowing(self) -> int:
+    def borrows(self) -> int:
         """From how far it borrows: see Grade."""
         return max((one.borrowing for pods in self.pod_sets for one in pods.flavors.values()), default=0)
 
     @property
-    def needs(self) -> Usage:
+    def nonzero_usage(self) -> Usage:
         """The usage without what is nothing."""
         return {key: amount for key, amount in self.usage.items() if amount}
 
     @property
-    def contested(self) -> frozenset[FlavorResource]:
+    def frs_need_preemption(self) -> frozenset[FlavorResource]:
         """What others would have to give way from."""
         return frozenset(
             FlavorResource(one.name, resource)
             for pods in self.pod_sets
             for resource, one in pods.flavors.items()
-            if one.mode == Mode.PREEMPT
+            if one.mode == FlavorAssignmentMode.PREEMPT
         )
 
     @property
-    def tried(self) -> Mapping[str, Mapping[str, int]]:
+    def last_tried_flavor_idx(self) -> Mapping[str, Mapping[str, int]]:
         """What the Progress of the next scan is made from."""
-        return {pods.name: {resource: one.tried for resource, one in pods.flavors.items()} for pods in self.pod_sets}
+        return {
+            pods.name: {resource: one.tried_flavor_idx for resource, one in pods.flavors.items()}
+            for pods in self.pod_sets
+        }
 
 
-def most_severe(reasons: Iterable[Why]) -> Why:
+def most_severe_reason(reasons: Iterable[NoFitReason]) -> NoFitReason:
     """Return the most severe; "" where there is none."""
     worst = sorted(reasons, key=_SEVERITY.__getitem__)[-1:]
     return worst[0] if worst and _SEVERITY[worst[0]] else ""
 
 
-def least_severe(reasons: Iterable[Why]) -> Why:
+def least_severe_reason(reasons: Iterable[NoFitReason]) -> NoFitReason:
     """Return the least severe; "" where there is none."""
     mildest = sorted(reasons, key=_SEVERITY.__getitem__)[:1]
     return mildest[0] if mildest else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.fit.nodes.taints import untolerated
+from zonewise_scheduler.fit.nodes.taints import find_matching_untolerated_taint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -13,25 +13,25 @@ if TYPE_CHECKING:
     from zonewise_scheduler.queue.quota.model.queues import ResourceFlavor
     from zonewise_scheduler.queue.quota.model.quotas import ResourceGroup
     from zonewise_scheduler.queue.quota.model.workload import PodSet
-    from zonewise_scheduler.queue.quota.places import Places
+    from zonewise_scheduler.queue.quota.places import TopologySnapshot
 
 
-def mismatch(pod_set: PodSet, flavor: ResourceFlavor) -> str:
+def check_flavor_for_pod_set(pod_set: PodSet, flavor: ResourceFlavor) -> str:
     """Return why the pods may not go to a flavor's nodes, "" if they may.
 
     The flavor's labels are all that is known of its nodes: what is required of other labels is not looked at, and a
     term of the node affinity that is of other labels alone makes the affinity hold.
     """
-    taint = untolerated(flavor.taints, (*pod_set.tolerations, *flavor.tolerations))
+    taint = find_matching_untolerated_taint(flavor.node_taints, (*pod_set.tolerations, *flavor.tolerations))
     if taint is not None:
         return f"taint {taint} is not tolerated"
-    if not _selects(pod_set, flavor.labels):
+    if not _selects(pod_set, flavor.node_labels):
         return "the node selector or affinity asks for other labels"
     return ""
 
 
-def misplaced(
-    pod_set: PodSet, flavor: ResourceFlavor, group: ResourceGroup, places: Places, *, everywhere: bool
+def check_pod_set_and_flavor_match_for_tas(
+    pod_set: PodSet, flavor: ResourceFlavor, group: ResourceGroup, tas_snapshot: TopologySnapshot, *, is_tas_only: bool
 ) -> str:
     """Return why a flavor's topology does not suit the pods, "" if it does.
 
@@ -40,12 +40,12 @@ def misplaced(
     """
     request = pod_set.topology
     if request is None or not request.explicit:
-        return "" if everywhere or not flavor.topology else "its nodes are for pods that ask for placement"
-    if not flavor.topology:
-        return "" if group.covered.isdisjoint(pod_set.on_node) else "it has no topology"
-    if not places.has(flavor.name):
+        return "" if is_tas_only or not flavor.topology_name else "its nodes are for pods that ask for placement"
+    if not flavor.topology_name:
+        return "" if group.covered_resources.isdisjoint(pod_set.requests_on_node) else "it has no topology"
+    if not tas_snapshot.has_topology(flavor.name):
         return "its topology is not known"
-    return "" if places.has_level(flavor.name, request) else "its topology lacks the level that is asked for"
+    return "" if tas_snapshot.has_level(flavor.name, request) else "its topology lacks the level that is asked for"
 
 
 def _selects(pod_set: PodSet, labels: Mapping[str, str]) -> bool:
@@ -53,7 +53,7 @@ def _selects(pod_set: PodSet, labels: Mapping[str, str]) -> bool:
         return False
     if pod_set.terms is None:
         return True
-    kept = [[one for one in term.labels if one.key in labels] for term in pod_set.terms]
+    kept = [[one for one in term.match_expressions if one.key in labels] for term in pod_set.terms]
     return not all(kept) or any(_hold(term, labels) for term in kept)
 
 

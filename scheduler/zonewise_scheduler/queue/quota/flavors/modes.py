@@ -6,10 +6,10 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.queue.quota.model.queues import Fungibility
+    from zonewise_scheduler.queue.quota.model.queues import FlavorFungibility
 
 
-class Mode(IntEnum):
+class FlavorAssignmentMode(IntEnum):
     """What has to happen before a workload gets its flavors; the larger the better."""
 
     NO_FIT = 0
@@ -20,7 +20,7 @@ class Mode(IntEnum):
     FIT = 3
 
 
-class Reach(IntEnum):
+class PreemptionMode(IntEnum):
     """As Mode, in the steps by which flavors are compared."""
 
     NO_FIT = 0
@@ -32,41 +32,41 @@ class Reach(IntEnum):
     FIT = 4
 
     @property
-    def mode(self) -> Mode:
+    def flavor_assignment_mode(self) -> FlavorAssignmentMode:
         """The mode that it is a step of."""
-        if self is Reach.NO_FIT:
-            return Mode.NO_FIT
-        return Mode.FIT if self is Reach.FIT else Mode.PREEMPT
+        if self is PreemptionMode.NO_FIT:
+            return FlavorAssignmentMode.NO_FIT
+        return FlavorAssignmentMode.FIT if self is PreemptionMode.FIT else FlavorAssignmentMode.PREEMPT
 
 
-class Grade(NamedTuple):
+class GranularMode(NamedTuple):
     """How a flavor can be had, and from how far it is borrowed."""
 
-    reach: Reach
-    borrowing: int
+    preemption_mode: PreemptionMode
+    borrowing_level: int
     """The height of the lowest subtree with quota enough; 0: the queue's own."""
 
 
-WORST = Grade(Reach.NO_FIT, (1 << 31) - 1)
-BEST = Grade(Reach.FIT, 0)
+WORST_GRANULAR_MODE = GranularMode(PreemptionMode.NO_FIT, (1 << 31) - 1)
+BEST_GRANULAR_MODE = GranularMode(PreemptionMode.FIT, 0)
 
 
-def preferred(one: Grade, other: Grade, rules: Fungibility) -> bool:
+def is_preferred(a: GranularMode, b: GranularMode, fungibility: FlavorFungibility) -> bool:
     """Tell whether `one` is better (isPreferred)."""
-    if Reach.NO_FIT in (one.reach, other.reach):
-        return one.reach != Reach.NO_FIT
-    hopeless = one.reach == Reach.NO_CANDIDATES
-    if hopeless != (other.reach == Reach.NO_CANDIDATES):
+    if PreemptionMode.NO_FIT in (a.preemption_mode, b.preemption_mode):
+        return a.preemption_mode != PreemptionMode.NO_FIT
+    hopeless = a.preemption_mode == PreemptionMode.NO_CANDIDATES
+    if hopeless != (b.preemption_mode == PreemptionMode.NO_CANDIDATES):
         return not hopeless
-    if rules.preference == "PreemptionOverBorrowing":
-        return (-one.borrowing, one.reach) > (-other.borrowing, other.reach)
-    return (one.reach, -one.borrowing) > (other.reach, -other.borrowing)
+    if fungibility.preference == "PreemptionOverBorrowing":
+        return (-a.borrowing_level, a.preemption_mode) > (-b.borrowing_level, b.preemption_mode)
+    return (a.preemption_mode, -a.borrowing_level) > (b.preemption_mode, -b.borrowing_level)
 
 
-def goes_on(grade: Grade, rules: Fungibility) -> bool:
+def should_try_next_flavor(representative_mode: GranularMode, fungibility: FlavorFungibility) -> bool:
     """Tell whether the scan tries the next flavor after one of this grade (shouldTryNextFlavor)."""
-    if grade.reach <= Reach.NO_CANDIDATES:
+    if representative_mode.preemption_mode <= PreemptionMode.NO_CANDIDATES:
         return True
-    if grade.reach < Reach.FIT and rules.when_can_preempt == "TryNextFlavor":
+    if representative_mode.preemption_mode < PreemptionMode.FIT and fungibility.when_can_preempt == "TryNextFlavor":
         return True
-    return grade.borrowing > 0 and rules.when_can_borrow == "TryNextFlavor"
+    return representative_mode.borrowing_level > 0 and fungibility.when_can_borrow == "TryNextFlavor"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-def with_fewer_pods(pod_sets: Sequence[PodSet], attempt: Callable[[tuple[int, ...]], R | None]) -> R | None:
+def search_pod_counts(pod_sets: Sequence[PodSet], assign_counts: Callable[[tuple[int, ...]], R | None]) -> R | None:
     """Return what `attempt` returns for the largest counts of pods, by pod set, with which it is not None.
 
     All pod sets shrink together, each by the same part of the way from its count to its minimum. The search halves, so
@@ -27,7 +27,7 @@ def with_fewer_pods(pod_sets: Sequence[PodSet], attempt: Callable[[tuple[int, ..
     while low < high:
         middle = (low + high) // 2
         counts = (one.pods - part * middle // steps for one, part in zip(pod_sets, spare, strict=True))
-        found = attempt(tuple(counts))
+        found = assign_counts(tuple(counts))
         if found is None:
             low = middle + 1
         else:

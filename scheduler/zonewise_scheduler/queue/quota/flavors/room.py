@@ -4,46 +4,58 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.queue.quota.flavors.assignment import Hindrance
-from zonewise_scheduler.queue.quota.flavors.modes import Grade, Reach
+from zonewise_scheduler.queue.quota.flavors.assignment import FlavorStatus
+from zonewise_scheduler.queue.quota.flavors.modes import GranularMode, PreemptionMode
 from zonewise_scheduler.queue.quota.model.amounts import minus
-from zonewise_scheduler.queue.quota.tree.node import borrowing_height
+from zonewise_scheduler.queue.quota.tree.node import find_height_of_lowest_subtree_that_fits
 
 if TYPE_CHECKING:
     from zonewise_scheduler.queue.quota.model.quotas import FlavorResource
     from zonewise_scheduler.queue.quota.model.workload import Workload
-    from zonewise_scheduler.queue.quota.preemption.targets import Oracle, Possibility
-    from zonewise_scheduler.queue.quota.tree.node import QueueNode
+    from zonewise_scheduler.queue.quota.preemption.targets import PreemptionOracle, PreemptionPossibility
+    from zonewise_scheduler.queue.quota.tree.node import ClusterQueueSnapshot
 
-_REACH: dict[Possibility, Reach] = {
-    "NoCandidates": Reach.NO_CANDIDATES, "Preempt": Reach.PREEMPT, "Reclaim": Reach.RECLAIM,
+_REACH: dict[PreemptionPossibility, PreemptionMode] = {
+    "NoCandidates": PreemptionMode.NO_CANDIDATES, "Preempt": PreemptionMode.PREEMPT, "Reclaim": PreemptionMode.RECLAIM,
 }  # fmt: skip
-POSSIBILITY: dict[Reach, Possibility] = {reach: possibility for possibility, reach in _REACH.items()}
+PREEMPTION_POSSIBILITY: dict[PreemptionMode, PreemptionPossibility] = {
+    reach: possibility for possibility, reach in _REACH.items()
+}
 
 
-def grade_of(
-    queue: QueueNode, workload: Workload, key: FlavorResource, amount: int, oracle: Oracle, *, fair: bool
-) -> tuple[Grade, Hindrance | None]:
+def fits_resource_quota(
+    queue: ClusterQueueSnapshot,
+    workload: Workload,
+    key: FlavorResource,
+    amount: int,
+    oracle: PreemptionOracle,
+    *,
+    fair_sharing: bool,
+) -> tuple[GranularMode, FlavorStatus | None]:
     """Return how a workload can have an amount, and what stands in the way; None where it is free.
 
     Others are asked to give way only where that may be of use: for no more than the nominal quota, where a subtree
     smaller than the tree has quota enough, or where the queue may preempt while it borrows.
     """
-    potential = queue.potential(key)
+    potential = queue.potential_available(key)
     if amount > potential:
         missing = minus(amount, potential)
-        return Grade(Reach.NO_FIT, 0), Hindrance("ExceedsMaxQuota", key.flavor, key.resource, missing)
-    height, within_tree = borrowing_height(queue, key, amount)
+        return GranularMode(PreemptionMode.NO_FIT, 0), FlavorStatus(
+            "ExceedsMaxQuota", key.flavor, key.resource, missing
+        )
+    height, within_tree = find_height_of_lowest_subtree_that_fits(queue, key, amount)
     available = max(0, queue.available(key))
     if amount <= available:
-        return Grade(Reach.FIT, height), None
+        return GranularMode(PreemptionMode.FIT, height), None
     missing = minus(amount, available)
-    if amount <= queue.subtree.get(key, 0) or within_tree or _borrows_by_force(queue, fair=fair):
+    if amount <= queue.subtree_quota.get(key, 0) or within_tree or _borrows_by_force(queue, fair=fair_sharing):
         possibility, after = oracle(queue, workload, key, amount)
-        return Grade(_REACH[possibility], after), Hindrance("InUse", key.flavor, key.resource, missing)
-    return Grade(Reach.NO_FIT, height), Hindrance("WaitingForQuota", key.flavor, key.resource, missing)
+        return GranularMode(_REACH[possibility], after), FlavorStatus("InUse", key.flavor, key.resource, missing)
+    return GranularMode(PreemptionMode.NO_FIT, height), FlavorStatus(
+        "WaitingForQuota", key.flavor, key.resource, missing
+    )
 
 
-def _borrows_by_force(queue: QueueNode, *, fair: bool) -> bool:
+def _borrows_by_force(queue: ClusterQueueSnapshot, *, fair: bool) -> bool:
     rules = queue.spec.preemption
-    return rules.borrow != "Never" or (fair and rules.reclaim != "Never")
+    return rules.borrow_within_cohort != "Never" or (fair and rules.reclaim_within_cohort != "Never")

@@ -6,161 +6,193 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.queue.quota.flavors.assignment import START, Attempt, FlavorChoice, Hindrance
-from zonewise_scheduler.queue.quota.flavors.match import mismatch, misplaced
-from zonewise_scheduler.queue.quota.flavors.modes import BEST, WORST, Grade, Mode, Reach, goes_on, preferred
-from zonewise_scheduler.queue.quota.flavors.room import POSSIBILITY, grade_of
-from zonewise_scheduler.queue.quota.model.amounts import plus, turn_of
+from zonewise_scheduler.queue.quota.flavors.assignment import (
+    NO_LAST_ASSIGNMENT,
+    ConsideredFlavor,
+    FlavorAssignment,
+    FlavorStatus,
+)
+from zonewise_scheduler.queue.quota.flavors.match import (
+    check_flavor_for_pod_set,
+    check_pod_set_and_flavor_match_for_tas,
+)
+from zonewise_scheduler.queue.quota.flavors.modes import (
+    BEST_GRANULAR_MODE,
+    WORST_GRANULAR_MODE,
+    FlavorAssignmentMode,
+    GranularMode,
+    PreemptionMode,
+    is_preferred,
+    should_try_next_flavor,
+)
+from zonewise_scheduler.queue.quota.flavors.room import PREEMPTION_POSSIBILITY, fits_resource_quota
+from zonewise_scheduler.queue.quota.model.amounts import hash_resource_name, plus
 from zonewise_scheduler.queue.quota.model.queues import ResourceFlavor
 from zonewise_scheduler.queue.quota.model.quotas import FlavorResource
-from zonewise_scheduler.queue.quota.model.workload import DEFAULTS
+from zonewise_scheduler.queue.quota.model.workload import DEFAULT_SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from zonewise_scheduler.queue.quota.flavors.assignment import Progress
+    from zonewise_scheduler.queue.quota.flavors.assignment import AssignmentClusterQueueState
     from zonewise_scheduler.queue.quota.model.quotas import ResourceGroup
-    from zonewise_scheduler.queue.quota.model.workload import Amounts, PodSet, Settings, Usage, Workload
-    from zonewise_scheduler.queue.quota.preemption.targets import Oracle
-    from zonewise_scheduler.queue.quota.tree.node import QueueNode
+    from zonewise_scheduler.queue.quota.model.workload import Amounts, PodSet, QuotaSettings, Usage, Workload
+    from zonewise_scheduler.queue.quota.preemption.targets import PreemptionOracle
+    from zonewise_scheduler.queue.quota.tree.node import ClusterQueueSnapshot
     from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
-class Request:
+class FlavorAssigner:
     """A workload that asks for flavors."""
 
     snapshot: Snapshot
     workload: Workload
-    queue: QueueNode
-    oracle: Oracle
-    settings: Settings = DEFAULTS
-    progress: Progress = START
-    replaced: Workload | None = None
+    queue: ClusterQueueSnapshot
+    oracle: PreemptionOracle
+    settings: QuotaSettings = DEFAULT_SETTINGS
+    last_assignment: AssignmentClusterQueueState = NO_LAST_ASSIGNMENT
+    replace_workload_slice: Workload | None = None
     """A slice of the same job that it takes the place of: it gets the same flavors, and only the rest is new."""
-    pinned: Mapping[str, Mapping[str, str]] | None = None
+    nomination_mapping: Mapping[str, Mapping[str, str]] | None = None
     """Flavors by pod set and resource, from which it does not turn away; None: it is free."""
 
-    def flavor(self, name: str) -> ResourceFlavor | None:
+    def resource_flavor(self, name: str) -> ResourceFlavor | None:
         """Return a flavor; None where it is missing."""
-        flavors = self.snapshot.flavors
+        flavors = self.snapshot.resource_flavors
         return ResourceFlavor(name) if flavors is None else flavors.get(name)
 
     @cached_property
-    def everywhere(self) -> bool:
+    def is_tas_only(self) -> bool:
         """Tell whether all flavors of the queue have topologies, so that all its pods are placed."""
-        names = [name for group in self.queue.spec.groups for name in group.names]
-        return bool(names) and all(map(self.snapshot.places.has, names))
+        names = [name for group in self.queue.spec.resource_groups for name in group.flavor_names]
+        return bool(names) and all(map(self.snapshot.tas_snapshot.has_topology, names))
 
 
-class Scan(NamedTuple):
+class FlavorScan(NamedTuple):
     """What a scan found."""
 
-    choices: Mapping[str, FlavorChoice]
+    flavors: Mapping[str, FlavorAssignment]
     """By resource; empty where no flavor can be had."""
-    hindrances: tuple[Hindrance, ...]
+    statuses: tuple[FlavorStatus, ...]
     """Of all flavors that were tried; none where one can be had at once."""
-    attempts: tuple[Attempt, ...]
+    considered_flavors: tuple[ConsideredFlavor, ...]
 
 
 class _Graded(NamedTuple):
-    grade: Grade
-    choices: dict[str, FlavorChoice]
-    attempt: Attempt
+    grade: GranularMode
+    choices: dict[str, FlavorAssignment]
+    attempt: ConsideredFlavor
 
 
-def scan(request: Request, pod_sets: Sequence[int], requests: Amounts, resource: str, used: Usage) -> Scan:
+def find_flavor_for_pod_sets(
+    assigner: FlavorAssigner, pod_sets: Sequence[int], requests: Amounts, resource: str, assignment_usage: Usage
+) -> FlavorScan:
     """Return the flavor for all resources of the group that `resource` is of.
 
     `requests` are of the pod sets together; `used` is what other pod sets of the workload get.
     """
-    group = request.queue.group_of[resource]
-    wanted = {name: requests[name] for name in sorted(requests, key=turn_of) if name in group.covered}
-    rules = request.queue.spec.fungibility
+    group = assigner.queue.rg_by_resource[resource]
+    wanted = {
+        name: requests[name] for name in sorted(requests, key=hash_resource_name) if name in group.covered_resources
+    }
+    rules = assigner.queue.spec.flavor_fungibility
     best: _Graded | None = None
-    attempts: list[Attempt] = []
-    hindrances: list[Hindrance] = []
+    attempts: list[ConsideredFlavor] = []
+    hindrances: list[FlavorStatus] = []
     at = -1
-    specs = [request.workload.pod_sets[place] for place in pod_sets]
-    for at in range(request.progress.next(specs[0].name, resource), len(group.flavors)):
+    specs = [assigner.workload.pod_sets[place] for place in pod_sets]
+    for at in range(assigner.last_assignment.next_flavor_to_try(specs[0].name, resource), len(group.flavors)):
         name = group.flavors[at].name
-        if _passed_over(request, specs, name, resource):
-            hindrances.append(Hindrance("", name, resource, detail="it is not among the flavors that may be tried"))
+        if _passed_over(assigner, specs, name, resource):
+            hindrances.append(FlavorStatus("", name, resource, message="it is not among the flavors that may be tried"))
             continue
-        problem = _unsuited(request, specs, name, group)
+        problem = _unsuited(assigner, specs, name, group)
         if problem:
-            hindrances.append(Hindrance("NoMatchingFlavor", name, detail=problem))
-            attempts.append(Attempt(name, Mode.NO_FIT, hindrances=(hindrances[-1],)))
+            hindrances.append(FlavorStatus("NoMatchingFlavor", name, message=problem))
+            attempts.append(ConsideredFlavor(name, FlavorAssignmentMode.NO_FIT, statuses=(hindrances[-1],)))
             continue
-        graded = _grade(request, pod_sets, name, wanted, used)
+        graded = _grade(assigner, pod_sets, name, wanted, assignment_usage)
         attempts.append(graded.attempt)
-        hindrances += graded.attempt.hindrances
-        if not goes_on(graded.grade, rules):
+        hindrances += graded.attempt.statuses
+        if not should_try_next_flavor(graded.grade, rules):
             best = graded
             break
-        if preferred(graded.grade, WORST if best is None else best.grade, rules):
+        if is_preferred(graded.grade, WORST_GRANULAR_MODE if best is None else best.grade, rules):
             best = graded
     if best is None:
-        return Scan({}, tuple(hindrances), tuple(attempts))
+        return FlavorScan({}, tuple(hindrances), tuple(attempts))
     tried = -1 if at == len(group.flavors) - 1 else at
-    choices = {name: choice._replace(tried=tried) for name, choice in best.choices.items()}
-    return Scan(choices, () if best.grade.reach == Reach.FIT else tuple(hindrances), tuple(attempts))
+    choices = {name: choice._replace(tried_flavor_idx=tried) for name, choice in best.choices.items()}
+    return FlavorScan(
+        choices, () if best.grade.preemption_mode == PreemptionMode.FIT else tuple(hindrances), tuple(attempts)
+    )
 
 
-def suits(request: Request, pod_sets: Sequence[int], name: str, group: ResourceGroup) -> bool:
+def is_flavor_suitable(assigner: FlavorAssigner, pod_sets: Sequence[int], name: str, group: ResourceGroup) -> bool:
     """Tell whether a flavor of a group may be tried for pod sets, and is one for them."""
-    specs = [request.workload.pod_sets[place] for place in pod_sets]
-    passed = any(_passed_over(request, specs, name, resource) for resource in group.covered)
-    return not passed and not _unsuited(request, specs, name, group)
+    specs = [assigner.workload.pod_sets[place] for place in pod_sets]
+    passed = any(_passed_over(assigner, specs, name, resource) for resource in group.covered_resources)
+    return not passed and not _unsuited(assigner, specs, name, group)
 
 
-def _passed_over(request: Request, specs: Sequence[PodSet], name: str, resource: str) -> bool:
+def _passed_over(request: FlavorAssigner, specs: Sequence[PodSet], name: str, resource: str) -> bool:
     """Tell whether a flavor is not to be tried."""
-    pinned, allowed = request.pinned, request.workload.allowed_flavors
+    pinned, allowed = request.nomination_mapping, request.workload.allowed_flavors
     if pinned is not None and all(pinned.get(one.name, {}).get(resource) != name for one in specs):
         return True
     return allowed is not None and name not in allowed
 
 
-def _unsuited(request: Request, specs: Sequence[PodSet], name: str, group: ResourceGroup) -> str:
+def _unsuited(request: FlavorAssigner, specs: Sequence[PodSet], name: str, group: ResourceGroup) -> str:
     """Return why a flavor is no flavor for the pod sets, "" if it is."""
-    flavor, places, everywhere = request.flavor(name), request.snapshot.places, request.everywhere
+    flavor, places, everywhere = request.resource_flavor(name), request.snapshot.tas_snapshot, request.is_tas_only
     if flavor is None:
         return "there is no such flavor"
-    problems = (misplaced(one, flavor, group, places, everywhere=everywhere) or mismatch(one, flavor) for one in specs)
+    problems = (
+        check_pod_set_and_flavor_match_for_tas(one, flavor, group, places, is_tas_only=everywhere)
+        or check_flavor_for_pod_set(one, flavor)
+        for one in specs
+    )
     return next(filter(None, problems), "")
 
 
-def _grade(request: Request, pod_sets: Sequence[int], name: str, wanted: Amounts, used: Usage) -> _Graded:
+def _grade(request: FlavorAssigner, pod_sets: Sequence[int], name: str, wanted: Amounts, used: Usage) -> _Graded:
     """Grade one flavor: as the worst of its resources."""
-    worst, borrowing = BEST, 0
-    choices: dict[str, FlavorChoice] = {}
-    hindrances: list[Hindrance] = []
+    worst, borrowing = BEST_GRANULAR_MODE, 0
+    choices: dict[str, FlavorAssignment] = {}
+    hindrances: list[FlavorStatus] = []
     for resource, amount in wanted.items():
         key = FlavorResource(name, resource)
         before, differs = _before(request, pod_sets, key)
         if differs:
-            worst = WORST
-            hindrances.append(Hindrance("NoMatchingFlavor", name, resource, detail=f"the job has {differs}"))
+            worst = WORST_GRANULAR_MODE
+            hindrances.append(FlavorStatus("NoMatchingFlavor", name, resource, message=f"the job has {differs}"))
         asked = plus(used.get(key, 0), amount - before)
         fair = request.settings.fair_sharing
-        grade, problem = grade_of(request.queue, request.workload, key, asked, request.oracle, fair=fair)
+        grade, problem = fits_resource_quota(
+            request.queue, request.workload, key, asked, request.oracle, fair_sharing=fair
+        )
         if problem is not None:
             hindrances.append(problem)
-        borrowing = max(borrowing, grade.borrowing)
-        if preferred(worst, grade, request.queue.spec.fungibility):
+        borrowing = max(borrowing, grade.borrowing_level)
+        if is_preferred(worst, grade, request.queue.spec.flavor_fungibility):
             worst = grade
-        choices[resource] = FlavorChoice(name, grade.reach.mode, grade.borrowing)
-    possibility = POSSIBILITY.get(worst.reach)
-    return _Graded(worst, choices, Attempt(name, worst.reach.mode, borrowing, possibility, tuple(hindrances)))
+        choices[resource] = FlavorAssignment(name, grade.preemption_mode.flavor_assignment_mode, grade.borrowing_level)
+    possibility = PREEMPTION_POSSIBILITY.get(worst.preemption_mode)
+    return _Graded(
+        worst,
+        choices,
+        ConsideredFlavor(name, worst.preemption_mode.flavor_assignment_mode, borrowing, possibility, tuple(hindrances)),
+    )
 
 
-def _before(request: Request, pod_sets: Sequence[int], key: FlavorResource) -> tuple[int, str]:
+def _before(request: FlavorAssigner, pod_sets: Sequence[int], key: FlavorResource) -> tuple[int, str]:
     """Return what the replaced slice has of the resource, and its flavor where that is another."""
     amount = 0
-    if request.replaced is not None:
+    if request.replace_workload_slice is not None:
         for place in pod_sets:
-            held = request.replaced.held.get(request.workload.pod_sets[place].name)
+            held = request.replace_workload_slice.admitted_pod_sets.get(request.workload.pod_sets[place].name)
             if held is None or held.flavors.get(key.resource) != key.flavor:
                 return amount, "none" if held is None else held.flavors.get(key.resource, "none")
             amount += held.usage.get(key.resource, 0)

@@ -5,48 +5,48 @@ CPUs are counted in milli-CPU, bytes and all else in their unit (Kueue pkg/resou
 
 from functools import lru_cache
 
-from zonewise.topology.quantity import parse_bytes, parse_milli
+from zonewise.topology.quantity import parse_milli_value, parse_value
 
 UNLIMITED = (1 << 63) - 1
 """Of a quota; larger than any other amount. Sums that reach it are unlimited too."""
 
-LEAST = -(1 << 63)
+MIN_AMOUNT = -(1 << 63)
 
 _CPU = "cpu"
 
 
-def plus(one: int, other: int) -> int:
+def plus(a: int, b: int) -> int:
     """Return the sum; unlimited where a part is."""
-    return UNLIMITED if UNLIMITED in (one, other) else _saturated(one + other)
+    return UNLIMITED if UNLIMITED in (a, b) else _saturated(a + b)
 
 
-def minus(one: int, other: int) -> int:
+def minus(a: int, b: int) -> int:
     """Return the difference: of two unlimited amounts 0, and LEAST where only `other` is unlimited."""
-    if one == UNLIMITED:
-        return 0 if other == UNLIMITED else UNLIMITED
-    return LEAST if other == UNLIMITED else _saturated(one - other)
+    if a == UNLIMITED:
+        return 0 if b == UNLIMITED else UNLIMITED
+    return MIN_AMOUNT if b == UNLIMITED else _saturated(a - b)
 
 
-def quota_amount(resource: str, quantity: str | int) -> int:
+def amount_from_quantity(resource: str, quantity: str | int) -> int:
     """Return a quota; one too large for 64 bits is unlimited. Raises ValueError for what is no quantity."""
     if resource != _CPU:
-        return min(parse_bytes(quantity), UNLIMITED)
-    milli = parse_milli(quantity)
+        return min(parse_value(quantity), UNLIMITED)
+    milli = parse_milli_value(quantity)
     return UNLIMITED if milli >= UNLIMITED // 1000 * 1000 else milli
 
 
-def request_amount(resource: str, quantity: str | int) -> int:
+def resource_value(resource: str, quantity: str | int) -> int:
     """Return what is requested as an amount, cut to 64 bits. Raises ValueError for what is no quantity."""
-    return of_thousandths(resource, parse_milli(quantity))
+    return from_thousandths(resource, parse_milli_value(quantity))
 
 
-def of_thousandths(resource: str, thousandths: int) -> int:
+def from_thousandths(resource: str, thousandths: int) -> int:
     """Return an amount that was summed in thousandths of its unit, rounded up once."""
     return _saturated(thousandths if resource == _CPU else -(-thousandths // 1000))
 
 
 @lru_cache(maxsize=1024)
-def turn_of(resource: str) -> int:
+def hash_resource_name(resource: str) -> int:
     """Return a number by which resources are gone through in order: which of them lacks first is told, no other.
 
     The 64-bit FNV-1a hash of the name (pkg/resources/slice_requests.go).
@@ -58,4 +58,4 @@ def turn_of(resource: str) -> int:
 
 
 def _saturated(amount: int) -> int:
-    return amount if LEAST <= amount <= UNLIMITED else UNLIMITED if amount > 0 else LEAST
+    return amount if MIN_AMOUNT <= amount <= UNLIMITED else UNLIMITED if amount > 0 else MIN_AMOUNT

@@ -14,25 +14,25 @@ PreemptionPolicy = Literal["", "Never", "LowerPriority", "LowerOrNewerEqualPrior
 what no API server has defaulted: nobody, as Never, but it does not keep a queue that borrows from preempting its own.
 """
 
-Stop = Literal["None", "Hold", "HoldAndDrain"]
+StopPolicy = Literal["None", "Hold", "HoldAndDrain"]
 
-NOTHING: Mapping[str, str] = MappingProxyType({})
+NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
-class Preemption(NamedTuple):
+class ClusterQueuePreemption(NamedTuple):
     """Whom the workloads of a ClusterQueue may preempt."""
 
-    within: PreemptionPolicy = "Never"
+    within_cluster_queue: PreemptionPolicy = "Never"
     """withinClusterQueue."""
-    reclaim: PreemptionPolicy = "Never"
+    reclaim_within_cohort: PreemptionPolicy = "Never"
     """reclaimWithinCohort: workloads of queues that are over their nominal quota."""
-    borrow: Literal["Never", "LowerPriority"] = "Never"
+    borrow_within_cohort: Literal["Never", "LowerPriority"] = "Never"
     """borrowWithinCohort: also while the queue itself borrows."""
-    threshold: int | None = None
+    max_priority_threshold: int | None = None
     """borrowWithinCohort.maxPriorityThreshold: then only workloads of at most this priority; None: no such limit."""
 
 
-class Fungibility(NamedTuple):
+class FlavorFungibility(NamedTuple):
     """When the scan of flavors stops, and which of those seen is taken where it does not."""
 
     when_can_borrow: Literal["MayStopSearch", "TryNextFlavor"] = "MayStopSearch"
@@ -40,13 +40,13 @@ class Fungibility(NamedTuple):
     preference: Literal["BorrowingOverPreemption", "PreemptionOverBorrowing"] = "BorrowingOverPreemption"
 
 
-class CheckRule(NamedTuple):
+class AdmissionCheckStrategyRule(NamedTuple):
     """An admission check that a ClusterQueue asks for."""
 
     name: str
-    flavors: frozenset[str] = frozenset()
+    on_flavors: frozenset[str] = frozenset()
     """Only for workloads with one of these; empty: for all."""
-    controller: str = ""
+    controller_name: str = ""
     """spec.controllerName of the AdmissionCheck; "": it is not known."""
 
 
@@ -54,21 +54,21 @@ class ClusterQueue(NamedTuple):
     """A queue with quotas."""
 
     name: str
-    groups: tuple[ResourceGroup, ...] = ()
-    cohort: str = ""
+    resource_groups: tuple[ResourceGroup, ...] = ()
+    cohort_name: str = ""
     """"": none."""
-    strategy: Literal["StrictFIFO", "BestEffortFIFO"] = "BestEffortFIFO"
-    preemption: Preemption = Preemption()
-    fungibility: Fungibility = Fungibility()
-    weight: float = 1.0
+    queueing_strategy: Literal["StrictFIFO", "BestEffortFIFO"] = "BestEffortFIFO"
+    preemption: ClusterQueuePreemption = ClusterQueuePreemption()
+    flavor_fungibility: FlavorFungibility = FlavorFungibility()
+    fair_weight: float = 1.0
     """fairSharing.weight."""
-    stop: Stop = "None"
-    namespaces: tuple[Requirement, ...] | None = ()
+    stop_policy: StopPolicy = "None"
+    namespace_selector: tuple[Requirement, ...] | None = ()
     """On the labels of a workload's namespace; empty: all namespaces; None: no namespace."""
-    checks: tuple[CheckRule, ...] = ()
-    by_usage: bool = False
+    admission_checks: tuple[AdmissionCheckStrategyRule, ...] = ()
+    usage_based_admission: bool = False
     """admissionScope UsageBasedAdmissionFairSharing: the LocalQueue with the least usage first."""
-    default_limit: float = inf
+    default_walltime: float = inf
     """Declared run time, in seconds, of workloads that declare none."""
 
 
@@ -76,10 +76,10 @@ class Cohort(NamedTuple):
     """A group of ClusterQueues and Cohorts that lend to each other, with quotas of its own."""
 
     name: str
-    parent: str = ""
+    parent_name: str = ""
     """"": it is a root."""
-    groups: tuple[ResourceGroup, ...] = ()
-    weight: float = 1.0
+    resource_groups: tuple[ResourceGroup, ...] = ()
+    fair_weight: float = 1.0
 
 
 class LocalQueue(NamedTuple):
@@ -88,9 +88,9 @@ class LocalQueue(NamedTuple):
     namespace: str
     name: str
     cluster_queue: str
-    stop: Stop = "None"
-    weight: float = 1.0
-    default_limit: float = inf
+    stop_policy: StopPolicy = "None"
+    fair_weight: float = 1.0
+    default_walltime: float = inf
     """Before that of the ClusterQueue."""
 
     @property
@@ -103,9 +103,9 @@ class ResourceFlavor(NamedTuple):
     """A kind of nodes."""
 
     name: str
-    labels: Mapping[str, str] = NOTHING
-    taints: tuple[Taint, ...] = ()
+    node_labels: Mapping[str, str] = NO_LABELS
+    node_taints: tuple[Taint, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     """Added to the pods'."""
-    topology: str = ""
+    topology_name: str = ""
     """topologyName; "": placement is kube-scheduler's."""

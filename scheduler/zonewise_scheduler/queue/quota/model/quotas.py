@@ -11,13 +11,13 @@ class FlavorResource(NamedTuple):
     resource: str
 
 
-class Quota(NamedTuple):
+class ResourceQuota(NamedTuple):
     """The quota of one FlavorResource in a ClusterQueue or Cohort, in amounts."""
 
     nominal: int
-    borrowing: int | None = None
+    borrowing_limit: int | None = None
     """At most so much more than its own from its parent; None: no limit."""
-    lending: int | None = None
+    lending_limit: int | None = None
     """At most so much of its own to others; None: no limit."""
 
 
@@ -25,7 +25,7 @@ class FlavorQuotas(NamedTuple):
     """The quotas of one flavor."""
 
     name: str
-    quotas: tuple[tuple[str, Quota], ...]
+    quotas: tuple[tuple[str, ResourceQuota], ...]
     """By resource."""
 
 
@@ -33,21 +33,21 @@ class ResourceGroup(NamedTuple):
     """Resources that a pod set gets of one and the same flavor; the flavors are tried in their order."""
 
     flavors: tuple[FlavorQuotas, ...]
-    covered: frozenset[str]
+    covered_resources: frozenset[str]
     """The resources."""
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def flavor_names(self) -> tuple[str, ...]:
         """The flavors, in the order of the scan."""
         return tuple(flavor.name for flavor in self.flavors)
 
 
-def group(*flavors: FlavorQuotas) -> ResourceGroup:
+def resource_group(*flavors: FlavorQuotas) -> ResourceGroup:
     """Return the group of flavors that all have the same resources."""
     return ResourceGroup(flavors, frozenset(resource for flavor in flavors for resource, _ in flavor.quotas))
 
 
-def each_quota(groups: tuple[ResourceGroup, ...]) -> Iterator[tuple[FlavorResource, Quota]]:
+def resource_quotas(groups: tuple[ResourceGroup, ...]) -> Iterator[tuple[FlavorResource, ResourceQuota]]:
     """Yield the quotas of groups."""
     for one in groups:
         for flavor in one.flavors:

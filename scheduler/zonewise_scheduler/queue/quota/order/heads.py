@@ -10,18 +10,18 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.queue.quota.cycle.values import Head
     from zonewise_scheduler.queue.quota.model.queues import ClusterQueue
-    from zonewise_scheduler.queue.quota.order.pending import Pending
+    from zonewise_scheduler.queue.quota.order.pending import PendingWorkloads
     from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
 
-NO_TURNS: Mapping[str, str] = MappingProxyType({})
+NO_SELECTED_HEADS: Mapping[str, str] = MappingProxyType({})
 
 
-def take_heads(
-    pending: Iterable[Pending],
+def pop_heads(
+    pending: Iterable[PendingWorkloads],
     snapshot: Snapshot,
     namespaces: Mapping[str, Mapping[str, str]] | None = None,
     cycle: int = 0,
-    turns: Mapping[str, str] = NO_TURNS,
+    selected_heads: Mapping[str, str] = NO_SELECTED_HEADS,
 ) -> list[Head]:
     """Take the heads out of their queues, one of each.
 
@@ -30,21 +30,21 @@ def take_heads(
     """
     found: list[Head] = []
     for queue in pending:
-        if queue.spec.name not in snapshot.queues or queue.spec.name in snapshot.inactive:
+        if queue.spec.name not in snapshot.cluster_queues or queue.spec.name in snapshot.inactive:
             continue
-        head = queue.pop(snapshot.usage_of_local_queues, cycle, turns.get(queue.spec.name, ""))
+        head = queue.pop(snapshot.local_queue_usage, cycle, selected_heads.get(queue.spec.name, ""))
         if head is not None:
             labels = None if namespaces is None else namespaces.get(head.workload.namespace, {})
             if head.workload.failed_checks:
-                head = head._replace(barred="checks")
-            elif not suits(queue.spec, labels):
-                head = head._replace(barred="namespace")
+                head = head._replace(inadmissible_reason="checks")
+            elif not matches_namespace(queue.spec, labels):
+                head = head._replace(inadmissible_reason="namespace")
             found.append(head)
     return found
 
 
-def suits(spec: ClusterQueue, labels: Mapping[str, str] | None) -> bool:
+def matches_namespace(spec: ClusterQueue, labels: Mapping[str, str] | None) -> bool:
     """Tell whether a queue is for workloads of a namespace with these labels; None where they do not matter."""
-    if spec.namespaces is None:
+    if spec.namespace_selector is None:
         return False
-    return labels is None or all(one.matches(labels.get(one.key)) for one in spec.namespaces)
+    return labels is None or all(one.matches(labels.get(one.key)) for one in spec.namespace_selector)

@@ -29,27 +29,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from zonewise_scheduler.queue.quota.cycle.nominate import request_of
-from zonewise_scheduler.queue.quota.flavors.assign import alternatives
+from zonewise_scheduler.queue.quota.cycle.nominate import flavor_assigner
+from zonewise_scheduler.queue.quota.flavors.assign import flavor_alternatives
 from zonewise_scheduler.queue.quota.model.amounts import UNLIMITED, minus, plus
 
 if TYPE_CHECKING:
     from zonewise_scheduler.queue.quota.cycle.values import Head
-    from zonewise_scheduler.queue.quota.flavors.assign import Alternatives, Needed
+    from zonewise_scheduler.queue.quota.flavors.assign import FlavorAlternatives, FlavorRequests
     from zonewise_scheduler.queue.quota.model.quotas import FlavorResource
-    from zonewise_scheduler.queue.quota.model.workload import Settings
-    from zonewise_scheduler.queue.quota.tree.node import QueueNode
+    from zonewise_scheduler.queue.quota.model.workload import QuotaSettings
+    from zonewise_scheduler.queue.quota.tree.node import ClusterQueueSnapshot
     from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
 
 
-Refusal = Literal["", "NoQuota", "Reserved"]
+BoundReason = Literal["", "NoQuota", "Reserved"]
 """What certainly keeps one from starting now; Reserved: what is promised to others; "": perhaps nothing does."""
 
 
-class Later(Protocol):
+class FutureHeadroom(Protocol):
     """What there will be when others start to whom that is promised."""
 
-    def most(self, queue: str, key: FlavorResource, limit: float, priority: int | None) -> int:
+    def max_available(self, queue: str, key: FlavorResource, walltime: float, priority: int | None) -> int:
         """Return the most of a key that one of a queue could have for `limit` seconds from now on, beside them.
 
         `priority`: of one that may make others of its queue give way, as far as its policy lets it; None: nobody does.
@@ -57,85 +57,96 @@ class Later(Protocol):
         ...
 
 
-class Outlook:
+class HeadroomBound:
     """The bounds for one state of a snapshot; forget() is told when that changes."""
 
-    def __init__(self, snapshot: Snapshot, settings: Settings, later: Later | None = None) -> None:
+    def __init__(self, snapshot: Snapshot, settings: QuotaSettings, future: FutureHeadroom | None = None) -> None:
         self._snapshot = snapshot
         self._settings = settings
-        self._later = later
+        self._later = future
         self._most: dict[tuple[str, int, FlavorResource], int] = {}
 
-    def forget(self) -> None:
+    def invalidate(self) -> None:
         """Take note that something has been admitted or has ended."""
         self._most.clear()
 
-    def needs(self, head: Head) -> Alternatives | None:
+    def alternatives(self, head: Head) -> FlavorAlternatives | None:
         """Return what it has to have one of, good for all of its shape; None where a bound says nothing of it."""
-        return alternatives(request_of(self._snapshot, head, self._settings))
+        return flavor_alternatives(flavor_assigner(self._snapshot, head, self._settings))
 
-    def refusal(self, queue: str, priority: int, limit: float, needs: Alternatives) -> Refusal:
+    def inadmissible_reason(
+        self, queue: str, priority: int, walltime: float, alternatives: FlavorAlternatives
+    ) -> BoundReason:
         """Tell whether one that needs this, and declares to run for so many seconds, would certainly be refused now."""
         most, found = self._most, "NoQuota"
-        for needed in needs:
+        for needed in alternatives:
             for key, amount in needed:
                 bound = most.get((queue, priority, key))
                 if bound is None:
-                    bound = most[queue, priority, key] = self._bound(self._snapshot.queues[queue], priority, key)
+                    bound = most[queue, priority, key] = self._bound(
+                        self._snapshot.cluster_queues[queue], priority, key
+                    )
                 if amount > bound:
                     break
             else:
-                if self._later is None or not self._is_promised(self._later, queue, priority, limit, needed):
+                if self._later is None or not self._is_promised(self._later, queue, priority, walltime, needed):
                     return ""
                 found = "Reserved"
         return found
 
-    def leaves_traces(self, queue: str) -> bool:
+    def affects_cycle(self, queue: str) -> bool:
         """Tell whether others of a cycle are decided otherwise for a refusal.
 
         A queue that cannot reclaim keeps quota for one that waits while the cycle lasts (cycle.reservation); and fair
         sharing lets who would be refused take part in its tournament.
         """
-        return self._settings.fair_sharing or self._snapshot.queues[queue].spec.preemption.reclaim != "Any"
+        return (
+            self._settings.fair_sharing
+            or self._snapshot.cluster_queues[queue].spec.preemption.reclaim_within_cohort != "Any"
+        )
 
-    def _is_promised(self, later: Later, queue: str, priority: int, limit: float, needed: Needed) -> bool:
+    def _is_promised(
+        self, later: FutureHeadroom, queue: str, priority: int, limit: float, needed: FlavorRequests
+    ) -> bool:
         """Tell whether a flavor has what is needed now, and will not have it when it is promised to others."""
-        node = self._snapshot.queues[queue]
+        node = self._snapshot.cluster_queues[queue]
         if any(amount > node.available(key) for key, amount in needed):
             return False
-        placed = self._snapshot.flavors is not None and any(
-            self._snapshot.flavors[key.flavor].topology for key, _ in needed
+        placed = self._snapshot.resource_flavors is not None and any(
+            self._snapshot.resource_flavors[key.flavor].topology_name for key, _ in needed
         )
-        if placed and node.parent is not None and node.spec.preemption.reclaim not in {"Never", ""}:
+        if placed and node.parent is not None and node.spec.preemption.reclaim_within_cohort not in {"Never", ""}:
             return False
-        return any(amount > later.most(queue, key, limit, priority if placed else None) for key, amount in needed)
+        return any(
+            amount > later.max_available(queue, key, limit, priority if placed else None) for key, amount in needed
+        )
 
-    def _bound(self, queue: QueueNode, priority: int, key: FlavorResource) -> int:
+    def _bound(self, queue: ClusterQueueSnapshot, priority: int, key: FlavorResource) -> int:
         """Return the most of a key that could be had; unlimited where nobody knows."""
         rules = queue.spec.preemption
-        yields = yielding(queue, priority, key)
+        yields = preemptible_usage(queue, priority, key)
         most = max(0, plus(queue.available(key), yields))
-        if queue.parent is None or rules.reclaim in {"Never", ""}:
+        if queue.parent is None or rules.reclaim_within_cohort in {"Never", ""}:
             return most
-        if self._settings.fair_sharing or rules.borrow != "Never":
+        if self._settings.fair_sharing or rules.borrow_within_cohort != "Never":
             return UNLIMITED
-        most = max(most, plus(minus(queue.subtree.get(key, 0), queue.usage.get(key, 0)), yields))
+        most = max(most, plus(minus(queue.subtree_quota.get(key, 0), queue.usage.get(key, 0)), yields))
         local = queue.local_available(key)
-        for cohort in queue.ancestors():
+        for cohort in queue.path_parent_to_root():
             if cohort.parent is None:
                 break
-            most = max(most, plus(local, minus(cohort.subtree.get(key, 0), cohort.usage.get(key, 0))))
+            most = max(most, plus(local, minus(cohort.subtree_quota.get(key, 0), cohort.usage.get(key, 0))))
             local = plus(local, cohort.local_available(key))
         return most
 
 
-def yielding(queue: QueueNode, priority: int, key: FlavorResource) -> int:
+def preemptible_usage(queue: ClusterQueueSnapshot, priority: int, key: FlavorResource) -> int:
     """Return the most that those of the queue hold whom one of a priority may preempt there."""
-    within = queue.spec.preemption.within
+    within = queue.spec.preemption.within_cluster_queue
     if within in {"Never", ""}:
         return 0
     found = 0
-    for other, standing in queue.standing.items():
+    for other, standing in queue.priority_usage.items():
         if other < priority or (other == priority and within == "LowerOrNewerEqualPriority"):
             found += standing.usage.get(key, 0)
     return found

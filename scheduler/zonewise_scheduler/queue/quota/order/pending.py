@@ -18,17 +18,17 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.queue.quota.cycle.values import Head
-from zonewise_scheduler.queue.quota.flavors.assignment import START
+from zonewise_scheduler.queue.quota.flavors.assignment import NO_LAST_ASSIGNMENT
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
     from zonewise_scheduler.queue.quota.cycle.values import Decision
-    from zonewise_scheduler.queue.quota.flavors.assign import Alternatives
-    from zonewise_scheduler.queue.quota.flavors.assignment import Progress
+    from zonewise_scheduler.queue.quota.flavors.assign import FlavorAlternatives
+    from zonewise_scheduler.queue.quota.flavors.assignment import AssignmentClusterQueueState
     from zonewise_scheduler.queue.quota.model.queues import ClusterQueue
     from zonewise_scheduler.queue.quota.model.workload import Workload
-    from zonewise_scheduler.queue.quota.order.outlook import Outlook, Refusal
+    from zonewise_scheduler.queue.quota.order.outlook import BoundReason, HeadroomBound
 
 _AT_ONCE = {"FailedAfterNomination", "PendingPreemption"}
 _REFUSED = {"NoFit", "NoCandidates", "Reserved"}
@@ -72,7 +72,7 @@ class _Shape:
         """Set aside, whoever is first: they lack quota."""
         self.refused = False
         """Whether one of them has been looked at, and was."""
-        self.needs: Alternatives | None = None
+        self.needs: FlavorAlternatives | None = None
         """Of those that were refused, once it has been asked for."""
 
     @property
@@ -105,13 +105,13 @@ class _Place(NamedTuple):
         return self.shape.asleep or self.lane.asleep
 
 
-class Pending:
+class PendingWorkloads:
     """One ClusterQueue's."""
 
-    def __init__(self, spec: ClusterQueue, *, from_timeout: bool = True, shortest_first: bool = False) -> None:
+    def __init__(self, spec: ClusterQueue, *, requeue_from_eviction: bool = True, shortest_first: bool = False) -> None:
         """Take the queue; `shortest_first`: within a priority by declared run time, before how long they wait."""
         self.spec = spec
-        self._from_timeout = from_timeout
+        self._from_timeout = requeue_from_eviction
         self._shortest_first = shortest_first
         self._places: dict[str, _Place] = {}
         """Of all but those set aside alone, by key."""
@@ -123,12 +123,12 @@ class Pending:
         """Shapes with lanes that are asleep."""
         self._firsts: dict[str, list[_Rank]] = {}
         """By LocalQueue as the shapes: heaps of the first of each shape that is awake, with some left over."""
-        self._progress: dict[str, tuple[Progress, int]] = {}
+        self._progress: dict[str, tuple[AssignmentClusterQueueState, int]] = {}
         """With how often there had been news."""
         self._news = 0
         self._preemptor = ""
 
-    def copy(self) -> Pending:
+    def copy(self) -> PendingWorkloads:
         """Return another that changes on its own."""
         other = copy(self)
         other._shapes = {key: shape.copy() for key, shape in self._shapes.items()}
@@ -154,32 +154,36 @@ class Pending:
         return self._alone.get(key) if place is None else place.workload
 
     @property
-    def waiting(self) -> list[str]:
+    def active(self) -> list[str]:
         """The keys of those whose turn may come."""
         return [key for key, one in self._places.items() if not one.asleep]
 
     @property
-    def aside(self) -> list[str]:
+    def inadmissible(self) -> list[str]:
         """The keys of those that are set aside."""
         return [*self._alone, *(key for key, one in self._places.items() if one.asleep)]
 
-    def order(self, usages: Mapping[str, float]) -> list[str]:
+    def sorted_keys(self, local_queue_usage: Mapping[str, float]) -> list[str]:
         """Return the keys of all in their order, whether they are set aside or not."""
-        found = [(usages.get(one.shape.queue, 0.0), one.rank) for one in self._places.values()]
+        found = [(local_queue_usage.get(one.shape.queue, 0.0), one.rank) for one in self._places.values()]
         for one in self._alone.values():
-            usage = usages.get(f"{one.namespace}/{one.queue}", 0.0) if self.spec.by_usage else 0.0
+            usage = (
+                local_queue_usage.get(f"{one.namespace}/{one.queue_name}", 0.0)
+                if self.spec.usage_based_admission
+                else 0.0
+            )
             found.append((usage, self._rank(one)))
         return sorted((rank[-1] for _, rank in sorted(found)), key=lambda key: key != self._preemptor)
 
-    def push(self, workload: Workload) -> None:
+    def push_or_update(self, workload: Workload) -> None:
         """Take in a workload, or its new state; one of a shape that is set aside is set aside."""
         key = workload.key
         old = self._take(key) or self._alone.pop(key, None)
-        if old is not None and old.shape != workload.shape:
+        if old is not None and old.scheduling_shape != workload.scheduling_shape:
             self._progress.pop(key, None)
         self._place(workload)
 
-    def remove(self, key: str) -> None:
+    def delete(self, key: str) -> None:
         """Forget a workload."""
         self._take(key)
         self._alone.pop(key, None)
@@ -187,62 +191,64 @@ class Pending:
         if self._preemptor == key:
             self._preemptor = ""
 
-    def pop(self, usages: Mapping[str, float], cycle: int = 0, key: str = "") -> Head | None:
+    def pop(self, local_queue_usage: Mapping[str, float], cycle: int = 0, key: str = "") -> Head | None:
         """Take out the workload whose turn it is, or that with `key`; None where there is none.
 
         `usages` of LocalQueues, by key, where admission follows usage; `cycle`: the number of the cycle. The scan of
         flavors goes on where the last cycle's ended; where that of an earlier one did only if nothing has changed.
         """
-        key = key or self.first(usages)
+        key = key or self.head_key(local_queue_usage)
         workload = self._take(key) or self._alone.pop(key, None)
         if workload is None:
             return None
-        progress, news = self._progress.pop(workload.key, (START, self._news))
-        fresh = cycle - progress.cycle <= 1 or news == self._news
-        return Head(workload, self.spec.name, progress if fresh else START)
+        progress, news = self._progress.pop(workload.key, (NO_LAST_ASSIGNMENT, self._news))
+        fresh = cycle - progress.scheduling_cycle <= 1 or news == self._news
+        return Head(workload, self.spec.name, progress if fresh else NO_LAST_ASSIGNMENT)
 
-    def first(self, usages: Mapping[str, float]) -> str:
+    def head_key(self, local_queue_usage: Mapping[str, float]) -> str:
         """Return the key of the workload whose turn it is, "" where there is none."""
         sticky = self._places.get(self._preemptor)
-        return self._first(usages) if sticky is None or sticky.asleep else self._preemptor
+        return self._first(local_queue_usage) if sticky is None or sticky.asleep else self._preemptor
 
-    def refusal(self, key: str, outlook: Outlook, seconds: float = inf) -> Refusal:
+    def inadmissible_reason(self, key: str, headroom: HeadroomBound, seconds: float = inf) -> BoundReason:
         """Tell whether the one whose turn it is fares as the last of its shape did, which was refused.
 
         `seconds`: it can be in the way of others for no longer than that.
         """
         workload, _, shape, _ = self._places[key]
-        started = key in self._progress and self._progress[key][0].pending
+        started = key in self._progress and self._progress[key][0].pending_flavors
         if not shape.refused or started or workload.failed_checks:
             return ""
         if shape.needs is None:
-            shape.needs = outlook.needs(Head(workload, self.spec.name))
+            shape.needs = headroom.alternatives(Head(workload, self.spec.name))
             if shape.needs is None:
                 shape.refused = False
                 return ""
-        return outlook.refusal(self.spec.name, workload.priority, min(workload.limit, seconds), shape.needs)
+        return headroom.inadmissible_reason(
+            self.spec.name, workload.priority, min(workload.walltime, seconds), shape.needs
+        )
 
-    def pass_over(self, key: str, refusal: Refusal) -> None:
+    def mark_inadmissible(self, key: str, reason: BoundReason) -> None:
         """Let the turn pass of one that would be refused: it is set aside, as if it had been."""
-        self._set_aside(self._places[key], reserved=refusal == "Reserved")
+        self._set_aside(self._places[key], reserved=reason == "Reserved")
 
-    def put_back(self, decision: Decision) -> None:
+    def requeue(self, decision: Decision) -> None:
         """Take back a workload that was not admitted, by what was decided about it."""
-        workload, strict = decision.head.workload, self.spec.strategy == "StrictFIFO"
-        self._progress[workload.key] = decision.progress, self._news
-        if decision.again == "PendingPreemption" and not strict:
+        workload, strict = decision.head.workload, self.spec.queueing_strategy == "StrictFIFO"
+        self._progress[workload.key] = decision.last_assignment, self._news
+        if decision.requeue_reason == "PendingPreemption" and not strict:
             self._preemptor = workload.key
-        at_once = decision.again != "NamespaceMismatch" if strict else decision.again in _AT_ONCE
-        if at_once or decision.progress.pending:
+        at_once = decision.requeue_reason != "NamespaceMismatch" if strict else decision.requeue_reason in _AT_ONCE
+        if at_once or decision.last_assignment.pending_flavors:
             self._place(workload)
-        elif decision.again in _REFUSED:
+        elif decision.requeue_reason in _REFUSED:
             place = self._place(workload)
             place.shape.refused = True
-            self._set_aside(place, reserved=decision.again == "Reserved")
+            self._set_aside(place, reserved=decision.requeue_reason == "Reserved")
         else:
             self._alone[workload.key] = workload
 
-    def wake(self) -> None:
+    def queue_inadmissible_workloads(self) -> None:
         """Have the turn of those set aside come again: something has changed."""
         self._news += 1
         for key in self._dozing:
@@ -272,18 +278,21 @@ class Pending:
         self._announce(shape)
 
     def _rank(self, workload: Workload) -> _Rank:
-        length = workload.limit if self._shortest_first else 0.0
-        since = workload.queued_at(from_timeout=self._from_timeout)
+        length = workload.walltime if self._shortest_first else 0.0
+        since = workload.queue_order_timestamp(requeue_from_eviction=self._from_timeout)
         return -workload.priority, length, since, workload.uid, workload.key
 
     def _place(self, workload: Workload) -> _Place:
-        key = f"{workload.namespace}/{workload.queue}" if self.spec.by_usage else "", workload.shape
+        key = (
+            f"{workload.namespace}/{workload.queue_name}" if self.spec.usage_based_admission else "",
+            workload.scheduling_shape,
+        )
         shape = self._shapes.get(key)
         if shape is None:
             shape = self._shapes[key] = _Shape(key)
-        lane = shape.lanes.get(workload.limit)
+        lane = shape.lanes.get(workload.walltime)
         if lane is None:
-            lane = shape.lanes[workload.limit] = _Lane(workload.limit)
+            lane = shape.lanes[workload.walltime] = _Lane(workload.walltime)
         rank = self._rank(workload)
         place = self._places[workload.key] = _Place(workload, rank, shape, lane)
         heappush(lane.ranks, rank)

@@ -12,46 +12,52 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zonewise_scheduler.queue.quota.model.workload import Decay
+    from zonewise_scheduler.queue.quota.model.workload import AdmissionFairSharingConfig
 
-Sums = dict[str, float]
+ResourceSums = dict[str, float]
 """By resource, in its unit: CPUs, bytes, counts."""
 
 
-class Used(NamedTuple):
+class UsageLedgerEntry(NamedTuple):
     """Of one LocalQueue."""
 
     consumed: Mapping[str, float]
     """At the last sample."""
-    at: float
+    last_update: float
     """When that was, seconds."""
-    entering: Mapping[str, float]
+    pending_penalty: Mapping[str, float]
     """What was admitted since counts for."""
 
 
-def sample(used: Used, running: Mapping[str, float], now: float, decay: Decay) -> Used:
+def calculate_decayed_consumed(
+    entry: UsageLedgerEntry, running: Mapping[str, float], now: float, config: AdmissionFairSharingConfig
+) -> UsageLedgerEntry:
     """Return the next sample, with what runs of the queue now."""
-    rate = decay.rate(now - used.at)
-    consumed = {name: amount * (1.0 - rate) for name, amount in used.consumed.items()}
+    rate = config.alpha_rate(now - entry.last_update)
+    consumed = {name: amount * (1.0 - rate) for name, amount in entry.consumed.items()}
     for name, amount in running.items():
         consumed[name] = consumed.get(name, 0.0) + amount * rate
-    return Used(consumed, now, {})
+    return UsageLedgerEntry(consumed, now, {})
 
 
-def enter(used: Used, requests: Mapping[str, float], decay: Decay) -> Used:
+def push_penalty(
+    entry: UsageLedgerEntry, requests: Mapping[str, float], config: AdmissionFairSharingConfig
+) -> UsageLedgerEntry:
     """Count a workload that is admitted now."""
-    rate = decay.rate(decay.sampling)
-    return used._replace(entering=_sum(used.entering, {name: one * rate for name, one in requests.items()}))
+    rate = config.alpha_rate(config.usage_sampling_interval)
+    return entry._replace(
+        pending_penalty=_sum(entry.pending_penalty, {name: one * rate for name, one in requests.items()})
+    )
 
 
-def usage(used: Used, weight: float, decay: Decay) -> float:
+def calculate_usage(entry: UsageLedgerEntry, weight: float, config: AdmissionFairSharingConfig) -> float:
     """Return what queues are compared by; infinite for a queue of weight 0, which comes last."""
     if weight <= 0:
         return math.inf
-    weights = decay.weights or {}
-    sums = _sum(used.consumed, used.entering)
+    weights = config.resource_weights or {}
+    sums = _sum(entry.consumed, entry.pending_penalty)
     return sum(weights.get(name, 1.0) * sums[name] for name in sorted(sums)) / weight
 
 
-def _sum(one: Mapping[str, float], other: Mapping[str, float]) -> Sums:
+def _sum(one: Mapping[str, float], other: Mapping[str, float]) -> ResourceSums:
     return {name: one.get(name, 0.0) + other.get(name, 0.0) for name in one.keys() | other.keys()}

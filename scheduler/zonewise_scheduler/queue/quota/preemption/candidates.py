@@ -11,95 +11,99 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.queue.quota.model.amounts import minus
-from zonewise_scheduler.queue.quota.preemption.order import in_order, preemptible
+from zonewise_scheduler.queue.quota.preemption.order import find_candidates_for_policy, sort_candidates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from zonewise_scheduler.queue.quota.model.quotas import FlavorResource
     from zonewise_scheduler.queue.quota.model.workload import Workload
-    from zonewise_scheduler.queue.quota.preemption.values import Ask, Reason
-    from zonewise_scheduler.queue.quota.tree.node import CohortNode, Node, QueueNode
+    from zonewise_scheduler.queue.quota.preemption.values import PreemptionContext, PreemptionReason
+    from zonewise_scheduler.queue.quota.tree.node import ClusterQueueSnapshot, CohortSnapshot, ResourceNode
 
 
-class Kind(Enum):
+class PreemptionVariant(Enum):
     """What makes a workload a candidate."""
 
-    WITHIN = auto()
+    WITHIN_CQ = auto()
     """It is of the same queue."""
-    NEARER_CLAIM = auto()
-    WITHOUT_BORROWING = auto()
+    HIERARCHICAL_RECLAIM = auto()
+    RECLAIM_WITHOUT_BORROWING = auto()
     """Only if the preemptor's queue will not borrow."""
-    WHILE_BORROWING = auto()
+    RECLAIM_WHILE_BORROWING = auto()
 
     @property
-    def reason(self) -> Reason:
+    def preemption_reason(self) -> PreemptionReason:
         """What the workload is told."""
-        if self is Kind.WITHIN:
+        if self is PreemptionVariant.WITHIN_CQ:
             return "InClusterQueue"
-        return "InCohortReclaimWhileBorrowing" if self is Kind.WHILE_BORROWING else "InCohortReclamation"
+        return (
+            "InCohortReclaimWhileBorrowing"
+            if self is PreemptionVariant.RECLAIM_WHILE_BORROWING
+            else "InCohortReclamation"
+        )
 
 
-class Candidate(NamedTuple):
+class PreemptionCandidate(NamedTuple):
     """A workload that may be preempted."""
 
     workload: Workload
-    kind: Kind
-    below: CohortNode | None
+    variant: PreemptionVariant
+    lca: CohortSnapshot | None
     """The lowest cohort above both queues; None within one queue."""
 
 
-class Candidates(NamedTuple):
+class PreemptionCandidates(NamedTuple):
     """All of them, in the order in which they are tried."""
 
-    ordered: tuple[Candidate, ...]
-    others: bool
+    candidates: tuple[PreemptionCandidate, ...]
+    from_other_queues: bool
     """Some are of other queues."""
-    nearer: bool
+    for_hierarchical_reclaim: bool
     """To some the preemptor has the nearer claim."""
 
 
-def find_candidates(ask: Ask) -> Candidates:
+def collect_candidates(context: PreemptionContext) -> PreemptionCandidates:
     """Find them: those already evicted, then the rest; of each, nearer claims, others, and those of the same queue."""
-    within = _of_queue(ask, ask.queue, None, nearer=False)
-    nearer, others = _of_cohorts(ask)
-    lists = [_sorted(ask, found) for found in (nearer, others, within)]
+    within = _of_queue(context, context.preemptor_cq, None, nearer=False)
+    nearer, others = _of_cohorts(context)
+    lists = [_sorted(context, found) for found in (nearer, others, within)]
     evicted = [one for found in lists for one in found if one.workload.eviction is not None]
     rest = [one for found in lists for one in found if one.workload.eviction is None]
-    return Candidates((*evicted, *rest), bool(nearer or others), bool(nearer))
+    return PreemptionCandidates((*evicted, *rest), bool(nearer or others), bool(nearer))
 
 
-def still_valid(ask: Ask, candidate: Candidate, *, borrowing: bool) -> bool:
+def candidate_is_valid(context: PreemptionContext, candidate: PreemptionCandidate, *, borrow: bool) -> bool:
     """Tell whether a candidate is one still after those before it are gone."""
-    if candidate.kind is Kind.WITHIN:
+    if candidate.variant is PreemptionVariant.WITHIN_CQ:
         return True
-    if borrowing and candidate.kind is Kind.WITHOUT_BORROWING:
+    if borrow and candidate.variant is PreemptionVariant.RECLAIM_WITHOUT_BORROWING:
         return False
-    node: Node | None = ask.snapshot.queue_of(candidate.workload)
-    while node is not None and node is not candidate.below:
-        if node.within_nominal(ask.contested):
+    node: ResourceNode | None = context.snapshot.cluster_queue_of(candidate.workload)
+    while node is not None and node is not candidate.lca:
+        if node.is_within_nominal(context.frs_need_preemption):
             return False
         node = node.parent
     return True
 
 
-def _sorted(ask: Ask, found: list[Candidate]) -> list[Candidate]:
+def _sorted(ask: PreemptionContext, found: list[PreemptionCandidate]) -> list[PreemptionCandidate]:
     if len(found) < 2:
         return found
     by_key = {one.workload.key: one for one in found}
-    usages = ask.snapshot.usage_of_local_queues
-    return [by_key[one.key] for one in in_order((one.workload for one in found), ask.queue.name, usages)]
+    usages = ask.snapshot.local_queue_usage
+    return [by_key[one.key] for one in sort_candidates((one.workload for one in found), ask.preemptor_cq.name, usages)]
 
 
-def _of_cohorts(ask: Ask) -> tuple[list[Candidate], list[Candidate]]:
+def _of_cohorts(ask: PreemptionContext) -> tuple[list[PreemptionCandidate], list[PreemptionCandidate]]:
     """Return those of other queues to whom the preemptor has the nearer claim, and the others."""
-    nearer: list[Candidate] = []
-    others: list[Candidate] = []
-    if ask.queue.spec.preemption.reclaim == "Never":
+    nearer: list[PreemptionCandidate] = []
+    others: list[PreemptionCandidate] = []
+    if ask.preemptor_cq.spec.preemption.reclaim_within_cohort == "Never":
         return nearer, others
-    claim, rest = _room(ask.queue, dict(ask.usage))
-    seen: CohortNode | None = None
-    for cohort in ask.queue.ancestors():
+    claim, rest = _room(ask.preemptor_cq, dict(ask.workload_usage))
+    seen: CohortSnapshot | None = None
+    for cohort in ask.preemptor_cq.path_parent_to_root():
         for queue in _exceeding(ask, cohort, seen):
             (nearer if claim else others).extend(_of_queue(ask, queue, cohort, nearer=claim))
         fits, rest = _room(cohort, rest)
@@ -108,31 +112,44 @@ def _of_cohorts(ask: Ask) -> tuple[list[Candidate], list[Candidate]]:
     return nearer, others
 
 
-def _room(node: Node, usage: dict[FlavorResource, int]) -> tuple[bool, dict[FlavorResource, int]]:
+def _room(node: ResourceNode, usage: dict[FlavorResource, int]) -> tuple[bool, dict[FlavorResource, int]]:
     """Tell whether the subtree's quota has room, and return what is beyond what is local (QuantitiesFitInQuota)."""
-    fits = not any(node.exceeds(key, amount) for key, amount in usage.items())
+    fits = not any(node.borrowing_with(key, amount) for key, amount in usage.items())
     return fits, {key: max(0, minus(amount, node.local_available(key))) for key, amount in usage.items()}
 
 
-def _exceeding(ask: Ask, cohort: CohortNode, seen: CohortNode | None) -> Iterator[QueueNode]:
+def _exceeding(
+    ask: PreemptionContext, cohort: CohortSnapshot, seen: CohortSnapshot | None
+) -> Iterator[ClusterQueueSnapshot]:
     """Yield the queues below that are over their quota, within cohorts that are so too, but for those seen."""
-    for child in cohort.cohorts:
-        if child is not seen and not child.within_nominal(ask.contested):
+    for child in cohort.child_cohorts:
+        if child is not seen and not child.is_within_nominal(ask.frs_need_preemption):
             yield from _exceeding(ask, child, seen)
-    for queue in cohort.queues:
-        if queue is not ask.queue and not queue.within_nominal(ask.contested):
+    for queue in cohort.child_cqs:
+        if queue is not ask.preemptor_cq and not queue.is_within_nominal(ask.frs_need_preemption):
             yield queue
 
 
-def _of_queue(ask: Ask, queue: QueueNode, below: CohortNode | None, *, nearer: bool) -> list[Candidate]:
-    return [Candidate(one, _kind(ask, one, queue, nearer=nearer), below) for one in preemptible(ask, queue)]
+def _of_queue(
+    ask: PreemptionContext, queue: ClusterQueueSnapshot, below: CohortSnapshot | None, *, nearer: bool
+) -> list[PreemptionCandidate]:
+    return [
+        PreemptionCandidate(one, _kind(ask, one, queue, nearer=nearer), below)
+        for one in find_candidates_for_policy(ask, queue)
+    ]
 
 
-def _kind(ask: Ask, one: Workload, queue: QueueNode, *, nearer: bool) -> Kind:
-    if queue is ask.queue:
-        return Kind.WITHIN
+def _kind(ask: PreemptionContext, one: Workload, queue: ClusterQueueSnapshot, *, nearer: bool) -> PreemptionVariant:
+    if queue is ask.preemptor_cq:
+        return PreemptionVariant.WITHIN_CQ
     if nearer:
-        return Kind.NEARER_CLAIM
-    rules = ask.queue.spec.preemption
-    too_high = one.priority >= ask.workload.priority or (rules.threshold is not None and one.priority > rules.threshold)
-    return Kind.WITHOUT_BORROWING if rules.borrow == "Never" or too_high else Kind.WHILE_BORROWING
+        return PreemptionVariant.HIERARCHICAL_RECLAIM
+    rules = ask.preemptor_cq.spec.preemption
+    too_high = one.priority >= ask.preemptor.priority or (
+        rules.max_priority_threshold is not None and one.priority > rules.max_priority_threshold
+    )
+    return (
+        PreemptionVariant.RECLAIM_WITHOUT_BORROWING
+        if rules.borrow_within_cohort == "Never" or too_high
+        else PreemptionVariant.RECLAIM_WHILE_BORROWING
+    )

@@ -4,50 +4,50 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.queue.quota.preemption.candidates import find_candidates, still_valid
-from zonewise_scheduler.queue.quota.preemption.values import Target, fill_back, restore
+from zonewise_scheduler.queue.quota.preemption.candidates import candidate_is_valid, collect_candidates
+from zonewise_scheduler.queue.quota.preemption.values import Target, fill_back_workloads, restore_snapshot
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.queue.quota.preemption.candidates import Candidates
-    from zonewise_scheduler.queue.quota.preemption.values import Ask
+    from zonewise_scheduler.queue.quota.preemption.candidates import PreemptionCandidates
+    from zonewise_scheduler.queue.quota.preemption.values import PreemptionContext
 
 
-def classical_targets(ask: Ask) -> tuple[Target, ...]:
+def classical_preemptions(context: PreemptionContext) -> tuple[Target, ...]:
     """Return who is to give way, none where that does not help (preemption.go classicalPreemptions).
 
     Candidates are taken out in their order until the workload fits; then those without whom it fits as well are put
     back, last first. With borrowing, candidates are fewer; without, the workload has to fit into nominal quota.
     """
-    candidates = find_candidates(ask)
-    for borrowing in _attempts(ask, candidates):
-        if found := _attempt(ask, candidates, borrowing=borrowing):
+    candidates = collect_candidates(context)
+    for borrowing in _attempts(context, candidates):
+        if found := _attempt(context, candidates, borrowing=borrowing):
             return tuple(found)
     return ()
 
 
-def _attempts(ask: Ask, candidates: Candidates) -> tuple[bool, ...]:
+def _attempts(ask: PreemptionContext, candidates: PreemptionCandidates) -> tuple[bool, ...]:
     """Return with or without borrowing, in the order of the attempts."""
-    forbidden = ask.queue.spec.preemption.borrow == "Never"
-    if not candidates.others or (forbidden and not _below_nominal(ask)):
+    forbidden = ask.preemptor_cq.spec.preemption.borrow_within_cohort == "Never"
+    if not candidates.from_other_queues or (forbidden and not _below_nominal(ask)):
         return (True,)
-    return (False, True) if forbidden and not candidates.nearer else (True, False)
+    return (False, True) if forbidden and not candidates.for_hierarchical_reclaim else (True, False)
 
 
-def _below_nominal(ask: Ask) -> bool:
-    queue = ask.queue
-    return all(queue.subtree.get(key, 0) > queue.usage.get(key, 0) for key in ask.contested)
+def _below_nominal(ask: PreemptionContext) -> bool:
+    queue = ask.preemptor_cq
+    return all(queue.subtree_quota.get(key, 0) > queue.usage.get(key, 0) for key in ask.frs_need_preemption)
 
 
-def _attempt(ask: Ask, candidates: Candidates, *, borrowing: bool) -> list[Target]:
+def _attempt(ask: PreemptionContext, candidates: PreemptionCandidates, *, borrowing: bool) -> list[Target]:
     found: list[Target] = []
-    for one in candidates.ordered:
-        if not still_valid(ask, one, borrowing=borrowing):
+    for one in candidates.candidates:
+        if not candidate_is_valid(ask, one, borrow=borrowing):
             continue
-        ask.snapshot.remove(one.workload)
-        found.append(Target(one.workload, one.kind.reason))
-        if ask.fits(borrowing=borrowing):
-            found = fill_back(ask, found, borrowing=borrowing)
-            restore(ask, found)
+        ask.snapshot.remove_workload(one.workload)
+        found.append(Target(one.workload, one.variant.preemption_reason))
+        if ask.workload_fits(allow_borrowing=borrowing):
+            found = fill_back_workloads(ask, found, allow_borrowing=borrowing)
+            restore_snapshot(ask, found)
             return found
-    restore(ask, found)
+    restore_snapshot(ask, found)
     return []

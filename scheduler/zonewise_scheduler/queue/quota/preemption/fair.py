@@ -10,50 +10,50 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.queue.quota.model.workload import DEFAULTS
-from zonewise_scheduler.queue.quota.preemption.fair_order import FairOrder
-from zonewise_scheduler.queue.quota.preemption.order import in_order, preemptible
-from zonewise_scheduler.queue.quota.preemption.values import Target, fill_back, restore
-from zonewise_scheduler.queue.quota.share import share
+from zonewise_scheduler.queue.quota.model.workload import DEFAULT_SETTINGS
+from zonewise_scheduler.queue.quota.preemption.fair_order import TargetClusterQueueOrdering
+from zonewise_scheduler.queue.quota.preemption.order import find_candidates_for_policy, sort_candidates
+from zonewise_scheduler.queue.quota.preemption.values import Target, fill_back_workloads, restore_snapshot
+from zonewise_scheduler.queue.quota.share import dominant_resource_share
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.queue.quota.model.workload import Strategy, Workload
-    from zonewise_scheduler.queue.quota.preemption.values import Ask, Reason
-    from zonewise_scheduler.queue.quota.tree.node import QueueNode
+    from zonewise_scheduler.queue.quota.model.workload import PreemptionStrategy, Workload
+    from zonewise_scheduler.queue.quota.preemption.values import PreemptionContext, PreemptionReason
+    from zonewise_scheduler.queue.quota.tree.node import ClusterQueueSnapshot
 
 
-def fair_targets(ask: Ask) -> tuple[Target, ...]:
+def fair_preemptions(context: PreemptionContext) -> tuple[Target, ...]:
     """Return who is to give way, none where that does not help (preemption.go fairPreemptions)."""
-    candidates = _candidates(ask)
+    candidates = _candidates(context)
     if not candidates:
         return ()
-    search = _Search(ask)
-    ask.queue.add_usage(ask.usage)  # shares are those with the new workload
-    first, *more = ask.settings.strategies or DEFAULTS.strategies
+    search = _Search(context)
+    context.preemptor_cq.add_usage(context.workload_usage)  # shares are those with the new workload
+    first, *more = context.settings.preemption_strategies or DEFAULT_SETTINGS.preemption_strategies
     fits = search.first(candidates, first) or (bool(more) and search.second())
-    ask.queue.remove_usage(ask.usage)
-    found = fill_back(ask, search.found, borrowing=True) if fits else []
-    restore(ask, found if fits else search.found)
+    context.preemptor_cq.remove_usage(context.workload_usage)
+    found = fill_back_workloads(context, search.found, allow_borrowing=True) if fits else []
+    restore_snapshot(context, found if fits else search.found)
     return tuple(found)
 
 
 class _Search:
     """The targets found so far, which are out of the snapshot, and the candidates left for the second strategy."""
 
-    def __init__(self, ask: Ask) -> None:
+    def __init__(self, ask: PreemptionContext) -> None:
         self.found: list[Target] = []
         self._ask = ask
         self._left: list[Workload] = []
 
-    def first(self, candidates: list[Workload], strategy: Strategy) -> bool:
+    def first(self, candidates: list[Workload], strategy: PreemptionStrategy) -> bool:
         """Take by the first strategy; tell whether the workload fits then."""
-        order = FairOrder(self._ask.queue, candidates)
-        within = self._ask.queue.within_nominal(self._ask.contested)
-        for queue in order.queues():
-            if queue is self._ask.queue:
-                fits = self._take(order.pop(queue), "InClusterQueue")
+        order = TargetClusterQueueOrdering(self._ask.preemptor_cq, candidates)
+        within = self._ask.preemptor_cq.is_within_nominal(self._ask.frs_need_preemption)
+        for queue in order.target_cluster_queues():
+            if queue is self._ask.preemptor_cq:
+                fits = self._take(order.pop_workload(queue), "InClusterQueue")
             elif within:
-                fits = self._take(order.pop(queue), "InCohortReclamation")
+                fits = self._take(order.pop_workload(queue), "InCohortReclamation")
             else:
                 fits = self._by_strategy(order, queue, strategy)
             if fits:
@@ -62,50 +62,55 @@ class _Search:
 
     def second(self) -> bool:
         """Take by LessThanInitialShare; tell whether the workload fits then."""
-        order = FairOrder(self._ask.queue, self._left)
-        for queue in order.queues():
-            mine, theirs = order.sides(queue)
-            less = share(mine).order < share(theirs).order
-            candidate = order.pop(queue)
+        order = TargetClusterQueueOrdering(self._ask.preemptor_cq, self._left)
+        for queue in order.target_cluster_queues():
+            mine, theirs = order.almost_lcas(queue)
+            less = dominant_resource_share(mine).comparison_key < dominant_resource_share(theirs).comparison_key
+            candidate = order.pop_workload(queue)
             if less and self._take(candidate, "InCohortFairSharing"):
                 return True
-            order.drop(queue)
+            order.drop_queue(queue)
         return False
 
-    def _by_strategy(self, order: FairOrder, queue: QueueNode, strategy: Strategy) -> bool:
+    def _by_strategy(
+        self, order: TargetClusterQueueOrdering, queue: ClusterQueueSnapshot, strategy: PreemptionStrategy
+    ) -> bool:
         """Take the first candidate of a queue that the strategy allows; the others are left."""
-        mine, theirs = order.sides(queue)
-        share_of_mine, share_of_theirs = share(mine).order, share(theirs).order
-        while order.has(queue):
-            candidate = order.pop(queue)
+        mine, theirs = order.almost_lcas(queue)
+        share_of_mine, share_of_theirs = (
+            dominant_resource_share(mine).comparison_key,
+            dominant_resource_share(theirs).comparison_key,
+        )
+        while order.has_workload(queue):
+            candidate = order.pop_workload(queue)
             if strategy == "LessThanInitialShare":
                 allowed = share_of_mine < share_of_theirs
             else:
                 queue.remove_usage(candidate.usage)
-                allowed = share_of_mine <= share(theirs).order
+                allowed = share_of_mine <= dominant_resource_share(theirs).comparison_key
                 queue.add_usage(candidate.usage)
             if allowed:
                 return self._take(candidate, "InCohortFairSharing")
             self._left.append(candidate)
         return False
 
-    def _take(self, candidate: Workload, reason: Reason) -> bool:
+    def _take(self, candidate: Workload, reason: PreemptionReason) -> bool:
         """Take a workload; tell whether the new one fits then."""
         ask = self._ask
-        ask.snapshot.remove(candidate)
+        ask.snapshot.remove_workload(candidate)
         self.found.append(Target(candidate, reason))
-        ask.queue.remove_usage(ask.usage)
-        fits = ask.fits(borrowing=True)
-        ask.queue.add_usage(ask.usage)
+        ask.preemptor_cq.remove_usage(ask.workload_usage)
+        fits = ask.workload_fits(allow_borrowing=True)
+        ask.preemptor_cq.add_usage(ask.workload_usage)
         return fits
 
 
-def _candidates(ask: Ask) -> list[Workload]:
+def _candidates(ask: PreemptionContext) -> list[Workload]:
     """Return those of the queue, and of the borrowing queues of its tree, in their order (preemption.go)."""
-    found = preemptible(ask, ask.queue)
-    root = ask.queue.root
-    if root is not None and ask.queue.spec.preemption.reclaim != "Never":
-        for queue in root.all_queues():
-            if queue is not ask.queue and not queue.within_nominal(ask.contested):
-                found += preemptible(ask, queue)
-    return in_order(found, ask.queue.name, ask.snapshot.usage_of_local_queues)
+    found = find_candidates_for_policy(ask, ask.preemptor_cq)
+    root = ask.preemptor_cq.root
+    if root is not None and ask.preemptor_cq.spec.preemption.reclaim_within_cohort != "Never":
+        for queue in root.subtree_cluster_queues():
+            if queue is not ask.preemptor_cq and not queue.is_within_nominal(ask.frs_need_preemption):
+                found += find_candidates_for_policy(ask, queue)
+    return sort_candidates(found, ask.preemptor_cq.name, ask.snapshot.local_queue_usage)

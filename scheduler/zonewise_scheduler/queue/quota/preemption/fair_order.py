@@ -9,37 +9,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.queue.quota.preemption.order import compare
-from zonewise_scheduler.queue.quota.share import SMALLEST, share
+from zonewise_scheduler.queue.quota.preemption.order import candidates_ordering
+from zonewise_scheduler.queue.quota.share import NEGATIVE_DRS, dominant_resource_share
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from zonewise_scheduler.queue.quota.model.workload import Workload
-    from zonewise_scheduler.queue.quota.share import Share
-    from zonewise_scheduler.queue.quota.tree.node import CohortNode, Node, QueueNode
+    from zonewise_scheduler.queue.quota.share import DRS
+    from zonewise_scheduler.queue.quota.tree.node import ClusterQueueSnapshot, CohortSnapshot, ResourceNode
 
 
-class FairOrder:
+class TargetClusterQueueOrdering:
     """The queues to take from. Between two of them, pop() or drop() must be called for the first."""
 
-    def __init__(self, preemptor: QueueNode, candidates: Iterable[Workload]) -> None:
+    def __init__(self, preemptor_cq: ClusterQueueSnapshot, candidates: Iterable[Workload]) -> None:
         """Take the candidates in the order of in_order()."""
-        self._preemptor = preemptor
-        self._above = list(preemptor.ancestors())
+        self._preemptor = preemptor_cq
+        self._above = list(preemptor_cq.path_parent_to_root())
         self._waiting: dict[str, list[Workload]] = {}
         for one in candidates:
             if one.admission is not None:
                 self._waiting.setdefault(one.admission.cluster_queue, []).append(one)
         for found in self._waiting.values():
             found.reverse()  # so that the first can be popped
-        self._pruned: set[Node] = set()
+        self._pruned: set[ResourceNode] = set()
 
-    def queues(self) -> Iterator[QueueNode]:
+    def target_cluster_queues(self) -> Iterator[ClusterQueueSnapshot]:
         """Yield the queues; each as often as its share is still the largest."""
         root = self._preemptor.root
         if root is None:
-            while self.has(self._preemptor) and self._preemptor not in self._pruned:
+            while self.has_workload(self._preemptor) and self._preemptor not in self._pruned:
                 yield self._preemptor
             return
         while root not in self._pruned:
@@ -47,63 +47,67 @@ class FairOrder:
             if queue is not None:
                 yield queue
 
-    def has(self, queue: QueueNode) -> bool:
+    def has_workload(self, queue: ClusterQueueSnapshot) -> bool:
         """Tell whether a queue has candidates left."""
         return bool(self._waiting.get(queue.name))
 
-    def pop(self, queue: QueueNode) -> Workload:
+    def pop_workload(self, queue: ClusterQueueSnapshot) -> Workload:
         """Take the first candidate of a queue."""
         return self._waiting[queue.name].pop()
 
-    def drop(self, queue: QueueNode) -> None:
+    def drop_queue(self, queue: ClusterQueueSnapshot) -> None:
         """Consider a queue no more."""
         self._pruned.add(queue)
 
-    def sides(self, queue: QueueNode) -> tuple[Node, Node]:
+    def almost_lcas(self, queue: ClusterQueueSnapshot) -> tuple[ResourceNode, ResourceNode]:
         """Return the nodes just below the lowest cohort above both: the preemptor's and the queue's."""
-        target: Node = queue
+        target: ResourceNode = queue
         while target.parent is not None and target.parent not in self._above:
             target = target.parent
-        preemptor: Node = self._preemptor
+        preemptor: ResourceNode = self._preemptor
         while preemptor.parent is not None and preemptor.parent is not target.parent:
             preemptor = preemptor.parent
         return preemptor, target
 
-    def _next(self, cohort: CohortNode) -> QueueNode | None:
+    def _next(self, cohort: CohortSnapshot) -> ClusterQueueSnapshot | None:
         """Return the next queue below a cohort; None where something was pruned instead."""
         queue, largest = self._largest_queue(cohort)
         child, larger = self._largest_cohort(cohort)
-        if child is not None and larger.order >= largest.order:
+        if child is not None and larger.comparison_key >= largest.comparison_key:
             return self._next(child)
         if queue is None:
             self._pruned.add(cohort)
         return queue
 
-    def _largest_queue(self, cohort: CohortNode) -> tuple[QueueNode | None, Share]:
-        best, largest = None, SMALLEST
-        for queue in cohort.queues:
+    def _largest_queue(self, cohort: CohortSnapshot) -> tuple[ClusterQueueSnapshot | None, DRS]:
+        best, largest = None, NEGATIVE_DRS
+        for queue in cohort.child_cqs:
             if queue in self._pruned:
                 continue
-            own = share(queue)
-            if not self.has(queue) or (not own.borrowed and queue is not self._preemptor):
+            own = dominant_resource_share(queue)
+            if not self.has_workload(queue) or (not own.borrowed_frs and queue is not self._preemptor):
                 self._pruned.add(queue)
-            elif own.order > largest.order or (best is not None and self._ties(queue, best, own, largest)):
+            elif own.comparison_key > largest.comparison_key or (
+                best is not None and self._ties(queue, best, own, largest)
+            ):
                 best, largest = queue, own
         return best, largest
 
-    def _ties(self, queue: QueueNode, best: QueueNode, own: Share, largest: Share) -> bool:
+    def _ties(self, queue: ClusterQueueSnapshot, best: ClusterQueueSnapshot, own: DRS, largest: DRS) -> bool:
         """Tell whether a queue with an equal share has the candidate that goes first."""
         firsts = self._waiting[queue.name][-1], self._waiting[best.name][-1]
-        return own.order == largest.order and compare(*firsts, self._preemptor.name, {}) < 0
+        return (
+            own.comparison_key == largest.comparison_key and candidates_ordering(*firsts, self._preemptor.name, {}) < 0
+        )
 
-    def _largest_cohort(self, cohort: CohortNode) -> tuple[CohortNode | None, Share]:
-        best, largest = None, SMALLEST
-        for child in cohort.cohorts:
+    def _largest_cohort(self, cohort: CohortSnapshot) -> tuple[CohortSnapshot | None, DRS]:
+        best, largest = None, NEGATIVE_DRS
+        for child in cohort.child_cohorts:
             if child in self._pruned:
                 continue
-            own = share(child)
-            if not own.borrowed and child not in self._above:
+            own = dominant_resource_share(child)
+            if not own.borrowed_frs and child not in self._above:
                 self._pruned.add(child)
-            elif own.order >= largest.order:
+            elif own.comparison_key >= largest.comparison_key:
                 best, largest = child, own
         return best, largest

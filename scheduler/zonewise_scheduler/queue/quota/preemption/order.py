@@ -10,27 +10,31 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.queue.quota.model.queues import PreemptionPolicy
     from zonewise_scheduler.queue.quota.model.workload import Workload
-    from zonewise_scheduler.queue.quota.preemption.values import Ask
-    from zonewise_scheduler.queue.quota.tree.node import QueueNode
+    from zonewise_scheduler.queue.quota.preemption.values import PreemptionContext
+    from zonewise_scheduler.queue.quota.tree.node import ClusterQueueSnapshot
 
 
-def preemptible(ask: Ask, queue: QueueNode) -> list[Workload]:
+def find_candidates_for_policy(context: PreemptionContext, queue: ClusterQueueSnapshot) -> list[Workload]:
     """Return those of a queue that its policy lets give way, and have something of what is contested."""
-    rules = ask.queue.spec.preemption
-    policy = rules.within if queue is ask.queue else rules.reclaim
+    rules = context.preemptor_cq.spec.preemption
+    policy = rules.within_cluster_queue if queue is context.preemptor_cq else rules.reclaim_within_cohort
     if policy == "Never":
         return []
-    forbidden = ask.snapshot.yielded.forbidden(ask.workload.key)
+    forbidden = context.snapshot.preemption_graph.forbidden(context.preemptor.key)
     return [
         one
-        for key, one in ask.snapshot.running[queue.name].items()
-        if not one.flavor_resources.isdisjoint(ask.contested)
-        and allows(policy, ask.workload, one, from_timeout=ask.settings.from_timeout)
+        for key, one in context.snapshot.workloads_by_queue[queue.name].items()
+        if not one.flavor_resources.isdisjoint(context.frs_need_preemption)
+        and satisfies_preemption_policy(
+            policy, context.preemptor, one, requeue_from_eviction=context.settings.requeue_from_eviction
+        )
         and key not in forbidden
     ]
 
 
-def allows(policy: PreemptionPolicy, preemptor: Workload, candidate: Workload, *, from_timeout: bool = True) -> bool:
+def satisfies_preemption_policy(
+    policy: PreemptionPolicy, preemptor: Workload, candidate: Workload, *, requeue_from_eviction: bool = True
+) -> bool:
     """Tell whether a policy lets a workload preempt another."""
     lower = preemptor.priority > candidate.priority
     match policy:
@@ -39,33 +43,42 @@ def allows(policy: PreemptionPolicy, preemptor: Workload, candidate: Workload, *
         case "LowerPriority":
             return lower
         case "LowerOrNewerEqualPriority":
-            newer = preemptor.queued_at(from_timeout=from_timeout) < candidate.queued_at(from_timeout=from_timeout)
+            newer = preemptor.queue_order_timestamp(
+                requeue_from_eviction=requeue_from_eviction
+            ) < candidate.queue_order_timestamp(requeue_from_eviction=requeue_from_eviction)
             return lower or (preemptor.priority == candidate.priority and newer)
         case "Never" | "":
             return False
 
 
-def in_order(candidates: Iterable[Workload], queue: str, usages: Mapping[str, float]) -> list[Workload]:
+def sort_candidates(
+    candidates: Iterable[Workload], queue: str, local_queue_usage: Mapping[str, float]
+) -> list[Workload]:
     """Return running workloads in the order in which a workload of `queue` preempts them.
 
     Those evicted already, those of other queues, those of the LocalQueue with more usage (of one queue, where its
     `usages` are known, by key), of lower priority, admitted later, and then by UID.
     """
-    if not usages:
+    if not local_queue_usage:
         return sorted(candidates, key=lambda one: (_rank(one, queue), _age(one)))
-    return sorted(candidates, key=cmp_to_key(lambda one, other: compare(one, other, queue, usages)))
+    return sorted(
+        candidates, key=cmp_to_key(lambda one, other: candidates_ordering(one, other, queue, local_queue_usage))
+    )
 
 
-def compare(one: Workload, other: Workload, queue: str, usages: Mapping[str, float]) -> int:
+def candidates_ordering(a: Workload, b: Workload, queue: str, local_queue_usage: Mapping[str, float]) -> int:
     """Return a negative number where `one` goes first: see in_order."""
-    mine, yours = _rank(one, queue), _rank(other, queue)
+    mine, yours = _rank(a, queue), _rank(b, queue)
     if mine != yours:
         return -1 if mine < yours else 1
-    if usages and _queue(one) == _queue(other):
-        used, used_too = usages.get(f"{one.namespace}/{one.queue}"), usages.get(f"{other.namespace}/{other.queue}")
+    if local_queue_usage and _queue(a) == _queue(b):
+        used, used_too = (
+            local_queue_usage.get(f"{a.namespace}/{a.queue_name}"),
+            local_queue_usage.get(f"{b.namespace}/{b.queue_name}"),
+        )
         if used is not None and used_too is not None and used != used_too:
             return -1 if used > used_too else 1
-    mine, yours = _age(one), _age(other)
+    mine, yours = _age(a), _age(b)
     return -1 if mine < yours else int(mine > yours)
 
 
@@ -74,7 +87,7 @@ def _rank(one: Workload, queue: str) -> tuple[bool, bool]:
 
 
 def _age(one: Workload) -> tuple[int, float, str]:
-    return one.priority, 0.0 if one.admission is None else -one.admission.at, one.uid
+    return one.priority, 0.0 if one.admission is None else -one.admission.reserved_at, one.uid
 
 
 def _queue(one: Workload) -> str:

@@ -4,57 +4,59 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from zonewise_scheduler.queue.quota.preemption.classical import classical_targets
-from zonewise_scheduler.queue.quota.preemption.fair import fair_targets
-from zonewise_scheduler.queue.quota.preemption.values import Ask
-from zonewise_scheduler.queue.quota.tree.node import borrowing_height
+from zonewise_scheduler.queue.quota.preemption.classical import classical_preemptions
+from zonewise_scheduler.queue.quota.preemption.fair import fair_preemptions
+from zonewise_scheduler.queue.quota.preemption.values import PreemptionContext
+from zonewise_scheduler.queue.quota.tree.node import find_height_of_lowest_subtree_that_fits
 
 if TYPE_CHECKING:
     from zonewise_scheduler.queue.quota.model.quotas import FlavorResource
-    from zonewise_scheduler.queue.quota.model.workload import Settings, Workload
+    from zonewise_scheduler.queue.quota.model.workload import QuotaSettings, Workload
     from zonewise_scheduler.queue.quota.preemption.values import Target
-    from zonewise_scheduler.queue.quota.tree.node import QueueNode
+    from zonewise_scheduler.queue.quota.tree.node import ClusterQueueSnapshot
     from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
 
-Possibility = Literal["NoCandidates", "Preempt", "Reclaim"]
+PreemptionPossibility = Literal["NoCandidates", "Preempt", "Reclaim"]
 """Reclaim: all that would give way are of other queues."""
 
 
-class Oracle(Protocol):
+class PreemptionOracle(Protocol):
     """What foretells a preemption."""
 
     def __call__(
-        self, queue: QueueNode, workload: Workload, key: FlavorResource, amount: int, /
-    ) -> tuple[Possibility, int]:
+        self, queue: ClusterQueueSnapshot, workload: Workload, key: FlavorResource, amount: int, /
+    ) -> tuple[PreemptionPossibility, int]:
         """Tell whether room can be made for an amount, and from how far it is then borrowed (a height, 0: not)."""
         ...
 
 
-def find_targets(ask: Ask) -> tuple[Target, ...]:
+def get_targets(context: PreemptionContext) -> tuple[Target, ...]:
     """Return who is to give way; none where nobody may, or that does not help. The snapshot is as before."""
-    return fair_targets(ask) if ask.settings.fair_sharing else classical_targets(ask)
+    return fair_preemptions(context) if context.settings.fair_sharing else classical_preemptions(context)
 
 
-def oracle(snapshot: Snapshot, settings: Settings) -> Oracle:
+def new_oracle(snapshot: Snapshot, settings: QuotaSettings) -> PreemptionOracle:
     """Return what foretells preemptions in a snapshot (preemption_oracle.go)."""
 
-    def foretell(queue: QueueNode, workload: Workload, key: FlavorResource, amount: int) -> tuple[Possibility, int]:
-        targets = find_targets(Ask(snapshot, workload, queue, {key: amount}, frozenset([key]), settings))
+    def foretell(
+        queue: ClusterQueueSnapshot, workload: Workload, key: FlavorResource, amount: int
+    ) -> tuple[PreemptionPossibility, int]:
+        targets = get_targets(PreemptionContext(snapshot, workload, queue, {key: amount}, frozenset([key]), settings))
         if not targets:
-            return "NoCandidates", borrowing_height(queue, key, amount)[0]
-        with snapshot.without(one.workload for one in targets):
-            height = borrowing_height(queue, key, amount)[0]
-        within = any(snapshot.queue_of(one.workload) is queue for one in targets)
+            return "NoCandidates", find_height_of_lowest_subtree_that_fits(queue, key, amount)[0]
+        with snapshot.simulate_workload_removal(one.workload for one in targets):
+            height = find_height_of_lowest_subtree_that_fits(queue, key, amount)[0]
+        within = any(snapshot.cluster_queue_of(one.workload) is queue for one in targets)
         return "Preempt" if within else "Reclaim", height
 
     return foretell
 
 
-def nobody(
-    queue: QueueNode,
+def no_candidates_oracle(
+    queue: ClusterQueueSnapshot,
     workload: Workload,  # noqa: ARG001 -- an Oracle
     key: FlavorResource,
     amount: int,
-) -> tuple[Possibility, int]:
+) -> tuple[PreemptionPossibility, int]:
     """Foretell that nobody gives way."""
-    return "NoCandidates", borrowing_height(queue, key, amount)[0]
+    return "NoCandidates", find_height_of_lowest_subtree_that_fits(queue, key, amount)[0]

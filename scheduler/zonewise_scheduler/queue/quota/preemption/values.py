@@ -5,19 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from zonewise_scheduler.queue.quota.model.workload import DEFAULTS
-from zonewise_scheduler.queue.quota.places import NoPlace
+from zonewise_scheduler.queue.quota.model.workload import DEFAULT_SETTINGS
+from zonewise_scheduler.queue.quota.places import TopologyPlacementFailure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from zonewise_scheduler.queue.quota.model.quotas import FlavorResource
-    from zonewise_scheduler.queue.quota.model.workload import Settings, Usage, Workload
-    from zonewise_scheduler.queue.quota.places import Wish
-    from zonewise_scheduler.queue.quota.tree.node import QueueNode
+    from zonewise_scheduler.queue.quota.model.workload import QuotaSettings, Usage, Workload
+    from zonewise_scheduler.queue.quota.places import PlacementRequest
+    from zonewise_scheduler.queue.quota.tree.node import ClusterQueueSnapshot
     from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
 
-Reason = Literal["InClusterQueue", "InCohortReclamation", "InCohortFairSharing", "InCohortReclaimWhileBorrowing"]
+PreemptionReason = Literal[
+    "InClusterQueue", "InCohortReclamation", "InCohortFairSharing", "InCohortReclaimWhileBorrowing"
+]
 """As in the condition Preempted (workload_types.go)."""
 
 
@@ -25,54 +27,58 @@ class Target(NamedTuple):
     """A workload that is to give way."""
 
     workload: Workload
-    reason: Reason
+    reason: PreemptionReason
 
 
 @dataclass(frozen=True)
-class Ask:
+class PreemptionContext:
     """A workload that needs others to give way."""
 
     snapshot: Snapshot
-    workload: Workload
-    queue: QueueNode
+    preemptor: Workload
+    preemptor_cq: ClusterQueueSnapshot
     """Of the workload."""
-    usage: Usage
+    workload_usage: Usage
     """What it will use."""
-    contested: frozenset[FlavorResource]
+    frs_need_preemption: frozenset[FlavorResource]
     """What of it is not free."""
-    settings: Settings = DEFAULTS
-    wishes: Mapping[str, Sequence[Wish]] = field(default_factory=dict[str, "Sequence[Wish]"])
+    settings: QuotaSettings = DEFAULT_SETTINGS
+    placement_requests: Mapping[str, Sequence[PlacementRequest]] = field(
+        default_factory=dict[str, "Sequence[PlacementRequest]"]
+    )
     """What of its pods is to be placed in topologies, by flavor."""
 
-    def fits(self, *, borrowing: bool) -> bool:
+    def workload_fits(self, *, allow_borrowing: bool) -> bool:
         """Tell whether it fits now; without `borrowing`, within its queue's nominal quota."""
-        for key, amount in self.usage.items():
-            if not borrowing and self.queue.exceeds(key, amount):
+        for key, amount in self.workload_usage.items():
+            if not allow_borrowing and self.preemptor_cq.borrowing_with(key, amount):
                 return False
-            if amount > max(0, self.queue.available(key)):
+            if amount > max(0, self.preemptor_cq.available(key)):
                 return False
-        if not self.wishes:
+        if not self.placement_requests:
             return True
-        found = self.snapshot.places.find(self.workload, self.wishes, empty=False)
-        return not isinstance(found, NoPlace)
+        found = self.snapshot.tas_snapshot.find_topology_assignments(
+            self.preemptor, self.placement_requests, empty=False
+        )
+        return not isinstance(found, TopologyPlacementFailure)
 
 
-def fill_back(ask: Ask, targets: list[Target], *, borrowing: bool) -> list[Target]:
+def fill_back_workloads(context: PreemptionContext, targets: list[Target], *, allow_borrowing: bool) -> list[Target]:
     """Put back, last first, those without whom it fits as well; all are out of the snapshot, and the last is needed.
 
     Returns those that must go, which are still out. preemption.go fillBackWorkloads.
     """
     needed = targets[-1:]
     for target in reversed(targets[:-1]):
-        ask.snapshot.add(target.workload)
-        if not ask.fits(borrowing=borrowing):
-            ask.snapshot.remove(target.workload)
+        context.snapshot.add_workload(target.workload)
+        if not context.workload_fits(allow_borrowing=allow_borrowing):
+            context.snapshot.remove_workload(target.workload)
             needed.append(target)
     needed.reverse()
     return needed
 
 
-def restore(ask: Ask, targets: list[Target]) -> None:
+def restore_snapshot(context: PreemptionContext, targets: list[Target]) -> None:
     """Put the targets back into the snapshot."""
     for target in targets:
-        ask.snapshot.add(target.workload)
+        context.snapshot.add_workload(target.workload)

@@ -17,7 +17,7 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from zonewise_scheduler.queue.quota.read.part import Part
+from zonewise_scheduler.queue.quota.read.part import FieldReader
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, LocalQueue
     from zonewise_scheduler.queue.quota.model.workload import Workload
 
-MAX_RUN = "zonewise.dev/max-run-seconds"
+MAX_RUN_ANNOTATION = "zonewise.dev/max-run-seconds"
 """An annotation: seconds, or a duration such as 90m or 1d12h."""
-DEFAULT_RUN = "zonewise.dev/default-run-seconds"
-MAX_EXECUTION = "kueue.x-k8s.io/max-exec-time-seconds"
+DEFAULT_RUN_ANNOTATION = "zonewise.dev/default-run-seconds"
+MAX_EXEC_TIME_LABEL = "kueue.x-k8s.io/max-exec-time-seconds"
 """A label (pkg/controller/constants in Kueue)."""
 
 _DEADLINE = "activeDeadlineSeconds"
@@ -44,7 +44,7 @@ _RANDOM = re.compile(r"-(?:[bcdfghjklmnpqrstvwxz2456789]{5}|\d+)$")
 """What generateName (k8s.io/apimachinery util/rand), a CronJob or a count adds to a name."""
 
 
-def seconds(text: str) -> float:
+def parse_walltime(text: str) -> float:
     """Return a run time; raise ValueError where it is none, or not above zero."""
     found = _DURATION.fullmatch(f"{text}s" if text.isdecimal() else text)
     if found is None or not any(found.groups()):
@@ -56,69 +56,73 @@ def seconds(text: str) -> float:
     return float(total)
 
 
-def read_limit(given: Mapping[str, Any]) -> tuple[float, tuple[str, ...]]:
+def read_walltime(obj: Mapping[str, Any]) -> tuple[float, tuple[str, ...]]:
     """Return what an object of any kind but a Workload declares, and what is wrong with it."""
     problems: list[str] = []
-    whole = Part(given, "", problems)
-    kind, metadata, spec = whole.text("kind"), whole.part("metadata"), whole.part("spec")
-    bounds = [_noted(metadata, "annotations", MAX_RUN), _noted(metadata, "labels", MAX_EXECUTION)]
+    whole = FieldReader(obj, "", problems)
+    kind, metadata, spec = whole.text("kind"), whole.child("metadata"), whole.child("spec")
+    bounds = [_noted(metadata, "annotations", MAX_RUN_ANNOTATION), _noted(metadata, "labels", MAX_EXEC_TIME_LABEL)]
     if kind in _WITH_DEADLINE:
         bounds.append(_above_zero(spec, _DEADLINE))
     elif kind in _OF_RUN_POLICY:
-        bounds.append(_above_zero(spec.part("runPolicy"), _DEADLINE))
+        bounds.append(_above_zero(spec.child("runPolicy"), _DEADLINE))
     return min(bounds), tuple(problems)
 
 
-def workload_limit(metadata: Part, spec: Part, status: Part) -> float:
+def workload_walltime(metadata: FieldReader, spec: FieldReader, status: FieldReader) -> float:
     """Return what is left of what a Workload declares."""
     most = _above_zero(spec, "maximumExecutionTimeSeconds")
     past = max(status.count(name, 0) or 0 for name in _PAST)
-    return min(max(most - past, _LEAST), _noted(metadata, "annotations", MAX_RUN))
+    return min(max(most - past, _LEAST), _noted(metadata, "annotations", MAX_RUN_ANNOTATION))
 
 
-def default_limit(given: Mapping[str, Any], problems: list[str]) -> float:
+def read_default_walltime(obj: Mapping[str, Any], problems: list[str]) -> float:
     """Return what a LocalQueue or ClusterQueue declares for jobs that do not."""
-    metadata = Part(given, "", []).part("metadata")  # whoever reads the queue tells what is wrong with the rest of it
-    return _noted(Part(metadata.given, "metadata.", problems), "annotations", DEFAULT_RUN)
+    metadata = FieldReader(obj, "", []).child(
+        "metadata"
+    )  # whoever reads the queue tells what is wrong with the rest of it
+    return _noted(FieldReader(metadata.obj, "metadata.", problems), "annotations", DEFAULT_RUN_ANNOTATION)
 
 
-def with_limit(workload: Workload, local_queue: LocalQueue | None, cluster_queue: ClusterQueue | None) -> Workload:
+def with_default_walltime(
+    workload: Workload, local_queue: LocalQueue | None, cluster_queue: ClusterQueue | None
+) -> Workload:
     """Return a Workload with the default of its queues, where it declares nothing and they do."""
-    if workload.limit < inf:
+    if workload.walltime < inf:
         return workload
-    defaults = (queue.default_limit for queue in (local_queue, cluster_queue) if queue is not None)
+    defaults = (queue.default_walltime for queue in (local_queue, cluster_queue) if queue is not None)
     limit = next((one for one in defaults if one < inf), inf)
-    return workload if limit == inf else replace(workload, limit=limit)
+    return workload if limit == inf else replace(workload, walltime=limit)
 
 
-def kin_of(metadata: Part, queue: str) -> tuple[Hashable, ...]:
+def history_keys(metadata: FieldReader, queue_name: str) -> tuple[Hashable, ...]:
     """Return whose run times those of a Workload are likely to resemble: namespace, LocalQueue, template.
 
     The template is the owner's name, or its own, without what was generated of it.
     """
-    quiet = Part(metadata.given, "metadata.", [])  # owners that are invalid are told by others, and are none
-    owners = (one.text("name") for one in quiet.parts("ownerReferences"))
+    quiet = FieldReader(metadata.obj, "metadata.", [])  # owners that are invalid are told by others, and are none
+    owners = (one.text("name") for one in quiet.children("ownerReferences"))
     name = next(filter(None, owners), "") or quiet.text("generateName").rstrip("-") or quiet.text("name")
     while (shorter := _RANDOM.sub("", name)) not in {"", name}:
         name = shorter
-    return quiet.text("namespace"), queue, name
+    return quiet.text("namespace"), queue_name, name
 
 
-def _noted(metadata: Part, where: str, name: str) -> float:
+def _noted(metadata: FieldReader, where: str, name: str) -> float:
     """Return a run time from an annotation or label; a bad one is told, and is none."""
     text = metadata.pairs(where).get(name)
     if text is None:
         return inf
     try:
-        return seconds(text)
+        return parse_walltime(text)
     except ValueError as error:
-        metadata.problems.append(f"{metadata.at}{where}.{name}: {error}: {text[:80]!r}")
+        metadata.problems.append(f"{metadata.path}{where}.{name}: {error}: {text[:80]!r}")
         return inf
 
 
-def _above_zero(part: Part, name: str) -> float:
+def _above_zero(part: FieldReader, name: str) -> float:
     """Return a field of whole seconds; a bad one is told, and is none."""
     found = part.count(name)
     if found == 0:
-        part.wrong(name, "not above zero")
+        part.report(name, "not above zero")
     return float(found) if found else inf

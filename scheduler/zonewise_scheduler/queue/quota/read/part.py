@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
-from zonewise_scheduler.fit.model.fields import FieldError, Json, short
+from zonewise_scheduler.fit.model.fields import FieldError, Json, abbreviated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Part:
+class FieldReader:
     """An object within an object."""
 
-    def __init__(self, given: Mapping[str, Any], at: str, problems: list[str]) -> None:
-        self.given = given
-        self.at = at
+    def __init__(self, obj: Mapping[str, Any], path: str, problems: list[str]) -> None:
+        self.obj = obj
+        self.path = path
         """"" for a whole object, else a path that ends in a dot."""
         self.problems = problems
         self._known: set[str] = set()
@@ -31,15 +31,15 @@ class Part:
         value = self._value(name)
         if value is None or isinstance(value, str):
             return default if value is None else value
-        self.wrong(name, "not a string")
+        self.report(name, "not a string")
         return default
 
-    def one_of(self, name: str, kinds: object, default: T) -> T:
+    def choice(self, name: str, literal: object, default: T) -> T:
         """Return one of the values of a Literal."""
         value = self._value(name)
-        if value is None or value in get_args(kinds):
+        if value is None or value in get_args(literal):
             return default if value is None else cast("T", value)
-        self.wrong(name, f"not one of {', '.join(filter(None, get_args(kinds)))}")
+        self.report(name, f"not one of {', '.join(filter(None, get_args(literal)))}")
         return default
 
     def number(self, name: str, default: int | None = None) -> int | None:
@@ -47,7 +47,7 @@ class Part:
         value = self._value(name)
         if value is None or (isinstance(value, int) and not isinstance(value, bool)):
             return default if value is None else value
-        self.wrong(name, "not a whole number")
+        self.report(name, "not a whole number")
         return default
 
     def count(self, name: str, default: int | None = None) -> int | None:
@@ -55,7 +55,7 @@ class Part:
         value = self.number(name, default)
         if value is None or value >= 0:
             return value
-        self.wrong(name, "negative")
+        self.report(name, "negative")
         return default
 
     def flag(self, name: str, *, default: bool) -> bool:
@@ -63,7 +63,7 @@ class Part:
         value = self._value(name)
         if value is None or isinstance(value, bool):
             return default if value is None else value
-        self.wrong(name, "neither true nor false")
+        self.report(name, "neither true nor false")
         return default
 
     def quantity(self, name: str, read: Callable[[str | int], int]) -> int | None:
@@ -74,10 +74,10 @@ class Part:
         try:
             found = read(value if isinstance(value, int) and not isinstance(value, bool) else str(value))
         except ValueError:
-            self.wrong(name, "not a quantity")
+            self.report(name, "not a quantity")
             return None
         if found < 0:
-            self.wrong(name, "negative")
+            self.report(name, "negative")
             return None
         return found
 
@@ -91,7 +91,7 @@ class Part:
         except ValueError:
             found = None
         if found is None or found.tzinfo is None:
-            self.wrong(name, "not a time")
+            self.report(name, "not a time")
             return None
         return found.timestamp()
 
@@ -107,47 +107,47 @@ class Part:
 
     def amounts(self, name: str, read: Callable[[str, str | int], int]) -> dict[str, int]:
         """Return quantities by resource, by `read`."""
-        part = Part(self._object(name), f"{self.at}{name}.", self.problems)
-        found = {key: part.quantity(key, lambda value, key=key: read(key, value)) for key in part.given}
+        part = FieldReader(self._object(name), f"{self.path}{name}.", self.problems)
+        found = {key: part.quantity(key, lambda value, key=key: read(key, value)) for key in part.obj}
         return {key: one for key, one in found.items() if one is not None}
 
     def has(self, name: str) -> bool:
         """Tell whether a field is there."""
         return self._value(name) is not None
 
-    def part(self, name: str) -> Part:
+    def child(self, name: str) -> FieldReader:
         """Return an object within; an empty one where it is absent."""
-        return Part(self._object(name), f"{self.at}{name}.", self.problems)
+        return FieldReader(self._object(name), f"{self.path}{name}.", self.problems)
 
-    def parts(self, name: str) -> Iterator[Part]:
+    def children(self, name: str) -> Iterator[FieldReader]:
         """Yield the objects of a list."""
         for place, one in self._items(name):
             if self._is(one, dict, f"{name}[{place}]", "an object"):
-                yield Part(cast("Json", one), f"{self.at}{name}[{place}].", self.problems)
+                yield FieldReader(cast("Json", one), f"{self.path}{name}[{place}].", self.problems)
 
-    def by(self, read: Callable[[Json], T], default: T) -> T:
+    def read_whole(self, read: Callable[[Json], T], default: T) -> T:
         """Return what is read of the whole part by what raises FieldError."""
         try:
-            return read(dict(self.given))
+            return read(dict(self.obj))
         except FieldError as error:
-            self.problems.append(f"{self.at}{error}")
+            self.problems.append(f"{self.path}{error}")
             return default
 
     def ignore(self, *names: str) -> None:
         """Take note of fields that are known, and are not for quotas."""
         self._known.update(names)
 
-    def close(self) -> None:
+    def report_unknown(self) -> None:
         """Tell the fields that are not known."""
-        self.problems += [f"{self.at}{name}: not a known field" for name in self.given if name not in self._known]
+        self.problems += [f"{self.path}{name}: not a known field" for name in self.obj if name not in self._known]
 
-    def wrong(self, name: str, what: str) -> None:
+    def report(self, name: str, problem: str) -> None:
         """Tell what is wrong with a field."""
-        self.problems.append(f"{self.at}{name}: {what}: {short(self.given.get(name))}")
+        self.problems.append(f"{self.path}{name}: {problem}: {abbreviated(self.obj.get(name))}")
 
     def _value(self, name: str) -> object:
         self._known.add(name)
-        return self.given.get(name)
+        return self.obj.get(name)
 
     def _object(self, name: str) -> Json:
         value = self._value(name)
@@ -162,17 +162,17 @@ class Part:
     def _is(self, value: object, kind: type, name: str, what: str) -> bool:
         if isinstance(value, kind):
             return True
-        self.problems.append(f"{self.at}{name}: not {what}: {short(value)}")
+        self.problems.append(f"{self.path}{name}: not {what}: {abbreviated(value)}")
         return False
 
 
-def opened(given: Mapping[str, Any], problems: list[str]) -> tuple[str, str, Part]:
+def open_object(obj: Mapping[str, Any], problems: list[str]) -> tuple[str, str, FieldReader]:
     """Return the namespace, the name and the spec of an object."""
-    whole = Part(given, "", problems)
+    whole = FieldReader(obj, "", problems)
     whole.ignore("apiVersion", "kind", "status")
-    metadata, spec = whole.part("metadata"), whole.part("spec")
-    whole.close()
+    metadata, spec = whole.child("metadata"), whole.child("spec")
+    whole.report_unknown()
     name = metadata.text("name")
     if not name:
-        metadata.wrong("name", "not a name")
+        metadata.report("name", "not a name")
     return metadata.text("namespace"), name, spec

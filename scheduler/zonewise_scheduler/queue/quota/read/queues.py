@@ -9,30 +9,30 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from zonewise.topology.quantity import parse_milli
-from zonewise_scheduler.fit.nodes.selectors import Requirement, Term, read_terms
+from zonewise.topology.quantity import parse_milli_value
+from zonewise_scheduler.fit.nodes.selectors import NodeSelectorTerm, Requirement, read_required_terms
 from zonewise_scheduler.fit.nodes.taints import read_taints, read_tolerations
-from zonewise_scheduler.queue.quota.model.amounts import quota_amount
+from zonewise_scheduler.queue.quota.model.amounts import amount_from_quantity
 from zonewise_scheduler.queue.quota.model.queues import (
-    CheckRule,
+    AdmissionCheckStrategyRule,
     ClusterQueue,
+    ClusterQueuePreemption,
     Cohort,
-    Fungibility,
+    FlavorFungibility,
     LocalQueue,
-    Preemption,
     ResourceFlavor,
-    Stop,
+    StopPolicy,
 )
-from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, Quota, ResourceGroup
+from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, ResourceGroup, ResourceQuota
 from zonewise_scheduler.queue.quota.model.workload import PriorityClass
-from zonewise_scheduler.queue.quota.read.declared import default_limit
-from zonewise_scheduler.queue.quota.read.part import Part, opened
+from zonewise_scheduler.queue.quota.read.declared import read_default_walltime
+from zonewise_scheduler.queue.quota.read.part import FieldReader, open_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 T = TypeVar("T")
-Read = tuple[T, tuple[str, ...]]
+ReadResult = tuple[T, tuple[str, ...]]
 
 _Within = Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority"]
 _Reclaim = Literal["Never", "LowerPriority", "Any"]
@@ -45,187 +45,191 @@ _OLD = {"Borrow": "MayStopSearch", "Preempt": "MayStopSearch"}
 """Of v1beta1."""
 
 
-def read_cluster_queue(given: Mapping[str, Any]) -> Read[ClusterQueue]:
+def read_cluster_queue(obj: Mapping[str, Any]) -> ReadResult[ClusterQueue]:
     """Return a ClusterQueue."""
     problems: list[str] = []
-    _, name, spec = opened(given, problems)
+    _, name, spec = open_object(obj, problems)
     strategy: _Strategy = "BestEffortFIFO"
-    stop: Stop = "None"
+    stop: StopPolicy = "None"
     mode: _Mode = "NoAdmissionFairSharing"
-    scope = spec.part("admissionScope")
+    scope = spec.child("admissionScope")
     found = ClusterQueue(
         name,
         _groups(spec),
         spec.text("cohortName") or spec.text("cohort"),
-        spec.one_of("queueingStrategy", _Strategy, strategy),
-        _preemption(spec.part("preemption")),
-        _fungibility(spec.part("flavorFungibility")),
+        spec.choice("queueingStrategy", _Strategy, strategy),
+        _preemption(spec.child("preemption")),
+        _fungibility(spec.child("flavorFungibility")),
         _weight(spec),
-        spec.one_of("stopPolicy", Stop, stop),
+        spec.choice("stopPolicy", StopPolicy, stop),
         _namespaces(spec),
         _checks(spec),
-        scope.one_of("admissionMode", _Mode, mode) == "UsageBasedAdmissionFairSharing",
-        default_limit(given, problems),
+        scope.choice("admissionMode", _Mode, mode) == "UsageBasedAdmissionFairSharing",
+        read_default_walltime(obj, problems),
     )
     spec.ignore("concurrentAdmissionPolicy")
     for part in (scope, spec):
-        part.close()
+        part.report_unknown()
     return found, tuple(problems)
 
 
-def read_cohort(given: Mapping[str, Any]) -> Read[Cohort]:
+def read_cohort(obj: Mapping[str, Any]) -> ReadResult[Cohort]:
     """Return a Cohort."""
     problems: list[str] = []
-    _, name, spec = opened(given, problems)
+    _, name, spec = open_object(obj, problems)
     found = Cohort(name, spec.text("parentName"), _groups(spec), _weight(spec))
-    spec.close()
+    spec.report_unknown()
     return found, tuple(problems)
 
 
-def read_local_queue(given: Mapping[str, Any]) -> Read[LocalQueue]:
+def read_local_queue(obj: Mapping[str, Any]) -> ReadResult[LocalQueue]:
     """Return a LocalQueue."""
     problems: list[str] = []
-    namespace, name, spec = opened(given, problems)
-    stop: Stop = "None"
-    stop = spec.one_of("stopPolicy", Stop, stop)
-    found = LocalQueue(namespace, name, spec.text("clusterQueue"), stop, _weight(spec), default_limit(given, problems))
-    spec.close()
+    namespace, name, spec = open_object(obj, problems)
+    stop: StopPolicy = "None"
+    stop = spec.choice("stopPolicy", StopPolicy, stop)
+    found = LocalQueue(
+        namespace, name, spec.text("clusterQueue"), stop, _weight(spec), read_default_walltime(obj, problems)
+    )
+    spec.report_unknown()
     return found, tuple(problems)
 
 
-def read_flavor(given: Mapping[str, Any]) -> Read[ResourceFlavor]:
+def read_resource_flavor(obj: Mapping[str, Any]) -> ReadResult[ResourceFlavor]:
     """Return a ResourceFlavor; one with an invalid taint or toleration has none of them."""
     problems: list[str] = []
-    _, name, spec = opened(given, problems)
+    _, name, spec = open_object(obj, problems)
     found = ResourceFlavor(
         name,
         spec.pairs("nodeLabels"),
-        spec.by(lambda own: read_taints({"taints": own.get("nodeTaints")}), ()),
-        spec.by(partial(read_tolerations, comparisons=True), ()),
+        spec.read_whole(lambda own: read_taints({"taints": own.get("nodeTaints")}), ()),
+        spec.read_whole(partial(read_tolerations, comparisons=True), ()),
         spec.text("topologyName"),
     )
     spec.ignore("nodeTaints", "tolerations")
-    spec.close()
+    spec.report_unknown()
     return found, tuple(problems)
 
 
-def read_priority_class(given: Mapping[str, Any]) -> Read[PriorityClass]:
+def read_workload_priority_class(obj: Mapping[str, Any]) -> ReadResult[PriorityClass]:
     """Return a WorkloadPriorityClass; one without a value has 0, as the API server defaults."""
     problems: list[str] = []
-    whole = Part(given, "", problems)
-    name = whole.part("metadata").text("name")
+    whole = FieldReader(obj, "", problems)
+    name = whole.child("metadata").text("name")
     found = PriorityClass(name, whole.number("value", 0) or 0)
     whole.ignore("apiVersion", "kind", "description")
-    whole.close()
+    whole.report_unknown()
     return found, tuple(problems)
 
 
 # --- parts
 
 
-def _groups(spec: Part) -> tuple[ResourceGroup, ...]:
+def _groups(spec: FieldReader) -> tuple[ResourceGroup, ...]:
     found: list[ResourceGroup] = []
-    for one in spec.parts("resourceGroups"):
+    for one in spec.children("resourceGroups"):
         covered = one.texts("coveredResources")
-        flavors = tuple(map(_flavor_quotas, one.parts("flavors")))
-        one.close()
+        flavors = tuple(map(_flavor_quotas, one.children("flavors")))
+        one.report_unknown()
         sound = {name for name in covered if all(name in dict(flavor.quotas) for flavor in flavors)}
         for name in covered:
             if name not in sound:
-                one.problems.append(f"{one.at}coveredResources: not every flavor has a quota of {name}")
+                one.problems.append(f"{one.path}coveredResources: not every flavor has a quota of {name}")
         if flavors and sound:
             found.append(ResourceGroup(flavors, frozenset(sound)))
     return tuple(found)
 
 
-def _flavor_quotas(one: Part) -> FlavorQuotas:
-    quotas: list[tuple[str, Quota]] = []
-    for resource in one.parts("resources"):
+def _flavor_quotas(one: FieldReader) -> FlavorQuotas:
+    quotas: list[tuple[str, ResourceQuota]] = []
+    for resource in one.children("resources"):
         name = resource.text("name")
-        read = partial(quota_amount, name)
+        read = partial(amount_from_quantity, name)
         nominal = resource.quantity("nominalQuota", read)
-        quota = Quota(nominal or 0, resource.quantity("borrowingLimit", read), resource.quantity("lendingLimit", read))
+        quota = ResourceQuota(
+            nominal or 0, resource.quantity("borrowingLimit", read), resource.quantity("lendingLimit", read)
+        )
         sound = all(
             limit is not None or not resource.has(field)
-            for field, limit in (("borrowingLimit", quota.borrowing), ("lendingLimit", quota.lending))
+            for field, limit in (("borrowingLimit", quota.borrowing_limit), ("lendingLimit", quota.lending_limit))
         )
         if nominal is None and not resource.has("nominalQuota"):
-            resource.wrong("nominalQuota", "there is none")
+            resource.report("nominalQuota", "there is none")
         if nominal is not None and sound:
             quotas.append((name, quota))
-        resource.close()
+        resource.report_unknown()
     found = FlavorQuotas(one.text("name"), tuple(quotas))
-    one.close()
+    one.report_unknown()
     return found
 
 
-def _preemption(one: Part) -> Preemption:
+def _preemption(one: FieldReader) -> ClusterQueuePreemption:
     within: _Within = "Never"
     reclaim: _Reclaim = "Never"
     borrow: _Borrow = "Never"
-    borrowing = one.part("borrowWithinCohort")
-    found = Preemption(
-        one.one_of("withinClusterQueue", _Within, within),
-        one.one_of("reclaimWithinCohort", _Reclaim, reclaim),
-        borrowing.one_of("policy", _Borrow, borrow),
+    borrowing = one.child("borrowWithinCohort")
+    found = ClusterQueuePreemption(
+        one.choice("withinClusterQueue", _Within, within),
+        one.choice("reclaimWithinCohort", _Reclaim, reclaim),
+        borrowing.choice("policy", _Borrow, borrow),
         borrowing.number("maxPriorityThreshold"),
     )
-    borrowing.close()
-    one.close()
+    borrowing.report_unknown()
+    one.report_unknown()
     return found
 
 
-def _fungibility(one: Part) -> Fungibility:
-    renamed = {key: _OLD.get(value, value) if isinstance(value, str) else value for key, value in one.given.items()}
-    own = Part(renamed, one.at, one.problems)
+def _fungibility(one: FieldReader) -> FlavorFungibility:
+    renamed = {key: _OLD.get(value, value) if isinstance(value, str) else value for key, value in one.obj.items()}
+    own = FieldReader(renamed, one.path, one.problems)
     stop: _Scan = "MayStopSearch"
     goes_on: _Scan = "TryNextFlavor"
     preference: _Preference = "BorrowingOverPreemption"
-    found = Fungibility(
-        own.one_of("whenCanBorrow", _Scan, stop),
-        own.one_of("whenCanPreempt", _Scan, goes_on),
-        own.one_of("preference", _Preference, preference),
+    found = FlavorFungibility(
+        own.choice("whenCanBorrow", _Scan, stop),
+        own.choice("whenCanPreempt", _Scan, goes_on),
+        own.choice("preference", _Preference, preference),
     )
-    own.close()
+    own.report_unknown()
     return found
 
 
-def _weight(spec: Part) -> float:
+def _weight(spec: FieldReader) -> float:
     """Return fairSharing.weight: 1 where there is none, in thousandths rounded up where there is."""
-    sharing = spec.part("fairSharing")
-    thousandths = sharing.quantity("weight", parse_milli)
-    sharing.close()
+    sharing = spec.child("fairSharing")
+    thousandths = sharing.quantity("weight", parse_milli_value)
+    sharing.report_unknown()
     return 1.0 if thousandths is None else thousandths / 1000
 
 
-def _checks(spec: Part) -> tuple[CheckRule, ...]:
-    strategy = spec.part("admissionChecksStrategy")
-    rules = [CheckRule(name) for name in spec.texts("admissionChecks")]
-    for one in strategy.parts("admissionChecks"):
-        rules.append(CheckRule(one.text("name"), frozenset(one.texts("onFlavors"))))
-        one.close()
-    strategy.close()
+def _checks(spec: FieldReader) -> tuple[AdmissionCheckStrategyRule, ...]:
+    strategy = spec.child("admissionChecksStrategy")
+    rules = [AdmissionCheckStrategyRule(name) for name in spec.texts("admissionChecks")]
+    for one in strategy.children("admissionChecks"):
+        rules.append(AdmissionCheckStrategyRule(one.text("name"), frozenset(one.texts("onFlavors"))))
+        one.report_unknown()
+    strategy.report_unknown()
     return tuple(rules)
 
 
-def _namespaces(spec: Part) -> tuple[Requirement, ...] | None:
+def _namespaces(spec: FieldReader) -> tuple[Requirement, ...] | None:
     """Return the namespaceSelector; absent or invalid it is for nobody (nil, metav1.LabelSelectorAsSelector)."""
     if not spec.has("namespaceSelector"):
         return None
-    one = spec.part("namespaceSelector")
+    one = spec.child("namespaceSelector")
     labels = tuple(Requirement(key, "In", (value,)) for key, value in sorted(one.pairs("matchLabels").items()))
     one.ignore("matchExpressions")
-    one.close()
-    expressions: object = one.given.get("matchExpressions") or []
-    terms = one.by(partial(_as_term, expressions), None)
+    one.report_unknown()
+    expressions: object = one.obj.get("matchExpressions") or []
+    terms = one.read_whole(partial(_as_term, expressions), None)
     if terms is None or (expressions and not terms):
-        one.wrong("matchExpressions", "not valid")
+        one.report("matchExpressions", "not valid")
         return None
-    return (*labels, *(terms[0].labels if terms else ()))
+    return (*labels, *(terms[0].match_expressions if terms else ()))
 
 
-def _as_term(expressions: object, _own: object) -> tuple[Term, ...]:
+def _as_term(expressions: object, _own: object) -> tuple[NodeSelectorTerm, ...]:
     """Return the expressions as those of a node affinity, which are read and checked alike."""
     required = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
-    return read_terms({"affinity": affinity}) or ()
+    return read_required_terms({"affinity": affinity}) or ()

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from zonewise_scheduler.queue.quota.model.amounts import minus, plus
 from zonewise_scheduler.queue.quota.model.queues import Cohort
-from zonewise_scheduler.queue.quota.places import Nowhere
-from zonewise_scheduler.queue.quota.tree.node import CohortNode, QueueNode
-from zonewise_scheduler.queue.quota.tree.yielded import Yielded
+from zonewise_scheduler.queue.quota.places import EmptyTopologySnapshot
+from zonewise_scheduler.queue.quota.tree.node import ClusterQueueSnapshot, CohortSnapshot
+from zonewise_scheduler.queue.quota.tree.yielded import PreemptionGraph
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterable, Mapping
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, ResourceFlavor
     from zonewise_scheduler.queue.quota.model.quotas import FlavorResource
     from zonewise_scheduler.queue.quota.model.workload import Usage, Workload
-    from zonewise_scheduler.queue.quota.places import Places
-    from zonewise_scheduler.queue.quota.tree.node import Node
+    from zonewise_scheduler.queue.quota.places import TopologySnapshot
+    from zonewise_scheduler.queue.quota.tree.node import ResourceNode
 
 
 class Snapshot:
@@ -30,184 +30,189 @@ class Snapshot:
 
     def __init__(
         self,
-        queues: Iterable[ClusterQueue],
+        cluster_queues: Iterable[ClusterQueue],
         cohorts: Iterable[Cohort] = (),
-        flavors: Iterable[ResourceFlavor] | None = None,
+        resource_flavors: Iterable[ResourceFlavor] | None = None,
         workloads: Iterable[Workload] = (),
-        places: Places | None = None,
+        tas_snapshot: TopologySnapshot | None = None,
     ) -> None:
         """Build the tree; `flavors` None: all that are named exist.
 
         A cohort that only a queue or another cohort names has no quota. Workloads without admission, or of no known
         queue, are left out.
         """
-        self.flavors: Mapping[str, ResourceFlavor] | None = (
-            None if flavors is None else {one.name: one for one in flavors}
+        self.resource_flavors: Mapping[str, ResourceFlavor] | None = (
+            None if resource_flavors is None else {one.name: one for one in resource_flavors}
         )
-        self.places: Places = places or Nowhere()
-        self.cohorts: dict[str, CohortNode] = {}
-        self.queues: dict[str, QueueNode] = {}
+        self.tas_snapshot: TopologySnapshot = tas_snapshot or EmptyTopologySnapshot()
+        self.cohorts: dict[str, CohortSnapshot] = {}
+        self.cluster_queues: dict[str, ClusterQueueSnapshot] = {}
         self.inactive: dict[str, str] = {}
         """Queues that admit nothing now, and why."""
-        self.running: dict[str, dict[str, Workload]] = {}
+        self.workloads_by_queue: dict[str, dict[str, Workload]] = {}
         """By queue, by key."""
-        self.usage_of_local_queues: dict[str, float] = {}
+        self.local_queue_usage: dict[str, float] = {}
         """By key of the LocalQueue, where admission follows usage."""
-        self.yielded = Yielded()
+        self.preemption_graph = PreemptionGraph()
         """The planner's; copies share it, since nobody is made to give way in what is only foreseen."""
-        self._build(list(queues), list(cohorts))
+        self._build(list(cluster_queues), list(cohorts))
         for workload in workloads:
-            if workload.admission is not None and workload.admission.cluster_queue in self.queues:
-                self.add(workload)
+            if workload.admission is not None and workload.admission.cluster_queue in self.cluster_queues:
+                self.add_workload(workload)
 
-    def add(self, workload: Workload) -> None:
+    def add_workload(self, workload: Workload) -> None:
         """Count a workload that has an admission."""
-        queue = self.queue_of(workload)
-        self.running[queue.name][workload.key] = workload
-        queue.enter(workload)
+        queue = self.cluster_queue_of(workload)
+        self.workloads_by_queue[queue.name][workload.key] = workload
+        queue.count_workload(workload)
         queue.add_usage(workload.usage)
-        self.places.add(workload)
+        self.tas_snapshot.add(workload)
 
-    def remove(self, workload: Workload) -> None:
+    def remove_workload(self, workload: Workload) -> None:
         """Take a workload out."""
-        queue = self.queue_of(workload)
-        queue.leave(self.running[queue.name].pop(workload.key))
+        queue = self.cluster_queue_of(workload)
+        queue.uncount_workload(self.workloads_by_queue[queue.name].pop(workload.key))
         queue.remove_usage(workload.usage)
-        self.places.remove(workload)
+        self.tas_snapshot.remove(workload)
 
-    def add_all(self, workloads: Collection[Workload]) -> None:
+    def add_workloads(self, workloads: Collection[Workload]) -> None:
         """Count several; what they use is added up before, queue by queue."""
         for name, found in self._by_queue(workloads).items():
-            queue = self.queues[name]
+            queue = self.cluster_queues[name]
             for one in found:
-                self.running[name][one.key] = one
-                queue.enter(one)
+                self.workloads_by_queue[name][one.key] = one
+                queue.count_workload(one)
             queue.add_usage(_sum(found))
-        self.places.add_all(workloads)
+        self.tas_snapshot.add_all(workloads)
 
-    def remove_all(self, workloads: Collection[Workload]) -> None:
+    def remove_workloads(self, workloads: Collection[Workload]) -> None:
         """Take several out."""
         for name, found in self._by_queue(workloads).items():
-            queue = self.queues[name]
+            queue = self.cluster_queues[name]
             for one in found:
-                queue.leave(self.running[name].pop(one.key))
+                queue.uncount_workload(self.workloads_by_queue[name].pop(one.key))
             queue.remove_usage(_sum(found))
-        self.places.remove_all(workloads)
+        self.tas_snapshot.remove_all(workloads)
 
     def _by_queue(self, workloads: Iterable[Workload]) -> dict[str, list[Workload]]:
         found: dict[str, list[Workload]] = {}
         for one in workloads:
-            found.setdefault(self.queue_of(one).name, []).append(one)
+            found.setdefault(self.cluster_queue_of(one).name, []).append(one)
         return found
 
-    def queue_of(self, workload: Workload) -> QueueNode:
+    def cluster_queue_of(self, workload: Workload) -> ClusterQueueSnapshot:
         """Return the queue that a workload is admitted to; raise KeyError where it is not admitted."""
-        return self.queues["" if workload.admission is None else workload.admission.cluster_queue]
+        return self.cluster_queues["" if workload.admission is None else workload.admission.cluster_queue]
 
     @contextmanager
-    def without(self, workloads: Iterable[Workload]) -> Generator[None]:
+    def simulate_workload_removal(self, workloads: Iterable[Workload]) -> Generator[None]:
         """Take workloads out for a while; those that run in the tree only, each once."""
-        found = ((one.key, self.running[self.queue_of(one).name]) for one in workloads)
+        found = ((one.key, self.workloads_by_queue[self.cluster_queue_of(one).name]) for one in workloads)
         gone = {key: running[key] for key, running in found if key in running}
         for one in gone.values():
-            self.remove(one)
+            self.remove_workload(one)
         try:
             yield
         finally:
             for one in gone.values():
-                self.add(one)
+                self.add_workload(one)
 
     def copy(self) -> Snapshot:
         """Return another that changes on its own."""
         other = copy(self)
-        other.places = self.places.copy()
-        other.usage_of_local_queues = dict(self.usage_of_local_queues)
-        other.running = {name: dict(running) for name, running in self.running.items()}
+        other.tas_snapshot = self.tas_snapshot.copy()
+        other.local_queue_usage = dict(self.local_queue_usage)
+        other.workloads_by_queue = {name: dict(running) for name, running in self.workloads_by_queue.items()}
         other.cohorts = {name: node.copy() for name, node in self.cohorts.items()}
-        other.queues = {name: node.copy() for name, node in self.queues.items()}
-        for node in (*other.cohorts.values(), *other.queues.values()):
+        other.cluster_queues = {name: node.copy() for name, node in self.cluster_queues.items()}
+        for node in (*other.cohorts.values(), *other.cluster_queues.values()):
             node.parent = None if node.parent is None else other.cohorts[node.parent.name]
         for node in other.cohorts.values():
-            node.cohorts = [other.cohorts[one.name] for one in node.cohorts]
-            node.queues = [other.queues[one.name] for one in node.queues]
+            node.child_cohorts = [other.cohorts[one.name] for one in node.child_cohorts]
+            node.child_cqs = [other.cluster_queues[one.name] for one in node.child_cqs]
         return other
 
     # --- building
 
     def _build(self, queues: list[ClusterQueue], cohorts: list[Cohort]) -> None:
         for spec in cohorts:
-            self.cohorts[spec.name] = CohortNode(spec)
+            self.cohorts[spec.name] = CohortSnapshot(spec)
         for spec in cohorts:
-            if spec.parent:
-                self.cohorts[spec.name].parent = self._cohort(spec.parent)
+            if spec.parent_name:
+                self.cohorts[spec.name].parent = self._cohort(spec.parent_name)
         for spec in queues:
-            node = self.queues[spec.name] = QueueNode(spec)
-            self.running[spec.name] = {}
-            node.parent = self._cohort(spec.cohort) if spec.cohort else None
+            node = self.cluster_queues[spec.name] = ClusterQueueSnapshot(spec)
+            self.workloads_by_queue[spec.name] = {}
+            node.parent = self._cohort(spec.cohort_name) if spec.cohort_name else None
         self._cut_cycles()
         for node in self.cohorts.values():
             if node.parent is not None:
-                node.parent.cohorts.append(node)
-        for node in self.queues.values():
+                node.parent.child_cohorts.append(node)
+        for node in self.cluster_queues.values():
             self._place(node)
         below = self._below()
         for node in self.cohorts.values():
             if node.parent is None:
                 _gather(node, below)
 
-    def _cohort(self, name: str) -> CohortNode:
-        return self.cohorts.setdefault(name, CohortNode(Cohort(name)))
+    def _cohort(self, name: str) -> CohortSnapshot:
+        return self.cohorts.setdefault(name, CohortSnapshot(Cohort(name)))
 
     def _cut_cycles(self) -> None:
         """Have the cohorts of a cycle, and those below, stand alone; their queues admit nothing."""
         cyclic = [node for node in self.cohorts.values() if _is_cyclic(node)]
-        for queue in self.queues.values():
+        for queue in self.cluster_queues.values():
             if queue.parent in cyclic:
-                self.inactive[queue.name] = f"cohort {queue.spec.cohort} is part of a cycle"
+                self.inactive[queue.name] = f"cohort {queue.spec.cohort_name} is part of a cycle"
         for node in cyclic:
             node.parent = None
 
-    def _place(self, node: QueueNode) -> None:
+    def _place(self, node: ClusterQueueSnapshot) -> None:
         reason = self._stopped(node.spec)
         if reason:
             self.inactive.setdefault(node.name, reason)
         if node.parent is not None and node.name not in self.inactive:
-            node.parent.queues.append(node)
+            node.parent.child_cqs.append(node)
 
     def _stopped(self, spec: ClusterQueue) -> str:
-        if spec.stop != "None":
-            return f"stopPolicy is {spec.stop}"
-        if self.flavors is not None:
-            missing = {name for group in spec.groups for name in group.names if name not in self.flavors}
+        if spec.stop_policy != "None":
+            return f"stopPolicy is {spec.stop_policy}"
+        if self.resource_flavors is not None:
+            missing = {
+                name
+                for group in spec.resource_groups
+                for name in group.flavor_names
+                if name not in self.resource_flavors
+            }
             if missing:
                 return f"references missing ResourceFlavors: {', '.join(sorted(missing))}"
         return ""
 
-    def _below(self) -> Mapping[str, list[QueueNode]]:
-        found: dict[str, list[QueueNode]] = {}
-        for node in self.queues.values():
+    def _below(self) -> Mapping[str, list[ClusterQueueSnapshot]]:
+        found: dict[str, list[ClusterQueueSnapshot]] = {}
+        for node in self.cluster_queues.values():
             if node.parent is not None:
                 found.setdefault(node.parent.name, []).append(node)
         return found
 
 
-def _is_cyclic(node: CohortNode) -> bool:
+def _is_cyclic(node: CohortSnapshot) -> bool:
     seen = {node.name}
-    for one in node.ancestors():
+    for one in node.path_parent_to_root():
         if one.name in seen:
             return True
         seen.add(one.name)
     return False
 
 
-def _gather(cohort: CohortNode, queues: Mapping[str, list[QueueNode]]) -> None:
+def _gather(cohort: CohortSnapshot, queues: Mapping[str, list[ClusterQueueSnapshot]]) -> None:
     """Add what the children lend to the quotas of their cohorts, the lowest first."""
-    for one in cohort.cohorts:
+    for one in cohort.child_cohorts:
         _gather(one, queues)
-    children: list[Node] = [*cohort.cohorts, *queues.get(cohort.name, [])]
+    children: list[ResourceNode] = [*cohort.child_cohorts, *queues.get(cohort.name, [])]
     for child in children:
-        for key, amount in child.subtree.items():
-            cohort.subtree[key] = plus(cohort.subtree.get(key, 0), minus(amount, child.local(key)))
+        for key, amount in child.subtree_quota.items():
+            cohort.subtree_quota[key] = plus(cohort.subtree_quota.get(key, 0), minus(amount, child.local_quota(key)))
 
 
 def _sum(workloads: Iterable[Workload]) -> Usage:
@@ -219,6 +224,6 @@ def _sum(workloads: Iterable[Workload]) -> Usage:
     return found
 
 
-def fits(queue: QueueNode, usage: Usage) -> bool:
+def fits(queue: ClusterQueueSnapshot, usage: Usage) -> bool:
     """Tell whether there is room for so much more in a queue; available quota below 0 counts as 0."""
     return all(amount <= max(0, queue.available(key)) for key, amount in usage.items())

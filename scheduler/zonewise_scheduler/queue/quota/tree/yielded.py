@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Set
 
 
-class Yielded:
+class PreemptionGraph:
     """Preemptions among workloads that are still there, by key."""
 
     def __init__(self) -> None:
@@ -26,9 +26,9 @@ class Yielded:
         self._to: dict[str, set[str]] = {}
         """Preemptors, by who gave way to them."""
 
-    def copy(self) -> Yielded:
+    def copy(self) -> PreemptionGraph:
         """Return another that changes on its own."""
-        other = Yielded()
+        other = PreemptionGraph()
         other._by = {key: set(found) for key, found in self._by.items()}
         other._to = {key: set(found) for key, found in self._to.items()}
         return other
