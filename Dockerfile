@@ -28,13 +28,17 @@ ENV PYTHONOPTIMIZE=2 \
     UV_PYTHON_DOWNLOADS=never
 WORKDIR /src
 ARG PART
+# the version, since git is not in here: the Makefile's target `image` gives that of the tag
+ARG VERSION=0.1.0.dev0
+ENV SETUPTOOLS_SCM_PRETEND_VERSION=${VERSION}
 # the dependencies in a layer of their own, which a change of the code leaves as it is
 RUN --mount=type=cache,target=/root/.cache/uv \
     --mount=type=bind,source=pyproject.toml,target=pyproject.toml \
     --mount=type=bind,source=uv.lock,target=uv.lock \
     uv sync --locked --no-default-groups --extra ${PART} --no-install-project
-COPY pyproject.toml uv.lock README.md ./
+COPY pyproject.toml uv.lock README.md LICENSE ./
 COPY agent agent
+COPY common common
 COPY scheduler scheduler
 RUN --mount=type=cache,target=/root/.cache/uv \
     uv sync --locked --no-default-groups --extra ${PART} --no-editable

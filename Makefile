@@ -4,7 +4,7 @@ PYTHON ?= python3
 UV := .bootstrap/bin/uv
 BIN := .venv/bin
 PREFIX ?= /opt/zonewise
-SOURCES := agent scheduler tests benchmarks tools demo
+SOURCES := agent common sandbox scheduler tests benchmarks tools demo
 
 .DEFAULT_GOAL := help
 .PHONY: help show demo proto test test-long test-random check format bench bench-agent bench-fit bench-extender bench-queue bench-client install clean
@@ -48,7 +48,7 @@ bench-agent: .venv/.dev ## ... of discovery and the agent
 
 bench-fit: .venv/.dev ## ... of the fit: one node, every node, gangs
 	$(BIN)/python -m benchmarks.fit_admission
-	$(BIN)/python -m benchmarks.fit_batch
+	$(BIN)/python -m benchmarks.fit_nodes_at_once
 	$(BIN)/python -m benchmarks.fit_gangs
 
 bench-queue: .venv/.dev ## ... of the queue: topology-aware placement, Kueue's generators, 100,000 waiting jobs, logs

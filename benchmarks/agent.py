@@ -17,14 +17,24 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.stage import NODE, PROJECT, AgentProcess, Api, PublishedReports, embedded, real, running_agent, wait
-from benchmarks.table import Row, show
-from zonewise.kube.client import Client
-from zonewise.kube.resources import NODES
-from zonewise.kubelet.simulated import ContainerSpec, PodSpec, SimulatedKubelet, SimulatedZone
+from benchmarks.agent_testbed import (
+    NODE,
+    PROJECT,
+    AgentProcess,
+    Api,
+    PublishedReports,
+    embedded,
+    real,
+    running_agent,
+    wait,
+)
+from benchmarks.targets import Row, show
 from zonewise.machine.archive import open_root
 from zonewise.machine.discover import discover
-from zonewise.topology.fingerprint import fingerprint
+from zonewise_common.kube.client import Client
+from zonewise_common.kube.resources import NODES
+from zonewise_common.nrt.podfingerprint import fingerprint
+from zonewise_sandbox.kubelet import ContainerSpec, PodSpec, SimulatedKubelet, SimulatedZone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,15 +20,15 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from benchmarks.least_wait import least_worst_wait
-from benchmarks.table import Row, show
-from zonewise_scheduler.queue.time.policies import pool_policy_named
-from zonewise_scheduler.queue.time.rules import DEFAULT_POLICY
-from zonewise_scheduler.queue.time.state import PoolState
-from zonewise_scheduler.simulate.clock import PoolResult, simulate_pool
-from zonewise_scheduler.simulate.logged import build_pool_history
-from zonewise_scheduler.simulate.summary import Summary, summarise
-from zonewise_scheduler.simulate.swf import LoggedJob, read_swf
-from zonewise_scheduler.simulate.workload import COLUMNS, PROCESSORS, build_tasks
+from benchmarks.targets import Row, show
+from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
+from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
+from zonewise_scheduler.backfill.pool.pool_state import PoolState
+from zonewise_scheduler.simulator.pool_history import build_pool_history
+from zonewise_scheduler.simulator.pool_simulation import PoolResult, simulate_pool
+from zonewise_scheduler.simulator.pool_tasks import COLUMNS, PROCESSORS, build_tasks
+from zonewise_scheduler.simulator.summary import Summary, summarise
+from zonewise_scheduler.simulator.swf import LoggedJob, read_swf
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

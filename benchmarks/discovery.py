@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.table import Row, show
+from benchmarks.targets import Row, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -17,7 +17,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from benchmarks.extender_stage import (
+from benchmarks.extender_testbed import (
     TemplatePod,
     bound_pods,
     build_objects,
@@ -28,12 +28,12 @@ from benchmarks.extender_stage import (
     serving_lists,
 )
 from benchmarks.fit_cluster import EIGHT_ZONES, TWO_ZONES, NodeSpec
-from benchmarks.table import Row, show
+from benchmarks.targets import Row, show
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from benchmarks.extender_stage import ExtenderProcess
+    from benchmarks.extender_testbed import ExtenderProcess
 
 NODES = 5_000
 SERIES = 3

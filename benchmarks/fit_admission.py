@@ -15,17 +15,17 @@ from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
-from benchmarks.fit_literal import aligned, supplies
-from benchmarks.fit_machines import POLICIES, common_pods, states
-from benchmarks.fit_mistakes import mispredictions, recorded
-from benchmarks.table import Row, show
-from zonewise_scheduler.fit.kubelet.admit import admit
+from benchmarks.fit_exhaustive import aligned, supplies
+from benchmarks.fit_mispredictions import mispredictions, recorded
+from benchmarks.fit_nodes import POLICIES, common_pods, states
+from benchmarks.targets import Row, show
+from zonewise_scheduler.admission.admit import admit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from zonewise_scheduler.fit.model.node import NodeState
-    from zonewise_scheduler.fit.model.pod import PodShape
+    from zonewise_scheduler.admission.node import NodeState
+    from zonewise_scheduler.admission.pod import PodShape
 
 ZONES = (2, 8)
 STATES = 200

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, NamedTuple
 
-from benchmarks.fit_machines import GIB, processors
-from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, Policies, idle_node
-from zonewise_scheduler.fit.model.pod import Container, PodShape
+from benchmarks.fit_nodes import GIB, processors
+from zonewise_scheduler.admission.node import DeviceClass, NodeKind, Policies, idle_node
+from zonewise_scheduler.admission.pod import Container, PodShape
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.fit.model.node import NodeState
+    from zonewise_scheduler.admission.node import NodeState
 
 DEVICES = ("example.com/gpu", "example.com/nic", "example.com/rdma")
 TYPES = ("hugepages-1Gi", "memory")

@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.fit_machines import GIB, GPU, NIC, processors
-from benchmarks.table import Row, show
-from zonewise_scheduler.fit.batch.table import NodeStateTable
-from zonewise_scheduler.fit.gangs.levels import build_levels
-from zonewise_scheduler.fit.gangs.model import GangPlacement, GangPodSet
-from zonewise_scheduler.fit.gangs.place import place_gang
-from zonewise_scheduler.fit.gangs.snapshot import NodeSnapshot
-from zonewise_scheduler.fit.kubelet.admit import admit
-from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, NodeState, Policies, Resource, idle_node
-from zonewise_scheduler.fit.model.pod import Container, PodShape
-from zonewise_scheduler.fit.nodes.constraints import Constraints
-from zonewise_scheduler.fit.nodes.info import Labels, NodeInfo
-from zonewise_scheduler.fit.nodes.table import NodeInfoTable
+from benchmarks.fit_nodes import GIB, GPU, NIC, processors
+from benchmarks.targets import Row, show
+from zonewise_scheduler.admission.admit import admit
+from zonewise_scheduler.admission.node import DeviceClass, NodeKind, NodeState, Policies, Resource, idle_node
+from zonewise_scheduler.admission.pod import Container, PodShape
+from zonewise_scheduler.nodes.arrays.state_table import NodeStateTable
+from zonewise_scheduler.nodes.filters.constraints import Constraints
+from zonewise_scheduler.nodes.filters.info_table import NodeInfoTable
+from zonewise_scheduler.nodes.gang.placement import place_gang
+from zonewise_scheduler.nodes.gang.snapshot import NodeSnapshot
+from zonewise_scheduler.nodes.gang.topology_levels import build_levels
+from zonewise_scheduler.nodes.gang.types import GangPlacement, GangPodSet
+from zonewise_scheduler.nodes.node.node_info import Labels, NodeInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

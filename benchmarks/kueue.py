@@ -18,13 +18,13 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from benchmarks.table import Row, show
-from zonewise_scheduler.queue.time.rules import policy_named
-from zonewise_scheduler.simulate.cluster import simulate_cluster
-from zonewise_scheduler.simulate.inputs.open import load_scenario
-from zonewise_scheduler.simulate.latency import NO_LATENCY, Latency
-from zonewise_scheduler.simulate.scenario import Scenario
-from zonewise_scheduler.simulate.summary import Summary, by_kind, summarise
+from benchmarks.targets import Row, show
+from zonewise_scheduler.backfill.policies import policy_named
+from zonewise_scheduler.simulator.cluster_simulation import simulate_cluster
+from zonewise_scheduler.simulator.inputs.loader import load_scenario
+from zonewise_scheduler.simulator.latency import NO_LATENCY, Latency
+from zonewise_scheduler.simulator.scenario import Scenario
+from zonewise_scheduler.simulator.summary import Summary, by_kind, summarise
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from zonewise_scheduler.simulate.swf import LoggedJob
+    from zonewise_scheduler.simulator.swf import LoggedJob
 
     Floats = NDArray[np.float64]
 

@@ -12,19 +12,19 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from benchmarks.backfill import KTH, TRACES, repeated
-from benchmarks.table import Row, show
-from zonewise_scheduler.queue.plan.planner import Planner
-from zonewise_scheduler.queue.quota.model.queues import ClusterQueue
-from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, ResourceQuota, resource_group
-from zonewise_scheduler.queue.quota.model.workload import PodSet, Workload
-from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
-from zonewise_scheduler.queue.time.rules import DEFAULT_POLICY, policy_named
-from zonewise_scheduler.simulate.swf import read_swf
+from benchmarks.targets import Row, show
+from zonewise_scheduler.backfill.planner import Planner
+from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, policy_named
+from zonewise_scheduler.quota.api.queue_types import ClusterQueue
+from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
+from zonewise_scheduler.quota.api.workload_types import PodSet, Workload
+from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
+from zonewise_scheduler.simulator.swf import read_swf
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from zonewise_scheduler.simulate.swf import LoggedJob
+    from zonewise_scheduler.simulator.swf import LoggedJob
 
 WAITING, QUEUES, PROCESSORS = 100_000, 30, 1_000
 ENDS = 60

@@ -12,28 +12,28 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from demo.burst import run_burst as tell_burst
 from demo.machine import DEVICES, GPU, ZONES, FixedScanner
-from demo.story import GIB, STEPS
+from demo.steps import GIB, STEPS
 from demo.watcher import Watcher
 from zonewise.daemon.agent import Agent, AgentOptions
+from zonewise.daemon.components import open_events, open_kubelet, open_publishing
 from zonewise.daemon.events import Reason
 from zonewise.daemon.events.wake import Wake
-from zonewise.daemon.metrics.meters import AgentMetrics
-from zonewise.daemon.parts import open_events, open_kubelet, open_publishing
+from zonewise.daemon.metrics import AgentMetrics
 from zonewise.daemon.settings import Settings
 from zonewise.daemon.status import Status
-from zonewise.kube.client import Client
-from zonewise.kube.resources import NODES
-from zonewise.kube.server import ApiServer
-from zonewise.kubelet.simulated import DoesNotFit, SimulatedKubelet
-from zonewise.report.nrt import NrtOptions
-from zonewise.service import logs
-from zonewise.topology.fingerprint import fingerprint
-from zonewise.usage.account import exclude_none
+from zonewise.objects.nrt import NrtOptions
+from zonewise.usage.node_usage import exclude_none
+from zonewise_common.kube.client import Client
+from zonewise_common.kube.resources import NODES
+from zonewise_common.nrt.podfingerprint import fingerprint
+from zonewise_common.service import logs
+from zonewise_sandbox.apiserver import ApiServer
+from zonewise_sandbox.kubelet import DoesNotFit, SimulatedKubelet
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from zonewise.daemon.parts import Publishers
+    from zonewise.daemon.components import Publishers
 
 NODE = "demo-node"
 CRD = Path(__file__).parents[1] / "manifests" / "base" / "noderesourcetopologies.yaml"

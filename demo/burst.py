@@ -8,23 +8,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from demo.machine import DEVICES, GPU, MEMORY, machine
-from zonewise.kubelet.model import Allocatable, ContainerDevices, KubeletConfig, KubeletReport, MemoryBlock
-from zonewise.report.nrt import machine_to_nrt
-from zonewise.topology.cpuset import CpuSet
-from zonewise.usage.account import node_usage
-from zonewise.usage.model import Usage
-from zonewise_scheduler.fit import admit, explain_rejection
-from zonewise_scheduler.fit.batch.table import NodeStateTable
-from zonewise_scheduler.fit.ledger.ledger import Ledger
-from zonewise_scheduler.fit.ledger.values import PendingPod
-from zonewise_scheduler.fit.model.pod import Container, PodShape
-from zonewise_scheduler.fit.read.kinds import KindInterner
-from zonewise_scheduler.fit.read.nrt import NodeReport, read_nrt
-from zonewise_scheduler.fit.score.combined import score
+from zonewise.kubelet.types import Allocatable, ContainerDevices, KubeletConfig, KubeletReport, MemoryBlock
+from zonewise.objects.nrt import machine_to_nrt
+from zonewise.usage.node_usage import node_usage
+from zonewise.usage.types import Usage
+from zonewise_common.k8s.cpuset import CpuSet
+from zonewise_scheduler.admission import admit, explain_rejection
+from zonewise_scheduler.admission.pod import Container, PodShape
+from zonewise_scheduler.admission.report.interning import KindInterner
+from zonewise_scheduler.admission.report.node_report import NodeReport, read_nrt
+from zonewise_scheduler.nodes.arrays.state_table import NodeStateTable
+from zonewise_scheduler.nodes.assumed.ledger import Ledger
+from zonewise_scheduler.nodes.assumed.types import PendingPod
+from zonewise_scheduler.nodes.score.node_score import score
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.fit.model.node import NodeState
-    from zonewise_scheduler.fit.model.verdict import Verdict
+    from zonewise_scheduler.admission.node import NodeState
+    from zonewise_scheduler.admission.verdict import Verdict
 
 NODES = ("node-1", "node-2", "node-3")
 GIB = 1 << 30

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from zonewise.kubelet.simulated import SimulatedDevice, SimulatedZone, even_zones
 from zonewise.machine.discover import Scan
 from zonewise.machine.model.cpu import Core, Cpus, Package
 from zonewise.machine.model.machine import Machine
 from zonewise.machine.model.zone import Zone
-from zonewise.topology.cpuset import CpuSet
+from zonewise_common.k8s.cpuset import CpuSet
+from zonewise_sandbox.kubelet import SimulatedDevice, SimulatedZone, even_zones
 
 GPU = "nvidia.com/gpu"
 CORES = 16

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from zonewise.kube.errors import KubeError
-from zonewise.kube.resources import NODE_RESOURCE_TOPOLOGIES
-from zonewise.topology.names import ALL_PODS, FINGERPRINTS
+from zonewise_common.kube.errors import KubeError
+from zonewise_common.kube.resources import NODE_RESOURCE_TOPOLOGIES
+from zonewise_common.nrt.names import ALL_PODS, FINGERPRINTS
 
 if TYPE_CHECKING:
-    from zonewise.kube.client import Client
+    from zonewise_common.kube.client import Client
 
 
 class ObservedReport(NamedTuple):

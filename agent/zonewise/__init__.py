@@ -1,3 +1,1 @@
-"""zonewise on a node: sees the machine, and says what it is made of and what is free, zone by zone."""
-
-__version__ = "0.1.0"
+"""zonewise on a node: discovers the machine, and publishes what each zone has and what is available."""

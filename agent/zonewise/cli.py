@@ -12,8 +12,8 @@ from argparse import ArgumentParser
 from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
-from zonewise import __version__
-from zonewise.commands import Command, CommandError
+from zonewise_common import __version__
+from zonewise_common.cli.command import Command, CommandError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

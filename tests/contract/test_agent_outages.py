@@ -12,7 +12,7 @@ import pytest
 from support.agents import GPU, Site, new_site
 from support.kubelets import pod
 from support.ports import reserved_port
-from zonewise.kubelet.simulated import Faults
+from zonewise_sandbox.kubelet import Faults
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator

@@ -12,7 +12,7 @@ import yaml
 from support.agents import GPU, NODE, NODE_PATH, Site, available, new_site
 from support.kubelets import pod
 from support.waiting import eventually
-from zonewise.topology.fingerprint import fingerprint
+from zonewise_common.nrt.podfingerprint import fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,11 +15,11 @@ from support.snapshots import scan_of, snapshots
 from support.trees import server_tree
 from zonewise.machine.discover import discover
 from zonewise.machine.files import MemoryFiles
-from zonewise.report.labels import machine_to_labels
-from zonewise.report.machine_json import machine_to_json
-from zonewise.report.nccl import machine_to_nccl
-from zonewise.report.nrt import MAX_NODE_ZONES, machine_to_nrt
-from zonewise.report.relations import nearest_nics
+from zonewise.objects.labels import machine_to_labels
+from zonewise.objects.machine_json import machine_to_json
+from zonewise.objects.nccl import machine_to_nccl
+from zonewise.objects.nearest_nics import nearest_nics
+from zonewise.objects.nrt import MAX_NODE_ZONES, machine_to_nrt
 
 if TYPE_CHECKING:
     from zonewise.machine.model.machine import Machine

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.extender import Caller, Extender, ExtenderCluster, build_pod, new_cluster, plain_nrt, running_extender
-from support.ledger_world import SHARED, SINGLE, Kubelet, kind_of, shape_of
+from support.ledger_kubelets import SHARED, SINGLE, Kubelet, kind_of, shape_of
 from support.ports import reserved_port
 from support.waiting import eventually
 from zonewise.cli import main
-from zonewise_scheduler.fit.model.node import idle_node
+from zonewise_scheduler.admission.node import idle_node
 
 if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-    from zonewise_scheduler.fit.model.pod import PodShape
+    from zonewise_scheduler.admission.pod import PodShape
 
 KIND = kind_of(SINGLE, gpus=0)
 HALF, MOST, WHOLE = shape_of((4, 0)), shape_of((5, 0)), shape_of((8, 0))
@@ -143,7 +143,7 @@ def test_a_report_covers_it(site: Site) -> None:
 
 
 def _promise(pod: dict[str, Any], shape: PodShape) -> Any:
-    from zonewise_scheduler.fit.ledger.values import PendingPod
+    from zonewise_scheduler.nodes.assumed.types import PendingPod
 
     metadata = pod["metadata"]
     return PendingPod(metadata["uid"], metadata["namespace"], metadata["name"], shape)

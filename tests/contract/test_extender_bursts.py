@@ -15,16 +15,16 @@ import pytest
 
 from support.extender import Caller, build_nrt, build_pod, new_cluster, running_extender
 from support.fit_nodes import node
-from support.ledger_world import GPU, SINGLE, Kubelet, container, kind_of
-from zonewise_scheduler.fit.ledger.values import PendingPod
-from zonewise_scheduler.fit.model.node import Policies, idle_node
-from zonewise_scheduler.fit.model.pod import PodShape
+from support.ledger_kubelets import GPU, SINGLE, Kubelet, container, kind_of
+from zonewise_scheduler.admission.node import Policies, idle_node
+from zonewise_scheduler.admission.pod import PodShape
+from zonewise_scheduler.nodes.assumed.types import PendingPod
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from support.extender import ExtenderCluster
-    from zonewise_scheduler.fit.model.node import NodeState
+    from zonewise_scheduler.admission.node import NodeState
 
 Json = dict[str, Any]
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from support.extender import Caller, Extender, build_nrt, build_pod, new_cluster, running_extender
-from support.ledger_world import SHARED, SINGLE, kind_of, shape_of
-from zonewise_scheduler.fit.model.node import idle_node
+from support.ledger_kubelets import SHARED, SINGLE, kind_of, shape_of
+from zonewise_scheduler.admission.node import idle_node
 
 if TYPE_CHECKING:
     from collections.abc import Generator

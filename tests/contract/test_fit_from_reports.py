@@ -29,19 +29,19 @@ from support.kubelet_cases import (
     report_of_trace,
     traces,
 )
-from zonewise.kubelet.model import ContainerDevices
-from zonewise.report.nrt import machine_to_nrt
-from zonewise.usage.account import KubeletNotReady, node_usage
-from zonewise_scheduler.fit.kubelet.admit import admit
-from zonewise_scheduler.fit.read.kinds import KindInterner
-from zonewise_scheduler.fit.read.nrt import NodeReport, read_nrt
-from zonewise_scheduler.fit.read.state_files import NodeHardware, read_state_files
+from zonewise.kubelet.types import ContainerDevices
+from zonewise.objects.nrt import machine_to_nrt
+from zonewise.usage.node_usage import KubeletNotReady, node_usage
+from zonewise_scheduler.admission.admit import admit
+from zonewise_scheduler.admission.report.interning import KindInterner
+from zonewise_scheduler.admission.report.node_report import NodeReport, read_nrt
+from zonewise_scheduler.admission.report.state_files import NodeHardware, read_state_files
 
 if TYPE_CHECKING:
-    from zonewise.kubelet.model import KubeletReport
+    from zonewise.kubelet.types import KubeletReport
     from zonewise.machine.model.machine import Machine
-    from zonewise_scheduler.fit.model.node import NodeState
-    from zonewise_scheduler.fit.model.verdict import Verdict
+    from zonewise_scheduler.admission.node import NodeState
+    from zonewise_scheduler.admission.verdict import Verdict
 
 recorded = pytest.mark.skipif(not cases(), reason=ABSENT)
 WEAKER = {"per-NUMA-counts-mispredict", "podresources-visible-state-mispredicts"}

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 import yaml
 
-from benchmarks.stage import SERVICE
+from benchmarks.agent_testbed import SERVICE
 from support.manifests import parsed
 from support.snapshots import PROJECT
 
@@ -235,7 +235,7 @@ def test_the_environment_works(part: str, tmp_path: Path) -> None:
     program, python = (tmp_path / "environment" / "bin" / name for name in ("zonewise", "python"))
     answer = subprocess.run([program, part, "--help"], cwd=tmp_path, check=True, capture_output=True, text=True)
     assert {"agent": "--publish-labels", "scheduler": "--extender-only"}[part] in answer.stdout
-    main = {"agent": "zonewise.daemon.main", "scheduler": "zonewise_scheduler.control.main"}[part]
+    main = {"agent": "zonewise.daemon.main", "scheduler": "zonewise_scheduler.extender.main"}[part]
     subprocess.run([python, "-c", f"import {main}"], cwd=tmp_path, check=True, env={**os.environ, **SERVICE})
 
 

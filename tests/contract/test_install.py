@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-import zonewise
 from support.snapshots import PROJECT
+from zonewise_common import __version__
 
 UV = PROJECT / ".bootstrap" / "bin" / "uv"
 
@@ -21,10 +21,11 @@ def test_service_install_is_compiled(tmp_path: Path) -> None:
     command = ["make", "--no-print-directory", "install", f"PREFIX={prefix}"]
     subprocess.run(command, cwd=PROJECT, check=True, capture_output=True, timeout=100)
     answer = subprocess.run([prefix / "bin" / "zonewise", "--version"], check=True, capture_output=True, text=True)
-    assert answer.stdout.split()[-1] == zonewise.__version__
+    assert answer.stdout.split()[-1] == __version__
     packages = next((prefix / "lib").glob("python3.*")) / "site-packages"
-    modules = [*(packages / "zonewise").rglob("*.py"), *(packages / "zonewise_scheduler").rglob("*.py")]
-    assert len(modules) >= len([*(PROJECT / "agent").rglob("*.py")])
+    roots = ("zonewise", "zonewise_common", "zonewise_scheduler")
+    modules = [file for root in roots for file in (packages / root).rglob("*.py")]
+    assert len(modules) >= sum(len([*(PROJECT / root).rglob("*.py")]) for root in ("agent", "common", "scheduler"))
     tag = subprocess.run(
         [prefix / "bin" / "python", "-c", "import sys; print(sys.implementation.cache_tag)"],
         check=True,

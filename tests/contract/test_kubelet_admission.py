@@ -16,9 +16,9 @@ from support.fit_cases import (
     state_of_trace,
 )
 from support.kubelet_cases import ABSENT, cases, traces
-from zonewise.topology.cpuset import CpuSet
-from zonewise_scheduler.fit import admit, explain_rejection
-from zonewise_scheduler.fit.read.pod import read_pod
+from zonewise_common.k8s.cpuset import CpuSet
+from zonewise_scheduler.admission import admit, explain_rejection
+from zonewise_scheduler.admission.pod_spec import read_pod
 
 if TYPE_CHECKING:
     from support.kubelet_cases import Json

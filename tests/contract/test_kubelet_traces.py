@@ -22,14 +22,14 @@ from support.kubelet_cases import (
     report_of_trace,
     traces,
 )
-from zonewise.kubelet.model import KubeletReport, StateFiles
-from zonewise.report.nrt import machine_to_nrt
-from zonewise.topology.cpuset import CpuSet
-from zonewise.usage.account import KubeletNotReady, node_usage
+from zonewise.kubelet.types import KubeletReport, StateFiles
+from zonewise.objects.nrt import machine_to_nrt
+from zonewise.usage.node_usage import KubeletNotReady, node_usage
+from zonewise_common.k8s.cpuset import CpuSet
 
 if TYPE_CHECKING:
     from zonewise.machine.model.machine import Machine
-    from zonewise.usage.model import Usage
+    from zonewise.usage.types import Usage
 
 recorded = pytest.mark.skipif(not traces(), reason=ABSENT)
 
@@ -199,7 +199,7 @@ def test_the_managers_alone() -> None:
 @recorded
 def test_the_managers_alone_without_cgroups() -> None:
     """Where it is not known, but for one: devices that are left by an init container of a pod that holds nothing else
-    are called free, since nothing tells such a pod from one that is gone (zonewise.usage.owners).
+    are called free, since nothing tells such a pod from one that is gone (zonewise.usage.pod_matching).
     """
     wrong: list[Any] = []
     surprised: set[int] = set()

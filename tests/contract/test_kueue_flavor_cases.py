@@ -9,28 +9,28 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from support.kueue_cases import cases_of, cluster_queue, cohort, flat, flavor, part, pod_set, table, usage, workload
-from zonewise_scheduler.queue.quota.flavors.assign import assign_flavors
-from zonewise_scheduler.queue.quota.flavors.modes import (
+from zonewise_scheduler.quota.api.amount import resource_value
+from zonewise_scheduler.quota.api.queue_types import FlavorFungibility
+from zonewise_scheduler.quota.api.workload_types import Admission, PodSet, PodSetAdmission, QuotaSettings, Workload
+from zonewise_scheduler.quota.flavorassigner.flavor_scan import FlavorAssigner
+from zonewise_scheduler.quota.flavorassigner.flavorassigner import assign_flavors
+from zonewise_scheduler.quota.flavorassigner.granular_mode import (
     FlavorAssignmentMode,
     GranularMode,
     PreemptionMode,
     is_preferred,
 )
-from zonewise_scheduler.queue.quota.flavors.partial import search_pod_counts
-from zonewise_scheduler.queue.quota.flavors.scan import FlavorAssigner
-from zonewise_scheduler.queue.quota.model.amounts import resource_value
-from zonewise_scheduler.queue.quota.model.queues import FlavorFungibility
-from zonewise_scheduler.queue.quota.model.workload import Admission, PodSet, PodSetAdmission, QuotaSettings, Workload
-from zonewise_scheduler.queue.quota.places import EmptyTopologySnapshot
-from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
-from zonewise_scheduler.queue.topology.shape import has_level
+from zonewise_scheduler.quota.flavorassigner.podset_reducer import search_pod_counts
+from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
+from zonewise_scheduler.quota.hierarchy.topology_snapshot import EmptyTopologySnapshot
+from zonewise_scheduler.tas.tree.assignment_parameters import has_level
 
 if TYPE_CHECKING:
     from support.kubelet_cases import Json
-    from zonewise_scheduler.queue.quota.model.queues import ResourceFlavor
-    from zonewise_scheduler.queue.quota.model.quotas import FlavorResource
-    from zonewise_scheduler.queue.quota.model.workload import TopologyRequest
-    from zonewise_scheduler.queue.quota.places import TopologyAssignments, TopologyPlacementFailure
+    from zonewise_scheduler.quota.api.queue_types import ResourceFlavor
+    from zonewise_scheduler.quota.api.resource_quota import FlavorResource
+    from zonewise_scheduler.quota.api.workload_types import TopologyRequest
+    from zonewise_scheduler.quota.hierarchy.topology_snapshot import TopologyAssignments, TopologyPlacementFailure
 
 MODES = {"NoFit": FlavorAssignmentMode.NO_FIT, "Preempt": FlavorAssignmentMode.PREEMPT, "Fit": FlavorAssignmentMode.FIT}
 REACHES = {

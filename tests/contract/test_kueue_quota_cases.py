@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from support.kueue_cases import cases_of, cluster_queue, cohort, flat, part, usage, workload
-from zonewise_scheduler.queue.quota.model.quotas import FlavorResource
-from zonewise_scheduler.queue.quota.model.workload import QuotaSettings
-from zonewise_scheduler.queue.quota.preemption.fair_order import TargetClusterQueueOrdering
-from zonewise_scheduler.queue.quota.preemption.order import satisfies_preemption_policy, sort_candidates
-from zonewise_scheduler.queue.quota.preemption.targets import get_targets
-from zonewise_scheduler.queue.quota.preemption.values import PreemptionContext
-from zonewise_scheduler.queue.quota.share import DRS, dominant_resource_share
-from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
+from zonewise_scheduler.quota.api.resource_quota import FlavorResource
+from zonewise_scheduler.quota.api.workload_types import QuotaSettings
+from zonewise_scheduler.quota.hierarchy.fair_sharing import DRS, dominant_resource_share
+from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
+from zonewise_scheduler.quota.preemption.candidate_ordering import satisfies_preemption_policy, sort_candidates
+from zonewise_scheduler.quota.preemption.preemption_context import PreemptionContext
+from zonewise_scheduler.quota.preemption.preemption_oracle import get_targets
+from zonewise_scheduler.quota.preemption.target_cluster_queue import TargetClusterQueueOrdering
 
 if TYPE_CHECKING:
     from support.kubelet_cases import Json
-    from zonewise_scheduler.queue.quota.preemption.values import Target
+    from zonewise_scheduler.quota.preemption.preemption_context import Target
 
 
 def snapshot_of(given: Json) -> Snapshot:

@@ -6,22 +6,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from support.kueue_cases import cases_of, cluster_queue, cohort, flat, flavor, local_queue, part, table, usage, workload
-from zonewise_scheduler.queue.quota.cycle.cycle import quota_resources_to_reserve, run_cycle
-from zonewise_scheduler.queue.quota.flavors.assignment import Assignment, FlavorAssignment, PodSetAssignment
-from zonewise_scheduler.queue.quota.flavors.modes import FlavorAssignmentMode
-from zonewise_scheduler.queue.quota.model.amounts import resource_value
-from zonewise_scheduler.queue.quota.model.workload import AdmissionFairSharingConfig, QuotaSettings
-from zonewise_scheduler.queue.quota.order.heads import pop_heads
-from zonewise_scheduler.queue.quota.order.pending import PendingWorkloads
-from zonewise_scheduler.queue.quota.order.usage import UsageLedgerEntry, push_penalty
-from zonewise_scheduler.queue.quota.order.usage import calculate_usage as used_lately
-from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
+from zonewise_scheduler.quota.api.amount import resource_value
+from zonewise_scheduler.quota.api.workload_types import AdmissionFairSharingConfig, QuotaSettings
+from zonewise_scheduler.quota.cycle.scheduling_cycle import quota_resources_to_reserve, run_cycle
+from zonewise_scheduler.quota.flavorassigner.assignment import Assignment, FlavorAssignment, PodSetAssignment
+from zonewise_scheduler.quota.flavorassigner.granular_mode import FlavorAssignmentMode
+from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
+from zonewise_scheduler.quota.queue.heads import pop_heads
+from zonewise_scheduler.quota.queue.pending_workloads import PendingWorkloads
+from zonewise_scheduler.quota.queue.usage_ledger import UsageLedgerEntry, push_penalty
+from zonewise_scheduler.quota.queue.usage_ledger import calculate_usage as used_lately
 
 if TYPE_CHECKING:
     from support.kubelet_cases import Json
-    from zonewise_scheduler.queue.quota.cycle.values import Decision
-    from zonewise_scheduler.queue.quota.model.queues import LocalQueue
-    from zonewise_scheduler.queue.quota.model.workload import Admission
+    from zonewise_scheduler.quota.api.queue_types import LocalQueue
+    from zonewise_scheduler.quota.api.workload_types import Admission
+    from zonewise_scheduler.quota.cycle.entry import Decision
 
 NAMESPACES: dict[str, dict[str, str]] = {
     "eng-alpha": {"dep": "eng"},

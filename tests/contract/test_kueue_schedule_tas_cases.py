@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 from support.kueue_cases import cases_of, cluster_queue, flavor, local_queue, part, table, workload
 from support.kueue_tas_cases import nodes_of, options_of, ready_of
-from zonewise_scheduler.queue.placing.ground import build_flavor_topology
-from zonewise_scheduler.queue.placing.topologies import TASSnapshot
-from zonewise_scheduler.queue.quota.cycle.checks import admission_checks_for_workload
-from zonewise_scheduler.queue.quota.cycle.cycle import run_cycle
-from zonewise_scheduler.queue.quota.cycle.values import Head
-from zonewise_scheduler.queue.quota.flavors.delayed import needs_second_pass
-from zonewise_scheduler.queue.quota.model.amounts import resource_value
-from zonewise_scheduler.queue.quota.model.workload import QuotaSettings
-from zonewise_scheduler.queue.quota.order.heads import pop_heads
-from zonewise_scheduler.queue.quota.order.pending import PendingWorkloads
-from zonewise_scheduler.queue.quota.tree.snapshot import Snapshot
+from zonewise_scheduler.quota.api.amount import resource_value
+from zonewise_scheduler.quota.api.workload_types import QuotaSettings
+from zonewise_scheduler.quota.cycle.admission_checks import admission_checks_for_workload
+from zonewise_scheduler.quota.cycle.entry import Head
+from zonewise_scheduler.quota.cycle.scheduling_cycle import run_cycle
+from zonewise_scheduler.quota.flavorassigner.delayed_topology import needs_second_pass
+from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
+from zonewise_scheduler.quota.queue.heads import pop_heads
+from zonewise_scheduler.quota.queue.pending_workloads import PendingWorkloads
+from zonewise_scheduler.tas.flavor_topology import build_flavor_topology
+from zonewise_scheduler.tas.tas_snapshot import TASSnapshot
 
 if TYPE_CHECKING:
     from support.kubelet_cases import Json
-    from zonewise_scheduler.queue.quota.cycle.values import Decision
-    from zonewise_scheduler.queue.quota.model.queues import ClusterQueue
-    from zonewise_scheduler.queue.quota.model.workload import Admission, PodSet, Workload
+    from zonewise_scheduler.quota.api.queue_types import ClusterQueue
+    from zonewise_scheduler.quota.api.workload_types import Admission, PodSet, Workload
+    from zonewise_scheduler.quota.cycle.entry import Decision
 
 TESTS = ("TestScheduleForTAS", "TestScheduleForTASCohorts", "TestScheduleForTASPreemption")
 

@@ -22,16 +22,16 @@ from support.kueue_tas_cases import (
     tas_cases,
     tree_of_case,
 )
-from zonewise_scheduler.queue.topology.assignments import merge_topology_assignments, truncate_assignment
-from zonewise_scheduler.queue.topology.balanced import place_slices_on_domains_balanced
-from zonewise_scheduler.queue.topology.order import sorted_domains, sorted_domains_with_leader
-from zonewise_scheduler.queue.topology.place import TASAssignments
-from zonewise_scheduler.queue.topology.read import read_topology_request
-from zonewise_scheduler.queue.topology.refusal import TopologyAssignmentFailure
-from zonewise_scheduler.queue.topology.shape import has_level
-from zonewise_scheduler.queue.topology.subset import select_optimal_domain_set_to_fit
-from zonewise_scheduler.queue.topology.tree import topology_tree_from_paths
-from zonewise_scheduler.queue.topology.usage import TASUsage, sum_usage, with_assignment_usage
+from zonewise_scheduler.quota.topology.request_reader import read_topology_request
+from zonewise_scheduler.tas.placement.balanced_placement import place_slices_on_domains_balanced
+from zonewise_scheduler.tas.placement.domain_order import sorted_domains, sorted_domains_with_leader
+from zonewise_scheduler.tas.placement.flavor_assignments import TASAssignments
+from zonewise_scheduler.tas.placement.optimal_domain_set import select_optimal_domain_set_to_fit
+from zonewise_scheduler.tas.snapshot.assignment_failure import TopologyAssignmentFailure
+from zonewise_scheduler.tas.tree.assignment_parameters import has_level
+from zonewise_scheduler.tas.tree.tas_usage import TASUsage, sum_usage, with_assignment_usage
+from zonewise_scheduler.tas.tree.topology_assignments import merge_topology_assignments, truncate_assignment
+from zonewise_scheduler.tas.tree.topology_tree import topology_tree_from_paths
 
 LEFT_OUT: dict[str, str] = {}
 """Cases of which another outcome is right, and why."""

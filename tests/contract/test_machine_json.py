@@ -17,9 +17,9 @@ from support.snapshots import files_of, snapshots
 from support.trees import server_tree
 from zonewise.machine.discover import Scanner
 from zonewise.machine.files import MemoryFiles
-from zonewise.report.explain import facts
-from zonewise.report.machine_json import SCHEMA, machine_to_json, render_json
-from zonewise.topology.cpuset import CpuSet
+from zonewise.objects.explain import facts
+from zonewise.objects.machine_json import SCHEMA, machine_to_json, render_json
+from zonewise_common.k8s.cpuset import CpuSet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import yaml
 
-import zonewise
 from support.machines import ALL
 from support.manifests import (
     ACCOUNT,
@@ -25,8 +24,9 @@ from support.manifests import (
     parsed,
     rights,
 )
+from support.snapshots import PROJECT
 from zonewise.daemon.settings import read_settings
-from zonewise.report.labels import machine_to_labels
+from zonewise.objects.labels import machine_to_labels
 
 COMMON_RIGHTS = {
     ("get", "/nodes", "*"),
@@ -99,10 +99,11 @@ def test_settings_are_settings(file: Any) -> None:
     "place", ["README.md", "base/daemonset/daemonset.yaml", "scheduler/base/deployment.yaml", "../Dockerfile"]
 )
 def test_the_image_is_tagged_with_the_version(place: str) -> None:
-    """Wherever a version of the image is named, it is that of the package."""
+    """Wherever a version of the image is named, it is the newest of the changelog."""
     found = re.findall(r"(?:zonewise(?:-scheduler)?:|newTag: )(\d[\w.]*)", (MANIFESTS / place).read_text())
-    assert found
-    assert set(found) == {zonewise.__version__}
+    released = re.search(r"^## \[?(\d[\w.]*)", (PROJECT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert released
+    assert set(found) == {released[1]}
 
 
 # --- rights

@@ -9,7 +9,7 @@ import pytest
 from support.apiserver import RealServer, real_server
 from support.machines import ALL
 from support.manifests import any_kind, apply, objects, overlays, rendered
-from zonewise.report.nrt import machine_to_nrt
+from zonewise.objects.nrt import machine_to_nrt
 
 if TYPE_CHECKING:
     from support.api import Api

@@ -22,8 +22,8 @@ from zonewise.daemon.settings import DEFAULT_FILE, OPTIONS, Settings, read_setti
 from zonewise.machine.capture.recording import RecordingFiles
 from zonewise.machine.discover import Scanner
 from zonewise.machine.files import MemoryFiles
-from zonewise.report.labels import machine_to_labels
-from zonewise.service.site import UNAUTHENTICATED_PATHS
+from zonewise.objects.labels import machine_to_labels
+from zonewise_common.service.handlers import UNAUTHENTICATED_PATHS
 
 HOST_PATHS = {"/sys", "/etc/os-release", "/boot", "/lib/modules", "/var/lib/kubelet"}
 GPU_LABELS = ("feature.node.kubernetes.io/pci-0300_10de.present", "feature.node.kubernetes.io/pci-0302_10de.present")

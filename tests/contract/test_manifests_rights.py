@@ -13,16 +13,16 @@ from support.manifests import ACCOUNT, NAMESPACE, any_kind, apply, combined, obj
 from support.waiting import eventually
 from zonewise.daemon.exclusions import Exclusions, PodPattern
 from zonewise.daemon.pod_labels import PodLabels, pod_exclusion
-from zonewise.kube.client import Client
-from zonewise.kube.config import Config
-from zonewise.kubelet.model import PodResources
-from zonewise.publish.labels import LabelPublisher
+from zonewise.kubelet.types import PodResources
+from zonewise.objects.features import node_features
+from zonewise.objects.labels import machine_to_labels
+from zonewise.objects.nrt import machine_to_nrt
+from zonewise.publish.label_publisher import LabelPublisher
 from zonewise.publish.node_feature import LabelTarget, object_name
-from zonewise.publish.nrt import NrtPublisher
-from zonewise.report.labels import machine_to_labels
-from zonewise.report.node_feature import node_features
-from zonewise.report.nrt import machine_to_nrt
-from zonewise.service.access import ALLOWED, Authorizer
+from zonewise.publish.nrt_publisher import NrtPublisher
+from zonewise_common.kube.client import Client
+from zonewise_common.kube.config import Config
+from zonewise_common.service.authorizer import ALLOWED, Authorizer
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -27,10 +27,10 @@ from support.manifests import (
     rights,
 )
 from support.programs import find_program, why_no
-from zonewise.service.site import UNAUTHENTICATED_PATHS
-from zonewise.service.tls import Certificates
-from zonewise_scheduler.control import refusals
-from zonewise_scheduler.control.settings import DEFAULT_FILE, OPTIONS, ExtenderSettings, read_settings
+from zonewise_common.service.handlers import UNAUTHENTICATED_PATHS
+from zonewise_common.service.tls import Certificates
+from zonewise_scheduler.extender import diagnosis
+from zonewise_scheduler.extender.settings import DEFAULT_FILE, OPTIONS, ExtenderSettings, read_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -273,7 +273,12 @@ def of_pod(one: Object) -> list[Object]:
 def test_its_messages() -> None:
     """What it explains is what a pod may be told, word for word."""
     said = " ".join(
-        (*refusals.LEDGER_REASONS.values(), refusals.NO_REPORT, refusals.STALE_REPORT, "would refuse it: needs 6 CPUs")
+        (
+            *diagnosis.LEDGER_REASONS.values(),
+            diagnosis.NO_REPORT,
+            diagnosis.STALE_REPORT,
+            "would refuse it: needs 6 CPUs",
+        )
     )
     explained = re.findall(r"^\| (.+?) \| ", README.split("| 16 node(s) ... | |\n|---|---|\n")[1], re.MULTILINE)[:5]
     assert [words for words in explained if words.split(" in one zone")[0] not in said] == []

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.fake_nvml import captures, from_capture, stub_twin
-from zonewise.machine.nvml.child import NvmlChild
-from zonewise.machine.nvml.collect import MAX_LINKS, collect_nvml
+from zonewise.machine.nvml.child_process import NvmlChild
 from zonewise.machine.nvml.facts import NvmlFacts, NvmlGpu
-from zonewise.machine.nvml.wire import from_json, to_json
+from zonewise.machine.nvml.facts_json import from_json, to_json
+from zonewise.machine.nvml.queries import MAX_LINKS, collect_nvml
 from zonewise.machine.sysfs import is_pci_address
 
 if TYPE_CHECKING:
@@ -220,7 +220,9 @@ def test_the_child_imports_little() -> None:
 def test_the_environment_is_kept(tmp_path: Path) -> None:
     """The child finds our packages though they are not installed, and nothing from the working directory."""
     (tmp_path / "json.py").write_text("raise SystemExit('the wrong json')")
-    script = "import os; os.chdir(%r); from zonewise.machine.nvml.child import CHILD; print(CHILD.ask().problem)"
+    script = (
+        "import os; os.chdir(%r); from zonewise.machine.nvml.child_process import CHILD; print(CHILD.ask().problem)"
+    )
     roots = os.pathsep.join(sys.path)
     answer = subprocess.run(
         [sys.executable, "-P", "-S", "-c", script % str(tmp_path)],

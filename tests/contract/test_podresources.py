@@ -15,13 +15,13 @@ import pytest
 from support.kubelets import GIB, pod, simulated
 from support.waiting import eventually
 from zonewise.kubelet.podresources.client import BURST, PodResourcesClient
-from zonewise.topology.cpuset import CpuSet
+from zonewise_common.k8s.cpuset import CpuSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
     from contextlib import AbstractContextManager
 
-    from zonewise.kubelet.model import PodResources
+    from zonewise.kubelet.types import PodResources
 
 
 class Node(NamedTuple):

@@ -13,15 +13,19 @@ from support.bounds import Gang, earliest_end_offline, earliest_end_online
 from support.kubelet_cases import ABSENT, CASES
 from support.snapshots import PROJECT
 from zonewise.cli import main
-from zonewise_scheduler.queue.placing.zones import ZONE_LEVEL
-from zonewise_scheduler.queue.quota.read.declared import DEFAULT_RUN_ANNOTATION, MAX_EXEC_TIME_LABEL, MAX_RUN_ANNOTATION
-from zonewise_scheduler.queue.time.rules import DEFAULT_POLICY, POLICY_NAMES, policy_named
-from zonewise_scheduler.simulate.cluster import simulate_cluster
-from zonewise_scheduler.simulate.inputs.mixes import MIXES
-from zonewise_scheduler.simulate.inputs.open import load_scenario
-from zonewise_scheduler.simulate.latency import Latency, pod_start_delays
-from zonewise_scheduler.simulate.scenario import Scenario
-from zonewise_scheduler.simulate.summary import summarise
+from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, POLICY_NAMES, policy_named
+from zonewise_scheduler.quota.api.declared_walltime import (
+    DEFAULT_RUN_ANNOTATION,
+    MAX_EXEC_TIME_LABEL,
+    MAX_RUN_ANNOTATION,
+)
+from zonewise_scheduler.simulator.cluster_simulation import simulate_cluster
+from zonewise_scheduler.simulator.inputs.loader import load_scenario
+from zonewise_scheduler.simulator.inputs.mixes import MIXES
+from zonewise_scheduler.simulator.latency import Latency, pod_start_delays
+from zonewise_scheduler.simulator.scenario import Scenario
+from zonewise_scheduler.simulator.summary import summarise
+from zonewise_scheduler.tas.zones.zone_level import ZONE_LEVEL
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,13 +21,13 @@ from support.fit_cases import (
     policies_of_case,
     state_of_case,
 )
-from zonewise_scheduler.fit.kubelet.admit import admit
-from zonewise_scheduler.fit.kubelet.sentences import explain_rejection
-from zonewise_scheduler.fit.model.node import Resource
+from zonewise_scheduler.admission.admit import admit
+from zonewise_scheduler.admission.explain.rejection import explain_rejection
+from zonewise_scheduler.admission.node import Resource
 
 if TYPE_CHECKING:
     from support.kubelet_cases import Json
-    from zonewise_scheduler.fit.model.verdict import Verdict
+    from zonewise_scheduler.admission.verdict import Verdict
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "fit" / "admissions.json.gz"
 

@@ -15,11 +15,11 @@ from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 
-from support.desk import CliRunner
+from support.cli_runner import CliRunner
+from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, POLICY_NAMES
 from zonewise_scheduler.commands import simulate
-from zonewise_scheduler.queue.time.rules import DEFAULT_POLICY, POLICY_NAMES
-from zonewise_scheduler.simulate.inputs.mixes import MIXES
-from zonewise_scheduler.simulate.report import progress
+from zonewise_scheduler.simulator.inputs.mixes import MIXES
+from zonewise_scheduler.simulator.report import progress
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -17,9 +17,12 @@ from support.e2e.pods import GPU, container, pod
 from support.e2e.published import observing
 from support.e2e.settings import Settings
 from support.trees import GIB
-from zonewise.kubelet.model import KubeletReport
 from zonewise.kubelet.podresources.client import PodResourcesClient
-from zonewise.kubelet.simulated import (
+from zonewise.kubelet.state import read_state
+from zonewise.kubelet.types import KubeletReport
+from zonewise.usage.node_usage import node_usage
+from zonewise.usage.types import Usage
+from zonewise_sandbox.kubelet import (
     ContainerSpec,
     DoesNotFit,
     PodSpec,
@@ -27,9 +30,6 @@ from zonewise.kubelet.simulated import (
     SimulatedKubelet,
     SimulatedZone,
 )
-from zonewise.kubelet.state import read_state
-from zonewise.usage.account import node_usage
-from zonewise.usage.model import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Generator

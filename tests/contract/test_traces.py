@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.snapshots import PROJECT
-from zonewise_scheduler.queue.time.policies import pool_policy_named
-from zonewise_scheduler.queue.time.rules import DEFAULT_POLICY
-from zonewise_scheduler.simulate.clock import simulate_pool
-from zonewise_scheduler.simulate.logged import build_pool_history
-from zonewise_scheduler.simulate.summary import Summary, summarise
-from zonewise_scheduler.simulate.swf import SwfLog, read_swf
-from zonewise_scheduler.simulate.workload import COLUMNS, PROCESSORS, build_tasks
+from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
+from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
+from zonewise_scheduler.simulator.pool_history import build_pool_history
+from zonewise_scheduler.simulator.pool_simulation import simulate_pool
+from zonewise_scheduler.simulator.pool_tasks import COLUMNS, PROCESSORS, build_tasks
+from zonewise_scheduler.simulator.summary import Summary, summarise
+from zonewise_scheduler.simulator.swf import SwfLog, read_swf
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.simulate.clock import PoolResult
+    from zonewise_scheduler.simulator.pool_simulation import PoolResult
 
 TRACES = PROJECT.parent / "shared" / "traces"
 KTH, KTH_EXACT, CURIE = "KTH-SP2.easy", "KTH-SP2.easy-sjbf-exact", "CEA-Curie-sample"

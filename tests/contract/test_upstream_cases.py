@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from support.kubelet_cases import ABSENT, CASES, Json, cases
-from zonewise_scheduler.fit.kubelet.admit import admit
-from zonewise_scheduler.fit.read.kinds import KindInterner
-from zonewise_scheduler.fit.read.nrt import read_nrt
-from zonewise_scheduler.fit.read.pod import read_pod
-from zonewise_scheduler.fit.upstream import FilterStatus, filter_node, score_node
+from zonewise_scheduler.admission.admit import admit
+from zonewise_scheduler.admission.pod_spec import read_pod
+from zonewise_scheduler.admission.report.interning import KindInterner
+from zonewise_scheduler.admission.report.node_report import read_nrt
+from zonewise_scheduler.nodes.noderesourcetopology import FilterStatus, filter_node, score_node
 
 DIFFERENT = {
     "filter-034": "requests of devices without limits, which the plugin compares: the kubelet gives devices by limits "

@@ -16,7 +16,7 @@ from support.snapshots import files_of, snapshots
 from support.trees import server_tree
 from zonewise.machine.discover import Scan, Scanner
 from zonewise.machine.files import Files, MemoryFiles
-from zonewise.report.machine_json import machine_to_json, render_json
+from zonewise.objects.machine_json import machine_to_json, render_json
 
 if TYPE_CHECKING:
     from zonewise.machine.model.machine import Machine

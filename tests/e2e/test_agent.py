@@ -22,10 +22,10 @@ from support.e2e.pods import GPU, container, init, pod
 from support.e2e.settings import Settings, configuration
 from support.e2e.truth import truth
 from support.kubelets import short_directory
-from zonewise.kube.client import Client
-from zonewise.kube.errors import KubeError
-from zonewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES
-from zonewise.kube.server import ApiServer
+from zonewise_common.kube.client import Client
+from zonewise_common.kube.errors import KubeError
+from zonewise_common.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES
+from zonewise_sandbox.apiserver import ApiServer
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -20,15 +20,15 @@ from support.e2e.truth import truth
 from support.trees import GIB, Shape
 from zonewise.kubelet.config import parse_config
 from zonewise.kubelet.pods.watch import PodEvent, PodEventType, PodWatch
-from zonewise.topology.cpuset import CpuSet
-from zonewise.usage.account import KubeletNotReady
+from zonewise.usage.node_usage import KubeletNotReady
+from zonewise_common.k8s.cpuset import CpuSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from support.e2e.node import Node, Object
     from support.e2e.published import Observer
-    from zonewise.usage.model import Usage
+    from zonewise.usage.types import Usage
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 

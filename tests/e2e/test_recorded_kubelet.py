@@ -6,8 +6,8 @@ import pytest
 
 from support.e2e.published import compare
 from support.e2e.recording import SCENES, recorded_machine, recorded_report, recorded_truth, recording, recordings
-from zonewise.usage.account import node_usage
-from zonewise.usage.model import Usage
+from zonewise.usage.node_usage import node_usage
+from zonewise.usage.types import Usage
 
 
 def test_every_scene_is_recorded() -> None:

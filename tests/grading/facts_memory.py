@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from zonewise.machine.collectors.memory.zone_access import best_access
 from zonewise.machine.collectors.memory.zone_medium import bandwidth, latency
-from zonewise.machine.collectors.memory.zone_reach import best_access
-from zonewise.topology.cpuset import CpuSet
+from zonewise_common.k8s.cpuset import CpuSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable

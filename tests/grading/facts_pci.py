@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from zonewise.topology.cpuset import CpuSet
+from zonewise_common.k8s.cpuset import CpuSet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from zonewise.machine.collectors.cpu.arm_parts import IMPLEMENTERS
-from zonewise.topology.cpuset import EMPTY, CpuSet
+from zonewise_common.k8s.cpuset import EMPTY, CpuSet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

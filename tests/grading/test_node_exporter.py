@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.snapshots import ABSENT, SNAPSHOTS
-from zonewise.daemon.metrics.inventory import NodeMetrics
+from zonewise.daemon.node_metrics import NodeMetrics
 from zonewise.daemon.status import Snapshot
 from zonewise.machine.archive import open_root
 from zonewise.machine.discover import discover

@@ -14,8 +14,8 @@ from support.fake_nvml import MIB, captures, ecc_totals, from_capture
 from support.gpus import Found, pci
 from support.snapshots import ABSENT
 from zonewise.machine.model.gpu import Fabric, Gpu, Health, Mig
-from zonewise.machine.nvml.collect import collect_nvml, sysfs_address
-from zonewise.machine.nvml.wire import CAPTURED, to_json
+from zonewise.machine.nvml.facts_json import CAPTURED, to_json
+from zonewise.machine.nvml.queries import collect_nvml, sysfs_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ from support.lstopo import lstopo
 from support.views import cache_tuples, core_sets, package_sets, zone_sizes
 from zonewise.machine.discover import discover
 from zonewise.machine.files import DirectoryFiles
-from zonewise.topology.cpuset import CpuSet
+from zonewise_common.k8s.cpuset import CpuSet
 
 if TYPE_CHECKING:
     from zonewise.machine.model.machine import Machine

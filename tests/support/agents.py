@@ -18,8 +18,8 @@ from support.kubelets import GPU, short_directory
 from support.programs import Watched
 from support.trees import GIB, Shape, machine_tree
 from support.waiting import PATIENCE
-from zonewise.kube.server import ApiServer
-from zonewise.kubelet.simulated import STATIC, SimulatedDevice, SimulatedKubelet, even_zones
+from zonewise_sandbox.apiserver import ApiServer
+from zonewise_sandbox.kubelet import STATIC, SimulatedDevice, SimulatedKubelet, even_zones
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping

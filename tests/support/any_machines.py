@@ -18,7 +18,7 @@ from zonewise.machine.model.network import Nic, Port, RdmaDevice
 from zonewise.machine.model.pci import Link, PciLink, Sriov
 from zonewise.machine.model.problem import Problem
 from zonewise.machine.model.zone import Access, MemorySideCache, Zone
-from zonewise.topology.cpuset import CpuSet
+from zonewise_common.k8s.cpuset import CpuSet
 
 MOST_CPUS = 40
 NAMES = st.text(max_size=30) | st.sampled_from(

@@ -16,7 +16,7 @@ import pytest
 
 from support.api import Api, Json
 from support.waiting import eventually
-from zonewise.kube.server import ApiServer
+from zonewise_sandbox.apiserver import ApiServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

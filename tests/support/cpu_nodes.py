@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hypothesis import strategies as st
 
 from support.snapshots import PROJECT
-from zonewise.topology.cpuset import CpuSet
-from zonewise_scheduler.fit.model.cpus import CpuGroup, CpuTopology
-from zonewise_scheduler.fit.model.node import NodeKind, NodeState, Policies
+from zonewise_common.k8s.cpuset import CpuSet
+from zonewise_scheduler.admission.cpu_topology import CpuGroup, CpuTopology
+from zonewise_scheduler.admission.node import NodeKind, NodeState, Policies
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

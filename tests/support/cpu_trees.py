@@ -9,7 +9,7 @@ from zonewise.machine.collectors.cpu import caches, core_kinds, cpus, topology
 from zonewise.machine.discover import Scanner
 from zonewise.machine.files import MemoryFiles
 from zonewise.machine.reader import Reader
-from zonewise.topology.cpuset import CpuSet
+from zonewise_common.k8s.cpuset import CpuSet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

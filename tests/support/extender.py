@@ -17,18 +17,18 @@ from support.agents import CRD, TOPOLOGIES
 from support.api import STRATEGIC, Api
 from support.programs import Watched
 from support.waiting import PATIENCE
-from zonewise.kube.server import ApiServer
-from zonewise.topology import names
-from zonewise.topology.cores import write_cores
-from zonewise.topology.cpuset import CpuSet
+from zonewise_common.k8s.cpuset import CpuSet
+from zonewise_common.nrt import names
+from zonewise_common.nrt.cores import write_cores
+from zonewise_sandbox.apiserver import ApiServer
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping, Sequence
 
-    from support.ledger_world import Kubelet
-    from zonewise_scheduler.fit.model.node import NodeState
-    from zonewise_scheduler.fit.model.pod import Container, PodShape
-    from zonewise_scheduler.fit.read.nrt import PodsFingerprint
+    from support.ledger_kubelets import Kubelet
+    from zonewise_scheduler.admission.node import NodeState
+    from zonewise_scheduler.admission.pod import Container, PodShape
+    from zonewise_scheduler.admission.report.node_report import PodsFingerprint
 
 Json = dict[str, Any]
 

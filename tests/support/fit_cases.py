@@ -7,16 +7,16 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from support.kubelet_cases import Json, given
-from zonewise.topology.cpuset import CpuSet
-from zonewise_scheduler.fit.model.cpus import CpuGroup, CpuTopology
-from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, NodeState, Policies
-from zonewise_scheduler.fit.read.pod import read_pod
+from zonewise_common.k8s.cpuset import CpuSet
+from zonewise_scheduler.admission.cpu_topology import CpuGroup, CpuTopology
+from zonewise_scheduler.admission.node import DeviceClass, NodeKind, NodeState, Policies
+from zonewise_scheduler.admission.pod_spec import read_pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from zonewise_scheduler.fit.model.pod import PodShape
-    from zonewise_scheduler.fit.model.verdict import Verdict
+    from zonewise_scheduler.admission.pod import PodShape
+    from zonewise_scheduler.admission.verdict import Verdict
 
 CPU_OPTIONS = {
     "full-pcpus-only": "full_cores",

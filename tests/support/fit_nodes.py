@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from zonewise_scheduler.fit.kubelet.admit import admit
-from zonewise_scheduler.fit.model.cpus import CpuTopology
-from zonewise_scheduler.fit.model.node import DeviceClass, NodeKind, NodeState, Policies
-from zonewise_scheduler.fit.model.pod import Container, PodShape
+from zonewise_scheduler.admission.admit import admit
+from zonewise_scheduler.admission.cpu_topology import CpuTopology
+from zonewise_scheduler.admission.node import DeviceClass, NodeKind, NodeState, Policies
+from zonewise_scheduler.admission.pod import Container, PodShape
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from zonewise_scheduler.fit.model.pod import Qos, Role
+    from zonewise_scheduler.admission.pod import Qos, Role
 
 GIB = 1 << 30
 GPU, NIC = "nvidia.com/gpu", "rdma/nic"

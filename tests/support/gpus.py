@@ -11,7 +11,7 @@ from zonewise.machine.files import MemoryFiles
 from zonewise.machine.model.machine import Machine
 from zonewise.machine.model.zone import Zone
 from zonewise.machine.reader import Reader
-from zonewise.topology.cpuset import EMPTY, CpuSet
+from zonewise_common.k8s.cpuset import EMPTY, CpuSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
-from zonewise_scheduler.simulate.history import History, JobHistory, JobRun
+from zonewise_scheduler.simulator.history import History, JobHistory, JobRun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zonewise_scheduler.simulate.history import JobOutcome
+    from zonewise_scheduler.simulator.history import JobOutcome
 
 SIZE = 8
 """CPUs of the machines below; of GPUs half as many."""

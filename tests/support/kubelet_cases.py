@@ -12,7 +12,7 @@ import json
 from typing import Any
 
 from support.snapshots import PROJECT
-from zonewise.kubelet.model import (
+from zonewise.kubelet.types import (
     Allocatable,
     ContainerDevices,
     ContainerResources,
@@ -31,7 +31,7 @@ from zonewise.kubelet.model import (
 from zonewise.machine.model.cpu import Core, Cpus, Package
 from zonewise.machine.model.machine import Machine
 from zonewise.machine.model.zone import Zone
-from zonewise.topology.cpuset import EMPTY, CpuSet
+from zonewise_common.k8s.cpuset import EMPTY, CpuSet
 
 CASES = PROJECT.parent / "shared" / "cases"
 ABSENT = f"the recorded cases are not beside the project ({CASES.name}/ is absent)"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-from zonewise.kubelet.model import (
+from zonewise.kubelet.types import (
     Allocatable,
     ClaimedDevice,
     ContainerDevices,
@@ -17,7 +17,8 @@ from zonewise.kubelet.model import (
     MemoryBlock,
     PodResources,
 )
-from zonewise.kubelet.simulated import (
+from zonewise_common.k8s.cpuset import MAX_CPUS, CpuSet
+from zonewise_sandbox.kubelet import (
     STATIC,
     ContainerSpec,
     Faults,
@@ -26,12 +27,11 @@ from zonewise.kubelet.simulated import (
     SimulatedKubelet,
     even_zones,
 )
-from zonewise.topology.cpuset import MAX_CPUS, CpuSet
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from zonewise.kubelet.model import KubeletConfig
+    from zonewise.kubelet.types import KubeletConfig
 
 GIB = 1 << 30
 GPU = "nvidia.com/gpu"

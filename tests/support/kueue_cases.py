@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from support.kubelet_cases import ABSENT, CASES, Json
-from zonewise_scheduler.fit.nodes.selectors import Requirement, read_node_selector, read_required_terms
-from zonewise_scheduler.fit.nodes.taints import read_taints, read_tolerations
-from zonewise_scheduler.queue.quota.model.amounts import amount_from_quantity, resource_value
-from zonewise_scheduler.queue.quota.model.queues import (
+from zonewise_common.k8s.nodeaffinity import Requirement, read_node_selector, read_required_terms
+from zonewise_common.k8s.taints import read_taints, read_tolerations
+from zonewise_scheduler.quota.api.amount import amount_from_quantity, resource_value
+from zonewise_scheduler.quota.api.queue_types import (
     AdmissionCheckStrategyRule,
     ClusterQueue,
     ClusterQueuePreemption,
@@ -24,14 +24,14 @@ from zonewise_scheduler.queue.quota.model.queues import (
     LocalQueue,
     ResourceFlavor,
 )
-from zonewise_scheduler.queue.quota.model.quotas import (
+from zonewise_scheduler.quota.api.resource_quota import (
     FlavorQuotas,
     FlavorResource,
     ResourceGroup,
     ResourceQuota,
     resource_group,
 )
-from zonewise_scheduler.queue.quota.model.workload import (
+from zonewise_scheduler.quota.api.workload_types import (
     Admission,
     Eviction,
     PodSet,
@@ -39,8 +39,8 @@ from zonewise_scheduler.queue.quota.model.workload import (
     TopologyRequest,
     Workload,
 )
-from zonewise_scheduler.queue.topology.model import PodSetTopologyRequest, TopologyAssignment, TopologyDomainAssignment
-from zonewise_scheduler.queue.topology.read import read_topology_request
+from zonewise_scheduler.quota.topology.request_reader import read_topology_request
+from zonewise_scheduler.quota.topology.types import PodSetTopologyRequest, TopologyAssignment, TopologyDomainAssignment
 
 BOOST = "kueue.x-k8s.io/priority-boost"
 

@@ -10,31 +10,31 @@ import numpy as np
 
 from support.kubelet_cases import CASES, Json, given
 from support.kueue_cases import assignment
-from zonewise_scheduler.fit.nodes.constraints import read_constraints
-from zonewise_scheduler.fit.nodes.info import read_node_info, read_pod_info
-from zonewise_scheduler.fit.nodes.table import NodeInfoTable
-from zonewise_scheduler.queue.topology.counts import DomainStates
-from zonewise_scheduler.queue.topology.model import (
+from zonewise_scheduler.nodes.filters.constraints import read_constraints
+from zonewise_scheduler.nodes.filters.info_table import NodeInfoTable
+from zonewise_scheduler.nodes.node.node_info import read_node_info, read_pod_info
+from zonewise_scheduler.quota.topology.request_reader import read_preferred_terms, read_topology_request
+from zonewise_scheduler.quota.topology.types import (
     HOSTNAME,
     TASFeatureGates,
     TASPodSetRequests,
     TopologyAssignment,
     TopologyDomainAssignment,
 )
-from zonewise_scheduler.queue.topology.place import TASAssignments, find_topology_assignments_for_flavor
-from zonewise_scheduler.queue.topology.read import read_preferred_terms, read_topology_request
-from zonewise_scheduler.queue.topology.replace import find_replacement_assignments, owned_by_single_pod
-from zonewise_scheduler.queue.topology.shape import TopologyAssignmentParameters
-from zonewise_scheduler.queue.topology.supply import NodeTASFlavorSnapshot, nodes_matching_flavor
-from zonewise_scheduler.queue.topology.tree import TopologyTree, topology_tree_from_nodes, topology_tree_from_paths
-from zonewise_scheduler.queue.topology.usage import TASUsage, with_assignment_usage
+from zonewise_scheduler.tas.placement.flavor_assignments import TASAssignments, find_topology_assignments_for_flavor
+from zonewise_scheduler.tas.replacement import find_replacement_assignments, owned_by_single_pod
+from zonewise_scheduler.tas.snapshot.domain_states import DomainStates
+from zonewise_scheduler.tas.snapshot.flavor_snapshot import NodeTASFlavorSnapshot, nodes_matching_flavor
+from zonewise_scheduler.tas.tree.assignment_parameters import TopologyAssignmentParameters
+from zonewise_scheduler.tas.tree.tas_usage import TASUsage, with_assignment_usage
+from zonewise_scheduler.tas.tree.topology_tree import TopologyTree, topology_tree_from_nodes, topology_tree_from_paths
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from zonewise_scheduler.queue.topology.refusal import TopologyAssignmentFailure
+    from zonewise_scheduler.tas.snapshot.assignment_failure import TopologyAssignmentFailure
 
 NAME = "default"
 """The Topology's, in messages."""

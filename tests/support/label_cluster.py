@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any, cast
 
-from zonewise.kube.client import PatchKind
-from zonewise.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
-from zonewise.kube.resources import NODE_FEATURES, NODES, PODS
+from zonewise_common.kube.client import PatchKind
+from zonewise_common.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
+from zonewise_common.kube.resources import NODE_FEATURES, NODES, PODS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from zonewise.kube.resources import Resource
+    from zonewise_common.kube.resources import Resource
 
 Object = dict[str, Any]
 NODE = "node-7"

@@ -9,21 +9,21 @@ from support.kubelets import GPU, pod
 from support.node_trees import COLLECTORS
 from support.trees import GIB, Shape, machine_tree
 from zonewise.daemon.agent import Agent, AgentOptions
-from zonewise.daemon.kubelet import KubeletPoller, KubeletSources
-from zonewise.daemon.metrics.meters import AgentMetrics
+from zonewise.daemon.kubelet_poller import KubeletPoller, KubeletSources
+from zonewise.daemon.metrics import AgentMetrics
 from zonewise.daemon.status import Snapshot, Status
 from zonewise.kubelet.cgroups import PodCgroups
 from zonewise.kubelet.config_source import ConfigReading
 from zonewise.kubelet.errors import BadAnswer, KubeletUnavailable
-from zonewise.kubelet.model import Allocatable, KubeletReport, PodResources, StateFiles
-from zonewise.kubelet.registered import UnreportedDevices
-from zonewise.kubelet.simulated import STATIC, SimulatedDevice, even_zones
-from zonewise.kubelet.simulated.managers import ContainerManager
 from zonewise.kubelet.state import StateReading
+from zonewise.kubelet.types import Allocatable, KubeletReport, PodResources, StateFiles
+from zonewise.kubelet.unreported_devices import UnreportedDevices
 from zonewise.machine.discover import Scan, Scanner
 from zonewise.machine.files import MemoryFiles
-from zonewise.report.nrt import NrtOptions
-from zonewise.usage.account import exclude_none
+from zonewise.objects.nrt import NrtOptions
+from zonewise.usage.node_usage import exclude_none
+from zonewise_sandbox.kubelet import STATIC, SimulatedDevice, even_zones
+from zonewise_sandbox.kubelet.container_manager import ContainerManager
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -154,11 +154,14 @@ class Seen:
         return next((seen.nrt for seen in reversed(self.snapshots) if seen.nrt is not None), None)
 
 
+DEFAULT_OPTIONS = NrtOptions()
+
+
 class Loop:
     """An agent, and everything around it."""
 
     def __init__(
-        self, excluded: Callable[[PodResources], bool] = exclude_none, options: NrtOptions = NrtOptions()
+        self, excluded: Callable[[PodResources], bool] = exclude_none, options: NrtOptions = DEFAULT_OPTIONS
     ) -> None:
         self.clock = Clock()
         self.kubelet = FakeKubelet()

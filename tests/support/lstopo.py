@@ -7,7 +7,7 @@ import subprocess
 from typing import NamedTuple
 from xml.etree import ElementTree
 
-from zonewise.topology.cpuset import CpuSet
+from zonewise_common.k8s.cpuset import CpuSet
 
 
 class Opinion(NamedTuple):

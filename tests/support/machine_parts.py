@@ -9,7 +9,7 @@ from zonewise.machine.model.cpu import Cache, Core, Cpus, Model, Package
 from zonewise.machine.model.machine import Machine
 from zonewise.machine.model.pci import Link, PciFunction, PciLink
 from zonewise.machine.model.zone import Zone
-from zonewise.topology.cpuset import EMPTY, CpuSet
+from zonewise_common.k8s.cpuset import EMPTY, CpuSet
 
 KIB, MIB, GIB, TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
 

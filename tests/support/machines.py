@@ -26,7 +26,7 @@ from zonewise.machine.model.machine import Machine
 from zonewise.machine.model.network import Nic, Port, RdmaDevice
 from zonewise.machine.model.pci import Link, PciFunction, PciLink, Sriov
 from zonewise.machine.model.zone import Access, MemorySideCache, Zone
-from zonewise.topology.cpuset import EMPTY, CpuSet
+from zonewise_common.k8s.cpuset import EMPTY, CpuSet
 
 
 def small_vm() -> Machine:

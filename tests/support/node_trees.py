@@ -10,7 +10,7 @@ from zonewise.machine.collectors.memory import dax, zones
 from zonewise.machine.collectors.pci import functions as pci
 from zonewise.machine.discover import Scan, Scanner
 from zonewise.machine.files import Files, MemoryFiles
-from zonewise.topology.cpuset import CpuSet
+from zonewise_common.k8s.cpuset import CpuSet
 
 if TYPE_CHECKING:
     from zonewise.machine.model.machine import Machine

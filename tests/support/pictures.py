@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise.picture.boxes import Box, Bus, Cores, Device
-from zonewise.picture.layout import layout
-from zonewise.picture.phrases import label_text
+from zonewise.render.boxes import Box, Bus, Cores, Device
+from zonewise.render.layout import layout
+from zonewise.render.phrases import label_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from zonewise.machine.model.machine import Machine
-    from zonewise.picture.boxes import Picture
+    from zonewise.render.boxes import Picture
 
 
 def boxes_in(items: Sequence[Box | Cores]) -> Iterator[Box]:

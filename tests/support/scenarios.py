@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
-from zonewise_scheduler.fit.nodes.info import read_node_info
-from zonewise_scheduler.fit.nodes.table import NodeInfoTable
-from zonewise_scheduler.queue.quota.model.queues import ClusterQueue, ClusterQueuePreemption, ResourceFlavor
-from zonewise_scheduler.queue.quota.model.quotas import FlavorQuotas, ResourceQuota, resource_group
-from zonewise_scheduler.queue.quota.model.workload import PodSet, Workload
-from zonewise_scheduler.queue.topology.model import HOSTNAME
-from zonewise_scheduler.simulate.scenario import Arrival, Scenario
+from zonewise_scheduler.nodes.filters.info_table import NodeInfoTable
+from zonewise_scheduler.nodes.node.node_info import read_node_info
+from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ClusterQueuePreemption, ResourceFlavor
+from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
+from zonewise_scheduler.quota.api.workload_types import PodSet, Workload
+from zonewise_scheduler.quota.topology.types import HOSTNAME
+from zonewise_scheduler.simulator.scenario import Arrival, Scenario
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.simulate.history import History, JobHistory
+    from zonewise_scheduler.simulator.history import History, JobHistory
 
 FLAVOR = "default"
 EAGER = ClusterQueuePreemption("LowerPriority", "Any")

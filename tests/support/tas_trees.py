@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from zonewise_scheduler.fit.nodes.info import read_node_info
-from zonewise_scheduler.fit.nodes.table import NodeInfoTable
-from zonewise_scheduler.queue.topology.model import HOSTNAME
-from zonewise_scheduler.queue.topology.supply import NodeTASFlavorSnapshot
-from zonewise_scheduler.queue.topology.tree import topology_tree_from_nodes
+from zonewise_scheduler.nodes.filters.info_table import NodeInfoTable
+from zonewise_scheduler.nodes.node.node_info import read_node_info
+from zonewise_scheduler.quota.topology.types import HOSTNAME
+from zonewise_scheduler.tas.snapshot.flavor_snapshot import NodeTASFlavorSnapshot
+from zonewise_scheduler.tas.tree.topology_tree import topology_tree_from_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from zonewise.topology.cpuset import CpuSet
+from zonewise_common.k8s.cpuset import CpuSet
 
 Contents = dict[str, bytes | str | None]
 """A tree: bytes for a file, str for a link's text, None for an empty directory."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from zonewise.commands import Command, CommandError, require_extra
 from zonewise.daemon.settings import DEFAULT_FILE, OPTIONS, Settings, read_settings
-from zonewise.service.options import CONFIG_VARIABLE, PREFIX, SettingsError, read_settings_file
+from zonewise_common.cli.command import Command, CommandError, require_extra
+from zonewise_common.service.options import CONFIG_VARIABLE, PREFIX, SettingsError, read_settings_file
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace

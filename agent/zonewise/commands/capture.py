@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from zonewise.commands import Command, CommandError
 from zonewise.machine.archive import open_root
-from zonewise.machine.capture.writing import CaptureError, capture
+from zonewise.machine.capture.archive_writer import CaptureError, capture
 from zonewise.machine.files import LIVE_ROOT, RootError
+from zonewise_common.cli.command import Command, CommandError
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace

@@ -7,10 +7,11 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from zonewise.commands import Command, CommandError, output
 from zonewise.machine.archive import open_root
 from zonewise.machine.discover import Scanner
 from zonewise.machine.files import LIVE_ROOT, RootError
+from zonewise_common.cli import output
+from zonewise_common.cli.command import Command, CommandError
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -84,9 +85,9 @@ def _open(root: str) -> Files:
 def _text(scan: Scan, arguments: Namespace) -> str:
     if arguments.explain is not None:
         return _explained(scan, arguments.explain)
-    from zonewise.picture.matrix import render_matrix
-    from zonewise.picture.problems import render_problems
-    from zonewise.picture.terminal import render_terminal
+    from zonewise.render.matrix import render_matrix
+    from zonewise.render.problems import render_problems
+    from zonewise.render.terminal import render_terminal
 
     to_file = _output(arguments.output).path != output.STANDARD_OUTPUT
     width = arguments.width or _terminal_width()
@@ -102,8 +103,8 @@ def _text(scan: Scan, arguments: Namespace) -> str:
 
 
 def _explained(scan: Scan, path: str) -> str:
-    from zonewise.report.explain import UnknownFact, explain
-    from zonewise.report.machine_json import machine_to_json
+    from zonewise.objects.explain import UnknownFact, explain
+    from zonewise.objects.machine_json import machine_to_json
 
     try:
         return explain(machine_to_json(scan.machine), scan.sources, path)
@@ -112,12 +113,12 @@ def _explained(scan: Scan, path: str) -> str:
 
 
 def _document(scan: Scan, arguments: Namespace) -> dict[str, Any]:
-    from zonewise.report.machine_json import machine_to_json
+    from zonewise.objects.machine_json import machine_to_json
 
     document = machine_to_json(scan.machine)
     if arguments.explain is None:
         return document
-    from zonewise.report.explain import UnknownFact, select_sources
+    from zonewise.objects.explain import UnknownFact, select_sources
 
     try:
         return machine_to_json(scan.machine, select_sources(document, scan.sources, arguments.explain))
@@ -126,38 +127,38 @@ def _document(scan: Scan, arguments: Namespace) -> dict[str, Any]:
 
 
 def _json(scan: Scan, arguments: Namespace) -> str:
-    from zonewise.report.machine_json import render_json
+    from zonewise.objects.machine_json import render_json
 
     return render_json(_document(scan, arguments))
 
 
 def _yaml(scan: Scan, arguments: Namespace) -> str:
-    from zonewise.report.yaml import render_yaml
+    from zonewise.objects.yaml_text import render_yaml
 
     return render_yaml(_document(scan, arguments))
 
 
 def _nrt(scan: Scan, arguments: Namespace) -> str:
-    from zonewise.report.nrt import machine_to_nrt
-    from zonewise.report.yaml import render_yaml
+    from zonewise.objects.nrt import machine_to_nrt
+    from zonewise.objects.yaml_text import render_yaml
 
     return render_yaml(machine_to_nrt(scan.machine, _node_name(scan, arguments)))
 
 
 def _labels(scan: Scan, arguments: Namespace) -> str:  # noqa: ARG001 -- a format
-    from zonewise.report.labels import machine_to_labels, render_labels
+    from zonewise.objects.labels import machine_to_labels, render_labels
 
     return render_labels(machine_to_labels(scan.machine))
 
 
 def _nccl(scan: Scan, arguments: Namespace) -> str:  # noqa: ARG001 -- a format
-    from zonewise.report.nccl import machine_to_nccl
+    from zonewise.objects.nccl import machine_to_nccl
 
     return machine_to_nccl(scan.machine)
 
 
 def _svg(scan: Scan, arguments: Namespace) -> str:  # noqa: ARG001 -- a format
-    from zonewise.picture.svg import render_svg
+    from zonewise.render.svg import render_svg
 
     return render_svg(scan.machine)
 

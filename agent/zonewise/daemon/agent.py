@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from zonewise.daemon.events import Reason
 from zonewise.daemon.status import Snapshot
-from zonewise.kube.backoff import Backoff
 from zonewise.kubelet.errors import KubeletError
-from zonewise.report.labels import Labels, build_labels
-from zonewise.report.node_feature import Features, node_features
-from zonewise.report.nrt import NrtOptions, machine_to_nrt
-from zonewise.usage.account import KubeletNotReady, node_usage
+from zonewise.objects.features import Features, node_features
+from zonewise.objects.labels import Labels, build_labels
+from zonewise.objects.nrt import NrtOptions, machine_to_nrt
+from zonewise.usage.node_usage import KubeletNotReady, node_usage
+from zonewise_common.kube.backoff import Backoff
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zonewise.daemon.kubelet import KubeletPoller, PollResult
-    from zonewise.daemon.metrics.meters import AgentMetrics
+    from zonewise.daemon.kubelet_poller import KubeletPoller, PollResult
+    from zonewise.daemon.metrics import AgentMetrics
     from zonewise.daemon.status import Status
-    from zonewise.kubelet.model import PodResources
+    from zonewise.kubelet.types import PodResources
     from zonewise.machine.discover import Scan
     from zonewise.machine.model.machine import Machine
-    from zonewise.usage.model import Usage
+    from zonewise.usage.types import Usage
 
 log = logging.getLogger(__name__)
 

@@ -8,22 +8,22 @@ import time
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise.daemon.components import make_agent, open_events, open_kubelet, open_publishing, open_server
 from zonewise.daemon.events import Reason
 from zonewise.daemon.events.wake import Signals
-from zonewise.daemon.metrics.meters import AgentMetrics
-from zonewise.daemon.parts import make_agent, open_events, open_kubelet, open_publishing, open_server
+from zonewise.daemon.metrics import AgentMetrics
 from zonewise.daemon.status import Status
-from zonewise.service import logs
-from zonewise.service.api import open_client
-from zonewise.service.options import SettingsError
+from zonewise_common.service import logs
+from zonewise_common.service.api_client import open_client
+from zonewise_common.service.options import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zonewise.daemon.agent import Agent
-    from zonewise.daemon.parts import Publishers
+    from zonewise.daemon.components import Publishers
     from zonewise.daemon.settings import Settings
-    from zonewise.kube.client import Client
+    from zonewise_common.kube.client import Client
 
 log = logging.getLogger(__name__)
 

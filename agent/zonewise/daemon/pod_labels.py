@@ -6,15 +6,15 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
-from zonewise.kube.errors import KubeError, NotFound, TransportError
-from zonewise.kube.resources import PODS
+from zonewise_common.kube.errors import KubeError, NotFound, TransportError
+from zonewise_common.kube.resources import PODS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from zonewise.daemon.exclusions import Exclusions, PodPattern
-    from zonewise.kube.resources import Resource
-    from zonewise.kubelet.model import PodResources
+    from zonewise.kubelet.types import PodResources
+    from zonewise_common.kube.resources import Resource
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ _UNKNOWN: Mapping[str, str] = {}
 
 
 class PodClient(Protocol):
-    """What of a zonewise.kube Client is needed."""
+    """What of a zonewise_common.kube Client is needed."""
 
     def get(self, resource: Resource, name: str, *, namespace: str | None = None) -> dict[str, Any]:
         """Return an object."""

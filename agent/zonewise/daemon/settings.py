@@ -7,8 +7,17 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.daemon.exclusions import Exclusions, parse_exclusions
-from zonewise.service.options import Option, Options, SettingsError, boolean, choice, duration, listen_address, text
-from zonewise.service.settings import API_SERVER, LOGS, METRICS_AUTH, check_tls, tls_options
+from zonewise_common.service.options import (
+    Option,
+    Options,
+    SettingsError,
+    boolean,
+    choice,
+    duration,
+    listen_address,
+    text,
+)
+from zonewise_common.service.shared_options import API_SERVER, LOGS, METRICS_AUTH, check_tls, tls_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

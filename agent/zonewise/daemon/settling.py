@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise.kubelet.errors import Unsettled
-from zonewise.usage.listing import incomplete_list_reason, is_listed
+from zonewise.usage.pod_list import incomplete_list_reason, is_listed
 from zonewise.usage.policies import not_ready_reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from zonewise.kubelet.model import KubeletReport
-    from zonewise.usage.listing import PodName
+    from zonewise.kubelet.types import KubeletReport
+    from zonewise.usage.pod_list import PodName
 
 SETTLING_SECONDS = 10.0
 """Seconds. List is complete a second or two after the kubelet's managers run, and in ten they take pods that are gone

@@ -9,21 +9,21 @@ import tempfile
 import time
 from typing import TYPE_CHECKING, Any
 
-from zonewise.kube.errors import ApiError
-from zonewise.publish.labels import LabelPublisher
+from zonewise.objects.yaml_text import render_yaml
+from zonewise.publish.label_publisher import LabelPublisher
 from zonewise.publish.node_feature import LabelTarget
-from zonewise.publish.nrt import NrtPublisher
+from zonewise.publish.nrt_publisher import NrtPublisher
 from zonewise.publish.worker import PublishWorker
-from zonewise.publish.written import NO_WRITE, WriteResult
-from zonewise.report.yaml import render_yaml
+from zonewise.publish.write_result import NO_WRITE, WriteResult
+from zonewise_common.kube.errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zonewise.daemon.metrics.meters import AgentMetrics
+    from zonewise.daemon.metrics import AgentMetrics
     from zonewise.daemon.settings import Settings
     from zonewise.daemon.status import Snapshot, Status
-    from zonewise.kube.client import Client
+    from zonewise_common.kube.client import Client
 
 log = logging.getLogger(__name__)
 

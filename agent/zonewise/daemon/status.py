@@ -6,14 +6,14 @@ import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zonewise.machine.model.machine import Machine
-from zonewise.report.node_feature import Features
+from zonewise.objects.features import Features
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from zonewise.kubelet.model import KubeletConfig
+    from zonewise.kubelet.types import KubeletConfig
     from zonewise.machine.discover import Run
-    from zonewise.usage.model import Usage
+    from zonewise.usage.types import Usage
 
 
 class Snapshot(NamedTuple):

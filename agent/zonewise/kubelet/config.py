@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from zonewise.kubelet.model import KubeletConfig
-from zonewise.topology.cpuset import EMPTY, CpuSet
-from zonewise.topology.quantity import parse_milli_value, parse_value
+from zonewise.kubelet.types import KubeletConfig
+from zonewise_common.k8s.cpuset import EMPTY, CpuSet
+from zonewise_common.k8s.quantity import parse_milli_value, parse_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

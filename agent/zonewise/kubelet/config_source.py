@@ -11,7 +11,7 @@ from zonewise.kubelet.config_files import ConfigFiles
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zonewise.kubelet.model import KubeletConfig
+    from zonewise.kubelet.types import KubeletConfig
 
 
 log = logging.getLogger(__name__)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from zonewise.kubelet import files
 from zonewise.kubelet.checkpoint import ParsedCheckpoint
-from zonewise.kubelet.model import StateFiles
-from zonewise.kubelet.state_cpu import parse_cpu_manager_state
-from zonewise.kubelet.state_devices import parse_device_checkpoint
-from zonewise.kubelet.state_dra import parse_dra_manager_state
-from zonewise.kubelet.state_memory import parse_memory_manager_state
+from zonewise.kubelet.cpu_manager_state import parse_cpu_manager_state
+from zonewise.kubelet.device_checkpoint import parse_device_checkpoint
+from zonewise.kubelet.dra_manager_state import parse_dra_manager_state
+from zonewise.kubelet.memory_manager_state import parse_memory_manager_state
+from zonewise.kubelet.types import StateFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from zonewise.machine.model.problem import Problem, Source
-from zonewise.topology.cpuset import CpuSet
+from zonewise_common.k8s.cpuset import CpuSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
-from zonewise.kube.client import PatchKind
-from zonewise.kube.errors import Forbidden, NotFound
-from zonewise.kube.resources import NODE_FEATURES, NODES, PODS
-from zonewise.publish.diff import json_patch
-from zonewise.publish.nrt import FIELD_MANAGER
+from zonewise.publish.json_patch import json_patch
+from zonewise.publish.nrt_publisher import FIELD_MANAGER
+from zonewise_common.kube.client import PatchKind
+from zonewise_common.kube.errors import Forbidden, NotFound
+from zonewise_common.kube.resources import NODE_FEATURES, NODES, PODS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from zonewise.kube.resources import Resource
-    from zonewise.report.node_feature import Features
+    from zonewise.objects.features import Features
+    from zonewise_common.kube.resources import Resource
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ Object = dict[str, Any]
 
 
 class FeatureClient(Protocol):
-    """What of a zonewise.kube Client is needed."""
+    """What of a zonewise_common.kube Client is needed."""
 
     def get(self, resource: Resource, name: str, *, namespace: str | None = None) -> Object:
         """Return an object."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from zonewise.report.labels import is_allowed_label
-from zonewise.report.labels_nfd import PREFIX as NFD
+from zonewise.objects.labels import is_allowed_label
+from zonewise.objects.nfd_labels import PREFIX as NFD
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,8 +7,8 @@ import random
 import threading
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from zonewise.kube.backoff import Backoff
-from zonewise.kube.errors import ApiError, KubeError
+from zonewise_common.kube.backoff import Backoff
+from zonewise_common.kube.errors import ApiError, KubeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

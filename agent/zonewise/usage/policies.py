@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from zonewise.kubelet.model import KubeletReport
+    from zonewise.kubelet.types import KubeletReport
 
 
 def is_cpu_manager_static(report: KubeletReport) -> bool:

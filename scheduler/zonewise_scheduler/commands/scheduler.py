@@ -6,9 +6,9 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from zonewise.commands import Command, CommandError, require_extra
-from zonewise.service.options import CONFIG_VARIABLE, PREFIX, SettingsError, read_settings_file
-from zonewise_scheduler.control.settings import DEFAULT_FILE, OPTIONS, read_settings
+from zonewise_common.cli.command import Command, CommandError, require_extra
+from zonewise_common.service.options import CONFIG_VARIABLE, PREFIX, SettingsError, read_settings_file
+from zonewise_scheduler.extender.settings import DEFAULT_FILE, OPTIONS, read_settings
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -35,7 +35,7 @@ def run(arguments: Namespace) -> int:
     if not arguments.extender_only:
         raise CommandError("say --extender-only: serving kube-scheduler is what this version does")
     with require_extra("scheduler"):
-        from zonewise_scheduler.control.main import run_scheduler
+        from zonewise_scheduler.extender.main import run_scheduler
     path = arguments.config or os.environ.get(CONFIG_VARIABLE)
     try:
         content = read_settings_file(path, DEFAULT_FILE)
@@ -45,7 +45,7 @@ def run(arguments: Namespace) -> int:
 
 
 def _replay(path: str) -> int:
-    from zonewise_scheduler.fit.ledger.case import CaseError, read_case, replay
+    from zonewise_scheduler.nodes.assumed.replay_case import CaseError, read_case, replay
 
     try:
         with open(path, encoding="utf-8") as file:

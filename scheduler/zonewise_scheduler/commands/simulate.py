@@ -9,10 +9,10 @@ from shutil import get_terminal_size
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from zonewise.commands import Command, require_extra
-from zonewise.commands.output import STANDARD_OUTPUT
+from zonewise_common.cli.command import Command, require_extra
+from zonewise_common.cli.output import STANDARD_OUTPUT
+from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
 from zonewise_scheduler.commands.arguments import count, duration, names, positive, rate, span
-from zonewise_scheduler.queue.time.rules import DEFAULT_POLICY
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -95,7 +95,7 @@ def run(arguments: Namespace) -> int:
     """Simulate, and print what came of it. Raises CommandError."""
     try:
         with require_extra("scheduler"):  # some libraries are imported when they are needed
-            from zonewise_scheduler.commands.simulating import run_simulation
+            from zonewise_scheduler.commands.simulation import run_simulation
 
             run_simulation(arguments)
     except KeyboardInterrupt:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from support.disk import lay_out
 from support.trees import GIB, SYSTEM, Contents, Shape, line, machine_tree
-from zonewise.topology.cpuset import CpuSet
+from zonewise_common.k8s.cpuset import CpuSet
 
 if TYPE_CHECKING:
     from pathlib import Path

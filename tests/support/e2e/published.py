@@ -9,27 +9,27 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from support.e2e.kubelet import NODE
 from support.e2e.truth import Stock, Truth, truth, unzoned
 from zonewise.daemon.events import Reason
-from zonewise.daemon.kubelet import KubeletPoller, KubeletSources
-from zonewise.daemon.metrics.meters import AgentMetrics
+from zonewise.daemon.kubelet_poller import KubeletPoller, KubeletSources
+from zonewise.daemon.metrics import AgentMetrics
 from zonewise.kubelet.cgroups import PodCgroups
 from zonewise.kubelet.config import parse_config
 from zonewise.kubelet.config_source import ConfigReading
 from zonewise.kubelet.errors import Unsettled
 from zonewise.kubelet.podresources.client import PodResourcesClient
-from zonewise.kubelet.registered import UnreportedDevices
 from zonewise.kubelet.state import StateReader, device_checkpoint_path
+from zonewise.kubelet.unreported_devices import UnreportedDevices
 from zonewise.machine.archive import open_root
 from zonewise.machine.discover import discover
-from zonewise.report.nrt import machine_to_nrt
-from zonewise.usage.account import KubeletNotReady, node_usage
-from zonewise.usage.model import Usage
+from zonewise.objects.nrt import machine_to_nrt
+from zonewise.usage.node_usage import KubeletNotReady, node_usage
+from zonewise.usage.types import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from support.e2e.node import Node
     from zonewise.kubelet.config_source import ConfigSource
-    from zonewise.kubelet.model import KubeletConfig, KubeletReport
+    from zonewise.kubelet.types import KubeletConfig, KubeletReport
     from zonewise.machine.model.machine import Machine
 
 

@@ -17,12 +17,12 @@ from support.e2e.settings import Settings
 from support.e2e.truth import Stock, Truth, truth, unzoned
 from support.snapshots import PROJECT
 from zonewise.kubelet.config import parse_config
-from zonewise.kubelet.model import KubeletReport, StateFiles
-from zonewise.kubelet.podresources.decode import decode_allocatable, decode_list
+from zonewise.kubelet.cpu_manager_state import parse_cpu_manager_state
+from zonewise.kubelet.device_checkpoint import parse_device_checkpoint
+from zonewise.kubelet.memory_manager_state import parse_memory_manager_state
+from zonewise.kubelet.podresources.responses import decode_allocatable, decode_list
 from zonewise.kubelet.podresources.v1 import podresources_pb2 as api
-from zonewise.kubelet.state_cpu import parse_cpu_manager_state
-from zonewise.kubelet.state_devices import parse_device_checkpoint
-from zonewise.kubelet.state_memory import parse_memory_manager_state
+from zonewise.kubelet.types import KubeletReport, StateFiles
 from zonewise.machine.discover import discover
 from zonewise.machine.files import MemoryFiles
 

@@ -8,14 +8,14 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from zonewise.daemon.events.bursts import MAX_BURST, QUIET, gather
+from zonewise.daemon.events.file_watches import FileWatches
 from zonewise.daemon.events.uevents import open_uevents
-from zonewise.daemon.events.watches import FileWatches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
 
+    from zonewise.daemon.events.file_watches import WatchRule
     from zonewise.daemon.events.reasons import Reason
-    from zonewise.daemon.events.watches import WatchRule
 
 POLL_INTERVAL = 1.0
 """Seconds between two looks at files that the kernel does not watch for us."""

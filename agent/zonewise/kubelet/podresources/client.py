@@ -12,14 +12,14 @@ import grpc
 
 from zonewise.kubelet.channel import kubelet_error, open_channel
 from zonewise.kubelet.errors import BadAnswer, KubeletTimeout, KubeletUnavailable, Throttled
-from zonewise.kubelet.podresources.decode import decode_allocatable, decode_get, decode_list
-from zonewise.kubelet.podresources.rate import TokenBucket
+from zonewise.kubelet.podresources.responses import decode_allocatable, decode_get, decode_list
+from zonewise.kubelet.podresources.token_bucket import TokenBucket
 from zonewise.kubelet.podresources.v1 import podresources_pb2 as pb
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zonewise.kubelet.model import Allocatable, PodResources
+    from zonewise.kubelet.types import Allocatable, PodResources
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ ia64 print -1 or 0 for many packages); the CPU set of an object is what tells it
 
 from typing import NamedTuple
 
-from zonewise.topology.cpuset import CpuSet
+from zonewise_common.k8s.cpuset import CpuSet
 
 
 class Cpus(NamedTuple):

@@ -32,7 +32,7 @@ from zonewise.machine.model.network import Nic, Rdma, RdmaDevice
 from zonewise.machine.model.pci import Link, PciFunction
 from zonewise.machine.model.problem import Problem
 from zonewise.machine.model.zone import Zone
-from zonewise.topology.cpuset import EMPTY
+from zonewise_common.k8s.cpuset import EMPTY
 
 
 class Machine(NamedTuple):

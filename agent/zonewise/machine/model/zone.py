@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from zonewise.topology.cpuset import CpuSet
+from zonewise_common.k8s.cpuset import CpuSet
 
 
 class Access(NamedTuple):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import signal
 import sys
 
-from zonewise.machine.nvml.collect import collect_nvml
+from zonewise.machine.nvml.facts_json import to_json
 from zonewise.machine.nvml.library import LibraryBackend
-from zonewise.machine.nvml.wire import to_json
+from zonewise.machine.nvml.queries import collect_nvml
 
 _LIFE = 60  # seconds; longer than any parent waits
 

@@ -15,7 +15,7 @@ from zonewise.machine.collector import Collector, NoData
 from zonewise.machine.collectors.cpu.device_tree import device_tree_caches
 from zonewise.machine.collectors.cpu.sharing import CPU, Notations, Shared, own_set, partition, sampled, shown
 from zonewise.machine.model.cpu import Cache
-from zonewise.topology.cpuset import CpuSet
+from zonewise_common.k8s.cpuset import CpuSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable

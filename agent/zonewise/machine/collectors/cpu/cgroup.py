@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.machine.collectors.cpu.sharing import shown
-from zonewise.topology.cpuset import CpuSet
+from zonewise_common.k8s.cpuset import CpuSet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

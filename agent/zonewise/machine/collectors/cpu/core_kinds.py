@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from zonewise.machine.collector import Collector, NoData
 from zonewise.machine.collectors.cpu.arm_parts import midr_core_name
+from zonewise.machine.collectors.cpu.cpu_kinds import CpuKind, Traits, classes, kinds
 from zonewise.machine.collectors.cpu.frequencies import CAPACITY, CPU, UNKNOWN, Limits, read_capacities, read_limits
-from zonewise.machine.collectors.cpu.kinds import CpuKind, Traits, classes, kinds
 from zonewise.machine.collectors.cpu.sharing import shown
 from zonewise.machine.model.cpu import CoreKind
-from zonewise.topology.cpuset import EMPTY, CpuSet
+from zonewise_common.k8s.cpuset import EMPTY, CpuSet
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

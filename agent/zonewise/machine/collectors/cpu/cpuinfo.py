@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise.machine.collectors.cpu.arm_parts import IMPLEMENTERS, core_name
 from zonewise.machine.model.cpu import Model, SharedCache, Variant
 from zonewise.machine.reader import parse_size
-from zonewise.topology.cpuset import MAX_CPUS, CpuSet
+from zonewise_common.k8s.cpuset import MAX_CPUS, CpuSet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from zonewise.machine.collectors.cpu.cpuinfo import PATH, CpuInfo, cpu_model, re
 from zonewise.machine.collectors.cpu.mainframe import read_mainframe
 from zonewise.machine.collectors.cpu.sharing import CPU, shown
 from zonewise.machine.model.cpu import Cpus
-from zonewise.topology.cpuset import EMPTY, MAX_CPUS, CpuSet
+from zonewise_common.k8s.cpuset import EMPTY, MAX_CPUS, CpuSet
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.machine.model.cpu import Cache
-from zonewise.topology.cpuset import MAX_CPUS, CpuSet
+from zonewise_common.k8s.cpuset import MAX_CPUS, CpuSet
 
 if TYPE_CHECKING:
     from zonewise.machine.reader import Reader

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.machine.collectors.cpu.sharing import CPU, Notations, Shared, own_set, partition, sampled, shown
-from zonewise.topology.cpuset import CpuSet
+from zonewise_common.k8s.cpuset import CpuSet
 
 if TYPE_CHECKING:
     from zonewise.machine.reader import Reader

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise.topology.cpuset import EMPTY, CpuSet
+from zonewise_common.k8s.cpuset import EMPTY, CpuSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable

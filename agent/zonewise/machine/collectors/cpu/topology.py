@@ -19,7 +19,7 @@ from zonewise.machine.collectors.cpu.levels import (
 )
 from zonewise.machine.collectors.cpu.sharing import shown
 from zonewise.machine.model.cpu import Cluster, Core, Die, Group, Package
-from zonewise.topology.cpuset import CpuSet
+from zonewise_common.k8s.cpuset import CpuSet
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

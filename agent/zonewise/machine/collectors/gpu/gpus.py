@@ -14,8 +14,8 @@ from zonewise.machine.collectors.gpu.drm import KFD
 from zonewise.machine.collectors.pci.classes import DISPLAY, PROCESSING_ACCELERATOR
 from zonewise.machine.collectors.pci.functions import DEVICES
 from zonewise.machine.model.gpu import Gpu
-from zonewise.machine.nvml.child import CHILD
-from zonewise.machine.nvml.wire import CAPTURED
+from zonewise.machine.nvml.child_process import CHILD
+from zonewise.machine.nvml.facts_json import CAPTURED
 from zonewise.machine.reader import first_few
 from zonewise.machine.sysfs import is_pci_address, pci_order
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise.machine.collectors.gpu.nvidia_proc import PROC, driver_version, information, information_path
 from zonewise.machine.collectors.pci.functions import DEVICES
 from zonewise.machine.model.gpu import Gpu
-from zonewise.machine.nvml.meaning import describe_gpu, record_sources
-from zonewise.machine.nvml.wire import CAPTURED, from_json
+from zonewise.machine.nvml.facts_json import CAPTURED, from_json
+from zonewise.machine.nvml.gpu_description import describe_gpu, record_sources
 
 if TYPE_CHECKING:
     from collections.abc import Callable

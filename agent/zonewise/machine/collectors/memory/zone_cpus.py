@@ -10,7 +10,7 @@ import errno
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.machine.collectors.cpu.sharing import CPU
-from zonewise.topology.cpuset import EMPTY, CpuSet
+from zonewise_common.k8s.cpuset import EMPTY, CpuSet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from zonewise.machine.collectors.memory.zone_access import best_access
 from zonewise.machine.collectors.memory.zone_cpus import NODE
-from zonewise.machine.collectors.memory.zone_reach import best_access
 from zonewise.machine.sysfs import is_pci_address
 
 if TYPE_CHECKING:

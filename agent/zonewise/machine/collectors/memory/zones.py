@@ -10,6 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.machine.collector import Collector, NoData, Peek
+from zonewise.machine.collectors.memory.zone_access import (
+    best_access,
+    nearest_cpus,
+    read_node_accesses,
+    read_node_distances,
+)
 from zonewise.machine.collectors.memory.zone_cpus import NODE, listed_ids, node_ids, read_node_cpus
 from zonewise.machine.collectors.memory.zone_medium import gpu_nodes, media
 from zonewise.machine.collectors.memory.zone_memory import (
@@ -23,12 +29,6 @@ from zonewise.machine.collectors.memory.zone_memory import (
     read_node_tiers,
     total_line,
 )
-from zonewise.machine.collectors.memory.zone_reach import (
-    best_access,
-    nearest_cpus,
-    read_node_accesses,
-    read_node_distances,
-)
 from zonewise.machine.model.zone import Zone
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from zonewise.machine.model.machine import Machine
     from zonewise.machine.model.zone import Access, MemorySideCache
     from zonewise.machine.reader import Reader
-    from zonewise.topology.cpuset import CpuSet
+    from zonewise_common.k8s.cpuset import CpuSet
 
 
 class _Nodes(NamedTuple):

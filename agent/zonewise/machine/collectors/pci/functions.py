@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from zonewise.machine.model.machine import Machine
     from zonewise.machine.reader import Reader
-    from zonewise.topology.cpuset import CpuSet
+    from zonewise_common.k8s.cpuset import CpuSet
 
 # drivers/pci/probe.c pci_speed_string(); before kernel 5.8 "8 GT/s" and "Unknown speed"
 _SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9])?) GT/s(?: PCIe)?")

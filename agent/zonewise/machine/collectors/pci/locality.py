@@ -15,7 +15,7 @@ from zonewise.machine.collector import Collector, NoData, Peek
 from zonewise.machine.collectors.pci.classes import DISPLAY, PROCESSING_ACCELERATOR, is_endpoint
 from zonewise.machine.collectors.pci.functions import DEVICES
 from zonewise.machine.reader import first_few
-from zonewise.topology.cpuset import EMPTY, CpuSet
+from zonewise_common.k8s.cpuset import EMPTY, CpuSet
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable

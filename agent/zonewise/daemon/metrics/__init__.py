@@ -1,1 +1,0 @@
-"""What Prometheus reads: what the agent does (meters), and what the node is (inventory)."""

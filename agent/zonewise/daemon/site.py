@@ -1,0 +1,82 @@
+"""What is answered under which path, as a function of what the agent knows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from zonewise.objects.machine_json import plain
+from zonewise_common.service.handlers import (
+    GetHandler,
+    Request,
+    Response,
+    json_response,
+    metrics_response,
+    text_response,
+)
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from zonewise.daemon.status import Status
+
+_INDEX = """\
+zonewise agent
+/healthz      200 while the agent works
+/readyz       200 while what it has published is known to be right
+/metrics      for Prometheus
+/debug/state  what it knows, as JSON
+"""
+
+
+class AgentSite(GetHandler):
+    """The answers of one agent."""
+
+    def __init__(
+        self, status: Status, registry: CollectorRegistry, *, silence_limit: float, readiness_limit: float
+    ) -> None:
+        """Make the pages; both limits in seconds."""
+        self._status = status
+        self._silence_limit = silence_limit
+        self._readiness_limit = readiness_limit
+        super().__init__({
+            "/": lambda _request: text_response(200, _INDEX),
+            "/healthz": self._health,
+            "/readyz": self._readiness,
+            "/metrics": lambda request: metrics_response(registry, request.accept),
+            "/debug/state": self._state,
+        })  # fmt: skip
+
+    def _health(self, _request: Request) -> Response:
+        silence = self._status.silence()
+        if silence > self._silence_limit:
+            return text_response(
+                503, f"the agent has done nothing for {silence:.0f} s (limit {self._silence_limit:.0f} s)\n"
+            )
+        return text_response(200, "ok\n")
+
+    def _readiness(self, _request: Request) -> Response:
+        age = self._status.age()
+        if age is None:
+            return text_response(503, "nothing has been published yet\n")
+        if age > self._readiness_limit:
+            return text_response(
+                503, f"the last good publish is {age:.0f} s old (limit {self._readiness_limit:.0f} s)\n"
+            )
+        return text_response(200, f"ok: the last good publish is {age:.1f} s old\n")
+
+    def _state(self, _request: Request) -> Response:
+        snapshot = self._status.snapshot
+        state: dict[str, Any] = {
+            "node": snapshot.node_name,
+            "publishedAgeSeconds": self._status.age(),
+            "problems": {
+                "machine": [plain(problem) for problem in snapshot.machine.problems],
+                "kubelet": list(snapshot.problems),
+            },
+            "collectors": [plain(run) for run in snapshot.runs],
+            "kubeletConfig": plain(snapshot.config),
+            "usage": plain(snapshot.usage),
+            "labels": snapshot.labels,
+            "nodeResourceTopology": snapshot.nrt,
+        }
+        return json_response(state)

@@ -1,1 +1,0 @@
-"""The ways to change an object in part: merge patch, JSON patch, strategic merge patch. All are pure."""

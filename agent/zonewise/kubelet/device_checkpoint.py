@@ -1,0 +1,56 @@
+"""kubelet_internal_checkpoint: the devices of plugins that containers hold, and those that plugins have registered.
+
+pkg/kubelet/cm/devicemanager/checkpoint/checkpoint.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from zonewise.kubelet.checkpoint import CheckpointReader, ParsedCheckpoint
+from zonewise.kubelet.types import DeviceCheckpoint, PodDevicesEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+NODE_WITHOUT_TOPOLOGY = -1
+"""How the kubelet says that a device has no topology (cm/devicemanager/pod_devices.go nodeWithoutTopology)."""
+
+
+def parse_device_checkpoint(content: bytes, path: str) -> ParsedCheckpoint[DeviceCheckpoint]:
+    """Return what the file says, in both forms: device ids by NUMA node, and, before 1.20, as a plain list."""
+    file = CheckpointReader(path)
+    document = file.document(content)
+    if not document:
+        return file.parsed(None)
+    data: Mapping[str, Any] = dict(file.entries("Data", document.get("Data")))
+    if not data:
+        file.problem("Data", document.get("Data"), "holds nothing")
+        return file.parsed(None)
+    entries = tuple(_entries(file, data.get("PodDeviceEntries")))
+    registered = {
+        resource: file.texts(f"Data.RegisteredDevices.{resource}", ids)
+        for resource, ids in file.entries("Data.RegisteredDevices", data.get("RegisteredDevices"))
+    }
+    return file.parsed(DeviceCheckpoint(entries, registered))
+
+
+def _entries(file: CheckpointReader, value: object) -> Iterator[PodDevicesEntry]:
+    for place, entry in file.items("Data.PodDeviceEntries", value):
+        content: Mapping[str, Any] = dict(file.entries(place, entry))
+        uid = file.text(f"{place}.PodUID", content.get("PodUID"))
+        container = file.text(f"{place}.ContainerName", content.get("ContainerName"))
+        resource = file.text(f"{place}.ResourceName", content.get("ResourceName"))
+        if uid is not None and container is not None and resource is not None:
+            ids = dict(_by_zone(file, f"{place}.DeviceIDs", content.get("DeviceIDs")))
+            yield PodDevicesEntry(uid, container, resource, ids)
+
+
+def _by_zone(file: CheckpointReader, field: str, value: object) -> Iterator[tuple[int, tuple[str, ...]]]:
+    if isinstance(value, list):
+        yield NODE_WITHOUT_TOPOLOGY, file.texts(field, cast("list[object]", value))
+        return
+    for name, ids in file.entries(field, value):
+        zone = file.zone(field, name, NODE_WITHOUT_TOPOLOGY)
+        if zone is not None:
+            yield zone, file.texts(f"{field}.{name}", ids)

@@ -1,0 +1,197 @@
+"""The PodResources API's answers as values: joined, sorted, and rid of what makes no sense, which is told in sentences.
+
+The kubelet's quirks that end here (k8s.io/kubernetes pkg/kubelet/cm/container_manager_linux.go and
+apis/podresources/server_v1.go): a device close to several zones comes once for each; pods, CPUs and devices come in the
+random order of Go's maps; -1 stands for "no NUMA node"; claimed devices repeat (kubernetes#141335).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from zonewise.kubelet.errors import BadAnswer
+from zonewise.kubelet.podresources.v1 import podresources_pb2 as pb
+from zonewise.kubelet.types import (
+    Allocatable,
+    ClaimedDevice,
+    ContainerDevices,
+    ContainerResources,
+    MemoryBlock,
+    PodResources,
+)
+from zonewise_common.k8s.cpuset import MAX_CPUS, CpuSet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+POD_LEVEL_CONTAINER = ""
+"""The name of the container that stands for what a pod holds beyond its containers: what they share (KEP-5526)."""
+
+_MAX_ZONES = 1024  # CONFIG_NODES_SHIFT is at most 10 (arch/*/Kconfig)
+_NO_ZONE = -1  # as device plugins copy it from /sys/bus/pci/devices/*/numa_node
+_SHOWN = 8
+
+M = TypeVar("M", bound=Message)
+
+
+class ListResponse(NamedTuple):
+    """The decoded answer of List."""
+
+    pods: tuple[PodResources, ...]
+    """By namespace and name; containers as the kubelet gives them, restartable init containers first."""
+    problems: tuple[str, ...] = ()
+
+
+class AllocatableResponse(NamedTuple):
+    """The decoded answer of GetAllocatableResources."""
+
+    allocatable: Allocatable
+    problems: tuple[str, ...] = ()
+
+
+def decode_list(response: bytes) -> ListResponse:
+    """Decode a ListPodResourcesResponse; raise BadAnswer where the bytes are none."""
+    message = _parse(pb.ListPodResourcesResponse, response)
+    problems: list[str] = []
+    pods = [_pod(pod, problems) for pod in message.pod_resources]
+    return ListResponse(tuple(sorted(pods, key=lambda pod: pod[:2])), tuple(problems))
+
+
+def decode_get(response: bytes) -> ListResponse:
+    """Decode a GetPodResourcesResponse, as a list of one pod or none; raise BadAnswer where the bytes are none."""
+    message = _parse(pb.GetPodResourcesResponse, response)
+    problems: list[str] = []
+    pods = (_pod(message.pod_resources, problems),) if message.HasField("pod_resources") else ()
+    return ListResponse(pods, tuple(problems))
+
+
+def decode_allocatable(response: bytes) -> AllocatableResponse:
+    """Decode an AllocatableResourcesResponse; raise BadAnswer where the bytes are none."""
+    message = _parse(pb.AllocatableResourcesResponse, response)
+    problems: list[str] = []
+    allocatable = Allocatable(
+        _cpus(message.cpu_ids, "allocatable", problems),
+        _devices(message.devices, "allocatable", problems),
+        _memory(message.memory, "allocatable", problems),
+    )
+    return AllocatableResponse(allocatable, tuple(problems))
+
+
+def _parse(kind: type[M], answer: bytes) -> M:
+    try:
+        return kind.FromString(answer)
+    except DecodeError as error:
+        raise BadAnswer(f"{len(answer)} bytes are no {kind.DESCRIPTOR.full_name}: {error}") from error
+
+
+def _pod(message: pb.PodResources, problems: list[str]) -> PodResources:
+    where = f"pod {message.namespace}/{message.name}"
+    containers = tuple(_container(container, where, problems) for container in message.containers)
+    if message.cpu_ids or message.memory:
+        containers += _pool(message, containers, where, problems)
+    return PodResources(message.namespace, message.name, containers)
+
+
+def _container(message: pb.ContainerResources, where: str, problems: list[str]) -> ContainerResources:
+    where = f"{where}, container {message.name}"
+    return ContainerResources(
+        message.name,
+        _cpus(message.cpu_ids, where, problems),
+        _devices(message.devices, where, problems),
+        _memory(message.memory, where, problems),
+        _claimed(message.dynamic_resources),
+    )
+
+
+def _pool(
+    message: pb.PodResources, containers: tuple[ContainerResources, ...], where: str, problems: list[str]
+) -> tuple[ContainerResources, ...]:
+    """Return what the pod holds beyond its containers, as one container more; nothing where they hold it all.
+
+    A container's block is cut from a block of the pod with the same zones (memorymanager/policy_static.go AllocatePod).
+    """
+    cpus = _cpus(message.cpu_ids, where, problems) - CpuSet.union(container.cpus for container in containers)
+    left: Counter[tuple[str, tuple[int, ...]]] = Counter()
+    for block in _memory(message.memory, where, problems):
+        left[block.type, block.zones] += block.size
+    for block in (block for container in containers for block in container.memory):
+        if (block.type, block.zones) in left:
+            left[block.type, block.zones] -= block.size
+    memory = tuple(MemoryBlock(kind, size, zones) for (kind, zones), size in sorted(left.items()) if size > 0)
+    return (ContainerResources(POD_LEVEL_CONTAINER, cpus, memory=memory),) if cpus or memory else ()
+
+
+def _cpus(ids: Iterable[int], where: str, problems: list[str]) -> CpuSet:
+    try:
+        return CpuSet(ids)
+    except ValueError:
+        known, unknown = _parted(ids, MAX_CPUS)
+        problems.append(f"{where}: cpu_ids: {_shown(unknown)} outside 0..{MAX_CPUS - 1}; left out")
+        return CpuSet(known)
+
+
+def _devices(entries: Iterable[pb.ContainerDevices], where: str, problems: list[str]) -> tuple[ContainerDevices, ...]:
+    zones_of: dict[tuple[str, str], tuple[int, ...]] = {}
+    for entry in entries:
+        resource = entry.resource_name
+        zones = _zones(entry.topology, where, resource, problems)
+        for device in entry.device_ids:
+            known = zones_of.get((resource, device), zones)
+            zones_of[resource, device] = zones if known == zones else tuple(sorted({*known, *zones}))
+    alike: dict[tuple[str, tuple[int, ...]], list[str]] = {}
+    for (resource, device), near in zones_of.items():
+        alike.setdefault((resource, near), []).append(device)
+    return tuple(
+        ContainerDevices(resource, tuple(sorted(alike[resource, zones])), zones) for resource, zones in sorted(alike)
+    )
+
+
+def _memory(entries: Iterable[pb.ContainerMemory], where: str, problems: list[str]) -> tuple[MemoryBlock, ...]:
+    blocks = (
+        MemoryBlock(
+            entry.memory_type,
+            entry.size,
+            _zones(entry.topology, where, entry.memory_type, problems),
+        )
+        for entry in entries
+    )
+    return tuple(sorted(blocks, key=lambda block: (block.type, block.zones, block.size)))
+
+
+def _zones(topology: pb.TopologyInfo, where: str, field: str, problems: list[str]) -> tuple[int, ...]:
+    zones = sorted({node.ID for node in topology.nodes})
+    if not zones or (zones[0] >= 0 and zones[-1] < _MAX_ZONES):
+        return tuple(zones)
+    known, unknown = _parted(zones, _MAX_ZONES)
+    if any(zone != _NO_ZONE for zone in unknown):
+        problems.append(f"{where}: {field}: NUMA node {_shown(unknown)} outside 0..{_MAX_ZONES - 1}; left out")
+    return tuple(known)
+
+
+def _claimed(entries: Iterable[pb.DynamicResource]) -> tuple[ClaimedDevice, ...]:
+    devices = {
+        ClaimedDevice(
+            resource.driver_name,
+            resource.pool_name,
+            resource.device_name,
+            f"{entry.claim_namespace}/{entry.claim_name}",
+            resource.share_id if resource.HasField("share_id") else None,
+        )
+        for entry in entries
+        for resource in entry.claim_resources
+    }
+    # None is no text to compare with; "no share" comes before the share of an empty name
+    return tuple(sorted(devices, key=lambda device: (*device[:4], device.share is not None, device.share or "")))
+
+
+def _parted(ids: Iterable[int], end: int) -> tuple[list[int], list[int]]:
+    """Return the ids in 0..end-1, and those that are not."""
+    every = list(ids)
+    return [one for one in every if 0 <= one < end], [one for one in every if not 0 <= one < end]
+
+
+def _shown(ids: list[int]) -> str:
+    return ", ".join(str(one) for one in ids[:_SHOWN]) + (f" and {len(ids) - _SHOWN} more" if ids[_SHOWN:] else "")

@@ -1,0 +1,228 @@
+"""Captures a machine: what discovery reads of it, in one archive that `zonewise show --root` reads like the machine.
+
+Discovery runs once on files that remember every answer, so that the archive holds whatever the collectors of this
+version read, on this machine, and a replay gives the same facts. A few files are added that help to understand a
+machine and that later collectors are likely to want. Identifiers are taken out unless they are asked for.
+"""
+
+from __future__ import annotations
+
+import os
+from fnmatch import fnmatchcase
+from typing import IO, TYPE_CHECKING, NamedTuple, cast
+
+from zonewise.machine.capture.recording import RecordingFiles, Tree
+from zonewise.machine.capture.scrubber import NotScrubbed, Scrubber
+from zonewise.machine.discover import Scanner
+from zonewise.machine.files import MemoryFiles
+from zonewise.machine.replay import ERRORS, LINK, NAMES, Operation, render_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from tarfile import TarFile
+
+    from zonewise.machine.capture.recording import Entries
+    from zonewise.machine.files import Files
+
+ALSO_CAPTURED = (
+    # which distribution: NFD labels it, and half of all odd behaviour depends on it
+    "etc/os-release",
+    # versions, and what is compiled in or loaded
+    "proc/version",
+    "proc/modules",
+    "proc/sys/kernel/osrelease",
+    "proc/sys/vm/nr_hugepages",
+    "proc/sys/vm/overcommit_memory",
+    "proc/sys/vm/zone_reclaim_mode",
+    "proc/sys/kernel/numa_balancing",
+    # memory by zone: pressure, fragmentation, where allocations missed
+    "proc/buddyinfo",
+    "proc/swaps",
+    "sys/devices/system/node/node*/meminfo",
+    "sys/devices/system/node/node*/numastat",
+    "sys/kernel/mm/transparent_hugepage/enabled",
+    "sys/kernel/mm/transparent_hugepage/defrag",
+    # what security and power settings make of the CPUs
+    "sys/devices/system/cpu/vulnerabilities/*",
+    "sys/devices/system/cpu/smt/control",
+    "sys/devices/system/cpu/cpufreq/policy*/scaling_governor",
+    "sys/devices/system/cpu/intel_pstate/*",
+    "sys/module/kvm_amd/parameters/sev*",
+    "sys/module/kvm_intel/parameters/tdx",
+    "sys/module/nvidia/version",
+)
+"""Files beyond what discovery reads. None is large, has a side effect when read, or belongs to a process."""
+
+_NVIDIA_DRIVER = "sys/bus/pci/drivers/nvidia"
+_SUFFIXES = (".tar.zst", ".tar.gz", ".tgz")
+
+
+class CaptureError(Exception):
+    """The capture cannot be made; the message says why, and what to do, in one line."""
+
+
+class Summary(NamedTuple):
+    """What a capture holds."""
+
+    files: int
+    """Files with content."""
+    links: int
+    content: int
+    """Bytes of content, before compression."""
+    archive: int
+    """Bytes of the archive."""
+
+
+def capture(files: Files, destination: str, *, with_identifiers: bool = False, replace: bool = False) -> Summary:
+    """Write a capture of a machine to a new .tar.zst or .tar.gz, whole or not at all.
+
+    `with_identifiers` keeps what names the machine; `replace` allows the destination to exist. Raises CaptureError.
+    """
+    if not destination.endswith(_SUFFIXES):
+        raise CaptureError(f"{destination}: the name must end in one of {', '.join(_SUFFIXES)}")
+    if os.path.exists(destination) and not replace:
+        raise CaptureError(f"{destination}: exists already; give another name, or --force")
+    entries = capture_entries(files, with_identifiers=with_identifiers)
+    contents = [entry for entry in entries.values() if isinstance(entry, bytes)]
+    links = sum(isinstance(entry, str) for entry in entries.values())
+    return Summary(len(contents), links, sum(map(len, contents)), _write(entries, destination))
+
+
+def capture_entries(files: Files, *, with_identifiers: bool = False) -> Entries:
+    """Return the file tree of a capture. Raises CaptureError where an identifier would stay in it."""
+    nvml = _nvml(files)
+    recording = RecordingFiles(files, nvml)
+    Scanner(recording, explain=True).scan()
+    for pattern in (*nvml, *ALSO_CAPTURED):
+        _read_all(recording, pattern)
+    tree = Tree(files)
+    # listings first: what is read later takes the place that a listing keeps for it
+    for operation in sorted(recording.results, key=lambda operation: (operation[0] != NAMES, operation)):
+        tree.add(operation, recording.results[operation])
+    errors = {operation: answer for operation, answer in recording.results.items() if isinstance(answer, int)}
+    if with_identifiers:
+        return _with_errors(tree.entries, errors)
+    scrubber = Scrubber(tree.entries)
+    try:
+        entries = scrubber.entries(tree.entries)
+    except NotScrubbed as error:
+        raise CaptureError(f"not captured: {error}; please report it, or use --with-identifiers") from error
+    return _with_errors(entries, {(done, scrubber.path(path)): number for (done, path), number in errors.items()})
+
+
+def _nvml(files: Files) -> dict[str, bytes]:
+    """Return the file in which a capture keeps what NVML tells; none where the machine runs no driver of NVIDIA's."""
+    try:
+        drives = files.live and any(":" in name for name in files.names(_NVIDIA_DRIVER))
+    except OSError:
+        drives = False
+    if not drives:
+        return {}
+    from zonewise.machine.nvml.child_process import NvmlChild
+    from zonewise.machine.nvml.facts_json import CAPTURED, to_json
+
+    return {CAPTURED: to_json(NvmlChild().query()).encode()}
+
+
+def _read_all(files: Files, pattern: str) -> None:
+    for path in _matching(files, pattern.split("/"), ""):
+        try:
+            files.read(path)
+        except OSError:
+            continue  # recorded as such
+
+
+def _matching(files: Files, pattern: list[str], directory: str) -> Iterator[str]:
+    """Yield the paths that a pattern of path elements leads to; elements without a star are not looked for."""
+    first, rest = pattern[0], pattern[1:]
+    names = [first]
+    if "*" in first:
+        try:
+            names = sorted(name for name in files.names(directory) if fnmatchcase(name, first))
+        except OSError:
+            return
+    for name in names:
+        path = f"{directory}/{name}" if directory else name
+        if rest:
+            yield from _matching(files, rest, path)
+        else:
+            yield path
+
+
+def _with_errors(entries: Entries, errors: dict[Operation, int]) -> Entries:
+    """Add the errors that the tree by itself would not answer with."""
+    files = MemoryFiles(entries.items())
+    others = {operation: number for operation, number in errors.items() if _error(files, operation) != number}
+    return {**entries, ERRORS: render_errors(others)} if others else entries
+
+
+def _error(files: Files, operation: Operation) -> int | None:
+    done, path = operation
+    try:
+        if done == NAMES:
+            files.names(path)
+        elif done == LINK:
+            files.link(path)
+        else:
+            files.read(path)
+    except OSError as error:
+        return error.errno
+    return None
+
+
+# --- the archive
+
+
+def _write(entries: Entries, destination: str) -> int:
+    """Write the archive beside its destination, and then put it there; return its size in bytes."""
+    unfinished = f"{destination}.{os.getpid()}.part"
+    try:
+        try:
+            with open(unfinished, "xb") as file:
+                _write_compressed(entries, file, destination)
+            size = os.path.getsize(unfinished)
+            os.replace(unfinished, destination)
+        finally:
+            if os.path.lexists(unfinished):
+                os.unlink(unfinished)
+    except OSError as error:
+        raise CaptureError(f"cannot write {destination}: {error.strerror}") from error
+    return size
+
+
+def _write_compressed(entries: Entries, file: IO[bytes], destination: str) -> None:
+    if destination.endswith(".zst"):
+        from zonewise.machine.zstd import zstd
+
+        with zstd.open(file, "wb", level=10) as compressed:
+            _write_tar(entries, cast("IO[bytes]", compressed))
+        return
+    import gzip
+
+    # without a name and a time of its own, the same capture gives the same bytes
+    with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as compressed:
+        _write_tar(entries, cast("IO[bytes]", compressed))
+
+
+def _write_tar(entries: Entries, file: IO[bytes]) -> None:
+    import tarfile
+
+    with tarfile.open(fileobj=file, mode="w|", format=tarfile.PAX_FORMAT) as tar:
+        for path in sorted(entries):
+            _add(tar, path, entries[path])
+
+
+def _add(tar: TarFile, path: str, entry: bytes | str | None) -> None:
+    import io
+    import tarfile
+
+    member = tarfile.TarInfo(path)  # time, owner and group are 0
+    if entry is None:
+        member.type, member.mode = tarfile.DIRTYPE, 0o755
+        tar.addfile(member)
+    elif isinstance(entry, str):
+        member.type, member.linkname, member.mode = tarfile.SYMTYPE, entry, 0o777
+        tar.addfile(member)
+    else:
+        member.size = len(entry)
+        tar.addfile(member, io.BytesIO(entry))

@@ -1,0 +1,122 @@
+"""Asking NVML in a child process, with a deadline.
+
+A GPU or a driver that hangs leaves the calling process in an uninterruptible sleep inside the kernel (state D), where
+not even SIGKILL ends it. So no call of NVML is made in our own process: a child makes them, we wait for so long, and a
+child that cannot be ended is left alone. While it lives no second one is started, which would only hang beside it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from subprocess import Popen
+
+    from zonewise.machine.nvml.facts import NvmlFacts
+
+DEADLINE = 10.0
+"""Seconds. The first question after boot initialises the GPUs where persistence mode is off: 1 to 2 s for each, several
+at once."""
+
+_MODULE = "zonewise.machine.nvml"
+_LAST_WORDS = 200  # characters of what a failed child wrote
+_GRACE = 1.0  # seconds for a killed process to be gone; one that sleeps uninterruptibly is not
+
+
+class NvmlChild:
+    """Asks NVML by way of a child process, one at a time."""
+
+    def __init__(
+        self,
+        command: Sequence[str] = (),
+        *,
+        deadline: float = DEADLINE,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """Take another command than our own module, and variables to be added to the environment, for tests."""
+        # -P: whatever lies in the working directory is not imported
+        self._command = tuple(command) or (sys.executable, "-P", "-m", _MODULE)
+        self._deadline = deadline
+        self._environment = dict(environment or {})
+        self._left: Popen[str] | None = None
+        self._unanswered = 0
+
+    @property
+    def attempt(self) -> tuple[int, bool]:
+        """What differs as soon as asking again may give another answer after one that did not come in time."""
+        return self._unanswered, self._lives()
+
+    def query(self) -> NvmlFacts:
+        """Return what NVML tells; where it does not answer, facts that hold nothing but the problem."""
+        if self._left is not None and self._lives():
+            return _problem(f"the nvidia driver has not answered process {self._left.pid} yet: not asked again")
+        from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
+
+        try:
+            child = Popen(
+                self._command, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, encoding="utf-8", errors="backslashreplace",
+                env=self._child_environment(),
+            )  # fmt: skip
+        except OSError as error:
+            return _problem(f"NVML cannot be asked: {self._command[0]}: {error.strerror}")
+        try:
+            output, errors = child.communicate(timeout=self._deadline)
+        except TimeoutExpired:
+            return self._end(child)
+        return _answer(child.returncode, output, errors)
+
+    def _lives(self) -> bool:
+        """Tell whether a child that was left alone still lives; takes its exit status where it does not."""
+        if self._left is not None and self._left.poll() is not None:
+            self._left = None
+        return self._left is not None
+
+    def _end(self, child: Popen[str]) -> NvmlFacts:
+        """End a child that did not answer in time, or leave it where it cannot be ended."""
+        from subprocess import TimeoutExpired
+
+        self._unanswered += 1
+        child.kill()
+        problem = f"the nvidia driver did not answer in {self._deadline:g} s"
+        try:
+            child.communicate(timeout=_GRACE)
+        except TimeoutExpired:
+            for pipe in (child.stdout, child.stderr):
+                if pipe is not None:
+                    pipe.close()
+            # what it started may hold the pipes open after its own end
+            if child.poll() is None:
+                self._left = child
+                problem += f", and process {child.pid} which asks it cannot be ended: it hangs in the kernel"
+        return _problem(problem)
+
+    def _child_environment(self) -> dict[str, str]:
+        """Return our environment, by which the child finds the packages that we found, installed or not."""
+        path = os.pathsep.join(os.path.abspath(place) for place in sys.path)
+        return {**os.environ, "PYTHONPATH": path, **self._environment}
+
+
+def _answer(status: int, output: str, errors: str) -> NvmlFacts:
+    from zonewise.machine.nvml.facts_json import from_json
+
+    lines = output.splitlines()
+    try:
+        # libraries have been seen to print: the answer is the last line
+        return from_json(lines[-1] if lines and not status else "")
+    except ValueError:
+        how = f"ended by signal {-status}" if status < 0 else f"ended with status {status}"
+        words = " ".join((errors.strip() or output.strip()).splitlines()[-1:])[-_LAST_WORDS:]
+        return _problem(f"asking NVML failed: the process {how}" + (f": {words}" if words else ""))
+
+
+def _problem(text: str) -> NvmlFacts:
+    from zonewise.machine.nvml.facts import NvmlFacts
+
+    return NvmlFacts(problem=text)
+
+
+CHILD = NvmlChild()
+"""The one that discovery uses: a process that hangs must be remembered from one scan to the next."""

@@ -1,0 +1,172 @@
+"""The processor's part of Node Feature Discovery's raw features (its source/cpu/*.go)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from zonewise.objects.cpuid import X86
+
+if TYPE_CHECKING:
+    from zonewise.machine.model.cpu import Model
+    from zonewise.machine.model.machine import Machine
+
+_VENDORS = {
+    "AuthenticAMD": "AMD",
+    "AMDisbetter!": "AMD",
+    "GenuineIntel": "Intel",
+    "HygonGenuine": "Hygon",
+    "CentaurHauls": "VIA",
+    "VIA VIA VIA": "VIA",
+    "GenuineTMx86": "Transmeta",
+    "TransmetaCPU": "Transmeta",
+    "Geode by NSC": "NSC",
+    "Vortex86 SoC": "SiS",
+    "SiS SiS SiS": "SiS",
+    "RiseRiseRise": "SiS",
+    "Genuine  RDC": "RDC",
+}
+"""/proc/cpuinfo vendor_id (CPUID leaf 0) -> the name of the Go package klauspost/cpuid."""
+
+_ARM_VENDORS = {
+    "ARM": "ARM",
+    "Ampere": "Ampere",
+    "APM": "AMCC",
+    "Broadcom": "Broadcom",
+    "Cavium": "Cavium",
+    "FUJITSU": "Fujitsu",
+    "Marvell": "Marvell",
+    "NVIDIA": "NVIDIA",
+    "Qualcomm": "Qualcomm",
+}
+_ARM_BY_ID_REGISTERS = 15
+"""The architecture in MIDR_EL1 of every 64-bit core: ask the registers that name the features."""
+
+_HYPERVISORS = {
+    "Apple": "apple",
+    "KVM": "kvm",
+    "Microsoft": "msvm",
+    "QEMU": "qemu",
+    "VMware": "vmware",
+    "Xen": "xenhvm",
+    "bhyve": "bhyve",
+}
+_RDT = {
+    "RDTMON": ("cqm",),
+    "RDTCMT": ("cqm_occup_llc",),
+    "RDTMBM": ("cqm_mbm_local", "cqm_mbm_total"),
+    "RDTL3CA": ("cat_l3",),
+    "RDTL2CA": ("cat_l2",),
+    "RDTMBA": ("mba",),
+}
+"""NFD's name -> flags of the kernel, any of which stands for it."""
+
+_NOMINAL = re.compile(r"Xeon.* @ (\d{1,2}\.\d{1,2})GHz")
+"""The frequency in Intel's names of processors is that of CPUID leaf 0x16; younger ones have none in their name."""
+
+Values = dict[str, object]
+"""By name; None for what is unknown."""
+
+
+def cpu_attributes(machine: Machine) -> dict[str, Values]:
+    """Return the attribute features of the domain "cpu"."""
+    nx_gzip = any(one.name == "nx_gzip" for one in machine.accelerators)
+    found: dict[str, Values] = {
+        "cpu.coprocessor": {"nx_gzip": True if nx_gzip else None},
+        "cpu.security": _security(machine),
+        "cpu.topology": _topology(machine),
+    }
+    if machine.architecture in X86:
+        found["cpu.model"] = _x86_model(machine)
+        found["cpu.cstate"] = _cstate(machine)
+        found["cpu.pstate"] = _pstate(machine)
+        found["cpu.rdt"] = _rdt(machine.model)
+        found["cpu.sst"] = {"bf.enabled": True if _has_base_frequencies(machine) else None}
+    elif machine.architecture == "aarch64":
+        found["cpu.model"] = _arm64_model(machine.model)
+    return found
+
+
+def _topology(machine: Machine) -> Values:
+    threads = [len(core.cpus) for core in machine.cores]
+    return {
+        "hardware_multithreading": max(threads) > 1 if threads else None,
+        "socket_count": len(machine.packages) or None,
+    }
+
+
+def _x86_model(machine: Machine) -> Values:
+    model, virtualization = machine.model, machine.virtualization
+    hypervisor = "none" if virtualization.guest is False else _HYPERVISORS.get(virtualization.hypervisor or "")
+    return {
+        "vendor_id": None if model.vendor is None else _VENDORS.get(model.vendor.strip(), "VendorUnknown"),
+        "family": model.family,
+        "id": model.model,
+        "hypervisor": hypervisor,
+    }
+
+
+def _arm64_model(model: Model) -> Values:
+    # NFD reads the register MIDR_EL1, whose fields /proc/cpuinfo prints one by one, where the kernel emulates the
+    # reading; on a hybrid machine that is the register of the core on which NFD happens to run
+    if "cpuid" not in model.flags or len(model.variants) > 1:
+        return {}
+    found: Values = {}
+    if model.vendor is not None:
+        found["vendor_id"] = _ARM_VENDORS.get(model.vendor, "VendorUnknown")
+    stepping = re.fullmatch(r"r(\d+)p(\d+)", model.stepping or "")
+    part = re.fullmatch(r"0x[0-9a-f]{1,3}", model.model or "")
+    if stepping and part:
+        found["family"] = int(stepping[1]) << 4 | _ARM_BY_ID_REGISTERS
+        found["id"] = int(part[0], 16) << 4 | int(stepping[2])
+    return found
+
+
+def _cstate(machine: Machine) -> Values:
+    depth = machine.power.max_cstate
+    return {"enabled": None if depth is None else depth > 0}
+
+
+def _pstate(machine: Machine) -> Values:
+    power = machine.power
+    if power.pstate in (None, "off"):
+        return {}
+    found: Values = {"status": power.pstate, "turbo": power.turbo}
+    if power.pstate == "active" and len(power.governors) == 1:
+        found["scaling_governor"] = power.governors[0]
+    return found
+
+
+def _rdt(model: Model) -> Values:
+    return {name: True for name, flags in _RDT.items() if not set(flags).isdisjoint(model.flags)}
+
+
+def _has_base_frequencies(machine: Machine) -> bool:
+    """Tell whether some CPUs sustain more than the nominal frequency at the cost of others: SST Base Frequency.
+
+    On hybrids and mobile processors the same comparison says something else.
+    """
+    nominal = _NOMINAL.search(machine.model.name or "")
+    bases = {kind.base_mhz for kind in machine.core_kinds if kind.base_mhz is not None}
+    return nominal is not None and len(bases) > 1 and max(bases) > round(float(nominal[1]) * 1000)
+
+
+def _security(machine: Machine) -> Values:
+    security, flags = machine.security, machine.model.flags
+    shields = {
+        "sev": security.sev,
+        "sev.es": security.sev_es,
+        "sev.snp": security.sev_snp,
+        "se": security.secure_execution,
+        "sgx": "sgx" in flags,
+        "tdx": security.tdx,
+    }
+    amounts = {
+        "sev.asids": ("sev", "sev"),
+        "sev.encrypted_state_ids": ("sev.es", "sev_es"),
+        "sgx.epc": ("sgx", "sgx_epc"),
+        "tdx.total_keys": ("tdx", "tdx"),
+    }
+    found: Values = {f"{name}.enabled": True for name, on in shields.items() if on}
+    found.update((name, security.capacities.get(key)) for name, (shield, key) in amounts.items() if shields[shield])
+    return {**found, "tdx.protected": True if "tdx_guest" in flags else None}

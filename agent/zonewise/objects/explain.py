@@ -1,0 +1,151 @@
+"""Where a fact is from: `zonewise show --explain zones.1.memory`.
+
+A fact is named by its path in the JSON document. An element of a list is named by what identifies it in the kernel
+where that is unique (the id of a zone, the address of a PCI function, the name of a device), and else by its place.
+Names may contain dots ("0000:3b:00.0"), so that a path is matched against the names that there are, the longest first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from zonewise.machine.model.problem import Source
+    from zonewise.objects.machine_json import Json
+
+IDENTIFIED_BY = {
+    "zones": "id",
+    "pci": "address",
+    "gpus": "address",
+    "nics": "name",
+    "infiniband": "name",
+    "block_devices": "name",
+    "dax_devices": "name",
+    "accelerators": "name",
+    "usb": "name",
+    "nvdimms": "name",
+}
+"""The lists of the document whose elements have names of their own, and the field that is the name."""
+
+ALL = "all"
+"""The path of the whole machine."""
+
+_SHOWN_NAMES = 24  # of what is possible where a path leads nowhere
+_NO_FACTS = frozenset({"schema", "problems", "sources"})
+
+
+class UnknownFact(Exception):
+    """There is nothing at a path; the message says what is possible at that place."""
+
+
+class Fact(NamedTuple):
+    """A value of the document that has no further parts."""
+
+    path: tuple[str, ...]
+    value: Json
+
+
+def explain(document: Mapping[str, Any], sources: Mapping[str, Source], path: str) -> str:
+    """Return text that says for each fact at and below a path its value, the file, the value read, and the rule.
+
+    Raises UnknownFact.
+    """
+    return "".join(_paragraph(fact, _origin(fact.path, sources), sources) for fact in facts(document, path))
+
+
+def select_sources(document: Mapping[str, Any], sources: Mapping[str, Source], path: str) -> dict[str, Source]:
+    """Return the sources of the facts at and below a path, a parent's where a fact has none. Raises UnknownFact."""
+    used = {_origin(fact.path, sources) for fact in facts(document, path)}
+    return {name: source for name, source in sources.items() if name in used}
+
+
+def facts(document: Mapping[str, Any], path: str) -> list[Fact]:
+    """Return the facts at and below a path, in the order of the document. Raises UnknownFact."""
+    known = {key: value for key, value in document.items() if key not in _NO_FACTS}
+    place, value = ((), known) if path == ALL else _find(known, path)
+    return list(_leaves(place, value))
+
+
+def _find(known: dict[str, Json], path: str) -> tuple[tuple[str, ...], Json]:
+    place: tuple[str, ...] = ()
+    value: Json = known
+    left = path
+    while left or not place:
+        parts = _parts(place, value)
+        name = _first_name(parts, left)
+        if name is None:
+            raise UnknownFact(_nothing_there(path, place, list(parts)))
+        value = parts[name]
+        # a place in a list of elements with names leads to the element's own name, under which its sources are kept
+        place = (*place, _own_name(place, value, name))
+        left = left[len(name) + 1 :]
+    return place, value
+
+
+def _parts(place: tuple[str, ...], value: Json) -> dict[str, Json]:
+    """Return the parts of a value by name; those of a list with names of their own by place as well."""
+    if isinstance(value, dict):
+        return value
+    if not isinstance(value, list):
+        return {}
+    named = {_own_name(place, element, ""): element for element in value}
+    named.pop("", None)
+    if named and all(name.isdecimal() for name in named):
+        return named  # of zones: a number is always an id
+    return {**named, **{str(number): element for number, element in enumerate(value) if str(number) not in named}}
+
+
+def _own_name(place: tuple[str, ...], element: Json, otherwise: str) -> str:
+    field = IDENTIFIED_BY.get(place[0]) if len(place) == 1 else None
+    own = element.get(field) if field and isinstance(element, dict) else None
+    return otherwise if own is None else str(own)
+
+
+def _first_name(parts: Mapping[str, Json], path: str) -> str | None:
+    fitting = [name for name in parts if path == name or path.startswith(f"{name}.")]
+    return max(fitting, key=len, default=None)
+
+
+def _nothing_there(path: str, place: tuple[str, ...], names: list[str]) -> str:
+    where = f'below "{".".join(place)}"' if place else "at the top"
+    if not names:
+        return f'there is no fact "{path}": nothing is {where}'
+    more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
+    return f'there is no fact "{path}": {where} there is {", ".join(names[:_SHOWN_NAMES])}{more}'
+
+
+def _leaves(place: tuple[str, ...], value: Json) -> Iterator[Fact]:
+    if isinstance(value, dict) and value:
+        for name, part in value.items():
+            yield from _leaves((*place, name), part)
+    elif isinstance(value, list) and any(isinstance(element, (dict, list)) for element in value):
+        for number, element in enumerate(value):
+            yield from _leaves((*place, _own_name(place, element, str(number))), element)
+    else:
+        yield Fact(place, value)
+
+
+def _origin(path: tuple[str, ...], sources: Mapping[str, Source]) -> str | None:
+    """Return the name under which the source of a fact is kept: its own, or that of its nearest parent."""
+    for length in range(len(path), 0, -1):
+        name = ".".join(path[:length])
+        if name in sources:
+            return name
+    return None
+
+
+def _paragraph(fact: Fact, origin: str | None, sources: Mapping[str, Source]) -> str:
+    import json
+
+    path = ".".join(fact.path)
+    lines = [f"{path}: {'unknown' if fact.value is None else json.dumps(fact.value)}"]
+    if origin is None:
+        return f"{lines[0]}\n  no source is recorded\n"
+    source = sources[origin]
+    lines.append(f"  file   {source.file}")
+    if source.value is not None:
+        lines.append("  value  " + source.value.replace("\n", "\n         "))
+    lines.append(f"  rule   {source.rule}" + ("" if origin == path else f" (source of {origin})"))
+    return "\n".join(lines) + "\n"

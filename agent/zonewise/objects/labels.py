@@ -1,0 +1,110 @@
+"""The machine as node labels: those of Node Feature Discovery, of the GPU vendors' labellers, and our own for topology.
+
+A label whose fact is unknown is absent. Labels are few and of few values: what has many values (an address, a serial
+number, a distance) belongs in the NodeResourceTopology object.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise.objects.amd_labels import amd_labels
+from zonewise.objects.features import node_features
+from zonewise.objects.gfd_labels import gfd_labels
+from zonewise.objects.nfd_labels import PREFIX as NFD
+from zonewise.objects.nfd_labels import nfd_labels
+from zonewise.objects.zonewise_labels import zonewise_labels
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zonewise.machine.model.machine import Machine
+    from zonewise.objects.features import Features
+
+MAX_LENGTH = 63
+"""Characters of a label's value, and of its name behind the prefix (apimachinery, IsValidLabelValue)."""
+
+_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_MAX_PREFIX = 253
+_EDGES = "-_."
+
+_RESERVED = "kubernetes.io"
+_EXCEPTED = ("feature.node.kubernetes.io", "profile.node.kubernetes.io")
+"""What of the reserved namespace is for labels such as these (NFD's pkg/apis/nfd/validate/validate.go)."""
+
+
+class Labels(NamedTuple):
+    """Labels that Kubernetes takes."""
+
+    values: dict[str, str]
+    """By name, sorted."""
+    problems: tuple[str, ...] = ()
+    """What was wrong with others, and what was done about it; each a sentence."""
+
+
+def machine_to_labels(machine: Machine) -> dict[str, str]:
+    """Return the labels by name, sorted; each is valid for Kubernetes."""
+    return build_labels(machine, node_features(machine)).values
+
+
+def build_labels(machine: Machine, features: Features) -> Labels:
+    """Return the labels of a machine, of which the raw features are known already."""
+    return validate_labels(
+        {**nfd_labels(features), **gfd_labels(machine), **amd_labels(machine), **zonewise_labels(machine)}
+    )
+
+
+def validate_labels(labels: Mapping[str, str]) -> Labels:
+    """Return the labels that may be set, and what is wrong with the others.
+
+    A value that Kubernetes would refuse is cleaned; one of NFD's is left out, as NFD does.
+    """
+    found: dict[str, str] = {}
+    problems: list[str] = []
+    for name, text in sorted(labels.items()):
+        if wrong := _wrong_name(name):
+            problems.append(f"label {name[:300]!r} is left out: {wrong}")
+        elif is_label_value(text):
+            found[name] = text
+        elif (value := sanitized_label_value(text)) and not name.startswith(f"{NFD}/"):
+            found[name] = value
+            problems.append(f"label {name}: {text[:100]!r} is no value of a label, {value!r} is used")
+        else:
+            problems.append(f"label {name} is left out: {text[:100]!r} is no value of a label")
+    return Labels(found, tuple(problems))
+
+
+def is_label_value(text: str) -> bool:
+    """Tell whether Kubernetes takes a text as the value of a label."""
+    return _VALUE.fullmatch(text) is not None
+
+
+def is_allowed_label(name: str) -> bool:
+    """Tell whether a label's name is valid, and in a namespace that is for labels such as ours."""
+    return _wrong_name(name) is None
+
+
+def _wrong_name(name: str) -> str | None:
+    prefix, _, rest = name.rpartition("/")
+    if not _NAME.fullmatch(rest) or not _PREFIX.fullmatch(prefix) or len(prefix) > _MAX_PREFIX:
+        return "it is no qualified name with a prefix"
+    if _below(prefix, _RESERVED) and not any(_below(prefix, excepted) for excepted in _EXCEPTED):
+        return f"the namespace {prefix} is reserved"
+    return None
+
+
+def _below(prefix: str, domain: str) -> bool:
+    return prefix == domain or prefix.endswith(f".{domain}")
+
+
+def render_labels(labels: dict[str, str]) -> str:
+    """Return labels as lines of name=value, the form of NFD's feature files and of `kubectl label`."""
+    return "".join(f"{name}={value}\n" for name, value in labels.items())
+
+
+def sanitized_label_value(text: str) -> str:
+    """Return text as a valid value of a label: other characters become "_", and it is cut to 63."""
+    return re.sub(r"[^-A-Za-z0-9_.]+", "_", text).strip(_EDGES)[:MAX_LENGTH].rstrip(_EDGES)

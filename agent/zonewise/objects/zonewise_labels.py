@@ -1,0 +1,83 @@
+"""Our own labels, under zonewise.dev/: the shape of the node, for selectors and for people.
+
+What has one value on the whole node has a label; where zones or cores differ, a label that names one number is absent.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from zonewise.objects.nearest_nics import CLOSEST_FIRST, nearest_nics
+from zonewise.objects.uniform_value import uniform_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zonewise.machine.model.machine import Machine
+
+PREFIX = "zonewise.dev"
+
+
+def zonewise_labels(machine: Machine) -> dict[str, str]:
+    """Return our labels by name."""
+    found = [*_processor(machine), *_zones(machine), *_gpus(machine), *_rdma(machine)]
+    return {f"{PREFIX}/{name}": str(value) for name, value in found if value is not None}
+
+
+def _processor(machine: Machine) -> Iterator[tuple[str, object]]:
+    if machine.packages:
+        yield "packages", len(machine.packages)
+    if machine.cores:
+        yield "threads-per-core", uniform_value(len(core.cpus) for core in machine.cores)
+        kinds = {core.kind for core in machine.cores if core.kind is not None}
+        yield "hybrid", "true" if len(kinds) > 1 else None
+    groups = [cache for cache in machine.caches if cache.level == 3]
+    if groups:
+        yield "l3-groups", len(groups)
+        yield "l3-cpus", uniform_value(len(cache.cpus) for cache in groups)
+
+
+def _zones(machine: Machine) -> Iterator[tuple[str, object]]:
+    zones = [zone for zone in machine.zones if zone.kind == "cpu"]
+    if not zones:
+        return
+    yield "zones", len(zones)
+    yield "cpus-per-zone", uniform_value(len(zone.cpus) for zone in zones)
+    if machine.cores:
+        cores = Counter(core.zone for core in machine.cores)
+        yield "cores-per-zone", uniform_value(cores[zone.id] for zone in zones)
+    without_cpus = [zone for zone in machine.zones if zone.kind == "memory" and zone.memory]
+    if without_cpus:
+        yield "memory-zones", len(without_cpus)
+
+
+def _gpus(machine: Machine) -> Iterator[tuple[str, object]]:
+    if not machine.gpus:
+        return
+    yield "gpus", len(machine.gpus)
+    yield "gpu-models", len({gpu.model for gpu in machine.gpus}) if all(gpu.model for gpu in machine.gpus) else None
+    counts = Counter(gpu.zone for gpu in machine.gpus)
+    zones = [zone.id for zone in machine.zones if zone.kind == "cpu"]
+    if None not in counts:
+        yield "gpus-per-zone", uniform_value(counts[zone] for zone in zones)
+    nearest = nearest_nics(machine)
+    if all(gpu.address in nearest for gpu in machine.gpus):
+        # the worst GPU's best NIC: what a job that takes any GPU can rely upon
+        yield "gpu-nic", max((near.relation for near in nearest.values()), key=CLOSEST_FIRST.index)
+
+
+def _rdma(machine: Machine) -> Iterator[tuple[str, object]]:
+    if not machine.infiniband:
+        return
+    active = [(device, port) for device in machine.infiniband for port in device.ports if port.state == "ACTIVE"]
+    yield "rdma-ports", len(active)
+    # beside the NICs that GPUs compute over there are slower ones for storage and management
+    of_gpus = {nic for near in nearest_nics(machine).values() for nic in near.nics}
+    used = [(device, port) for device, port in active if not of_gpus or device.address in of_gpus]
+    yield "rdma-link-layer", uniform_value(port.link_layer for _, port in used)
+    rates = [port.rate_gbps for _, port in used if port.rate_gbps is not None]
+    yield "rdma-gbps", f"{min(rates):g}" if rates and len(rates) == len(used) else None
+    counts = Counter(device.zone for device, _ in used)
+    if None not in counts:
+        yield "rdma-ports-per-zone", uniform_value(counts[zone.id] for zone in machine.zones if zone.kind == "cpu")

@@ -1,0 +1,161 @@
+"""Publishing labels: as a NodeFeature object, from which Node Feature Discovery's master labels the Node, or directly.
+
+Which of the two, in the mode "auto": the object, where the API server has that kind; and directly as well, where no
+master has set labels of ours after PATIENCE seconds. That a master works is the only sure sign of one: it holds a lease
+only where it was told to elect a leader, and the kind of object may be there without any. When one comes later it
+claims the labels, and they cease to be ours (zonewise.publish.node_labels).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import msgspec
+
+from zonewise.objects.labels import is_label_value, validate_labels
+from zonewise.objects.zonewise_labels import PREFIX as OWN
+from zonewise.publish.node_feature import FeatureWriter, NotServed
+from zonewise.publish.node_labels import claimed_by_nfd, node_labels_patch, owned_labels
+from zonewise.publish.nrt_publisher import FIELD_MANAGER
+from zonewise_common.kube.client import PatchKind
+from zonewise_common.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid
+from zonewise_common.kube.resources import NODES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from zonewise.objects.features import Features
+    from zonewise.publish.node_feature import FeatureClient, LabelTarget
+
+log = logging.getLogger(__name__)
+
+AUTO, NODE_FEATURE, NODE = "auto", "nodefeature", "node"
+
+MASTER_TIMEOUT = 300.0
+"""Seconds that a master has for its work: it labels a node within a second or two of a new object, and works off all
+nodes at about 50 a second where it has just begun. Also how often, while nothing of ours changes, the Node and the
+object are looked at again."""
+_ATTEMPTS = 4
+"""Others write as well: the kubelet to its Node every few minutes, or seconds while it is under pressure."""
+
+Object = dict[str, Any]
+T = TypeVar("T")
+
+
+class LabelWriteResult(NamedTuple):
+    """What one publish did."""
+
+    writes: tuple[str, ...] = ()
+    """What was written, of "nodefeature" and "node"."""
+    bytes: int = 0
+    """Of the requests' bodies."""
+    problems: tuple[str, ...] = ()
+    """Labels left out or set by others, and what keeps us from publishing; each a sentence."""
+
+
+class _Sent(NamedTuple):
+    """What one of the two ways came to."""
+
+    bytes: int = 0
+    problems: tuple[str, ...] = ()
+    served: bool = False
+    """Whether the API server has taken the object, so that there may be a master which reads it."""
+
+
+class LabelPublisher:
+    """Publishes the labels of one node. Not for several threads at once."""
+
+    def __init__(
+        self,
+        client: FeatureClient,
+        target: LabelTarget,
+        *,
+        mode: str = AUTO,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Take how to publish: AUTO, NODE_FEATURE or NODE."""
+        self._client = client
+        self._place = target
+        self._mode = mode
+        self._clock = clock
+        self._writer = FeatureWriter(client, target)
+        self._last: tuple[Mapping[str, str], Features, float, LabelWriteResult] | None = None
+        self._waiting_since: float | None = None
+
+    def publish(self, labels: Mapping[str, str], features: Features) -> LabelWriteResult:
+        """Make what the API server has equal to the labels and features. Raises KubeError; call again then."""
+        if self._last is not None:
+            before_labels, before_features, looked, done = self._last
+            same = (before_labels, before_features) == (labels, features)
+            if same and self._clock() - looked < MASTER_TIMEOUT:
+                return LabelWriteResult(problems=done.problems)
+        wanted = validate_labels(labels)
+        made = self._make_object(wanted.values, features)
+        put = self._set_directly(wanted.values, made.served)
+        writes = tuple(what for what, sent in (("nodefeature", made.bytes), ("node", put.bytes)) if sent)
+        done = LabelWriteResult(writes, made.bytes + put.bytes, wanted.problems + made.problems + put.problems)
+        self._last = (dict(labels), features, self._clock(), done)
+        return done
+
+    def _make_object(self, labels: Mapping[str, str], features: Features) -> _Sent:
+        place = self._place
+        if self._mode == NODE:
+            if self._last is None and place.namespace:
+                self._writer.remove()  # what an agent with another setting has left
+            return _Sent()
+        if not place.namespace or not is_label_value(place.node):
+            wrong = "no namespace is given" if not place.namespace else f"{place.node} is no value of a label"
+        else:
+            try:
+                return _Sent(_retried(lambda: self._writer.write(labels, features)), served=True)
+            except NotServed as error:
+                wrong = str(error)
+            except Forbidden as error:  # also where the kind is not served: authorization comes first
+                if self._mode != AUTO:
+                    raise
+                wrong = str(error)
+        log.debug("no NodeFeature: %s", wrong)
+        return _Sent(problems=() if self._mode == AUTO else (f"there is no NodeFeature: {wrong}",))
+
+    def _set_directly(self, labels: Mapping[str, str], served: bool) -> _Sent:
+        def attempt() -> _Sent:
+            metadata: Object = self._client.get(NODES, self._place.node)["metadata"]
+            wanted = labels
+            if self._mode == NODE_FEATURE or (served and not self._is_alone(labels, metadata)):
+                # what we have set before stays right until a master claims it
+                wanted = {name: labels[name] for name in owned_labels(metadata) & labels.keys()}
+            patch = node_labels_patch(wanted, metadata)
+            if patch.body:
+                self._client.patch(
+                    NODES, self._place.node, patch.body, kind=PatchKind.MERGE, field_manager=FIELD_MANAGER
+                )
+            return _Sent(len(msgspec.json.encode(patch.body)) if patch.body else 0, patch.problems)
+
+        try:
+            return _retried(attempt)
+        except Forbidden as error:
+            if not served:
+                raise
+            return _Sent(problems=(f"no master of Node Feature Discovery has set our labels, nor may we: {error}",))
+
+    def _is_alone(self, labels: Mapping[str, str], metadata: Object) -> bool:
+        """Tell whether no master has set labels of ours for long enough: labels that nobody but us asks it to set."""
+        only_ours = {name for name in labels if name.startswith(f"{OWN}/")} or labels.keys()
+        if not claimed_by_nfd(metadata).isdisjoint(only_ours):
+            self._waiting_since = None
+            return False
+        if self._waiting_since is None:
+            self._waiting_since = self._clock()
+        return self._clock() - self._waiting_since >= MASTER_TIMEOUT
+
+
+def _retried(attempt: Callable[[], T]) -> T:
+    """Return what an attempt gives, made anew where somebody else has written since it read."""
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return attempt()
+        except (Conflict, AlreadyExists, Invalid) as error:  # Invalid: the test in a JSON patch failed
+            log.debug("changed meanwhile, reading it again: %s", error)
+    return attempt()

@@ -1,0 +1,133 @@
+"""Publishing the NodeResourceTopology: the smallest patch of what changed, and nothing where nothing did.
+
+The API server's copy is read once, at the start, and again when a patch does not fit because somebody else wrote or
+removed the object; where there is none the whole object is applied. Each patch begins with a test of the resource
+version, so that it can only ever apply to the copy it was made for. A restart of the agent writes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import msgspec
+
+from zonewise.publish.json_patch import json_patch
+from zonewise.publish.write_result import NO_WRITE, WriteResult
+from zonewise_common.kube.client import PatchKind
+from zonewise_common.kube.errors import Conflict, Invalid, NotFound
+from zonewise_common.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from zonewise_common.kube.resources import Resource
+
+log = logging.getLogger(__name__)
+
+FIELD_MANAGER = "zonewise-agent"
+VERIFY_EVERY = 600.0
+"""Seconds after which the API server's copy is looked at again: somebody may have removed or changed it, or the Node
+may be a new one of the old name. One GET of an object of a few KB a node in ten minutes, and no watch to keep open."""
+
+Object = dict[str, Any]
+
+
+class ObjectClient(Protocol):
+    """What of a zonewise_common.kube Client is needed."""
+
+    def get(self, resource: Resource, name: str) -> Object:
+        """Return an object."""
+        ...
+
+    def apply(self, resource: Resource, obj: Object, *, field_manager: str) -> Object:
+        """Apply a whole object, and return it as it is then."""
+        ...
+
+    def patch(
+        self, resource: Resource, name: str, patch: Object | Sequence[Object], *, kind: PatchKind, field_manager: str
+    ) -> Object:
+        """Patch an object, and return it as it is then."""
+        ...
+
+
+class _Known(NamedTuple):
+    """The API server's copy."""
+
+    object: Object
+    """What of it is ours to say."""
+    resource_version: str
+
+
+class NrtPublisher:
+    """Publishes the object of one node. Not for several threads at once."""
+
+    def __init__(self, client: ObjectClient, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._client = client
+        self._clock = clock
+        self._known: _Known | None = None
+        self._owner: Object | None = None
+        self._looked = -VERIFY_EVERY
+
+    def publish(self, desired: Object) -> WriteResult:
+        """Make the API server's copy equal to the object. Raises KubeError; the next call then goes on from there."""
+        name = desired["metadata"]["name"]
+        if self._clock() - self._looked >= VERIFY_EVERY:
+            self._owner = self._node(name)
+            self._known = self._copy(name)
+            self._looked = self._clock()
+        try:
+            return self._write(name, desired)
+        except (Conflict, Invalid, NotFound) as error:
+            log.info("the NodeResourceTopology %s is not as we left it: %s", name, error)
+            self._known = self._copy(name)
+            return self._write(name, desired)
+
+    def _copy(self, name: str) -> _Known | None:
+        try:
+            there = self._client.get(NODE_RESOURCE_TOPOLOGIES, name)
+        except NotFound:
+            return None
+        return _Known(_ours(there), there["metadata"]["resourceVersion"])
+
+    def _node(self, name: str) -> Object | None:
+        try:
+            uid = self._client.get(NODES, name)["metadata"]["uid"]
+        except NotFound:
+            log.warning("there is no Node %s: the NodeResourceTopology has no owner, and outlives the node", name)
+            return None
+        return {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
+
+    def _write(self, name: str, wanted: Object) -> WriteResult:
+        known = self._known
+        if known is None:
+            owned = _owned(wanted, [], self._owner)
+            self._client.apply(NODE_RESOURCE_TOPOLOGIES, owned, field_manager=FIELD_MANAGER)
+            self._known = self._copy(name)
+            return WriteResult("apply", len(msgspec.json.encode(owned)))
+        owned = _owned(wanted, known.object["metadata"].get("ownerReferences", []), self._owner)
+        operations = json_patch(known.object, owned)
+        if not operations:
+            return NO_WRITE
+        patch = [{"op": "test", "path": "/metadata/resourceVersion", "value": known.resource_version}, *operations]
+        answer = self._client.patch(
+            NODE_RESOURCE_TOPOLOGIES, name, patch, kind=PatchKind.JSON, field_manager=FIELD_MANAGER
+        )
+        self._known = _Known(owned, answer["metadata"]["resourceVersion"])
+        return WriteResult("patch", len(msgspec.json.encode(patch)))
+
+
+def _ours(there: Object) -> Object:
+    """Return what of an object we have a say in: who owns it, attributes and zones."""
+    metadata = {key: there["metadata"][key] for key in ("name", "ownerReferences") if key in there["metadata"]}
+    told = {key: there[key] for key in ("attributes", "zones") if key in there}
+    return {"apiVersion": there["apiVersion"], "kind": there["kind"], "metadata": metadata, **told}
+
+
+def _owned(wanted: Object, owners: list[Object], node: Object | None) -> Object:
+    """Return the object owned by its Node, so that it goes when the node goes, and by whom it is owned besides."""
+    if node is not None and node not in owners:
+        # one of our name is a Node that is gone: its garbage collection would take the object with it
+        owners = [owner for owner in owners if (owner["kind"], owner["name"]) != ("Node", node["name"])] + [node]
+    return {**wanted, "metadata": {**wanted["metadata"], **({"ownerReferences": owners} if owners else {})}}

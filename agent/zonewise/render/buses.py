@@ -1,0 +1,91 @@
+"""Devices below the host bridges and switches that they share; of bridges with one device below nothing is said."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise.render.boxes import Bus, Device
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from zonewise.render.devices import LocatedDevice
+
+_KINDS = ("gpu", "accelerator", "network", "storage", "memory")
+"""The order of devices that sit side by side."""
+
+_FOLDED_FROM = {"gpu": 9}
+_FOLDED_FROM_ELSE = 4
+"""GPUs are what a person looks for by number; of other equal devices more than three are one line."""
+
+
+class _Bridge(NamedTuple):
+    """A bridge while the tree is built: the bridges right below it, and the devices right below it."""
+
+    bridges: dict[str, _Bridge]
+    found: list[LocatedDevice]
+
+
+def group_by_bus(devices: Iterable[LocatedDevice]) -> tuple[Bus | Device, ...]:
+    """Return devices grouped by what they share, in the order given; equal neighbours folded."""
+    roots: dict[str, _Bridge] = {}
+    for place, one in enumerate(devices):
+        root = one.function.root if one.function else None
+        bridge = roots.setdefault(root or f"~{place}", _Bridge({}, []))
+        for address in one.function.bridges if one.function and root else ():
+            bridge = bridge.bridges.setdefault(address, _Bridge({}, []))
+        bridge.found.append(one)
+    return _folded([item for name, root in roots.items() for item in _root_items(name, root)])
+
+
+def _rank(item: Bus | Device) -> int:
+    """Return where an item stands: by its kind, a bus by the first kind on it."""
+    if isinstance(item, Device):
+        return _KINDS.index(item.kind)
+    return min((_rank(inner) for inner in item.items), default=len(_KINDS))
+
+
+def _root_items(name: str, root: _Bridge) -> Sequence[Bus | Device]:
+    items = _items(root)
+    if len(items) == 1 and isinstance(items[0], Bus):
+        return (items[0]._replace(names=(_root_name(name), *items[0].names)),)
+    if len(items) == 1:
+        return items
+    return (Bus((_root_name(name),), items),)
+
+
+def _root_name(name: str) -> str:
+    return f"PCI {name.rpartition('/')[2].removeprefix('pci')}"
+
+
+def _items(bridge: _Bridge) -> tuple[Bus | Device, ...]:
+    below = [item for address, inner in bridge.bridges.items() for item in _bridge_items(address, inner)]
+    return _folded([*(one.device for one in bridge.found), *below])
+
+
+def _bridge_items(address: str, bridge: _Bridge) -> Sequence[Bus | Device]:
+    items = _items(bridge)
+    slots = {one.function.address.rpartition(".")[0] for one in bridge.found if one.function}
+    if len(items) == 1 or (not bridge.bridges and len(slots) == 1):
+        return items  # a port with one device below, maybe of several functions
+    return (Bus((f"switch {address.removeprefix('0000:')}",), items),)
+
+
+def _folded(items: Sequence[Bus | Device]) -> tuple[Bus | Device, ...]:
+    alike: dict[object, list[Bus | Device]] = {}
+    for place, item in enumerate(items):
+        key = item._replace(names=(), addresses=()) if isinstance(item, Device) else place
+        alike.setdefault(key, []).append(item)
+    return tuple(sorted((one for same in alike.values() for one in _merged(same)), key=_rank))
+
+
+def _merged(same: list[Bus | Device]) -> Sequence[Bus | Device]:
+    devices = [item for item in same if isinstance(item, Device)]
+    if len(devices) < 2 or len(devices) < _FOLDED_FROM.get(devices[0].kind, _FOLDED_FROM_ELSE):
+        return same
+    return (
+        devices[0]._replace(
+            names=tuple(name for device in devices for name in device.names),
+            addresses=tuple(address for device in devices for address in device.addresses),
+        ),
+    )

@@ -1,0 +1,90 @@
+"""Cores, sorted by what they are alike in: threads, kind, private caches, and what their CPUs may be used for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from zonewise.render.boxes import Cores
+from zonewise.render.formatting import cache_name
+from zonewise_common.k8s.cpuset import EMPTY, CpuSet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zonewise.machine.model.cpu import Cache, Core
+    from zonewise.machine.model.machine import Machine
+
+
+class CoreSorter:
+    """Knows the cores of a machine by their CPUs, with the caches that are within one core."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._core_of: dict[int, Core] = {cpu: core for core in reversed(machine.cores) for cpu in core.cpus}
+        self._private: dict[int, list[Cache]] = {}
+        self._states = _states(machine)
+        self.shared_caches: tuple[Cache, ...] = tuple(
+            cache for cache in machine.caches if cache.cpus and not self._is_private(cache)
+        )
+
+    def _is_private(self, cache: Cache) -> bool:
+        """Tell whether a cache serves but one core, and note it with that core."""
+        if not self.within_core(cache.cpus):
+            return False
+        self._private.setdefault(self._holder(cache.cpus).first(), []).append(cache)
+        return True
+
+    def within_core(self, cpus: CpuSet) -> bool:
+        """Tell whether CPUs, at least one, are all of one core."""
+        return cpus <= self._holder(cpus)
+
+    def _holder(self, cpus: CpuSet) -> CpuSet:
+        """Return the CPUs of the core of the first CPU."""
+        first = cpus.first()
+        core = self._core_of.get(first)
+        return core.cpus if core else CpuSet((first,))
+
+    def cores(self, cpus: CpuSet) -> tuple[Cores, ...]:
+        """Return the cores of the given CPUs, the equal ones together, in the order of their first CPUs."""
+        alike: dict[tuple[Cores, int], list[CpuSet]] = {}
+        left = cpus
+        while left:
+            first = left.first()
+            core = self._core_of.get(first)
+            held = core.cpus & left if core else CpuSet((first,))
+            left -= held
+            key = Cores((), core is not None, core.kind if core else None, self._caches(core, first), self._state(held))
+            alike.setdefault((key, len(held)), []).append(held)
+        return tuple(key._replace(cores=tuple(held)) for (key, _), held in alike.items())
+
+    def _caches(self, core: Core | None, first: int) -> tuple[str, ...]:
+        private = self._private.get(core.cpus.first() if core else first, ())
+        names = Counter(cache_name(cache) for cache in sorted(private, key=lambda cache: (cache.level, cache.type)))
+        return tuple(name if count == 1 else f"{count} × {name}" for name, count in names.items())
+
+    def _state(self, held: CpuSet) -> tuple[str, ...]:
+        """Say what is special about the threads of a core; by their places in the core where not all are."""
+        found: list[str] = []
+        for name, cpus in self._states:
+            places = [place for place, cpu in enumerate(held, 1) if cpu in cpus]
+            if len(places) == len(held):
+                found.append(name)
+            else:
+                found += [f"thread {place} {name}" for place in places]
+        return tuple(found)
+
+
+def _states(machine: Machine) -> tuple[tuple[str, CpuSet], ...]:
+    cpus = machine.cpus
+    denied = cpus.online - cpus.allowed if cpus.allowed else EMPTY
+    return (
+        ("offline", cpus.offline),
+        ("not allowed", denied),
+        ("isolated", (cpus.isolated or EMPTY) - cpus.offline),
+        ("tickless", (cpus.nohz_full or EMPTY) - cpus.offline),
+    )
+
+
+def cpus_in_state(machine: Machine) -> Iterable[tuple[str, CpuSet]]:
+    """Yield every special state that some CPUs of the machine are in, with these CPUs."""
+    return ((name, cpus) for name, cpus in _states(machine) if cpus)

@@ -1,0 +1,296 @@
+"""The devices that a picture shows, each with a line about it: GPUs, network and RDMA ports, drives, accelerators."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise.render.boxes import Device
+from zonewise.render.formatting import (
+    format_bytes,
+    format_count,
+    format_link_speed,
+    format_name_range,
+    format_pcie_speed,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from zonewise.machine.model.gpu import Gpu, Health, Mig
+    from zonewise.machine.model.machine import Machine
+    from zonewise.machine.model.network import Nic, RdmaDevice
+    from zonewise.machine.model.pci import PciFunction, PciLink
+
+_NVME = "0108"  # PCI class
+_VENDORS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
+_NAMED_KINDS = frozenset({"dma", "crypto", "compression"})
+"""Kinds of accelerators that come in dozens, with a PCI id for every place on the chip: the kind says it all."""
+_MEMORY_IN_NAME = re.compile(r"\d+ ?GB\b")
+
+
+class LocatedDevice(NamedTuple):
+    """A device with where it stands."""
+
+    device: Device
+    zone: int | None
+    function: PciFunction | None
+
+
+class GpuNames:
+    """GPU0, GPU1, ...: by the driver's numbers where it numbers all of them, else in the order of their addresses."""
+
+    def __init__(self, machine: Machine) -> None:
+        numbers = [gpu.number for gpu in machine.gpus]
+        if None in numbers or len(set(numbers)) < len(numbers):
+            numbers = list(range(len(numbers)))
+        self._names = {gpu.address: f"GPU{number}" for gpu, number in zip(machine.gpus, numbers, strict=True)}
+        self.all = tuple(f"GPU{number}" for number in numbers)
+
+    def of(self, address: str | None) -> str:
+        """Return the name of the GPU at an address; the address itself where there is none."""
+        return self._names.get(address) or (address or "unknown")
+
+    def name_group(self, addresses: Sequence[str | None]) -> str:
+        """Return the names of several in a row: "GPU0..GPU3", "GPU0, GPU2"."""
+        found = sorted((self.of(address) for address in set(addresses)), key=self._place)
+        places = [self._place(name) for name in found]
+        if len(found) > 2 and places == list(range(places[0], places[0] + len(places))):
+            return format_name_range(found)
+        return ", ".join(found)
+
+    def _place(self, name: str) -> int:
+        return self.all.index(name) if name in self.all else len(self.all)
+
+
+class PciLookup:
+    """Looks up what belongs to one PCI function."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.functions = {function.address: function for function in machine.pci}
+        self.virtual = Counter(function.physical_function for function in machine.pci if function.physical_function)
+        self._short = all(address.startswith("0000:") for address in self.functions)
+
+    def is_virtual(self, address: str | None, physical: str | None = None) -> bool:
+        """Tell whether a device is a virtual function whose physical one is there to be shown instead."""
+        function = self.functions.get(address or "")
+        above = physical or (function.physical_function if function else None)
+        return above in self.functions
+
+    def short(self, address: str) -> str:
+        """Return an address without its domain where the machine has but domain 0, as lspci does."""
+        return address.removeprefix("0000:") if self._short else address
+
+    def locate(self, device: Device, address: str | None, zone: int | None) -> LocatedDevice:
+        """Return a device with what its PCI function adds to it."""
+        function = self.functions.get(address or "")
+        if function is None:
+            return LocatedDevice(device._replace(addresses=(address,) if address else ()), zone, None)
+        count = max(self.virtual[function.address], (function.sriov.enabled or 0) if function.sriov else 0)
+        link = _link(function.link) if function.link else None
+        narrow = (f"link degraded to x{function.link.width}",) if function.link and _degraded(function.link) else ()
+        device = device._replace(
+            addresses=(self.short(function.address),),
+            link=link,
+            notes=(*device.notes, *((f"+ {format_count(count, 'VF')}",) if count else ())),
+            warnings=(*device.warnings, *narrow),
+        )
+        return LocatedDevice(device, function.zone if zone is None else zone, function)
+
+
+def located_devices(machine: Machine) -> list[LocatedDevice]:
+    """Return the devices to be shown: virtual functions go with their physical one, software devices are left out."""
+    inventory = PciLookup(machine)
+    found = [*_gpus(machine, inventory), *_network(machine, inventory), *_storage(machine, inventory)]
+    found += _accelerators(machine, inventory)
+    shown = {one.function.address for one in found if one.function}
+    found += _driverless(machine, inventory, shown)
+    return sorted(found, key=_order)
+
+
+def _order(found: LocatedDevice) -> tuple[str, ...]:
+    if found.function is None:
+        return ("~",)
+    return (*(found.function.root or "~", *found.function.bridges), found.function.address)
+
+
+def _degraded(link: PciLink) -> bool:
+    return bool(link.width and link.max_width and link.width < link.max_width)
+
+
+def _link(link: PciLink) -> str | None:
+    """Write a link: "Gen5 x16"; where it could be faster or wider "Gen1/5 x8/16", as an idle device's is slower."""
+    if not link.width or not link.speed_gts:
+        return None
+    text = format_pcie_speed(link.speed_gts)
+    if link.max_speed_gts and link.speed_gts < link.max_speed_gts:
+        text += f"/{format_pcie_speed(link.max_speed_gts).removeprefix('Gen')}"
+    return f"{text} x{link.width}/{link.max_width}" if _degraded(link) else f"{text} x{link.width}"
+
+
+# --- GPUs
+
+
+def _gpus(machine: Machine, inventory: PciLookup) -> Iterator[LocatedDevice]:
+    names = GpuNames(machine)
+    for name, gpu in zip(names.all, machine.gpus, strict=True):
+        if inventory.is_virtual(gpu.address):
+            continue
+        what = _gpu_what(gpu, inventory.functions.get(gpu.address or ""))
+        device = Device("gpu", (name,), (), what, notes=_gpu_notes(gpu), warnings=tuple(_warnings(gpu)))
+        yield inventory.locate(device, gpu.address, gpu.zone)
+
+
+def gpu_model(gpu: Gpu) -> str:
+    """Return the model of a GPU, or but its vendor where the driver tells none."""
+    if gpu.model:
+        return gpu.model
+    return f"{_VENDORS.get(gpu.vendor, gpu.vendor)} GPU"
+
+
+def _gpu_what(gpu: Gpu, function: PciFunction | None) -> str:
+    model = gpu_model(gpu)
+    if not gpu.model and function:
+        model = f"{model} {_ids(function.vendor, function.device)}".strip()
+    return f"{model}, {format_bytes(gpu.memory)}" if gpu.memory and not _MEMORY_IN_NAME.search(model) else model
+
+
+def _gpu_notes(gpu: Gpu) -> tuple[str, ...]:
+    mig = _mig(gpu.mig) if gpu.mig and gpu.mig.enabled else ""
+    partition = f"partition {gpu.partition}" if gpu.partition else ""
+    driver = f"driver {gpu.driver}" if gpu.driver and gpu.driver.startswith("vfio") else ""
+    virtualization = gpu.virtualization if gpu.virtualization not in (None, "none") else ""
+    return tuple(note for note in (mig, partition, virtualization, driver) if note)
+
+
+def _mig(mig: Mig) -> str:
+    profiles = Counter(instance.profile or "unknown profile" for instance in mig.instances)
+    return "MIG " + (", ".join(f"{number} × {profile}" for profile, number in profiles.items()) or "without instances")
+
+
+def _warnings(gpu: Gpu) -> Iterator[str]:
+    """Yield what is wrong with a GPU now."""
+    if gpu.state:
+        yield gpu.state
+    if gpu.fabric:
+        yield from (f"NVLink fabric: {fault}" for fault in gpu.fabric.faults or ())
+    if gpu.health:
+        yield from _health_warnings(gpu.health)
+
+
+def _health_warnings(health: Health) -> Iterator[str]:
+    if health.ecc_uncorrected:
+        yield format_count(health.ecc_uncorrected, "uncorrected ECC error")
+    flags = {
+        "row remapping failed": health.remapping_failed,
+        "row remapping pending": health.remapping_pending,
+        "page retirement pending": health.retired_pages_pending,
+    }
+    yield from (text for text, flag in flags.items() if flag)
+    if health.recovery_action not in (None, "none"):
+        yield f"needs: {health.recovery_action}"
+    yield from (reason for reason in health.throttle_reasons or () if reason.startswith("hw"))
+    yield from health.faults
+
+
+# --- network
+
+
+_PRESENCES = {"other namespace": "in another network namespace", "user space": "used from user space"}
+
+
+def _network(machine: Machine, inventory: PciLookup) -> Iterator[LocatedDevice]:
+    rdma = {device.name: device for device in machine.infiniband}
+    shown: set[str] = set()
+    for nic in machine.nics:
+        own = rdma.get(nic.rdma or "")
+        if nic.virtual or inventory.is_virtual(nic.address, nic.physical_function):
+            continue
+        shown |= {own.name} if own else set()
+        names = (own.name if own else "", nic.name if nic.presence == "netdev" else "")
+        name = "/".join(filter(None, names)) or "network"
+        notes = () if nic.presence == "netdev" or own else (_PRESENCES.get(nic.presence, nic.presence),)
+        function = inventory.functions.get(nic.address or "")
+        unseen = _ids(function.vendor, function.device) if function and notes else ""
+        what = unseen or _nic_what(nic, own)
+        device = Device("network", (name,), (), what, _nic_state(nic, own), notes=notes)
+        yield inventory.locate(device, nic.address, nic.zone)
+    for name, own in rdma.items():
+        if name in shown or own.address is None or inventory.is_virtual(own.address):
+            continue
+        device = Device("network", (name,), (), _rdma_what(own), _rdma_state(own))
+        yield inventory.locate(device, own.address, own.zone)
+
+
+def _nic_what(nic: Nic, rdma: RdmaDevice | None) -> str:
+    if nic.speed_mbps and nic.speed_mbps > 0:
+        return f"{nic.link_layer or 'network'} {format_link_speed(nic.speed_mbps)}"
+    if rdma and any(port.rate_gbps for port in rdma.ports):
+        return _rdma_what(rdma)
+    return nic.link_layer or "network"
+
+
+def _nic_state(nic: Nic, rdma: RdmaDevice | None) -> str | None:
+    ports = [port for port in rdma.ports if nic.rdma_port in (None, port.number)] if rdma else []
+    bad = [port.state for port in ports if port.state and port.state != "ACTIVE"]
+    if bad and nic.state == "up":
+        return f"port {bad[0].lower()}"
+    return nic.state if nic.state and nic.state != "unknown" else None
+
+
+def _rdma_what(device: RdmaDevice) -> str:
+    layers = sorted({port.link_layer for port in device.ports if port.link_layer})
+    rates = sorted({port.rate_gbps for port in device.ports if port.rate_gbps})
+    layer = "/".join(layers) or "RDMA"
+    return f"{layer} {'/'.join(f'{rate:g}' for rate in rates)} Gb/s" if rates else layer
+
+
+def _rdma_state(device: RdmaDevice) -> str | None:
+    states = sorted({port.state.lower() for port in device.ports if port.state})
+    return "/".join(states) or None
+
+
+# --- drives, accelerators, and what no driver has claimed
+
+
+def _storage(machine: Machine, inventory: PciLookup) -> Iterator[LocatedDevice]:
+    for drive in machine.block_devices:
+        if inventory.is_virtual(drive.address):
+            continue
+        kind = {"nvme": "NVMe", "scsi": "SCSI", None: "disk"}.get(drive.transport, drive.transport)
+        amount = f" {format_bytes(drive.size)}" if drive.size else ""
+        device = Device("storage", (drive.name,), (), f"{kind}{amount}")
+        yield inventory.locate(device, drive.address, drive.zone)
+
+
+def _accelerators(machine: Machine, inventory: PciLookup) -> Iterator[LocatedDevice]:
+    for one in machine.accelerators:
+        if inventory.is_virtual(one.address):
+            continue
+        ids = "" if one.kind in _NAMED_KINDS else _ids(one.vendor, one.device)
+        device = Device("accelerator", (one.name,), (), f"{one.kind} {ids}".strip())
+        yield inventory.locate(device, one.address, one.zone)
+    zones_made = {zone.device for zone in machine.zones}
+    for dax in machine.dax_devices:
+        if dax.name in zones_made:
+            continue  # shown as the zone that it has become
+        medium = dax.medium or ("CXL" if dax.cxl else "memory")
+        what = " ".join(filter(None, (medium, format_bytes(dax.size) if dax.size else "", "DAX")))
+        zone = dax.zone if dax.numa_node is None else dax.numa_node
+        yield inventory.locate(Device("memory", (dax.name,), (), what), None, zone)
+
+
+def _driverless(machine: Machine, inventory: PciLookup, shown: set[str]) -> Iterator[LocatedDevice]:
+    """Yield NVMe drives of which no driver has made a block device, as when they are given to a virtual machine."""
+    unclaimed = (f for f in machine.pci if f.pci_class == _NVME and f.address not in shown)
+    for number, function in enumerate(f for f in unclaimed if not inventory.is_virtual(f.address)):
+        driver = f"driver {function.driver}" if function.driver else "no driver"
+        what = f"NVMe {_ids(function.vendor, function.device)}".strip()
+        device = Device("storage", (f"NVMe{number}",), (), what, notes=(driver,))
+        yield inventory.locate(device, function.address, function.zone)
+
+
+def _ids(vendor: str | None, device: str | None) -> str:
+    """Write the PCI ids of a device of which nobody tells a name."""
+    return f"{vendor}:{device}" if vendor and device else ""

@@ -1,0 +1,221 @@
+"""The matrix of how close every two devices are, in the manner of `nvidia-smi topo -m`, for devices of all kinds."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise.render.canvas import clip, column_width, pad, paint, wrap
+from zonewise.render.devices import located_devices
+from zonewise.render.formatting import clean_all, format_cpu_list, format_name_range
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from zonewise.machine.model.machine import Machine
+    from zonewise.render.canvas import Line
+    from zonewise.render.devices import LocatedDevice
+
+_KINDS = ("gpu", "accelerator", "network", "storage")
+_FOLDED_FROM = 41  # rows; more fit no screen
+_LONGEST_HEAD, _LONGEST_NAME, _LONGEST_AFFINITY = 16, 18, 34  # columns
+_NAMESPACE = re.compile(r"(nvme\d+)n\d+")
+_SELF, _UNKNOWN = "X", "?"
+
+_MEANINGS = {
+    "X": "the device itself",
+    "SAME": "functions of one device",
+    "PIX": "behind one PCIe switch",
+    "PXB": "behind several PCIe switches, not crossing a host bridge",
+    "PHB": "below one host bridge",
+    "NODE": "below different host bridges of one zone",
+    "SYS": "in different zones",
+    "?": "not known",
+}
+
+
+class _MatrixRow(NamedTuple):
+    """A device with all its functions, or several devices that no relation tells apart."""
+
+    names: tuple[str, ...]
+    kind: str
+    addresses: tuple[str, ...]
+    """Of every function, in full."""
+    description: str
+    zone: int | None
+    cpus: str
+    inner: str = _SELF
+    """The relation of its devices to one another, where it stands for several."""
+
+    @property
+    def label(self) -> str:
+        return format_name_range(self.names)
+
+
+class _Relations:
+    """The relation of any two functions."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._of = {frozenset((link.a, link.b)): link.relation for link in machine.links}
+
+    def between(self, a: _MatrixRow, b: _MatrixRow) -> str:
+        """Return the relation of two devices by their first functions that have one."""
+        for one in a.addresses:
+            for other in b.addresses:
+                found = self._of.get(frozenset((one, other)))
+                if found:
+                    return _UNKNOWN if found == "unknown" else found
+        return _UNKNOWN
+
+
+def render_matrix(machine: Machine, width: int) -> str:
+    """Return the matrix with its legend, no line longer than `width` columns.
+
+    The functions of one device are one row. What does not fit beside one another is below in further blocks; of more
+    than 40 devices those that have the same relations to all others share a row.
+    """
+    rows = clean_all(_rows(machine))
+    if not rows:
+        return "No devices with a PCI address."
+    relations = _Relations(machine)
+    if len(rows) >= _FOLDED_FROM:
+        rows = _folded(rows, relations)
+    cells = [[one.inner if one is other else relations.between(one, other) for other in rows] for one in rows]
+    lines = [line for block in _blocks(rows, cells, width) for line in (*block, ())]
+    lines += [*_legend(rows, width), (), *_meanings(cells, rows, width)]
+    return paint(lines, colour=False, unicode=True)
+
+
+# --- rows
+
+
+def _rows(machine: Machine) -> tuple[_MatrixRow, ...]:
+    slots: dict[str, list[LocatedDevice]] = {}
+    for found in located_devices(machine):
+        if found.function and found.device.kind in _KINDS:
+            slots.setdefault(found.function.address.rpartition(".")[0], []).append(found)
+    zones = {zone.id: format_cpu_list(zone.cpus) for zone in machine.zones}
+    rows = [_row(functions, zones) for functions in slots.values()]
+    return tuple(sorted(rows, key=lambda row: _KINDS.index(row.kind)))
+
+
+def _row(functions: Sequence[LocatedDevice], zones: dict[int, str]) -> _MatrixRow:
+    first = functions[0]
+    function = first.function
+    cpus = format_cpu_list(function.cpus) if function and function.cpus else ""
+    addresses = (found.function.address for found in functions if found.function)
+    name = _short(first.device.names[0])
+    whats = dict.fromkeys(_what(found, name) for found in functions)
+    return _MatrixRow(
+        names=(name,),
+        kind=first.device.kind,
+        addresses=tuple(dict.fromkeys(addresses)),
+        description=", ".join(whats),
+        zone=first.zone,
+        cpus=cpus or zones.get(-1 if first.zone is None else first.zone, ""),
+    )
+
+
+def _what(found: LocatedDevice, row: str) -> str:
+    name = found.device.names[0]
+    return found.device.description if name == row else f"{name} {found.device.description}"
+
+
+def _short(name: str) -> str:
+    """Return the name of an RDMA device without its netdev's, of a drive without its namespace."""
+    name = name.partition("/")[0]
+    match = _NAMESPACE.fullmatch(name)
+    return match[1] if match else name
+
+
+def _folded(rows: Sequence[_MatrixRow], relations: _Relations) -> tuple[_MatrixRow, ...]:
+    """Return the rows with those of equal relations as one: two devices are equal where every third sees no difference.
+
+    That is an equivalence, and all members of a class have one relation among themselves.
+    """
+    classes: list[list[_MatrixRow]] = []
+    for row in rows:
+        for same in classes:
+            if _equal(row, same[0], rows, relations):
+                same.append(row)
+                break
+        else:
+            classes.append([row])
+    return tuple(_class_row(same, relations) for same in classes)
+
+
+def _equal(a: _MatrixRow, b: _MatrixRow, rows: Sequence[_MatrixRow], relations: _Relations) -> bool:
+    if (a.kind, a.zone, a.cpus) != (b.kind, b.zone, b.cpus):
+        return False
+    others = (row for row in rows if row is not a and row is not b)
+    return all(relations.between(a, row) == relations.between(b, row) for row in others)
+
+
+def _class_row(same: Sequence[_MatrixRow], relations: _Relations) -> _MatrixRow:
+    if len(same) == 1:
+        return same[0]
+    return same[0]._replace(
+        names=tuple(name for row in same for name in row.names),
+        addresses=tuple(address for row in same for address in row.addresses),
+        description=f"{len(same)} devices, the first: {same[0].description}",
+        inner=relations.between(same[0], same[1]),
+    )
+
+
+# --- the table
+
+
+def _blocks(rows: Sequence[_MatrixRow], cells: Sequence[Sequence[str]], width: int) -> Iterator[list[Line]]:
+    """Yield the table in as many blocks of columns as the width needs."""
+    columns = [[row.label, *(line[place] for line in cells)] for place, row in enumerate(rows)]
+    columns.append(["Zone  CPUs", *(f"{'?' if row.zone is None else row.zone:<4}  {row.cpus or '?'}" for row in rows)])
+    limits = [_LONGEST_HEAD] * len(rows) + [_LONGEST_AFFINITY]
+    widths = [min(max(map(column_width, column)), limit) for column, limit in zip(columns, limits, strict=True)]
+    names = min(max(column_width(row.label) for row in rows), _LONGEST_NAME, width // 3)
+    gap = 1 if names + sum(wide + 1 for wide in widths) <= width < names + sum(wide + 2 for wide in widths) else 2
+    start = 0
+    while start < len(columns):
+        end, used = start, names
+        while end < len(columns) and (end == start or used + gap + widths[end] <= width):
+            used += gap + widths[end]
+            end += 1
+        parts = [(["", *(row.label for row in rows)], names), *zip(columns[start:end], widths[start:end], strict=True)]
+        yield [clip(_table_line(parts, place, gap), width) for place in range(len(rows) + 1)]
+        start = end
+
+
+def _table_line(parts: Sequence[tuple[Sequence[str], int]], place: int, gap: int) -> Line:
+    cells = [("", "".join(text for _, text in pad((("", column[place]),), wide))) for column, wide in parts]
+    return (("", (" " * gap).join(text for _, text in cells)),)
+
+
+# --- the legend
+
+
+def _legend(rows: Sequence[_MatrixRow], width: int) -> Iterator[Line]:
+    lines = [(row.label, _addresses(row), row.description) for row in rows]
+    wide = [max(column_width(line[place]) for line in lines) for place in range(3)]
+    for label, addresses, what in lines:
+        if sum(wide) + 4 <= width:
+            yield (*pad((("", label),), wide[0] + 2), *pad((("", addresses),), wide[1] + 2), ("", what))
+        else:
+            yield from wrap([("", label), ("", addresses), ("", what)], width)
+
+
+def _addresses(row: _MatrixRow) -> str:
+    known = row.addresses
+    return " ".join(known if len(known) < 4 else (known[0], "..", known[-1]))
+
+
+def _meanings(cells: Sequence[Sequence[str]], rows: Sequence[_MatrixRow], width: int) -> Iterator[Line]:
+    used = {cell for line in cells for cell in line}
+    meanings = [(relation, meaning) for relation, meaning in _MEANINGS.items() if relation in used]
+    if any(relation.startswith("NV") for relation in used):
+        meanings.append(("NV#", "linked by so many NVLinks"))
+    for relation, meaning in meanings:
+        for place, line in enumerate(wrap([("", meaning)], width - 6, indent=0)):
+            yield (("", "" if place else relation), ("", " " * (6 if place else 6 - len(relation))), *line)
+    if any(len(row.names) > 1 for row in rows):
+        yield from wrap(
+            [("", "A row of several devices shows their relation to one another in its own column.")], width
+        )

@@ -1,0 +1,51 @@
+"""The list of what was damaged or contradictory in the source, equal problems of many files told once."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from zonewise.render.canvas import paint, wrap
+from zonewise.render.formatting import clean, format_count
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zonewise.machine.model.machine import Machine
+    from zonewise.machine.model.problem import Problem
+    from zonewise.render.canvas import Line
+
+_NUMBERS = re.compile(r"[0-9a-f]*[0-9][0-9a-f:.]*")
+"""What may differ between problems that are told as one: numbers and PCI addresses."""
+
+
+def render_problems(machine: Machine, width: int) -> str:
+    """Return the problems in lines of at most `width` columns, the file first; an empty string where there are none."""
+    alike: dict[tuple[str, ...], list[Problem]] = {}
+    for problem in machine.problems:
+        texts = (problem.path, problem.problem, problem.used or "")
+        alike.setdefault(tuple(_NUMBERS.sub("#", text) for text in texts), []).append(problem)
+    lines = [line for same in alike.values() for line in _lines(same, width)]
+    return paint(lines, colour=False, unicode=True)
+
+
+def _lines(same: Sequence[Problem], width: int) -> list[Line]:
+    first = same[0]
+    files = len({problem.path for problem in same})
+    texts = [clean(first.problem)]
+    if first.used:
+        texts.append(f"used instead: {clean(first.used)}")
+    if len(same) > 1:
+        texts.append(f"({format_count(files, 'file')} like this)" if files > 1 else f"({len(same)} times)")
+    body = [line for text in texts for line in wrap([("", text)], width - 2, indent=0)]
+    return [*_path_lines(clean(first.path), width), *((("", "  "), *line) for line in body)]
+
+
+def _path_lines(path: str, width: int) -> list[Line]:
+    """Return a path, broken behind a slash where it is too long."""
+    lines: list[Line] = []
+    while len(path) > width:
+        cut = path.rfind("/", 1, width) + 1 or width
+        lines.append((("", path[:cut]),))
+        path = path[cut:]
+    return [*lines, (("", path or "the whole machine"),)]

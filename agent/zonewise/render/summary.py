@@ -1,0 +1,184 @@
+"""What is said about a machine as a whole: the header, the distances of its zones, and the notes below the picture."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from zonewise.render.cores import cpus_in_state
+from zonewise.render.devices import GpuNames, gpu_model
+from zonewise.render.formatting import format_bytes, format_count, format_cpu_list, model_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from zonewise.machine.model.machine import Machine
+    from zonewise.render.boxes import Device
+    from zonewise_common.k8s.cpuset import CpuSet
+
+_NO_NVLINK = frozenset({"SAME", "PIX", "PXB", "PHB", "NODE", "SYS"})
+_MOST_DISTANCES = 16  # zones; a larger table fits no screen, and `-o json` has it
+
+
+def title(machine: Machine) -> tuple[str, ...]:
+    """Return the product, or what stands for it, and the host name if known."""
+    model = model_name(machine.model.name) if machine.model.name else "unknown product"
+    return tuple(text for text in (machine.product or model, machine.hostname) if text)
+
+
+def facts(machine: Machine) -> tuple[tuple[str, ...], ...]:
+    """Return the lines of the header, each of several phrases."""
+    lines = (_system(machine), (*_processors(machine), *_graphics(machine)), _restrictions(machine))
+    return tuple(line for line in lines if line)
+
+
+def _system(machine: Machine) -> tuple[str, ...]:
+    virtual = machine.virtualization
+    guest = f"{virtual.hypervisor or 'unknown'} guest" if virtual.guest else ""
+    container = f"in a container ({virtual.container})" if virtual.container else ""
+    kernel = f"Linux {machine.kernel.release}" if machine.kernel.release else ""
+    return tuple(text for text in (machine.architecture, kernel, guest, container) if text)
+
+
+def _processors(machine: Machine) -> tuple[str, ...]:
+    cpus = len(machine.cpus.online)
+    counts = (
+        format_count(cpus, "CPU") if cpus else "",
+        format_count(len(machine.cores), "core") if machine.cores else "",
+        format_count(len(machine.packages), "package") if machine.packages else "",
+        _zones(machine),
+        f"{format_bytes(machine.memory)} memory" if machine.memory else "",
+    )
+    return tuple(text for text in counts if text)
+
+
+def _zones(machine: Machine) -> str:
+    bare = sum(not zone.cpus for zone in machine.zones)
+    if not machine.zones:
+        return "zones unknown"
+    return format_count(len(machine.zones), "zone") + (f" ({bare} without CPUs)" if bare else "")
+
+
+def _graphics(machine: Machine) -> tuple[str, ...]:
+    models = Counter(gpu_model(gpu) for gpu in machine.gpus)
+    return tuple(f"{number} × {model}" if number > 1 else model for model, number in models.items())
+
+
+def _restrictions(machine: Machine) -> tuple[str, ...]:
+    states: dict[CpuSet, list[str]] = {}
+    for name, cpus in cpus_in_state(machine):
+        states.setdefault(cpus, []).append("not allowed to this process" if name == "not allowed" else name)
+    return tuple(
+        f"{format_count(len(cpus), 'CPU')} {' and '.join(names)}: {format_cpu_list(cpus)}"
+        for cpus, names in states.items()
+    )
+
+
+def distances(machine: Machine) -> tuple[tuple[int, tuple[int | None, ...]], ...]:
+    """Return the SLIT rows of the zones; none where two numbers tell it all, where nothing is known, or of too many."""
+    if len(machine.zones) > _MOST_DISTANCES or not any(zone.distances for zone in machine.zones):
+        return ()
+    own, others = _distance_values(machine)
+    if len(own) == 1 and len(others) <= 1:
+        return ()
+    ids = [str(zone.id) for zone in machine.zones]
+    return tuple((zone.id, tuple(zone.distances.get(other) for other in ids)) for zone in machine.zones)
+
+
+def _distance_values(machine: Machine) -> tuple[set[int | None], set[int | None]]:
+    """Return the values on the diagonal of the SLIT, and all others."""
+    ids = [str(zone.id) for zone in machine.zones]
+    own = {zone.distances.get(str(zone.id)) for zone in machine.zones}
+    others = {zone.distances.get(other) for zone in machine.zones for other in ids if other != str(zone.id)}
+    return own, others
+
+
+def _even_distances(machine: Machine) -> Iterator[str]:
+    """Yield the two numbers that tell the distances of all zones, where two do."""
+    own, others = _distance_values(machine)
+    if len(own) == len(others) == 1 and None not in own | others:
+        yield f"Distances: {own.pop()} within a zone, {others.pop()} between zones"
+
+
+# --- notes
+
+
+def notes(machine: Machine, devices: Sequence[Device]) -> tuple[str, ...]:
+    """Return the phrases below the picture, given the devices in it."""
+    slower = next((device.link for device in devices if device.link and "/" in device.link), None)
+    software = [nic for nic in machine.nics if nic.virtual and nic.name != "lo"]
+    left_out = len(software) + sum(not device.address for device in machine.infiniband)
+    problems = len(machine.problems)
+    return (
+        *_even_distances(machine),
+        *_nvlinks(machine),
+        *_fabrics(machine),
+        *(
+            (f"{slower}: a link that runs slower (idle devices save power) or narrower than it could",)
+            if slower
+            else ()
+        ),
+        *((f"{format_count(left_out, 'software network device')} not shown",) if left_out else ()),
+        *((f"{format_count(problems, 'problem')} in what was read",) if problems else ()),
+    )
+
+
+def _nvlinks(machine: Machine) -> Iterator[str]:
+    """Yield who is linked with whom by NVLink, GPUs with equal partners together."""
+    names = GpuNames(machine)
+    pairs = {frozenset((link.a, link.b)): link.relation for link in machine.links if link.relation.startswith("NV")}
+    yield from _among("NVLink", pairs, names)
+    if not pairs:
+        yield from _switched(machine, names)
+    yield from _among("XGMI", dict(_xgmi_pairs(machine)), names)
+
+
+def _xgmi_pairs(machine: Machine) -> Iterator[tuple[frozenset[str], str]]:
+    for gpu in machine.gpus:
+        for peer in gpu.xgmi:
+            if gpu.address and gpu.address != peer.address:
+                yield frozenset((gpu.address, peer.address)), format_count(peer.links, "link") if peer.links else ""
+
+
+def _among(what: str, pairs: dict[frozenset[str], str], names: GpuNames) -> Iterator[str]:
+    for group, relation in _cliques(pairs):
+        how = "each with every other" if len(group) > 2 else "with one another"
+        by = f" by {relation}" if relation else ""
+        yield f"{what}: {names.name_group(group)}, {how}{by}"
+
+
+def _cliques(pairs: dict[frozenset[str], str]) -> Iterator[tuple[Sequence[str], str]]:
+    """Yield sets of GPUs of which every two have the same relation; pairs where there is no larger set."""
+    left = {pair: relation for pair, relation in pairs.items() if len(pair) == 2}
+    everyone = sorted({address for pair in left for address in pair})
+    while left:
+        pair, relation = next(iter(left.items()))
+        group = sorted(pair)
+        for other in everyone:
+            if other not in group and all(left.get(frozenset((other, one))) == relation for one in group):
+                group.append(other)
+        for one in group:
+            for other in group:
+                left.pop(frozenset((one, other)), None)
+        yield sorted(group), relation
+
+
+def _switched(machine: Machine, names: GpuNames) -> Iterator[str]:
+    alike: dict[tuple[str, int], list[str | None]] = {}
+    for gpu in machine.gpus:
+        for peer in gpu.nvlinks:
+            alike.setdefault((peer.kind, peer.links), []).append(gpu.address)
+    for (kind, count), group in alike.items():
+        to = {"switch": "an NVLink switch", "npu": "a CPU"}.get(kind, "unknown devices")
+        each = " each" if len(group) > 1 else ""
+        yield f"NVLink: {names.name_group(group)}, {format_count(count, 'link')}{each} to {to}"
+
+
+def _fabrics(machine: Machine) -> Iterator[str]:
+    alike: dict[tuple[str, int | None], int] = {}
+    for gpu in machine.gpus:
+        if gpu.fabric and gpu.fabric.attached and gpu.fabric.cluster_uuid:
+            key = (gpu.fabric.cluster_uuid, gpu.fabric.clique)
+            alike[key] = alike.get(key, 0) + 1
+    for (uuid, clique), count in alike.items():
+        yield f"NVLink domain {uuid}, clique {clique}: {format_count(count, 'GPU')} of this machine"

@@ -1,0 +1,70 @@
+"""CPUs: which the kubelet gives to one container alone, and which of them are left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise.usage.policies import is_cpu_manager_static
+from zonewise.usage.types import Amount
+from zonewise_common.k8s.cpuset import EMPTY, CpuSet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zonewise.kubelet.types import KubeletReport
+    from zonewise.machine.model.machine import Machine
+    from zonewise.machine.model.zone import Zone
+
+
+class CpuUsage(NamedTuple):
+    """The CPUs of the node."""
+
+    allocatable: CpuSet
+    free: CpuSet | None
+    """None where none is given exclusively."""
+    reserved: CpuSet | None
+    problems: tuple[str, ...] = ()
+
+    def zone_amount(self, zone: Zone) -> Amount:
+        """Return the count of CPUs of one zone."""
+        allocatable = self.allocatable & zone.cpus
+        left = allocatable if self.free is None else allocatable & self.free
+        return Amount(len(zone.cpus), len(allocatable), len(left))
+
+    def zone_free_cpus(self, zone: Zone) -> CpuSet | None:
+        """Return the free CPUs of one zone."""
+        return None if self.free is None else self.free & zone.cpus
+
+
+def cpu_usage(machine: Machine, report: KubeletReport, excluded: CpuSet) -> CpuUsage:
+    """Return who may have which CPU; what is excluded counts as reserved.
+
+    Without the static policy every pod runs on all CPUs but those of reservedSystemCPUs.
+    """
+    zoned = CpuSet.union(zone.cpus for zone in machine.zones)
+    online = machine.cpus.online | zoned
+    if not is_cpu_manager_static(report):
+        reserved = report.config.reserved_cpus if report.config is not None else None
+        return CpuUsage(zoned - (reserved or EMPTY), None, reserved)
+    allocatable = report.allocatable.cpus
+    strangers = allocatable - zoned
+    problems = (
+        (f"the kubelet can give CPUs {strangers}, which are in no zone of this machine: they are not counted",)
+        if strangers
+        else ()
+    )
+    kept = (allocatable & zoned) - excluded
+    return CpuUsage(kept, _free(kept, report), online - allocatable, problems)
+
+
+def _free(allocatable: CpuSet, report: KubeletReport) -> CpuSet:
+    """Return the CPUs that no container has.
+
+    The kubelet gives CPUs of its default set only (policy_static.go GetAvailableCPUs), and the CPUs of init containers
+    that have ended and of pods that it refused are not in it. The file and List are read one after the other, so that
+    a CPU is free only if both say so.
+    """
+    listed: Iterable[CpuSet] = (container.cpus for pod in report.pods for container in pod.containers)
+    state = report.state.cpu
+    shared = state.default_cpu_set if state is not None and state.policy_name == "static" else allocatable
+    return (allocatable & shared) - CpuSet.union(listed)

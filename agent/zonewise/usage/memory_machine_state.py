@@ -1,0 +1,112 @@
+"""The Memory Manager's book: how much of each type of memory is free and held in each zone, and which zones are one.
+
+The rules are those of pkg/kubelet/cm/memorymanager/policy_static.go, updateMachineState and releaseMemory.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zonewise.kubelet.types import MemoryBlock, MemoryManagerState
+
+ZoneMemory = dict[tuple[int, str], int]
+"""Bytes by zone and type."""
+
+
+class _Cell:
+    """One zone."""
+
+    __slots__ = ("assignments", "free", "group", "held")
+
+    def __init__(self, assignments: int, group: tuple[int, ...], free: dict[str, int], held: dict[str, int]) -> None:
+        self.assignments = assignments
+        self.group = group
+        self.free = free
+        self.held = held
+
+
+class MemoryMachineState:
+    """The book, to be changed block by block."""
+
+    def __init__(self, cells: dict[int, _Cell]) -> None:
+        self._cells = cells
+
+    @classmethod
+    def from_checkpoint(cls, state: MemoryManagerState) -> MemoryMachineState:
+        """Open the book as the checkpoint has it."""
+        return cls(
+            {
+                zone: _Cell(
+                    node.number_of_assignments,
+                    node.cells,
+                    {kind: max(0, table.free) for kind, table in node.memory_map.items()},
+                    {kind: max(0, table.reserved) for kind, table in node.memory_map.items()},
+                )
+                for zone, node in state.machine_state.items()
+            }
+        )
+
+    @classmethod
+    def idle(cls, allocatable: ZoneMemory) -> MemoryMachineState:
+        """Open the book of a node where nobody holds anything."""
+        cells: dict[int, _Cell] = {}
+        for (zone, kind), size in allocatable.items():
+            cell = cells.setdefault(zone, _Cell(0, (zone,), {}, {}))
+            cell.free[kind], cell.held[kind] = size, 0
+        return cls(cells)
+
+    def assign(self, blocks: Iterable[MemoryBlock]) -> None:
+        """Write blocks down as held: of the zones of a block the lowest are used up first."""
+        for block in _in_order(blocks):
+            left = max(0, block.size)
+            for zone, cell in self._of(block):
+                cell.assignments += 1
+                cell.group = tuple(sorted(block.zones))
+                moved = min(left, cell.free.get(block.type, 0))
+                self._move(zone, block.type, moved)
+                left -= moved
+
+    def release(self, blocks: Iterable[MemoryBlock]) -> None:
+        """Write blocks down as given back: again the lowest zones first; a zone that nobody uses is alone again."""
+        for block in _in_order(blocks):
+            left = max(0, block.size)
+            for zone, cell in self._of(block):
+                cell.assignments -= 1
+                if cell.assignments <= 0:
+                    cell.group = (zone,)
+                moved = min(left, cell.held.get(block.type, 0))
+                self._move(zone, block.type, -moved)
+                left -= moved
+
+    def free(self) -> ZoneMemory:
+        """Return what is free."""
+        return {(zone, kind): size for zone, cell in self._cells.items() for kind, size in cell.free.items()}
+
+    def assigned(self) -> tuple[int, ...]:
+        """Return the zones of which any memory is assigned, ascending.
+
+        Not those where less is free than can be given: the kubelet frees what init containers had under the containers
+        that took it over, so that all of a zone can be free and assigned.
+        """
+        return tuple(zone for zone, cell in sorted(self._cells.items()) if cell.assignments > 0)
+
+    def group(self, zone: int) -> tuple[int, ...]:
+        """Return the zones that give memory as one with a zone, it among them; none where it is alone."""
+        cell = self._cells.get(zone)
+        return tuple(sorted(cell.group)) if cell is not None and len(cell.group) > 1 else ()
+
+    def _of(self, block: MemoryBlock) -> Iterable[tuple[int, _Cell]]:
+        return ((zone, self._cells[zone]) for zone in sorted(block.zones) if zone in self._cells)
+
+    def _move(self, zone: int, kind: str, size: int) -> None:
+        if size:
+            self._cells[zone].free[kind] -= size
+            self._cells[zone].held[kind] = self._cells[zone].held.get(kind, 0) + size
+
+
+def _in_order(blocks: Iterable[MemoryBlock]) -> list[MemoryBlock]:
+    """Return blocks so that the order in which they were told makes no difference; groups come last and stay."""
+    return sorted(blocks, key=lambda block: (len(block.zones), block.zones, block.type, block.size))

@@ -1,0 +1,225 @@
+"""The processes around an agent under measurement: API servers, the agent itself, and a watcher."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from zonewise_common.kube.client import Client
+from zonewise_common.kube.config import Config
+from zonewise_common.kube.errors import KubeError
+from zonewise_common.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NODE_RESOURCE_TOPOLOGIES
+from zonewise_common.nrt.names import ALL_PODS, FINGERPRINTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+PROJECT = Path(__file__).resolve().parents[1]
+CRD = PROJECT / "manifests" / "base" / "noderesourcetopologies.yaml"
+NODE = "bench"
+SERVICE = {"PYTHONOPTIMIZE": "2", "MALLOC_ARENA_MAX": "1"}
+"""The environment of the agent in its image (Dockerfile)."""
+TIMEOUT = 30.0
+"""Seconds for what comes soon."""
+
+
+class Api(NamedTuple):
+    """An API server under measurement."""
+
+    name: str
+    config: Config
+    arguments: tuple[str, ...]
+    """By which an agent reaches it."""
+
+
+# --- API servers
+
+
+@contextmanager
+def embedded(_: Path) -> Generator[Api | None]:
+    port = _free_port()
+    command = [sys.executable, "-m", "zonewise_sandbox.apiserver", "--port", str(port), "--crd", str(CRD)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        url = f"http://127.0.0.1:{port}"
+        wait(lambda: _answers(f"{url}/readyz"))
+        yield Api("embedded API server", Config.from_url(url), ("--api-server", url))
+        process.terminate()
+
+
+@contextmanager
+def real(directory: Path) -> Generator[Api | None]:
+    sys.path.insert(0, str(PROJECT / "tests"))
+    from support.apiserver import binaries, real_apiserver  # the harness of the contract tests
+
+    absent = binaries()
+    if isinstance(absent, str):
+        print(absent)
+        yield None
+        return
+    with real_apiserver() as server:
+        config = Config.from_url(server.url, server.token, ca=server.ca)
+        _define(config)
+        file = directory / "kubeconfig"
+        file.write_text(json.dumps(_kubeconfig(server.url, server.token, server.ca)))
+        yield Api("kube-apiserver and etcd", config, ("--kubeconfig", str(file)))
+
+
+class PublishedReports:
+    """Every version of the object, with the moment at which it was visible to a watcher."""
+
+    def __init__(self, client: Client) -> None:
+        self._watch = client.watch(NODE_RESOURCE_TOPOLOGIES, resource_version="0", seconds=600)
+        self._versions: list[tuple[float, str]] = []
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def has(self, fingerprint: str) -> bool:
+        """Tell whether a set of pods was seen."""
+        return any(found == fingerprint for _, found in self._versions)
+
+    def delays(self, expected: list[tuple[float, str]]) -> list[float]:
+        """Return for each state how long it took until it, or a later one, was visible."""
+        order = {found: number for number, (_, found) in enumerate(expected)}
+        versions = [(moment, order[found]) for moment, found in self._versions if found in order]
+        delays: list[float] = []
+        for number, (moment, _) in enumerate(expected):
+            delays.append(next(seen for seen, at in versions if at >= number) - moment)
+        return delays
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._watch.abort()
+        self._thread.join(5.0)
+
+    def _run(self) -> None:
+        try:
+            for event in self._watch:
+                moment = time.monotonic()
+                found = re.search(rf'"{FINGERPRINTS[ALL_PODS]}","value":"(\w+)"', bytes(event.object).decode())
+                if found is not None:
+                    self._versions.append((moment, found[1]))
+        except KubeError:
+            return
+
+
+class AgentProcess:
+    """A running agent."""
+
+    def __init__(self, process: subprocess.Popen[bytes], port: int) -> None:
+        self.process = process
+        self._port = port
+
+    def writes(self) -> dict[str, int]:
+        """Return the count and bytes of all writes, and how many of them were of at most 1,200 bytes."""
+        found = {"count": 0, "bytes": 0, "small": 0}
+        for line in self._metrics().splitlines():
+            if 'object="nrt"' not in line or not line.startswith("zonewise_publish_size_bytes"):
+                continue
+            value = int(float(line.rpartition(" ")[2]))
+            name = line.partition("{")[0]
+            found["count"] += value if name.endswith("_count") else 0
+            found["bytes"] += value if name.endswith("_sum") else 0
+            found["small"] += value if 'le="1200.0"' in line else 0
+        return found
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time used so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def weight(self) -> tuple[float, float]:
+        """Return its resident and its private memory, MiB (proc_pid_smaps(5))."""
+        lines = Path(f"/proc/{self.process.pid}/smaps_rollup").read_text().splitlines()[1:]
+        found = {line.split(":")[0]: int(line.split()[1]) / 1024 for line in lines}
+        return found["Rss"], found["Private_Clean"] + found["Private_Dirty"]
+
+    def stop(self) -> None:
+        """End it."""
+        self.process.terminate()
+        self.process.wait(10)
+
+    def _metrics(self) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=5) as answer:
+            return answer.read().decode()
+
+
+@contextmanager
+def running_agent(root: Path, directory: str, api: Api) -> Generator[AgentProcess]:
+    port = _free_port()
+    command = [
+        sys.executable, "-m", "zonewise", "agent", *api.arguments, "--root", str(root), "--kubelet-dir", directory,
+        "--node-name", NODE, "--publish-labels", "node", "--listen", f"127.0.0.1:{port}", "--log-level", "error",
+    ]  # fmt: skip
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment |= {**SERVICE, "PYTHONPYCACHEPREFIX": os.path.join(directory, "bytecode")}
+    # compiles: who compiles at the import has a fragmented heap for good
+    once = [*command, "--oneshot", "--dry-run"]
+    subprocess.run(once, check=True, env=environment, stdout=subprocess.DEVNULL)
+    with subprocess.Popen(command, env=environment) as process:
+        agent = AgentProcess(process, port)
+        wait(lambda: _answers(f"http://127.0.0.1:{port}/readyz"))
+        try:
+            yield agent
+        finally:
+            agent.stop()
+
+
+# --- odds and ends
+
+
+def _define(config: Config) -> None:
+    import yaml
+
+    client = Client(config)
+    client.create(CUSTOM_RESOURCE_DEFINITIONS, yaml.safe_load(CRD.read_text()))
+    wait(lambda: _served(client))
+    client.close()
+
+
+def _served(client: Client) -> bool:
+    try:
+        client.list(NODE_RESOURCE_TOPOLOGIES)
+    except KubeError:
+        return False
+    return True
+
+
+def _kubeconfig(url: str, token: str, ca: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1", "kind": "Config", "current-context": "bench",
+        "clusters": [{"name": "bench", "cluster": {"server": url, "certificate-authority": ca}}],
+        "users": [{"name": "bench", "user": {"token": token}}],
+        "contexts": [{"name": "bench", "context": {"cluster": "bench", "user": "bench"}}],
+    }  # fmt: skip
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=1) as answer:  # noqa: S310
+            return answer.status == 200
+    except OSError:
+        return False
+
+
+def wait(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + TIMEOUT
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError(f"not so within {TIMEOUT:g} s: {condition}")
+        time.sleep(0.02)
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]

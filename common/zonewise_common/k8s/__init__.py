@@ -1,0 +1,1 @@
+"""Values of the Kubernetes API: CPU sets, quantities, selectors, taints, fields."""

@@ -1,0 +1,99 @@
+"""Taints of nodes and what pods tolerate (k8s.io/api/core/v1/toleration.go)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from zonewise_common.k8s.fields import objects_in, string_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_CANONICAL = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)  # pkg/api/validate/content/decimal_int.go IsDecimalInteger
+_INT64 = range(-(1 << 63), 1 << 63)
+
+
+class Taint(NamedTuple):
+    """A taint of a node."""
+
+    key: str
+    value: str
+    effect: str
+
+    def __str__(self) -> str:
+        """Return the notation of kubectl: key=value:effect."""
+        return f"{self.key}{'=' if self.value else ''}{self.value}:{self.effect}"
+
+
+UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+"""What tolerates this tolerates spec.unschedulable (plugins/nodeunschedulable)."""
+
+
+class Toleration(NamedTuple):
+    """A toleration of a pod; empty key and effect stand for all of them."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+    def tolerates_taint(self, taint: Taint) -> bool:
+        """Tell whether a taint is tolerated; Gt and Lt ask for a taint above and below the toleration's number."""
+        if (self.effect and self.effect != taint.effect) or (self.key and self.key != taint.key):
+            return False
+        if self.operator == "Exists":
+            return True
+        if self.operator == "Equal":
+            return self.value == taint.value
+        own, other = _number(self.value), _number(taint.value)
+        if own is None or other is None:
+            return False
+        return (self.operator == "Gt" and other > own) or (self.operator == "Lt" and other < own)
+
+
+def find_matching_untolerated_taint(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Taint | None:
+    """Return the first taint that keeps a pod away, those with effect PreferNoSchedule do not."""
+    for taint in taints:
+        if taint.effect in {"NoSchedule", "NoExecute"} and not tolerations_tolerate_taint(taint, tolerations):
+            return taint
+    return None
+
+
+def tolerations_tolerate_taint(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
+    """Tell whether any toleration tolerates a taint."""
+    return any(one.tolerates_taint(taint) for one in tolerations)
+
+
+def read_taints(spec: Mapping[str, Any]) -> tuple[Taint, ...]:
+    """Return the taints of a node's spec, in their order; raise FieldError for what is none."""
+    at = "spec.taints."
+    return tuple(
+        Taint(string_in(one, "key", at), string_in(one, "value", at), string_in(one, "effect", at))
+        for one in objects_in(spec, "taints", "spec.")
+    )
+
+
+def read_tolerations(spec: Mapping[str, Any], *, comparisons: bool) -> tuple[Toleration, ...]:
+    """Return the tolerations of a pod's spec, in their order; raise FieldError for what is none.
+
+    Without the gate TaintTolerationComparisonOperators (alpha in 1.35, 1.36) those with Gt and Lt tolerate nothing.
+    """
+    at = "spec.tolerations."
+    found = (
+        Toleration(
+            string_in(one, "key", at),
+            string_in(one, "operator", at) or "Equal",
+            string_in(one, "value", at),
+            string_in(one, "effect", at),
+        )
+        for one in objects_in(spec, "tolerations", "spec.")
+    )
+    return tuple(one for one in found if comparisons or one.operator in {"Equal", "Exists"})
+
+
+def _number(value: str) -> int | None:
+    if not _CANONICAL.fullmatch(value) or len(value) > len(str(_INT64.start)):
+        return None
+    number = int(value)
+    return number if number in _INT64 else None

@@ -1,0 +1,133 @@
+"""Where the API server is and who we are to it: in a cluster, from a kubeconfig, or said plainly."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from zonewise_common.kube.credentials import FileToken, KubeconfigToken, StaticToken
+from zonewise_common.kube.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import ModuleType
+
+    from zonewise_common.kube.credentials import Credentials
+
+SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+
+class Certificate(NamedTuple):
+    """A client certificate, as two PEM files."""
+
+    chain: str
+    key: str
+
+
+class Config(NamedTuple):
+    """Where the API server is and who we are to it. Holds no secret itself, so that it can be printed."""
+
+    url: str
+    """Such as "https://10.96.0.1:443"; may have a path, as behind a proxy."""
+    ca: str = ""
+    """What the server's certificate is verified with: a PEM file, or PEM text; empty for the system's authorities."""
+    credentials: Credentials | None = None
+    certificate: Certificate | None = None
+    namespace: str = "default"
+    """Where we live, or what the kubeconfig's context says."""
+    server_name: str = ""
+    """The name that the server's certificate must bear; empty for the host of the URL."""
+
+    @classmethod
+    def from_url(cls, url: str, token: str | None = None, *, ca: str = "") -> Config:
+        """Return the configuration for a URL."""
+        return cls(url, ca, StaticToken(token) if token else None)
+
+    @classmethod
+    def in_cluster(cls, root: str = SERVICE_ACCOUNT, environ: Mapping[str, str] | None = None) -> Config:
+        """Return the configuration of a pod with a service account.
+
+        Source of the rule: client-go rest/config.go, InClusterConfig. Raises ConfigError outside of a cluster.
+        """
+        environ = os.environ if environ is None else environ
+        host, port = (environ.get(f"KUBERNETES_SERVICE_{part}", "") for part in ("HOST", "PORT"))
+        if not host or not port:
+            raise ConfigError("not in a cluster: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not both set")
+        place = Path(root)
+        ca = place / "ca.crt"
+        if not ca.is_file():
+            raise ConfigError(f"{ca}: there is no such file; is a service account's token mounted?")
+        url = f"https://{f'[{host}]' if ':' in host else host}:{port}"
+        return cls(url, str(ca), FileToken(place / "token"), namespace=_namespace(place / "namespace"))
+
+    @classmethod
+    def from_kubeconfig(cls, path: str | None = None, context: str | None = None) -> Config:
+        """Return the configuration of a kubeconfig, read by the official client, which knows all kinds of credentials.
+
+        Without a path it is $KUBECONFIG or ~/.kube/config. Raises ConfigError where it cannot be read, or asks for
+        what this client does not do.
+        """
+        loaded = _load(path, context)
+        if not loaded.verify_ssl:
+            raise ConfigError(
+                f"{path or 'kubeconfig'}: insecure-skip-tls-verify is not supported: name the certificate-authority"
+            )
+        if loaded.proxy:
+            raise ConfigError(f"{path or 'kubeconfig'}: proxy-url is not supported")
+        certificate = Certificate(loaded.cert_file, loaded.key_file) if loaded.cert_file else None
+        has_token = bool(loaded.auth_settings())
+        return cls(
+            loaded.host,
+            loaded.ssl_ca_cert or "",
+            KubeconfigToken(loaded, lambda: _load(path, context)) if has_token else None,
+            certificate,
+            _namespace_of_context(path, context),
+            getattr(loaded, "tls_server_name", None) or "",
+        )
+
+
+def _namespace(file: Path) -> str:
+    try:
+        return file.read_text().strip() or "default"
+    except OSError:
+        return "default"
+
+
+def _load(path: str | None, context: str | None) -> Any:  # noqa: ANN401 -- the official client is not typed
+    """Return a `kubernetes.client.Configuration` filled from a kubeconfig."""
+    import yaml  # here, since the agent in a cluster needs none of this
+
+    official = _official("kubernetes.config")
+    loaded = _official("kubernetes.client").Configuration()
+    loaded.proxy = None  # it may come from the environment, which speaks of the world outside
+    try:
+        official.load_kube_config(path, context, client_configuration=loaded, persist_config=False)
+    # it checks but little of what it reads, and stumbles over the rest
+    except (
+        official.ConfigException,
+        yaml.YAMLError,
+        OSError,
+        ValueError,
+        TypeError,
+        LookupError,
+        AttributeError,
+    ) as error:
+        raise ConfigError(f"{path or 'kubeconfig'}: {error}") from error
+    return loaded
+
+
+def _namespace_of_context(path: str | None, context: str | None) -> str:
+    contexts, current = _official("kubernetes.config").list_kube_config_contexts(path)
+    named = {one["name"]: one for one in contexts}
+    return named.get(context, current)["context"].get("namespace") or "default"
+
+
+def _official(module: str) -> ModuleType:
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ConfigError(
+            "reading a kubeconfig needs the official Kubernetes client: pip install zonewise[kubeconfig]"
+        ) from error

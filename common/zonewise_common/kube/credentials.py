@@ -1,0 +1,107 @@
+"""Tokens, from where they are kept, as they change. None of them is ever printed: a repr says where it is from."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Protocol
+
+from zonewise_common.kube.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+RELOAD_SECONDS = 60.0
+"""Seconds for which a token file is trusted. The kubelet replaces a token of an hour after 80 % of its life
+(pkg/kubelet/token/token_manager.go), so a minute is early enough; client-go has the same (transport/token_source.go).
+"""
+
+
+class Credentials(Protocol):
+    """Who we are, as the value of a header."""
+
+    def header(self, *, fresh: bool = False) -> str:
+        """Return the value of Authorization; `fresh` after a 401, when what was known is no longer good.
+
+        Raises ConfigError where there is none.
+        """
+        ...
+
+
+class StaticToken:
+    """A token that never changes."""
+
+    def __init__(self, token: str) -> None:
+        self._header = _bearer(token)
+
+    def header(self, *, fresh: bool = False) -> str:  # noqa: ARG002 -- there is no fresher one
+        """Return the value of Authorization."""
+        return self._header
+
+    def __repr__(self) -> str:
+        return "StaticToken(...)"
+
+
+class FileToken:
+    """The token of a service account, which the kubelet renews in its file."""
+
+    def __init__(self, path: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._path = path
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._header = ""
+        self._read_at = 0.0
+
+    def header(self, *, fresh: bool = False) -> str:
+        """Return the value of Authorization, read at most a minute ago."""
+        with self._lock:
+            if fresh or not self._header or self._clock() - self._read_at >= RELOAD_SECONDS:
+                self._read()
+            return self._header
+
+    def _read(self) -> None:
+        try:
+            self._header = _bearer(self._path.read_text())
+        except (OSError, UnicodeDecodeError, ConfigError) as error:
+            if not self._header:
+                raise ConfigError(f"{self._path}: no token: {error}") from error
+            log.warning("%s: the token cannot be read again, the last one is used: %s", self._path, error)
+        self._read_at = self._clock()
+
+    def __repr__(self) -> str:
+        return f"FileToken({str(self._path)!r})"
+
+
+class KubeconfigToken:
+    """What the official client makes of a kubeconfig: a token, a password, or what a program prints (exec)."""
+
+    def __init__(self, loaded: Any, load: Callable[[], Any]) -> None:  # noqa: ANN401 -- it is not typed
+        """Take a `kubernetes.client.Configuration`, and how to load it anew."""
+        self._loaded = loaded
+        self._load = load
+        self._lock = threading.Lock()
+
+    def header(self, *, fresh: bool = False) -> str:
+        """Return the value of Authorization; the official client renews it by itself when it expires."""
+        with self._lock:
+            if fresh:
+                self._loaded = self._load()
+            setting: dict[str, Any] = self._loaded.auth_settings().get("BearerToken", {})
+            return str(setting.get("value") or "")
+
+    def __repr__(self) -> str:
+        return "LoadedToken(...)"
+
+
+def _bearer(token: str) -> str:
+    token = token.strip()
+    if not token:
+        raise ConfigError("the token is empty")
+    if not token.isascii() or not token.isprintable():
+        # http.client would refuse it too, with a message that quotes it
+        raise ConfigError("the token has characters that a header cannot have")
+    return f"Bearer {token}"

@@ -1,0 +1,64 @@
+"""A watch: the events of one request, in the order in which they happened."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from zonewise_common.kube.errors import BadResponse, error_from_status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+    from typing import Self
+
+    from zonewise_common.kube.transport import Stream
+
+
+class Event(msgspec.Struct, frozen=True, gc=False):
+    """What happened to one object (apimachinery pkg/apis/meta/v1/watch.go)."""
+
+    type: str
+    """ADDED, MODIFIED, DELETED or BOOKMARK; another, of a newer server, is passed on."""
+    object: msgspec.Raw
+    """JSON, not decoded yet: whoever watches knows which fields it needs."""
+
+
+_EVENT = msgspec.json.Decoder(Event)
+
+
+class Watch:
+    """One watch, open; iterating it yields events until the server ends it."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    def __iter__(self) -> Iterator[Event]:
+        """Yield events. Raises ApiError for an event that is an error, TransportError where the stream breaks."""
+        for line in self._stream:
+            if not line or line.isspace():
+                continue
+            try:
+                event = _EVENT.decode(line)
+            except msgspec.DecodeError as error:
+                raise BadResponse(f"a line of the watch is no event: {error}") from error
+            if event.type == "ERROR":
+                raise error_from_status(event.object)
+            yield event
+
+    def abort(self) -> None:
+        """End the watch at once, from any thread."""
+        self._stream.abort()
+
+    def close(self) -> None:
+        """Close the connection; for the thread that iterates."""
+        self._stream.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

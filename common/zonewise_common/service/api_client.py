@@ -1,0 +1,27 @@
+"""The API server that settings name."""
+
+from __future__ import annotations
+
+from zonewise_common.kube.client import Client
+from zonewise_common.kube.config import Config
+from zonewise_common.kube.errors import ConfigError
+from zonewise_common.service.options import SettingsError
+
+
+def open_client(api_server: str, kubeconfig: str, otherwise: str = "") -> Client:
+    """Return a client of a URL, or of a kubeconfig file, or of the cluster that this is a pod of.
+
+    `otherwise` says at the end of an error what else could be done. Raises SettingsError.
+    """
+    try:
+        if api_server:
+            return Client(Config.from_url(api_server))
+        if kubeconfig:
+            return Client(Config.from_kubeconfig(kubeconfig))
+    except ConfigError as error:
+        raise SettingsError(f"{'apiServer' if api_server else 'kubeconfig'}: {error}") from error
+    try:
+        return Client(Config.in_cluster())
+    except ConfigError as error:
+        ways = "outside of a cluster name it by --kubeconfig or --api-server"
+        raise SettingsError(f"no API server: {error}; {ways}{otherwise}") from error

@@ -1,0 +1,58 @@
+"""TLS for our servers, with certificates that are renewed under it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+
+from zonewise_common.service.options import SettingsError
+
+log = logging.getLogger(__name__)
+
+
+class Certificates:
+    """A certificate with its key, and the CA of clients, from files that are re-read when they change."""
+
+    def __init__(self, cert: str, key: str, client_ca: str = "") -> None:
+        """Read the files. Raises OSError (ssl.SSLError is one) where they cannot be used."""
+        self._files = tuple(file for file in (cert, key, client_ca) if file)
+        self._cert, self._key, self._client_ca = cert, key, client_ca
+        self._signature = self._signed()
+        self._context = self._read()
+
+    def context(self) -> ssl.SSLContext:
+        """Return the context for the next connection. Files that cannot be used now leave the last one in force."""
+        try:
+            signature = self._signed()
+            if signature != self._signature:
+                self._context, self._signature = self._read(), signature
+                log.info("new certificates are in force: %s", ", ".join(self._files))
+        except OSError as error:
+            log.warning("certificates changed and cannot be used, the old ones stay: %s", error)
+        return self._context
+
+    def _signed(self) -> tuple[tuple[int, int, int], ...]:
+        stats = (os.stat(file) for file in self._files)
+        return tuple((found.st_mtime_ns, found.st_ino, found.st_size) for found in stats)
+
+    def _read(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_cert_chain(self._cert, self._key)
+        if self._client_ca:
+            context.load_verify_locations(self._client_ca)
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+
+def open_certificates(cert: str, key: str, client_ca: str) -> Certificates | None:
+    """Return the certificates of the settings tls.*; None where they name none. Raises SettingsError."""
+    if not cert:
+        return None
+    try:
+        return Certificates(cert, key, client_ca)
+    except OSError as error:
+        files = ", ".join(filter(None, (cert, key, client_ca)))
+        why = "they are no certificates and key in PEM" if isinstance(error, ssl.SSLError) else error.strerror
+        raise SettingsError(f"tls: {files} cannot be used: {why}") from error

@@ -1,0 +1,1 @@
+"""A cluster in one process, for tests, benchmarks and demonstrations."""

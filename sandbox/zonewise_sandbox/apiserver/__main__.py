@@ -1,0 +1,32 @@
+"""`python -m zonewise_sandbox.apiserver`: an API server to try things on."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+
+from zonewise_sandbox.apiserver import ApiServer
+
+
+def main() -> int:
+    """Serve until interrupted."""
+    parser = argparse.ArgumentParser(prog="python -m zonewise_sandbox.apiserver", description=__doc__)
+    parser.add_argument("--port", type=int, default=8001, help="on 127.0.0.1; 0: any free one (default: 8001)")
+    parser.add_argument("--crd", action="append", default=[], metavar="FILE", nargs="+", help="YAML of definitions")
+    parser.add_argument("--token", help="demand this bearer token of everyone")
+    arguments = parser.parse_args()
+    files = [file for group in arguments.crd for file in group]
+    stopped = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda _number, _frame: stopped.set())
+    with ApiServer(arguments.port, crds=files, token=arguments.token) as server:
+        sys.stdout.write(f"{server.url}\nkubectl --server {server.url} get nodes\n")
+        sys.stdout.flush()
+        stopped.wait()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

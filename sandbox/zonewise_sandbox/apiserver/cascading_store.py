@@ -1,0 +1,151 @@
+"""Storing and removing, with what follows from it: dependents go, namespaces are emptied, definitions take effect.
+
+These are the controllers that every cluster runs, in the moment of the write instead of some time later: the garbage
+collector, the namespace controller, and those of CustomResourceDefinitions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise_sandbox.apiserver import objectmeta as meta
+from zonewise_sandbox.apiserver import pod_strategy
+from zonewise_sandbox.apiserver.crds import served_kinds
+from zonewise_sandbox.apiserver.garbagecollector import Dependents, without_owner
+from zonewise_sandbox.apiserver.json_values import object_in
+from zonewise_sandbox.apiserver.kinds import DEFINITION, NAMESPACE, POD
+from zonewise_sandbox.apiserver.request_info import DeleteOptions, Target
+from zonewise_sandbox.apiserver.status_errors import not_found
+from zonewise_sandbox.apiserver.validation import check_preconditions
+
+if TYPE_CHECKING:
+    from zonewise_sandbox.apiserver.json_values import Object
+    from zonewise_sandbox.apiserver.kinds import Kind, Registry
+    from zonewise_sandbox.apiserver.store import Key, Record, Resource, Store
+
+_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+_AT_ONCE = DeleteOptions(grace_period_seconds=0)
+
+
+class CascadingStore:
+    """Writes to the store. Every method is called under the store's lock."""
+
+    def __init__(self, store: Store, registry: Registry) -> None:
+        """Take where objects are stored, and which kinds there are."""
+        self._store = store
+        self._registry = registry
+        self._dependents = Dependents()
+
+    def get(self, target: Target) -> Record:
+        """Return an object. Raises Refusal (404)."""
+        record = self._store.get(target.kind.resource, target.key)
+        if record is None:
+            raise not_found(target.kind, target.name)
+        return record
+
+    def write(self, kind: Kind, key: Key, obj: Object) -> Object:
+        """Store an object, whose metadata is the caller's own, and return it."""
+        previous = self._store.get(kind.resource, key)
+        self._store.put(kind.resource, key, obj)
+        self._dependents.record(kind.resource, key, previous.object if previous else None, obj)
+        if kind.resource == DEFINITION.resource:
+            self._registry.replace(_defined(obj), served_kinds(obj))
+        return obj
+
+    def delete(self, target: Target, deletion: DeleteOptions) -> Object | None:
+        """Delete an object; return it where its kind tells it or it still waits, None otherwise. Raises Refusal."""
+        kind, key = target.kind, target.key
+        old = self.get(target).object
+        check_preconditions(kind, old, deletion)
+        seconds = (
+            pod_strategy.grace_period_seconds(old, deletion.grace_period_seconds)
+            if kind.resource == POD.resource
+            else 0
+        )
+        if deletion.dry_run:
+            return old if kind.resource == POD.resource else None
+        if old["metadata"].get("finalizers") or seconds:
+            return self._mark(kind, key, old, seconds)
+        if kind.resource == NAMESPACE.resource:
+            return self._delete_namespace(key, old)
+        if kind.resource == DEFINITION.resource:
+            return self._delete_definition(key, old, deletion)
+        last = {**old, "metadata": dict(old["metadata"])}
+        if kind.resource == POD.resource:
+            last["metadata"] |= {"deletionTimestamp": meta.timestamp(), "deletionGracePeriodSeconds": 0}
+        self.remove(kind, key, last, deletion.propagation)
+        return last if kind.resource == POD.resource else None
+
+    def remove(self, kind: Kind, key: Key, last: Object, propagation: str = "Background") -> None:
+        """Remove an object, whose last state this is, and what depends on it."""
+        self._store.remove(kind.resource, key, last)
+        self._dependents.record(kind.resource, key, last, None)
+        uid = last["metadata"]["uid"]
+        for resource, place in self._dependents.dependents(uid):
+            self._lose_owner(resource, place, uid, orphan=propagation == "Orphan")
+        if key[0]:
+            self._release_namespace(key[0])
+
+    def _mark(self, kind: Kind, key: Key, old: Object, seconds: int) -> Object:
+        """Say that an object is being deleted; it goes with its last finalizer, or when its kubelet deletes it."""
+        before = old["metadata"]
+        if "deletionTimestamp" in before and before.get("deletionGracePeriodSeconds", 0) <= seconds:
+            return old
+        made: Object = {"deletionTimestamp": meta.timestamp(seconds), "deletionGracePeriodSeconds": seconds}
+        if "generation" in before and "deletionTimestamp" not in before:
+            made["generation"] = before["generation"] + 1
+        return self.write(kind, key, {**old, "metadata": {**before, **made}})
+
+    def _delete_namespace(self, key: Key, old: Object) -> Object:
+        """Delete all that is in a namespace, and then itself."""
+        last = {**old, "metadata": {**old["metadata"], "deletionTimestamp": meta.timestamp()}}
+        last["status"] = {**object_in(old, "status"), "phase": "Terminating"}
+        self.write(NAMESPACE, key, last)
+        for resource, place, _ in self._store.everything():
+            if place[0] == key[1]:
+                self._delete_for_others(resource, place)
+        self._release_namespace(key[1])
+        return last
+
+    def _release_namespace(self, name: str) -> None:
+        """Remove a namespace that is being deleted, once nothing is left in it."""
+        record = self._store.get(NAMESPACE.resource, ("", name))
+        if record is None or "deletionTimestamp" not in record.object["metadata"]:
+            return
+        if not any(key[0] == name for _, key, _ in self._store.everything()):
+            obj = record.object
+            self._store.remove(NAMESPACE.resource, ("", name), {**obj, "metadata": dict(obj["metadata"])})
+
+    def _delete_definition(self, key: Key, old: Object, deletion: DeleteOptions) -> Object:
+        """Delete a definition and all objects of its kind."""
+        metadata = {**old["metadata"], "deletionTimestamp": meta.timestamp(), "finalizers": [_CLEANUP]}
+        told = self.write(DEFINITION, key, {**old, "metadata": metadata})
+        resource = _defined(old)
+        for record in self._store.list(resource)[0]:
+            found = record.object["metadata"]
+            self._delete_for_others(resource, (found.get("namespace", ""), found["name"]))
+        self._registry.replace(resource, ())
+        last = {name: value for name, value in metadata.items() if name != "finalizers"}
+        self.remove(DEFINITION, key, {**old, "metadata": last}, deletion.propagation)
+        return told
+
+    def _lose_owner(self, resource: Resource, key: Key, uid: str, *, orphan: bool) -> None:
+        record = self._store.get(resource, key)
+        kind = self._registry.find_resource(resource)
+        if record is None or kind is None:
+            return
+        left = without_owner(record.object, uid)
+        if orphan or left["metadata"].get("ownerReferences"):
+            self.write(kind, key, left)
+        else:
+            self._delete_for_others(resource, key)
+
+    def _delete_for_others(self, resource: Resource, key: Key) -> None:
+        """Delete an object, if it is still there, since what it belongs to is gone; no kubelet is waited for."""
+        kind = self._registry.find_resource(resource)
+        if kind is not None and self._store.get(resource, key):
+            self.delete(Target(kind, *key), _AT_ONCE)
+
+
+def _defined(definition: Object) -> Resource:
+    return definition["spec"]["group"], definition["spec"]["names"]["plural"]

@@ -1,0 +1,113 @@
+"""CustomResourceDefinitions: what they make the server serve."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zonewise_sandbox.apiserver.json_values import is_list, is_object, list_in, object_in
+from zonewise_sandbox.apiserver.kinds import DEFINITION, Column, Kind
+from zonewise_sandbox.apiserver.objectmeta import timestamp
+from zonewise_sandbox.apiserver.status_errors import Cause, invalid, invalid_value, required
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from zonewise_sandbox.apiserver.json_values import Object, Value
+
+
+_CONVERTED = re.compile(r"\['(.*?)'\]|\[\"(.*?)\"\]")
+_ANY: Object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+def read_definitions(files: Iterable[str | Path]) -> Iterator[Object]:
+    """Yield the CustomResourceDefinitions in YAML files; other documents of theirs are passed over."""
+    import yaml
+
+    for file in files:
+        for document in yaml.safe_load_all(Path(file).read_text()):
+            if is_object(document) and document.get("kind") == DEFINITION.kind:
+                yield document
+
+
+def check_definition(obj: Object) -> None:
+    """Raise Refusal (422) where a definition defines nothing that can be served."""
+    causes = list(_faults(obj))
+    if causes:
+        raise invalid(DEFINITION, obj["metadata"]["name"], causes)
+
+
+def _faults(obj: Object) -> Iterator[Cause]:
+    spec = object_in(obj, "spec")
+    names, name = object_in(spec, "names"), obj["metadata"]["name"]
+    for field in ("group", "versions", "scope"):
+        if not spec.get(field):
+            yield required(f"spec.{field}")
+    if name != f"{names.get('plural', '')}.{spec.get('group', '')}":
+        yield invalid_value("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
+    for field in ("plural", "kind"):
+        if not names.get(field):
+            yield required(f"spec.names.{field}")
+    stored = [version for version in list_in(spec, "versions") if version.get("storage")]
+    if spec.get("versions") and len(stored) != 1:
+        yield invalid_value("spec.versions", len(stored), "must have exactly one version marked as storage version")
+
+
+def served_kinds(obj: Object) -> list[Kind]:
+    """Return the kinds that a definition serves, one for each version; the stored version first."""
+    spec = obj["spec"]
+    served = sorted((one for one in spec["versions"] if one.get("served")), key=lambda one: not one.get("storage"))
+    return [_kind(spec, version) for version in served]
+
+
+def _kind(spec: Object, version: Object) -> Kind:
+    names, subresources = spec["names"], object_in(version, "subresources")
+    return Kind(
+        group=spec["group"],
+        version=version["name"],
+        plural=names["plural"],
+        kind=names["kind"],
+        namespaced=spec["scope"] == "Namespaced",
+        status="status" in subresources,
+        generation=True,
+        short_names=tuple(list_in(names, "shortNames")),
+        columns=tuple(map(_column, list_in(version, "additionalPrinterColumns"))),
+        schema=object_in(version, "schema").get("openAPIV3Schema") or _ANY,
+        custom=True,
+        must_version=True,
+    )
+
+
+def _column(column: Object) -> Column:
+    return Column(column["name"], column["type"], column["jsonPath"], column.get("priority", 0))
+
+
+def established(obj: Object) -> Object:
+    """Return the definition with the status that its controllers give it."""
+    now, spec = timestamp(), obj["spec"]
+    conditions = [
+        _condition("NamesAccepted", "NoConflicts", "no conflicts found", now),
+        _condition("Established", "InitialNamesAccepted", "the initial names have been accepted", now),
+    ]
+    stored = [version["name"] for version in spec["versions"] if version.get("storage")]
+    return {**obj, "status": {"conditions": conditions, "acceptedNames": spec["names"], "storedVersions": stored}}
+
+
+def _condition(kind: str, reason: str, message: str, now: str) -> Object:
+    return {"type": kind, "status": "True", "lastTransitionTime": now, "reason": reason, "message": message}
+
+
+def json_path_value(obj: Object, path: str) -> Value:
+    """Return what a simple JSON path finds: names, ['names'], [numbers]; None where there is nothing."""
+    found: Value = obj
+    dotted = _CONVERTED.sub(lambda match: f".{(match[1] or match[2]).replace('.', chr(0))}", path)
+    for part in dotted.replace("[", ".").replace("]", "").replace("\\.", "\0").strip(".").split("."):
+        name = part.replace("\0", ".")
+        if is_object(found):
+            found = found.get(name)
+        elif is_list(found) and name.isdigit() and int(name) < len(found):
+            found = found[int(name)]
+        else:
+            return None
+    return found

@@ -1,0 +1,142 @@
+"""The resources that are served: one table for the built-in ones, and a registry to which definitions add theirs.
+
+A kind to be stored without a schema is one line of the table.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_sandbox.apiserver.json_values import Object
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Schema = Object
+
+
+class Column(NamedTuple):
+    """A column of the table that `kubectl get` prints."""
+
+    name: str
+    type: str
+    path: str
+    """Simple JSON path: ".spec.size"."""
+    priority: int = 0
+    """0: always shown; higher: in wide tables."""
+
+
+class Kind(NamedTuple):
+    """One resource in one version."""
+
+    group: str
+    """"" for the core group."""
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+    status: bool = False
+    """Has a status subresource: writes of the object leave the status, writes of the status leave the rest."""
+    generation: bool = False
+    """Counts changes of anything but metadata and status in metadata.generation."""
+    short_names: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()
+    schema: Schema | None = None
+    """The structural schema of a custom resource; None for built-in kinds, which are not validated by one."""
+    custom: bool = False
+    must_version: bool = False
+    """Updates by PUT must say the resourceVersion that they replace."""
+
+    @property
+    def resource(self) -> tuple[str, str]:
+        """Return what its objects are stored under, in whichever version they were written."""
+        return self.group, self.plural
+
+    @property
+    def api_version(self) -> str:
+        """Return the apiVersion of its objects."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def qualified(self) -> str:
+        """Return its name in messages: "pods", "widgets.example.com"."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def singular(self) -> str:
+        """Return the name for one of them."""
+        return self.kind.lower()
+
+
+NAMESPACE = Kind("", "v1", "namespaces", "Namespace", namespaced=False, status=True, short_names=("ns",))
+NODE = Kind("", "v1", "nodes", "Node", namespaced=False, status=True, short_names=("no",))
+POD = Kind("", "v1", "pods", "Pod", status=True, generation=True, short_names=("po",))
+SECRET = Kind("", "v1", "secrets", "Secret")
+SERVICE = Kind("", "v1", "services", "Service", status=True, short_names=("svc",))
+JOB = Kind("batch", "v1", "jobs", "Job", status=True, generation=True)
+DEFINITION = Kind(
+    "apiextensions.k8s.io",
+    "v1",
+    "customresourcedefinitions",
+    "CustomResourceDefinition",
+    namespaced=False,
+    status=True,
+    generation=True,
+    short_names=("crd", "crds"),
+    must_version=True,
+)
+
+BUILT_IN = (
+    NAMESPACE,
+    NODE,
+    POD,
+    SECRET,
+    SERVICE,
+    JOB,
+    DEFINITION,
+    Kind("", "v1", "configmaps", "ConfigMap", short_names=("cm",)),
+    Kind("", "v1", "serviceaccounts", "ServiceAccount", short_names=("sa",)),
+    Kind("", "v1", "events", "Event", short_names=("ev",)),
+    Kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", status=True, short_names=("pvc",)),
+    Kind("coordination.k8s.io", "v1", "leases", "Lease", must_version=True),
+    Kind("events.k8s.io", "v1", "events", "Event"),
+    Kind("apps", "v1", "daemonsets", "DaemonSet", status=True, generation=True, short_names=("ds",)),
+    Kind("apps", "v1", "deployments", "Deployment", status=True, generation=True, short_names=("deploy",)),
+    Kind("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False, short_names=("pc",)),
+    Kind("rbac.authorization.k8s.io", "v1", "roles", "Role"),
+    Kind("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding"),
+    Kind("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False),
+    Kind("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False),
+)
+
+REVIEWS = (
+    Kind("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False),
+    Kind("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False),
+    Kind("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False),
+)
+"""Questions: answered, never stored."""
+
+
+class Registry:
+    """Which kinds are served now. Replaced as a whole on each change, so that readers need no lock."""
+
+    def __init__(self) -> None:
+        """Start with the built-in kinds."""
+        self._by_path = {(kind.group, kind.version, kind.plural): kind for kind in (*BUILT_IN, *REVIEWS)}
+
+    def find(self, group: str, version: str, plural: str) -> Kind | None:
+        """Return the kind at a path, if it is served."""
+        return self._by_path.get((group, version, plural))
+
+    def find_resource(self, resource: tuple[str, str]) -> Kind | None:
+        """Return one of the versions of a resource."""
+        return next((kind for kind in self._by_path.values() if kind.resource == resource), None)
+
+    def all(self) -> list[Kind]:
+        """Return every kind."""
+        return list(self._by_path.values())
+
+    def replace(self, resource: tuple[str, str], kinds: Iterable[Kind]) -> None:
+        """Serve a resource in these versions from now on; in none of them where there are none."""
+        kept = {path: kind for path, kind in self._by_path.items() if kind.resource != resource}
+        self._by_path = kept | {(kind.group, kind.version, kind.plural): kind for kind in kinds}

@@ -1,0 +1,201 @@
+"""What is special about pods: defaults, what an update may change, scheduling gates, binding, graceful deletion.
+
+Sources: pkg/apis/core/v1/defaults.go, pkg/apis/core/validation/validation.go (ValidatePodUpdate),
+pkg/registry/core/pod/strategy.go and storage/storage.go (assignPod).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise_sandbox.apiserver.json_values import is_list, is_object, list_in, object_in
+from zonewise_sandbox.apiserver.kinds import POD
+from zonewise_sandbox.apiserver.status_errors import Cause, conflict, forbidden_field, internal, required
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zonewise_sandbox.apiserver.json_values import Object
+
+
+DEFAULT_GRACE = 30
+"""Seconds: terminationGracePeriodSeconds."""
+
+_POD_DEFAULTS: Object = {
+    "restartPolicy": "Always",
+    "terminationGracePeriodSeconds": DEFAULT_GRACE,
+    "dnsPolicy": "ClusterFirst",
+    "securityContext": {},
+    "schedulerName": "default-scheduler",
+    "enableServiceLinks": True,
+}
+_ADMITTED: Object = {"priority": 0, "preemptionPolicy": "PreemptLowerPriority"}
+_CONTAINER_DEFAULTS: Object = {
+    "resources": {},
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
+}
+_EVICTED_AFTER = 300  # seconds: the admission plugin DefaultTolerationSeconds
+_MAY_CHANGE = (
+    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+
+
+def set_pod_spec_defaults(spec: Object) -> Object:
+    """Return a pod's spec, or that of a template, with its defaults."""
+    made = {**_POD_DEFAULTS, **spec}
+    for field in ("containers", "initContainers"):
+        if is_list(made.get(field)):
+            made[field] = [_container(one) if is_object(one) else one for one in made[field]]
+    return made
+
+
+def set_defaults(pod: Object) -> Object:
+    """Return a pod with its defaults."""
+    return {**pod, "spec": set_pod_spec_defaults(object_in(pod, "spec"))}
+
+
+def prepare_for_create(pod: Object, now: str) -> Object:
+    """Return a new pod as admission and the registry leave it: pending, tolerating short outages of its node."""
+    spec: Object = {**_ADMITTED, **pod["spec"]}
+    if "tolerations" not in spec:
+        spec["tolerations"] = [_toleration("not-ready"), _toleration("unreachable")]
+    status: Object = {"phase": "Pending", "qosClass": _quality(spec)}
+    if spec.get("schedulingGates"):
+        status["conditions"] = [_gated()]
+    elif spec.get("nodeName"):
+        status["conditions"] = [_scheduled(now)]
+    return {**pod, "spec": spec, "status": status}
+
+
+def validate_pod(pod: Object) -> Iterator[Cause]:
+    """Tell what is wrong with a new pod."""
+    containers = pod["spec"].get("containers")
+    if not containers:
+        yield required("spec.containers")
+    for number, container in enumerate(containers or ()):
+        for field in ("name", "image"):
+            if not container.get(field):
+                yield required(f"spec.containers[{number}].{field}")
+    if pod["spec"].get("schedulingGates") and pod["spec"].get("nodeName"):
+        yield forbidden_field("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
+
+
+def validate_pod_update(old: Object, new: Object) -> Iterator[Cause]:
+    """Tell what an update changes that it may not."""
+    before, after = old["spec"], new["spec"]
+    known = {gate["name"] for gate in list_in(before, "schedulingGates")}
+    for number, gate in enumerate(list_in(after, "schedulingGates")):
+        if gate["name"] not in known:
+            told = f"only deletion is allowed, but found new scheduling gate '{gate['name']}'"
+            yield forbidden_field(f"spec.schedulingGates[{number}].name", told)
+            return
+    if _fixed(before, gated=bool(known)) != _fixed(after, gated=bool(known)) or _lost_tolerations(before, after):
+        yield forbidden_field("spec", _MAY_CHANGE)
+
+
+def bind_pod(pod: Object, binding: Object, now: str) -> Object:
+    """Return the pod on the node that a Binding names. Raises Refusal where it cannot be bound."""
+    target = object_in(binding, "target")
+    name = pod["metadata"]["name"]
+    if not target.get("name"):
+        raise internal("target.name: Required value")
+    if target.get("kind") not in {None, "", "Node"}:
+        raise internal(f'target.kind: Unsupported value: "{target["kind"]}": supported values: "Node", "<empty>"')
+    wanted = object_in(binding, "metadata").get("uid")
+    if wanted and wanted != pod["metadata"]["uid"]:
+        found = pod["metadata"]["uid"]
+        why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
+        raise conflict(POD, name, why, "binding")
+    if "deletionTimestamp" in pod["metadata"]:
+        raise conflict(POD, name, f"pod {name} is being deleted, cannot be assigned to a host", "binding")
+    if pod["spec"].get("nodeName"):
+        node = pod["spec"]["nodeName"]
+        raise conflict(POD, name, f'pod {name} is already assigned to node "{node}"', "binding")
+    if pod["spec"].get("schedulingGates"):
+        raise conflict(POD, name, f"pod {name} has non-empty .spec.schedulingGates", "binding")
+    status = object_in(pod, "status")
+    others = [one for one in list_in(status, "conditions") if one.get("type") != "PodScheduled"]
+    status = {**status, "conditions": [*others, _scheduled(now)]}
+    metadata: Object = {**pod["metadata"]}
+    for field in ("annotations", "labels"):
+        if told := object_in(object_in(binding, "metadata"), field):
+            metadata[field] = {**object_in(metadata, field), **told}
+    return {**pod, "metadata": metadata, "spec": {**pod["spec"], "nodeName": target["name"]}, "status": status}
+
+
+def grace_period_seconds(pod: Object, requested: int | None) -> int:
+    """Return for how many seconds a pod that is deleted stays: its kubelet must stop it first."""
+    if not pod["spec"].get("nodeName") or object_in(pod, "status").get("phase") in {"Succeeded", "Failed"}:
+        return 0
+    default = pod["spec"].get("terminationGracePeriodSeconds", DEFAULT_GRACE)
+    return max(default if requested is None else requested, 0)
+
+
+def _container(container: Object) -> Object:
+    image = str(container.get("image", ""))
+    tag = image.rpartition("/")[2].partition("@")[0].partition(":")[2]
+    pull = "Always" if tag in {"", "latest"} and "@" not in image else "IfNotPresent"
+    made: Object = {**_CONTAINER_DEFAULTS, "imagePullPolicy": pull, **container}
+    resources: Object = made["resources"] or {}
+    if resources.get("limits"):
+        made["resources"] = {**resources, "requests": {**resources["limits"], **object_in(resources, "requests")}}
+    if made.get("ports"):
+        made["ports"] = [{"protocol": "TCP", **port} for port in made["ports"]]
+    return made
+
+
+def _toleration(condition: str) -> Object:
+    key = f"node.kubernetes.io/{condition}"
+    return {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _EVICTED_AFTER}
+
+
+def _gated() -> Object:
+    message = "Scheduling is blocked due to non-empty scheduling gates"
+    return {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": message}
+
+
+def _scheduled(now: str) -> Object:
+    return {"type": "PodScheduled", "status": "True", "lastTransitionTime": now}
+
+
+def _quality(spec: Object) -> str:
+    """Return the QoS class (pkg/apis/core/v1/helper/qos/qos.go), which counts CPU and memory only."""
+    all_resources = [
+        object_in(one, "resources") for one in (*spec.get("containers", ()), *spec.get("initContainers", ()))
+    ]
+    counted = ("cpu", "memory")
+    some = [
+        (kind, name)
+        for resources in all_resources
+        for kind in ("requests", "limits")
+        for name in counted
+        if name in object_in(resources, kind)
+    ]
+    if not some:
+        return "BestEffort"
+    whole = all(
+        name in object_in(resources, "limits")
+        and object_in(resources, "requests").get(name) == resources["limits"][name]
+        for resources in all_resources
+        for name in counted
+    )
+    return "Guaranteed" if whole else "Burstable"
+
+
+def _fixed(spec: Object, *, gated: bool) -> Object:
+    """Return what of a spec stays as it is; while it is gated, where it may run can still be narrowed."""
+    free = {"activeDeadlineSeconds", "tolerations", "schedulingGates"}
+    free |= {"nodeSelector", "affinity"} if gated else set()
+    kept = {name: value for name, value in spec.items() if name not in free and value not in (None, [], {})}
+    for field in ("containers", "initContainers"):
+        if field in kept:
+            kept[field] = [{**one, "image": ""} for one in kept[field]]
+    return kept
+
+
+def _lost_tolerations(before: Object, after: Object) -> bool:
+    kept = list_in(after, "tolerations")
+    return any(toleration not in kept for toleration in list_in(before, "tolerations"))

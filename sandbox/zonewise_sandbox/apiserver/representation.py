@@ -1,0 +1,109 @@
+"""The forms in which objects are given out: whole, metadata only, or as the table that `kubectl get` prints.
+
+Clients ask by the Accept header: application/json;as=Table;v=v1;g=meta.k8s.io.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from zonewise_sandbox.apiserver.crds import json_path_value
+from zonewise_sandbox.apiserver.kinds import Column, Kind
+
+if TYPE_CHECKING:
+    from zonewise_sandbox.apiserver.json_values import Object, Value
+    from zonewise_sandbox.apiserver.listing import ListPage
+
+
+_META = "meta.k8s.io/v1"
+_WHOLE, _PARTIAL, _TABLE = "", "PartialObjectMetadata", "Table"
+_NAME = Column("Name", "string", ".metadata.name")
+_AGE = Column("Age", "date", ".metadata.creationTimestamp")
+_BUILT_IN_COLUMNS = {
+    "pods": (Column("Status", "string", ".status.phase"), _AGE, Column("Node", "string", ".spec.nodeName", 1)),
+    "nodes": (_AGE, Column("Version", "string", ".status.nodeInfo.kubeletVersion")),
+    "namespaces": (Column("Status", "string", ".status.phase"), _AGE),
+    "leases": (Column("Holder", "string", ".spec.holderIdentity"), _AGE),
+    "customresourcedefinitions": (Column("Created At", "date", ".metadata.creationTimestamp"),),
+}
+
+
+def requested_form(accept: str) -> str:
+    """Return the form that an Accept header asks for first: "", "Table" or "PartialObjectMetadata"."""
+    for wanted in accept.split(","):
+        named = (one.strip() for one in wanted.split(";")[1:])
+        form = next((one[3:].removesuffix("List") for one in named if one.startswith("as=")), _WHOLE)
+        if form in {_PARTIAL, _TABLE}:
+            return form
+        if not form:
+            return _WHOLE
+    return _WHOLE
+
+
+def represent_object(kind: Kind, obj: Object, form: str, *, include: str = "", headers: bool = True) -> Object:
+    """Return an object in a form; `include` is the query's includeObject, `headers` False for later events."""
+    if form == _PARTIAL:
+        return {"kind": _PARTIAL, "apiVersion": _META, "metadata": obj["metadata"]}
+    if form == _TABLE:
+        version = obj["metadata"].get("resourceVersion", "")
+        return _table(kind, [obj], {"resourceVersion": version}, include, headers=headers)
+    return obj
+
+
+def represent_list(kind: Kind, page: ListPage, metadata: Object, form: str, include: str = "") -> Object:
+    """Return a list in a form other than whole."""
+    objects = [record.object for record in page.records]
+    if form == _TABLE:
+        return _table(kind, objects, metadata, include, headers=True)
+    items = [represent_object(kind, obj, form) for obj in objects]
+    return {"kind": f"{_PARTIAL}List", "apiVersion": _META, "metadata": metadata, "items": items}
+
+
+def _table(kind: Kind, objects: list[Object], metadata: Object, include: str, *, headers: bool) -> Object:
+    columns = (_NAME, *(kind.columns or _BUILT_IN_COLUMNS.get(kind.plural, (_AGE,))))
+    definitions = [
+        {
+            "name": column.name,
+            # ages are told as strings, as only the server knows what time it is
+            "type": "string" if column.type == "date" else column.type,
+            "format": "name" if column is _NAME else "",
+            "description": "",
+            "priority": column.priority,
+        }
+        for column in columns
+    ]
+    rows = [{"cells": [_cell(column, obj) for column in columns], "object": _included(obj, include)} for obj in objects]
+    return {
+        "kind": _TABLE,
+        "apiVersion": _META,
+        "metadata": metadata,
+        "columnDefinitions": definitions if headers else None,
+        "rows": rows,
+    }
+
+
+def _included(obj: Object, include: str) -> Object | None:
+    if include == "None":
+        return None
+    if include == "Object":
+        return obj
+    return {"kind": _PARTIAL, "apiVersion": _META, "metadata": obj["metadata"]}
+
+
+def _cell(column: Column, obj: Object) -> Value:
+    found = json_path_value(obj, column.path)
+    if column.type == "date":
+        return _age(found) if isinstance(found, str) else "<unknown>"
+    if column.type == "string" and not isinstance(found, str):
+        return "" if found is None else str(found)
+    return found
+
+
+def _age(text: str) -> str:
+    """Return how long ago a time was, in its largest unit (k8s.io/apimachinery/pkg/util/duration, in short)."""
+    seconds = int((datetime.now(UTC) - datetime.fromisoformat(text)).total_seconds())
+    for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length}{unit}"
+    return f"{max(seconds, 0)}s"

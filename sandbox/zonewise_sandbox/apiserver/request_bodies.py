@@ -1,0 +1,115 @@
+"""Bodies of requests: JSON or YAML by their content type, and patches of each kind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from zonewise_sandbox.apiserver.json_patch import JsonPatchError, json_patch
+from zonewise_sandbox.apiserver.json_values import is_list, is_object
+from zonewise_sandbox.apiserver.merge_patch import merge_patch
+from zonewise_sandbox.apiserver.status_errors import (
+    StatusError,
+    bad_request,
+    internal,
+    unprocessable_patch,
+    unsupported_media_type,
+)
+from zonewise_sandbox.apiserver.strategic_merge_patch import StrategicPatchError, strategic_merge_patch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zonewise_sandbox.apiserver.json_values import Object, Value
+    from zonewise_sandbox.apiserver.kinds import Kind
+
+
+JSON = "application/json"
+YAML = "application/yaml"
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+
+def parse_object(body: bytes, content_type: str, kind: Kind) -> Object:
+    """Return the object in a body. Raises Refusal: 415 for another content type, 400 for what is no object."""
+    if content_type not in {"", JSON, YAML}:
+        raise unsupported_media_type((JSON, YAML))
+    found = _parsed(body, kind, yaml=content_type == YAML)
+    if not is_object(found):
+        raise bad_request(f"the object provided is unrecognized (must be of type {kind.kind}): no object")
+    return found
+
+
+def parse_options(body: bytes) -> Object:
+    """Return the DeleteOptions in the body of a deletion; none in an empty one."""
+    if not body:
+        return {}
+    try:
+        found: Value = msgspec.json.decode(body)
+    except msgspec.DecodeError as error:
+        raise bad_request(f"couldn't get version/kind; json parse error: {error}") from None
+    return found if is_object(found) else {}
+
+
+def parse_applied(body: bytes, kind: Kind) -> Object:
+    """Return the configuration in a body of server-side apply, which is YAML, and most often JSON."""
+    found = _parsed(body, kind, yaml=not body.lstrip().startswith(b"{"))
+    if not is_object(found):
+        raise bad_request("error decoding YAML: no object")
+    return found
+
+
+def parse_patch(body: bytes, content_type: str, kind: Kind) -> Callable[[Object], Object]:
+    """Return what a patch does to an object. Raises Refusal: 415, 400, and when it is applied 422 or 500."""
+    if content_type not in {JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH}:
+        raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+    if content_type == STRATEGIC_PATCH and kind.custom:
+        raise unsupported_media_type((JSON_PATCH, MERGE_PATCH, APPLY_PATCH))
+    found = _parsed(body, kind, yaml=False)
+    if content_type == JSON_PATCH:
+        if not is_list(found):
+            raise bad_request("error decoding patch: json: cannot unmarshal object into []handlers.jsonPatchOp")
+        return lambda obj: _json_patched(obj, found)
+    if not is_object(found):
+        raise bad_request("error decoding patch: json: cannot unmarshal into map[string]interface {}")
+    if content_type == MERGE_PATCH:
+        return lambda obj: merge_patch(obj, found)
+    return lambda obj: _strategic_patched(kind, obj, found)
+
+
+def _parsed(body: bytes, kind: Kind, *, yaml: bool) -> Value:
+    try:
+        return _yaml(body) if yaml else msgspec.json.decode(body)
+    except (msgspec.DecodeError, ValueError) as error:
+        told = f"the object provided is unrecognized (must be of type {kind.kind})"
+        shown = body[:80].decode(errors="replace")
+        raise bad_request(f"{told}: couldn't get version/kind; json parse error: {error} ({shown})") from None
+
+
+def _yaml(body: bytes) -> Value:
+    import yaml
+
+    try:
+        return yaml.safe_load(body)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from None
+
+
+def _json_patched(obj: Object, operations: list[Value]) -> Object:
+    try:
+        patched = json_patch(obj, operations)
+    except JsonPatchError:
+        raise unprocessable_patch() from None
+    if not is_object(patched):
+        raise unprocessable_patch()
+    return patched
+
+
+def _strategic_patched(kind: Kind, obj: Object, patch: Object) -> Object:
+    try:
+        return strategic_merge_patch(kind.kind, obj, patch)
+    except StrategicPatchError as error:
+        raise internal(str(error)) from None

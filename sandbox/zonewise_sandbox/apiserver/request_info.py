@@ -1,0 +1,42 @@
+"""What a request is about, and how it wants it done."""
+
+from typing import NamedTuple
+
+from zonewise_sandbox.apiserver.kinds import Kind
+from zonewise_sandbox.apiserver.store import Key
+
+
+class Target(NamedTuple):
+    """A resource, one object of it, or a part of that."""
+
+    kind: Kind
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+    @property
+    def key(self) -> Key:
+        """Return where the object is stored."""
+        return self.namespace, self.name
+
+
+class WriteOptions(NamedTuple):
+    """Options of writes (CreateOptions, UpdateOptions, PatchOptions)."""
+
+    manager: str = "unknown"
+    force: bool = False
+    dry_run: bool = False
+    strict: bool = False
+    """Refuse unknown fields rather than drop them (fieldValidation=Strict)."""
+
+
+class DeleteOptions(NamedTuple):
+    """DeleteOptions."""
+
+    uid: str | None = None
+    resource_version: str | None = None
+    grace_period_seconds: int | None = None
+    """Seconds."""
+    propagation: str = "Background"
+    """Background, Foreground or Orphan; dependents are gone when the answer comes in the first two cases."""
+    dry_run: bool = False

@@ -1,0 +1,49 @@
+"""TokenReview and SubjectAccessReview: questions that are answered by functions given to the server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_sandbox.apiserver.json_values import Object, object_in
+from zonewise_sandbox.apiserver.kinds import REVIEWS, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+User = Object
+"""UserInfo: username, uid, groups, extra."""
+TokenReviewer = "Callable[[str], User | None]"
+AccessReviewer = "Callable[[Object], bool]"
+
+ADMIN: User = {"username": "admin", "uid": "admin", "groups": ["system:masters", "system:authenticated"]}
+
+
+class Reviews(NamedTuple):
+    """Who answers."""
+
+    token: Callable[[str], User | None]
+    """The user that a token is of; None: nobody's."""
+    access: Callable[[Object], bool]
+    """Whether the user of a SubjectAccessReviewSpec may do what it says."""
+
+    def evaluate(self, kind: Kind, review: Object) -> Object:
+        """Return a review with its status."""
+        spec = object_in(review, "spec")
+        if kind.kind == "TokenReview":
+            status = self._of_token(str(spec.get("token") or ""))
+        else:
+            status = {"allowed": self.access(spec)}
+        metadata = object_in(review, "metadata")
+        return {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata, "spec": spec, "status": status}
+
+    def _of_token(self, token: str) -> Object:
+        user = self.token(token)
+        if user is None:
+            return {"user": {}, "error": "invalid bearer token"}
+        return {"authenticated": True, "user": user, "audiences": ["https://kubernetes.default.svc"]}
+
+
+def is_review_kind(kind: Kind) -> bool:
+    """Tell whether a kind is a question."""
+    return kind in REVIEWS

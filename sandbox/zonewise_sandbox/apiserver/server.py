@@ -1,0 +1,206 @@
+"""The server: a listening socket, a thread for each connection, and the switches that tests turn."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+import socketserver
+import threading
+from typing import TYPE_CHECKING, cast
+
+from zonewise_sandbox.apiserver.crds import read_definitions
+from zonewise_sandbox.apiserver.kinds import DEFINITION, NAMESPACE, Registry
+from zonewise_sandbox.apiserver.request_info import Target, WriteOptions
+from zonewise_sandbox.apiserver.reviews import ADMIN, Reviews
+from zonewise_sandbox.apiserver.router import Router, ServerSettings
+from zonewise_sandbox.apiserver.store import HISTORY, Store
+from zonewise_sandbox.apiserver.watch import BOOKMARK_INTERVAL
+from zonewise_sandbox.apiserver.wire import BadRequest, read_request, write_response, write_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from zonewise_common.kube.config import Config
+    from zonewise_sandbox.apiserver.json_values import Object
+
+
+log = logging.getLogger(__name__)
+
+_PATIENCE = 2.0
+"""Seconds that close() waits for answers that are under way."""
+_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+
+
+class ApiServer:
+    """A Kubernetes API server in memory, on loopback, for demonstrations and tests.
+
+    It behaves as kube-apiserver 1.36 does with the controllers that a cluster always runs: dependents are collected,
+    namespaces are emptied. Use it as a context manager. Raises OSError where the port is taken.
+    """
+
+    def __init__(
+        self,
+        port: int = 0,
+        *,
+        crds: Iterable[str | Path] = (),
+        token: str | None = None,
+        token_reviewer: Callable[[str], Object | None] | None = None,
+        access_reviewer: Callable[[Object], bool] = bool,
+        history: int = HISTORY,
+        bookmark_interval: float = BOOKMARK_INTERVAL,
+    ) -> None:
+        """Take the port (0: any free one), files of definitions, and the token to demand of everyone.
+
+        `token_reviewer` says which user (UserInfo) a token of a TokenReview is of, by default the administrator for the
+        server's own; `access_reviewer` says whether a SubjectAccessReviewSpec is allowed. `history` is how many events
+        are kept for watches to begin in the past, `bookmark_interval` the seconds between bookmarks.
+        """
+        self._token = token
+        self.store = Store(history)
+        self._registry = Registry()
+        reviews = Reviews(token_reviewer or self._own_user, access_reviewer)
+        settings = ServerSettings(token, reviews, bookmark_interval)
+        self._router = Router(self.store, self._registry, settings)
+        for name in _NAMESPACES:
+            self._create(Target(NAMESPACE), {"metadata": {"name": name}})
+        for definition in read_definitions(crds):
+            self._create(Target(DEFINITION), definition)
+        self._listener = _Listener(("127.0.0.1", port), self._router)
+        self._thread = threading.Thread(
+            target=self._listener.serve_forever, args=(0.05,), name="api-server", daemon=True
+        )
+
+    @property
+    def port(self) -> int:
+        """Return the port that the server listens on."""
+        return self._listener.server_address[1]
+
+    @property
+    def url(self) -> str:
+        """Return the address to give to clients."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def client_config(self) -> Config:
+        """Return the configuration of a client of this server."""
+        from zonewise_common.kube.config import Config
+
+        return Config.from_url(self.url, token=self._token)
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Listen no more, and end every watch and connection: in good order those that end within two seconds."""
+        if self._thread.is_alive():
+            self._listener.shutdown()
+            self._thread.join()
+        self._listener.server_close()
+        self._listener.hang_up()
+        self.store.end_subscriptions()
+        self._listener.wait_until_idle(_PATIENCE)
+        self._listener.disconnect()
+
+    def forget_history(self) -> None:
+        """Forget the past, as etcd's compaction does: older versions and unfinished lists are answered by 410."""
+        self.store.forget()
+        self._router.lister.forget()
+
+    def end_watches(self) -> None:
+        """End every watch now, in good order, as a server does that is asked to restart."""
+        self.store.end_subscriptions()
+
+    def disconnect(self) -> None:
+        """Break every connection, as a server does that crashes; it listens on."""
+        self._listener.disconnect()
+
+    def __enter__(self) -> ApiServer:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _own_user(self, token: str) -> Object | None:
+        return ADMIN if self._token is not None and token == self._token else None
+
+    def _create(self, target: Target, obj: Object) -> None:
+        self._router.objects.create(target, obj, WriteOptions(manager="zonewise-server"))
+
+
+class _Listener(socketserver.ThreadingTCPServer):
+    allow_reuse_address = True
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128
+
+    def __init__(self, address: tuple[str, int], router: Router) -> None:
+        self.router = router
+        self._connections: set[socket.socket] = set()
+        self._lock = threading.Condition()
+        super().__init__(address, _Connection)
+
+    def add(self, connection: socket.socket) -> None:
+        with self._lock:
+            self._connections.add(connection)
+
+    def drop(self, connection: socket.socket) -> None:
+        with self._lock:
+            self._connections.discard(connection)
+            self._lock.notify_all()
+
+    def hang_up(self) -> None:
+        """Listen to nobody any more: who is being answered gets the rest of the answer."""
+        self._shutdown(socket.SHUT_RD)
+
+    def disconnect(self) -> None:
+        self._shutdown(socket.SHUT_RDWR)
+
+    def wait_until_idle(self, seconds: float) -> None:
+        with self._lock:
+            self._lock.wait_for(lambda: not self._connections, seconds)
+
+    def _shutdown(self, how: int) -> None:
+        with self._lock:
+            for connection in self._connections:
+                with contextlib.suppress(OSError):
+                    connection.shutdown(how)
+
+
+class _Connection(socketserver.StreamRequestHandler):
+    disable_nagle_algorithm = True
+    wbufsize = -1  # a head and its body leave in one packet
+
+    def handle(self) -> None:
+        listener, connection = self._listener, self.connection
+        listener.add(connection)
+        try:
+            with contextlib.suppress(OSError):  # whoever is gone needs no answer
+                while self._answer_next(connection):
+                    pass
+        except BadRequest as error:
+            log.warning("connection of %s: %s", self.client_address, error)
+        finally:
+            listener.drop(connection)
+
+    @property
+    def _listener(self) -> _Listener:
+        return cast("_Listener", self.server)
+
+    def finish(self) -> None:
+        with contextlib.suppress(OSError):
+            super().finish()
+
+    def _answer_next(self, connection: socket.socket) -> bool:
+        request = read_request(self.rfile, self.wfile)
+        if request is None:
+            return False
+        response = self._listener.router.handle(request)
+        if response.stream is None:
+            write_response(self.wfile, response)
+        else:
+            with contextlib.closing(response.stream):
+                write_stream(self.wfile, response, connection)
+        return not request.close

@@ -1,0 +1,139 @@
+"""What server-side apply must know of a type: which lists have keys, which values have one owner as a whole.
+
+A shape answers for one place in an object. For custom resources it is read from the structural schema
+(x-kubernetes-list-type, x-kubernetes-map-type), for built-in kinds from the table in `lists`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from zonewise_sandbox.apiserver.json_values import is_object, object_in
+from zonewise_sandbox.apiserver.merge_rules import is_atomic, is_map, merge_rule
+
+if TYPE_CHECKING:
+    from zonewise_sandbox.apiserver.json_values import Object, Value
+
+
+_ALWAYS_THERE = frozenset({"spec", "status", "template", "containers", "names"})
+
+
+class ItemRule(NamedTuple):
+    """How the items of a list are told apart."""
+
+    keys: tuple[str, ...] = ()
+    set: bool = False
+
+    @property
+    def atomic(self) -> bool:
+        """Tell whether the list has one owner as a whole."""
+        return not self.keys and not self.set
+
+    def element(self, item: Value, shape: Shape) -> str:
+        """Return the path element of an item, as FieldsV1 writes it: k:{"name":"x"} or v:"x".
+
+        Raises KeyError where a key is absent and has no default.
+        """
+        if self.set:
+            return f"v:{_compact(item)}"
+        found = {name: item[name] if name in item else shape.key_default(name) for name in sorted(self.keys)}
+        return f"k:{_compact(found)}"
+
+
+class Shape(Protocol):
+    """The type at one place."""
+
+    @property
+    def atomic(self) -> bool:
+        """Tell whether an object here has one owner as a whole."""
+        ...
+
+    def field(self, name: str) -> tuple[Shape, bool]:
+        """Return the shape of a field, and whether the type declares it (rather than having free keys)."""
+        ...
+
+    def items(self) -> tuple[Shape, ItemRule]:
+        """Return the shape of the items of a list here, and how they are told apart."""
+        ...
+
+    def key_default(self, name: str) -> Value:
+        """Return the default of a field that is a key of a list; raise KeyError where there is none."""
+        ...
+
+    def is_always_set(self, name: str) -> bool:
+        """Tell whether a field named so is there even where nobody set it, and hence nobody's."""
+        ...
+
+
+class BuiltInShape:
+    """A place in a built-in kind, or in the metadata of any kind."""
+
+    def __init__(self, kind: str, name: str = "") -> None:
+        """Take the kind and the name of the field, "" for the whole object."""
+        self._kind = kind
+        self._name = name
+
+    @property
+    def atomic(self) -> bool:
+        """Tell whether an object here has one owner as a whole."""
+        return is_atomic(self._name)
+
+    def field(self, name: str) -> tuple[Shape, bool]:
+        """Return the shape of a field, and whether the type declares it."""
+        return BuiltInShape(self._kind, name), not is_map(self._name)
+
+    def items(self) -> tuple[Shape, ItemRule]:
+        """Return the shape of the items of a list here, and how they are told apart."""
+        rule = merge_rule(self._kind, self._name)
+        return BuiltInShape(self._kind, f"{self._name}[]"), ItemRule(rule.keys, rule.set)
+
+    def key_default(self, name: str) -> Value:
+        """Return the default of a key: the protocol of a port is the only one that has one."""
+        return {"protocol": "TCP"}[name]
+
+    def is_always_set(self, name: str) -> bool:
+        """Tell whether a field named so is a Go struct, or a list without omitempty, which cannot be absent."""
+        return name in _ALWAYS_THERE
+
+
+class SchemaShape:
+    """A place in a custom resource."""
+
+    def __init__(self, schema: Object, *, root: bool = False) -> None:
+        """Take the schema of the place; the root has metadata, which is no matter of the schema."""
+        self._schema = schema
+        self._root = root
+
+    @property
+    def atomic(self) -> bool:
+        """Tell whether an object here has one owner as a whole."""
+        return self._schema.get("x-kubernetes-map-type") == "atomic"
+
+    def field(self, name: str) -> tuple[Shape, bool]:
+        """Return the shape of a field, and whether the schema declares it."""
+        if self._root and name in {"apiVersion", "kind", "metadata"}:
+            return BuiltInShape("", name), True
+        declared = self._schema.get("properties", {}).get(name)
+        if declared is not None:
+            return SchemaShape(declared), True
+        others = self._schema.get("additionalProperties")
+        return SchemaShape(others if is_object(others) else {}), False
+
+    def items(self) -> tuple[Shape, ItemRule]:
+        """Return the shape of the items of a list here, and how they are told apart."""
+        kind = self._schema.get("x-kubernetes-list-type", "atomic")
+        keys = tuple(self._schema.get("x-kubernetes-list-map-keys", ())) if kind == "map" else ()
+        return SchemaShape(object_in(self._schema, "items")), ItemRule(keys, kind == "set")
+
+    def key_default(self, name: str) -> Value:
+        """Return the default of a field that is a key of a list; raise KeyError where there is none."""
+        return self._schema["properties"][name]["default"]
+
+    def is_always_set(self, name: str) -> bool:  # noqa: ARG002 -- as the protocol says
+        """Tell that no field of a custom resource is there where nobody set it."""
+        return False
+
+
+def _compact(value: Value) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

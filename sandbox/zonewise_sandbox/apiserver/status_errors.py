@@ -1,0 +1,211 @@
+"""Refusals: the Status bodies of a Kubernetes API server, with its reasons, details and words.
+
+The forms are those of k8s.io/apimachinery/pkg/api/errors/errors.go, which clients compare by `reason`; the messages are
+what kube-apiserver 1.36 says, as the contract tests see it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from zonewise_sandbox.apiserver.json_values import Object
+    from zonewise_sandbox.apiserver.kinds import Kind
+
+
+class StatusError(Exception):
+    """A request that is answered by a failure."""
+
+    def __init__(self, code: int, reason: str, message: str, details: Object | None = None) -> None:
+        """Take the HTTP status, the machine-readable reason ("" for none), a sentence, and the details if any."""
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.details = details
+
+    def body(self) -> Object:
+        """Return the Status object."""
+        made: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+        made["message"] = self.message
+        if self.reason:
+            made["reason"] = self.reason
+        if self.details is not None:
+            made["details"] = self.details
+        made["code"] = self.code
+        return made
+
+
+class Cause(NamedTuple):
+    """One field that is wrong (k8s.io/apimachinery/pkg/util/validation/field/errors.go)."""
+
+    reason: str
+    """FieldValueInvalid and so on."""
+    field: str
+    """Its path: "spec.containers[0].name"."""
+    message: str
+
+
+def required(field: str, detail: str = "") -> Cause:
+    """Return the cause for a field that is missing."""
+    return Cause("FieldValueRequired", field, f"Required value: {detail}" if detail else "Required value")
+
+
+def invalid_value(field: str, value: object, detail: str) -> Cause:
+    """Return the cause for a value that breaks a rule."""
+    return Cause("FieldValueInvalid", field, f"Invalid value: {json_text(value)}: {detail}")
+
+
+def wrong_type(field: str, actual: str, expected: str) -> Cause:
+    """Return the cause for a value of another type than the schema's; both types are named as JSON Schema does."""
+    detail = f'Invalid value: "{actual}": {field} in body must be of type {expected}: "{actual}"'
+    return Cause("FieldValueTypeInvalid", field, detail)
+
+
+def unsupported(field: str, value: object, allowed: Sequence[object]) -> Cause:
+    """Return the cause for a value that is none of those allowed."""
+    supported = ", ".join(map(json_text, allowed))
+    return Cause(
+        "FieldValueNotSupported", field, f"Unsupported value: {json_text(value)}: supported values: {supported}"
+    )
+
+
+def duplicate(field: str, value: object) -> Cause:
+    """Return the cause for an item that is in the list already."""
+    return Cause("FieldValueDuplicate", field, f"Duplicate value: {json_text(value)}")
+
+
+def forbidden_field(field: str, detail: str) -> Cause:
+    """Return the cause for a field that may not be set so."""
+    return Cause("FieldValueForbidden", field, f"Forbidden: {detail}")
+
+
+def not_found(kind: Kind, name: str) -> StatusError:
+    """Return 404 NotFound for an object."""
+    return StatusError(404, "NotFound", f'{kind.qualified} "{name}" not found', _details(kind, name, kind.plural))
+
+
+def no_such_resource() -> StatusError:
+    """Return 404 NotFound for a path that no resource has."""
+    return StatusError(404, "NotFound", "the server could not find the requested resource", {})
+
+
+def already_exists(kind: Kind, name: str) -> StatusError:
+    """Return 409 AlreadyExists."""
+    return StatusError(
+        409, "AlreadyExists", f'{kind.qualified} "{name}" already exists', _details(kind, name, kind.plural)
+    )
+
+
+def conflict(kind: Kind, name: str, detail: str, subresource: str = "") -> StatusError:
+    """Return 409 Conflict."""
+    what = f"/{subresource}" if subresource else ""
+    message = f'Operation cannot be fulfilled on {kind.qualified}{what} "{name}": {detail}'
+    return StatusError(409, "Conflict", message, _details(kind, name, kind.plural + what))
+
+
+def modified(kind: Kind, name: str) -> StatusError:
+    """Return 409 Conflict for a resourceVersion that is not the current one."""
+    why = "the object has been modified; please apply your changes to the latest version and try again"
+    return conflict(kind, name, why)
+
+
+def invalid(kind: Kind, name: str, causes: Iterable[Cause]) -> StatusError:
+    """Return 422 Invalid with its causes."""
+    what = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
+    return _invalid(what, name, list(causes), _details(kind, name, kind.kind))
+
+
+def invalid_options(options: str, cause: Cause) -> StatusError:
+    """Return 422 Invalid for the options of a request, such as "PatchOptions"."""
+    return _invalid(f"{options}.meta.k8s.io", "", [cause], {"group": "meta.k8s.io", "kind": options})
+
+
+def apply_conflict(fields: Sequence[tuple[str, str]]) -> StatusError:
+    """Return 409 Conflict for fields of other managers, each as (manager, path)."""
+    causes = [
+        {"reason": "FieldManagerConflict", "message": f"conflict with {manager}", "field": path}
+        for manager, path in fields
+    ]
+    if len(fields) == 1:
+        message = f"Apply failed with 1 conflict: conflict with {fields[0][0]}: {fields[0][1]}"
+    else:
+        groups: dict[str, list[str]] = {}
+        for manager, path in fields:
+            groups.setdefault(manager, []).append(f"- {path}")
+        told = "\n".join(f"conflicts with {manager}:\n" + "\n".join(paths) for manager, paths in groups.items())
+        message = f"Apply failed with {len(fields)} conflicts: {told}"
+    return StatusError(409, "Conflict", message, {"causes": causes})
+
+
+def bad_request(message: str) -> StatusError:
+    """Return 400 BadRequest."""
+    return StatusError(400, "BadRequest", message)
+
+
+def forbidden(kind: Kind, name: str, detail: str, details: Object | None = None) -> StatusError:
+    """Return 403 Forbidden."""
+    message = f'{kind.qualified} "{name}" is forbidden: {detail}'
+    return StatusError(403, "Forbidden", message, {**_details(kind, name, kind.plural), **(details or {})})
+
+
+def expired(message: str) -> StatusError:
+    """Return 410 Expired: the version asked for is no longer known."""
+    return StatusError(410, "Expired", message)
+
+
+def too_large_version(version: int, current: int) -> StatusError:
+    """Return 504 Timeout for a version from the future."""
+    causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
+    message = f"Timeout: Too large resource version: {version}, current: {current}"
+    return StatusError(504, "Timeout", message, {"causes": causes, "retryAfterSeconds": 1})
+
+
+def unauthorized() -> StatusError:
+    """Return 401 Unauthorized."""
+    return StatusError(401, "Unauthorized", "Unauthorized")
+
+
+def method_not_allowed() -> StatusError:
+    """Return 405 MethodNotAllowed."""
+    message = "the server does not allow this method on the requested resource"
+    return StatusError(405, "MethodNotAllowed", message, {})
+
+
+def unsupported_media_type(accepted: Iterable[str]) -> StatusError:
+    """Return 415 UnsupportedMediaType."""
+    told = ", ".join(accepted)
+    message = f"the body of the request was in an unknown format - accepted media types include: {told}"
+    return StatusError(415, "UnsupportedMediaType", message)
+
+
+def unprocessable_patch() -> StatusError:
+    """Return 422 Invalid as the server words it where a JSON patch cannot be applied."""
+    return StatusError(422, "Invalid", "the server rejected our request due to an error in our request", {})
+
+
+def internal(message: str) -> StatusError:
+    """Return 500 without a reason, which is what the server says to some requests that make no sense."""
+    return StatusError(500, "", message)
+
+
+def json_text(value: object) -> str:
+    """Return a value as messages show it: JSON without spaces."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _invalid(what: str, name: str, causes: list[Cause], details: Object) -> StatusError:
+    told = [f"{cause.field}: {cause.message}" for cause in causes]
+    listed = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
+    found = [{"reason": cause.reason, "message": cause.message, "field": cause.field} for cause in causes]
+    return StatusError(422, "Invalid", f'{what} "{name}" is invalid: {listed}', {**details, "causes": found})
+
+
+def _details(kind: Kind, name: str, what: str) -> Object:
+    made: Object = {"name": name} if name else {}
+    if kind.group:
+        made["group"] = kind.group
+    return {**made, "kind": what}

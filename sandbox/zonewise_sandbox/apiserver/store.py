@@ -1,0 +1,185 @@
+"""Objects in memory, numbered as etcd numbers them, and the recent past for those who watch.
+
+One counter serves all resources, as one etcd does, so versions of different resources can be compared. An object that
+is stored is never changed again: a write stores another one. That lets readers share it without a copy, and lets its
+JSON be made once for all who ask.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+if TYPE_CHECKING:
+    from zonewise_sandbox.apiserver.json_values import Object
+
+Resource = tuple[str, str]
+"""Group and plural."""
+Key = tuple[str, str]
+"""Namespace ("" for cluster-wide objects) and name."""
+
+HISTORY = 20_000
+"""Events kept by default. kube-apiserver keeps at least those of 75 s, 100 to 102,400 per resource (watch_cache.go)."""
+
+
+class Record:
+    """A stored object and, once somebody asked, its JSON."""
+
+    __slots__ = ("_encoded", "object", "version")
+
+    def __init__(self, version: int, obj: Object) -> None:
+        """Take the object, which nobody changes from now on."""
+        self.version = version
+        self.object = obj
+        self._encoded: bytes | None = None
+
+    @property
+    def encoded(self) -> bytes:
+        """Return the object as JSON."""
+        if self._encoded is None:
+            self._encoded = msgspec.json.encode(self.object)
+        return self._encoded
+
+
+class Event(NamedTuple):
+    """One change."""
+
+    version: int
+    type: str
+    """ADDED, MODIFIED or DELETED."""
+    resource: Resource
+    key: Key
+    record: Record
+    """The new state; of a deletion the last state, under the version of the deletion."""
+    previous: Record | None
+
+
+Subscription = SimpleQueue[Event | None]
+"""Events as they come; None at the end."""
+
+
+class TooOld(Exception):
+    """The events since a version are no longer known."""
+
+    def __init__(self, version: int, oldest: int) -> None:
+        """Take the version asked for and the oldest that can be watched from."""
+        super().__init__(f"too old resource version: {version} ({oldest})")
+
+
+class Store:
+    """All objects. Every method takes the lock; hold it yourself around a read that decides about a write."""
+
+    def __init__(self, history: int = HISTORY) -> None:
+        """Keep so many events for those who watch from an older version."""
+        self.lock = threading.RLock()
+        self.version = 1
+        self._objects: dict[Resource, dict[Key, Record]] = {}
+        self._sorted: dict[Resource, list[Key]] = {}
+        self._events: deque[Event] = deque(maxlen=history)
+        self._forgotten = 1
+        self._subscriptions: dict[Resource, set[Subscription]] = {}
+
+    def get(self, resource: Resource, key: Key) -> Record | None:
+        """Return an object, if it is there."""
+        with self.lock:
+            return self._objects.get(resource, {}).get(key)
+
+    def list(self, resource: Resource, namespace: str = "") -> tuple[list[Record], int]:
+        """Return the objects of a resource, by namespace and name, of one namespace or of all; and the version."""
+        with self.lock:
+            objects = self._objects.get(resource, {})
+            keys = self._sorted.get(resource)
+            if keys is None:
+                keys = self._sorted[resource] = sorted(objects)
+            return [objects[key] for key in keys if not namespace or key[0] == namespace], self.version
+
+    def everything(self) -> list[tuple[Resource, Key, Record]]:
+        """Return all objects of all resources."""
+        with self.lock:
+            found = [(resource, list(objects.items())) for resource, objects in self._objects.items()]
+            return [(resource, key, record) for resource, items in found for key, record in items]
+
+    def put(self, resource: Resource, key: Key, obj: Object) -> Record:
+        """Store an object under the next version. Its metadata must be the caller's own: the version is set in it."""
+        with self.lock:
+            objects = self._objects.setdefault(resource, {})
+            previous = objects.get(key)
+            record = self._next(obj)
+            objects[key] = record
+            if previous is None:
+                self._sorted.pop(resource, None)
+            self._tell(Event(record.version, "MODIFIED" if previous else "ADDED", resource, key, record, previous))
+            return record
+
+    def remove(self, resource: Resource, key: Key, last: Object) -> Record:
+        """Remove an object, whose last state is told to those who watch. Its metadata must be the caller's own."""
+        with self.lock:
+            previous = self._objects[resource].pop(key)
+            self._sorted.pop(resource, None)
+            record = self._next(last)
+            self._tell(Event(record.version, "DELETED", resource, key, record, previous))
+            return record
+
+    def subscribe(self, resource: Resource, since: int | None) -> tuple[list[Event], int, Subscription]:
+        """Return the events after a version, or the objects as ADDED where it is None; the version; and what follows.
+
+        Raises TooOld.
+        """
+        with self.lock:
+            if since is None:
+                backlog = [self._as_added(resource, record) for record in self.list(resource)[0]]
+            elif since < self._forgotten:
+                raise TooOld(since, self._forgotten)
+            else:
+                backlog = self._since(resource, since)
+            queue: Subscription = SimpleQueue()
+            self._subscriptions.setdefault(resource, set()).add(queue)
+            return backlog, self.version, queue
+
+    def unsubscribe(self, resource: Resource, queue: Subscription) -> None:
+        """End a subscription."""
+        with self.lock:
+            self._subscriptions.get(resource, set()).discard(queue)
+
+    def end_subscriptions(self) -> None:
+        """Tell everyone who watches that it is over."""
+        with self.lock:
+            for queues in self._subscriptions.values():
+                for queue in queues:
+                    queue.put(None)
+
+    def forget(self) -> None:
+        """Forget all events, as etcd does when it compacts: only watches from the present can begin."""
+        with self.lock:
+            self._events.clear()
+            self._forgotten = self.version
+
+    def _since(self, resource: Resource, since: int) -> list[Event]:
+        found: list[Event] = []
+        for event in reversed(self._events):
+            if event.version <= since:
+                break
+            if event.resource == resource:
+                found.append(event)
+        return found[::-1]
+
+    def _next(self, obj: Object) -> Record:
+        self.version += 1
+        obj["metadata"]["resourceVersion"] = str(self.version)
+        return Record(self.version, obj)
+
+    def _tell(self, event: Event) -> None:
+        if len(self._events) == self._events.maxlen:
+            self._forgotten = self._events[0].version
+        self._events.append(event)
+        for queue in self._subscriptions.get(event.resource, ()):
+            queue.put(event)
+
+    @staticmethod
+    def _as_added(resource: Resource, record: Record) -> Event:
+        metadata = record.object["metadata"]
+        return Event(record.version, "ADDED", resource, (metadata.get("namespace", ""), metadata["name"]), record, None)

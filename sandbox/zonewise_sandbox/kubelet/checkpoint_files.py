@@ -1,0 +1,128 @@
+"""The checkpoint files of a simulated kubelet: the kubelet's own JSON, checksums and way of writing.
+
+cpu_manager_state: pkg/kubelet/cm/cpumanager/state/checkpoint.go; memory_manager_state: memorymanager/state/;
+device-plugins/kubelet_internal_checkpoint: devicemanager/checkpoint/checkpoint.go; written by
+pkg/kubelet/util/store/filestore.go: into a temporary file beside, synced, and renamed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+from zonewise_common.k8s.cpuset import CpuSet
+from zonewise_sandbox.kubelet.checksum import cpu_checksum, device_checksum, memory_checksum
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from zonewise.kubelet.types import NumaNodeState
+    from zonewise_sandbox.kubelet.allocation import Allocation
+    from zonewise_sandbox.kubelet.container_manager import ContainerManager
+
+CPU_FILE = "cpu_manager_state"
+MEMORY_FILE = "memory_manager_state"
+DEVICE_FILE = "device-plugins/kubelet_internal_checkpoint"
+
+_TEMPORARY = "."  # the prefix of filestore.go's temporary files
+
+Json = dict[str, Any]
+
+
+def write_cpu_state(directory: Path, managers: ContainerManager) -> None:
+    """Write cpu_manager_state; the kubelet does so whenever a CPU changes hands."""
+    entries = _entries(managers, lambda grant: str(grant.cpus))
+    held = CpuSet.union(grant.cpus for grants in managers.allocations.values() for grant in grants.values())
+    default = str(managers.every_cpu() - held) if managers.static_cpus else ""
+    state: Json = {"policyName": managers.config.cpu_manager_policy, "defaultCpuSet": default}
+    state |= {"entries": entries} if entries else {}
+    write_atomically(directory / CPU_FILE, {**state, "checksum": cpu_checksum(state)})
+
+
+def write_memory_state(directory: Path, managers: ContainerManager) -> None:
+    """Write memory_manager_state; the kubelet does so when a pod is admitted, and only then clears those of gone ones.
+
+    Under the policy None it has no state of the machine.
+    """
+    entries = _entries(managers, _blocks)
+    state: Json = {
+        "policyName": managers.config.memory_manager_policy,
+        "machineState": {str(zone): _memory_node(node) for zone, node in managers.free.memory.items()},
+    }
+    if not managers.static_memory:
+        state["machineState"] = {}
+    state |= {"entries": entries} if entries else {}
+    write_atomically(directory / MEMORY_FILE, {**state, "checksum": memory_checksum(state)})
+
+
+def write_device_checkpoint(directory: Path, managers: ContainerManager) -> None:
+    """Write kubelet_internal_checkpoint; the kubelet does so when a pod gets devices, and when a plugin registers."""
+    entries = [
+        entry
+        for uid, grants in managers.allocations.items()
+        for name in grants
+        for entry in _given(managers, uid, name)
+    ]
+    registered = {
+        resource: [device.id for device in managers.devices if device.resource == resource]
+        for resource in sorted(managers.registered)
+    }
+    data: Json = {"PodDeviceEntries": entries or None, "RegisteredDevices": registered}
+    write_atomically(directory / DEVICE_FILE, {"Data": data, "Checksum": device_checksum(data)})
+
+
+def write_atomically(path: Path, content: Json) -> None:
+    """Write JSON into a temporary file beside, sync it, and rename it: readers see the old file or the new."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=_TEMPORARY)
+    with os.fdopen(handle, "w") as file:
+        json.dump(content, file, separators=(",", ":"))
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(temporary, path)
+
+
+def _entries(managers: ContainerManager, value: Callable[[Allocation], object]) -> Json:
+    """Return what pods hold by UID and container, those that hold nothing left out."""
+    held = {
+        uid: {name: told for name, grant in grants.items() if (told := value(grant))}
+        for uid, grants in managers.allocations.items()
+    }
+    return {uid: containers for uid, containers in held.items() if containers}
+
+
+def _blocks(grant: Allocation) -> list[Json]:
+    return [{"numaAffinity": list(block.zones), "type": block.type, "size": block.size} for block in grant.memory]
+
+
+def _memory_node(node: NumaNodeState) -> Json:
+    return {
+        "numberOfAssignments": node.number_of_assignments,
+        "memoryMap": {
+            kind: {
+                "total": table.total,
+                "systemReserved": table.system_reserved,
+                "allocatable": table.allocatable,
+                "reserved": table.reserved,
+                "free": table.free,
+            }
+            for kind, table in node.memory_map.items()
+        },
+        "cells": list(node.cells),
+    }
+
+
+def _given(managers: ContainerManager, uid: str, container: str) -> list[Json]:
+    """Return an entry for each resource; a device without zones stands under -1, one of several under each."""
+    by_resource: dict[str, dict[str, list[str]]] = {}
+    for device in managers.allocations[uid][container].devices:
+        zones = by_resource.setdefault(device.resource, {})
+        for zone in device.zones or (-1,):
+            zones.setdefault(str(zone), []).append(device.id)
+    return [
+        {"PodUID": uid, "ContainerName": container, "ResourceName": resource, "DeviceIDs": ids, "AllocResp": ""}
+        for resource, ids in by_resource.items()
+    ]

@@ -1,0 +1,191 @@
+"""A kubelet without a node: it serves the PodResources API and writes the files for pods that run nowhere."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zonewise.kubelet.podresources.client import SERVICE as PODRESOURCES_SERVICE
+from zonewise.kubelet.podresources.v1 import podresources_pb2 as pb
+from zonewise.kubelet.pods.v1alpha1 import pods_pb2
+from zonewise.kubelet.pods.watch import SERVICE as PODS_SERVICE
+from zonewise.kubelet.types import Allocatable, KubeletConfig
+from zonewise_sandbox.kubelet.checkpoint_files import write_cpu_state, write_device_checkpoint, write_memory_state
+from zonewise_sandbox.kubelet.container_manager import ContainerManager
+from zonewise_sandbox.kubelet.grpc_server import Broadcast, Calls, Faults, serve
+from zonewise_sandbox.kubelet.podresources_messages import encode_allocatable, encode_event, encode_list, encode_pod
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+
+    import grpc
+    from google.protobuf.message import Message
+
+    from zonewise_sandbox.kubelet.types import PodSpec, SimulatedDevice, SimulatedZone
+
+STATIC = KubeletConfig(
+    cpu_manager_policy="static",
+    memory_manager_policy="Static",
+    topology_manager_policy="best-effort",
+    reserved_milli_cpus=1000,
+)
+"""A configuration under which a kubelet gives CPUs and memory exclusively."""
+
+NO_FAULTS = Faults()
+
+_BALLAST = pb.DynamicResource(
+    claim_name="claim",
+    claim_namespace="default",
+    claim_resources=[pb.ClaimResource(driver_name="driver.example", pool_name="node", device_name="device-0")] * 100,
+)
+_GARBAGE = b"\xff\xff\xff\xff"
+
+
+class SimulatedKubelet:
+    """A kubelet for tests, demonstrations and benchmarks, below a directory of its own.
+
+    It gives exclusive CPUs, memory and devices by the rules of `packing`, on start() and stop(); it never runs
+    anything. As a real one does, it writes cpu_manager_state whenever CPUs change hands, but clears stopped pods out of
+    memory_manager_state and kubelet_internal_checkpoint no sooner than the next pod is admitted. A context manager;
+    safe to share among threads.
+    """
+
+    def __init__(
+        self,
+        directory: str | Path,
+        zones: Iterable[SimulatedZone],
+        config: KubeletConfig = STATIC,
+        *,
+        devices: Iterable[SimulatedDevice] = (),
+        faults: Faults = NO_FAULTS,
+        pods_api: bool = False,
+    ) -> None:
+        """Take the node's parts; `pods_api` serves the Pods API as well. Nothing is served before serve()."""
+        self.directory = Path(directory)
+        self.socket = self.directory / "pod-resources" / "kubelet.sock"
+        self.pods_socket = self.directory / "pods-api" / "pods-api.sock"
+        self.faults = faults
+        """May be replaced at any time; limits, delay and counts take effect at the next restart."""
+        self._managers = ContainerManager(zones, devices, config)
+        self._managers.unregister(faults.late_plugins)
+        self._pods_api = pods_api
+        self._lock = threading.RLock()
+        self._calls = Calls(faults)
+        self._broadcast = Broadcast(self._lock)
+        self._servers: list[grpc.Server] = []
+
+    # --- its life
+
+    def serve(self) -> None:
+        """Begin to serve, and write the files."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with self._lock:
+            self._write_all()
+            self._calls = calls = Calls(self.faults)
+            methods = {
+                "List": calls.unary("List", self._list),
+                "GetAllocatableResources": calls.unary("GetAllocatableResources", self._get_allocatable),
+                "Get": calls.unary("Get", self._get),
+            }
+            self._servers.append(serve(self.socket, PODRESOURCES_SERVICE, methods))
+            if self._pods_api:
+                watch = {"WatchPods": self._broadcast.stream(self._first_events)}
+                self._servers.append(serve(self.pods_socket, PODS_SERVICE, watch))
+
+    def close(self) -> None:
+        """Cease to serve: connections break and sockets vanish; pods and files stay, as when a kubelet is killed."""
+        with self._lock:
+            servers, self._servers = self._servers, []
+        self._calls.end()
+        self._broadcast.end()
+        for ended in [server.stop(None) for server in servers]:
+            ended.wait()
+        self.socket.unlink(missing_ok=True)
+        self.pods_socket.unlink(missing_ok=True)
+
+    def restart(self) -> None:
+        """Close and serve anew; device plugins that are late by `faults` are gone until register()."""
+        self.close()
+        with self._lock:
+            self._managers.unregister(self.faults.late_plugins)
+        self.serve()
+
+    def __enter__(self) -> SimulatedKubelet:
+        self.serve()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- what happens on the node
+
+    def start(self, pod: PodSpec) -> None:
+        """Admit a pod and give it what it requests; raise DoesNotFit, or ValueError where its UID is taken."""
+        with self._lock:
+            self._managers.admit(pod)
+            self._write_all()
+            self._broadcast.send(
+                encode_event(pods_pb2.ADDED, pod, "Pending"), encode_event(pods_pb2.MODIFIED, pod, "Running")
+            )
+
+    def stop(self, uid: str) -> None:
+        """Let a pod be gone, and take back what it held; raise KeyError where there is none."""
+        with self._lock:
+            pod = self._managers.remove(uid)
+            write_cpu_state(self.directory, self._managers)
+            self._broadcast.send(encode_event(pods_pb2.DELETED, pod))
+
+    def register(self, resource: str) -> None:
+        """Let the device plugin of a resource register."""
+        with self._lock:
+            self._managers.register(resource)
+            write_device_checkpoint(self.directory, self._managers)
+
+    def calls(self) -> dict[str, int]:
+        """Return how many calls were let through since the last restart, by method."""
+        return dict(self._calls.counts)
+
+    def _write_all(self) -> None:
+        write_cpu_state(self.directory, self._managers)
+        write_memory_state(self.directory, self._managers)
+        write_device_checkpoint(self.directory, self._managers)
+
+    # --- its answers
+
+    def _list(self, _request: bytes, number: int) -> Message | bytes:
+        if number <= self.faults.failing_lists:
+            raise LookupError("the simulated kubelet was told to fail")
+        if number <= self.faults.garbled_lists:
+            return _GARBAGE
+        if number <= self.faults.empty_lists:
+            return encode_list(())
+        with self._lock:
+            answer = encode_list(self._managers.pod_resources())
+        if self.faults.ballast and answer.pod_resources:
+            times = -(-self.faults.ballast // _BALLAST.ByteSize())
+            answer.pod_resources[0].containers[0].dynamic_resources.extend([_BALLAST] * times)
+        return answer
+
+    def _get_allocatable(self, _request: bytes, number: int) -> Message:
+        if number <= self.faults.empty_allocatable:
+            return encode_allocatable(Allocatable())
+        with self._lock:
+            return encode_allocatable(self._managers.allocatable())
+
+    def _get(self, request: bytes, _number: int) -> Message:
+        wanted = pb.GetPodResourcesRequest.FromString(request)
+        with self._lock:
+            for pod in self._managers.pod_resources():
+                if (pod.namespace, pod.name) == (wanted.pod_namespace, wanted.pod_name):
+                    return pb.GetPodResourcesResponse(pod_resources=encode_pod(pod))
+        raise LookupError(f"pod {wanted.pod_name} in namespace {wanted.pod_namespace} not found")
+
+    def _first_events(self) -> list[bytes]:
+        with self._lock:
+            pods = sorted(self._managers.pods.values(), key=lambda pod: pod.uid)
+            events = [encode_event(pods_pb2.ADDED, pod, "Running") for pod in pods]
+        return [event.SerializeToString() for event in (*events, encode_event(pods_pb2.INITIAL_SYNC_COMPLETE))]

@@ -1,0 +1,34 @@
+"""The kubelet's static CPU Manager, foretold to the CPU (pkg/kubelet/cm/cpumanager).
+
+What the releases 1.31 to 1.37 decide differently, by Policies.release:
+
+- 1.31: where full-pcpus-only finds no whole core free, the message blames the request (check_cores). The options
+  strict-cpu-reservation and prefer-align-cpus-by-uncorecache begin with 1.32.
+- 1.32 and 1.33: prefer-align-cpus-by-uncorecache rounds down the cores that it takes within a cache (take_cpus).
+- 1.34 and later: pods with resources of their own are given no exclusive CPUs (cpu_request).
+- 1.36 and later: they are given them as one with the gate PodLevelResourceManagers (given_whole, empty_pool,
+  divide_pod_cpus).
+"""
+
+from zonewise_scheduler.admission.cpumanager.cpu_allocation_error import CpuAllocationError
+from zonewise_scheduler.admission.cpumanager.cpu_hints import generate_cpu_topology_hints
+from zonewise_scheduler.admission.cpumanager.guaranteed_cpus import (
+    empty_shared_pool,
+    guaranteed_cpus,
+    pod_guaranteed_cpus,
+    uses_pod_level_managers,
+)
+from zonewise_scheduler.admission.cpumanager.policy_static import allocate_cpus, divide_pod_cpus
+from zonewise_scheduler.admission.cpumanager.smt_alignment import smt_alignment_error
+
+__all__ = [
+    "CpuAllocationError",
+    "allocate_cpus",
+    "divide_pod_cpus",
+    "empty_shared_pool",
+    "generate_cpu_topology_hints",
+    "guaranteed_cpus",
+    "pod_guaranteed_cpus",
+    "smt_alignment_error",
+    "uses_pod_level_managers",
+]

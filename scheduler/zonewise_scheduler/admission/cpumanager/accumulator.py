@@ -1,0 +1,160 @@
+"""CPUs being chosen, step by step (pkg/kubelet/cm/cpumanager/cpu_assignment.go cpuAccumulator).
+
+Sets of CPUs are integers. The kubelet walks lists of ids; here one operation on a mask stands for a walk over all cores
+of a group, since cores of a group with equally many free CPUs are taken in the order of their ids.
+
+Two oddities of the kubelet are kept. A package or core counts as free where as many of its CPUs are free as the
+average one has, and is then taken whole: where they are unequal, that may be CPUs which others have. And what lies in
+two groups of the level above is listed, and counted as taken, twice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.admission.cpumanager.bits import lowest_bits, single_bits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zonewise_scheduler.admission.cpu_topology import CpuGroup, CpuTopology
+
+
+class CpuAccumulator:
+    """The CPUs that are still free, how many are still needed, and those taken."""
+
+    __slots__ = ("free", "num_cpus_needed", "result", "topology")
+
+    def __init__(self, topology: CpuTopology, free: int, need: int) -> None:
+        self.topology = topology
+        self.free = free
+        self.num_cpus_needed = need
+        self.result = 0
+
+    def take(self, cpus: int) -> None:
+        """Take CPUs."""
+        self.result |= cpus
+        self.free &= ~cpus
+        self.num_cpus_needed -= cpus.bit_count()
+
+    def sort_available_numa_nodes(self) -> list[int]:
+        """Return the zones with free CPUs, those with the fewest first, within packages where those are larger."""
+        topology = self.topology
+        if topology.numa_first:
+            return self._ascending(topology.zones, self.free)
+        return [
+            zone
+            for package in self._ascending(topology.packages, self.free)
+            for zone in self._ascending(topology.zones, package)
+        ]
+
+    def sort_available_sockets(self) -> list[int]:
+        """Return the packages with free CPUs, those with the fewest first, within zones where those are larger."""
+        topology = self.topology
+        if not topology.numa_first:
+            return self._ascending(topology.packages, self.free)
+        return [
+            package
+            for zone in self._ascending(topology.zones, self.free)
+            for package in self._ascending(topology.packages, zone)
+        ]
+
+    def take_full_numa_nodes(self) -> None:
+        """Take zones that are free, while as many CPUs are needed (takeFullNUMANodes)."""
+        if self.num_cpus_needed >= self.topology.smallest_zone:
+            self._take_each(zone for zone in self.sort_available_numa_nodes() if not zone & ~self.free)
+
+    def take_full_sockets(self) -> None:
+        """Take packages that are free, while as many CPUs are needed (takeFullSockets)."""
+        if self.num_cpus_needed >= self.topology.smallest_package:
+            size = self.topology.cpus_per_socket
+            self._take_each(
+                package for package in self.sort_available_sockets() if (package & self.free).bit_count() == size
+            )
+
+    def take_uncore_cache(self, *, rounds_up: bool) -> None:
+        """Take uncore caches that are free, then the rest within one that can give it (takeUncoreCache).
+
+        The kubelet tries the free ones anew before each cache, to no effect.
+        """
+        order = [
+            cache
+            for zone in self.sort_available_numa_nodes()
+            for cache in self._ascending(self.topology.uncore_caches, zone)
+        ]
+        if self.num_cpus_needed >= self.topology.cpus_per_uncore:
+            self._take_each(cache for cache in order if not cache & ~self.free)
+        if self.num_cpus_needed > 0:
+            self._take_within_cache(order, rounds_up=rounds_up)
+
+    def take_full_cores(self) -> None:
+        """Take cores that are free, while as many CPUs are needed (takeFullCores)."""
+        topology = self.topology
+        threads = topology.cpus_per_core
+        cores = topology.cores_by_count(self.free)[threads] if self.num_cpus_needed >= threads else 0
+        if not cores:
+            return
+        for group in self._groups_of_cores():
+            if topology.uniform:
+                self.take(topology.cpus_in_cores(lowest_bits(cores & group, self.num_cpus_needed // threads)))
+            else:
+                self._take_each(topology.cpus_in_cores(core) for core in single_bits(cores & group))
+
+    def take_remaining_cpus_packed(self) -> None:
+        """Take CPUs of cores with the fewest free ones (takeRemainingCPUs with sortAvailableCPUsPacked)."""
+        free = self.free
+        by_count = self.topology.cores_by_count(free)
+        for group in self._groups_of_cores():
+            for count, cores in enumerate(by_count):
+                if count and cores & group:
+                    self._take_from_cores(cores & group, count, free)
+            if self.num_cpus_needed < 1:
+                return
+
+    def take_remaining_cpus_spread(self) -> None:
+        """Take CPUs by their ids, and so the first thread of each core (sortAvailableCPUsSpread)."""
+        free = self.free
+        for package in self.sort_available_sockets():
+            self.take(lowest_bits(package & free, self.num_cpus_needed))
+
+    def _ascending(self, groups: Iterable[CpuGroup], within: int) -> list[int]:
+        """Return the groups with free CPUs within others, ascending by all their free CPUs, then by id."""
+        free = self.free
+        found = [((free & cpus).bit_count(), number, cpus) for number, cpus in groups if free & within & cpus]
+        return [cpus for _, _, cpus in sorted(found)]
+
+    def _groups_of_cores(self) -> list[int]:
+        return self.sort_available_sockets() if self.topology.numa_first else self.sort_available_numa_nodes()
+
+    def _take_each(self, groups: Iterable[int]) -> None:
+        """Take those that are no larger than what is needed when it is their turn; they are listed beforehand."""
+        for cpus in list(groups):
+            if self.num_cpus_needed >= cpus.bit_count():
+                self.take(cpus)
+
+    def _take_within_cache(self, order: Iterable[int], *, rounds_up: bool) -> None:
+        """Take all that is needed from the first cache of which the lowest cores have just so many (takePartialUncore).
+
+        Where the need is odd, the last of their CPUs may be one too many.
+        """
+        threads = self.topology.cpus_per_core
+        count = (self.num_cpus_needed + threads - 1) // threads if rounds_up else self.num_cpus_needed // threads
+        odd = rounds_up and threads > 1 and self.num_cpus_needed % 2
+        cores = 0
+        for with_some in self.topology.cores_by_count(self.free)[1:]:
+            cores |= with_some
+        for cache in order:
+            cpus = self.topology.cpus_in_cores(lowest_bits(cores & cache, count)) & self.free
+            if odd and cpus.bit_count() > self.num_cpus_needed:
+                cpus ^= 1 << cpus.bit_length() - 1
+            if cpus.bit_count() == self.num_cpus_needed:
+                self.take(cpus)
+                return
+
+    def _take_from_cores(self, cores: int, count: int, free: int) -> None:
+        """Take the free CPUs of cores that have so many each, as far as they are needed."""
+        whole = lowest_bits(cores, self.num_cpus_needed // count)
+        self.take(self.topology.cpus_in_cores(whole) & free)
+        left = cores & ~whole
+        if self.num_cpus_needed > 0 and left:
+            self.take(lowest_bits(self.topology.cpus_in_cores(left & -left) & free, self.num_cpus_needed))

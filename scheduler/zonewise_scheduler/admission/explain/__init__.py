@@ -1,0 +1,1 @@
+"""Why a kubelet rejects a pod, in words."""

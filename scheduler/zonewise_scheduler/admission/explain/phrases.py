@@ -1,0 +1,67 @@
+"""Amounts and zones in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.admission.resource_names import CPU, EPHEMERAL_STORAGE, is_memory
+from zonewise_scheduler.admission.topologymanager.bitmask import members
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_GIB = 1 << 30
+_MANY = 4
+"""Zones that are told one by one; of more, only the most that one has."""
+
+
+def is_bytes(resource: str) -> bool:
+    """Tell whether a resource is counted in bytes."""
+    return resource == EPHEMERAL_STORAGE or is_memory(resource)
+
+
+def amount(resource: str, size: int) -> str:
+    """Return "6 CPUs", "4 GiB of memory", "2 nvidia.com/gpu"."""
+    if resource == CPU:
+        return f"{size} CPU" if size == 1 else f"{size} CPUs"
+    return f"{gib(size)} of {resource}" if is_bytes(resource) else f"{size} {resource}"
+
+
+def count(resource: str, size: int) -> str:
+    """Return "6", "4 GiB"."""
+    return gib(size, up=False) if is_bytes(resource) else str(size)
+
+
+def are_free(many: int) -> str:
+    """Return "1 is free", "4 are free"."""
+    return f"{many} {'is' if many == 1 else 'are'} free"
+
+
+def gib(size: int, *, up: bool = True) -> str:
+    """Return bytes in GiB, to the hundredth: up for what is needed, down for what is there."""
+    hundredths = -(-size * 100 // _GIB) if up else size * 100 // _GIB
+    return f"{hundredths / 100:g} GiB"
+
+
+def listed(words: Sequence[str]) -> str:
+    """Return "a, b and c"."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def zones_in_words(zones: int) -> str:
+    """Return "zone 1" or "zones 0 and 1"."""
+    some = [str(zone) for zone in members(zones)]
+    return f"zone{'s' if len(some) > 1 else ''} {listed(some)}"
+
+
+def zone_count(width: int) -> str:
+    """Return "one zone", "2 zones"."""
+    return "one zone" if width == 1 else f"{width} zones"
+
+
+def free_in_words(resource: str, free: Mapping[int, int]) -> str:
+    """Return "zone 0 has 4 free, zone 1 has 2", or the most that any has of many."""
+    if len(free) > _MANY:
+        return f"none of the {len(free)} zones has more than {count(resource, max(free.values()))} free"
+    told = [f"zone {zone} has {count(resource, size)}" for zone, size in free.items()]
+    return ", ".join([f"{told[0]} free", *told[1:]]) if told else "no zone has any"

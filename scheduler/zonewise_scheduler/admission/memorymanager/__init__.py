@@ -1,0 +1,1 @@
+"""The Memory Manager's Static policy (pkg/kubelet/cm/memorymanager)."""

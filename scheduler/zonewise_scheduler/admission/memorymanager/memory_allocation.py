@@ -1,0 +1,106 @@
+"""The Memory Manager's allocation (policy_static.go Allocate and what it calls)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.admission.errors import unexpected_admission_error
+from zonewise_scheduler.admission.memorymanager.memory_hints import MemoryView, find_best_hint
+from zonewise_scheduler.admission.resource_names import MEMORY
+from zonewise_scheduler.admission.topologymanager.bitmask import members
+from zonewise_scheduler.admission.verdict import MemoryBlock
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.admission.context import AdmissionContext
+    from zonewise_scheduler.admission.node import NodeState
+    from zonewise_scheduler.admission.pod import Amounts, Container
+    from zonewise_scheduler.admission.topologymanager.policy import TopologyHint
+
+NO_DEFAULT_HINT = (
+    "[memorymanager] failed to get the default NUMA affinity, no NUMA nodes with enough memory is available"
+)
+DEFAULT_HINT_NOT_PREFERRED = "[memorymanager] failed to find the default preferred hint"
+NO_EXTENDED_HINT = "[memorymanager] failed to find NUMA nodes to extend the current topology hint"
+EXTENDED_HINT_NOT_PREFERRED = "[memorymanager] failed to find the extended preferred hint"
+HINT_VIOLATES_ALLOCATION = "[memorymanager] preferred hint violates NUMA node allocation"
+
+
+def allocate_container_memory(
+    context: AdmissionContext, container: Container, requests: Amounts, alignment: TopologyHint
+) -> None:
+    """Give a container its memory, bytes by type, from one set of zones; raise Refusal where there is none."""
+    zones = allocation_zones(context, requests, alignment)
+    shares = [MemoryBlock(name, zones, size) for name, size in requests]
+    for name, size in requests:
+        own = context.reusable_memory.get((zones, name), 0)
+        context.state = update_machine_state(context.state, zones, name, max(0, size - own))
+    _pass_on(context, container, shares)
+    context.memory[container.name] = shares
+
+
+def allocation_zones(context: AdmissionContext, requests: Amounts, alignment: TopologyHint) -> int:
+    """Return the zones to give from: those of the alignment, widened where they have not enough."""
+    state, idle = context.state, context.reusable_memory
+    zones, preferred = alignment
+    if zones is None:
+        best = find_best_hint(state, requests, idle, 0)
+        if best is None:
+            raise unexpected_admission_error(NO_DEFAULT_HINT, MEMORY)
+        if preferred and not best[1]:
+            raise unexpected_admission_error(DEFAULT_HINT_NOT_PREFERRED, MEMORY)
+        zones, preferred = best
+    view = MemoryView(state, requests, idle)
+    if not view.satisfies_request(zones):
+        best = find_best_hint(state, requests, idle, zones)
+        if best is None:
+            raise unexpected_admission_error(NO_EXTENDED_HINT, MEMORY)
+        if preferred and not best[1]:
+            raise unexpected_admission_error(EXTENDED_HINT_NOT_PREFERRED, MEMORY)
+        zones = best[0]
+    # 1.31 does not look, and mixes the groups (kubernetes#128669)
+    if state.kind.policies.release >= (1, 32) and view.violates_numa_allocations(zones):
+        raise unexpected_admission_error(HINT_VIOLATES_ALLOCATION, MEMORY)
+    return zones
+
+
+def update_machine_state(state: NodeState, zones: int, name: str, size: int) -> NodeState:
+    """Return the state with bytes taken from zones, the lowest first, which are a group now (updateMachineState)."""
+    kind = state.kind
+    column = kind.memory_types.index(name) if name in kind.memory_types else -1
+    free, groups = list(state.memory_free), list(state.memory_groups)
+    for zone in members(zones):
+        place = kind.zones.index(zone)
+        groups[place] = zones
+        if column >= 0 and size:
+            row = free[place]
+            taken = min(row[column], size)
+            size -= taken
+            free[place] = (*row[:column], row[column] - taken, *row[column + 1 :])
+    return state._replace(
+        memory_free=tuple(free), memory_groups=tuple(groups), memory_assigned=state.memory_assigned | zones
+    )
+
+
+def _pass_on(books: AdmissionContext, container: Container, shares: list[MemoryBlock]) -> None:
+    """Keep count of what ended init containers leave to those after them.
+
+    updatePodReusableMemory, and updateInitContainersMemoryBlocks, which makes the blocks of the pod add up.
+    """
+    for name, zones, size in shares:
+        idle = books.reusable_memory.get((zones, name), 0)
+        init = container.role == "init"
+        books.reusable_memory[zones, name] = max(idle, size) if init else max(0, idle - size)
+        _shrink(books, container, name, zones, size)
+
+
+def _shrink(books: AdmissionContext, container: Container, name: str, zones: int, size: int) -> None:
+    for earlier in books.pod.containers:
+        if earlier is container or earlier.role == "app":
+            return
+        if earlier.role == "init":
+            blocks = books.memory.get(earlier.name, [])
+            for place, block in enumerate(blocks):
+                if (block.type, block.zones) == (name, zones):
+                    taken = min(block.size, size)
+                    blocks[place] = block._replace(size=block.size - taken)
+                    size -= taken

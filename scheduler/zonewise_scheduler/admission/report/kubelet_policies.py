@@ -1,0 +1,116 @@
+"""What decides about zones in a kubelet's configuration, as attributes of a report tell it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_common.nrt import names
+from zonewise_scheduler.admission.node import Policies
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_READ = (
+    names.TOPOLOGY_MANAGER_POLICY,
+    names.TOPOLOGY_MANAGER_SCOPE,
+    names.TOPOLOGY_MANAGER_MAX_NUMA_NODES,
+    names.TOPOLOGY_MANAGER_OPTIONS,
+    names.CPU_MANAGER_POLICY,
+    names.CPU_MANAGER_OPTIONS,
+    names.MEMORY_MANAGER_POLICY,
+    names.FEATURE_GATES,
+)
+_CHOICES = {
+    names.TOPOLOGY_MANAGER_POLICY: ("none", "best-effort", "restricted", "single-numa-node"),
+    names.TOPOLOGY_MANAGER_SCOPE: ("container", "pod"),
+    names.CPU_MANAGER_POLICY: ("none", "static"),
+    names.MEMORY_MANAGER_POLICY: ("None", "Static"),
+}
+"""The first is the default."""
+
+_DEPRECATED = {
+    "SingleNUMANodeContainerLevel": ("single-numa-node", "container"),
+    "SingleNUMANodePodLevel": ("single-numa-node", "pod"),
+    "Restricted": ("restricted", "container"),
+    "RestrictedContainerLevel": ("restricted", "container"),
+    "RestrictedPodLevel": ("restricted", "pod"),
+    "BestEffort": ("best-effort", "container"),
+    "BestEffortContainerLevel": ("best-effort", "container"),
+    "BestEffortPodLevel": ("best-effort", "pod"),
+    "None": ("none", "container"),
+}
+"""topologyPolicies of the API (pkg/apis/topology/v1alpha2/types.go) as policy and scope."""
+
+_TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+"""Go's strconv.ParseBool."""
+
+
+class ReportedPolicies(NamedTuple):
+    """Policies, and what of them was damaged."""
+
+    policies: Policies
+    problems: tuple[str, ...]
+
+
+def read_policies(
+    attributes: Mapping[str, str], deprecated: tuple[str, ...], release: tuple[int, int]
+) -> ReportedPolicies:
+    """Return what attributes tell, and the kubelet's defaults of the rest; policy and scope else of topologyPolicies.
+
+    Both sorts of policies are as scheduler-plugins reads them (pkg/noderesourcetopology/nodeconfig).
+    """
+    return _told(tuple(attributes.get(name) for name in _READ), deprecated[:1], release)
+
+
+@lru_cache(256)
+def _told(values: tuple[str | None, ...], deprecated: tuple[str, ...], release: tuple[int, int]) -> ReportedPolicies:
+    attributes = {name: value for name, value in zip(_READ, values, strict=True) if value is not None}
+    problems: list[str] = []
+    policy, scope = _DEPRECATED.get(deprecated[0] if deprecated else "", ("none", "container"))
+    topology_options = _pairs(attributes, names.TOPOLOGY_MANAGER_OPTIONS, problems)
+    cpu_options = _pairs(attributes, names.CPU_MANAGER_OPTIONS, problems)
+    gates = _pairs(attributes, names.FEATURE_GATES, problems)
+    made = Policies(
+        topology=_choice(attributes, names.TOPOLOGY_MANAGER_POLICY, policy, problems),
+        scope=_choice(attributes, names.TOPOLOGY_MANAGER_SCOPE, scope, problems),
+        prefer_closest=topology_options.get("prefer-closest-numa-nodes") in _TRUE,
+        max_zones=_max_zones(attributes, problems),
+        cpu=_choice(attributes, names.CPU_MANAGER_POLICY, "none", problems),
+        full_cores=cpu_options.get("full-pcpus-only") in _TRUE,
+        strict_reservation=cpu_options.get("strict-cpu-reservation") in _TRUE,
+        distribute_across_zones=cpu_options.get("distribute-cpus-across-numa") in _TRUE,
+        align_by_package=cpu_options.get("align-by-socket") in _TRUE,
+        distribute_across_cores=cpu_options.get("distribute-cpus-across-cores") in _TRUE,
+        align_by_cache=cpu_options.get("prefer-align-cpus-by-uncorecache") in _TRUE,
+        memory=_choice(attributes, names.MEMORY_MANAGER_POLICY, "None", problems),
+        pod_level_managers=gates.get("PodLevelResourceManagers") in _TRUE,
+        release=release,
+    )
+    return ReportedPolicies(made, tuple(problems))
+
+
+def _choice(attributes: Mapping[str, str], name: str, default: str, problems: list[str]) -> str:
+    value = attributes.get(name) or default  # some writers have an empty text for the default
+    if value in _CHOICES[name]:
+        return value
+    problems.append(f"{name}: none of {', '.join(_CHOICES[name])}: {value[:80]!r}")
+    return default
+
+
+def _max_zones(attributes: Mapping[str, str], problems: list[str]) -> int:
+    value = attributes.get(names.TOPOLOGY_MANAGER_MAX_NUMA_NODES)
+    if value is None:
+        return Policies().max_zones
+    if value.isascii() and value.isdecimal() and len(value) < 9:
+        return int(value)
+    problems.append(f"{names.TOPOLOGY_MANAGER_MAX_NUMA_NODES}: not a count: {value[:80]!r}")
+    return Policies().max_zones
+
+
+def _pairs(attributes: Mapping[str, str], name: str, problems: list[str]) -> dict[str, str]:
+    try:
+        return names.read_pairs(attributes.get(name, ""))
+    except ValueError as error:
+        problems.append(f"{name}: {error}")
+        return {}

@@ -1,0 +1,113 @@
+"""The kubelet's own files to the state of its node: for replays, and as a second opinion on reports."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_common.nrt import names
+from zonewise_scheduler.admission.node import DeviceClass, NodeKind, NodeState, Policies
+from zonewise_scheduler.admission.report.kubelet_policies import read_policies
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from zonewise.kubelet.types import ContainerDevices, DeviceCheckpoint, KubeletConfig, MemoryManagerState, StateFiles
+    from zonewise_scheduler.admission.cpu_topology import CpuTopology
+
+_Zones = tuple[int, ...]
+
+
+class NodeHardware(NamedTuple):
+    """What the files do not tell of a node."""
+
+    cpus: CpuTopology
+    devices: tuple[ContainerDevices, ...] = ()
+    """All of them, unhealthy ones too."""
+    zones: _Zones = ()
+    """NUMA nodes beyond those with CPUs and those that the Memory Manager knows."""
+    distances: tuple[_Zones, ...] = ()
+    """As in NodeKind."""
+
+
+def read_state_files(
+    files: StateFiles, config: KubeletConfig, hardware: NodeHardware, release: tuple[int, int] = Policies().release
+) -> NodeState:
+    """Return the state of a node by the files as they are: with what they still have of pods that are gone.
+
+    Where there is no checkpoint of devices, all are free and healthy.
+    """
+    policies = config_policies(config, release)
+    cpus = hardware.cpus
+    memory = files.memory if files.memory is not None and policies.memory == "Static" else None
+    known = memory.machine_state if memory is not None else ()
+    zones = tuple(sorted({*hardware.zones, *(zone for zone, _ in cpus.zones), *known}))
+    types = (
+        tuple(sorted({kind for node in memory.machine_state.values() for kind in node.memory_map})) if memory else ()
+    )
+    counts = _devices(hardware.devices, files.devices)
+    free = files.cpu.default_cpu_set.bits if files.cpu is not None and policies.cpu == "static" else 0
+    return NodeState(
+        NodeKind(
+            policies,
+            zones,
+            hardware.distances,
+            cpus,
+            types,
+            _table(memory, zones, types, "allocatable"),
+            tuple(sorted(counts)),
+        ),
+        free & cpus.cpus & ~cpus.reserved,
+        _table(memory, zones, types, "free"),
+        tuple(_group(memory, zone) for zone in zones) if memory else (),
+        sum(1 << zone for zone, node in memory.machine_state.items() if node.number_of_assignments > 0)
+        if memory
+        else 0,
+        tuple(counts[one] for one in sorted(counts)),
+    )
+
+
+def config_policies(config: KubeletConfig, release: tuple[int, int]) -> Policies:
+    """Return the part of a configuration that decides about zones."""
+    gates = {name: str(on).lower() for name, on in config.feature_gates}
+    attributes = {
+        names.TOPOLOGY_MANAGER_POLICY: config.topology_manager_policy,
+        names.TOPOLOGY_MANAGER_SCOPE: config.topology_manager_scope,
+        names.TOPOLOGY_MANAGER_MAX_NUMA_NODES: str(config.max_allowable_numa_nodes()),
+        names.TOPOLOGY_MANAGER_OPTIONS: names.write_pairs(dict(config.topology_manager_options)),
+        names.CPU_MANAGER_POLICY: config.cpu_manager_policy,
+        names.CPU_MANAGER_OPTIONS: names.write_pairs(dict(config.cpu_manager_options)),
+        names.MEMORY_MANAGER_POLICY: config.memory_manager_policy,
+        names.FEATURE_GATES: names.write_pairs(gates),
+    }
+    return read_policies(attributes, (), release).policies
+
+
+def _table(memory: MemoryManagerState | None, zones: _Zones, types: tuple[str, ...], column: str) -> tuple[_Zones, ...]:
+    if memory is None or not types:
+        return ()
+    tables = [memory.machine_state[zone].memory_map if zone in memory.machine_state else {} for zone in zones]
+    return tuple(tuple(getattr(table[kind], column) if kind in table else 0 for kind in types) for table in tables)
+
+
+def _group(memory: MemoryManagerState, zone: int) -> int:
+    cells = memory.machine_state[zone].cells if zone in memory.machine_state else ()
+    return sum(1 << cell for cell in {*cells, zone})
+
+
+def _devices(devices: Iterable[ContainerDevices], checkpoint: DeviceCheckpoint | None) -> Mapping[DeviceClass, int]:
+    """Return the classes of devices, and how many of each are free."""
+    every: dict[tuple[str, int], set[str]] = defaultdict(set)
+    for one in devices:
+        every[one.resource, sum(1 << zone for zone in set(one.zones))].update(one.ids)
+    held: dict[str, set[str]] = defaultdict(set)
+    for entry in checkpoint.entries if checkpoint else ():
+        held[entry.resource].update(*entry.ids_by_zone.values())
+    found: dict[DeviceClass, int] = {}
+    for (resource, zones), ids in every.items():
+        healthy = ids.intersection(checkpoint.registered.get(resource, ())) if checkpoint else ids
+        found[DeviceClass(resource, zones, len(ids), len(healthy))] = len(healthy - held[resource])
+    for resource in checkpoint.registered if checkpoint else ():
+        if not any(one == resource for one, _ in every):
+            found[DeviceClass(resource, 0, 0, 0)] = 0
+    return found

@@ -1,0 +1,142 @@
+"""Memory and devices of a report, as the kubelet's managers count them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_common.nrt import names
+from zonewise_scheduler.admission.node import DeviceClass
+from zonewise_scheduler.admission.report.nrt_object import (
+    MAX_NUMA_NODES,
+    ResourceInfo,
+    resource_infos,
+    zone_set_attribute,
+)
+from zonewise_scheduler.admission.resource_names import is_compute, is_memory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zonewise_scheduler.admission.report.nrt_object import NrtObject
+
+_NONE = ResourceInfo(0, 0, 0)
+
+
+class ReportedMemory(NamedTuple):
+    """Memory by zone and type, bytes; zones and sets of zones as in NodeKind and NodeState."""
+
+    types: tuple[str, ...] = ()
+    allocatable: tuple[tuple[int, ...], ...] = ()
+    free: tuple[tuple[int, ...], ...] = ()
+    groups: tuple[int, ...] = ()
+    assigned: int = 0
+
+
+class ReportedDevices(NamedTuple):
+    """Devices, and how many of each class are free."""
+
+    classes: tuple[DeviceClass, ...]
+    free: tuple[int, ...]
+
+
+def read_memory(nrt: NrtObject, zones: tuple[int, ...], policy: str) -> ReportedMemory:
+    """Return the memory of a node whose Memory Manager is Static, and whose Topology Manager has a policy.
+
+    Groups, and zones of which any is assigned, are told by our agent alone. In other reports a zone is taken for alone,
+    and for assigned where not all is free; not so under restricted, where zones in groups that nobody tells of would
+    then be refused to pods that the kubelet admits.
+    """
+    found = {zone.id: zone for zone in nrt.zones}
+    types = tuple(sorted({name for zone in nrt.zones for name in zone.counts if is_memory(name)}))
+    allocatable: list[tuple[int, ...]] = []
+    free: list[tuple[int, ...]] = []
+    groups: list[int] = []
+    for number in zones:
+        zone = found.get(number)
+        counts = [zone.counts.get(name, _NONE) if zone else _NONE for name in types]
+        allocatable.append(tuple([count.allocatable for count in counts]))
+        free.append(tuple([min(count.available, count.allocatable) for count in counts]))
+        groups.append(_group(zone.attributes.get(names.MEMORY_GROUP) if zone else None, number, nrt.problems))
+    assigned = zone_set_attribute(nrt, names.MEMORY_ASSIGNED)
+    if not nrt.from_agent and policy != "restricted":
+        used = (zone for zone, most, left in zip(zones, allocatable, free, strict=True) if left != most)
+        assigned = sum(1 << zone for zone in used)
+    return ReportedMemory(types, tuple(allocatable), tuple(free), tuple(groups), assigned)
+
+
+def _group(text: str | None, zone: int, problems: list[str]) -> int:
+    if text is None:
+        return 1 << zone
+    try:
+        return _zones(text, ",") | 1 << zone
+    except ValueError as error:
+        problems.append(f"zone {zone} {names.MEMORY_GROUP}: {error}")
+        return 1 << zone
+
+
+@lru_cache(1 << 10)
+def _zones(text: str, separator: str) -> int:
+    bits = 0
+    for part in text.split(separator):
+        if not (part.isascii() and part.isdecimal()) or len(part) > 4 or int(part) >= MAX_NUMA_NODES:
+            raise ValueError(f"not zones: {text[:80]!r}")
+        bits |= 1 << int(part)
+    return bits
+
+
+def read_devices(nrt: NrtObject) -> ReportedDevices:
+    """Return the devices of a node, each in the one class of the zones that it is close to."""
+    counts: dict[tuple[str, int], ResourceInfo] = {}
+    shared = list(_shared(nrt))
+    less: dict[tuple[str, int], list[ResourceInfo]] = defaultdict(list)
+    for resource, zones, count in shared:
+        counts[resource, zones] = count
+        for zone in nrt.zones:
+            if zones >> zone.id & 1:
+                less[resource, zone.id].append(count)
+    for zone in nrt.zones:
+        for name, count in zone.counts.items():
+            if not is_compute(name):
+                alone = _less(count, less.get((name, zone.id), []), f"zone {zone.id} {name}", nrt.problems)
+                counts[name, 1 << zone.id] = alone
+    text = nrt.attributes.get(names.UNZONED_DEVICES)
+    if text:
+        counts |= {(name, 0): count for name, count in resource_infos(text, names.UNZONED_DEVICES, nrt.problems)}
+    classes = sorted(
+        (DeviceClass(resource, zones, max(count.capacity, count.allocatable), count.allocatable), count.available)
+        for (resource, zones), count in counts.items()
+        if any(count) or not zones
+    )
+    return ReportedDevices(tuple([one for one, _ in classes]), tuple([min(free, one.healthy) for one, free in classes]))
+
+
+def _shared(parts: NrtObject) -> Iterator[tuple[str, int, ResourceInfo]]:
+    text = parts.attributes.get(names.SHARED_DEVICES)
+    if not text:
+        return
+    known = 0
+    for zone in parts.zones:
+        known |= 1 << zone.id
+    for name, count in resource_infos(text, names.SHARED_DEVICES, parts.problems):
+        resource, _, zones_text = name.rpartition("@")
+        try:
+            zones = _zones(zones_text, "+")
+        except ValueError as error:
+            parts.problems.append(f"{names.SHARED_DEVICES} ({name[:80]}): {error}")
+            continue
+        if zones & ~known or not zones & (zones - 1) or not resource:
+            parts.problems.append(f"{names.SHARED_DEVICES}: not a resource and several zones: {name[:80]!r}")
+        else:
+            yield resource, zones, count
+
+
+def _less(count: ResourceInfo, shared: list[ResourceInfo], at: str, problems: list[str]) -> ResourceInfo:
+    """Return a count without devices that are close to other zones too."""
+    if not shared:
+        return count
+    left = ResourceInfo(*(size - sum(sizes) for size, *sizes in zip(count, *shared, strict=True)))
+    if min(left) < 0:
+        problems.append(f"{names.SHARED_DEVICES}: more than the {count.capacity} of {at}")
+    return ResourceInfo(*(max(0, size) for size in left))

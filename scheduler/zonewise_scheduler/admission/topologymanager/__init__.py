@@ -1,0 +1,1 @@
+"""The Topology Manager: bit masks, hints, policies (pkg/kubelet/cm/topologymanager)."""

@@ -1,0 +1,28 @@
+"""The policies over one pool of resources, by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.backfill.policies import DEFAULT_RESERVE_AFTER, policy_named
+from zonewise_scheduler.backfill.pool.conservative import ConservativeBackfill
+from zonewise_scheduler.backfill.pool.easy import EasyBackfill
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.backfill.policies import BackfillPolicy
+    from zonewise_scheduler.backfill.pool.pool_state import PoolPolicy
+
+
+def pool_policy_named(name: str, reserve_after: float = DEFAULT_RESERVE_AFTER) -> PoolPolicy:
+    """Return a policy; one for each State. `reserve_after`, in seconds, is of the default alone.
+
+    Raises ValueError for a name that there is not.
+    """
+    return pool_policy(policy_named(name, reserve_after))
+
+
+def pool_policy(policy: BackfillPolicy) -> PoolPolicy:
+    """Return what decides by these rules."""
+    if policy.eager or policy.depth != 1:
+        return ConservativeBackfill(policy.depth, policy.reserve_after, shortest_first=policy.shortest_first)
+    return EasyBackfill(policy.reserve_after, shortest_first=policy.shortest_first, overtaking=policy.overtaking)

@@ -1,1 +1,0 @@
-"""The HTTP extender of kube-scheduler: filter, prioritize, bind."""

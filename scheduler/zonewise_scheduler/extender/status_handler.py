@@ -1,0 +1,50 @@
+"""Health, readiness, metrics and state of the scheduler."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise_common.service.handlers import (
+    GetHandler,
+    Request,
+    Response,
+    json_response,
+    metrics_response,
+    text_response,
+)
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from zonewise_scheduler.extender.cache import ExtenderCache
+    from zonewise_scheduler.extender.informers import Informers
+
+_INDEX = """\
+zonewise scheduler
+/healthz      200 while the program works
+/readyz       200 once all nodes, reports and pods are known
+/metrics      for Prometheus
+/debug/state  what it knows of each node, as JSON
+"""
+
+
+class StatusHandler(GetHandler):
+    """The answers of one scheduler."""
+
+    def __init__(self, cache: ExtenderCache, registry: CollectorRegistry, informers: Informers) -> None:
+        self._cluster = cache
+        self._watching = informers
+        super().__init__({
+            "/": lambda _request: text_response(200, _INDEX),
+            "/healthz": lambda _request: text_response(200, "ok\n"),
+            "/readyz": self._readiness,
+            "/metrics": lambda request: metrics_response(registry, request.accept),
+            "/debug/state": self._state,
+        })  # fmt: skip
+
+    def _readiness(self, _request: Request) -> Response:
+        missing = self._watching.unsynced
+        return text_response(503, f"not known yet: {', '.join(missing)}\n") if missing else text_response(200, "ok\n")
+
+    def _state(self, _request: Request) -> Response:
+        return json_response(self._cluster.dump())

@@ -1,6 +1,0 @@
-"""The fit: what the kubelets will do, foretold exactly, for one pod on one node or for many on the whole cluster."""
-
-from zonewise_scheduler.fit.kubelet.admit import admit
-from zonewise_scheduler.fit.kubelet.sentences import explain_rejection
-
-__all__ = ["admit", "explain_rejection"]

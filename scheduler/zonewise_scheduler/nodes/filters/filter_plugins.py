@@ -1,0 +1,109 @@
+"""Filters of kube-scheduler's that need nothing but the node and its pods, exact as its plugins (1.36).
+
+pkg/scheduler/framework/plugins: nodeunschedulable, nodename, tainttoleration, nodeaffinity, nodeports, noderesources.
+Each is a function of a pod's constraints and a node, and returns the reason that kube-scheduler would give, or None. A
+resource that a DeviceClass gives by its extendedResourceName (KEP-5004) counts as missing where no device plugin does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zonewise_common.k8s.nodeaffinity import NAME_FIELD
+from zonewise_common.k8s.taints import UNSCHEDULABLE, find_matching_untolerated_taint, tolerations_tolerate_taint
+from zonewise_scheduler.admission.node import amounts_by_resource
+from zonewise_scheduler.admission.resource_names import PODS
+from zonewise_scheduler.nodes.node.host_ports import ports_conflict
+from zonewise_scheduler.nodes.node.node_info import available
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zonewise_common.k8s.nodeaffinity import NodeSelectorTerm
+    from zonewise_scheduler.admission.node import Resource
+    from zonewise_scheduler.nodes.filters.constraints import Constraints
+    from zonewise_scheduler.nodes.node.node_info import NodeInfo
+
+
+class FilterRejection(NamedTuple):
+    """Why a node is out of the question."""
+
+    plugin: str
+    reason: str
+    """As in the events of kube-scheduler; several are parted by ", "."""
+
+
+def node_unschedulable(pod: Constraints, node: NodeInfo) -> str | None:
+    """Refuse nodes with spec.unschedulable, but to pods that tolerate the taint of that name."""
+    if not node.unschedulable or tolerations_tolerate_taint(UNSCHEDULABLE, pod.tolerations):
+        return None
+    return "node(s) were unschedulable"
+
+
+def node_name(pod: Constraints, node: NodeInfo) -> str | None:
+    """Refuse all nodes but that of spec.nodeName."""
+    return None if pod.node_name in {"", node.name} else "node(s) didn't match the requested node name"
+
+
+def taint_toleration(pod: Constraints, node: NodeInfo) -> str | None:
+    """Refuse nodes with a taint NoSchedule or NoExecute that the pod does not tolerate."""
+    return (
+        None
+        if find_matching_untolerated_taint(node.taints, pod.tolerations) is None
+        else "node(s) had untolerated taint(s)"
+    )
+
+
+def node_affinity(pod: Constraints, node: NodeInfo) -> str | None:
+    """Refuse nodes that spec.nodeSelector or the required node affinity does not select."""
+    selected = all(one.matches(node.label(one.key)) for one in pod.selector)
+    if selected and (pod.terms is None or any(_holds(term, node) for term in pod.terms)):
+        return None
+    return "node(s) didn't match Pod's node affinity/selector"
+
+
+def node_ports(pod: Constraints, node: NodeInfo) -> str | None:
+    """Refuse nodes where a host port of the pod is used."""
+    return (
+        "node(s) didn't have free ports for the requested pod ports" if ports_conflict(pod.ports, node.ports) else None
+    )
+
+
+def node_resources_fit(pod: Constraints, node: NodeInfo) -> str | None:
+    """Refuse nodes that have too little left of what the pod requests, or too many pods."""
+    return ", ".join(_short(pod.requests, available(node))) or None
+
+
+FILTERS = {
+    "NodeUnschedulable": node_unschedulable,
+    "NodeName": node_name,
+    "TaintToleration": taint_toleration,
+    "NodeAffinity": node_affinity,
+    "NodePorts": node_ports,
+    "NodeResourcesFit": node_resources_fit,
+}
+"""In kube-scheduler's order (pkg/scheduler/apis/config/v1/default_plugins.go)."""
+
+
+def run_filter_plugins(pod: Constraints, node: NodeInfo) -> FilterRejection | None:
+    """Return the first refusal, the one that kube-scheduler reports; None where the node passes."""
+    for plugin, passes in FILTERS.items():
+        reason = passes(pod, node)
+        if reason is not None:
+            return FilterRejection(plugin, reason)
+    return None
+
+
+def _holds(term: NodeSelectorTerm, node: NodeInfo) -> bool:
+    """Tell whether a node meets a term; a field that nodes do not have is empty (fields/selector.go)."""
+    return all(one.matches(node.label(one.key)) for one in term.match_expressions) and all(
+        one.matches(node.name if one.key == NAME_FIELD else "") for one in term.match_fields
+    )
+
+
+def _short(wanted: Resource, left: Resource) -> Iterator[str]:
+    """Yield what there is too little of (noderesources/fit.go fitsRequest); nobody is refused what it asks none of."""
+    free = dict(amounts_by_resource(left))
+    for name, asked in amounts_by_resource(wanted):
+        if asked > max(free.get(name, 0), 0):
+            yield "Too many pods" if name == PODS else f"Insufficient {name}"

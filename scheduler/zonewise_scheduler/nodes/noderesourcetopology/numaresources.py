@@ -1,0 +1,38 @@
+"""Amounts and names of resources as the plugin sorts them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.admission.resource_names import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    PODS,
+    is_native_resource,
+    is_scalar_resource_name,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Amounts = dict[str, int]
+"""By resource, in thousandths of its unit: the API server keeps nothing finer of what the plugin compares."""
+
+_ALWAYS = frozenset({CPU, MEMORY, PODS, EPHEMERAL_STORAGE})
+"""What a NodeInfo has, whether the node lists it or not (pkg/util/resource.go ResourceList)."""
+
+
+def round_up(amount: int) -> int:
+    """Return thousandths as units, rounded up (Quantity.Value())."""
+    return -(-amount // 1000)
+
+
+def is_host_level_resource(name: str) -> bool:
+    """Tell whether no zone need have it: storage, and whatever is not native (isHostLevelResource)."""
+    return name in {EPHEMERAL_STORAGE, "storage"} or not is_native_resource(name)
+
+
+def node_info_resources(allocatable: Iterable[str]) -> frozenset[str]:
+    """Return the resources of a node that reach plugins (pkg/scheduler/framework/types.go Resource.Add)."""
+    return _ALWAYS | {name for name in allocatable if is_scalar_resource_name(name)}

@@ -1,1 +1,0 @@
-"""The queue: which job starts, when and where, decided over values alone."""

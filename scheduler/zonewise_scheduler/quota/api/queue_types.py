@@ -1,0 +1,111 @@
+"""ClusterQueues, Cohorts, LocalQueues and ResourceFlavors, with the defaults of kueue.x-k8s.io/v1beta2."""
+
+from collections.abc import Mapping
+from math import inf
+from types import MappingProxyType
+from typing import Literal, NamedTuple
+
+from zonewise_common.k8s.nodeaffinity import Requirement
+from zonewise_common.k8s.taints import Taint, Toleration
+from zonewise_scheduler.quota.api.resource_quota import ResourceGroup
+
+PreemptionPolicy = Literal["", "Never", "LowerPriority", "LowerOrNewerEqualPriority", "Any"]
+"""Which candidates may be preempted; within a queue never Any, in the cohort never LowerOrNewerEqualPriority. "" is
+what no API server has defaulted: nobody, as Never, but it does not keep a queue that borrows from preempting its own.
+"""
+
+StopPolicy = Literal["None", "Hold", "HoldAndDrain"]
+
+NO_LABELS: Mapping[str, str] = MappingProxyType({})
+
+
+class ClusterQueuePreemption(NamedTuple):
+    """Whom the workloads of a ClusterQueue may preempt."""
+
+    within_cluster_queue: PreemptionPolicy = "Never"
+    """withinClusterQueue."""
+    reclaim_within_cohort: PreemptionPolicy = "Never"
+    """reclaimWithinCohort: workloads of queues that are over their nominal quota."""
+    borrow_within_cohort: Literal["Never", "LowerPriority"] = "Never"
+    """borrowWithinCohort: also while the queue itself borrows."""
+    max_priority_threshold: int | None = None
+    """borrowWithinCohort.maxPriorityThreshold: then only workloads of at most this priority; None: no such limit."""
+
+
+class FlavorFungibility(NamedTuple):
+    """When the scan of flavors stops, and which of those seen is taken where it does not."""
+
+    when_can_borrow: Literal["MayStopSearch", "TryNextFlavor"] = "MayStopSearch"
+    when_can_preempt: Literal["MayStopSearch", "TryNextFlavor"] = "TryNextFlavor"
+    preference: Literal["BorrowingOverPreemption", "PreemptionOverBorrowing"] = "BorrowingOverPreemption"
+
+
+class AdmissionCheckStrategyRule(NamedTuple):
+    """An admission check that a ClusterQueue asks for."""
+
+    name: str
+    on_flavors: frozenset[str] = frozenset()
+    """Only for workloads with one of these; empty: for all."""
+    controller_name: str = ""
+    """spec.controllerName of the AdmissionCheck; "": it is not known."""
+
+
+class ClusterQueue(NamedTuple):
+    """A queue with quotas."""
+
+    name: str
+    resource_groups: tuple[ResourceGroup, ...] = ()
+    cohort_name: str = ""
+    """"": none."""
+    queueing_strategy: Literal["StrictFIFO", "BestEffortFIFO"] = "BestEffortFIFO"
+    preemption: ClusterQueuePreemption = ClusterQueuePreemption()
+    flavor_fungibility: FlavorFungibility = FlavorFungibility()
+    fair_weight: float = 1.0
+    """fairSharing.weight."""
+    stop_policy: StopPolicy = "None"
+    namespace_selector: tuple[Requirement, ...] | None = ()
+    """On the labels of a workload's namespace; empty: all namespaces; None: no namespace."""
+    admission_checks: tuple[AdmissionCheckStrategyRule, ...] = ()
+    usage_based_admission: bool = False
+    """admissionScope UsageBasedAdmissionFairSharing: the LocalQueue with the least usage first."""
+    default_walltime: float = inf
+    """Declared run time, in seconds, of workloads that declare none."""
+
+
+class Cohort(NamedTuple):
+    """A group of ClusterQueues and Cohorts that lend to each other, with quotas of its own."""
+
+    name: str
+    parent_name: str = ""
+    """"": it is a root."""
+    resource_groups: tuple[ResourceGroup, ...] = ()
+    fair_weight: float = 1.0
+
+
+class LocalQueue(NamedTuple):
+    """What users of a namespace name; it leads to a ClusterQueue."""
+
+    namespace: str
+    name: str
+    cluster_queue: str
+    stop_policy: StopPolicy = "None"
+    fair_weight: float = 1.0
+    default_walltime: float = inf
+    """Before that of the ClusterQueue."""
+
+    @property
+    def key(self) -> str:
+        """Namespace and name."""
+        return f"{self.namespace}/{self.name}"
+
+
+class ResourceFlavor(NamedTuple):
+    """A kind of nodes."""
+
+    name: str
+    node_labels: Mapping[str, str] = NO_LABELS
+    node_taints: tuple[Taint, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    """Added to the pods'."""
+    topology_name: str = ""
+    """topologyName; "": placement is kube-scheduler's."""

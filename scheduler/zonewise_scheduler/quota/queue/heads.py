@@ -1,0 +1,50 @@
+"""The heads of a cycle: of each queue that admits, the workload whose turn it is (manager.go Heads)."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from zonewise_scheduler.quota.api.queue_types import ClusterQueue
+    from zonewise_scheduler.quota.cycle.entry import Head
+    from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
+    from zonewise_scheduler.quota.queue.pending_workloads import PendingWorkloads
+
+NO_SELECTED_HEADS: Mapping[str, str] = MappingProxyType({})
+
+
+def pop_heads(
+    pending: Iterable[PendingWorkloads],
+    snapshot: Snapshot,
+    namespaces: Mapping[str, Mapping[str, str]] | None = None,
+    cycle: int = 0,
+    selected_heads: Mapping[str, str] = NO_SELECTED_HEADS,
+) -> list[Head]:
+    """Take the heads out of their queues, one of each.
+
+    `namespaces`: labels by name, None where they do not matter; `cycle`: the number of the cycle that they are for;
+    `turns`: by queue the keys of those whose turn it is whatever their order.
+    """
+    found: list[Head] = []
+    for queue in pending:
+        if queue.spec.name not in snapshot.cluster_queues or queue.spec.name in snapshot.inactive:
+            continue
+        head = queue.pop(snapshot.local_queue_usage, cycle, selected_heads.get(queue.spec.name, ""))
+        if head is not None:
+            labels = None if namespaces is None else namespaces.get(head.workload.namespace, {})
+            if head.workload.failed_checks:
+                head = head._replace(inadmissible_reason="checks")
+            elif not matches_namespace(queue.spec, labels):
+                head = head._replace(inadmissible_reason="namespace")
+            found.append(head)
+    return found
+
+
+def matches_namespace(spec: ClusterQueue, labels: Mapping[str, str] | None) -> bool:
+    """Tell whether a queue is for workloads of a namespace with these labels; None where they do not matter."""
+    if spec.namespace_selector is None:
+        return False
+    return labels is None or all(one.matches(labels.get(one.key)) for one in spec.namespace_selector)

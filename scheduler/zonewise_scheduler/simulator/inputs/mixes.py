@@ -1,0 +1,222 @@
+"""Mixes of jobs that nobody logged, by name, number, load and seed.
+
+What is drawn are shapes that measured workloads have in common, not copies of any; where they are from is said at each
+mix. Jobs come as a Poisson process, so fast that in the mean their work is the given share of the fleet (the load).
+Widths are cut to the fleet.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from zonewise_scheduler.admission.node import Resource
+from zonewise_scheduler.admission.resource_names import CPU
+from zonewise_scheduler.quota.api.amount import UNLIMITED
+from zonewise_scheduler.quota.api.workload_types import PodSet, Workload
+from zonewise_scheduler.quota.topology.types import HOSTNAME
+from zonewise_scheduler.simulator.inputs.distributions import UniformStream, exponential, log_uniform
+from zonewise_scheduler.simulator.inputs.errors import InputError
+from zonewise_scheduler.simulator.inputs.fields import MAX_JOBS
+from zonewise_scheduler.simulator.inputs.fleet_levels import UNSPECIFIED, Level, NodeGroup, build_fleet
+from zonewise_scheduler.simulator.inputs.node_fleet import DEFAULT_QUEUE, build_fleet_scenario, build_queues
+from zonewise_scheduler.simulator.scenario import Arrival
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from zonewise_scheduler.simulator.inputs.node_fleet import Fleet
+    from zonewise_scheduler.simulator.scenario import Scenario
+
+DEFAULT_JOBS = 10_000
+"""How many jobs, where it is not told."""
+DEFAULT_LOAD = 0.9
+GPU = "nvidia.com/gpu"
+
+_MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
+_MILLI = 1000
+
+
+class Mix(NamedTuple):
+    """A kind of workload."""
+
+    fleet: Callable[[], Fleet]
+    """What it runs on where no nodes are given."""
+    resource: str
+    """What its load is measured by."""
+    generate: Callable[[UniformStream, int, _Size], list[_JobClass]]
+
+
+class _Size(NamedTuple):
+    """What bounds the width of jobs."""
+
+    nodes: int
+    per_node: int
+    """Of the mix's resource: whole CPUs, or GPUs; of the node that has most."""
+    cpus: int
+    """Whole CPUs of such a node."""
+
+
+class _JobClass(NamedTuple):
+    """Jobs of one sort; all arrays are (jobs,)."""
+
+    name: str
+    at: NDArray[np.int64]
+    """Their places among all jobs."""
+    pods: NDArray[np.int64]
+    units: NDArray[np.int64]
+    """Of the mix's resource, by pod."""
+    run: NDArray[np.float64]
+    estimate: NDArray[np.float64]
+    """Declared run times, in seconds."""
+
+
+def build_mix(
+    name: str, fleet: Fleet | None = None, *, jobs: int | None = None, load: float | None = None, seed: int = 0
+) -> Scenario:
+    """Return so many jobs of a mix; raise InputError for one that there is not, or that the nodes have no room for."""
+    if name not in MIXES:
+        raise InputError(name, f"there is no such mix; there are {', '.join(MIXES)}")
+    count, share = DEFAULT_JOBS if jobs is None else jobs, DEFAULT_LOAD if load is None else load
+    if not 1 <= count <= MAX_JOBS:
+        raise InputError(name, f"jobs: not from 1 to {MAX_JOBS}: {count}")
+    if not 0 < share < inf:
+        raise InputError(name, f"load: not above 0: {share}")
+    mix = MIXES[name]
+    ground = mix.fleet() if fleet is None else fleet
+    capacity = ground.total_capacity.get(mix.resource, 0)
+    size = _size(ground, mix.resource)
+    if not size.per_node or capacity == UNLIMITED:
+        raise InputError(name, f"nodes: none has {mix.resource}")
+    dice = UniformStream(seed)
+    sorts = mix.generate(dice, count, size)
+    unit = _MILLI if mix.resource == CPU else 1
+    work = sum(float((one.pods * one.units * one.run).sum()) for one in sorts) * unit
+    gaps = exponential(dice.uniform(count), work / count / capacity / share)
+    arrivals = _arrivals(sorts, gaps.cumsum(), mix.resource, size)
+    return build_fleet_scenario(name, ground, arrivals, build_queues(ground, ()))
+
+
+def _arrivals(sorts: Sequence[_JobClass], times: NDArray[np.float64], resource: str, size: _Size) -> list[Arrival]:
+    sets: dict[tuple[int, int], tuple[PodSet, ...]] = {}
+    found: list[tuple[int, Arrival]] = []
+    for one in sorts:
+        kin = ("", DEFAULT_QUEUE, one.name)
+        columns = (one.at, one.pods, one.units, one.run, one.estimate, times[one.at])
+        for place, pods, units, run, limit, at in zip(*(column.tolist() for column in columns), strict=True):
+            if (pods, units) not in sets:
+                sets[pods, units] = (PodSet(pods=pods, requests=_requests(resource, units, size)),)
+            workload = Workload(
+                "mix",
+                f"{one.name}-{place}",
+                sets[pods, units],
+                f"{place:08d}",
+                DEFAULT_QUEUE,
+                created_at=at,
+                walltime=limit,
+                history_keys=kin,
+            )
+            found.append((place, Arrival(workload, DEFAULT_QUEUE, run, one.name)))
+    return [arrival for _, arrival in sorted(found, key=lambda pair: pair[0])]
+
+
+def _requests(resource: str, units: int, size: _Size) -> dict[str, int]:
+    """Return what a pod requests; with GPUs as much of a node's CPUs as of its GPUs."""
+    if resource == CPU:
+        return {CPU: units * _MILLI}
+    return {CPU: size.cpus * _MILLI * units // size.per_node, resource: units}
+
+
+def _size(fleet: Fleet, resource: str) -> _Size:
+    rooms = {info.allocatable for info in fleet.nodes.infos if info is not None}
+    widest = max(rooms, key=lambda room: _of(room, resource), default=Resource(0, 0, 0, 0))
+    nodes = sum(info is not None and info.allocatable == widest for info in fleet.nodes.infos)
+    return _Size(nodes, _of(widest, resource), widest.milli_cpus // _MILLI)
+
+
+def _of(room: Resource, resource: str) -> int:
+    return room.milli_cpus // _MILLI if resource == CPU else dict(room.scalar_resources).get(resource, 0)
+
+
+# --- the mixes
+
+
+def _nodes(count: int, cpus: int, gpus: int = 0) -> Fleet:
+    others = ((GPU, gpus),) if gpus else ()
+    room = Resource(cpus * _MILLI, UNSPECIFIED, UNSPECIFIED, UNSPECIFIED, others)
+    return build_fleet("nodes", [Level("rack", count // 32, "zonewise.dev/topology-rack"), Level("node", 32, HOSTNAME)], [
+        (NodeGroup("nodes", room, {}), count // 32 * 32)
+    ])  # fmt: skip
+
+
+def _hpc(dice: UniformStream, count: int, size: _Size) -> list[_JobClass]:
+    """Return jobs of a supercomputer, from one CPU to all nodes, from a minute to a day.
+
+    Logarithms of widths are uniform, a quarter of the jobs are serial, and three quarters of the others a power of two
+    wide (Lublin and Feitelson, JPDC 63(11), 2003); run times are log-uniform (Downey, HPDC 1997). Users declare 2 to 5
+    times as much (in the logs of the Parallel Workloads Archive jobs use .20 to .48 of it). Wider than a node, a job
+    takes whole nodes, a pod each.
+    """
+    most = size.nodes * size.per_node
+    wide = log_uniform(dice.uniform(count), 2, most) if most > 2 else np.full(count, float(most))
+    wide = np.where(dice.uniform(count) < 0.75, 2 ** np.log2(wide).round(), wide.round())
+    wide = np.clip(np.where(dice.uniform(count) < 0.25, 1, wide), 1, most).astype(np.int64)
+    pods = np.minimum(-(-wide // size.per_node), size.nodes)
+    units = np.where(pods > 1, size.per_node, wide)
+    run = log_uniform(dice.uniform(count), _MINUTE, _DAY)
+    estimate = run * (2 + 3 * dice.uniform(count))
+    return [_JobClass("hpc", np.arange(count), pods, units, run, estimate)]
+
+
+def _ai(dice: UniformStream, count: int, size: _Size) -> list[_JobClass]:
+    """Return trainings of whole nodes, from one to 1,024 of them, for half a day to ten, and many small jobs.
+
+    One job in twenty is a training, a power of two of nodes wide, one pod a node. The others have one GPU up to half a
+    node's and run from five minutes to eight hours: as in the clusters of Jeon et al. (USENIX ATC 2019) and Hu et al.
+    (SC 2021) most jobs are small, and the few large ones have most of the GPU time. Estimates are 1.2 to 2 times too
+    long for trainings, which know their number of steps, and 2 to 5 times for others.
+    """
+    training = dice.uniform(count) < 0.05
+    large, small = np.flatnonzero(training), np.flatnonzero(~training)
+    doublings = int(np.log2(min(size.nodes, 1024)))
+    pods = 2 ** (dice.uniform(len(large)) * (doublings + 1)).astype(np.int64)
+    days = log_uniform(dice.uniform(len(large)), _DAY / 2, 10 * _DAY)
+    halvings = max(int(np.log2(size.per_node)), 1)
+    units = 2 ** (dice.uniform(len(small)) * halvings).astype(np.int64)
+    hours = log_uniform(dice.uniform(len(small)), 5 * _MINUTE, 8 * _HOUR)
+    whole, one = np.full(len(large), size.per_node), np.ones(len(small), np.int64)
+    return [
+        _JobClass("training", large, pods, whole, days, days * (1.2 + 0.8 * dice.uniform(len(large)))),
+        _JobClass("small", small, one, units, hours, hours * (2 + 3 * dice.uniform(len(small)))),
+    ]
+
+
+def _batch(dice: UniformStream, count: int, size: _Size) -> list[_JobClass]:
+    """Return many short jobs: nine in ten of 1 to 8 pods and 10 s to 5 min, the others of up to 64 pods and 2 h.
+
+    Few jobs have most of the work, as in data centers (Reiss et al., SoCC 2012; Tirmazi et al., EuroSys 2020). A pod
+    has one, two or four CPUs; a job declares a limit 2 to 5 times as long as it runs.
+    """
+    heavy = dice.uniform(count) < 0.1
+    short, long = np.flatnonzero(~heavy), np.flatnonzero(heavy)
+    found: list[_JobClass] = []
+    sorts = (("short", short, 8, 10.0, 5 * _MINUTE), ("long", long, 64, 5 * _MINUTE, 2 * _HOUR))
+    for name, at, pods, least, most in sorts:
+        units = np.minimum(2 ** (3 * dice.uniform(len(at))).astype(np.int64), size.per_node)
+        room = max(size.nodes * (size.per_node // int(units.max(initial=1))), 1)
+        wide = np.clip(log_uniform(dice.uniform(len(at)), 1, pods + 1).astype(np.int64), 1, min(pods, room))
+        run = log_uniform(dice.uniform(len(at)), least, most)
+        found.append(_JobClass(name, at, wide, units, run, run * (2 + 3 * dice.uniform(len(at)))))
+    return found
+
+
+MIXES = {
+    "hpc": Mix(lambda: _nodes(1024, 64), CPU, _hpc),
+    "ai": Mix(lambda: _nodes(1024, 128, 8), GPU, _ai),
+    "batch": Mix(lambda: _nodes(128, 64), CPU, _batch),
+}
+"""By name."""

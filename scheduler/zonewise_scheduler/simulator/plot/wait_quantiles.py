@@ -1,0 +1,63 @@
+"""Waits by width: quantiles of groups of jobs that are about as wide."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zonewise_scheduler.simulator.plot.history_arrays import Floats, Ints
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+MAX_GROUPS = 18
+"""At most."""
+
+
+class WidthBins(NamedTuple):
+    """Which widths make a group; at most GROUPS of each, ascending."""
+
+    begins: Floats
+    at: Floats
+    """The width at which a group is drawn."""
+
+
+class WaitGroup(NamedTuple):
+    """Jobs about as wide."""
+
+    width: float
+    """The share of the machine at which it is drawn."""
+    jobs: int
+    waits: Floats
+    """In seconds, one for each of QUANTILES."""
+
+
+def width_bins(widths: Sequence[Floats]) -> WidthBins:
+    """Return groups for the positive widths of all that is to be compared.
+
+    So few different widths have a group each; else groups are of equal ratio.
+    """
+    every = np.unique(np.concatenate([np.zeros(0), *widths]))
+    every = every[every > 0]
+    if every.size <= MAX_GROUPS:
+        return WidthBins(every, every)
+    ratio = every[-1] / every[0]
+    begins = every[0] * ratio ** (np.arange(MAX_GROUPS) / MAX_GROUPS)
+    return WidthBins(begins, begins * ratio ** (0.5 / MAX_GROUPS))
+
+
+def wait_groups(widths: Floats, waits: Floats, within: WidthBins) -> list[WaitGroup]:
+    """Return the groups that have any jobs, those left out that have no width or, their wait NaN, never started."""
+    known = (widths > 0) & ~np.isnan(waits)
+    widths, waits = widths[known], waits[known]
+    # rounding must not put a job below the first
+    places: Ints = np.maximum(np.searchsorted(within.begins, widths, "right") - 1, 0)
+    order = np.argsort(places, kind="stable")
+    cuts = np.flatnonzero(np.diff(places[order])) + 1
+    return [
+        WaitGroup(float(within.at[places[rows[0]]]), rows.size, np.quantile(waits[rows], QUANTILES))
+        for rows in np.split(order, cuts)
+        if rows.size
+    ]

@@ -1,0 +1,82 @@
+"""How far a simulation has come, in one line on a terminal that is gone at the end."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, TextIO
+
+from zonewise_scheduler.simulator.report.number_format import format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+INITIAL_DELAY = 0.5
+"""Seconds before anything is shown: what is done by then needs no progress."""
+_EVERY = 0.1
+"""Seconds between two lines."""
+_DEFAULT_WIDTH = 100
+
+
+class ProgressLine:
+    """Is told how many jobs have ended, and shows what part of all that is."""
+
+    def __init__(self, stream: TextIO, title: str, width: int, clock: Callable[[], float] = time.monotonic) -> None:
+        """Write to a terminal of so many columns."""
+        self._stream = stream
+        self._title = title
+        self._width = width
+        self._clock = clock
+        self._began = clock()
+        self._next = self._began + INITIAL_DELAY
+        self._first: float | None = None
+        self._line = ""
+
+    def update(self, done: int, total: int, now: float) -> None:
+        """Take note that so many of all jobs have ended, and of the simulated time."""
+        if self._first is None:
+            self._first = now
+        wall = self._clock()
+        if wall >= self._next:
+            self._next = wall + _EVERY
+            self._write(self._text(done, max(total, done, 1), now - self._first, wall - self._began))
+
+    def clear(self) -> None:
+        """Take the line off the terminal."""
+        if self._line:
+            self._write("")
+            self._stream.write("\r")
+            self._stream.flush()
+
+    def _text(self, done: int, total: int, simulated: float, elapsed: float) -> str:
+        """Return as much as there is room for; what matters most is first."""
+        parts = (
+            f"{100 * done / total:3.0f} %",
+            f"{format_duration(elapsed * (total - done) / done)} left" if done else "begun",
+            self._title,
+            f"{done:,} of {total:,} jobs",
+            f"{format_duration(simulated)} simulated",
+        )
+        text = parts[0]
+        for one in parts[1:]:
+            longer = f"{text}  {one}"
+            if len(longer) >= self._width:  # a line that fills the last column would wrap
+                break
+            text = longer
+        return text
+
+    def _write(self, text: str) -> None:
+        self._stream.write("\r" + text.ljust(len(self._line)))
+        self._stream.flush()
+        self._line = text
+
+
+def terminal_width(stream: TextIO) -> int:
+    """Return the columns of a terminal, as $COLUMNS or the terminal says; of what is none, as many as read well."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns) > 0:
+        return int(columns)
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or _DEFAULT_WIDTH
+    except (OSError, ValueError):  # no terminal, or no file at all
+        return _DEFAULT_WIDTH

@@ -1,0 +1,1 @@
+"""A Topology as a tree of domains over nodes."""

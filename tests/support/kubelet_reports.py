@@ -1,0 +1,189 @@
+"""A node with pods on it that are alive or gone, drawn at random, as its kubelet would tell of it: the truth is known.
+
+Blocks of several zones are given by the rules of pkg/kubelet/cm/memorymanager/policy_static.go; everything else is
+simply handed out. Pods that are gone have left List and the CPU Manager's file, and are still in the other two.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from hypothesis import strategies as st
+
+from zonewise.kubelet.types import (
+    Allocatable,
+    ContainerDevices,
+    ContainerResources,
+    CpuManagerState,
+    DeviceCheckpoint,
+    KubeletConfig,
+    KubeletReport,
+    MemoryBlock,
+    MemoryManagerState,
+    MemoryTable,
+    NumaNodeState,
+    PodDevicesEntry,
+    PodResources,
+    StateFiles,
+)
+from zonewise.machine.model.cpu import Core, Cpus
+from zonewise.machine.model.machine import Machine
+from zonewise.machine.model.zone import Zone
+from zonewise_common.k8s.cpuset import EMPTY, CpuSet
+
+GIB = 1 << 30
+CONFIG = KubeletConfig(cpu_manager_policy="static", memory_manager_policy="Static")
+RESERVED = CpuSet((0,))
+DEVICE = "example.com/dev"
+
+
+def node_of(zones: tuple[int, ...], cpus: int = 8, memory: int = 16 * GIB) -> Machine:
+    """A machine of zones with these ids, of so many CPUs and bytes each."""
+    made = tuple(
+        Zone(
+            zone, held, held, memory, {"2Mi": 512}, {str(other): 10 if other == zone else 20 for other in zones}, "cpu"
+        )
+        for zone, held in zip(zones, _blocks(len(zones), cpus), strict=True)
+    )
+    online = CpuSet.union(zone.cpus for zone in made)
+    cores = tuple(Core(cpu, 0, zone.id, CpuSet((cpu,))) for zone in made for cpu in zone.cpus)
+    return Machine(cpus=Cpus(online, EMPTY), cores=cores, zones=made)
+
+
+def _blocks(count: int, length: int) -> list[CpuSet]:
+    return [CpuSet(range(number * length, (number + 1) * length)) for number in range(count)]
+
+
+def allocatable_of(machine: Machine, devices: tuple[ContainerDevices, ...] = ()) -> Allocatable:
+    """All CPUs but RESERVED, all memory but the pools of huge pages, and the pools."""
+    memory: list[MemoryBlock] = []
+    for zone in machine.zones:
+        memory.append(MemoryBlock("memory", (zone.memory or 0) - GIB, (zone.id,)))
+        memory.append(MemoryBlock("hugepages-2Mi", GIB, (zone.id,)))
+    return Allocatable(CpuSet.union(zone.cpus for zone in machine.zones) - RESERVED, devices, tuple(memory))
+
+
+class Record(NamedTuple):
+    """A pod in the books."""
+
+    uid: str
+    pod: PodResources
+    """As it is listed."""
+    left: tuple[ContainerResources, ...] = ()
+    """Init containers that have ended."""
+    alive: bool = True
+
+    @property
+    def containers(self) -> tuple[ContainerResources, ...]:
+        return (*self.pod.containers, *self.left)
+
+
+class Books(NamedTuple):
+    """A node, and who is in the books."""
+
+    machine: Machine
+    records: tuple[Record, ...]
+    devices: tuple[ContainerDevices, ...] = ()
+
+    def report(self, *, files: bool = True) -> KubeletReport:
+        """Return what the kubelet says."""
+        alive = tuple(record.pod for record in self.records if record.alive)
+        state = StateFiles(self._cpus(), self._memory(), self._checkpoint()) if files else StateFiles()
+        return KubeletReport(alive, allocatable_of(self.machine, self.devices), CONFIG, state)
+
+    def _cpus(self) -> CpuManagerState:
+        entries = {
+            record.uid: {one.name: one.cpus for one in record.containers if one.cpus}
+            for record in self.records
+            if record.alive
+        }
+        held = CpuSet.union(cpus for of_pod in entries.values() for cpus in of_pod.values())
+        return CpuManagerState("static", CpuSet.union(zone.cpus for zone in self.machine.zones) - held, entries)
+
+    def _memory(self) -> MemoryManagerState:
+        """Write down all blocks, those of pods that are gone too."""
+        free = {(block.zones[0], block.type): block.size for block in allocatable_of(self.machine).memory}
+        total = dict(free)
+        assignments = {zone.id: 0 for zone in self.machine.zones}
+        cells: dict[int, tuple[int, ...]] = {zone.id: (zone.id,) for zone in self.machine.zones}
+        for block in (block for record in self.records for one in record.containers for block in one.memory):
+            left = block.size
+            for zone in block.zones:
+                assignments[zone] += 1
+                cells[zone] = block.zones
+                part = min(left, free[zone, block.type])
+                free[zone, block.type] -= part
+                left -= part
+        nodes = {
+            zone.id: NumaNodeState(
+                assignments[zone.id],
+                cells[zone.id],
+                {
+                    kind: MemoryTable(total[at, kind], 0, total[at, kind], total[at, kind] - size, size)
+                    for (at, kind), size in free.items()
+                    if at == zone.id
+                },
+            )
+            for zone in self.machine.zones
+        }
+        entries = {record.uid: {one.name: one.memory for one in record.containers} for record in self.records}
+        return MemoryManagerState("Static", nodes, entries)
+
+    def _checkpoint(self) -> DeviceCheckpoint:
+        return DeviceCheckpoint(
+            tuple(
+                PodDevicesEntry(record.uid, one.name, held.resource, dict.fromkeys(held.zones or (-1,), held.ids))
+                for record in self.records
+                for one in record.containers
+                for held in one.devices
+            ),
+            {},
+        )
+
+
+class _Stock:
+    """What is not given away yet."""
+
+    def __init__(self, machine: Machine, devices: tuple[ContainerDevices, ...]) -> None:
+        self.cpus = {zone.id: list(zone.cpus - RESERVED) for zone in machine.zones}
+        self.memory = {zone.id: (zone.memory or 0) - GIB for zone in machine.zones}
+        self.devices = list(devices)
+
+    def container(self, draw: st.DrawFn, name: str, groups: list[tuple[int, ...]]) -> ContainerResources:
+        group = draw(st.sampled_from(groups))
+        cpus = CpuSet(self.cpus[group[0]].pop() for _ in range(min(draw(st.integers(0, 3)), len(self.cpus[group[0]]))))
+        size = draw(st.sampled_from([0, 1, 1, 2, 3])) * GIB
+        if size > sum(self.memory[zone] for zone in group):
+            size = 0
+        left = size
+        for zone in group:
+            part = min(left, self.memory[zone])
+            self.memory[zone] -= part
+            left -= part
+        memory = (MemoryBlock("memory", size, group),) if size else ()
+        taken = (self.devices.pop(),) if self.devices and draw(st.integers(0, 3)) == 0 else ()
+        return ContainerResources(name, cpus, taken, memory)
+
+
+@st.composite
+def books(draw: st.DrawFn, *, inits: bool = True) -> Books:
+    """Draw a node with pods; groups of zones do not overlap, as the Memory Manager sees to.
+
+    Without init containers none holds a part of what another may hold, so that no two of them can be confounded.
+    """
+    ids = tuple(sorted(draw(st.sets(st.integers(0, 9), min_size=1, max_size=4))))
+    machine = node_of(ids)
+    wide = draw(st.integers(0, len(ids)))
+    groups = [tuple(ids[:wide])] if wide > 1 else []
+    groups += [(zone,) for zone in (ids[wide:] if wide > 1 else ids)]
+    near: Any = st.sets(st.sampled_from(ids), max_size=2).map(lambda zones: tuple(sorted(zones)))
+    devices = tuple(ContainerDevices(DEVICE, (f"d{number}",), draw(near)) for number in range(draw(st.integers(0, 5))))
+    stock = _Stock(machine, devices)
+    records: list[Record] = []
+    for number in range(draw(st.integers(0, 7))):
+        names = draw(st.sampled_from([("c",), ("d", "e"), *([("c", "d"), ("d",)] if inits else [])]))
+        listed = tuple(stock.container(draw, name, groups) for name in names)
+        left = (stock.container(draw, "init", groups),) if inits and draw(st.booleans()) else ()
+        pod = PodResources("ns", f"p{number}", listed)
+        records.append(Record(f"{draw(st.integers(0, 99)):02d}-{number}", pod, left, draw(st.integers(0, 2)) > 0))
+    return Books(machine, tuple(records), devices)

@@ -1,0 +1,160 @@
+"""Workloads for the planner, and a virtual clock that leads it; times are seconds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from heapq import heappop, heappush
+from math import inf
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from zonewise_scheduler.backfill.planner import Planner
+from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ClusterQueuePreemption, LocalQueue
+from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, FlavorResource, ResourceQuota, resource_group
+from zonewise_scheduler.quota.api.workload_types import DEFAULT_SETTINGS, Eviction, PodSet, Workload
+from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from zonewise_scheduler.backfill.policies import BackfillPolicy
+    from zonewise_scheduler.backfill.types import Plan, Reservation
+
+CPU = FlavorResource("all", "cpu")
+
+
+class Submission(NamedTuple):
+    """A workload that comes, and how long it runs in truth."""
+
+    workload: Workload
+    queue: str
+    run: float
+
+
+def queue(
+    name: str, cpus: int, *, cohort: str = "", preemption: ClusterQueuePreemption | None = None, **fields: Any
+) -> ClusterQueue:
+    """A queue with a quota of CPUs of one flavor."""
+    quota = resource_group(FlavorQuotas("all", (("cpu", ResourceQuota(cpus, **fields)),)))
+    return ClusterQueue(name, (quota,), cohort, preemption=preemption or ClusterQueuePreemption())
+
+
+def submission(
+    name: str, cpus: int, run: float, *, at: float = 0, limit: float | None = None, queue: str = "q", priority: int = 0
+) -> Submission:
+    """A workload of one pod that wants CPUs; it declares how long it runs unless told otherwise."""
+    limit = run if limit is None else limit
+    pods = (PodSet(pods=1, requests={"cpu": cpus}),)
+    return Submission(Workload("", name, pods, name, priority=priority, created_at=at, walltime=limit), queue, run)
+
+
+def make_workload(
+    name: str, cpus: int, run: float = 10, *, at: float = 0, local: str = "", priority: int = 0
+) -> Workload:
+    """A workload of a namespace, of one pod that wants CPUs, and declares how long it runs."""
+    found = submission(name, cpus, run, at=at, priority=priority).workload
+    return replace(found, namespace="ns", queue_name=local)
+
+
+def local(name: str, **fields: Any) -> LocalQueue:
+    """A LocalQueue that leads to the queue "q", if not told otherwise."""
+    return LocalQueue("ns", name, fields.pop("leads", "q"), **fields)
+
+
+def make_planner(
+    queues: Sequence[ClusterQueue],
+    rules: BackfillPolicy,
+    local_queues: Sequence[LocalQueue] | None = None,
+    **settings: Any,
+) -> Planner:
+    """A planner of queues in which nothing runs."""
+    return Planner(Snapshot(queues), rules, DEFAULT_SETTINGS._replace(**settings), local_queues)
+
+
+class Story:
+    """What became of workloads."""
+
+    def __init__(
+        self, planner: Planner, *, lazy: bool = False, watch: Callable[[Planner, float], None] | None = None
+    ) -> None:
+        """`lazy`: what comes and does not fit is no reason to decide, as over one pool; `watch` sees each decision."""
+        self.planner = planner
+        self._watch = watch
+        self._lazy = lazy
+        self.starts: dict[str, float] = {}
+        """Of the last run of each."""
+        self.reservations: dict[str, list[tuple[float, Reservation]]] = {}
+        """What was promised to each that waits, and when."""
+        self.reserved_starts: list[tuple[str, list[float], float]] = []
+        """What was promised to each that started, one after the other, and when it did."""
+        self.steps: list[tuple[float, Plan]] = []
+        self.usage: list[tuple[float, dict[str, int]]] = []
+        """CPUs that each queue has, after each decision."""
+        self._ends: list[tuple[float, float, str, int]] = []
+        """By true end; of equal ones, who came first."""
+        self._serial = 0
+
+    def play(self, comings: Iterable[Submission]) -> Story:
+        """Let all come and end; of events at one time, those that come are before those that end early."""
+        left = sorted(comings, key=lambda one: one.workload.created_at)
+        self._runs = {one.workload.key: one.run for one in left}
+        self._begun: dict[str, int] = {}
+        while left or self._ends:
+            at = min(left[0].workload.created_at if left else inf, self._ends[0][0] if self._ends else inf)
+            if left and left[0].workload.created_at == at:
+                self._settle(at)
+                one = left.pop(0)
+                self.planner.submit(one.workload, one.queue)
+                if self._fits(one) or not self._lazy:
+                    self._decide(at)
+                continue
+            self._settle(at)
+            _, _, key, serial = heappop(self._ends)
+            if self._begun.get(key) == serial and key in self.planner.running:
+                self.planner.finish(key)
+            self._decide(at)
+        return self
+
+    def _fits(self, one: Submission) -> bool:
+        free = self.planner.snapshot.cluster_queues[one.queue].available(CPU)
+        return all(pods.requests["cpu"] * pods.pods <= free for pods in one.workload.pod_sets)
+
+    def _settle(self, now: float) -> None:
+        """Let those end whose latest end has come, in this very instant."""
+        for key, run in list(self.planner.running.items()):
+            if run.deadline <= now and self.starts[key] + self._runs[key] <= now:
+                self.planner.finish(key)
+
+    def _decide(self, now: float) -> None:
+        while True:
+            step = self.planner.schedule(now)
+            self.steps.append((now, step))
+            for one in step.admitted:
+                self._serial += 1
+                self.starts[one.key] = now
+                told = [promise.start for _, promise in self.reservations.pop(one.key, [])]
+                self.reserved_starts.append((one.key, told, now))
+                self._begun[one.key] = self._serial
+                heappush(self._ends, (now + self._runs[one.key], one.created_at, one.key, self._serial))
+            for promise in self.planner.reservations_by_start:
+                told = self.reservations.setdefault(promise.workload.key, [])
+                if not told or told[-1][1].start != promise.start:
+                    told.append((now, promise))
+            for victim in step.victims:
+                self.planner.evict(victim.workload.key, Eviction("Preempted", now))
+            if not step.victims:
+                break
+        if self._watch is not None:
+            self._watch(self.planner, now)
+        used = {name: self._used(name) for name in self.planner.snapshot.cluster_queues}
+        self.usage.append((now, used))
+
+    def _used(self, queue: str) -> int:
+        running = self.planner.snapshot.workloads_by_queue[queue].values()
+        return sum(one.usage.get(CPU, 0) for one in running)
+
+
+def story(
+    queues: Sequence[ClusterQueue], comings: Iterable[Submission], rules: BackfillPolicy, *, lazy: bool = False
+) -> Story:
+    """Play workloads through queues."""
+    return Story(Planner(Snapshot(queues), rules), lazy=lazy).play(comings)

@@ -1,0 +1,103 @@
+"""Jobs to try policies on: by hand, by chance, and what is promised to them along the way."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hypothesis import strategies as st
+
+from zonewise_scheduler.backfill.pool.packed_amounts import ResourcePacking
+from zonewise_scheduler.backfill.pool.pool_state import Job, PoolDecision, PoolPolicy, PoolState
+from zonewise_scheduler.simulator.pool_simulation import PoolResult, Task, simulate_pool
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+CPUS = ResourcePacking(("cpu",))
+TWO = ResourcePacking(("cpu", "gpu"))
+SIZE = 8
+"""Of each resource, on the machines below."""
+
+
+def job(serial: int, cpus: int, limit: float = inf, submitted: float = 0, **fields: Any) -> Job:
+    """A job that wants CPUs."""
+    demand = CPUS.pack_request({"cpu": cpus})
+    return Job(serial, demand.amount, demand.guards, submitted, limit, name=f"job-{serial}", **fields)
+
+
+def task(serial: int, cpus: int, limit: float, submitted: float = 0, run: float | None = None, **fields: Any) -> Task:
+    """A job that wants CPUs and runs for as long as it declares, or shorter."""
+    return Task(job(serial, cpus, limit, submitted, **fields), limit if run is None else run)
+
+
+def cpus(free: int) -> int:
+    """So many free CPUs."""
+    return CPUS.pack_available({"cpu": free})
+
+
+class PoolCase(NamedTuple):
+    """A machine and what comes to it."""
+
+    columns: ResourcePacking
+    capacity: int
+    tasks: list[Task]
+
+
+@st.composite
+def pool_cases(draw: st.DrawFn, *, declared: bool = False, priorities: bool = True, most: int = 14) -> PoolCase:
+    """Small machines of one or two resources; many things happen at once; declared run times are upper bounds."""
+    columns = draw(st.sampled_from([CPUS, TWO]))
+    whole = columns.pack_available(dict.fromkeys(columns.names, SIZE))
+    tasks: list[Task] = []
+    now = 0
+    for serial in range(draw(st.integers(1, most))):
+        now += draw(st.integers(0, 4))
+        sizes = {name: draw(st.integers(0, SIZE)) for name in columns.names}
+        demand = columns.pack_request(sizes)
+        run = draw(st.integers(0, 12))
+        unused: float = draw(st.sampled_from([0.0, 0.0, 1.0, 3.0, 10.0] + [inf] * (not declared)))
+        limit = max(run + unused, 1)
+        priority = draw(st.integers(0, 2)) if priorities else 0
+        tasks.append(Task(Job(serial, demand.amount, demand.guards, now, limit, priority, f"job-{serial}"), run))
+    return PoolCase(columns, whole, tasks)
+
+
+class ReservationWatcher:
+    """Keeps what was promised, and checks at every decision that no promise became later and that nothing overlaps."""
+
+    def __init__(self, policy: PoolPolicy, columns: ResourcePacking) -> None:
+        self.policy = policy
+        self.columns = columns
+        self.first_start: dict[Job, float] = {}
+        self.last_start: dict[Job, float] = {}
+
+    def arrived(self, now: float, state: PoolState, job: Job) -> None:
+        """Nothing is promised yet."""
+
+    def decided(self, now: float, state: PoolState, decision: PoolDecision) -> None:
+        """What is promised is no later than it was; what starts is no later than promised, and has room."""
+        room = state.available
+        for one in decision.starts:
+            assert now <= self.last_start.get(one, inf)
+            room -= one.request
+        assert min(self.columns.unpack_available(room).values()) >= 0
+        for one in self.policy.reservations(now, state):
+            assert one.start <= self.last_start.get(one.job, inf), f"{one.job.name} was promised an earlier start"
+            self.first_start.setdefault(one.job, one.start)
+            self.last_start[one.job] = one.start
+
+    def ended(self, now: float, job: Job, run: float) -> None:
+        """A job's end breaks no promise."""
+
+
+def starts(tasks: Sequence[Task], capacity: int, policy: PoolPolicy) -> list[float]:
+    """When each starts, in the order given."""
+    outcome = simulate_pool(tasks, capacity, policy)
+    return [outcome.starts[one.job] for one in tasks]
+
+
+def watch_reservations(case: PoolCase, policy: PoolPolicy) -> tuple[PoolResult, ReservationWatcher]:
+    """Run a case, watching that promises are kept."""
+    promises = ReservationWatcher(policy, case.columns)
+    return simulate_pool(case.tasks, case.capacity, policy, promises), promises

@@ -1,0 +1,371 @@
+"""Watched files, with the kernel's own inotify: renames, directories that come and go, overflows and refusals."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import shutil
+import struct
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.kubelet_files import replace
+from support.waiting import PATIENCE
+from zonewise.daemon.events import Reason
+from zonewise.daemon.events.file_watches import FileWatches, WatchRule
+from zonewise.daemon.events.inotify import Inotify, InotifyEvent, InotifyMask, decode
+from zonewise.daemon.events.watch_rules import ensure_notify_file, watch_rules
+from zonewise.daemon.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+
+class Watching:
+    """Watches, and what they tell within a while."""
+
+    def __init__(self, *rules: WatchRule, open_queue: Callable[[], Inotify] = Inotify) -> None:
+        self.watches = FileWatches(rules, open_queue)
+
+    def told(self, wanted: Reason | None = None) -> set[Reason]:
+        """What is told until a reason comes; of what is there already where none is wanted."""
+        poll = select.poll()
+        poll.register(self.watches.fileno(), select.POLLIN)
+        reasons: set[Reason] = set()
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            ready = poll.poll(100 if wanted is not None else 0)
+            reasons |= self.watches.read() if ready else set()
+            if (wanted is None and not ready) or wanted in reasons:
+                return reasons
+            assert time.monotonic() < deadline, f"{wanted} does not come"
+
+
+@pytest.fixture
+def watching() -> Iterator[Callable[..., Watching]]:
+    """Makes watches that are closed at the end."""
+    made: list[Watching] = []
+
+    def make(*rules: WatchRule, open_queue: Callable[[], Inotify] = Inotify) -> Watching:
+        made.append(Watching(*rules, open_queue=open_queue))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.watches.close()
+
+
+def test_a_file_that_is_replaced_is_told_each_time(watching: Callable[..., Watching], tmp_path: Path) -> None:
+    """By the kubelet's temporary file and rename, over and over; the temporary file itself is none of our names."""
+    files = watching(WatchRule(str(tmp_path), ("cpu_manager_state",), Reason.STATE))
+    for _ in range(3):
+        replace(tmp_path / "cpu_manager_state")
+        assert files.told() == {Reason.STATE}
+    replace(tmp_path / "pod_status_manager_state")
+    (tmp_path / ".tmp77").write_bytes(b"x")
+    assert files.told() == set()
+
+
+def test_each_way_to_change_a_file(watching: Callable[..., Watching], tmp_path: Path) -> None:
+    """Written in place, removed, made, linked, moved away."""
+    path = tmp_path / "config.yaml"
+    files = watching(WatchRule(str(tmp_path), ("config.yaml",), Reason.CONFIG))
+    for change in (
+        lambda: path.write_text("a"),
+        lambda: path.write_text("b"),
+        lambda: path.unlink(),
+        lambda: path.symlink_to("elsewhere"),
+        lambda: path.rename(tmp_path / "away"),
+    ):
+        change()
+        assert files.told() == {Reason.CONFIG}
+    path.with_name("other").write_text("")
+    assert files.told() == set()
+
+
+def test_touching_counts_where_it_is_asked_for(watching: Callable[..., Watching], tmp_path: Path) -> None:
+    """Attributes, and writing to a file that stays open."""
+    path = tmp_path / "notify"
+    path.touch()
+    files = watching(
+        WatchRule(str(tmp_path), ("notify",), Reason.NOTIFY, touched=True),
+        WatchRule(str(tmp_path), ("plain",), Reason.STATE),
+    )
+    path.chmod(0o600)
+    assert files.told() == {Reason.NOTIFY}
+    os.utime(path)
+    assert files.told() == {Reason.NOTIFY}
+    with path.open("w") as file:
+        files.told()
+        file.write("x")
+        file.flush()
+        assert files.told() == {Reason.NOTIFY}
+    path.unlink()
+    path.touch()
+    assert files.told() == {Reason.NOTIFY}
+
+
+def test_several_reasons_in_one_directory(watching: Callable[..., Watching], tmp_path: Path) -> None:
+    """The kubelet's directory holds its state, and often its configuration."""
+    files = watching(
+        WatchRule(str(tmp_path), ("cpu_manager_state", "memory_manager_state"), Reason.STATE),
+        WatchRule(str(tmp_path), ("*.yaml",), Reason.CONFIG),
+    )
+    replace(tmp_path / "memory_manager_state")
+    replace(tmp_path / "config.yaml")
+    assert files.told() == {Reason.STATE, Reason.CONFIG}
+
+
+def test_a_directory_that_comes_late(watching: Callable[..., Watching], tmp_path: Path) -> None:
+    """Several levels of it; that it is there is told once, since files may have come with it, and then each file."""
+    directory = tmp_path / "kubelet" / "device-plugins"
+    files = watching(WatchRule(str(directory), ("*.sock",), Reason.DEVICES))
+    (tmp_path / "unrelated").mkdir()
+    assert files.told() == set()
+    directory.mkdir(parents=True)
+    assert files.told(Reason.DEVICES) == {Reason.DEVICES}
+    (directory / "gpu.sock").touch()
+    assert files.told(Reason.DEVICES) == {Reason.DEVICES}
+    assert files.told() == set()
+
+
+def test_a_directory_that_goes_and_comes_back(watching: Callable[..., Watching], tmp_path: Path) -> None:
+    """Removed, moved away, replaced, with all above it: files of the new one are told, those of the old one are not."""
+    top = tmp_path / "lib"
+    directory = top / "kubelet"
+    directory.mkdir(parents=True)
+    files = watching(WatchRule(str(directory), ("state",), Reason.STATE))
+    shutil.rmtree(directory)
+    assert files.told(Reason.STATE) == {Reason.STATE}
+    directory.mkdir()
+    assert files.told(Reason.STATE) == {Reason.STATE}
+    directory.rename(tmp_path / "old")
+    directory.mkdir()
+    files.told(Reason.STATE)
+    replace(tmp_path / "old" / "state")
+    assert files.told() == set()
+    shutil.rmtree(top)
+    files.told(Reason.STATE)
+    directory.mkdir(parents=True)
+    files.told(Reason.STATE)
+    replace(directory / "state")
+    assert files.told(Reason.STATE) == {Reason.STATE}
+
+
+def test_a_directory_above_that_is_exchanged_is_seen_at_the_next_settling(
+    watching: Callable[..., Watching], tmp_path: Path
+) -> None:
+    """No event tells of that, as none tells of a mount; the wait begins with a settling."""
+    top = tmp_path / "lib"
+    directory = top / "kubelet"
+    directory.mkdir(parents=True)
+    files = watching(WatchRule(str(directory), ("state",), Reason.STATE))
+    top.rename(tmp_path / "old")
+    directory.mkdir(parents=True)
+    assert files.told() == set()
+    assert files.watches.settle() == {Reason.STATE}
+    assert files.watches.settle() == set()
+    replace(tmp_path / "old" / "kubelet" / "state")
+    assert files.told() == set()
+    replace(directory / "state")
+    assert files.told() == {Reason.STATE}
+
+
+def test_a_socket_that_is_made_anew(watching: Callable[..., Watching], tmp_path: Path) -> None:
+    """The kubelet removes its old one and binds a new one when it starts."""
+    import socket
+
+    path = tmp_path / "kubelet.sock"
+    files = watching(WatchRule(str(tmp_path), ("kubelet.sock",), Reason.SOCKET))
+    for _ in range(2):
+        path.unlink(missing_ok=True)
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(path))
+        assert files.told() == {Reason.SOCKET}
+
+
+class Overflowing(Inotify):
+    """A queue that says once that it overflowed."""
+
+    full = True
+
+    def read(self) -> list[InotifyEvent]:
+        full, self.full = self.full, False
+        return [*([InotifyEvent(-1, InotifyMask.Q_OVERFLOW, "")] if full else []), *super().read()]
+
+
+def test_an_overflow_is_a_change_everywhere(watching: Callable[..., Watching], tmp_path: Path) -> None:
+    files = watching(
+        WatchRule(str(tmp_path), ("a",), Reason.STATE), WatchRule(str(tmp_path / "b"), ("c",), Reason.SOCKET),
+        open_queue=Overflowing,
+    )  # fmt: skip
+    assert files.watches.read() == {Reason.STATE, Reason.SOCKET}
+    assert files.watches.read() == set()
+
+
+class Refusing(Inotify):
+    """A queue that takes no watch until it may."""
+
+    allowed = False
+
+    def add(self, directory: str, mask: int) -> int:
+        if not self.allowed:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), directory)
+        return super().add(directory, mask)
+
+
+def test_where_the_kernel_refuses_watches_files_are_looked_at(
+    watching: Callable[..., Watching], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is said once, each settling looks, and tries again."""
+    queue = Refusing()
+    late = tmp_path / "late"
+    files = watching(
+        WatchRule(str(tmp_path), ("state",), Reason.STATE), WatchRule(str(late), ("*",), Reason.DEVICES),
+        open_queue=lambda: queue,
+    ).watches  # fmt: skip
+    assert files.polled
+    assert files.settle() == set()
+    replace(tmp_path / "state")
+    (tmp_path / "other").touch()
+    assert files.settle() == {Reason.STATE}
+    replace(tmp_path / "state")
+    assert files.settle() == {Reason.STATE}
+    assert files.settle() == set()
+    late.mkdir()
+    assert files.settle() == {Reason.DEVICES}
+    (late / "x").touch()
+    assert files.settle() == {Reason.DEVICES}
+    queue.allowed = True
+    files.settle()
+    assert not files.polled
+    replace(tmp_path / "state")
+    assert files.read() == {Reason.STATE}
+    said = [record.message for record in caplog.records if "max_user_watches" in record.message]
+    assert len(said) == 1
+    assert said[0].startswith(f"{tmp_path}: no watch by the kernel: No space left on device; files are looked at ")
+
+
+def test_where_the_kernel_gives_no_queue_files_are_looked_at(
+    watching: Callable[..., Watching], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse() -> Inotify:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), "inotify_init1")
+
+    files = watching(WatchRule(str(tmp_path), ("state",), Reason.STATE), open_queue=refuse).watches
+    assert files.fileno() == -1
+    assert files.polled
+    assert files.read() == set()
+    replace(tmp_path / "state")
+    assert files.settle() == {Reason.STATE}
+    assert "max_user_instances" in caplog.text
+
+
+EVENTS = st.lists(
+    st.builds(
+        InotifyEvent, st.integers(-1, 1000), st.integers(0, 2**32 - 1), st.from_regex("[a-z.]{0,20}", fullmatch=True)
+    )
+)
+
+
+@given(EVENTS, st.integers(0, 15))
+def test_events_decode_as_the_kernel_lays_them_out(events: list[InotifyEvent], padding: int) -> None:
+    """Names are ended by NULs, of which there may be many, or none for the directory itself."""
+    buffer = b"".join(
+        struct.pack("iIII", event.watch, event.mask, 0, len(name)) + name
+        for event in events
+        for name in [event.name.encode() + b"\0" * (1 + padding) if event.name else b""]
+    )
+    assert list(decode(buffer)) == events
+
+
+# --- which files
+
+
+SETTINGS = Settings(kubelet_dir="/k", node_ip="10.0.0.7").completed()
+
+
+def reasons_for(path: str, settings: Settings, settings_file: str = "") -> set[Reason]:
+    directory, name = os.path.split(path)
+    return {
+        rule.reason
+        for rule in watch_rules(settings, settings_file)
+        if rule.directory == directory and rule.matches(name)
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "reasons"),
+    [
+        ("/k/cpu_manager_state", {Reason.STATE}),
+        ("/k/memory_manager_state", {Reason.STATE}),
+        ("/k/dra_manager_state", {Reason.STATE}),
+        ("/k/device-plugins/kubelet_internal_checkpoint", {Reason.DEVICES}),
+        ("/k/device-plugins/nvidia-gpu.sock", {Reason.DEVICES}),
+        ("/k/pod-resources/kubelet.sock", {Reason.SOCKET}),
+        ("/k/pods-api/pods-api.sock", {Reason.SOCKET}),
+    ],
+)
+def test_the_kubelets_files(path: str, reasons: set[Reason]) -> None:
+    assert reasons_for(path, SETTINGS) == reasons
+
+
+@pytest.mark.parametrize("path", ["/k/pod_status_manager_state", "/k/config.yaml", "/k/device-plugins/.123"])
+def test_files_that_tell_us_nothing(path: str) -> None:
+    """Its configuration files are none of ours where /configz is asked."""
+    assert reasons_for(path, SETTINGS) == set()
+
+
+def test_configured_files() -> None:
+    settings = SETTINGS._replace(kubelet_config="/k/config.yaml", kubelet_config_drop_ins="/d", notify_file="/n/[x]")
+    wanted = {
+        "/k/config.yaml": Reason.CONFIG,
+        "/d/10-a.conf": Reason.CONFIG,
+        "/d/..data": Reason.CONFIG,
+        "/n/[x]": Reason.NOTIFY,
+        "/etc/zonewise/agent.yaml": Reason.RELOAD,
+        "/etc/zonewise/..data": Reason.RELOAD,
+    }
+    assert {path: reasons_for(path, settings, "/etc/zonewise/agent.yaml") for path in wanted} == {
+        path: {reason} for path, reason in wanted.items()
+    }
+    assert [rule.directory for rule in watch_rules(settings) if rule.touched] == ["/n"]
+
+
+def test_the_notification_file_is_made(tmp_path: Path) -> None:
+    """With its directory, for its owner and group; what is there already stays."""
+    path = tmp_path / "run" / "zonewise" / "notify"
+    ensure_notify_file(str(path))
+    assert path.read_bytes() == b""
+    assert path.parent.stat().st_mode & 0o777 == 0o750
+    path.write_bytes(b"kept")
+    ensure_notify_file(str(path))
+    assert path.read_bytes() == b"kept"
+
+
+def test_what_is_no_file_is_refused_as_notification_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for name in (".", "fifo"):
+        with pytest.raises(OSError, match=r"Is a directory|is no regular file|No such device"):
+            ensure_notify_file(str(tmp_path / name))
+
+
+def test_cgroups_of_pods(tmp_path: Path, watching: Callable[..., Watching]) -> None:
+    """A pod's cgroup that comes or goes is heard of, in whatever class of service."""
+    mount = tmp_path / "sys" / "fs" / "cgroup"
+    burstable = mount / "kubepods.slice" / "kubepods-burstable.slice"
+    burstable.mkdir(parents=True)
+    (mount / "cgroup.controllers").touch()
+    one = watching(*watch_rules(Settings(root=str(tmp_path), kubelet_dir=str(tmp_path / "k"))))
+    assert one.told() == set()
+    for place in (mount / "kubepods.slice" / "kubepods-pod1.slice", burstable / "kubepods-burstable-pod2.slice"):
+        place.mkdir()
+        assert one.told(Reason.PODS) == {Reason.PODS}
+        place.rmdir()
+        assert one.told(Reason.PODS) == {Reason.PODS}

@@ -1,0 +1,225 @@
+"""One wait for everything: files, threads and signals; bursts as one, silence for nothing, and no event lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.kubelet_files import replace
+from zonewise.daemon.events import Reason
+from zonewise.daemon.events.file_watches import FileWatches, WatchRule
+from zonewise.daemon.events.source import EventSource, open_events
+from zonewise.daemon.events.uevents import Uevents
+from zonewise.daemon.events.wake import Signals, Wake
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from zonewise.daemon.events.inotify import Inotify
+
+LONG = 30.0
+"""Seconds, for waits that end long before."""
+
+
+@pytest.fixture
+def wake() -> Iterator[Wake]:
+    made = Wake()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def signals() -> Iterator[Signals]:
+    made = Signals()
+    yield made
+    made.close()
+
+
+def rules(directory: Path) -> tuple[WatchRule, ...]:
+    return (
+        WatchRule(str(directory), ("cpu_manager_state", "memory_manager_state"), Reason.STATE),
+        WatchRule(str(directory / "device-plugins"), ("kubelet_internal_checkpoint", "*.sock"), Reason.DEVICES),
+        WatchRule(str(directory / "pod-resources"), ("kubelet.sock",), Reason.SOCKET),
+    )
+
+
+def test_nothing_comes_when_nothing_happens(tmp_path: Path) -> None:
+    """The timeout is kept, with no CPU time to speak of."""
+    with open_events(rules(tmp_path)) as events:
+        began, used = time.monotonic(), time.thread_time()
+        assert events.wait(0.2) == frozenset()
+        assert time.monotonic() - began >= 0.2
+        assert time.thread_time() - used < 0.1
+        assert events.wait(0) == frozenset()
+
+
+def test_what_came_before_the_wait_is_there(tmp_path: Path, wake: Wake) -> None:
+    """While a scan runs, events gather."""
+    with open_events(rules(tmp_path), [wake]) as events:
+        replace(tmp_path / "cpu_manager_state")
+        wake(Reason.PODS)
+        assert events.wait(0) == {Reason.STATE, Reason.PODS}
+        assert events.wait(0) == frozenset()
+
+
+def test_files_written_together_are_one_wait(tmp_path: Path) -> None:
+    """As at a pod's admission; the last one is not left for a wait of its own."""
+    (tmp_path / "device-plugins").mkdir()
+
+    def admit() -> None:
+        for name in ("device-plugins/kubelet_internal_checkpoint", "cpu_manager_state", "memory_manager_state"):
+            replace(tmp_path / name)
+
+    with EventSourceOf(tmp_path, quiet=1.0, patience=LONG) as events:
+        thread = threading.Thread(target=admit)
+        thread.start()
+        assert events.wait(LONG) == {Reason.DEVICES, Reason.STATE}
+        thread.join()
+        assert events.wait(0) == frozenset()
+
+
+class EventSourceOf:
+    """A source with a burst's times of its own."""
+
+    def __init__(self, directory: Path, *, quiet: float, patience: float) -> None:
+        self.watches = FileWatches(rules(directory))
+        self.source = EventSource(self.watches, quiet=quiet, max_burst=patience)
+
+    def __enter__(self) -> EventSource:
+        return self.source
+
+    def __exit__(self, *error: object) -> None:
+        self.watches.close()
+
+
+def test_an_endless_burst_is_cut_by_the_patience(tmp_path: Path) -> None:
+    """A directory that never rests delays a scan by no more than that."""
+    stop = threading.Event()
+
+    def write() -> None:
+        while not stop.is_set():
+            replace(tmp_path / "cpu_manager_state")
+
+    with EventSourceOf(tmp_path, quiet=LONG, patience=0.2) as events:
+        thread = threading.Thread(target=write)
+        thread.start()
+        try:
+            assert events.wait(LONG) == {Reason.STATE}
+            began = time.monotonic()
+            assert events.wait(LONG) == {Reason.STATE}
+            assert 0.15 < time.monotonic() - began < LONG / 2
+        finally:
+            stop.set()
+            thread.join()
+
+
+def test_a_restart_of_the_kubelet(tmp_path: Path) -> None:
+    """It clears its directory of plugins and binds its sockets anew: each of the directories may be new, too."""
+    for name in ("device-plugins", "pod-resources"):
+        (tmp_path / name).mkdir()
+    with open_events(rules(tmp_path)) as events:
+        for directory, reason in ((tmp_path / "device-plugins", Reason.DEVICES),
+                                  (tmp_path / "pod-resources", Reason.SOCKET)):  # fmt: skip
+            directory.rmdir()
+            directory.mkdir()
+            assert reason in events.wait(LONG)
+            with socket.socket(socket.AF_UNIX) as server:
+                server.bind(str(directory / "kubelet.sock"))
+            assert events.wait(LONG) == {reason}
+
+
+def test_other_threads_wake_it(tmp_path: Path, wake: Wake) -> None:
+    """Every reason of every thread comes, in one wait or several."""
+    wanted = set(Reason) - {Reason.STOP}
+    with open_events((), [wake]) as events:
+        threads = [threading.Thread(target=wake, args=(reason,)) for reason in wanted]
+        for thread in threads:
+            thread.start()
+        found: set[Reason] = set()
+        while found != wanted:
+            came = events.wait(LONG)
+            assert came
+            found |= came
+        for thread in threads:
+            thread.join()
+
+
+def test_hardware_wakes_it() -> None:
+    """By messages of the kernel, here from a socket in its place."""
+    sender, receiver = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with sender, receiver:
+        watches = FileWatches(())
+        events = EventSource(watches, [Uevents(receiver)])
+        sender.send(b"offline@/devices/system/cpu/cpu1\0SUBSYSTEM=cpu\0")
+        assert events.wait(LONG) == {Reason.HARDWARE}
+        watches.close()
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [(signal.SIGTERM, Reason.STOP), (signal.SIGINT, Reason.STOP), (signal.SIGHUP, Reason.RELOAD)],
+)
+def test_signals_wake_it(number: signal.Signals, reason: Reason, signals: Signals) -> None:
+    """One that comes before the wait as well as one within."""
+    with open_events((), [signals]) as events:
+        os.kill(os.getpid(), number)
+        assert events.wait(LONG) == {reason}
+        timer = threading.Timer(0.05, os.kill, (os.getpid(), number))
+        timer.start()
+        assert events.wait(LONG) == {reason}
+        timer.join()
+        assert events.wait(0) == frozenset()
+
+
+def test_signals_between_two_sources_are_kept(signals: Signals) -> None:
+    """A reload makes the source anew; a stop in between must not be lost."""
+    with open_events((), [signals]):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+    with open_events((), [signals]) as events:
+        assert events.wait(LONG) == {Reason.STOP}
+
+
+def test_signals_do_afterwards_what_they_did_before() -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)]
+    Signals().close()
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)] == before
+    assert signal.set_wakeup_fd(-1) == -1
+
+
+def test_a_stop_does_not_wait_for_the_end_of_a_burst(tmp_path: Path, wake: Wake) -> None:
+    watches = FileWatches(())
+    events = EventSource(watches, [wake], quiet=LONG, max_burst=LONG)
+    wake(Reason.STATE)
+    wake(Reason.STOP)
+    began = time.monotonic()
+    assert events.wait(LONG) == {Reason.STATE, Reason.STOP}
+    assert time.monotonic() - began < LONG / 2
+    watches.close()
+
+
+def test_files_that_the_kernel_does_not_watch_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within the interval of such looks, though nothing is readable; and threads wake it as ever."""
+    monkeypatch.setattr("zonewise.daemon.events.source.POLL_INTERVAL", 0.02)
+
+    def refuse() -> Inotify:
+        raise OSError(24, "Too many open files", "inotify_init1")
+
+    watches, wake = FileWatches(rules(tmp_path), refuse), Wake()
+    events = EventSource(watches, [wake])
+    assert events.wait(0.05) == frozenset()
+    timer = threading.Timer(0.05, replace, (tmp_path / "cpu_manager_state",))
+    timer.start()
+    assert events.wait(LONG) == {Reason.STATE}
+    timer.join()
+    wake(Reason.PODS)
+    assert events.wait(LONG) == {Reason.PODS}
+    wake.close()
+    watches.close()

@@ -1,0 +1,339 @@
+"""The loop: what it publishes while the kubelet comes and goes, when it looks again, and what it says."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.kubelets import GPU, pod
+from support.loops import DOWN, FORGETFUL, GARBLED, INTERVAL, NODE, OK, OWN, SCAN, STARTING, FakeEvents, Loop
+from support.waiting import PATIENCE, eventually
+from zonewise.daemon.agent import KUBELET_BACKOFF
+from zonewise.daemon.events import Reason
+from zonewise.daemon.exclusions import Exclusions, PodPattern
+from zonewise.daemon.pod_labels import pod_exclusion
+from zonewise.daemon.sinks import PublishingSink
+from zonewise.machine.model.problem import Problem
+from zonewise.objects.nrt import NrtOptions, machine_to_nrt
+from zonewise.publish.write_result import NO_WRITE, WriteResult
+from zonewise.usage.node_usage import node_usage
+from zonewise.usage.types import Usage
+from zonewise_common.kube.errors import TransportError
+from zonewise_sandbox.kubelet import DoesNotFit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zonewise.daemon.status import Snapshot
+
+START, STOP, RELOAD, STATE = Reason.START, Reason.STOP, Reason.RELOAD, Reason.STATE
+
+
+def run(loop: Loop, script: Iterable[tuple[float, Iterable[Reason]]], last: Reason = STOP) -> FakeEvents:
+    """Run the loop through a script; return what it waited for."""
+    events = FakeEvents(loop.clock, script, last)
+    assert last in loop.agent.run(events)
+    return events
+
+
+def justified(loop: Loop) -> dict[str, Any]:
+    """Return the report that the kubelet's last answers justify."""
+    report = loop.kubelet.report()
+    usage = node_usage(SCAN.machine, report)
+    assert isinstance(usage, Usage)
+    return machine_to_nrt(SCAN.machine, NODE, usage, report.config)
+
+
+# --- what is published
+
+
+def test_what_is_published_is_the_account_of_the_answers() -> None:
+    loop = Loop()
+    loop.kubelet.managers.admit(pod("a", 4, gpus=1))
+    assert loop.look(START) is None
+    assert loop.seen.published == justified(loop)
+    assert loop.status.snapshot is loop.seen.snapshots[-1]
+    assert loop.count("zonewise_kubelet_ready") == 1
+
+
+@pytest.mark.parametrize("mood", [DOWN, STARTING, FORGETFUL, GARBLED])
+def test_an_earlier_report_stays(mood: str) -> None:
+    """While the kubelet does not tell, no report is offered: unknown is not zero; labels go on."""
+    loop = Loop()
+    loop.look(START)
+    before = loop.seen.published
+    loop.kubelet.mood = mood
+    loop.kubelet.managers.admit(pod("a", 4))
+    assert loop.look(Reason.SOCKET) is not None
+    last = loop.seen.snapshots[-1]
+    assert (last.nrt, last.usage, loop.seen.published) == (None, None, before)
+    assert last.labels == loop.seen.snapshots[0].labels
+    assert last.problems
+    assert loop.count("zonewise_kubelet_ready") == 0
+
+
+MOODS = st.sampled_from([OK, OK, DOWN, STARTING, FORGETFUL, GARBLED])
+REASONS = st.frozensets(
+    st.sampled_from([STATE, Reason.PODS, Reason.DEVICES, Reason.SOCKET, Reason.RETRY, Reason.TIMER]), min_size=1
+)
+HAPPENINGS = st.lists(st.tuples(st.integers(-4, 16), MOODS, REASONS), min_size=1, max_size=12)
+
+
+@given(HAPPENINGS)
+@settings(deadline=None, max_examples=60)  # each example is up to a dozen whole rounds of the loop
+def test_no_report_without_answers(happenings: list[tuple[int, str, frozenset[Reason]]]) -> None:
+    """Whatever a kubelet does: after good answers their account is published, and after others what was before."""
+    loop = Loop()
+    published: dict[str, Any] | None = None
+    for number, (cpus, mood, reasons) in enumerate(happenings):
+        change(loop, number, cpus)
+        loop.kubelet.mood = mood
+        pause = loop.look(*reasons)
+        # under STATE alone a kubelet that has just restarted is not asked again what it can give
+        if loop.seen.snapshots[-1].nrt is not None:
+            assert mood in (OK, STARTING)
+            published = justified(loop)
+        assert loop.seen.published == published
+        assert (pause is None) == (loop.seen.snapshots[-1].nrt is not None)
+        assert mood != OK or loop.seen.published == justified(loop)
+
+
+def change(loop: Loop, number: int, cpus: int) -> None:
+    """Start a pod of so many CPUs; where the number is negative, let one end."""
+    managers = loop.kubelet.managers
+    if cpus > 0:
+        try:
+            managers.admit(pod(f"p{number}", cpus, gpus=cpus % 2))
+        except DoesNotFit:
+            return
+    elif 0 < -cpus < len(managers.pods):
+        managers.remove([uid for uid in managers.pods if uid != OWN.uid][-cpus - 1])
+
+
+def test_a_kubelet_that_is_ready_at_last_is_believed_at_once() -> None:
+    """What it told while it was not ready counts no more, whatever wakes us then."""
+    loop = Loop()
+    loop.kubelet.mood = STARTING
+    assert loop.look(START) is not None
+    loop.kubelet.mood = OK
+    assert loop.look(STATE) is None
+    assert loop.seen.published == justified(loop)
+
+
+def test_what_is_wrong_is_told_together() -> None:
+    """That the kubelet is not ready does not hide what else is wrong, which may be the cause."""
+    loop = Loop()
+    loop.kubelet.mood = STARTING
+    loop.config.problem = "the kubelet's policies are unknown"
+    loop.look(START)
+    first, second = loop.status.snapshot.problems
+    assert first == loop.config.problem
+    assert second.startswith("the kubelet is not ready: ")
+
+
+def test_exclusions() -> None:
+    """What an excluded pod holds is neither allocatable nor available, and excluded resources are not shown."""
+    exclusions = Exclusions((("*", "memory"),), (PodPattern("lab", "hidden-*"),))
+    loop = Loop(pod_exclusion(exclusions, None), NrtOptions(exclusions.resource_patterns(NODE)))
+    loop.look(START)
+    before = amounts(loop, "cpu")
+    loop.kubelet.managers.admit(pod("hidden-1", 4, gpus=1))
+    loop.kubelet.managers.admit(pod("shown", 2))
+    loop.look(STATE)
+    after = amounts(loop, "cpu")
+    assert [one - other for one, other in zip(before[0], after[0], strict=True)] == [4, 0]
+    assert [one - other for one, other in zip(before[1], after[1], strict=True)] == [6, 0]
+    assert amounts(loop, GPU) == ([1, 2], [1, 2])
+    assert amounts(loop, "memory") == ([], [])
+
+
+def amounts(loop: Loop, resource: str) -> tuple[list[int], list[int]]:
+    """Return what of a resource each zone can give, and has left, as published."""
+    assert loop.seen.published is not None
+    zones = [zone for zone in loop.seen.published["zones"] if zone["type"] == "Node"]
+    found = [amount for zone in zones for amount in zone["resources"] if amount["name"] == resource]
+    return [int(amount["allocatable"]) for amount in found], [int(amount["available"]) for amount in found]
+
+
+def test_a_failing_sink_holds_up_nobody() -> None:
+    """While one publisher gets no answer at all and another one fails, the third publishes."""
+    loop = Loop()
+    gate, failed, done = threading.Event(), threading.Event(), threading.Event()
+
+    def stuck(snapshot: Snapshot) -> WriteResult:
+        gate.wait(PATIENCE)
+        return NO_WRITE
+
+    def failing(snapshot: Snapshot) -> WriteResult:
+        failed.set()
+        raise TransportError("refused")
+
+    def working(snapshot: Snapshot) -> WriteResult:
+        done.set()
+        return NO_WRITE
+
+    loop.status.expect(["stuck", "failing", "working"])
+    sinks = [
+        PublishingSink(publish.__name__, publish, lambda snapshot: True, loop.status, loop.meters)
+        for publish in (stuck, failing, working)
+    ]
+    try:
+        loop.agent_for(*sinks).run_once(frozenset({START}))
+        assert done.wait(PATIENCE)
+        assert failed.wait(PATIENCE)
+        assert loop.status.age() is None
+    finally:
+        gate.set()
+        for sink in sinks:
+            sink.close()
+
+
+# --- when it looks
+
+
+@pytest.mark.parametrize("reason", [STOP, RELOAD])
+def test_the_end(reason: Reason) -> None:
+    """A stop and a reload end the loop at once, whatever else is to be done; nothing is asked any more."""
+    loop = Loop()
+    events = FakeEvents(loop.clock, [(1.0, {reason, STATE, Reason.TIMER})], STOP)
+    assert loop.agent.run(events) == {reason, STATE, Reason.TIMER}
+    assert len(loop.seen.snapshots) == 1
+
+
+def test_in_quiet_times_it_looks_once_in_an_interval() -> None:
+    loop = Loop()
+    run(loop, [(3.5 * INTERVAL, {STATE})])
+    assert loop.scanner.count == 1 + 3
+    assert loop.count("zonewise_wakeups_total", reason="timer") == 3
+    assert loop.count("zonewise_wakeups_total", reason="start") == 1
+
+
+def test_the_interval_is_kept_in_a_storm() -> None:
+    """Events of pods that never cease do not put off the look at the machine."""
+    loop = Loop()
+    run(loop, [(0.5, {STATE})] * int(2.5 * INTERVAL / 0.5))
+    assert loop.count("zonewise_wakeups_total", reason="timer") == 2
+    assert loop.scanner.count == 1 + 2
+
+
+def test_what_looks_at_the_machine_puts_off_the_next_look() -> None:
+    """The interval is since the last look at the machine, for whatever reason it was."""
+    loop = Loop()
+    events = run(loop, [(40.0, {Reason.HARDWARE}), (30.0, {STATE})])
+    assert events.waited == [INTERVAL, INTERVAL, pytest.approx(30.0)]
+    assert loop.count("zonewise_wakeups_total", reason="timer") == 0
+
+
+@pytest.mark.parametrize("mood", [DOWN, STARTING, FORGETFUL, GARBLED])
+def test_pauses_grow_while_the_kubelet_does_not_tell(mood: str) -> None:
+    """From a tenth of a second up to a few; after a good answer they begin anew, and there are none."""
+    loop = Loop()
+    loop.kubelet.mood = mood
+    pauses = [loop.look(Reason.RETRY) for _ in range(9)]
+    assert pauses == [KUBELET_BACKOFF.delay(failures, 1.0) for failures in range(9)]
+    assert pauses[0] == pytest.approx(0.1)
+    assert pauses[-1] == KUBELET_BACKOFF.cap
+    loop.kubelet.mood = OK
+    assert loop.look(Reason.RETRY) is None
+    loop.kubelet.mood = mood
+    assert loop.look(STATE if mood != STARTING else Reason.SOCKET) == pauses[0]
+
+
+def test_it_asks_again_by_itself() -> None:
+    """A kubelet that leaves no trace of its coming back is found by trying, without looking at the machine."""
+    loop = Loop()
+    loop.kubelet.mood = DOWN
+    run(loop, [(5.0, {STATE})])
+    assert loop.count("zonewise_wakeups_total", reason="retry") >= 4
+    assert loop.scanner.count == 1
+
+
+def test_a_defect_costs_one_look(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged with its traceback, looks go on at growing pauses, and the heart does not beat meanwhile."""
+    loop = Loop()
+    loop.look(START)
+    before = loop.seen.published
+    with monkeypatch.context() as broken:
+        broken.setattr("zonewise.daemon.agent.account", None)
+        run(loop, [(20.0, {STATE})])
+    assert caplog.text.count("TypeError: 'NoneType' object is not callable") >= 5
+    assert loop.seen.published == before
+    assert loop.status.silence() == pytest.approx(20)
+    run(loop, [])
+    assert loop.status.silence() == 0
+
+
+def test_heartbeat_and_readiness() -> None:
+    """The heart beats with each round, also while the kubelet is away; what is published grows old then."""
+    loop = Loop()
+    loop.status.expect(["nrt"])
+    loop.look(START)
+    loop.status.published("nrt")
+    loop.clock.advance(50)
+    assert (loop.status.silence(), loop.status.age()) == (50, 50)
+    loop.kubelet.mood = DOWN
+    loop.look(Reason.TIMER)
+    assert (loop.status.silence(), loop.status.age()) == (0, 50)
+
+
+def test_labels_are_made_anew_only_for_another_machine() -> None:
+    loop = Loop()
+    loop.look(START)
+    loop.look(Reason.TIMER)
+    first, second = loop.seen.snapshots
+    assert first.labels is second.labels
+    loop.scanner.found = SCAN._replace(machine=SCAN.machine._replace(problems=(Problem("f", "odd", "nothing"),)))
+    loop.look(Reason.TIMER)
+    assert loop.seen.snapshots[-1].labels is not first.labels
+    assert loop.seen.snapshots[-1].labels == first.labels
+
+
+# --- what it says
+
+
+def test_a_problem_is_said_when_it_comes_and_when_it_goes(caplog: pytest.LogCaptureFixture) -> None:
+    """Once each, however often the loop goes round in between."""
+    loop = Loop()
+    loop.kubelet.mood = DOWN
+    with caplog.at_level(logging.INFO, "zonewise"):
+        for _ in range(5):
+            loop.look(Reason.RETRY)
+        loop.kubelet.mood = OK
+        for _ in range(5):
+            loop.look(STATE)
+    problem = "the kubelet does not tell who holds what: GetAllocatableResources on k.sock: cannot connect: "
+    said = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert said == [
+        ("WARNING", f"{problem}Connection refused"),
+        ("INFO", f"no longer so: {problem}Connection refused"),
+    ]
+
+
+def test_publishing_goes_on_in_a_thread_of_its_own() -> None:
+    """The loop never waits for the API server."""
+    loop = Loop()
+    gate = threading.Event()
+    published: list[Snapshot] = []
+
+    def publish(snapshot: Snapshot) -> WriteResult:
+        gate.wait(PATIENCE)
+        published.append(snapshot)
+        return NO_WRITE
+
+    sink = PublishingSink("nrt", publish, lambda snapshot: snapshot.nrt is not None, loop.status, loop.meters)
+    loop.agent = loop.agent_for(sink)
+    try:
+        for cpus in range(1, 5):
+            loop.kubelet.managers.admit(pod(f"p{cpus}", cpus))
+            loop.look(STATE)
+        gate.set()
+        assert sink.wait(PATIENCE)
+        eventually(lambda: published[-1] is loop.status.snapshot)
+        assert len(published) <= 2
+    finally:
+        sink.close()

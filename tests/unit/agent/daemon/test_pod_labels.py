@@ -1,0 +1,112 @@
+"""Which pods are excluded, and how often the API server is asked for their labels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from support.clock import Clock
+from zonewise.daemon.exclusions import Exclusions, PodPattern
+from zonewise.daemon.pod_labels import CACHE_SECONDS, RETRY_SECONDS, PodLabels, pod_exclusion
+from zonewise.kubelet.types import PodResources
+from zonewise_common.kube.errors import NotFound, TransportError
+
+if TYPE_CHECKING:
+    from zonewise_common.kube.resources import Resource
+
+INFRA = Exclusions(pods=(PodPattern("kube-*", labels=(("tier", "infra"),)), PodPattern("logs")))
+
+
+class Pods:
+    """The pods of an API server: their labels by namespace and name, or an error."""
+
+    def __init__(self) -> None:
+        self.labels: dict[tuple[str, str], dict[str, str] | Exception] = {}
+        self.asked = 0
+
+    def get(self, resource: Resource, name: str, *, namespace: str | None = None) -> dict[str, Any]:
+        self.asked += 1
+        found = self.labels[namespace or "", name]
+        if isinstance(found, Exception):
+            raise found
+        return {"metadata": {"labels": found} if found else {}}
+
+
+def test_patterns() -> None:
+    """A pod is excluded by namespace alone where that is all that is said, and by its labels where they are asked."""
+    pods = Pods()
+    pods.labels = {("kube-system", "a"): {"tier": "infra"}, ("kube-system", "b"): {"tier": "x"}, ("kube-x", "c"): {}}
+    excluded = pod_exclusion(INFRA, PodLabels(pods))
+    names = [("kube-system", "a"), ("kube-system", "b"), ("kube-x", "c"), ("logs", "d"), ("default", "e")]
+    assert [excluded(PodResources(*name)) for name in names] == [True, False, False, True, False]
+    assert pods.asked == 3  # nobody asks for the labels of pods that cannot be meant
+
+
+def test_without_an_api_server() -> None:
+    """Where labels cannot be asked for, patterns without labels still hold, and the others exclude nobody."""
+    excluded = pod_exclusion(INFRA, None)
+    assert [excluded(PodResources("kube-system", "a")), excluded(PodResources("logs", "d"))] == [False, True]
+
+
+def test_answers_are_kept() -> None:
+    """A pod is asked about once in five minutes."""
+    pods, clock = Pods(), Clock()
+    pods.labels = {("a", "b"): {"c": "d"}}
+    labels = PodLabels(pods, clock=clock)
+    assert [labels.get("a", "b") for _ in range(3)] == [{"c": "d"}] * 3
+    assert pods.asked == 1
+    clock.advance(CACHE_SECONDS)
+    labels.get("a", "b")
+    assert pods.asked == 2
+
+
+@pytest.mark.parametrize("error", [NotFound(404, "NotFound", "no pod"), TransportError("refused")])
+def test_unknown_pods_are_counted(error: Exception) -> None:
+    """A pod whose labels nobody tells has none, and is asked about again soon, not at every scan."""
+    pods, clock = Pods(), Clock()
+    pods.labels = {("a", "b"): error}
+    labels = PodLabels(pods, clock=clock)
+    assert [labels.get("a", "b") for _ in range(3)] == [{}] * 3
+    assert pods.asked == 1
+    clock.advance(RETRY_SECONDS)
+    pods.labels = {("a", "b"): {"c": "d"}}
+    assert labels.get("a", "b") == {"c": "d"}
+
+
+def test_what_was_told_outlives_an_outage() -> None:
+    """A pod that was excluded stays so while the API server is away: not to know its labels is not that it has none."""
+    pods, clock = Pods(), Clock()
+    pods.labels = {("a", "b"): {"c": "d"}}
+    labels = PodLabels(pods, clock=clock)
+    labels.get("a", "b")
+    clock.advance(CACHE_SECONDS)
+    pods.labels = {("a", "b"): TransportError("refused")}
+    assert labels.get("a", "b") == {"c": "d"}
+    clock.advance(RETRY_SECONDS)
+    pods.labels = {("a", "b"): NotFound(404, "NotFound", "no pod")}
+    assert labels.get("a", "b") == {}
+
+
+def test_a_server_that_is_away_is_asked_once_for_all_pods() -> None:
+    """Each question may last until its timeout, and the loop waits for it."""
+    pods, clock = Pods(), Clock()
+    names = [str(number) for number in range(50)]
+    pods.labels = {("a", name): TransportError("timed out") for name in names}
+    labels = PodLabels(pods, clock=clock)
+    assert [labels.get("a", name) for name in names] == [{}] * 50
+    assert pods.asked == 1
+    clock.advance(RETRY_SECONDS)
+    pods.labels = {("a", name): {"c": name} for name in names}
+    assert [labels.get("a", name) for name in names] == [{"c": name} for name in names]
+
+
+def test_bounded() -> None:
+    """However many pods pass by, no more than a node can hold are remembered."""
+    pods = Pods()
+    labels = PodLabels(pods)
+    for number in range(5000):
+        pods.labels["a", str(number)] = {"n": str(number)}
+        assert labels.get("a", str(number)) == {"n": str(number)}
+    pods.labels["a", "4999"] = {}
+    assert labels.get("a", "4999") == {"n": "4999"}

@@ -1,0 +1,178 @@
+"""Settings: one name each, four places, one precedence, and errors that say what to do."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zonewise.daemon.exclusions import Exclusions, PodPattern
+from zonewise.daemon.settings import OPTIONS, Settings, read_settings
+from zonewise_common.service.options import SettingsError, duration
+
+PLACES = ("default", "file", "environment", "flag")
+
+
+def read(text: str | None = None, environment: dict[str, str] | None = None, **flags: str) -> Settings:
+    return read_settings(flags, environment or {}, text, "agent.yaml")
+
+
+@given(st.sets(st.sampled_from(PLACES[1:])))
+def test_precedence(places: set[str]) -> None:
+    """Flags win over the environment, the environment over the file, the file over the default."""
+    found = read(
+        "interval: 2s" if "file" in places else None,
+        {"ZONEWISE_INTERVAL": "3s"} if "environment" in places else {},
+        **({"interval": "4s"} if "flag" in places else {}),
+    )
+    highest = max((PLACES.index(place) for place in places), default=0)
+    assert found.interval == (60.0, 2.0, 3.0, 4.0)[highest]
+
+
+def test_every_option_is_a_setting() -> None:
+    """Every option has a field of its name, and every field but the nested one an option."""
+    assert {option.field for option in OPTIONS} == set(Settings._fields) - {"exclude"}
+
+
+def test_names_follow_from_one() -> None:
+    """The flag and the variable are the key in other spellings."""
+    option = next(option for option in OPTIONS if option.key == "tls.clientCa")
+    assert (option.field, option.flag, option.variables) == (
+        "tls_client_ca",
+        "--tls-client-ca",
+        ("ZONEWISE_TLS_CLIENT_CA",),
+    )
+
+
+def test_downward_api_names() -> None:
+    """The variables that manifests customarily set are read, after our own."""
+    assert read(environment={"NODE_NAME": "a"}).node_name == "a"
+    assert read(environment={"NODE_NAME": "a", "ZONEWISE_NODE_NAME": "b"}).node_name == "b"
+
+
+def test_an_empty_variable_is_none() -> None:
+    """A variable that is set to nothing, as a template without a value leaves it, does not count."""
+    assert read(environment={"ZONEWISE_INTERVAL": ""}).interval == 60.0
+
+
+def test_what_follows_from_others() -> None:
+    """Sockets lie below the kubelet's directory, and /configz is at the node's address where that is known."""
+    found = read("kubeletDir: /k")
+    assert found.podresources_socket == "/k/pod-resources/kubelet.sock"
+    assert found.kubelet_config == "/k/config.yaml"
+    assert read("nodeIp: 10.0.0.7").kubelet_config == "https://10.0.0.7:10250/configz"
+    assert read("nodeIp: fd00::7").kubelet_config == "https://[fd00::7]:10250/configz"
+    assert read("kubeletConfig: /x\nnodeIp: 10.0.0.7").kubelet_config == "/x"
+
+
+@pytest.mark.parametrize(
+    ("text", "instead"),
+    [
+        ("nodeIp: 10.0.0.7", "/var/lib/kubelet/config.yaml"),
+        ("nodeIp: fd00::7\nkubeletDir: /k", "/k/config.yaml"),
+        ("", ""),
+        ("kubeletConfig: /x\nnodeIp: 10.0.0.7", ""),
+        ("kubeletConfig: https://10.0.0.8:10250/configz\nnodeIp: 10.0.0.7", ""),
+    ],
+)
+def test_a_place_that_was_given_is_the_only_one(text: str, instead: str) -> None:
+    """Only where we thought of /configz ourselves, the file counts as long as that does not answer."""
+    assert read(text).kubelet_config_fallback() == instead
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("intervall: 3s", "agent.yaml: intervall: unknown key; did you mean interval?"),
+        ("publish: {labls: off}", "agent.yaml: publish.labls: unknown key; did you mean publish.labels?"),
+        ("zzz: 1", "agent.yaml: zzz: unknown key; there is nodeName,"),
+        ("interval: soon", "agent.yaml: interval: 'soon' must be a duration"),
+        ("interval: 1ms", "agent.yaml: interval: '1ms' must be at least 100ms"),
+        ("interval: true", "agent.yaml: interval: True must be a duration"),
+        ("publish: {labels: some}", "agent.yaml: publish.labels: 'some' must be one of auto, nodefeature, node, off"),
+        ("publish: {nrt: 2}", "agent.yaml: publish.nrt: 2 must be true or false"),
+        ("listen: 9809", "agent.yaml: listen: 9809 must be ADDRESS:PORT"),
+        ("listen: ':99999'", "agent.yaml: listen: ':99999' must have a port up to 65535"),
+        ("nodeName: Node_1", "agent.yaml: nodeName: 'Node_1' must be the name of a Node"),
+        ("[]", "agent.yaml: must be settings by name, not list"),
+        ("a: b: c", "agent.yaml: no YAML:"),
+        ("interval: 3m", "interval: 180 s must be less than readinessLimit (180 s)"),
+        ("tls: {cert: a}", "tls.cert and tls.key go together"),
+        ("root: 3", "agent.yaml: root: 3 must be a text"),
+        ("exclude: {pods: [{}]}", "agent.yaml: exclude.pods[0]: excludes every pod"),
+        ("exclude: {pods: [{ns: a}]}", "agent.yaml: exclude.pods[0].ns: unknown key; there is namespace, name, labels"),
+        ("exclude: {pods: [{labels: {a: 1}}]}", "agent.yaml: exclude.pods[0].labels.a: 1 must be a text"),
+        ("exclude: {resources: cpu}", "agent.yaml: exclude.resources: 'cpu' must be a list"),
+        ("exclude: {resources: {n1: cpu}}", "agent.yaml: exclude.resources[n1]: 'cpu' must be a list"),
+        ("exclude: {things: []}", "agent.yaml: exclude.things: unknown key; there is resources, pods"),
+    ],
+)
+def test_errors(text: str, message: str) -> None:
+    """An error names the place, the key, the value, and what it may be."""
+    with pytest.raises(SettingsError) as caught:
+        read(text)
+    assert str(caught.value).startswith(message)
+
+
+def test_errors_of_other_places() -> None:
+    """A bad flag or variable is named as it was written."""
+    with pytest.raises(SettingsError, match=r"^--interval: 'x' must be a duration"):
+        read(interval="x")
+    with pytest.raises(SettingsError, match=r"^environment: ZONEWISE_INTERVAL: 'x' must be"):
+        read(environment={"ZONEWISE_INTERVAL": "x"})
+
+
+def test_off_is_a_word() -> None:
+    """YAML 1.1 takes off for false, and we take it back."""
+    assert read("publish: {labels: off}").publish_labels == "off"
+
+
+def test_an_empty_file_is_defaults() -> None:
+    """A file of comments only changes nothing."""
+    assert read("# nothing\n") == read()
+
+
+def test_exclusions() -> None:
+    """Resources for all nodes or by node, and pods by patterns."""
+    text = """
+    exclude:
+      resources: {"*": [memory], "login-*": ["example.com/*"]}
+      pods:
+      - namespace: kube-*
+      - {name: "monitor-?", labels: {tier: infra}}
+    """
+    found = read(text).exclude
+    assert found == Exclusions(
+        (("*", "memory"), ("login-*", "example.com/*")),
+        (PodPattern("kube-*"), PodPattern(name="monitor-?", labels=(("tier", "infra"),))),
+    )
+    assert found.resource_patterns("login-3") == ("memory", "example.com/*")
+    assert found.resource_patterns("n1") == ("memory",)
+    assert found.needs_labels()
+    assert read("exclude: {resources: [cpu]}").exclude.resources == (("*", "cpu"),)
+
+
+@pytest.mark.parametrize(
+    ("pod", "matches"),
+    [
+        (("default", "monitor-1", {"tier": "infra"}), True),
+        (("default", "monitor-1", {"tier": "user"}), False),
+        (("default", "monitor-1", {"other": "infra"}), False),
+        (("default", "monitor-12", {"tier": "infra"}), False),
+    ],
+)
+def test_a_pattern_wants_everything(pod: tuple[str, str, dict[str, str]], matches: bool) -> None:
+    """A pod is excluded only where all that a pattern says is true of it."""
+    assert PodPattern(name="monitor-?", labels=(("tier", "infra"),)).matches(*pod) is matches
+
+
+@given(st.floats(0.1, 1e6), st.sampled_from(["", "s", "ms", "m", "h"]))
+def test_durations(number: float, unit: str) -> None:
+    """A duration is its number in its unit; none below a tenth of a second is taken."""
+    text = f"{number:.3f}{unit}"
+    seconds = float(f"{number:.3f}") * {"": 1, "s": 1, "ms": 0.001, "m": 60, "h": 3600}[unit]
+    if seconds < 0.1:
+        with pytest.raises(ValueError, match="at least 100ms"):
+            duration(text)
+    else:
+        assert duration(text) == pytest.approx(seconds)

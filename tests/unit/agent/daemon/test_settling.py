@@ -1,0 +1,154 @@
+"""For how long answers are not believed after a kubelet's start, and who counts as new."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.clock import Clock
+from support.kubelet_reports import CONFIG, Books, Record, node_of
+from support.kubelets import pod
+from support.loops import DOWN, OK, STARTING, Loop
+from zonewise.daemon.events import Reason
+from zonewise.daemon.settling import SETTLING_SECONDS, KubeletStart, NewPods
+from zonewise.kubelet.errors import Unsettled
+from zonewise.kubelet.types import Allocatable, ContainerResources, KubeletReport, PodResources
+from zonewise_common.k8s.cpuset import CpuSet
+
+OWN = ("zonewise", "agent-x")
+ALL = Books(
+    node_of((0, 1)),
+    tuple(
+        Record(name, PodResources("ns", name, (ContainerResources("c", CpuSet((cpu,))),)))
+        for name, cpu in (("a", 1), ("b", 2))
+    ),
+).report()
+PART = ALL._replace(pods=ALL.pods[:1])
+UNREADY = KubeletReport((), Allocatable(), CONFIG)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def believed(start: KubeletStart, report: KubeletReport) -> bool:
+    try:
+        start.check(report)
+    except Unsettled:
+        return False
+    return True
+
+
+def test_a_kubelet_that_runs_is_believed(clock: Clock) -> None:
+    """Files that have more than List do not delay an agent that starts."""
+    assert believed(KubeletStart(clock, None), PART)
+
+
+def test_after_a_start_pods_are_waited_for(clock: Clock) -> None:
+    """Until they are all there, and no longer: what is missing after that has ended."""
+    start = KubeletStart(clock, None)
+    start.note_restart()
+    assert not believed(start, PART)
+    clock.advance(1.3)
+    assert believed(start, ALL)
+    assert believed(start, PART)
+
+
+def test_the_wait_is_bounded(clock: Clock) -> None:
+    """It is believed in the end, and the time runs from when its managers run."""
+    start = KubeletStart(clock, None)
+    start.note_restart()
+    assert believed(start, UNREADY)
+    clock.advance(3 * SETTLING_SECONDS)
+    assert not believed(start, PART)
+    clock.advance(SETTLING_SECONDS - 0.1)
+    assert not believed(start, PART)
+    clock.advance(0.1)
+    assert believed(start, PART)
+
+
+def test_managers_that_do_not_run_yet_are_a_start(clock: Clock) -> None:
+    """Nobody has to say that there was one."""
+    start = KubeletStart(clock, None)
+    assert believed(start, UNREADY)
+    assert not believed(start, PART)
+
+
+def test_without_our_own_pod(clock: Clock) -> None:
+    """A List without it is not believed, for as long as after a start, and only once."""
+    start = KubeletStart(clock, OWN)
+    assert not believed(start, ALL)
+    clock.advance(SETTLING_SECONDS)
+    assert believed(start, ALL)
+    assert believed(start, PART)
+    assert believed(start, ALL._replace(pods=(*ALL.pods, PodResources(*OWN))))
+    assert not believed(start, ALL)
+
+
+@given(st.lists(st.tuples(st.sampled_from([ALL, PART, UNREADY, None]), st.floats(0, SETTLING_SECONDS))))
+def test_never_longer(happenings: list[tuple[KubeletReport | None, float]]) -> None:
+    """However a kubelet behaves: after its last start it is believed once the time is over."""
+    clock = Clock()
+    start = KubeletStart(clock, OWN)
+    for report, seconds in happenings:
+        clock.advance(seconds)
+        if report is None:
+            start.note_restart()
+        else:
+            believed(start, report)
+    believed(start, PART)
+    clock.advance(SETTLING_SECONDS)
+    assert believed(start, PART)
+
+
+# --- in the loop
+
+
+def incomplete(*_: object) -> str:
+    return "List does not yet tell of all pods"
+
+
+@pytest.mark.parametrize("how", [DOWN, STARTING, "socket"])
+def test_a_start_is_noticed(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a call that fails, by managers that have nothing, by a new socket; until all is there an old report stays."""
+    loop = Loop()
+    loop.kubelet.managers.admit(pod("a", 2))
+    loop.look(Reason.START)
+    before = loop.seen.published
+    if how == "socket":
+        reasons = {Reason.SOCKET}
+    else:
+        loop.kubelet.mood = how
+        loop.look(Reason.TIMER)
+        loop.kubelet.mood, reasons = OK, {Reason.RETRY}
+    monkeypatch.setattr("zonewise.daemon.settling.why_incomplete", incomplete)
+    assert loop.look(*reasons) is not None
+    assert loop.seen.snapshots[-1].problems == (
+        "the kubelet does not tell who holds what: List does not yet tell of all pods",
+    )
+    assert loop.seen.published == before
+    loop.clock.advance(SETTLING_SECONDS)
+    assert loop.look(Reason.RETRY) is None
+
+
+# --- new pods
+
+
+def test_a_pod_without_a_cgroup_counts_while_it_is_new(clock: Clock) -> None:
+    """Those that were there from the start are old; one with a cgroup is no more new when that is gone."""
+    newcomers = NewPods(clock)
+    assert newcomers.active_uids(frozenset(), ["old"]) == frozenset()
+    assert newcomers.active_uids(frozenset({"idle"}), ["old", "new", "other"]) == {"idle", "new", "other"}
+    assert newcomers.active_uids(frozenset({"new"}), ["old", "new", "other"]) == {"new", "other"}
+    assert newcomers.active_uids(frozenset(), ["old", "new", "other"]) == {"other"}
+    clock.advance(SETTLING_SECONDS)
+    assert newcomers.active_uids(frozenset(), ["old", "new", "other"]) == frozenset()
+
+
+def test_unknown_stays_unknown(clock: Clock) -> None:
+    newcomers = NewPods(clock)
+    assert newcomers.active_uids(None, ["a"]) is None
+    assert newcomers.active_uids(None, ["a", "b"]) is None
+    assert newcomers.active_uids(frozenset(), ["a", "b"]) == {"b"}

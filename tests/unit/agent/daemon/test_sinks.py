@@ -1,0 +1,158 @@
+"""Where snapshots go: files that are whole at every moment, and workers that are counted."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from support.waiting import PATIENCE
+from zonewise.daemon.metrics import AgentMetrics
+from zonewise.daemon.sinks import FileSink, PublishingSink, documents
+from zonewise.daemon.status import Snapshot, Status
+from zonewise.publish.write_result import NO_WRITE, WriteResult
+from zonewise_common.kube.errors import ApiError, TransportError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SNAPSHOT = Snapshot("n1", nrt={"kind": "NodeResourceTopology", "zones": []}, labels={"a": "b"})
+
+
+def a_status() -> Status:
+    status = Status(lambda: 0.0)
+    status.expect(["file"])
+    return status
+
+
+def test_file(tmp_path: Path) -> None:
+    """The file holds the objects as YAML documents, and is replaced only when they change."""
+    path = tmp_path / "out.yaml"
+    sink = FileSink(str(path), a_status())
+    sink.submit(SNAPSHOT)
+    assert list(yaml.safe_load_all(path.read_text())) == documents(SNAPSHOT)
+    first = path.stat().st_ino
+    sink.submit(SNAPSHOT)
+    assert path.stat().st_ino == first
+    sink.submit(SNAPSHOT._replace(labels={"a": "c"}))
+    assert "a: c" in path.read_text()
+    assert [name.name for name in tmp_path.iterdir()] == ["out.yaml"]
+
+
+def test_what_is_no_file_is_never_replaced(tmp_path: Path) -> None:
+    """A FIFO, as a device, is written to and stays; a link stays, and what it leads to is written."""
+    fifo, link, file = tmp_path / "fifo", tmp_path / "link", tmp_path / "file"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        FileSink(str(fifo), Status(lambda: 0.0)).submit(SNAPSHOT)
+        assert list(yaml.safe_load_all(os.read(reader, 1 << 16))) == documents(SNAPSHOT)
+    finally:
+        os.close(reader)
+    assert stat.S_ISFIFO(fifo.stat().st_mode)
+    link.symlink_to(file)
+    FileSink(str(link), Status(lambda: 0.0)).submit(SNAPSHOT)
+    assert link.is_symlink()
+    assert list(yaml.safe_load_all(file.read_text())) == documents(SNAPSHOT)
+
+
+def test_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    """A dash is standard output."""
+    FileSink("-", a_status()).submit(SNAPSHOT)
+    assert list(yaml.safe_load_all(capsys.readouterr().out)) == documents(SNAPSHOT)
+
+
+def test_a_file_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It is said once, nothing breaks, nothing counts as published, and the next offer tries again."""
+    path, status = tmp_path / "missing" / "out.yaml", a_status()
+    sink = FileSink(str(path), status)
+    sink.submit(SNAPSHOT)
+    sink.submit(SNAPSHOT)
+    assert [record.getMessage() for record in caplog.records] == [f"cannot write to {path}: No such file or directory"]
+    assert status.age() is None
+    path.parent.mkdir()
+    sink.submit(SNAPSHOT)
+    assert path.exists()
+    assert status.age() == 0.0
+
+
+def test_nothing_is_left_beside_a_file_that_cannot_be_replaced(tmp_path: Path) -> None:
+    """A directory in its place, for one."""
+    (tmp_path / "out.yaml").mkdir()
+    FileSink(str(tmp_path / "out.yaml"), a_status()).submit(SNAPSHOT)
+    assert [found.name for found in tmp_path.iterdir()] == ["out.yaml"]
+
+
+def test_the_file_keeps_what_the_kubelet_told(tmp_path: Path) -> None:
+    """While the kubelet is away the last report stays beside newer labels, and does not count as known to be right."""
+    path, status = tmp_path / "out.yaml", a_status()
+    sink = FileSink(str(path), status)
+    sink.submit(SNAPSHOT._replace(nrt=None))
+    assert status.age() is None
+    sink.submit(SNAPSHOT)
+    sink.submit(SNAPSHOT._replace(nrt=None, labels={"a": "c"}))
+    assert list(yaml.safe_load_all(path.read_text())) == documents(SNAPSHOT._replace(labels={"a": "c"}))
+
+
+def test_documents_without_a_report() -> None:
+    """As long as the kubelet has told nothing, there is no NodeResourceTopology, but there are labels."""
+    (node,) = documents(SNAPSHOT._replace(nrt=None))
+    assert node == {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": {"a": "b"}}}
+
+
+def publishing(publish: Callable[[Snapshot], WriteResult]) -> tuple[PublishingSink, Status, AgentMetrics]:
+    status, meters = Status(lambda: 0.0), AgentMetrics()
+    status.expect(["nrt"])
+    return PublishingSink("nrt", publish, lambda snapshot: snapshot.nrt is not None, status, meters), status, meters
+
+
+def value(meters: AgentMetrics, name: str, **labels: str) -> float | None:
+    return meters.registry.get_sample_value(name, labels)
+
+
+def test_what_is_sent_is_counted() -> None:
+    """Writes and bytes by operation; what needed no write counts as known to be right all the same."""
+    answers = [WriteResult("apply", 4000), WriteResult("patch", 600), NO_WRITE]
+    sink, status, meters = publishing(lambda snapshot: answers.pop(0))
+    assert status.age() is None
+    for _ in range(3):
+        sink.submit(SNAPSHOT)
+        assert sink.wait(PATIENCE)
+    sink.close()
+    assert value(meters, "zonewise_publish_size_bytes_count", object="nrt", operation="patch") == 1
+    assert value(meters, "zonewise_publish_size_bytes_count", object="nrt", operation="none") is None
+    assert value(meters, "zonewise_publish_size_bytes_sum", object="nrt", operation="apply") == 4000
+    assert status.age() == 0.0
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"), [(ApiError(403, "Forbidden", "no"), "Forbidden"), (TransportError("x"), "TransportError")]
+)
+def test_failures_are_counted(error: Exception, reason: str) -> None:
+    """A failure counts by its reason, and nothing is known to be right."""
+    failures = [error]
+
+    def publish(snapshot: Snapshot) -> WriteResult:
+        if failures:
+            raise failures.pop()
+        return NO_WRITE
+
+    sink, _, meters = publishing(publish)
+    sink.submit(SNAPSHOT)
+    assert sink.wait(PATIENCE)
+    sink.close()
+    assert value(meters, "zonewise_publish_errors_total", object="nrt", reason=reason) == 1
+
+
+def test_nothing_to_publish() -> None:
+    """A snapshot without the object is passed over."""
+    seen: list[Snapshot] = []
+    sink, _, _ = publishing(lambda snapshot: seen.append(snapshot) or NO_WRITE)
+    sink.submit(SNAPSHOT._replace(nrt=None))
+    assert sink.wait(PATIENCE)
+    sink.close()
+    assert seen == []

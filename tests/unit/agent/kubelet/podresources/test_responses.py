@@ -1,0 +1,229 @@
+"""Decoding the PodResources API's answers: real ones, random ones, and damaged ones."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Any
+
+import pytest
+from google.protobuf import json_format
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.kubelets import ALLOCATABLES, PODS
+from support.snapshots import PROJECT
+from zonewise.kubelet.errors import BadAnswer
+from zonewise.kubelet.podresources.responses import POD_LEVEL_CONTAINER, decode_allocatable, decode_get, decode_list
+from zonewise.kubelet.podresources.v1 import podresources_pb2 as pb
+from zonewise.kubelet.types import (
+    Allocatable,
+    ClaimedDevice,
+    ContainerDevices,
+    ContainerResources,
+    MemoryBlock,
+    PodResources,
+)
+from zonewise_common.k8s.cpuset import CpuSet
+from zonewise_sandbox.kubelet.podresources_messages import encode_allocatable, encode_list, encode_pod
+
+TRACES = PROJECT.parent / "shared" / "cases" / "kubelet_traces.json"
+GIB = 1 << 30
+
+
+def traces() -> list[dict[str, Any]]:
+    """Answers of a real kubelet 1.36; none where they are not beside the project."""
+    return json.loads(TRACES.read_text()) if TRACES.exists() else []
+
+
+def listed(*containers: pb.ContainerResources, **pod: Any) -> tuple[tuple[ContainerResources, ...], tuple[str, ...]]:
+    """What List says of one pod."""
+    message = pb.PodResources(namespace="lab", name="a", containers=containers, **pod)
+    pods, problems = decode_list(pb.ListPodResourcesResponse(pod_resources=[message]).SerializeToString())
+    return pods[0].containers, problems
+
+
+def device(resource: str, name: str, *zones: int) -> pb.ContainerDevices:
+    topology = pb.TopologyInfo(nodes=[pb.NUMANode(ID=zone) for zone in zones]) if zones else None
+    return pb.ContainerDevices(resource_name=resource, device_ids=[name], topology=topology)
+
+
+def block(kind: str, size: int, *zones: int) -> pb.ContainerMemory:
+    return pb.ContainerMemory(
+        memory_type=kind, size=size, topology=pb.TopologyInfo(nodes=[pb.NUMANode(ID=zone) for zone in zones])
+    )
+
+
+# --- what a real kubelet says
+
+
+@pytest.mark.skipif(not TRACES.exists(), reason="the kubelet's traces are not beside the project")
+@pytest.mark.parametrize("trace", traces(), ids=lambda trace: trace["name"][:40])
+def test_real_answers_make_sense(trace: dict[str, Any]) -> None:
+    """Nothing of a real kubelet's answers is dropped, and CPUs are those of its state file."""
+    answer = json_format.ParseDict(trace["list"], pb.ListPodResourcesResponse())
+    pods, problems = decode_list(answer.SerializeToString())
+    assert problems == ()
+    entries = trace["cpu_manager_state"].get("entries", {})
+    in_file = {str(CpuSet.parse_list(cpus)) for containers in entries.values() for cpus in containers.values()}
+    assert {str(container.cpus) for one in pods for container in one.containers if container.cpus} <= in_file
+    answer = json_format.ParseDict(trace["get_allocatable"], pb.AllocatableResourcesResponse())
+    allocatable, problems = decode_allocatable(answer.SerializeToString())
+    assert problems == ()
+    assert str(allocatable.cpus) == "1-15,17-31"
+    assert [(b.type, b.size, b.zones) for b in allocatable.memory][-2:] == [
+        ("memory", 6979321856, (0,)),
+        ("memory", 6442450944, (1,)),
+    ]
+
+
+@pytest.mark.skipif(not TRACES.exists(), reason="the kubelet's traces are not beside the project")
+def test_real_devices() -> None:
+    """A device of two zones is one, -1 is no zone, and a device without topology stays."""
+    (trace,) = [trace for trace in traces() if trace["name"].startswith("devices:")]
+    answer = json_format.ParseDict(trace["get_allocatable"], pb.AllocatableResourcesResponse())
+    assert decode_allocatable(answer.SerializeToString()).allocatable.devices == (
+        ContainerDevices("lab.io/dev", ("dn",), ()),
+        ContainerDevices("lab.io/dev", ("d0", "d0b"), (0,)),
+        ContainerDevices("lab.io/dev", ("dm",), (0, 1)),
+        ContainerDevices("lab.io/dev", ("d1", "d1b"), (1,)),
+        ContainerDevices("lab.io/neg", ("gneg",), ()),
+        ContainerDevices("lab.io/neg", ("g0",), (0,)),
+        ContainerDevices("lab.io/notopo", ("n0", "n1"), ()),
+    )
+
+
+# --- quirks
+
+
+def test_pods_are_sorted_and_containers_are_not() -> None:
+    """By namespace and name; the order of containers means something, that of pods does not."""
+    messages = [
+        pb.PodResources(namespace=namespace, name=name, containers=[pb.ContainerResources(name=one) for one in "zam"])
+        for namespace, name in [("b", "a"), ("a", "z"), ("a", "b")]
+    ]
+    pods = decode_list(pb.ListPodResourcesResponse(pod_resources=messages).SerializeToString()).pods
+    assert [(one.namespace, one.name) for one in pods] == [("a", "b"), ("a", "z"), ("b", "a")]
+    assert [container.name for container in pods[0].containers] == ["z", "a", "m"]
+
+
+def test_devices_are_joined() -> None:
+    """Zones of one device come together, a device that is told twice is one, whatever the order."""
+    devices = [device("gpu", "b", 1), device("gpu", "a", 0), device("gpu", "b", 0), device("gpu", "a", 0)]
+    (container,), problems = listed(pb.ContainerResources(name="c", devices=devices))
+    assert container.devices == (ContainerDevices("gpu", ("a",), (0,)), ContainerDevices("gpu", ("b",), (0, 1)))
+    assert problems == ()
+
+
+def test_zones_that_cannot_be() -> None:
+    """-1 is a plugin's way to say "none"; any other impossible zone is dropped and told."""
+    devices = [device("gpu", "a", -1), device("gpu", "b", -1, 2), device("nic", "c", -7, 1 << 40)]
+    (container,), problems = listed(pb.ContainerResources(name="c", devices=devices))
+    assert container.devices == (
+        ContainerDevices("gpu", ("a",)),
+        ContainerDevices("gpu", ("b",), (2,)),
+        ContainerDevices("nic", ("c",)),
+    )
+    assert problems == ("pod lab/a, container c: nic: NUMA node -7, 1099511627776 outside 0..1023; left out",)
+
+
+def test_cpus_that_cannot_be() -> None:
+    """Ids that no CPU has are dropped and told, not more than a few by name; the others count."""
+    (container,), problems = listed(pb.ContainerResources(name="c", cpu_ids=[5, -1, 2, 65536, *range(70000, 70008)]))
+    assert container.cpus == CpuSet([2, 5])
+    (problem,) = problems
+    assert problem.startswith("pod lab/a, container c: cpu_ids: -1, 65536, 70000")
+    assert problem.endswith("and 2 more outside 0..65535; left out")
+
+
+def test_memory_is_sorted() -> None:
+    """Zones ascend, blocks come by type."""
+    (container,), _ = listed(
+        pb.ContainerResources(name="c", memory=[block("memory", 9 * GIB, 1, 0), block("hugepages-2Mi", GIB, 1)])
+    )
+    assert container.memory == (MemoryBlock("hugepages-2Mi", GIB, (1,)), MemoryBlock("memory", 9 * GIB, (0, 1)))
+
+
+def test_claimed_devices_that_repeat_are_one() -> None:
+    """The kubelet repeats them (kubernetes#141335); a share is a device of its own."""
+    resources = [
+        pb.ClaimResource(driver_name="d", pool_name="p", device_name="gpu-0", cdi_devices=[pb.CDIDevice(name="x")]),
+        pb.ClaimResource(driver_name="d", pool_name="p", device_name="gpu-0"),
+        pb.ClaimResource(driver_name="d", pool_name="p", device_name="gpu-0", share_id="s"),
+    ]
+    claim = pb.DynamicResource(claim_name="c", claim_namespace="lab", claim_resources=resources)
+    (container,), _ = listed(pb.ContainerResources(name="c", dynamic_resources=[claim, claim]))
+    gpu = ClaimedDevice("d", "p", "gpu-0", "lab/c")
+    assert container.claimed == (gpu, gpu._replace(share="s"))
+
+
+def test_what_containers_of_a_pod_share() -> None:
+    """From 1.37 on the pod says all that it holds; what its containers do not hold alone is a container more."""
+    own = pb.ContainerResources(name="own", cpu_ids=[2, 3], memory=[block("memory", 2 * GIB, 0)])
+    containers, problems = listed(
+        own, pb.ContainerResources(name="shares"), cpu_ids=[5, 4, 3, 2], memory=[block("memory", 5 * GIB, 0)]
+    )
+    assert [container.name for container in containers] == ["own", "shares", POD_LEVEL_CONTAINER]
+    assert containers[-1] == ContainerResources(
+        POD_LEVEL_CONTAINER, CpuSet([4, 5]), memory=(MemoryBlock("memory", 3 * GIB, (0,)),)
+    )
+    assert problems == ()
+
+
+def test_nothing_shared() -> None:
+    """Where the containers hold all that the pod holds, there is no container more."""
+    own = pb.ContainerResources(name="own", cpu_ids=[2, 3], memory=[block("memory", 2 * GIB, 0)])
+    containers, _ = listed(own, cpu_ids=[2, 3], memory=[block("memory", 2 * GIB, 0)])
+    assert [container.name for container in containers] == ["own"]
+
+
+def test_fields_of_the_future_are_passed_over() -> None:
+    """A field number that is not in our definition does no harm."""
+    answer = encode_list([PodResources("lab", "a")]).SerializeToString()
+    assert decode_list(answer + bytes([15 << 3 | 2, 3]) + b"new").pods == (PodResources("lab", "a"),)
+
+
+def test_get_of_nothing() -> None:
+    """An answer without a pod is none."""
+    assert decode_get(b"").pods == ()
+
+
+def test_allocatable_of_a_kubelet_that_starts() -> None:
+    """An empty answer is an empty value, no error."""
+    assert decode_allocatable(b"") == (Allocatable(), ())
+
+
+# --- whatever the answer
+
+
+@given(PODS)
+def test_pods_survive(pods: tuple[PodResources, ...]) -> None:
+    """What a kubelet can say of pods, by List or by Get, is decoded as it was meant, and nothing of it is a problem."""
+    assert decode_list(encode_list(reversed(pods)).SerializeToString()) == (pods, ())
+    for one in pods:
+        answer = pb.GetPodResourcesResponse(pod_resources=encode_pod(one))
+        assert decode_get(answer.SerializeToString()) == ((one,), ())
+
+
+@given(ALLOCATABLES)
+def test_allocatable_survives(allocatable: Allocatable) -> None:
+    """So does what is allocatable."""
+    assert decode_allocatable(encode_allocatable(allocatable).SerializeToString()) == (allocatable, ())
+
+
+@given(
+    st.binary(max_size=200)
+    | st.tuples(PODS, st.integers(0, 10**6), st.integers(0, 255)).map(lambda made: garbled(*made))
+)
+def test_damage_is_a_bad_answer_or_an_answer(answer: bytes) -> None:
+    """Whatever the bytes, nothing but BadAnswer is raised."""
+    for decode in (decode_list, decode_get, decode_allocatable):
+        with contextlib.suppress(BadAnswer):
+            decode(answer)
+
+
+def garbled(pods: tuple[PodResources, ...], place: int, byte: int) -> bytes:
+    """An answer with one byte changed."""
+    answer = bytearray(encode_list(pods).SerializeToString() or b"\n")
+    answer[place % len(answer)] = byte
+    return bytes(answer)

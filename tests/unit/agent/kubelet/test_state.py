@@ -1,0 +1,370 @@
+"""The kubelet's state files: real ones, all forms that kubelets have written, damaged ones, and cheap re-reading."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import zlib
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from support.snapshots import PROJECT
+from support.waiting import eventually
+from zonewise.kubelet.checkpoint import UNKNOWN_POD, WHOLE_POD, ParsedCheckpoint
+from zonewise.kubelet.cpu_manager_state import parse_cpu_manager_state
+from zonewise.kubelet.device_checkpoint import parse_device_checkpoint
+from zonewise.kubelet.dra_manager_state import parse_dra_manager_state
+from zonewise.kubelet.memory_manager_state import parse_memory_manager_state
+from zonewise.kubelet.state import StateReader, read_state
+from zonewise.kubelet.types import (
+    ClaimedDevice,
+    ClaimInfoState,
+    CpuManagerState,
+    DeviceCheckpoint,
+    MemoryBlock,
+    MemoryManagerState,
+    MemoryTable,
+    NumaNodeState,
+    PodDevicesEntry,
+    StateFiles,
+)
+from zonewise_common.k8s.cpuset import EMPTY, CpuSet
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TRACES = PROJECT.parent / "shared" / "cases" / "kubelet_traces.json"
+PARSERS = (parse_cpu_manager_state, parse_memory_manager_state, parse_device_checkpoint, parse_dra_manager_state)
+POLICY: dict[str, Any] = {"policyName": "static", "defaultCpuSet": "0,4-7"}
+TABLE: dict[str, Any] = {"total": 10, "systemReserved": 1, "allocatable": 9, "reserved": 4, "free": 5}
+NODE: dict[str, Any] = {"numberOfAssignments": 1, "memoryMap": {"memory": TABLE}, "cells": [1, 0]}
+BLOCK: dict[str, Any] = {"numaAffinity": [1, 0], "type": "memory", "size": 4}
+DEVICE: dict[str, Any] = {
+    "PodUID": "u", "ContainerName": "c", "ResourceName": "r.io/d", "DeviceIDs": {"0": ["b", "a"], "-1": ["z"]},
+}  # fmt: skip
+CLAIM: dict[str, Any] = {
+    "ClaimUID": "x", "ClaimName": "gpu", "Namespace": "lab", "PodUIDs": {"p2": {}, "p1": {}},
+    "DriverState": {"d.io": {"Devices": [
+        {"PoolName": "node", "DeviceName": "gpu1", "ShareID": None, "RequestNames": ["r"], "CDIDeviceIDs": None},
+        {"PoolName": "node", "DeviceName": "gpu0", "ShareID": "s", "RequestNames": ["r"], "CDIDeviceIDs": ["c"]},
+    ]}},
+}  # fmt: skip
+
+
+def encoded(document: Any) -> bytes:
+    return json.dumps(document).encode()
+
+
+def wrapped(inner: Any, checksum: int | None = None) -> bytes:
+    """dra_manager_state as kubelets write it since 1.32."""
+    data = inner if isinstance(inner, str) else json.dumps(inner)
+    return encoded({"Data": data, "Checksum": zlib.crc32(data.encode()) if checksum is None else checksum})
+
+
+# --- cpu_manager_state
+
+
+def test_cpus_by_pod_and_container() -> None:
+    """v2; an exclusive set may be all there is, so that the shared pool is empty."""
+    content = encoded({"policyName": "static", "defaultCpuSet": "", "entries": {"u": {"c": "1-2,17", "d": "3"}}})
+    assert parse_cpu_manager_state(content, "f") == ParsedCheckpoint(
+        CpuManagerState("static", EMPTY, {"u": {"c": CpuSet([1, 2, 17]), "d": CpuSet([3])}})
+    )
+
+
+def test_cpus_by_container_id() -> None:
+    """v1 told no pods."""
+    content = encoded({**POLICY, "entries": {"cri-1": "1", "cri-2": "2-3"}, "checksum": 7})
+    assert parse_cpu_manager_state(content, "f").value == CpuManagerState(
+        "static", CpuSet([0, 4, 5, 6, 7]), {UNKNOWN_POD: {"cri-1": CpuSet([1]), "cri-2": CpuSet([2, 3])}}
+    )
+
+
+def test_cpus_of_a_pod_as_a_whole_take_the_place_of_its_containers() -> None:
+    """v3: what the containers have are parts of it."""
+    entries = {"u": {"c": "1"}, "other": {"c": "3"}}
+    content = encoded({**POLICY, "entries": entries, "podEntries": {"u": {"cpuSet": "1-2"}, "empty": {}}})
+    found = parse_cpu_manager_state(content, "f")
+    assert found.value is not None
+    assert found.value.entries == {
+        "u": {WHOLE_POD: CpuSet([1, 2])},
+        "other": {"c": CpuSet([3])},
+        "empty": {WHOLE_POD: EMPTY},
+    }
+    assert found.problems == ()
+
+
+# --- memory_manager_state
+
+
+def test_memory_by_zone_and_container() -> None:
+    content = encoded({"policyName": "Static", "machineState": {"1": NODE}, "entries": {"u": {"c": [BLOCK]}}})
+    assert parse_memory_manager_state(content, "f") == ParsedCheckpoint(
+        MemoryManagerState(
+            "Static",
+            {1: NumaNodeState(1, (0, 1), {"memory": MemoryTable(10, 1, 9, 4, 5)})},
+            {"u": {"c": (MemoryBlock("memory", 4, (0, 1)),)}},
+        )
+    )
+
+
+def test_memory_of_a_pod_as_a_whole_counts_once() -> None:
+    content = encoded({
+        "policyName": "Static", "machineState": {}, "entries": {"u": {"c": [BLOCK], "d": [BLOCK]}},
+        "podEntries": {"u": {"memoryBlocks": [BLOCK]}, "empty": {}},
+    })  # fmt: skip
+    found = parse_memory_manager_state(content, "f")
+    assert found.value is not None
+    assert found.value.entries == {"u": {WHOLE_POD: (MemoryBlock("memory", 4, (0, 1)),)}, "empty": {WHOLE_POD: ()}}
+
+
+# --- kubelet_internal_checkpoint
+
+
+def test_devices_by_zone() -> None:
+    content = encoded({
+        "Data": {"PodDeviceEntries": [{**DEVICE, "AllocResp": "AA=="}], "RegisteredDevices": {"r.io/d": ["b", "a"]}},
+        "Checksum": 1,
+    })  # fmt: skip
+    assert parse_device_checkpoint(content, "f") == ParsedCheckpoint(
+        DeviceCheckpoint((PodDevicesEntry("u", "c", "r.io/d", {0: ("a", "b"), -1: ("z",)}),), {"r.io/d": ("a", "b")})
+    )
+
+
+def test_devices_as_a_plain_list() -> None:
+    """Before 1.20 the checkpoint told no zones; null is how Go writes what it never filled."""
+    entry = {**DEVICE, "DeviceIDs": ["b", "a"]}
+    content = encoded({"Data": {"PodDeviceEntries": [entry], "RegisteredDevices": None}, "Checksum": 1})
+    assert parse_device_checkpoint(content, "f") == ParsedCheckpoint(
+        DeviceCheckpoint((PodDevicesEntry("u", "c", "r.io/d", {-1: ("a", "b")}),), {})
+    )
+
+
+# --- dra_manager_state
+
+
+def claims_of(content: bytes) -> tuple[ClaimInfoState, ...] | None:
+    found = parse_dra_manager_state(content, "f")
+    assert found.problems == ()
+    return found.value
+
+
+def test_claims() -> None:
+    """The claims inside the text, and the same in the file itself as before 1.32."""
+    wanted = (
+        ClaimInfoState("lab", "gpu", ("p1", "p2"), (
+            ClaimedDevice("d.io", "node", "gpu0", "lab/gpu", "s"),
+            ClaimedDevice("d.io", "node", "gpu1", "lab/gpu", None),
+        )),
+    )  # fmt: skip
+    inner = {"kind": "DRACheckpoint", "apiVersion": "checkpoint.dra.kubelet.k8s.io/v1", "ClaimInfoStateList": [CLAIM]}
+    assert claims_of(wrapped(inner)) == wanted
+    assert claims_of(encoded({"version": "v1", "entries": [CLAIM], "checksum": 1})) == wanted
+
+
+def test_no_claims_is_known_to_be_none() -> None:
+    """A kubelet without claims writes null, which is not unknown."""
+    assert claims_of(wrapped({"kind": "DRACheckpoint", "ClaimInfoStateList": None})) == ()
+
+
+def test_claims_with_another_checksum_are_not_believed() -> None:
+    found = parse_dra_manager_state(wrapped({"ClaimInfoStateList": [CLAIM]}, checksum=1), "f")
+    assert found == ParsedCheckpoint(None, ("f: Checksum: 1 is not that of Data",))
+
+
+# --- damage
+
+
+@pytest.mark.parametrize(
+    ("parse", "content", "problem"),
+    [
+        (parse_cpu_manager_state, {**POLICY, "entries": {"u": {"c": "x", "d": "3"}}}, "f: entries.u.c: 'x' is no CPU list"),
+        (parse_cpu_manager_state, {**POLICY, "entries": {"u": 3, "v": {"d": "3"}}}, "f: entries.u: 3 is no object of JSON"),
+        (parse_memory_manager_state, {"policyName": "Static", "machineState": {"x": NODE, "1": NODE}},
+         "f: machineState: 'x' is no NUMA node"),
+        (parse_memory_manager_state, {"policyName": "Static", "entries": {"u": {"c": [{**BLOCK, "size": -1}, BLOCK]}}},
+         "f: entries.u.c[0].size: -1 is no whole number"),
+        (parse_memory_manager_state, {"policyName": "Static", "machineState": {"1": {**NODE, "memoryMap": {
+            "memory": {**TABLE, "free": None}, "hugepages-2Mi": TABLE}}}},
+         "f: machineState.1.memoryMap.memory.free: None is no whole number"),
+        (parse_device_checkpoint, {"Data": {"PodDeviceEntries": [{**DEVICE, "PodUID": ""}, DEVICE]}},
+         "f: Data.PodDeviceEntries[0].PodUID: '' is no name"),
+        (parse_device_checkpoint, {"Data": {"PodDeviceEntries": [{**DEVICE, "DeviceIDs": {"-2": ["a"], "0": ["b"]}}]}},
+         "f: Data.PodDeviceEntries[0].DeviceIDs: '-2' is no NUMA node"),
+        (parse_dra_manager_state, {"entries": [{**CLAIM, "ClaimName": None}, CLAIM], "checksum": 1},
+         "f: entries[0].ClaimName: None is no name"),
+    ],
+)  # fmt: skip
+def test_a_bad_entry_costs_only_itself(parse: Any, content: dict[str, Any], problem: str) -> None:
+    """What is beside it is there, and the problem names file, field and value."""
+    value, problems = parse(encoded(content), "f")
+    assert problems == (problem,)
+    assert any(word in repr(value) for word in ("CpuSet('3')", "MemoryBlock", "MemoryTable", "DeviceEntry", "gpu0"))
+
+
+@pytest.mark.parametrize("parse", PARSERS)
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b'"x"', b"\xff", b"[" * 100_000, b"{}", b'{"a": 1}'])
+def test_what_is_no_checkpoint_is_unknown(parse: Any, content: bytes) -> None:
+    """Nothing is told from it, and one problem or more says why, each in a line."""
+    value, problems = parse(content, "f")
+    assert value is None
+    assert problems or content == b"{}"
+    assert all(problem.startswith("f: ") and len(problem) < 200 for problem in problems)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def keys(value: Any) -> list[Any]:
+    """What can be replaced inside a value."""
+    if isinstance(value, dict):
+        return list(cast("dict[str, Any]", value))
+    return list(range(len(cast("list[Any]", value)))) if isinstance(value, list) else []
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> Any:
+    """A good document with something in it replaced by anything."""
+    entries: list[Any] = [{"u": {"c": "3"}}, {"u": {"c": [BLOCK]}}, [CLAIM]]
+    good: dict[str, Any] = {
+        **POLICY, "entries": draw(st.sampled_from(entries)), "checksum": 1,
+        "machineState": {"0": NODE}, "podEntries": {"u": {"cpuSet": "1"}},
+        "Data": {"PodDeviceEntries": [DEVICE], "RegisteredDevices": {"r": ["a"]}}, "ClaimInfoStateList": [CLAIM],
+    }  # fmt: skip
+    document: Any = json.loads(json.dumps(good))
+    place: Any = document
+    while True:
+        key = draw(st.sampled_from(keys(place)))
+        if not keys(place[key]) or draw(st.booleans()):
+            place[key] = draw(JSON)
+            return document
+        place = place[key]
+
+
+@given(damaged())
+@example({**POLICY, "entries": {"\n": False}, "podEntries": {"u\r\n": {"cpuSet": 1}}})
+def test_damage_never_stops_a_reading(document: Any) -> None:
+    """Whatever stands in a field, each parser gives a value or None, and one-line problems."""
+    for parse in PARSERS:
+        for content in (encoded(document), wrapped(document)):
+            assert all("\n" not in problem for problem in parse(content, "f").problems)
+
+
+# --- the files together
+
+
+def write(directory: Path, name: str, content: bytes, age: float = 10.0) -> Path:
+    """Write a file as the kubelet does, by a temporary file and a rename, so many seconds ago."""
+    path = directory / name
+    path.parent.mkdir(exist_ok=True)
+    temporary = path.parent / ".tmp1"
+    temporary.write_bytes(content)
+    stamp = time.time_ns() - int(age * 1e9)
+    os.utime(temporary, ns=(stamp, stamp))
+    temporary.rename(path)
+    return path
+
+
+def test_files_that_are_absent_are_no_problem(tmp_path: Path) -> None:
+    """Managers that are off write none; a kubelet's directory may not be there yet."""
+    assert read_state(str(tmp_path)) == (StateFiles(), ())
+    assert read_state(str(tmp_path / "later")) == (StateFiles(), ())
+
+
+def test_all_files(tmp_path: Path) -> None:
+    write(tmp_path, "cpu_manager_state", encoded(POLICY))
+    write(tmp_path, "memory_manager_state", encoded({"policyName": "None", "machineState": {}}))
+    write(tmp_path, "device-plugins/kubelet_internal_checkpoint", encoded({"Data": {"PodDeviceEntries": None}}))
+    write(tmp_path, "dra_manager_state", wrapped({"ClaimInfoStateList": []}))
+    assert read_state(str(tmp_path)) == (
+        StateFiles(
+            CpuManagerState("static", CpuSet([0, 4, 5, 6, 7]), {}),
+            MemoryManagerState("None", {}, {}),
+            DeviceCheckpoint((), {}),
+            (),
+        ),
+        (),
+    )
+
+
+def test_a_file_out_of_reach_is_a_problem_and_costs_only_itself(tmp_path: Path) -> None:
+    """A directory in the file's place, and an empty file: None, each with its problem, and the others are read."""
+    (tmp_path / "cpu_manager_state").mkdir()
+    write(tmp_path, "memory_manager_state", b"")
+    write(tmp_path, "dra_manager_state", wrapped({"ClaimInfoStateList": []}))
+    state = read_state(str(tmp_path))
+    assert state.files == StateFiles(claims=())
+    assert state.problems == (
+        f"{tmp_path}/cpu_manager_state: cannot be read: Is a directory",
+        f"{tmp_path}/memory_manager_state: is empty",
+    )
+
+
+def test_a_file_that_cannot_be_opened_is_a_problem(tmp_path: Path) -> None:
+    """As for want of permission; here for a link to itself, which stops root as well."""
+    (tmp_path / "cpu_manager_state").symlink_to("cpu_manager_state")
+    problem = f"{tmp_path}/cpu_manager_state: cannot be read: Too many levels of symbolic links"
+    assert read_state(str(tmp_path)) == (StateFiles(), (problem,))
+
+
+def settled(path: Path) -> None:
+    """Wait until a file is no longer too fresh to be known again."""
+    eventually(lambda: time.time_ns() - path.stat().st_ctime_ns >= 60_000_000)
+
+
+def test_an_unchanged_file_is_not_read_again(tmp_path: Path) -> None:
+    """The very same value comes back, its problems with it, until the file is replaced."""
+    reader = StateReader(str(tmp_path))
+    settled(write(tmp_path, "cpu_manager_state", encoded({**POLICY, "entries": {"u": {"c": "x"}}})))
+    first = reader.read()
+    again = reader.read()
+    assert first.files.cpu is not None
+    assert again.files.cpu is first.files.cpu
+    assert again.problems == first.problems != ()
+    write(tmp_path, "cpu_manager_state", encoded({**POLICY, "entries": {"u": {"c": "3"}}}))
+    changed = reader.read()
+    assert changed.files.cpu is not None
+    assert changed.files.cpu.entries == {"u": {"c": CpuSet([3])}}
+    assert changed.problems == ()
+    (tmp_path / "cpu_manager_state").unlink()
+    assert reader.read().files.cpu is None
+
+
+def test_a_fresh_file_is_read_again(tmp_path: Path) -> None:
+    """Written twice within one tick of the clock, with one length and one inode, it says what was written last."""
+    reader = StateReader(str(tmp_path))
+    path = write(tmp_path, "cpu_manager_state", encoded({**POLICY, "entries": {"u": {"c": "3"}}}))
+    stamp = path.stat().st_mtime_ns
+    reader.read()
+    path.write_bytes(encoded({**POLICY, "entries": {"u": {"c": "2"}}}))
+    os.utime(path, ns=(stamp, stamp))
+    state = reader.read()
+    assert state.files.cpu is not None
+    assert state.files.cpu.entries == {"u": {"c": CpuSet([2])}}
+
+
+@pytest.mark.skipif(not TRACES.exists(), reason=f"{TRACES.name} is not beside the project")
+def test_the_files_of_real_kubelets() -> None:
+    """They read without a problem, and every CPU is either in the shared pool or with one container."""
+    for trace in json.loads(TRACES.read_text()):
+        cpu = parse_cpu_manager_state(encoded(trace["cpu_manager_state"]), "cpu")
+        memory = parse_memory_manager_state(encoded(trace["memory_manager_state"]), "memory")
+        entries: Any = {"PodDeviceEntries": trace["device_checkpoint"], "RegisteredDevices": {}}
+        devices = parse_device_checkpoint(encoded({"Data": entries, "Checksum": 1}), "devices")
+        assert (cpu.problems, memory.problems, devices.problems) == ((), (), ())
+        assert cpu.value is not None
+        assert memory.value is not None
+        assert devices.value is not None
+        given_out = [cpus for pod in cpu.value.entries.values() for cpus in pod.values()]
+        assert sum(map(len, given_out)) + len(cpu.value.default_cpu_set) == 32
+        assert CpuSet.union([cpu.value.default_cpu_set, *given_out]) == CpuSet(range(32))
+        for node in memory.value.machine_state.values():
+            assert all(table.allocatable == table.reserved + table.free for table in node.memory_map.values())

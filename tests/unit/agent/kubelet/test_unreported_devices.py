@@ -1,0 +1,79 @@
+"""Devices that only the checkpoint tells of."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zonewise.kubelet.types import Allocatable, ContainerDevices
+from zonewise.kubelet.unreported_devices import UnreportedDevices, unreported_devices
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GPU, NIC = "example.com/gpu", "example.com/nic"
+TOLD = Allocatable(devices=(ContainerDevices(GPU, ("a",), (0,)),))
+
+
+class Files:
+    """A kubelet's socket and checkpoint, which are made at given seconds."""
+
+    def __init__(self, directory: Path) -> None:
+        self.socket, self.checkpoint = directory / "socket", directory / "checkpoint"
+        self.made = UnreportedDevices(str(self.checkpoint), str(self.socket))
+
+    def write(self, *, socket: int, checkpoint: int) -> None:
+        for path, second in ((self.socket, socket), (self.checkpoint, checkpoint)):
+            path.touch()
+            os.utime(path, (second, second))
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    made = Files(tmp_path)
+    made.write(socket=1, checkpoint=2)
+    return made
+
+
+def test_a_registered_device_that_is_not_told(files: Files) -> None:
+    """It can be given, and is of no zone."""
+    registered = {GPU: ("b", "a"), NIC: ("x",)}
+    more = (ContainerDevices(GPU, ("b",)), ContainerDevices(NIC, ("x",)))
+    assert files.made.added_to(TOLD, registered) == TOLD._replace(devices=(*TOLD.devices, *more))
+
+
+def test_all_are_told(files: Files) -> None:
+    assert files.made.added_to(TOLD, {GPU: ("a",)}) is TOLD
+    assert files.made.added_to(TOLD, {}) is TOLD
+
+
+def test_a_checkpoint_of_before_the_start(files: Files) -> None:
+    """What is registered there waits for its plugin, until the kubelet writes it anew."""
+    files.write(socket=3, checkpoint=2)
+    assert files.made.added_to(Allocatable(), {GPU: ("b",)}) == Allocatable()
+    files.write(socket=3, checkpoint=4)
+    assert files.made.added_to(Allocatable(), {GPU: ("b",)}).devices == (ContainerDevices(GPU, ("b",)),)
+
+
+def test_a_plugin_that_goes(files: Files) -> None:
+    """A device that was told once is not one of no zone when it is told no more."""
+    files.made.added_to(TOLD, {GPU: ("a",)})
+    assert files.made.added_to(Allocatable(), {GPU: ("a",)}) == Allocatable()
+
+
+def test_files_that_are_absent(tmp_path: Path) -> None:
+    assert Files(tmp_path).made.added_to(TOLD, {GPU: ("b",)}) is TOLD
+
+
+@given(
+    st.dictionaries(st.sampled_from([GPU, NIC]), st.lists(st.sampled_from("abc"), unique=True)),
+    st.sets(st.tuples(st.sampled_from([GPU, NIC]), st.sampled_from("abc"))),
+)
+def test_any(registered: dict[str, list[str]], told: set[tuple[str, str]]) -> None:
+    """Told and untold together are all, and none is both."""
+    found = {(devices.resource, one) for devices in unreported_devices(registered, told) for one in devices.ids}
+    assert found == {(resource, one) for resource, ids in registered.items() for one in ids} - told

@@ -1,0 +1,317 @@
+"""Capturing a machine: a replay is the same machine, nothing identifies it, and the archive is whole or not there."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import tarfile
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from support.disk import lay_out
+from support.snapshots import ABSENT, files_of, snapshots
+from support.trees import Shape, machine_tree, server_tree
+from zonewise.machine.archive import open_root
+from zonewise.machine.capture import archive_writer
+from zonewise.machine.capture.archive_writer import ALSO_CAPTURED, CaptureError, capture, capture_entries
+from zonewise.machine.capture.recording import RecordingFiles
+from zonewise.machine.capture.scrubber import NotScrubbed, Scrubber
+from zonewise.machine.discover import Scanner
+from zonewise.machine.files import DirectoryFiles, MemoryFiles
+from zonewise.machine.replay import with_recorded_errors
+from zonewise.machine.zstd import zstd
+from zonewise.objects.machine_json import machine_to_json, render_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from zonewise.machine.capture.recording import Entries
+    from zonewise.machine.files import Files
+
+SERVER = MemoryFiles(server_tree().items())
+
+
+def facts(files: Files) -> str:
+    return render_json(machine_to_json(Scanner(with_recorded_errors(files)).scan().machine))
+
+
+@pytest.mark.parametrize("tree", [server_tree(), machine_tree(Shape(packages=1, zones=1, adjacent=True, offline=(3,)))])
+def test_a_replay_is_the_same_machine(tree: Entries) -> None:
+    """With identifiers, the replay gives the same JSON to the byte."""
+    files = MemoryFiles(tree.items())
+    assert facts(MemoryFiles(capture_entries(files, with_identifiers=True).items())) == facts(files)
+
+
+@pytest.mark.skipif(not snapshots(), reason=ABSENT)
+@pytest.mark.parametrize("name", snapshots())
+def test_a_replay_of_every_captured_machine(name: str) -> None:
+    """On every captured machine too, with identifiers; without them, where it has none."""
+    files = files_of(name)
+    assert facts(MemoryFiles(capture_entries(files, with_identifiers=True).items())) == facts(files)
+
+
+@pytest.mark.skipif(not snapshots(), reason=ABSENT)
+@pytest.mark.parametrize("name", snapshots())
+def test_scrubbing_costs_no_fact(name: str) -> None:
+    """Without identifiers every fact is there that was there: only addresses and names are others."""
+    files = files_of(name)
+    before = json.loads(facts(files))
+    after = json.loads(facts(MemoryFiles(capture_entries(files).items())))
+    assert _shape(after) == _shape(before)
+    for part in ("cpus", "cores", "caches", "zones", "packages", "links", "memory", "problems"):
+        assert after[part] == before[part]
+
+
+def _shape(value: Any) -> object:
+    """What is left of a document without its texts."""
+    if isinstance(value, dict):
+        return [_shape(part) for part in cast("dict[str, Any]", value).values()]
+    if isinstance(value, list):
+        return [_shape(part) for part in cast("list[Any]", value)]
+    return type(value) if isinstance(value, str) else value
+
+
+def test_the_running_machine(tmp_path: Path) -> None:
+    """What is captured from the machine that the test runs on can be shown elsewhere."""
+    archive = str(tmp_path / "live.tar.gz")
+    made = capture(DirectoryFiles("/"), archive)
+    assert made.files > 10
+    assert json.loads(facts(open_root(archive)))["cpus"]["online"]
+
+
+def test_a_capture_of_a_capture() -> None:
+    """A capture can be captured again, and is the same: nothing is lost on the way."""
+    once = capture_entries(SERVER)
+    assert facts(MemoryFiles(capture_entries(with_recorded_errors(MemoryFiles(once.items()))).items())) == facts(
+        MemoryFiles(once.items())
+    )
+
+
+def test_an_unpacked_capture(tmp_path: Path) -> None:
+    """Unpacked by tar into a directory it is the same machine as the archive."""
+    archive = str(tmp_path / "m.tar.gz")
+    capture(SERVER, archive)
+    with tarfile.open(archive) as tar:
+        tar.extractall(tmp_path / "m", filter="fully_trusted")  # noqa: S202 -- our own
+    assert facts(open_root(str(tmp_path / "m"))) == facts(open_root(archive))
+
+
+@pytest.mark.parametrize("ending", [".tar.gz", ".tgz", ".tar.zst"])
+def test_the_same_machine_gives_the_same_bytes(ending: str, tmp_path: Path) -> None:
+    """Two captures of one machine are equal, so that they can be compared and stored once."""
+    for name in ("a", "b"):
+        capture(SERVER, str(tmp_path / f"{name}{ending}"))
+    assert (tmp_path / f"a{ending}").read_bytes() == (tmp_path / f"b{ending}").read_bytes()
+    assert facts(open_root(str(tmp_path / f"a{ending}"))) == facts(MemoryFiles(capture_entries(SERVER).items()))
+
+
+def test_the_archive_tells_nothing_of_who_made_it(tmp_path: Path) -> None:
+    """No time, no owner; members sorted by name."""
+    capture(SERVER, str(tmp_path / "m.tar.gz"))
+    with tarfile.open(tmp_path / "m.tar.gz") as tar:
+        members = tar.getmembers()
+    assert {(member.mtime, member.uid, member.gid, member.uname, member.gname) for member in members} == {
+        (0, 0, 0, "", "")
+    }
+    assert [member.name for member in members] == sorted(member.name for member in members)
+    assert (tmp_path / "m.tar.gz").read_bytes()[4:8] == bytes(4)  # the time in gzip's header
+
+
+def test_the_summary(tmp_path: Path) -> None:
+    """It says what the archive holds."""
+    made = capture(SERVER, str(tmp_path / "m.tar.zst"))
+    content = zstd.decompress((tmp_path / "m.tar.zst").read_bytes())
+    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+        members = tar.getmembers()
+    assert made.files == sum(member.isreg() for member in members)
+    assert made.links == sum(member.issym() for member in members)
+    assert made.content == sum(member.size for member in members if member.isreg())
+    assert made.archive == (tmp_path / "m.tar.zst").stat().st_size
+
+
+# --- nothing identifies the machine
+
+SECRETS = {
+    "hostname": "gpu-07-rack4",
+    "mac": "b8:ce:f6:12:34:56",
+    "guid": "b8ce:f603:0012:3456",
+    "gid": "fe80:0000:0000:0000:bace:f6ff:fe12:3456",
+    "address": "0000:0000:0000:0000:0000:ffff:0a01:0203",
+    "uuid": "6f1c2a4e-93bd-4c1b-8e55-0123456789ab",
+    "server": "fileserver.example.com",
+    "password": "hunter2",
+    "ip": "10.99.88.77",
+}
+
+
+def telling_tree() -> Entries:
+    """A server whose files name it in every way."""
+    tree: Entries = dict(server_tree())
+    nic = next(path.removesuffix("/address") for path in tree if path.endswith("net/ib0/address"))
+    hca = nic.replace("net/ib0", "infiniband/mlx5_0")
+    told = {
+        "proc/sys/kernel/hostname": SECRETS["hostname"],
+        "proc/cmdline": f"root=UUID={SECRETS['uuid']} ip={SECRETS['ip']} token={SECRETS['password']} isolcpus=2-3",
+        f"{nic}/address": SECRETS["mac"],
+        f"{hca}/node_guid": SECRETS["guid"],
+        f"{hca}/node_desc": f"{SECRETS['hostname']} mlx5_0",
+        f"{hca}/ports/1/gids/0": SECRETS["gid"],
+        f"{hca}/ports/1/gids/1": SECRETS["address"],
+        "proc/self/mountinfo": f"30 22 0:27 / /home rw - nfs4 {SECRETS['server']}:/home rw,addr={SECRETS['ip']}",
+        "proc/self/cgroup": f"0::/kubepods.slice/pod{SECRETS['uuid'].replace('-', '_')}.slice",
+        "proc/mounts": f"{SECRETS['server']}:/home /home nfs4 rw,addr={SECRETS['ip']} 0 0",
+    }
+    return tree | {path: f"{text}\n".encode() for path, text in told.items()}
+
+
+def everything(entries: Entries) -> str:
+    parts = [
+        *entries,
+        *(entry.decode("latin-1") if isinstance(entry, bytes) else entry or "" for entry in entries.values()),
+    ]
+    return "\n".join(parts).lower()
+
+
+def test_nothing_that_names_the_machine_is_left() -> None:
+    """No address, name, id, server or password of the machine is in any path, link or content, in any form."""
+    text = everything(capture_entries(MemoryFiles(telling_tree().items())))
+    for secret in SECRETS.values():
+        assert secret not in text
+        assert secret.replace(":", "") not in text
+        assert secret.replace("-", "_") not in text
+
+
+def test_with_identifiers_they_are_kept() -> None:
+    """Who asks for them gets them."""
+    text = everything(capture_entries(MemoryFiles(telling_tree().items()), with_identifiers=True))
+    assert SECRETS["hostname"] in text
+    assert SECRETS["mac"] in text
+
+
+def test_what_tells_of_the_hardware_stays() -> None:
+    """Addresses on the bus, models, sizes and the settings of the kernel are the point of a capture."""
+    entries = capture_entries(MemoryFiles(telling_tree().items()))
+    machine = Scanner(MemoryFiles(entries.items())).scan().machine
+    assert machine._replace(hostname=None, kernel=machine.kernel, nics=(), infiniband=()) == (
+        Scanner(MemoryFiles(telling_tree().items()))
+        .scan()
+        .machine._replace(hostname=None, kernel=machine.kernel, nics=(), infiniband=())
+    )
+    assert {nic.address for nic in machine.nics} == {nic.address for nic in Scanner(SERVER).scan().machine.nics}
+
+
+def test_refused_if_something_would_be_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No archive is better than one that tells."""
+
+    def leaky(self: Scrubber, entries: Entries) -> Entries:
+        raise NotScrubbed("/x would still hold an identifier (b8:c...)")
+
+    monkeypatch.setattr(Scrubber, "entries", leaky)
+    with pytest.raises(CaptureError, match=r"/x would still hold an identifier \(b8:c\.\.\.\); please report it"):
+        capture(SERVER, str(tmp_path / "m.tar.gz"))
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- the file
+
+
+def test_the_endings(tmp_path: Path) -> None:
+    """The name says how the archive is compressed; another name is refused before anything is read."""
+    with pytest.raises(CaptureError, match=r"must end in one of \.tar\.zst, \.tar\.gz, \.tgz"):
+        capture(SERVER, str(tmp_path / "machine.zip"))
+
+
+def test_a_file_is_not_replaced_unasked(tmp_path: Path) -> None:
+    """What is there stays."""
+    (tmp_path / "m.tgz").write_bytes(b"precious")
+    with pytest.raises(CaptureError, match="exists already"):
+        capture(SERVER, str(tmp_path / "m.tgz"))
+    capture(SERVER, str(tmp_path / "m.tgz"), replace=True)
+    assert gzip.decompress((tmp_path / "m.tgz").read_bytes())
+
+
+def test_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that is full while writing leaves neither a part nor a damaged file in the place of the old one."""
+    (tmp_path / "m.tar.gz").write_bytes(b"precious")
+
+    def full(entries: Entries, file: io.BytesIO, destination: str) -> None:
+        file.write(b"part")
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(archive_writer, "_write_compressed", full)
+    with pytest.raises(CaptureError, match=f"cannot write .*: {os.strerror(28)}"):
+        capture(SERVER, str(tmp_path / "m.tar.gz"), replace=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["m.tar.gz"]
+    assert (tmp_path / "m.tar.gz").read_bytes() == b"precious"
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    """The system's reason is given."""
+    with pytest.raises(CaptureError, match=r"cannot write .*: No such file or directory"):
+        capture(SERVER, str(tmp_path / "no" / "m.tar.gz"))
+
+
+# --- what is captured
+
+
+def test_also_captured_files_are_read() -> None:
+    """Files that no collector reads are captured where they are, among them those that a star stands for."""
+    tree: Entries = {
+        **server_tree(),
+        "etc/os-release": b"ID=debian\n",
+        "sys/devices/system/cpu/vulnerabilities/mds": b"ok\n",
+    }
+    entries = capture_entries(MemoryFiles(tree.items()))
+    assert entries["etc/os-release"] == b"ID=debian\n"
+    assert entries["sys/devices/system/cpu/vulnerabilities/mds"] == b"ok\n"
+    assert "etc/hostname" not in entries
+
+
+def test_no_process_is_looked_at() -> None:
+    """Nothing of any process is read but of our own."""
+    assert not any(path.startswith("proc/[0-9*]") or "/fd" in path for path in ALSO_CAPTURED)
+
+
+def test_a_machine_without_nvidia_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NVML is asked on a running machine with the driver, and nowhere else."""
+    monkeypatch.setitem(__import__("sys").modules, "zonewise.machine.nvml.child_process", None)
+    assert "zonewise/nvml.json" not in capture_entries(SERVER)
+
+
+class Live(MemoryFiles):
+    """Files that pretend to be the running machine's."""
+
+    live = True
+
+
+def test_nvml_is_asked_once_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the driver told is a file of the capture, and the replay reads it."""
+    from zonewise.machine.nvml import child_process
+    from zonewise.machine.nvml.facts import NvmlFacts
+
+    asked: list[None] = []
+
+    def ask(self: child_process.NvmlChild) -> NvmlFacts:
+        asked.append(None)
+        return NvmlFacts(problem="the driver is not loaded")
+
+    monkeypatch.setattr(child_process.NvmlChild, "ask", ask)
+    tree: Entries = {**server_tree(), "sys/bus/pci/drivers/nvidia/0000:19:00.0": "../../../../devices/x"}
+    entries = capture_entries(Live(tree.items()))
+    assert entries["zonewise/nvml.json"] == b'{"problem":"the driver is not loaded"}'
+    assert len(asked) == 1
+
+
+def test_recorded_files_are_no_live_machine() -> None:
+    """Discovery does nothing behind the recording's back."""
+    assert not RecordingFiles(Live([]), {}).live
+
+
+def test_a_directory_is_captured_like_memory(tmp_path: Path) -> None:
+    """Files on a disk and the same in memory give the same capture."""
+    build: Callable[[], Entries] = server_tree
+    assert capture_entries(DirectoryFiles(str(lay_out(build(), tmp_path)))) == capture_entries(SERVER)

@@ -1,0 +1,74 @@
+"""SMBIOS tables without serial numbers: the numbers go, the modules stay, damage is no way around."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zonewise.machine.capture.smbios_scrubber import without_serials
+
+
+def structure(kind: int, formatted: bytes, *strings: bytes) -> bytes:
+    """Make a structure; strings are numbered from 1."""
+    header = bytes((kind, 4 + len(formatted), 0, 0))
+    return header + formatted + (b"".join(text + b"\0" for text in strings) or b"\0") + b"\0"
+
+
+# manufacturer, product, version, serial number; UUID; wake-up type, SKU, family
+SYSTEM = structure(
+    1, bytes((1, 2, 0, 3)) + bytes(range(16)) + bytes((6, 0, 0)), b"Supermicro", b"SYS-821GE", b"S123456"
+)
+MODULE = structure(
+    17,
+    bytes(0x10 - 4) + bytes((1, 2, 0x1A, 0, 0, 0, 0, 3, 4, 5, 6)),
+    b"DIMM_A1", b"P0_Node0", b"Samsung", b"80CE012345678", b"Asset-9", b"M321R8GA0BB0-CQKZJ",
+)  # fmt: skip
+END = structure(127, b"")
+
+
+def test_the_system() -> None:
+    """Serial number and UUID are gone, manufacturer and product are there, at the same length."""
+    clean = without_serials(SYSTEM + END)
+    assert len(clean) == len(SYSTEM + END)
+    assert b"S123456" not in clean
+    assert bytes(range(16)) not in clean
+    assert b"Supermicro\0SYS-821GE\0XXXXXXX\0" in clean
+
+
+def test_a_memory_module() -> None:
+    """Of a module the serial number and the asset tag go; who made it, which part and where stay."""
+    clean = without_serials(MODULE + END)
+    assert b"DIMM_A1\0P0_Node0\0Samsung\0XXXXXXXXXXXXX\0XXXXXXX\0M321R8GA0BB0-CQKZJ\0" in clean
+
+
+def test_free_text_of_vendors() -> None:
+    """OEM strings hold service tags as likely as not: no text of theirs stays."""
+    clean = without_serials(structure(11, b"\2", b"Dell System", b"ABC1234") + structure(221, b"SECRET", b"XYZ") + END)
+    assert not any(text in clean for text in (b"Dell", b"ABC1234", b"SECRET", b"XYZ"))
+
+
+def test_the_other_tables_stay() -> None:
+    """A table without secrets comes back as it was."""
+    bios = structure(0, bytes((1, 2, 0, 0, 3, 0)), b"American Megatrends", b"1.4", b"03/01/2024")
+    assert without_serials(bios + END) == bios + END
+
+
+def test_what_cannot_be_read_does_not_stay() -> None:
+    """Behind a table that is cut nothing is kept: who knows what it is."""
+    assert without_serials(SYSTEM[:-2]) == bytes(len(SYSTEM) - 2)
+    assert without_serials(b"\x01\x02\0\0S123456\0\0") == bytes(13)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes(tables: bytes) -> None:
+    """Whatever the bytes, there are as many, and doing it twice changes nothing."""
+    clean = without_serials(tables)
+    assert len(clean) == len(tables)
+    assert without_serials(clean) == clean
+
+
+@given(st.lists(st.tuples(st.sampled_from([0, 1, 2, 3, 4, 17, 127, 200]), st.binary(max_size=40)), max_size=5))
+def test_any_structures(parts: list[tuple[int, bytes]]) -> None:
+    """Well-formed tables keep their types and lengths."""
+    tables = b"".join(structure(kind, formatted, b"one", b"two", b"three") for kind, formatted in parts)
+    assert len(without_serials(tables)) == len(tables)

@@ -1,0 +1,319 @@
+"""Caches: each once, with its sharers, whatever the kernel leaves out and whatever is damaged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.cpu_trees import (
+    ALL,
+    CPU,
+    add_cache,
+    bare_tree,
+    cpuset,
+    found,
+    healthy,
+    line,
+    paths,
+    reads,
+    scan,
+    topology_tree,
+)
+from support.damage import DELETE, Damage
+from support.trees import SERVER, Contents, Shape, machine_tree
+from zonewise.machine.collectors.cpu import caches, cpus, topology
+from zonewise_common.k8s.cpuset import CpuSet
+
+if TYPE_CHECKING:
+    from zonewise.machine.model.cpu import Cache
+
+ONLY = (cpus.COLLECTOR, caches.COLLECTOR)
+WITH_CORES = (cpus.COLLECTOR, topology.COLLECTOR, caches.COLLECTOR)
+SINGLES = [str(cpu) for cpu in range(8)]
+
+
+def quad(online: str = "0-7", *, size: bool = True) -> Contents:
+    """Eight CPUs with L1d and L1i each, an L2 for each two, an L3 for each four."""
+    tree = bare_tree(online)
+    add_cache(tree, 0, 1, "Data", "32K" if size else None, SINGLES)
+    add_cache(tree, 1, 1, "Instruction", "64K" if size else None, SINGLES)
+    add_cache(tree, 2, 2, "Unified", "1024K" if size else None, ["0-1", "2-3", "4-5", "6-7"])
+    add_cache(tree, 3, 3, "Unified", "16384K" if size else None, ["0-3", "4-7"])
+    return tree
+
+
+def index(cpu: int, number: int, name: str = "") -> str:
+    """The path of a cache's directory at a CPU, or of a file in it."""
+    return f"{CPU}/cpu{cpu}/cache/index{number}" + (f"/{name}" if name else "")
+
+
+def rows(found_caches: tuple[Cache, ...]) -> list[tuple[int, str, int | None, str]]:
+    """Caches without their ids."""
+    return [(cache.level, cache.type, cache.size, str(cache.cpus)) for cache in found_caches]
+
+
+QUAD = healthy(quad(), ONLY).caches
+
+
+def test_every_cache_once_in_order() -> None:
+    """Ascending by first CPU, then level, then type."""
+    assert rows(QUAD)[:5] == [
+        (1, "Data", 32768, "0"),
+        (1, "Instruction", 65536, "0"),
+        (2, "Unified", 1 << 20, "0-1"),
+        (3, "Unified", 16 << 20, "0-3"),
+        (1, "Data", 32768, "1"),
+    ]
+    assert len(QUAD) == 8 + 8 + 4 + 2
+
+
+def test_each_cache_is_read_once() -> None:
+    """Level, size, type and sharers are read at the first CPU of a cache, and nowhere else."""
+    read = [path for path in reads(quad(), ONLY) if "/cache/" in path]
+    assert len(read) == len(set(read)) == 4 * len(QUAD)
+    assert [path for path in read if "index3" in path] == [
+        index(cpu, 3, name) for name in ("shared_cpu_map",) for cpu in (0, 4)
+    ] + [index(cpu, 3, name) for cpu in (0, 4) for name in ("level", "type", "size")]
+
+
+def test_offline_cpus_share_nothing() -> None:
+    """Masks are clipped to the CPUs that are online."""
+    tree = {path: content for path, content in quad("0-2,4-7").items() if "/cpu3/" not in path}
+    tree |= {f"{CPU}/cpu3/online": b"0\n", f"{CPU}/present": b"0-7\n", f"{CPU}/possible": b"0-7\n"}
+    assert (2, "Unified", 1 << 20, "2") in rows(healthy(tree, ONLY).caches)
+    assert (3, "Unified", 16 << 20, "0-2") in rows(healthy(tree, ONLY).caches)
+
+
+def test_masks_without_lists() -> None:
+    """Old kernels have no lists, and no ids."""
+    tree = {path: content for path, content in quad().items() if not path.endswith("shared_cpu_list")}
+    assert healthy(tree, ONLY).caches == QUAD
+    lists = {path: content for path, content in quad().items() if not path.endswith("shared_cpu_map")}
+    assert healthy(lists, ONLY).caches == QUAD
+
+
+def test_sizes_that_no_cache_has() -> None:
+    """Many ARM and RISC-V kernels do not know sizes: None, and nothing is damaged."""
+    assert {cache.size for cache in healthy(quad(size=False), ONLY).caches} == {None}
+
+
+def test_ids() -> None:
+    """The id is a name; caches of different types, as on s390, may have the same."""
+    tree = quad() | {index(cpu, number, "id"): line(cpu) for cpu in range(8) for number in range(4)}
+    assert {(cache.type, cache.id) for cache in healthy(tree, ONLY).caches if cache.level == 1} == {
+        (kind, cpu) for kind in ("Data", "Instruction") for cpu in range(8)
+    }
+
+
+def test_levels_without_ids() -> None:
+    """ARM firmware numbers some levels only: the others have no id, and nothing is damaged."""
+    tree = quad() | {index(cpu, 3, "id"): line(cpu // 4) for cpu in range(8)}
+    assert {(cache.level, cache.id) for cache in healthy(tree, ONLY).caches} == {(1, None), (2, None), (3, 0), (3, 1)}
+
+
+def test_an_empty_mask_is_the_cpu_alone() -> None:
+    """ia64 kernels leave the masks of caches empty that nobody shares."""
+    tree = bare_tree("0-1")
+    add_cache(tree, 0, 1, "Data", "16K", ["0", "1"])
+    tree |= {index(cpu, 0, "shared_cpu_map"): b"00000000,00000000\n" for cpu in (0, 1)}
+    assert rows(healthy(tree, ONLY).caches) == [(1, "Data", 16384, "0"), (1, "Data", 16384, "1")]
+
+
+def test_cpus_with_other_caches() -> None:
+    """CPUs with another list of caches may have other caches at the same index: theirs are read from their own."""
+    tree = bare_tree("0-3")
+    add_cache(tree, 0, 1, "Data", "32K", ["0", "1", "2", "3"])
+    add_cache(tree, 1, 1, "Instruction", "32K", ["0", "1"])
+    add_cache(tree, 2, 2, "Unified", "512K", ["0-3"])
+    for cpu in (2, 3):  # without an instruction cache of their own, the L2 is at index 1
+        for name in ("level", "type", "size", "shared_cpu_map", "shared_cpu_list"):
+            tree[index(cpu, 1, name)] = tree.pop(index(cpu, 2, name))
+    assert rows(healthy(tree, ONLY).caches) == [
+        (1, "Data", 32768, "0"),
+        (1, "Instruction", 32768, "0"),
+        (2, "Unified", 524288, "0-3"),
+        (1, "Data", 32768, "1"),
+        (1, "Instruction", 32768, "1"),
+        (1, "Data", 32768, "2"),
+        (1, "Data", 32768, "3"),
+    ]
+
+
+def test_the_same_cache_twice() -> None:
+    """VirtualBox tells of one L1 twice: it is one."""
+    tree = bare_tree("0-1")
+    for number in (0, 1):
+        add_cache(tree, number, 1, "Data", "32K", ["0", "1"])
+    assert rows(healthy(tree, ONLY).caches) == [(1, "Data", 32768, "0"), (1, "Data", 32768, "1")]
+
+
+def test_a_gap_in_the_numbers() -> None:
+    """A missing index is a loss: what is left is used, and the gap is said."""
+    tree = {path: content for path, content in quad().items() if not path.startswith(index(0, 1))}
+    machine = found(tree, ONLY)
+    assert machine.caches == tuple(cache for cache in QUAD if (cache.type, cache.cpus) != ("Instruction", cpuset("0")))
+    assert paths(machine.problems) == [f"{CPU}/cpu0/cache"]
+
+
+def test_a_cpu_without_caches_among_others() -> None:
+    """Its own are lost, and said so; those that it shares others tell."""
+    tree = {path: content for path, content in quad().items() if not path.startswith(f"{CPU}/cpu2/cache")}
+    machine = found(tree, ONLY)
+    assert machine.caches == tuple(cache for cache in QUAD if cache.cpus != cpuset("2"))
+    assert paths(machine.problems) == [f"{CPU}/cpu2/cache"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        Damage(DELETE),
+        Damage("deny"),
+        Damage("content", 0, b"junk\n"),
+        Damage("content", 0, b""),
+        Damage("content", 0, b"0\n"),
+    ],
+)
+@pytest.mark.parametrize("name", ["level", "type"])
+def test_level_and_type_are_told_by_fellows(name: str, damage: Damage) -> None:
+    """A CPU with the same list of caches has the same level and type at the same index."""
+    machine = found(quad(), ONLY, {index(0, 0, name): damage})
+    assert machine.caches == QUAD
+    assert {(problem.path, problem.used) for problem in machine.problems} == {
+        (f"/{index(0, 0, name)}", f"/{index(1, 0, name)}")
+    }
+
+
+@pytest.mark.parametrize("name", ["level", "type"])
+def test_levels_or_types_that_no_cache_has(name: str) -> None:
+    """A cache of which nobody tells level or type cannot be listed; said once for each index, and not for each CPU."""
+    tree = {path: content for path, content in quad().items() if not path.endswith(f"index2/{name}")}
+    machine = found(tree, ONLY)
+    assert machine.caches == tuple(cache for cache in QUAD if cache.level != 2)
+    assert paths(machine.problems) == [index(0, 2, name)]
+
+
+def test_a_lost_size() -> None:
+    """A sharer tells it; of a cache that nobody shares it is unknown, and not zero."""
+    machine = found(quad(), ONLY, {index(0, 3, "size"): Damage(DELETE)})
+    assert machine.caches == QUAD
+    assert machine.problems[0].used == f"/{index(1, 3, 'size')}"
+    machine = found(quad(), ONLY, {index(0, 0, "size"): Damage("content", 0, b"-3K\n")})
+    assert machine.caches == (QUAD[0]._replace(size=None), *QUAD[1:])
+    assert machine.problems[0].used is not None
+
+
+def test_lost_sharers() -> None:
+    """The list stands in for the mask; without both a cache that nobody else tells of is lost, and said so."""
+    machine = found(quad(), ONLY, {index(0, 0, "shared_cpu_map"): Damage("content", 0, b"zz\n")})
+    assert machine.caches == QUAD
+    assert machine.problems[0].used == f"/{index(0, 0, 'shared_cpu_list')}"
+    both = {index(0, 0, name): Damage(DELETE) for name in ("shared_cpu_map", "shared_cpu_list")}
+    machine = found(quad(), ONLY, both)
+    assert machine.caches == QUAD[1:]
+    assert [problem.used for problem in machine.problems] == ["the cache of CPU 0 is unknown"]
+    both = {index(0, 3, name): Damage(DELETE) for name in ("shared_cpu_map", "shared_cpu_list")}
+    machine = found(quad(), ONLY, both)
+    assert machine.caches == QUAD
+    assert [problem.used for problem in machine.problems] == [f"/{index(1, 3, 'shared_cpu_map')}"]
+
+
+def test_conflicting_sharers() -> None:
+    """A cache that claims CPUs of another is dropped with the one that it denies; the rest stays."""
+    machine = found(quad() | {index(0, 3, "shared_cpu_map"): b"0000001f\n"}, ONLY)
+    assert [str(cache.cpus) for cache in machine.caches if cache.level == 3] == ["4-7"]
+    assert len(machine.caches) == len(QUAD) - 1
+    assert {path.rpartition("/")[0] for path in paths(machine.problems)} == {index(0, 3), index(1, 3)}
+
+
+def test_conflicts_between_lists_of_caches() -> None:
+    """Caches of one level and type that overlap are dropped also where the CPUs have different lists."""
+    tree = bare_tree("0-3")
+    add_cache(tree, 0, 2, "Unified", "1M", ["0-1", "2-3"])
+    add_cache(tree, 1, 3, "Unified", "8M", ["0-1"])
+    for cpu in (2, 3):
+        tree[index(cpu, 0, "shared_cpu_map")] = b"0000000e\n"
+    machine = found(tree, ONLY)
+    assert [str(cache.cpus) for cache in machine.caches] == ["0-1"]
+    assert len(machine.problems) == 2
+
+
+def test_machines_without_caches() -> None:
+    """Many virtual machines tell of none: no data, and nothing is damaged."""
+    made = scan(bare_tree("0-1"), ONLY)
+    assert made.runs[1].outcome == "no data"
+    assert made.machine.problems == ()
+    assert scan({"x": b""}, (caches.COLLECTOR,)).runs[0].detail == "no CPUs"
+
+
+def test_sparc() -> None:
+    """Sizes of each CPU in files of its own, in bytes; the threads of a core share them."""
+    tree = topology_tree({"6-7": 0, "10": 1}, {"6-7": 0, "10": 1})
+    for cpu in (6, 7, 10):
+        sizes = {"l1_dcache_size": 16384, "l1_icache_size": 32768, "l2_cache_size": 1 << 20}
+        tree |= {f"{CPU}/cpu{cpu}/{name}": line(size) for name, size in sizes.items()}
+    wanted = [(1, "Data", 16384), (1, "Instruction", 32768), (2, "Unified", 1 << 20)]
+    assert rows(healthy(tree, WITH_CORES).caches) == [(*cache, cpus) for cpus in ("6-7", "10") for cache in wanted]
+    machine = found(tree, WITH_CORES, {f"{CPU}/cpu10/l2_cache_size": Damage(DELETE)})
+    assert len(machine.caches) == 5
+    assert paths(machine.problems) == [f"{CPU}/cpu10/l2_cache_size"]
+
+
+def test_sources() -> None:
+    """Every cache names the file that tells its sharers."""
+    sources = scan(quad(), ONLY, explain=True).sources
+    assert sources["caches.3"].file == f"/{index(0, 3, 'shared_cpu_map')}"
+    assert {f"caches.{number}" for number in range(len(QUAD))} <= set(sources)
+
+
+@st.composite
+def shapes(draw: st.DrawFn) -> Shape:
+    """A machine of any shape."""
+    l3_cores = draw(st.integers(1, 3))
+    return Shape(
+        packages=draw(st.integers(1, 2)),
+        zones=1,
+        cores=l3_cores * draw(st.integers(1, 2)),
+        threads=draw(st.sampled_from([1, 2, 4])),
+        l3_cores=l3_cores,
+        adjacent=draw(st.booleans()),
+    )
+
+
+@settings(max_examples=25, deadline=None)
+@given(shapes())
+def test_any_shape(shape: Shape) -> None:
+    """Each core has its L1 and L2, each group of cores its L3, and each is read once."""
+    tree = machine_tree(shape)
+    of_core = [str(shape.of_core(core)) for core in range(shape.all_cores)]
+    of_l3 = [str(shape.of_cores(core, shape.l3_cores)) for core in range(0, shape.all_cores, shape.l3_cores)]
+    sets = {
+        level: [str(cache.cpus) for cache in healthy(tree, ONLY).caches if cache.level == level] for level in (2, 3)
+    }
+    assert sorted(sets[2]) == sorted(of_core)
+    assert sorted(sets[3]) == sorted(of_l3)
+    maps = [path for path in reads(tree, ONLY) if path.endswith("index3/shared_cpu_map")]
+    assert len(maps) == len(of_l3)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.dictionaries(
+        st.sampled_from(sorted(path for path in quad() if "cache" in path)), st.binary(max_size=20), max_size=5
+    )
+)
+def test_no_noise_makes_caches_overlap(noise: dict[str, bytes]) -> None:
+    """Whatever files say, a CPU has at most one cache of a level and type, and every loss is said."""
+    machine = found(quad() | noise, ONLY)
+    served = [(cache.level, cache.type, cpu) for cache in machine.caches for cpu in cache.cpus]
+    assert len(served) == len(set(served))
+    assert CpuSet(cpu for _, _, cpu in served) <= machine.cpus.online
+    if not set(QUAD) <= set(machine.caches):
+        assert machine.problems
+
+
+def test_the_whole_server() -> None:
+    """All CPU collectors together find nothing wrong with a whole machine."""
+    assert len(healthy(machine_tree(SERVER), ALL).caches) == 8 * 3 + 4

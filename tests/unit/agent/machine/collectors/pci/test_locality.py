@@ -1,0 +1,242 @@
+"""Which zone a function is nearest to: each rule, their order, and what stays unknown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.pci_trees import BRIDGE, GPU, NETWORK, ONE_ZONE, SERIAL, TWO_ZONES, PciTree, run, zone
+from zonewise.machine.collector import NoData
+from zonewise.machine.collectors.pci.locality import COLLECTOR, nearest_cpu_zone
+from zonewise.machine.files import MemoryFiles
+from zonewise.machine.model.machine import Machine
+from zonewise.machine.model.pci import PciFunction
+from zonewise.machine.reader import Reader
+
+if TYPE_CHECKING:
+    from zonewise.machine.model.zone import Zone
+
+NIC = "0000:3b:00.0"
+
+GRACE = (
+    zone(0, "0-7", {"0": 10, "1": 40, "2": 80, "18": 120}),
+    zone(1, "8-15", {"0": 40, "1": 10, "2": 120, "18": 80}),
+    zone(2, "", {"0": 80, "1": 120, "2": 10, "18": 160}),
+    zone(18, "", {"0": 120, "1": 80, "2": 160, "18": 10}),
+)
+"""Two processors, each with a GPU whose memory is a zone without CPUs."""
+
+
+def nic_tree(*, node: int | None = -1, cpus: str | None = "0-15", bridge_node: int | None = -1) -> PciTree:
+    """A NIC behind one root port, of which nothing is known but what the arguments say."""
+    tree = PciTree()
+    tree.add("pci0000:3a/0000:3a:00.0", BRIDGE, node=bridge_node, cpus=cpus if cpus in (None, "") else "0-15")
+    tree.add(f"pci0000:3a/0000:3a:00.0/{NIC}", NETWORK, node=node, cpus=cpus)
+    return tree
+
+
+@pytest.mark.parametrize(
+    ("tree", "zones", "placed"),
+    [
+        (nic_tree(node=1, cpus="8-15"), TWO_ZONES, (1, "numa_node")),
+        (nic_tree(cpus="8-15"), TWO_ZONES, (1, "local_cpus")),
+        (nic_tree(cpus="9-10"), TWO_ZONES, (1, "local_cpus")),
+        (nic_tree(cpus="8-15,64-127"), TWO_ZONES, (1, "local_cpus")),
+        (nic_tree(bridge_node=1), TWO_ZONES, (1, "parent")),
+        (nic_tree(node=7, bridge_node=1), TWO_ZONES, (1, "parent")),
+        (nic_tree(cpus=None), ONE_ZONE, (0, "single")),
+        (nic_tree(cpus=""), ONE_ZONE, (0, "single")),
+        (nic_tree(), ONE_ZONE, (0, "local_cpus")),
+        (nic_tree(cpus=""), (*ONE_ZONE, zone(1, "")), (0, "single")),
+        (nic_tree(), TWO_ZONES, (None, None)),
+        (nic_tree(cpus="7-8"), TWO_ZONES, (None, None)),
+        (nic_tree(cpus="64-127"), TWO_ZONES, (None, None)),
+        (nic_tree(node=7), TWO_ZONES, (None, None)),
+        (nic_tree(node=0), (), (None, None)),
+    ],
+)
+def test_rules(tree: PciTree, zones: tuple[Zone, ...], placed: tuple[int | None, str | None]) -> None:
+    """Each rule gives its answer where those before it have none; local CPUs of two zones tell nothing."""
+    nic = tree.collect(zones).function(NIC)
+    assert (nic.zone, nic.zone_source) == placed
+
+
+def test_the_firmware_comes_first() -> None:
+    """numa_node stands, even where local CPUs say otherwise; and that is told."""
+    found = nic_tree(node=0, cpus="8-15").collect(TWO_ZONES)
+    assert (found.function(NIC).zone, found.function(NIC).zone_source) == (0, "numa_node")
+    assert [problem.used for problem in found.problems] == ["numa_node"]
+
+
+def test_local_cpus_without_a_zone_are_odd() -> None:
+    """The kernel derives them from the zone; where there are several zones, one without the other is told."""
+    found = nic_tree(node=-1, cpus="8-15").collect(TWO_ZONES)
+    assert [problem.used for problem in found.problems] == ["local CPUs"]
+    found = nic_tree(node=-1, cpus="", bridge_node=1).collect(TWO_ZONES)
+    assert (found.function(NIC).zone, [problem.used for problem in found.problems]) == (1, ["bridges"])
+    assert nic_tree(node=-1, cpus="0-15").collect(ONE_ZONE).problems == []
+
+
+def test_a_zone_that_does_not_exist_is_never_invented() -> None:
+    """A number out of a damaged file makes no zone; many such functions make one problem for each number."""
+    tree = PciTree()
+    for number in range(12):
+        tree.add(f"pci0000:00/0000:00:{number:02x}.0", SERIAL, node=4294967295 if number % 2 else 77, cpus="0-15")
+    found = tree.collect(TWO_ZONES)
+    assert {function.zone for function in found.machine.pci} == {None}
+    assert sorted(problem.problem.split(",")[0] for problem in found.problems) == ["6 function(s)", "6 function(s)"]
+
+
+# --- zones without CPUs
+
+
+@pytest.mark.parametrize(("node", "nearest"), [(2, 0), (18, 1)])
+def test_memory_of_a_coherent_gpu(node: int, nearest: int) -> None:
+    """A GPU that names its own memory as its zone is near to the processor at the smallest distance."""
+    tree = PciTree()
+    tree.add("pci0008:00/0008:00:00.0", BRIDGE, node=node, cpus="")
+    gpu = tree.add("pci0008:00/0008:00:00.0/0008:01:00.0", GPU, node=node, cpus="")
+    found = tree.collect(GRACE)
+    function = found.function(gpu)
+    assert (function.zone, function.zone_source, function.memory_zone) == (nearest, "distance", node)
+    assert found.function("0008:00:00.0").memory_zone is None
+    assert found.problems == []
+
+
+def test_memory_of_a_gpu_that_its_driver_tells() -> None:
+    """With POWER9 it is the zone that names the GPU, while the function has no numa_node at all."""
+    tree = PciTree()
+    gpu = tree.add("pci0004:05/0004:05:00.0", GPU, node=None, cpus="0-7")
+    function = tree.collect((*TWO_ZONES, zone(255, "", device=gpu))).function(gpu)
+    assert (function.zone, function.zone_source, function.memory_zone) == (0, "local_cpus", 255)
+
+
+@pytest.mark.parametrize(
+    ("distances", "nearest"),
+    [
+        ({"0": 20, "1": 20}, None),
+        ({"0": 20, "1": 21}, 0),
+        ({"1": 40}, 1),
+        ({}, None),
+        ({"2": 10}, None),
+    ],
+)
+def test_nearest_zone(distances: dict[str, int], nearest: int | None) -> None:
+    """The smallest distance counts; two equal ones, or none to a zone with CPUs, tell nothing."""
+    memory = zone(2, "", distances)
+    assert nearest_cpu_zone((*TWO_ZONES, memory), memory) == nearest
+
+
+def test_a_tie_falls_through_to_the_next_rule() -> None:
+    """What distances cannot tell, local CPUs may."""
+    found = nic_tree(node=2, cpus="8-15").collect((*TWO_ZONES, zone(2, "", {"0": 20, "1": 20})))
+    assert (found.function(NIC).zone, found.function(NIC).zone_source) == (1, "local_cpus")
+
+
+# --- relatives
+
+
+def test_a_virtual_function_is_where_its_physical_one_is() -> None:
+    """Before any bridge is asked, since a virtual function may hang off a bus of its own."""
+    tree = nic_tree(node=1, cpus="8-15")
+    virtual = tree.add("pci0000:3a/0000:3c:00.1", NETWORK, node=-1, cpus="0-15")
+    tree.link(virtual, "physfn", f"../0000:3a:00.0/{NIC}")
+    found = tree.collect(TWO_ZONES).function(virtual)
+    assert (found.zone, found.zone_source, found.physical_function) == (1, "physfn", NIC)
+
+
+def test_physical_functions_in_a_circle() -> None:
+    """Two functions that each claim to be the other's end nothing and hang nothing."""
+    tree = nic_tree()
+    other = tree.add("pci0000:3a/0000:3c:00.1", NETWORK, node=-1, cpus="0-15")
+    tree.link(other, "physfn", f"../0000:3a:00.0/{NIC}")
+    tree.link(NIC, "physfn", f"../../{other}")
+    found = tree.collect(TWO_ZONES)
+    assert {found.function(address).zone for address in (NIC, other)} == {None}
+
+
+def test_the_nearest_bridge_that_knows_is_believed() -> None:
+    """Upwards, the first answer counts."""
+    tree = PciTree()
+    tree.add("pci0000:3a/0000:3a:00.0", BRIDGE, node=0)
+    tree.add("pci0000:3a/0000:3a:00.0/0000:3b:00.0", BRIDGE, node=1, cpus="8-15")
+    tree.add("pci0000:3a/0000:3a:00.0/0000:3b:00.0/0000:3c:00.0", BRIDGE, node=-1, cpus="0-15")
+    way = "pci0000:3a/0000:3a:00.0/0000:3b:00.0/0000:3c:00.0/0000:3d:00.0"
+    nic = tree.add(way, NETWORK, node=-1, cpus="0-15")
+    assert tree.collect(TWO_ZONES).function(nic).zone == 1
+
+
+def test_behind_vmd_the_outer_function_tells() -> None:
+    """The inner host bridge knows no zone; the function that carries it, or that one's bridges, do."""
+    for outer_node, port_node in ((1, -1), (-1, 1)):
+        tree = PciTree()
+        port = "pci0000:64/0000:64:00.0"
+        tree.add(port, BRIDGE, node=port_node, cpus="0-15")
+        tree.add(f"{port}/0000:65:00.5", "010400", node=outer_node, cpus="0-15")
+        disk = tree.add(f"{port}/0000:65:00.5/pci10000:00/10000:01:00.0", "010802", node=-1, cpus="0-15")
+        function = tree.collect(TWO_ZONES).function(disk)
+        assert (function.zone, function.zone_source) == (1, "parent")
+
+
+# --- what is told
+
+
+def test_a_flat_virtual_machine() -> None:
+    """Endpoints that nobody places are told in one entry; a serial port is not worth a word."""
+    tree = PciTree()
+    devices = [tree.add(f"pci0000:00/0000:00:{n:02x}.0", GPU, node=-1, cpus="0-15") for n in range(1, 9)]
+    tree.add("pci0000:00/0000:00:1f.0", SERIAL, node=-1, cpus="0-15")
+    found = tree.collect(TWO_ZONES)
+    assert {found.function(address).zone for address in devices} == {None}
+    assert len(found.problems) == 1
+    assert found.problems[0].problem.startswith("8 function(s)")
+    assert {link.relation for link in found.machine.links} == {"PHB"}
+
+
+def test_sources_say_which_rule() -> None:
+    """Every zone can be traced to the file and the rule that gave it."""
+    tree = nic_tree(node=-1, bridge_node=1)
+    source = tree.collect(TWO_ZONES).sources[f"pci.{NIC}.zone"]
+    assert source.file.endswith("/0000:3a:00.0/numa_node")
+    assert "0000:3a:00.0" in source.rule
+
+
+def test_without_functions_there_is_no_data() -> None:
+    """No PCI, nothing to place."""
+    with pytest.raises(NoData):
+        COLLECTOR.collect(Reader(MemoryFiles([])), Machine(zones=TWO_ZONES))
+
+
+def bare(address: str) -> PciFunction:
+    """A function of which nothing is known."""
+    nothing = dict.fromkeys(PciFunction._fields)
+    return PciFunction(**{**nothing, "address": address, "bridges": ()})  # pyright: ignore[reportArgumentType]
+
+
+@given(
+    st.lists(st.tuples(st.one_of(st.none(), st.integers(0, 5)), st.sets(st.integers(0, 20), max_size=6)), max_size=8),
+    st.lists(st.sets(st.integers(0, 15)), max_size=4),
+)
+def test_a_zone_is_always_one_with_cpus(told: list[tuple[int | None, set[int]]], cpus_of_zones: list[set[int]]) -> None:
+    """Whatever functions say, the zone that they are given exists and has CPUs, and its source is named."""
+    from zonewise_common.k8s.cpuset import CpuSet
+
+    taken: set[int] = set()
+    zones: list[Zone] = []
+    for number, cpus in enumerate(cpus_of_zones):
+        zones.append(zone(number, str(CpuSet(cpus - taken)), {str(other): 10 + other for other in range(4)}))
+        taken |= cpus
+    functions = tuple(
+        bare(f"0000:00:{number:02x}.0")._replace(numa_node=node, cpus=CpuSet(cpus))
+        for number, (node, cpus) in enumerate(told)
+    )
+    found = run(MemoryFiles([]), Machine(pci=functions, zones=tuple(zones)), (COLLECTOR,))
+    with_cpus = {each.id for each in zones if each.cpus}
+    for function in found.machine.pci:
+        assert function.zone is None or function.zone in with_cpus
+        assert (function.zone is None) == (function.zone_source is None)
+    if len(with_cpus) == 1:
+        assert all(function.zone is not None for function in found.machine.pci)

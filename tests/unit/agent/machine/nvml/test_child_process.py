@@ -1,0 +1,168 @@
+"""The child process: answers in time or not at all, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from zonewise.machine.nvml import child_process as child_module
+from zonewise.machine.nvml.child_process import NvmlChild
+from zonewise.machine.nvml.facts import NvmlFacts
+from zonewise.machine.nvml.facts_json import to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FACTS = NvmlFacts(driver_version="570.86.10", cuda_version=12080)
+
+
+def running(code: str, deadline: float = 20) -> NvmlChild:
+    """A child that runs other code."""
+    return NvmlChild([sys.executable, "-c", code], deadline=deadline)
+
+
+def printing(text: str) -> NvmlChild:
+    return running(f"print({text!r})")
+
+
+def alive(process: int) -> bool:
+    """Whether there is such a process, as a zombie or not."""
+    return Path(f"/proc/{process}").exists()
+
+
+def test_the_answer_is_the_last_line() -> None:
+    """What a library prints before it does not matter."""
+    assert printing(f"NVML says hello\n{to_json(FACTS)}").query() == FACTS
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("", "ended with status 0"),
+        ("print('{')", "ended with status 0: {"),
+        ("print('[]')", "ended with status 0"),
+        ("raise RuntimeError('no luck')", "ended with status 1: RuntimeError: no luck"),
+        ("import os; os.abort()", "ended by signal 6"),
+        ("import sys; sys.exit(3)", "ended with status 3"),
+        ("import sys; sys.stdout.buffer.write(b'\\xff\\xfe')", r"\xff\xfe"),
+    ],
+)
+def test_no_answer_is_one_problem_in_one_line(code: str, words: str) -> None:
+    """How it ended, and its last words."""
+    facts = running(code).query()
+    assert words in (facts.problem or "")
+    assert (facts.problem or "").startswith("asking NVML failed: the process ended")
+    assert "\n" not in (facts.problem or "")
+    assert facts._replace(problem=None) == NvmlFacts()
+
+
+def test_an_answer_of_a_child_that_failed_is_not_believed() -> None:
+    """A process that crashed after its answer may have answered anything."""
+    facts = running(f"import os; print({to_json(FACTS)!r}, flush=True); os.abort()").query()
+    assert facts.driver_version is None
+
+
+def test_a_command_that_is_not_there() -> None:
+    """It is a problem, and no exception."""
+    assert NvmlChild(["/no/such/python"]).query().problem == (
+        "NVML cannot be asked: /no/such/python: No such file or directory"
+    )
+
+
+def test_much_output_does_not_block() -> None:
+    """More than a pipe holds, on both outputs."""
+    code = f"import sys; sys.stderr.write('x' * 1_000_000); print('y' * 1_000_000); print({to_json(FACTS)!r})"
+    assert running(code).query() == FACTS
+
+
+def test_no_child_is_left_behind(tmp_path: Path) -> None:
+    """One that answered and one that did not: neither runs on, nor is it a zombie."""
+    mark = tmp_path / "pid"
+    note = f"import os, time, pathlib; pathlib.Path({str(mark)!r}).write_text(str(os.getpid()))"
+    running(note).query()
+    assert not alive(int(mark.read_text()))
+    began = time.monotonic()
+    facts = running(f"{note}\ntime.sleep(600)", deadline=1.5).query()
+    assert facts.problem == "the nvidia driver did not answer in 1.5 s"
+    assert time.monotonic() - began < 30
+    assert not alive(int(mark.read_text()))
+
+
+def test_a_grandchild_that_holds_the_pipes_does_not_hold_us() -> None:
+    """The library may start a program of its own; that it hangs is no reason to wait for it, or to blame the child."""
+    code = "import subprocess; subprocess.run(['sleep', '40'])"
+    began = time.monotonic()
+    child = running(code, deadline=0.5)
+    assert child.query().problem == "the nvidia driver did not answer in 0.5 s"
+    assert time.monotonic() - began < 20
+    assert child.attempt == (1, False)
+
+
+def test_not_answering_is_a_reason_to_ask_again() -> None:
+    """The attempt differs after a question without an answer, and stays as it is after one with."""
+    child = running("import time; time.sleep(600)", deadline=0.5)
+    before = child.attempt
+    child.query()
+    assert child.attempt != before
+    other = printing(to_json(FACTS))
+    before = other.attempt
+    other.query()
+    assert other.attempt == before
+
+
+@pytest.fixture
+def immortal(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[str]]]:
+    """Makes processes deaf to being killed, as those are that sleep in the kernel; ends them after the test."""
+    spared: list[subprocess.Popen[str]] = []
+
+    def spare(process: subprocess.Popen[str]) -> None:
+        spared.append(process)
+
+    monkeypatch.setattr(child_module, "_GRACE", 0.2)
+    with monkeypatch.context() as patch:
+        patch.setattr(subprocess.Popen, "kill", spare)
+        yield spared
+    for process in spared:
+        process.kill()
+        process.wait()
+
+
+def test_a_child_that_cannot_be_ended_is_left_alone(immortal: list[subprocess.Popen[str]], tmp_path: Path) -> None:
+    """It is neither waited for nor joined by a second one; once it is gone NVML is asked again."""
+    go = tmp_path / "go"
+    wait = f"while not pathlib.Path({str(go)!r}).exists(): time.sleep(0.05)"
+    code = f"import time, pathlib\n{wait}\nprint({to_json(FACTS)!r})"
+    child = running(code, deadline=1)
+    first = child.query().problem or ""
+    assert "cannot be ended: it hangs in the kernel" in first
+    (left,) = immortal
+    assert child.query().problem == f"the nvidia driver has not answered process {left.pid} yet: not asked again"
+    assert child.attempt == (1, True)
+    go.touch()
+    left.wait(20)
+    assert child.attempt == (1, False)
+    assert not alive(left.pid)
+    assert child.query() == FACTS
+
+
+def test_the_child_gets_our_environment_and_more() -> None:
+    """Variables like LD_LIBRARY_PATH can be added; our module path goes with them."""
+    code = "import json, os; print(json.dumps({'driver_version': os.environ['ADDED'] + os.environ['PYTHONPATH']}))"
+    child = NvmlChild([sys.executable, "-c", code], environment={"ADDED": "yes:"})
+    version = child.query().driver_version or ""
+    assert version.startswith("yes:")
+    assert set(version.removeprefix("yes:").split(os.pathsep)) == {os.path.abspath(place) for place in sys.path}
+
+
+def test_our_own_module_answers() -> None:
+    """The real command line ends with facts, whatever there is to find on this machine."""
+    facts = NvmlChild(deadline=60).query()
+    assert "failed" not in (facts.problem or "")
+    assert json.loads(to_json(facts))

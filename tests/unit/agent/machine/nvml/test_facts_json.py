@@ -1,0 +1,117 @@
+"""NVML's answers as JSON: the same after the journey, and nothing believed that is not of its type."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.fake_nvml import stub_twin
+from zonewise.machine.nvml.facts import NvmlFabric, NvmlFacts, NvmlGpu, NvmlLink, NvmlMigDevice
+from zonewise.machine.nvml.facts_json import from_json, to_json
+from zonewise.machine.nvml.queries import collect_nvml
+
+TEXTS = st.none() | st.text(max_size=20)
+NUMBERS = st.none() | st.integers(-(1 << 63), (1 << 64) - 1)
+FLAGS = st.none() | st.booleans()
+PAIRS = st.none() | st.lists(st.integers(0, 9), min_size=1, max_size=4).map(tuple)
+REASONS = st.dictionaries(st.text(max_size=9), st.text(max_size=20), max_size=3)
+FAULTS = st.lists(st.text(max_size=20), max_size=2).map(tuple)
+
+FABRICS = st.builds(
+    NvmlFabric, st.integers(0, 9), st.integers(0, 999), st.text(max_size=36), st.integers(0, 1 << 32), NUMBERS, NUMBERS
+)
+LINKS = st.builds(NvmlLink, st.integers(0, 35), st.booleans(), NUMBERS, NUMBERS, TEXTS)
+BY_TYPE: dict[Any, st.SearchStrategy[Any]] = {
+    int: st.integers(0, 255),
+    bool: st.booleans(),
+    int | None: NUMBERS,
+    str | None: TEXTS,
+    bool | None: FLAGS,
+    tuple[int, ...] | None: PAIRS,
+    NvmlFabric | None: st.none() | FABRICS,
+    tuple[NvmlLink, ...]: st.lists(LINKS, max_size=3).map(tuple),
+    dict[str, str]: REASONS,
+    tuple[str, ...]: FAULTS,
+}
+
+
+def facts_of(kind: Any) -> st.SearchStrategy[Any]:
+    """Values of a type of facts, with each field of its own type."""
+    return st.builds(kind, **{name: BY_TYPE[annotation] for name, annotation in kind.__annotations__.items()})
+
+
+BY_TYPE[tuple[NvmlMigDevice, ...]] = st.lists(facts_of(NvmlMigDevice), max_size=2).map(tuple)
+BY_TYPE[tuple[NvmlGpu, ...]] = st.lists(facts_of(NvmlGpu), max_size=2).map(tuple)
+FACTS: st.SearchStrategy[NvmlFacts] = facts_of(NvmlFacts)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+    lambda parts: st.lists(parts, max_size=3) | st.dictionaries(st.text(max_size=9), parts, max_size=3),
+    max_leaves=9,
+)
+
+
+@settings(max_examples=40)
+@given(FACTS)
+def test_facts_come_back_the_same(facts: NvmlFacts) -> None:
+    """Whatever NVML tells survives the journey, but that "known to be empty" is "not told"."""
+    text = to_json(facts)
+    assert len(text.splitlines()) == 1
+    assert from_json(text) == facts
+
+
+@given(st.text() | JSON.map(json.dumps))
+def test_anything_else_is_a_value_error(text: str) -> None:
+    """No text makes another exception, and what is accepted are facts."""
+    try:
+        facts = from_json(text)
+    except ValueError:
+        return
+    assert isinstance(facts, NvmlFacts)
+
+
+@given(st.integers(0, 2000))
+def test_a_text_that_is_cut_is_refused(length: int) -> None:
+    """There is no half an answer."""
+    text = to_json(collect_nvml(stub_twin()))
+    with pytest.raises(ValueError, match=r".+"):
+        from_json(text[: min(length, len(text) - 1)])
+
+
+DAMAGES: list[dict[str, Any]] = [
+    {"driver_version": 570},
+    {"cuda_version": "12040"},
+    {"cuda_version": True},
+    {"cuda_version": 12.4},
+    {"cuda_version": 1 << 65},
+    {"gpus": {}},
+    {"gpus": [{}]},
+    {"gpus": [{"place": 0, "lost": 1}]},
+    {"gpus": [{"place": 0, "compute_capability": ["9", "0"]}]},
+    {"gpus": [{"place": 0, "links": [{"link": 0}]}]},
+    {"gpus": [{"place": 0, "fabric": {"state": 3}}]},
+    {"absent": ["gpus"]},
+    {"absent": {"gpus": 5}},
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=str)
+def test_a_fact_of_the_wrong_type_is_refused(damage: dict[str, Any]) -> None:
+    """Every field is checked, at every depth."""
+    with pytest.raises(ValueError, match=r" is |lacks"):
+        from_json(json.dumps(damage))
+
+
+def test_what_a_later_version_adds_is_passed_over() -> None:
+    """A capture of a newer zonewise is read as far as we know it."""
+    text = json.dumps({"driver_version": "1.2", "new": [1], "gpus": [{"place": 0, "newer": {}}]})
+    assert from_json(text) == NvmlFacts(driver_version="1.2", gpus=(NvmlGpu(0),))
+
+
+def test_deep_nesting_is_refused() -> None:
+    """A text made to exhaust the stack is a ValueError like any other."""
+    with pytest.raises(ValueError, match=r"deep|recursion|is '"):
+        from_json('{"gpus":' + "[" * 100_000 + "]" * 100_000 + "}")

@@ -1,0 +1,167 @@
+"""The real package, with its traps: absent, too old, answering in its various ways."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from zonewise.machine.nvml.backend import FUNCTION_NOT_FOUND, NOT_SUPPORTED, UNKNOWN, NvmlError
+from zonewise.machine.nvml.library import LibraryBackend
+from zonewise.machine.nvml.queries import collect_nvml
+
+
+class PackageError(Exception):
+    """Stands for pynvml.NVMLError."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+
+class Package(ModuleType):
+    """Stands for pynvml."""
+
+    NVMLError = PackageError
+
+    def __init__(self, **functions: Any) -> None:
+        super().__init__("pynvml")
+        self.flags: list[int] = []
+        self.__dict__.update({f"nvmlDeviceGet{name}": function for name, function in functions.items()})
+
+    def nvmlInitWithFlags(self, flags: int) -> None:  # noqa: N802 -- the package's name
+        self.flags.append(flags)
+
+
+class Value:
+    """A struct."""
+
+    def __init__(self, **fields: Any) -> None:
+        self.__dict__.update(fields)
+
+
+def started(monkeypatch: pytest.MonkeyPatch, **functions: Any) -> LibraryBackend:
+    """The backend over a package with some functions."""
+    package = Package(**functions)
+    monkeypatch.setitem(sys.modules, "pynvml", package)
+    backend = LibraryBackend()
+    backend.start()
+    assert package.flags == [1]
+    return backend
+
+
+def refused(code: int) -> Any:
+    """A function that ends with an error."""
+
+    def function(*_: object) -> None:
+        raise PackageError(code)
+
+    return function
+
+
+def giving(answer: Any) -> Any:
+    """A function that gives an answer, whatever it is asked."""
+
+    def function(*_: object) -> Any:
+        return answer
+
+    return function
+
+
+def damaged_text(*_: object) -> str:
+    """A function that decodes what is not text, as the package does."""
+    return b"\xff\xfe".decode()
+
+
+def test_without_the_package_the_problem_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package is an extra, so that it may well be missing."""
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    problem = collect_nvml(LibraryBackend()).problem or ""
+    assert problem.startswith(
+        "NVML cannot be used: the Python package nvidia-ml-py is not installed (it comes with zonewise[agent])"
+    )
+
+
+def test_errors_keep_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package has a class for each error; ours has the number."""
+    backend = started(monkeypatch, Name=refused(NOT_SUPPORTED))
+    with pytest.raises(NvmlError) as error:
+        backend.call("nvmlDeviceGetName", object())
+    assert error.value.code == NOT_SUPPORTED
+
+
+def test_a_function_that_the_package_lacks_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An older package is like an older library: the fact is absent, and nothing breaks."""
+    backend = started(monkeypatch)
+    for name in ("nvmlDeviceGetAddressingMode", "nvmlDeviceGetGpuFabricInfo"):
+        with pytest.raises(NvmlError, match="nvidia-ml-py is too old") as error:
+            backend.call(name, object())
+        assert error.value.code == FUNCTION_NOT_FOUND
+        assert error.value.is_absence
+
+
+def test_bytes_and_lists_become_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some functions give bytes, some text, some lists: here all are text and tuples."""
+    backend = started(
+        monkeypatch,
+        GspFirmwareVersion=giving(b"570.1\xff"),
+        EccMode=giving([1, 0]),
+        PciInfo=giving(Value(busId=b"00000000:3B:00.0")),
+        Name=giving("text"),
+    )
+    assert backend.call("nvmlDeviceGetGspFirmwareVersion", 1) == "570.1\\xff"
+    assert backend.call("nvmlDeviceGetEccMode", 1) == (1, 0)
+    assert backend.call("nvmlDeviceGetPciInfo", 1) == "00000000:3B:00.0"
+    assert backend.call("nvmlDeviceGetName", 1) == "text"
+
+
+def test_text_that_the_package_cannot_decode_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package decodes names itself, and raises where they are damaged."""
+    backend = started(monkeypatch, Name=damaged_text)
+    with pytest.raises(NvmlError, match="not text") as error:
+        backend.call("nvmlDeviceGetName", 1)
+    assert error.value.code == UNKNOWN
+
+
+def test_the_older_name_of_a_function_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Why clocks are held down had another name before driver 535; another error is not hidden by that."""
+    old = {"CurrentClocksThrottleReasons": giving(8)}
+    call = "nvmlDeviceGetCurrentClocksEventReasons"
+    backend = started(monkeypatch, CurrentClocksEventReasons=refused(FUNCTION_NOT_FOUND), **old)
+    assert backend.call(call, 1) == 8
+    backend = started(monkeypatch, CurrentClocksEventReasons=refused(NOT_SUPPORTED), **old)
+    with pytest.raises(NvmlError, match="not supported"):
+        backend.call(call, 1)
+
+
+@pytest.mark.parametrize(("kind", "member"), [(1, "uiVal"), (3, "ullVal"), (5, "siVal"), (6, "usVal"), (0, "dVal")])
+def test_fields_are_read_by_their_type(monkeypatch: pytest.MonkeyPatch, kind: int, member: str) -> None:
+    """The value is a union, of which only one member is meant."""
+    field = Value(nvmlReturn=0, valueType=kind, value=Value(**{member: 4}))
+    assert started(monkeypatch, FieldValues=giving([field])).call("nvmlDeviceGetFieldValues", 1, 230) == 4
+
+
+def test_a_field_has_an_error_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The call succeeds though the field is not known; a type from the future is an error too."""
+    for field, words in (
+        (Value(nvmlReturn=2, valueType=1), "invalid argument"),
+        (Value(nvmlReturn=0, valueType=9), "unknown type 9"),
+    ):
+        backend = started(monkeypatch, FieldValues=giving([field]))
+        with pytest.raises(NvmlError, match=words):
+            backend.call("nvmlDeviceGetFieldValues", 1, 230)
+
+
+def test_a_fresh_object_is_made_for_each_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package has functions with one object as their default argument, shared by all callers."""
+    given: list[object] = []
+
+    def module_id(_: object, into: object = None) -> int:
+        given.append(into)
+        return len(given)
+
+    backend = started(monkeypatch, ModuleId=module_id)
+    assert [backend.call("nvmlDeviceGetModuleId", 1) for _ in range(2)] == [1, 2]
+    assert None not in given
+    assert given[0] is not given[1]

@@ -1,0 +1,215 @@
+"""Asking NVML: each answer by itself, each refusal with its reason, and nothing more of a GPU that is lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.fake_nvml import FakeDevice, FakeNvml, stub_twin
+from zonewise.machine.nvml import backend
+from zonewise.machine.nvml.backend import NvmlError
+from zonewise.machine.nvml.facts import NvmlGpu, NvmlLink
+from zonewise.machine.nvml.queries import FLAGS, MAX_LINKS, NUMBERS, TEXTS, TUPLES, collect_nvml, sysfs_address
+
+FIRST = "00000000:3B:00.0"
+CALLS = {
+    **TEXTS,
+    **FLAGS,
+    **{fact: call for fact, (call, *_) in NUMBERS.items()},
+    **{fact: call for fact, (call, _) in TUPLES.items()},
+}
+ERRORS = [*range(1, 31), 999, 12345]
+
+
+def one(**answers: Any) -> NvmlGpu:
+    """What is collected of a GPU with these answers, which refuses the rest."""
+    fake = FakeNvml([FakeDevice({f"nvmlDeviceGet{name}": value for name, value in answers.items()})], {})
+    return collect_nvml(fake).gpus[0]
+
+
+@pytest.mark.parametrize(
+    "code", [backend.NOT_SUPPORTED, backend.FUNCTION_NOT_FOUND, backend.NO_PERMISSION, backend.NOT_FOUND]
+)
+def test_what_is_not_there_is_absent_with_its_reason(code: int) -> None:
+    """A GPU, driver, library or caller that has no such fact is as it should be: no fault."""
+    gpu = one(UUID=NvmlError(code), Name="GPU")
+    assert (gpu.uuid, gpu.name, gpu.faults) == (None, "GPU", ())
+    assert gpu.absent["uuid"] == str(NvmlError(code))
+
+
+@pytest.mark.parametrize("code", [backend.UNKNOWN, 16, 10, 14, 17, 20, 12345])
+def test_what_fails_is_a_fault(code: int) -> None:
+    """A GPU that requires a reset, an error that NVML does not know: said with the question, and the rest is asked."""
+    gpu = one(UUID=NvmlError(code), Name="GPU", PcieReplayCounter=7)
+    assert gpu.faults == (f"nvmlDeviceGetUUID: {NvmlError(code)}",)
+    assert (gpu.uuid, gpu.name, gpu.pcie_replays, gpu.lost) == (None, "GPU", 7, False)
+
+
+def test_a_lost_gpu_is_asked_nothing_more() -> None:
+    """Each further question could take its time to fail; what was known before stays."""
+    fake = stub_twin()
+    fake.gpus[0].answers["nvmlDeviceGetName"] = NvmlError(backend.GPU_IS_LOST)
+    gpu, other = collect_nvml(fake).gpus
+    assert gpu.lost
+    assert (gpu.address, gpu.uuid) == ("0000:3b:00.0", "GPU-00000000-0000-0000-0000-000000000000")
+    assert gpu.faults == ("nvmlDeviceGetName: GPU is lost",)
+    assert other == collect_nvml(stub_twin()).gpus[1]
+    asked = [question[0] for question in fake.asked]
+    assert asked[asked.index("nvmlDeviceGetName") + 1] == "nvmlDeviceGetHandleByIndex"
+
+
+@given(st.dictionaries(st.sampled_from(sorted(CALLS)), st.sampled_from(ERRORS)))
+def test_no_error_costs_another_fact(errors: dict[str, int]) -> None:
+    """Whatever NVML answers to some questions, all others are answered as ever, and every refusal has its reason."""
+    fake = stub_twin()
+    whole = collect_nvml(stub_twin()).gpus[0]
+    for fact, code in errors.items():
+        for key in [key for key in fake.gpus[0].answers if CALLS[fact] in (key, key[0])]:
+            fake.gpus[0].answers[key] = NvmlError(code)
+    gpu = collect_nvml(fake).gpus[0]
+    if gpu.lost:
+        assert backend.GPU_IS_LOST in errors.values()
+        return
+    refused = {fact for fact, call in CALLS.items() if call in {CALLS[one] for one in errors}}
+    for field in gpu._fields:
+        if field in refused:
+            assert getattr(gpu, field) is None
+            assert gpu.absent[field]
+        elif field not in ("absent", "faults", "mig_devices"):
+            assert getattr(gpu, field) == getattr(whole, field)
+
+
+@pytest.mark.parametrize("answer", ["", 7, (1, 2), None, b"x", [1]])
+def test_an_answer_of_the_wrong_kind_is_none(answer: Any) -> None:
+    """A text that is a number, an empty text: unknown, and no exception."""
+    assert one(UUID=answer).uuid is None
+
+
+@pytest.mark.parametrize("answer", ["x", (1,), (1, 2, 3), ("a", "b"), 5])
+def test_a_tuple_of_the_wrong_shape_is_none(answer: Any) -> None:
+    """Two numbers are asked for, and two numbers it must be."""
+    gpu = one(CudaComputeCapability=answer)
+    assert gpu.compute_capability is None
+    assert "answered with" in gpu.absent["compute_capability"]
+
+
+# --- addresses
+
+
+@pytest.mark.parametrize(
+    ("bus_id", "address"),
+    [
+        ("00000000:53:00.0", "0000:53:00.0"),
+        ("00000008:06:00.0", "0008:06:00.0"),
+        ("00010000:3B:1F.7", "10000:3b:1f.7"),
+        ("FFFFFFFF:FF:FF.0", None),
+        ("00000000:00:00.0", None),
+        ("0000:53:00.0", "0000:53:00.0"),
+        ("", None),
+        (None, None),
+        ("garbage", None),
+    ],
+)
+def test_addresses_are_written_as_sysfs_does(bus_id: str | None, address: str | None) -> None:
+    """Lower case, the domain with 4 digits or as many as it needs; no address where there is no endpoint."""
+    assert sysfs_address(bus_id) == address
+
+
+@given(st.integers(0, 0xFFFFFFFF), st.integers(0, 255), st.integers(0, 31))
+def test_every_address_survives(domain: int, bus: int, device: int) -> None:
+    """NVML's form and that of the kernel name the same function."""
+    if domain or bus or device:
+        assert sysfs_address(f"{domain:08X}:{bus:02X}:{device:02X}.0") == f"{domain:04x}:{bus:02x}:{device:02x}.0"
+
+
+# --- what needs several questions
+
+
+def test_links_end_with_the_first_invalid_one() -> None:
+    """Links that are not wired are passed over, and the number behind the last one ends the search."""
+    answers: dict[Any, Any] = {("nvmlDeviceGetNvLinkState", 2): 1, ("nvmlDeviceGetNvLinkState", 4): 0}
+    answers["nvmlDeviceGetNvLinkState", 5] = NvmlError(backend.INVALID_ARGUMENT)
+    fake = FakeNvml([FakeDevice(answers)], {})
+    gpu = collect_nvml(fake).gpus[0]
+    assert gpu.links == (NvmlLink(2, active=True), NvmlLink(4, active=False))
+    assert "links" not in gpu.absent
+    assert ("nvmlDeviceGetNvLinkState", "6") not in fake.asked
+
+
+def test_a_gpu_without_links_says_so() -> None:
+    """All 36 refused is no NVLink at all, and bounded."""
+    fake = FakeNvml([FakeDevice({})], {})
+    gpu = collect_nvml(fake).gpus[0]
+    assert (gpu.links, gpu.absent["links"]) == ((), "not supported")
+    assert sum(question[0] == "nvmlDeviceGetNvLinkState" for question in fake.asked) == MAX_LINKS
+
+
+def test_mig_devices_may_have_gaps_between_them() -> None:
+    """Places are searched to the last: a device that was destroyed leaves its place empty."""
+    devices = collect_nvml(stub_twin()).gpus[0].mig_devices
+    assert [device.gpu_instance for device in devices] == [7, 9]
+    assert devices[0].memory == 9856 << 20
+
+
+def test_mig_is_not_searched_where_it_is_off() -> None:
+    """Its mode tells that there is nothing to find."""
+    fake = stub_twin()
+    fake.gpus[0].answers["nvmlDeviceGetMigMode"] = (0, 1)
+    gpu = collect_nvml(fake).gpus[0]
+    assert (gpu.mig_mode, gpu.mig_devices) == ((0, 1), ())
+    assert ("nvmlDeviceGetMaxMigDeviceCount",) not in fake.asked
+
+
+def test_the_memory_affinity_is_a_set_of_nodes() -> None:
+    """Bits of words of 64."""
+    assert one(MemoryAffinity=(0b101, *[0] * 14, 1 << 63)).memory_affinity == (0, 2, 1023)
+    assert one(MemoryAffinity=(0,) * 16).memory_affinity == ()
+
+
+@pytest.mark.parametrize(
+    "answer", ["x", ("00", 0, 0, 3), ("f" * 32, 0, 0), ("f" * 32, "0", 0, 3), ("f" * 32, 0, 0, 3, 1, 1, 1)]
+)
+def test_a_fabric_of_the_wrong_shape_is_none(answer: Any) -> None:
+    """Anything but the struct's fields is unknown."""
+    gpu = one(GpuFabricInfo=answer)
+    assert gpu.fabric is None
+    assert gpu.absent["fabric"]
+
+
+# --- the system
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy"),
+    [
+        (backend.LIBRARY_NOT_FOUND, "mount the driver's libraries"),
+        (backend.DRIVER_NOT_LOADED, "load the kernel module nvidia"),
+        (backend.LIB_RM_VERSION_MISMATCH, "reload the module or reboot"),
+        (backend.UNKNOWN, ""),
+    ],
+)
+def test_a_library_that_does_not_start_is_one_problem(code: int, remedy: str) -> None:
+    """One line says what is wrong and what to do, and nothing is asked."""
+    fake = FakeNvml([], {}, start=NvmlError(code))
+    facts = collect_nvml(fake)
+    assert (facts.problem or "").startswith(f"NVML cannot be used: {NvmlError(code)}")
+    assert remedy in (facts.problem or "")
+    assert (facts.gpus, fake.asked) == ((), [])
+
+
+@pytest.mark.parametrize("count", [0, -5, 1 << 31])
+def test_a_count_is_bounded(count: int) -> None:
+    """A number of GPUs gone wrong sizes no loop."""
+    device = FakeDevice({"nvmlDeviceGetUUID": NvmlError(backend.GPU_IS_LOST)})
+    facts = collect_nvml(FakeNvml([device] * 256, {"nvmlDeviceGetCount": count}))
+    assert len(facts.gpus) == max(0, min(count, 256))
+
+
+def test_no_gpus_where_they_cannot_be_counted() -> None:
+    """The reason is kept, for "none" would be another answer."""
+    facts = collect_nvml(FakeNvml([FakeDevice({})], {"nvmlDeviceGetCount": NvmlError(backend.UNKNOWN)}))
+    assert (facts.gpus, facts.absent["gpus"]) == ((), "unknown error")
+    assert facts.faults == ("nvmlDeviceGetCount: unknown error",)

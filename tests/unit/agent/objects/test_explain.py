@@ -1,0 +1,169 @@
+"""Explaining a fact: finding it by its path, and saying where it is from."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.machines import ALL, gpu_server, grace_blackwell, small_vm, tiered_memory
+from zonewise.machine.model.machine import Machine
+from zonewise.machine.model.problem import Problem, Source
+from zonewise.objects.explain import IDENTIFIED_BY, UnknownFact, explain, facts, select_sources
+from zonewise.objects.machine_json import machine_to_json
+
+MEMINFO = Source("/sys/devices/system/node/node1/meminfo", "Node 1 MemTotal: 65536 kB", "MemTotal in KiB, times 1024")
+PARENT = Source("/sys/bus/pci/devices", "0000:19:00.0", "each entry is a function")
+
+
+def test_a_fact_of_its_own() -> None:
+    """Value, file, value read and rule are said, each on its line."""
+    assert explain(machine_to_json(tiered_memory()), {"zones.1.memory": MEMINFO}, "zones.1.memory") == (
+        "zones.1.memory: 274877906944\n"
+        "  file   /sys/devices/system/node/node1/meminfo\n"
+        "  value  Node 1 MemTotal: 65536 kB\n"
+        "  rule   MemTotal in KiB, times 1024\n"
+    )
+
+
+def test_a_fact_takes_its_nearest_parents_source() -> None:
+    """Where the fact has none, its object's source is given, and it is said whose it is."""
+    text = explain(
+        machine_to_json(gpu_server()), {"gpus": MEMINFO, "gpus.0000:19:00.0": PARENT}, "gpus.0000:19:00.0.zone"
+    )
+    assert "gpus.0000:19:00.0.zone: 0\n" in text
+    assert "rule   each entry is a function (source of gpus.0000:19:00.0)" in text
+
+
+def test_a_fact_without_any_source_says_so() -> None:
+    """Nothing is made up where no source was recorded."""
+    assert explain(machine_to_json(small_vm()), {}, "hostname") == 'hostname: "vm-1"\n  no source is recorded\n'
+
+
+def test_an_unknown_fact_is_said_to_be_unknown() -> None:
+    """Null is not printed as a value."""
+    text = explain(machine_to_json(small_vm()), {"nics.lo": PARENT}, "nics.lo.zone")
+    assert text.startswith("nics.lo.zone: unknown\n")
+
+
+def test_a_value_of_several_lines_is_indented() -> None:
+    """A file of several lines stays readable below its label."""
+    source = MEMINFO._replace(value="one\ntwo")
+    assert "  value  one\n         two\n" in explain(machine_to_json(small_vm()), {"memory": source}, "memory")
+
+
+def test_a_whole_object() -> None:
+    """A path to an object prints each of its facts, in the order of the document."""
+    text = explain(machine_to_json(tiered_memory()), {"zones.0": MEMINFO}, "zones.0")
+    named = [line.partition(":")[0] for line in text.splitlines() if not line.startswith(" ")]
+    assert named[:4] == ["zones.0.id", "zones.0.cpus", "zones.0.local_cpus", "zones.0.memory"]
+    assert "zones.0.distances.4" in named
+    assert "zones.0.side_caches.0.size" in named
+
+
+def test_addresses_hold_dots_and_colons() -> None:
+    """The longest name that fits is taken: an address is one element of the path."""
+    found = facts(machine_to_json(gpu_server()), "pci.0000:19:00.0.link.max_width")
+    assert [(fact.path, fact.value) for fact in found] == [(("pci", "0000:19:00.0", "link", "max_width"), 16)]
+
+
+def test_devices_are_found_by_name() -> None:
+    """NICs, RDMA devices and disks are named by the kernel's names, ports by their place."""
+    document = machine_to_json(gpu_server())
+    assert facts(document, "infiniband.mlx5_3.ports.0.rate_gbps")[0].value == 400.0
+    assert facts(document, "nics.eno1np0.speed_mbps")[0].value == 25000
+    assert facts(document, "block_devices.nvme2n1.transport")[0].value == "nvme"
+
+
+def test_a_name_with_a_dot() -> None:
+    """A VLAN's name is found although its first part is a name as well."""
+    plain = small_vm().nics[0]
+    machine = small_vm()._replace(nics=(plain, plain._replace(name="ens3.100", mtu=1400)))
+    assert facts(machine_to_json(machine), "nics.ens3.100.mtu")[0].value == 1400
+
+
+def test_a_number_below_zones_is_an_id() -> None:
+    """GB200 has zones 0, 1, 2, 10, 18: the path says the id, and a place in the list is not mistaken for it."""
+    machine = grace_blackwell()._replace(zones=tuple(z for z in grace_blackwell().zones if z.memory))
+    document = machine_to_json(machine)
+    assert facts(document, "zones.18.device")[0].value == "0018:01:00.0"
+    with pytest.raises(UnknownFact, match=r"zones\.3"):
+        facts(document, "zones.3")
+
+
+def test_a_place_is_accepted_where_names_are_no_numbers() -> None:
+    """gpus.1 leads to the second GPU, and is answered under its own name."""
+    assert facts(machine_to_json(gpu_server()), "gpus.1.model")[0].path == ("gpus", "0000:2a:00.0", "model")
+
+
+def test_elements_without_names_are_found_by_place() -> None:
+    """Cores, caches and packages have ids that are not unique, so that their place names them."""
+    found = facts(machine_to_json(gpu_server()), "cores.57.package")
+    assert [(fact.path, fact.value) for fact in found] == [(("cores", "57", "package"), 1)]
+
+
+def test_a_device_without_an_address_is_found_by_place() -> None:
+    """A GPU of a platform has no PCI address; it can be asked for all the same."""
+    gpu = gpu_server().gpus[0]._replace(address=None)
+    assert facts(machine_to_json(Machine(gpus=(gpu,))), "gpus.0.vendor")[0].value == "nvidia"
+
+
+@pytest.mark.parametrize(
+    ("path", "possible"),
+    [
+        ("zone", "zones"),
+        ("zones.9", "0, 1, 2, 3, 4"),
+        ("zones.0.size", "local_cpus, memory"),
+        ("zones.0.memory.bytes", "nothing is below"),
+        ("", "hostname"),
+        ("schema", "hostname"),
+    ],
+)
+def test_a_path_to_nowhere_says_what_is_possible(path: str, possible: str) -> None:
+    """The error names what there is at that place."""
+    with pytest.raises(UnknownFact, match=possible):
+        facts(machine_to_json(tiered_memory()), path)
+
+
+def test_the_possibilities_are_not_a_flood() -> None:
+    """Of hundreds of PCI functions some are named, and the number of the others."""
+    with pytest.raises(UnknownFact, match=r"0000:00:0c\.0, .* and \d+ more$"):
+        facts(machine_to_json(gpu_server()), "pci.0000:ff:00.0")
+
+
+def test_problems_are_no_facts() -> None:
+    """What is wrong with the source is not itself a fact of the machine."""
+    machine = small_vm()._replace(problems=(Problem("/sys/x", "is empty"),))
+    assert not [fact for fact in facts(machine_to_json(machine), "all") if fact.path[0] == "problems"]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_fact_is_found_under_its_own_path(name: str) -> None:
+    """The path that a fact is listed under leads to this very fact."""
+    document = machine_to_json(ALL[name]())
+    everything = facts(document, "all")
+    for fact in everything[:: max(1, len(everything) // 200)]:
+        assert facts(document, ".".join(fact.path)) == [fact]
+
+
+@given(st.text(max_size=30))
+def test_any_path_is_answered_or_refused(path: str) -> None:
+    """No path ends otherwise than in facts, or in an error that says what is possible."""
+    with contextlib.suppress(UnknownFact):
+        assert facts(machine_to_json(small_vm()), path)
+
+
+def test_sources_of_a_path() -> None:
+    """For JSON, the sources of the facts at and below the path: their own, and the nearest parent's."""
+    sources = {"zones": PARENT, "zones.0": PARENT, "zones.0.memory": MEMINFO, "zones.1.memory": MEMINFO}
+    document = machine_to_json(tiered_memory())
+    assert list(select_sources(document, sources, "zones.0.memory")) == ["zones.0.memory"]
+    assert list(select_sources(document, sources, "zones.0")) == ["zones.0", "zones.0.memory"]
+    assert select_sources(document, sources, "all") == sources
+
+
+def test_lists_with_names_exist() -> None:
+    """The lists whose elements have names are fields of Machine."""
+    assert set(IDENTIFIED_BY) <= set(Machine._fields)

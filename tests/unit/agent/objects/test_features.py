@@ -1,0 +1,240 @@
+"""Raw features: what NFD's rules match, and what its labels follow from."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+
+from support.any_machines import any_machines
+from support.machine_parts import cpus
+from support.machines import gpu_server, small_vm
+from zonewise.machine.model.cpu import CoreKind, Model
+from zonewise.machine.model.host import Accelerator, Firmware, Power, Security, UsbDevice
+from zonewise.machine.model.machine import Machine
+from zonewise.machine.model.network import Nic
+from zonewise.objects.features import Features, node_features
+from zonewise.objects.labels import validate_labels
+from zonewise.objects.nfd_labels import nfd_labels
+
+PREFIX = "feature.node.kubernetes.io/"
+
+
+def labels(machine: Machine) -> dict[str, str]:
+    return {name.removeprefix(PREFIX): value for name, value in nfd_labels(node_features(machine)).items()}
+
+
+def x86(flags: str = "", **more: str) -> Machine:
+    return Machine(architecture="x86_64", model=Model(flags=tuple(flags.split()))._replace(**more))
+
+
+def test_nothing_is_known_of_nothing() -> None:
+    """A machine of which nothing is known has no feature."""
+    assert node_features(Machine()) == Features({}, {}, {})
+
+
+def test_flags_are_those_of_cpuid() -> None:
+    """Raw features have what labels leave out; what follows from a flag is there as well."""
+    assert node_features(x86("sse xsave abm avx10")).flags["cpu.cpuid"] == (
+        "AVX10",
+        "FXSROPT",
+        "LZCNT",
+        "OSXSAVE",
+        "SSE",
+        "XSAVE",
+    )
+    assert set(labels(x86("sse xsave abm avx10"))) == {f"cpu-cpuid.{name}" for name in ("FXSROPT", "OSXSAVE", "XSAVE")}
+
+
+@pytest.mark.parametrize(
+    ("vendor", "family", "model", "slow"),
+    [
+        ("GenuineIntel", "6", "58", True),
+        ("GenuineIntel", "6", "60", False),
+        ("AuthenticAMD", "23", "1", True),
+        ("AuthenticAMD", "23", "49", False),
+        ("AuthenticAMD", "21", "96", True),
+        ("AuthenticAMD", "25", "1", False),
+        ("HygonGenuine", "24", "0", False),
+    ],
+)
+def test_slow_avx(vendor: str, family: str, model: str, slow: bool) -> None:
+    """Before Haswell and Zen 2 operations of 256 bits are done in two halves."""
+    machine = x86("avx", vendor=vendor, family=family, model=model)
+    assert ("AVXSLOW" in node_features(machine).flags["cpu.cpuid"]) == slow
+
+
+@pytest.mark.parametrize(
+    ("power", "wanted"),
+    [
+        (Power("intel_idle", 9), {"cpu-cstate.enabled": "true"}),
+        (Power("intel_idle", 0), {"cpu-cstate.enabled": "false"}),
+        (Power("acpi_idle"), {}),
+        (
+            Power(None, None, "active", True, ("performance",)),
+            {"cpu-pstate.status": "active", "cpu-pstate.turbo": "true", "cpu-pstate.scaling_governor": "performance"},
+        ),
+        (
+            Power(None, None, "active", False, ("performance", "powersave")),
+            {"cpu-pstate.status": "active", "cpu-pstate.turbo": "false"},
+        ),
+        (Power(None, None, "passive", None, ("schedutil",)), {"cpu-pstate.status": "passive"}),
+        (Power(None, None, "off", None, ("ondemand",)), {}),
+        (Power(None, None, None, True, ("performance",)), {}),
+    ],
+)
+def test_power(power: Power, wanted: dict[str, str]) -> None:
+    """Idle states with Intel's driver; its mode, turbo, and in the active mode the governor that all CPUs have."""
+    assert labels(x86()._replace(power=power)) == wanted
+    assert labels(Machine(architecture="aarch64", power=power)) == {}
+
+
+def test_security() -> None:
+    """What is switched on has a label; how much of it there is, is for extended resources."""
+    security = Security(
+        selinux=True, kvm=True, tdx=True, sev=True, sev_es=False, sev_snp=None, secure_execution=True,
+        capacities={"sev": 410, "sev_es": 99, "sgx_epc": 4096, "tdx": 31},
+    )  # fmt: skip
+    machine = x86("sgx tdx_guest")._replace(security=security)
+    assert labels(machine) == {
+        "cpu-security.se.enabled": "true",
+        "cpu-security.sev.enabled": "true",
+        "cpu-security.sgx.enabled": "true",
+        "cpu-security.tdx.enabled": "true",
+        "cpu-security.tdx.protected": "true",
+        "kernel-selinux.enabled": "true",
+    }
+    raw = node_features(machine).attributes["cpu.security"]
+    assert {name: raw[name] for name in ("sev.asids", "sgx.epc", "tdx.total_keys")} == {
+        "sev.asids": "410",
+        "sgx.epc": "4096",
+        "tdx.total_keys": "31",
+    }
+    assert "sev.encrypted_state_ids" not in raw
+    assert node_features(machine).attributes["kernel.kvm"] == {"enabled": "true"}
+
+
+def test_selinux_that_does_not_enforce() -> None:
+    """Off is a fact for rules, and no label."""
+    machine = Machine(security=Security(selinux=False))
+    assert node_features(machine).attributes["kernel.selinux"] == {"enabled": "false"}
+    assert labels(machine) == {}
+
+
+def test_base_frequencies() -> None:
+    """Cores that sustain more than the processor's nominal frequency are those of SST-BF."""
+    name = "Intel(R) Xeon(R) Gold 6252N CPU @ 2.30GHz"
+    kinds = (CoreKind(None, cpus("0-7"), base_mhz=2800.0), CoreKind(None, cpus("8-23"), base_mhz=2100.0))
+    assert labels(x86(name=name)._replace(core_kinds=kinds)) == {"cpu-power.sst_bf.enabled": "true"}
+    assert labels(x86(name=name)._replace(core_kinds=kinds[1:])) == {}
+    for other in ("Intel(R) Xeon(R) Platinum 8480+", "Intel(R) Core(TM) i7-8550U CPU @ 1.80GHz"):
+        assert labels(x86(name=other)._replace(core_kinds=kinds)) == {}
+
+
+def test_a_coprocessor() -> None:
+    """POWER's compression in the processor."""
+    accelerator = Accelerator("nx_gzip", None, None, "compression", None, None, None)
+    assert labels(Machine(architecture="ppc64le", accelerators=(accelerator,))) == {"cpu-coprocessor.nx_gzip": "true"}
+
+
+def test_resource_director() -> None:
+    """Intel's RDT by the kernel's flags: raw features, without labels."""
+    machine = x86("cqm cqm_mbm_total cat_l3 mba")
+    assert node_features(machine).attributes["cpu.rdt"] == dict.fromkeys(
+        ("RDTL3CA", "RDTMBA", "RDTMBM", "RDTMON"), "true"
+    )
+    assert labels(machine) == {}
+
+
+@pytest.mark.parametrize(("swap", "wanted"), [(1 << 30, {"memory-swap": "true"}), (0, {}), (None, {})])
+def test_swap(swap: int | None, wanted: dict[str, str]) -> None:
+    """The label is memory-swap, whatever the documentation says."""
+    assert labels(Machine(swap=swap)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("fields", "wanted"),
+    [
+        (
+            {"ID": "ubuntu", "VERSION_ID": "24.04", "NAME": "Ubuntu"},
+            {"ID": "ubuntu", "VERSION_ID": "24.04", "VERSION_ID.major": "24", "VERSION_ID.minor": "04"},
+        ),
+        ({"ID": "debian", "VERSION_ID": "12"}, {"ID": "debian", "VERSION_ID": "12", "VERSION_ID.major": "12"}),
+        ({"ID": "rhel", "VERSION_ID": "9.4.1"}, {"ID": "rhel", "VERSION_ID": "9.4.1", "VERSION_ID.major": "9",
+                                                 "VERSION_ID.minor": "4"}),
+        ({"ID": "arch"}, {"ID": "arch"}),
+        ({"VERSION_ID": "v1.2"}, {"VERSION_ID": "v1.2"}),
+    ],
+)  # fmt: skip
+def test_the_distribution(fields: dict[str, str], wanted: dict[str, str]) -> None:
+    """Its name and version, and the version's numbers; rules may match every field."""
+    machine = Machine(os_release=fields)
+    assert labels(machine) == {f"system-os_release.{name}": value for name, value in wanted.items()}
+    assert fields.items() <= node_features(machine).attributes["system.osrelease"].items()
+
+
+def test_usb() -> None:
+    """Devices of NFD's classes by class, vendor and product; all others are for rules."""
+    devices = (UsbDevice("1-1", "046d", "0825", ("01", "0e")), UsbDevice("1-2", "0403", "6014", ("ff",)),
+               UsbDevice("1-3", None, "6014", ("ff",)), UsbDevice("usb1", "1d6b", "0002", ("09",)))  # fmt: skip
+    machine = Machine(usb=devices)
+    assert labels(machine) == {"usb-0e_046d_0825.present": "true", "usb-ff_0403_6014.present": "true"}
+    assert {"class": "09", "vendor": "1d6b", "device": "0002"} in node_features(machine).instances["usb.device"]
+
+
+def test_dmi() -> None:
+    """The firmware's names under those of the kernel's attributes; serial numbers are not among them."""
+    machine = Machine(firmware=Firmware(vendor="Dell Inc.", product="XE9680", bios_date="07/04/2025"))
+    assert node_features(machine).attributes["system.dmiid"] == {
+        "bios_date": "07/04/2025",
+        "product_name": "XE9680",
+        "sys_vendor": "Dell Inc.",
+    }
+
+
+def veth(number: int) -> Nic:
+    return Nic(f"veth{number:08x}", None, None, None, 10000, "up", None, "Ethernet", None, None, virtual=True,
+               kind="veth")  # fmt: skip
+
+
+def test_pods_that_come_and_go_change_nothing() -> None:
+    """Neither their netdevs nor the virtual functions given to them are features."""
+    machine = gpu_server()
+    before = node_features(machine)
+    own = machine.nics[0]
+    more = (*machine.nics, *map(veth, range(200)), own._replace(name="vf0", physical_function=own.address))
+    assert node_features(machine._replace(nics=more)) == before
+
+
+def test_a_bond_is_a_feature() -> None:
+    """What an administrator makes stays."""
+    bond = Nic("bond0", None, None, None, 50000, "up", None, "Ethernet", None, None, 9000, virtual=True, kind="bond")
+    assert node_features(Machine(nics=(bond,))).instances == {
+        "network.virtual": ({"mtu": "9000", "name": "bond0", "operstate": "up", "speed": "50000"},)
+    }
+
+
+def test_equal_functions_once() -> None:
+    """Eight GPUs of one model are one instance: a rule could not tell them apart."""
+    functions = node_features(gpu_server()).instances["pci.device"]
+    assert len([one for one in functions if one["vendor"] == "10de"]) == 1
+
+
+@pytest.mark.parametrize("machine", [gpu_server(), small_vm()])
+def test_size(machine: Machine) -> None:
+    """An object of a node is a few KB, not the 130 KB of NFD's worker."""
+    assert len(json.dumps(node_features(machine))) < 8000
+
+
+@given(any_machines())
+def test_any_machine_has_features(machine: Machine) -> None:
+    """Whatever the machine holds: names in order, values that are texts, nothing empty, and valid labels."""
+    features = node_features(machine)
+    for part in features:
+        assert list(part) == sorted(part)
+        assert all(part.values())
+        assert all(name.count(".") == 1 and name == name.lower() for name in part)
+    assert all(isinstance(text, str) for values in features.attributes.values() for text in values.values())
+    assert features == node_features(machine)
+    validate_labels(nfd_labels(features))

@@ -1,0 +1,388 @@
+"""The labels: those of NFD and GFD by name and value, our own, valid for Kubernetes whatever the machine holds."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.machines import ALL, MIB, big_machine, gpu_server, grace_blackwell, hybrid, small_vm, tiered_memory
+from zonewise.machine.model.cpu import Model
+from zonewise.machine.model.gpu import Mig, MigInstance
+from zonewise.machine.model.host import Firmware, Kernel, Nvdimm, Virtualization
+from zonewise.machine.model.machine import Machine
+from zonewise.objects.labels import machine_to_labels, render_labels, sanitized_label_value
+
+NAME = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+
+
+def nfd(machine: Machine) -> dict[str, str]:
+    return _below("feature.node.kubernetes.io/", machine)
+
+
+def gfd(machine: Machine) -> dict[str, str]:
+    return _below("nvidia.com/", machine)
+
+
+def own(machine: Machine) -> dict[str, str]:
+    return _below("zonewise.dev/", machine)
+
+
+def _below(prefix: str, machine: Machine) -> dict[str, str]:
+    labels = machine_to_labels(machine)
+    return {name.removeprefix(prefix): value for name, value in labels.items() if name.startswith(prefix)}
+
+
+def x86(flags: str, vendor: str | None = None, family: str | None = None, model: str | None = None) -> Machine:
+    made = Model(vendor, None, family, model, flags=tuple(flags.split()))
+    return Machine(architecture="x86_64", model=made)
+
+
+def arm(flags: str, vendor: str | None = None, model: str | None = None, stepping: str | None = None) -> Machine:
+    made = Model(vendor, None, "8", model, stepping, tuple(flags.split()))
+    return Machine(architecture="aarch64", model=made)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_kubernetes_takes_every_label(name: str) -> None:
+    """Names and values are valid, and sorted."""
+    labels = machine_to_labels(ALL[name]())
+    assert labels
+    assert list(labels) == sorted(labels)
+    assert all(NAME.fullmatch(label) and VALUE.fullmatch(value) for label, value in labels.items())
+
+
+@given(st.text(max_size=100), st.text(max_size=100))
+def test_valid_whatever_the_source_says(text: str, other: str) -> None:
+    """Garbled text makes a valid label or none."""
+    machine = gpu_server()
+    gpu = machine.gpus[0]._replace(model=text, driver_version=other, compute_capability=text)
+    function = machine.pci[0]._replace(pci_class="0300", vendor=text)
+    garbled = machine._replace(
+        gpus=(gpu,), pci=(function,), kernel=Kernel(text), firmware=Firmware(product=other),
+        model=Model(vendor=text, family=text, model=other, flags=(text,)),
+    )  # fmt: skip
+    assert all(NAME.fullmatch(name) and VALUE.fullmatch(value) for name, value in machine_to_labels(garbled).items())
+
+
+@given(st.text(max_size=200))
+def test_any_text_becomes_a_value(text: str) -> None:
+    """Whatever the text, what becomes of it is a valid value; a valid value stays as it is."""
+    assert VALUE.fullmatch(sanitized_label_value(text))
+    assert sanitized_label_value(sanitized_label_value(text)) == sanitized_label_value(text)
+
+
+def test_nothing_known_nothing_said() -> None:
+    """A machine of which nothing is known has no label at all: not even a false one."""
+    assert machine_to_labels(Machine()) == {}
+
+
+def test_lines() -> None:
+    """The form of a feature file: name=value, line by line."""
+    assert render_labels({"a/b": "1", "a/c": ""}) == "a/b=1\na/c=\n"
+
+
+# --- NFD
+
+
+def test_x86_features_have_the_names_of_nfd() -> None:
+    """The kernel's names are translated; those that NFD leaves out by default are left out."""
+    labels = nfd(x86("fpu sse sse2 avx512f avx512_vnni amx_tile sha_ni aes hypervisor pclmulqdq bmi1 popcnt nx"))
+    found = {name.removeprefix("cpu-cpuid.") for name in labels if name.startswith("cpu-cpuid.")}
+    assert found == {"X87", "FXSROPT", "AVX512F", "AVX512VNNI", "AMXTILE", "SHA", "AESNI", "HYPERVISOR"}
+    assert set(labels.values()) == {"true"}
+
+
+V1 = "cmov cx8 fpu fxsr mmx syscall sse sse2 "
+V2 = V1 + "cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3 "
+V3 = V2 + "avx avx2 bmi1 bmi2 f16c fma abm movbe xsave "
+V4 = V3 + "avx512f avx512bw avx512cd avx512dq avx512vl "
+
+
+@pytest.mark.parametrize(("flags", "level"), [("sse sse2", 0), (V1, 1), (V2, 2), (V3, 3), (V4, 4), (V4[4:], 0)])
+def test_levels_of_x86_64(flags: str, level: int) -> None:
+    """The levels of the psABI are cumulative: one feature missing from the first, and none is left."""
+    labels = nfd(x86(flags))
+    assert [number for number in range(1, 5) if f"cpu-cpuid.X86_64_V{number}" in labels] == list(range(1, level + 1))
+
+
+def test_arm_features() -> None:
+    """On arm64 the names are the kernel's in capitals; what NFD's table lacks is left out."""
+    labels = nfd(arm("fp asimd sve2 i8mm lse128"))
+    assert labels == {f"cpu-cpuid.{name}": "true" for name in ("FP", "ASIMD", "SVE2", "I8MM")}
+
+
+def test_other_architectures() -> None:
+    """s390 and 32-bit ARM have tables of their own; an unknown architecture has none."""
+    assert "cpu-cpuid.VXE2" in nfd(Machine(architecture="s390x", model=Model(flags=("vxe2",))))
+    assert "cpu-cpuid.VFPv3" in nfd(Machine(architecture="armv7l", model=Model(flags=("vfpv3",))))
+    assert nfd(Machine(architecture="riscv64", model=Model(flags=("fp",)))) == {}
+
+
+@pytest.mark.parametrize(
+    ("vendor", "label"),
+    [("GenuineIntel", "Intel"), ("AuthenticAMD", "AMD"), ("HygonGenuine", "Hygon"), ("  Shanghai  ", "VendorUnknown")],
+)
+def test_model_of_an_x86_processor(vendor: str, label: str) -> None:
+    """Vendor by the name that NFD gives it, family and model as decimal numbers."""
+    labels = nfd(x86("", vendor=vendor, family="6", model="143"))
+    assert labels == {"cpu-model.vendor_id": label, "cpu-model.family": "6", "cpu-model.id": "143"}
+
+
+def test_model_of_an_arm_processor() -> None:
+    """Family and model are composed as the register MIDR_EL1 has them: 0x413fd0c1 for a Neoverse N1."""
+    labels = nfd(arm("cpuid", vendor="ARM", model="0xd0c", stepping="r3p1"))
+    assert labels["cpu-model.vendor_id"] == "ARM"
+    assert labels["cpu-model.family"] == str(0x3F)
+    assert labels["cpu-model.id"] == str(0xD0C1)
+    assert nfd(arm("fp", vendor="ARM", model="0xd0c", stepping="r3p1")) == {"cpu-cpuid.FP": "true"}
+
+
+@pytest.mark.parametrize(
+    ("virtualization", "label"),
+    [
+        (Virtualization(False), "none"),
+        (Virtualization(True, "KVM"), "kvm"),
+        (Virtualization(True, "Microsoft"), "msvm"),
+        (Virtualization(True, None), None),
+        (Virtualization(None), None),
+    ],
+)
+def test_hypervisor(virtualization: Virtualization, label: str | None) -> None:
+    """A machine is said to have none only where that is known."""
+    assert nfd(x86("")._replace(virtualization=virtualization)).get("cpu-model.hypervisor") == label
+
+
+def test_multithreading_is_also_denied() -> None:
+    """NFD publishes false too; without cores nothing is known."""
+    assert nfd(gpu_server())["cpu-hardware_multithreading"] == "true"
+    assert nfd(tiered_memory())["cpu-hardware_multithreading"] == "false"
+    assert "cpu-hardware_multithreading" not in nfd(Machine())
+
+
+@pytest.mark.parametrize(
+    ("release", "parts"),
+    [
+        ("6.8.0-45-generic", {"full": "6.8.0-45-generic", "major": "6", "minor": "8", "revision": "0"}),
+        ("5.14.0+rt", {"full": "5.14.0_rt"}),
+        ("6.1", {"full": "6.1", "major": "6", "minor": "1"}),
+    ],
+)
+def test_kernel_version(release: str, parts: dict[str, str]) -> None:
+    """Foreign characters become underscores, and parts are only there where the version has the usual form."""
+    assert nfd(Machine(kernel=Kernel(release))) == {f"kernel-version.{name}": text for name, text in parts.items()}
+
+
+def test_kernel_options() -> None:
+    """Built in and module are both true, other values stay, and only the four options of NFD's default are told."""
+    config = {"NO_HZ": "y", "NO_HZ_FULL": "y", "PREEMPT": "n", "NUMA": "y", "NO_HZ_IDLE": "m"}
+    labels = nfd(Machine(kernel=Kernel(None, config=config)))
+    assert labels == {f"kernel-config.{name}": "true" for name in ("NO_HZ", "NO_HZ_FULL", "NO_HZ_IDLE")}
+
+
+def test_memory() -> None:
+    """NUMA where there is more than one node, whatever it holds; persistent memory by its devices."""
+    assert "memory-numa" not in nfd(small_vm())
+    assert nfd(tiered_memory())["memory-numa"] == "true"
+    region, dax = Nvdimm("region0", "nd_pmem", None), Nvdimm("dax0.0", "nd_dax", None)
+    assert nfd(Machine(nvdimms=(region,))) == {"memory-nv.present": "true"}
+    assert nfd(Machine(nvdimms=(region, dax))) == {"memory-nv.present": "true", "memory-nv.dax": "true"}
+
+
+def test_devices() -> None:
+    """PCI functions of NFD's classes by class and vendor, SR-IOV of NICs, disks without rotation, RDMA by vendor."""
+    labels = nfd(gpu_server())
+    assert {name for name in labels if name.startswith(("pci", "network", "storage", "rdma"))} == {
+        "pci-0302_10de.present",
+        "network-sriov.capable",
+        "network-sriov.configured",
+        "storage-nonrotationaldisk",
+        "rdma.capable",
+    }
+
+
+def test_rdma_is_available_with_both_modules() -> None:
+    """NFD's rule asks for ib_uverbs and rdma_ucm."""
+    assert "rdma.available" not in nfd(Machine(kernel=Kernel(None, modules=("ib_uverbs",))))
+    assert nfd(Machine(kernel=Kernel(None, modules=("ib_uverbs", "rdma_ucm")))) == {"rdma.available": "true"}
+
+
+# --- GFD
+
+
+def test_gpus_as_gfd_describes_them() -> None:
+    """Eight equal GPUs: the labels of GPU Feature Discovery, one by one."""
+    machine = gpu_server()._replace(firmware=Firmware(product="SYS-821GE-TNHR (rev 2)"))
+    assert gfd(machine) == {
+        "cuda.driver-version.full": "550.90.07",
+        "cuda.driver-version.major": "550",
+        "cuda.driver-version.minor": "90",
+        "cuda.driver-version.revision": "07",
+        "cuda.driver.major": "550",
+        "cuda.driver.minor": "90",
+        "cuda.driver.rev": "07",
+        "cuda.runtime-version.full": "12.4",
+        "cuda.runtime-version.major": "12",
+        "cuda.runtime-version.minor": "4",
+        "cuda.runtime.major": "12",
+        "cuda.runtime.minor": "4",
+        "gpu.compute.major": "9",
+        "gpu.compute.minor": "0",
+        "gpu.count": "8",
+        "gpu.family": "hopper",
+        "gpu.machine": "SYS-821GE-TNHR-rev-2",
+        "gpu.memory": "81559",
+        "gpu.mode": "compute",
+        "gpu.product": "NVIDIA-H100-80GB-HBM3",
+        "gpu.replicas": "1",
+        "gpu.sharing-strategy": "none",
+        "mig.capable": "true",
+        "mps.capable": "false",
+    }
+
+
+def test_no_gpu_answered() -> None:
+    """Without the driver there is no label of GFD: what it would count is not known."""
+    gpus = tuple(gpu._replace(uuid=None) for gpu in gpu_server().gpus)
+    assert gfd(gpu_server()._replace(gpus=gpus)) == {}
+    assert gfd(hybrid()) == {}
+
+
+def test_two_models_on_a_node() -> None:
+    """What differs has no label, instead of an arbitrary one; what is common has."""
+    first, *others = gpu_server().gpus
+    labels = gfd(gpu_server()._replace(gpus=(first._replace(model="NVIDIA L4", memory=24 << 30), *others)))
+    assert labels["gpu.count"] == "8"
+    assert labels["cuda.runtime-version.full"] == "12.4"
+    assert not {"gpu.product", "gpu.memory"} & set(labels)
+
+
+@pytest.mark.parametrize(
+    ("capability", "family"),
+    [("7.0", "volta"), ("7.5", "turing"), ("8.0", "ampere"), ("8.9", "ada-lovelace"), ("9.0", "hopper"),
+     ("10.0", "blackwell"), ("12.0", "blackwell"), ("13.0", "rubin"), ("99.0", "undefined")],
+)  # fmt: skip
+def test_families(capability: str, family: str) -> None:
+    """The family follows from the compute capability."""
+    gpu = gpu_server().gpus[0]._replace(compute_capability=capability)
+    assert gfd(Machine(gpus=(gpu,)))["gpu.family"] == family
+
+
+def test_a_driver_version_of_two_parts() -> None:
+    """Its revision is an empty label, as GFD has it."""
+    gpu = gpu_server().gpus[0]._replace(driver_version="570.86")
+    assert gfd(Machine(gpus=(gpu,)))["cuda.driver-version.revision"] == ""
+
+
+@pytest.mark.parametrize(
+    ("virtualization", "label"), [("vgpu", "true"), ("none", "false"), ("passthrough", "false"), (None, None)]
+)
+def test_vgpu(virtualization: str | None, label: str | None) -> None:
+    """Denied only where the driver says that the GPU is none."""
+    gpu = gpu_server().gpus[0]._replace(virtualization=virtualization)
+    assert gfd(Machine(gpus=(gpu,))).get("vgpu.present") == label
+
+
+def test_mig_instances_by_profile() -> None:
+    """Each profile has its count, product and sizes under the resource that the device plugin would offer."""
+    small = MigInstance("MIG-1", "1g.10gb", 7, 0, 9984 * MIB, 16, 1, 1, 1, 1, 0, 1, 0)
+    media = small._replace(uuid="MIG-2", profile="1g.10gb+me")
+    gpu = gpu_server().gpus[0]._replace(mig=Mig(True, True, (small, small._replace(uuid="MIG-3"), media)))
+    labels = gfd(Machine(gpus=(gpu,)))
+    assert labels["mig-1g.10gb.count"] == "2"
+    assert labels["mig-1g.10gb.product"] == "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb"
+    assert labels["mig-1g.10gb.memory"] == "9984"
+    assert labels["mig-1g.10gb.engines.jpeg"] == "1"
+    assert labels["mig-1g.10gb.me.count"] == "1"
+    assert (labels["mig-1g.10gb.replicas"], labels["mig-1g.10gb.sharing-strategy"]) == ("1", "none")
+
+
+@pytest.mark.parametrize(("modes", "replicas"), [((True, True), "0"), ((True, False), "1"), ((False, False), "1")])
+def test_gpus_in_mig_mode_are_not_given_away_whole(modes: tuple[bool, ...], replicas: str) -> None:
+    """A node of which every GPU is in MIG mode has none to give as a whole, and says so by no replica."""
+    first = gpu_server().gpus[0]
+    gpus = tuple(first._replace(mig=Mig(enabled, enabled)) for enabled in modes)
+    assert gfd(Machine(gpus=gpus))["gpu.replicas"] == replicas
+
+
+def test_clique() -> None:
+    """A node in an NVLink domain across nodes says which, by cluster and clique; one that is in none says nothing."""
+    assert gfd(grace_blackwell())["gpu.clique"] == "3f8a1c5e-0000-4000-8000-000000000001.1"
+    assert "gpu.clique" not in gfd(gpu_server())
+
+
+def test_gpus_of_two_cliques() -> None:
+    """GPUs that do not agree have no clique in common."""
+    first, *others = grace_blackwell().gpus
+    assert first.fabric is not None
+    other = first._replace(fabric=first.fabric._replace(clique=2))
+    assert "gpu.clique" not in gfd(grace_blackwell()._replace(gpus=(other, *others)))
+
+
+# --- ours
+
+
+def test_shape_of_a_gpu_server() -> None:
+    """The few numbers by which one chooses a node."""
+    assert own(gpu_server()) == {
+        "cores-per-zone": "28",
+        "cpus-per-zone": "56",
+        "gpu-models": "1",
+        "gpu-nic": "PIX",
+        "gpus": "8",
+        "gpus-per-zone": "2",
+        "l3-cpus": "112",
+        "l3-groups": "2",
+        "packages": "2",
+        "rdma-gbps": "400",
+        "rdma-link-layer": "InfiniBand",
+        "rdma-ports": "8",
+        "rdma-ports-per-zone": "2",
+        "threads-per-core": "2",
+        "zones": "4",
+    }
+
+
+def test_what_differs_has_no_number() -> None:
+    """Cores of two kinds have no common number of threads, and zones of memory are counted apart."""
+    assert own(hybrid())["hybrid"] == "true"
+    assert "threads-per-core" not in own(hybrid())
+    assert own(tiered_memory())["zones"] == "2"
+    assert own(tiered_memory())["memory-zones"] == "3"
+
+
+def test_the_worst_gpu_decides() -> None:
+    """gpu-nic is what a job that gets any GPU can rely upon."""
+    machine = gpu_server()
+    first = machine.gpus[0].address
+    links = tuple(
+        link._replace(relation="SYS") if first in (link.a, link.b) and link.relation == "PIX" else link
+        for link in machine.links
+    )
+    assert own(machine._replace(links=links))["gpu-nic"] == "NODE"  # the Ethernet card and the next HCA of its zone
+
+
+def test_a_gpu_of_unknown_zone_leaves_no_number_per_zone() -> None:
+    """One unknown zone makes the count per zone unknown."""
+    first, *others = gpu_server().gpus
+    assert "gpus-per-zone" not in own(gpu_server()._replace(gpus=(first._replace(zone=None), *others)))
+
+
+def test_the_rate_is_that_of_the_gpus_nics() -> None:
+    """A slower NIC for storage does not lower what jobs on GPUs can expect; without GPUs the slowest port counts."""
+    machine = gpu_server()
+    slow = machine.infiniband[0]
+    port = slow.ports[0]._replace(rate_gbps=25.0, link_layer="Ethernet")
+    storage = slow._replace(name="mlx5_storage", address="0000:02:00.0", ports=(port,))
+    both = machine._replace(infiniband=(*machine.infiniband, storage))
+    assert (own(both)["rdma-gbps"], own(both)["rdma-ports"]) == ("400", "9")
+    assert own(both._replace(gpus=()))["rdma-gbps"] == "25"
+    assert "rdma-link-layer" not in own(both._replace(gpus=()))
+
+
+def test_few_labels() -> None:
+    """Labels are watched by everyone; a machine has a handful of ours, however large it is."""
+    assert len(own(big_machine())) < 20

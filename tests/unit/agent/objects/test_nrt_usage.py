@@ -1,0 +1,337 @@
+"""The NodeResourceTopology object with what a kubelet told: complete, canonical, small, and little changed by a pod."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.crd import NODE_RESOURCE_TOPOLOGY, refusals
+from support.kubelet_reports import CONFIG, GIB, Books, allocatable_of, books, node_of
+from support.machines import ALL, gpu_server, grace_blackwell, tiered_memory
+from support.snapshots import ABSENT, scan_of, snapshots
+from zonewise.kubelet.types import (
+    Allocatable,
+    ClaimedDevice,
+    ContainerDevices,
+    ContainerResources,
+    KubeletConfig,
+    KubeletReport,
+    MemoryBlock,
+    PodResources,
+)
+from zonewise.machine.model.machine import Machine
+from zonewise.objects.nrt import NrtOptions, machine_to_nrt
+from zonewise.publish.json_patch import json_patch
+from zonewise.usage.node_usage import KubeletNotReady, node_usage
+from zonewise.usage.types import Usage
+from zonewise_common.k8s.cpuset import CpuSet
+from zonewise_common.nrt import names
+
+if TYPE_CHECKING:
+    from random import Random
+
+Object = dict[str, Any]
+TWO = node_of((0, 1))
+POD = PodResources(
+    "ns",
+    "p",
+    (
+        ContainerResources(
+            "c",
+            CpuSet((1, 2)),
+            (ContainerDevices("r/d", ("a",), (0,)), ContainerDevices("r/n", ("x",))),
+            (MemoryBlock("memory", 20 * GIB, (0, 1)),),
+            (ClaimedDevice("gpu.example.com", "n", "0", "ns/c"),),
+        ),
+    ),
+)
+DEVICES = (ContainerDevices("r/d", ("a", "b"), (0,)), ContainerDevices("r/n", ("x", "y")))
+
+
+def usage_of(machine: Machine, *pods: PodResources, devices: tuple[ContainerDevices, ...] = DEVICES) -> Usage:
+    usage = node_usage(machine, KubeletReport(pods, allocatable_of(machine, devices), CONFIG))
+    assert not isinstance(usage, KubeletNotReady)
+    return usage
+
+
+DEFAULT_OPTIONS = NrtOptions()
+
+
+def made_of(
+    *pods: PodResources, config: KubeletConfig | None = CONFIG, options: NrtOptions = DEFAULT_OPTIONS
+) -> Object:
+    return machine_to_nrt(TWO, "n", usage_of(TWO, *pods), config, options=options)
+
+
+def attributes_of(part: Object) -> dict[str, str]:
+    return {attribute["name"]: attribute["value"] for attribute in part.get("attributes", [])}
+
+
+def zones_of(made: Object) -> dict[str, Object]:
+    return {zone["name"]: zone for zone in made["zones"]}
+
+
+def resources_of(zone: Object) -> dict[str, tuple[int, int, int]]:
+    return {
+        one["name"]: (int(one["capacity"]), int(one["allocatable"]), int(one["available"])) for one in zone["resources"]
+    }
+
+
+def test_resources() -> None:
+    """Each Node zone has its CPUs, memory, huge pages and devices, in one order."""
+    zone = zones_of(made_of(POD))["node-0"]
+    assert resources_of(zone) == {
+        "cpu": (8, 7, 5),
+        "memory": (16 * GIB, 15 * GIB, 0),
+        "hugepages-2Mi": (GIB, GIB, GIB),
+        "r/d": (2, 2, 1),
+    }
+    assert [one["name"] for one in zone["resources"]] == ["cpu", "memory", "hugepages-2Mi", "r/d"]
+
+
+def test_what_a_zone_says_beside() -> None:
+    """The free CPUs themselves, and the zones from which memory is given as one."""
+    zones = zones_of(made_of(POD))
+    assert attributes_of(zones["node-0"])[names.FREE_CPUS] == "3-7"
+    assert attributes_of(zones["node-1"])[names.MEMORY_GROUP] == "0,1"
+    assert attributes_of(zones_of(made_of())["node-1"])[names.MEMORY_GROUP] == "1"
+
+
+def test_what_the_node_says() -> None:
+    """Usage is known; both fingerprints are there, and the standard one by the method wished; and what has no zone."""
+    usage = usage_of(TWO, POD, PodResources("ns", "idle"))
+    told = attributes_of(machine_to_nrt(TWO, "n", usage, CONFIG))
+    assert told[names.USAGE] == names.USAGE_KNOWN
+    assert told[names.PODS_FINGERPRINT] == usage.fingerprint_exclusive
+    assert told[names.PODS_FINGERPRINT_METHOD] == "with-exclusive-resources"
+    assert told[names.FINGERPRINTS["all"]] == usage.fingerprint_all != usage.fingerprint_exclusive
+    assert names.read_pairs(told[names.UNZONED_DEVICES]) == {"r/n": "2/2/1"}
+    assert names.read_pairs(told[names.CLAIMED_DEVICES]) == {"gpu.example.com": "1"}
+    assert told[names.RESERVED_CPUS] == "0"
+    assert told[names.THREADS_PER_CORE] == "1"
+
+
+def test_what_a_scheduler_needs_to_foretell() -> None:
+    """Devices of several zones apart from the others, and the zones of which memory is assigned, if of none."""
+    devices = (
+        ContainerDevices("r/d", ("a",), (0,)),
+        ContainerDevices("r/d", ("b",), (0, 1)),
+        ContainerDevices("r/e", ("c", "d"), (0, 1)),
+    )
+    told = attributes_of(machine_to_nrt(TWO, "n", usage_of(TWO, POD, devices=devices), CONFIG))
+    assert told[names.SHARED_DEVICES] == "r/d@0+1=1/1/1,r/e@0+1=2/2/2"
+    assert told[names.MEMORY_ASSIGNED] == "0-1"
+    idle = attributes_of(made_of())
+    assert idle[names.MEMORY_ASSIGNED] == ""
+    assert names.SHARED_DEVICES not in idle
+    options = NrtOptions(exclude_resources=("r/d",))
+    made = machine_to_nrt(TWO, "n", usage_of(TWO, devices=devices), CONFIG, options=options)
+    assert attributes_of(made)[names.SHARED_DEVICES] == "r/e@0+1=2/2/2"
+
+
+def test_feature_gates() -> None:
+    """Only those that decide, and only where the kubelet is told."""
+    config = CONFIG._replace(feature_gates=(("Other", True), ("PodLevelResourceManagers", True)))
+    assert attributes_of(made_of(config=config))[names.FEATURE_GATES] == "PodLevelResourceManagers=true"
+    assert names.FEATURE_GATES not in attributes_of(made_of(config=CONFIG._replace(feature_gates=(("Other", True),))))
+
+
+def test_the_other_method() -> None:
+    """The standard fingerprint is that of all pods on request."""
+    usage = usage_of(TWO, POD, PodResources("ns", "idle"))
+    told = attributes_of(machine_to_nrt(TWO, "n", usage, options=NrtOptions(fingerprint="all")))
+    assert (told[names.PODS_FINGERPRINT], told[names.PODS_FINGERPRINT_METHOD]) == (usage.fingerprint_all, "all")
+
+
+def test_policies() -> None:
+    """What the kubelet decides by is told with its defaults, and its options as pairs."""
+    config = KubeletConfig(
+        cpu_manager_policy="static",
+        cpu_manager_options=(("full-pcpus-only", "true"), ("strict-cpu-reservation", "true")),
+        topology_manager_options=(("max-allowable-numa-nodes", "16"),),
+    )
+    told = attributes_of(made_of(config=config))
+    assert told["topologyManagerPolicy"] == "none"
+    assert told["topologyManagerScope"] == "container"
+    assert told["topologyManagerMaxNUMANodes"] == "16"
+    assert told[names.CPU_MANAGER_POLICY] == "static"
+    assert told[names.CPU_MANAGER_OPTIONS] == "full-pcpus-only=true,strict-cpu-reservation=true"
+    assert told[names.MEMORY_MANAGER_POLICY] == "None"
+    assert "topologyManagerMaxNUMANodes" in attributes_of(made_of())
+
+
+def test_an_unknown_configuration() -> None:
+    """Policies that nobody knows are left out: readers take their defaults for such."""
+    assert not any(name.startswith("topologyManager") for name in attributes_of(made_of(config=None)))
+
+
+def test_zones_that_are_no_nodes() -> None:
+    """What the kubelet gives of memory without CPUs is told, without becoming a resource."""
+    machine = tiered_memory()
+    zone = next(zone for zone in machine.zones if zone.kind == "memory")
+    allocatable = allocatable_of(machine)
+    memory = (MemoryBlock("memory", 5 * GIB, (zone.id,)), MemoryBlock("memory", GIB, (0,)))
+    pod = PodResources("n", "p", (ContainerResources("c", memory=(MemoryBlock("memory", GIB, (zone.id,)),)),))
+    usage = node_usage(machine, KubeletReport((pod,), allocatable._replace(memory=memory), CONFIG))
+    assert isinstance(usage, Usage)
+    made = zones_of(machine_to_nrt(machine, "n", usage, CONFIG))[f"memory-{zone.id}"]
+    assert "resources" not in made
+    assert names.read_pairs(attributes_of(made)[names.AMOUNTS]) == {"memory": f"{64 * GIB}/{5 * GIB}/{4 * GIB}"}
+
+
+def test_gpus_and_nics() -> None:
+    """The costs of a GPU are to the NICs of its zone, the nearest first; other zones have none to them."""
+    zones = zones_of(machine_to_nrt(gpu_server(), "n"))
+    costs = zones["gpu-0000-2a-00-0"]["costs"]
+    assert costs[0] == {"name": "nic-0000-29-00-0", "value": 20}
+    assert [cost["value"] for cost in costs] == sorted(cost["value"] for cost in costs)
+    for cost in costs:
+        assert zones[cost["name"]]["parent"] == zones["gpu-0000-2a-00-0"]["parent"]
+    assert not any("costs" in zone for zone in zones.values() if zone["type"] in {"NIC", "Package", "L3"})
+
+
+# --- what is left out on request
+
+
+@pytest.mark.parametrize("patterns", [("cpu",), ("hugepages-*", "memory"), ("r/*",), ("*",)])
+def test_excluded_resources(patterns: tuple[str, ...]) -> None:
+    """They are not shown, and nothing else is different."""
+    whole, made = made_of(POD), made_of(POD, options=NrtOptions(exclude_resources=patterns))
+    assert list(refusals(made, NODE_RESOURCE_TOPOLOGY)) == []
+    options = NrtOptions(exclude_resources=patterns)
+    for zone, other in zip(whole["zones"], made["zones"], strict=True):
+        shown = [one for one in zone["resources"] if options.shows(one["name"])]
+        assert other.get("resources", []) == shown
+        assert {**zone, "resources": None} == {**other, "resources": None}
+    told, others = attributes_of(whole), attributes_of(made)
+    assert told.pop(names.UNZONED_DEVICES) == "r/n=2/2/1"
+    assert others.pop(names.UNZONED_DEVICES) == ("" if not options.shows("r/n") else "r/n=2/2/1")
+    assert told == others
+
+
+# --- canonical, small, stable
+
+
+@given(books(), st.randoms())
+def test_the_same_bytes(made: Books, random: Random) -> None:
+    """The same state gives the same bytes, in whatever order the kubelet told of it; and the API server takes them."""
+    report = made.report()
+    pods, devices = list(report.pods), list(report.allocatable.devices)
+    random.shuffle(pods)
+    random.shuffle(devices)
+    other = report._replace(pods=tuple(pods), allocatable=report.allocatable._replace(devices=tuple(devices)))
+    objects: list[Object] = []
+    for told in (report, other):
+        usage = node_usage(made.machine, told)
+        assert not isinstance(usage, KubeletNotReady)
+        objects.append(machine_to_nrt(made.machine, "n", usage, CONFIG))
+    assert json.dumps(objects[0]) == json.dumps(objects[1])
+    assert list(refusals(objects[0], NODE_RESOURCE_TOPOLOGY)) == []
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_any_machine(name: str) -> None:
+    """Every kind of machine has a valid object of what is in use of it."""
+    machine = ALL[name]()
+    usage = node_usage(machine, KubeletReport((), Allocatable()))
+    assert isinstance(usage, Usage)
+    assert list(refusals(machine_to_nrt(machine, "n", usage, KubeletConfig()), NODE_RESOURCE_TOPOLOGY)) == []
+
+
+def patch_bytes(before: Object, after: Object) -> int:
+    return len(json.dumps(json_patch(before, after), separators=(",", ":")))
+
+
+def test_a_pod_changes_little() -> None:
+    """On a node of 2 zones, a pod with CPUs, memory and devices changes quantities, free CPUs and fingerprints, and no
+    more than 1,200 bytes of patch.
+    """
+    single = CONFIG._replace(topology_manager_policy="single-numa-node")
+    narrow = POD._replace(containers=(POD.containers[0]._replace(memory=(MemoryBlock("memory", GIB, (0,)),)),))
+    others = tuple(
+        PodResources(
+            "ns",
+            f"q{number}",
+            (ContainerResources("c", CpuSet((8 + number,)), memory=(MemoryBlock("memory", GIB, (1,)),)),),
+        )
+        for number in range(4)
+    )
+    for joins in (POD, narrow):
+        before, after = made_of(*others), made_of(*others, joins)
+        changed = {operation["path"].rsplit("/", 1)[1] for operation in json_patch(before, after)}
+        assert changed == {"available", "value"}
+        assert patch_bytes(before, after) <= 1200
+    objects: list[Object] = []
+    for pods in (others, (*others, narrow)):
+        usage = node_usage(TWO, KubeletReport(pods, allocatable_of(TWO, DEVICES), single))
+        assert isinstance(usage, Usage)
+        objects.append(machine_to_nrt(TWO, "n", usage, single))
+    assert patch_bytes(objects[0], objects[1]) <= 1200
+
+
+def json_bytes(made: Object) -> int:
+    return len(json.dumps(made, separators=(",", ":")))
+
+
+def test_the_object_of_36_zones_is_small() -> None:
+    """The zones that a GB200 keeps for memory to come are left out, so that its object is at most 9 KB of JSON."""
+    machine = grace_blackwell()
+    assert len(machine.zones) == 34
+    allocatable = Allocatable(CpuSet(range(144)), (), allocatable_of(TWO).memory)
+    usage = node_usage(machine, KubeletReport((), allocatable, CONFIG))
+    assert isinstance(usage, Usage)
+    made = machine_to_nrt(machine, "n", usage, CONFIG)
+    assert len([zone for zone in made["zones"] if zone["type"] == "DeviceMemory"]) == 4
+    assert json_bytes(made) <= 9 << 10
+
+
+@pytest.mark.parametrize(("count", "kib"), [(2, 3), (8, 8), (36, 60), (64, 160)])
+def test_the_object_of_a_node_that_uses_every_zone(count: int, kib: int) -> None:
+    """With CPUs, memory and a device in each of 64 zones it is at most 160 KB, a tenth of what etcd takes."""
+    machine = node_of(tuple(range(count)))
+    devices = tuple(ContainerDevices("nvidia.com/gpu", (str(zone.id),), (zone.id,)) for zone in machine.zones)
+    made = machine_to_nrt(machine, "n", usage_of(machine, devices=devices), CONFIG)
+    assert json_bytes(made) <= kib << 10
+
+
+@pytest.mark.skipif(not snapshots(), reason=ABSENT)
+@pytest.mark.parametrize(
+    ("name", "kib"),
+    [("synthetic/hgx_h100", 12), ("synthetic/gb200", 8), ("hwloc/256ppc-8n8s4t", 30), ("hwloc/256ia64-64n2s2c", 160)],
+)
+def test_the_objects_of_captured_machines_are_small(name: str, kib: int) -> None:
+    """The largest of them stay far below what etcd takes; a machine with 8 GPUs and as many NICs has 12 KB."""
+    machine = scan_of(name).machine
+    usage = node_usage(machine, KubeletReport((), Allocatable()))
+    assert isinstance(usage, Usage)
+    assert json_bytes(machine_to_nrt(machine, "n", usage, KubeletConfig())) <= kib << 10
+
+
+def test_placement() -> None:
+    """Where containers are is told by the node, and by each zone but the one with most of them."""
+    single = CONFIG._replace(topology_manager_policy="single-numa-node")
+    pods = tuple(
+        PodResources("ns", f"q{number}", (ContainerResources("c", CpuSet((6 + number,))),)) for number in range(5)
+    )
+    usage = node_usage(TWO, KubeletReport(pods, allocatable_of(TWO), single))
+    assert isinstance(usage, Usage)
+    placed = usage.placement
+    assert placed is not None
+    made = machine_to_nrt(TWO, "n", usage, single)
+    assert attributes_of(made)[names.PLACEMENT_METADATA] == placed.metadata == "npv0v001::ve=leb89::cc=5::nn=2::bn=1"
+    zones = zones_of(made)
+    assert attributes_of(zones["node-0"])[names.PLACEMENT_VECTOR] == placed.vectors[0]
+    assert names.PLACEMENT_VECTOR not in attributes_of(zones["node-1"])
+
+
+def test_nothing_known() -> None:
+    """A machine of which nothing is known, and a kubelet that has nothing, make a valid object without zones."""
+    usage = node_usage(Machine(), KubeletReport((), Allocatable()))
+    assert isinstance(usage, Usage)
+    made = machine_to_nrt(Machine(), "n", usage, None)
+    assert made["zones"] == []
+    assert list(refusals(made, NODE_RESOURCE_TOPOLOGY)) == []

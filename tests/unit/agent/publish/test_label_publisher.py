@@ -1,0 +1,375 @@
+"""Publishing labels: as an object where a master of NFD reads it, directly where none does, and nothing twice."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from support.clock import Clock
+from support.label_cluster import NAMESPACE, NFD_ANNOTATION, NODE, Cluster
+from support.machines import gpu_server
+from zonewise.objects.features import Features, node_features
+from zonewise.objects.labels import build_labels
+from zonewise.publish.label_publisher import MASTER_TIMEOUT, LabelPublisher, LabelWriteResult
+from zonewise.publish.node_feature import NODE_NAME, LabelTarget, node_feature, node_feature_patch, object_name
+from zonewise.publish.node_labels import ANNOTATION
+from zonewise_common.kube.errors import Conflict, Forbidden, NotFound
+from zonewise_common.kube.resources import NODE_FEATURES, NODES, PODS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+A, B, CPUID = "zonewise.dev/a", "nvidia.com/b", "feature.node.kubernetes.io/cpu-cpuid.AVX"
+LABELS = {A: "1", B: "x", CPUID: "true"}
+FEATURES = Features({"cpu.cpuid": ("AVX",)}, {"kernel.version": {"major": "6"}}, {"pci.device": ({"class": "0302"},)})
+OTHERS = {"kubernetes.io/hostname": NODE}
+PLACE = LabelTarget(NODE, NAMESPACE, "agent-x")
+
+
+def with_nfd() -> Cluster:
+    """A cluster with the agent's pod and the kinds of Node Feature Discovery."""
+    cluster = Cluster()
+    cluster.add_pod("agent-x", "p-1")
+    return cluster
+
+
+def without_nfd() -> Cluster:
+    """One without those kinds."""
+    return Cluster(kinds=(NODES, PODS))
+
+
+class Agent:
+    """A publisher and its clock."""
+
+    def __init__(self, cluster: Cluster, mode: str = "auto", place: LabelTarget = PLACE) -> None:
+        self.clock = Clock()
+        self.publisher = LabelPublisher(cluster, place, mode=mode, clock=self.clock)
+
+    def publish(self, labels: dict[str, str] | None = None, features: Features = FEATURES) -> LabelWriteResult:
+        return self.publisher.publish(LABELS if labels is None else labels, features)
+
+    def publish_later(self, labels: dict[str, str] | None = None) -> LabelWriteResult:
+        self.clock.advance(MASTER_TIMEOUT)
+        return self.publish(labels)
+
+
+# --- directly
+
+
+@pytest.mark.parametrize("mode", ["auto", "node"])
+def test_directly(mode: str) -> None:
+    """Without NodeFeature one patch sets all labels and the record of them."""
+    cluster = without_nfd()
+    done = Agent(cluster, mode).publish()
+    assert cluster.labels == OTHERS | LABELS
+    assert cluster.node["annotations"] == {ANNOTATION: ",".join(sorted(LABELS))}
+    assert (done.writes, done.problems) == (("node",), ())
+    assert done.bytes > 100
+
+
+@pytest.mark.parametrize("mode", ["auto", "node"])
+@pytest.mark.parametrize("make", [without_nfd, with_nfd])
+def test_nothing_is_written_twice(mode: str, make: Callable[[], Cluster]) -> None:
+    """The same again writes nothing, now and in an hour, and most of the time asks nothing either."""
+    cluster = make()
+    agent = Agent(cluster, mode)
+    agent.publish()
+    agent.publish_later()  # directly as well, where there is no master
+    writes, reads = len(cluster.writes), cluster.reads
+    for _ in range(60):
+        agent.clock.advance(60.0)
+        assert agent.publish().writes == ()
+    assert len(cluster.writes) == writes
+    assert cluster.reads - reads <= 2 * 60 * 60 / MASTER_TIMEOUT
+
+
+def test_a_restart_writes_nothing() -> None:
+    """The record on the Node tells a new process what is there."""
+    cluster = without_nfd()
+    Agent(cluster).publish()
+    writes = len(cluster.writes)
+    assert Agent(cluster).publish().writes == ()
+    assert len(cluster.writes) == writes
+
+
+def test_a_restart_removes_what_the_process_before_had_set() -> None:
+    """A label that a new version no longer sets goes."""
+    cluster = without_nfd()
+    Agent(cluster).publish()
+    Agent(cluster).publish({A: "1"})
+    assert cluster.labels == OTHERS | {A: "1"}
+
+
+def test_what_somebody_changes_is_set_right() -> None:
+    """After a while the Node is looked at again; a change of ours is written at once."""
+    cluster = without_nfd()
+    agent = Agent(cluster)
+    agent.publish()
+    cluster.label(A, "9")
+    assert agent.publish().writes == ()
+    assert agent.publish_later().writes == ("node",)
+    assert cluster.labels[A] == "1"
+    assert agent.publish(LABELS | {A: "2"}).writes == ("node",)
+    assert cluster.labels[A] == "2"
+
+
+def test_a_quicker_writer_is_not_overwritten() -> None:
+    """Between our look and our patch somebody sets a label that we want: the server refuses, and we look again."""
+    cluster = without_nfd()
+    cluster.before_patch.append(lambda: cluster.label(B, "theirs"))
+    done = Agent(cluster).publish()
+    assert cluster.labels == OTHERS | LABELS | {B: "theirs"}
+    assert len(done.problems) == 1
+    assert done.problems[0].startswith(f"label {B} is 'theirs'")
+
+
+def test_a_node_that_changes_all_the_time() -> None:
+    """After some attempts the error is the caller's, who tries again later; then it works."""
+    cluster = without_nfd()
+    agent = Agent(cluster)
+    cluster.before_patch += [lambda: cluster.label("other.io/x", "y")] * 4
+    with pytest.raises(Conflict):
+        agent.publish()
+    assert cluster.before_patch == []
+    assert agent.publish().writes == ("node",)
+
+
+def test_invalid_labels_are_left_out() -> None:
+    """One bad label costs no other, and is said."""
+    cluster = without_nfd()
+    done = Agent(cluster).publish({"kubernetes.io/hostname": "evil", A: "1", "zonewise.dev/b c": "x"})
+    assert cluster.labels == OTHERS | {A: "1"}
+    assert len(done.problems) == 2
+
+
+def test_a_node_that_is_not_there() -> None:
+    """The caller is told."""
+    with pytest.raises(NotFound):
+        Agent(without_nfd(), place=LabelTarget("node-8")).publish()
+
+
+# --- as an object
+
+
+def test_the_object() -> None:
+    """It says for which node it is, whose it is, what there is, and which labels we want."""
+    cluster = with_nfd()
+    done = Agent(cluster, "nodefeature").publish()
+    assert (done.writes, done.problems) == (("nodefeature",), ())
+    assert cluster.labels == OTHERS
+    obj = cluster.feature
+    assert obj is not None
+    assert obj["metadata"]["labels"] == {NODE_NAME: NODE}
+    assert obj["metadata"]["name"] != NODE  # which is that of nfd-worker's
+    assert [owner["kind"] for owner in obj["metadata"]["ownerReferences"]] == ["Pod", "DaemonSet"]
+    assert obj["spec"] == {
+        "features": {
+            "flags": {"cpu.cpuid": {"elements": {"AVX": {}}}},
+            "attributes": {
+                "kernel.version": {"elements": {"major": "6"}},
+                "system.name": {"elements": {"nodename": NODE}},
+            },
+            "instances": {"pci.device": {"elements": [{"attributes": {"class": "0302"}}]}},
+        },
+        "labels": LABELS,
+    }
+
+
+def test_a_change_is_a_small_patch() -> None:
+    """One label more is one operation, and it applies to the copy it was made for only."""
+    cluster = with_nfd()
+    agent = Agent(cluster, "nodefeature")
+    agent.publish()
+    agent.publish(LABELS | {A: "2"})
+    assert [operation["op"] for operation in cluster.writes[-1][2]] == ["test", "replace"]
+    assert (cluster.feature or {})["spec"]["labels"] == LABELS | {A: "2"}
+
+
+def test_an_object_that_somebody_else_has_written_meanwhile() -> None:
+    """The patch does not fit, and is made anew."""
+    cluster = with_nfd()
+    agent = Agent(cluster, "nodefeature")
+    agent.publish()
+
+    def meddle() -> None:
+        obj = copy.deepcopy(cluster.feature or {})
+        obj["metadata"]["annotations"] = {"x": "y"}
+        cluster.objects[NODE_FEATURES.kind, object_name(NODE)] = obj
+        obj["metadata"]["resourceVersion"] = "999"
+
+    cluster.before_patch.append(meddle)
+    assert agent.publish(LABELS | {A: "2"}).writes == ("nodefeature",)
+    assert (cluster.feature or {})["metadata"]["annotations"] == {"x": "y"}
+
+
+def test_a_new_pod_owns_the_object_at_once() -> None:
+    """The DaemonSet stays an owner all the while, so that nothing collects the object between two pods."""
+    cluster = with_nfd()
+    Agent(cluster, "nodefeature").publish()
+    cluster.add_pod("agent-x", "p-2")
+    Agent(cluster, "nodefeature").publish()
+    assert [owner["uid"] for owner in (cluster.feature or {})["metadata"]["ownerReferences"]] == ["p-2", "d-1"]
+    assert Agent(cluster, "nodefeature").publish().writes == ()
+
+
+@pytest.mark.parametrize("pod", ["", "gone", "agent-x"])
+def test_without_a_pod_the_node_owns_the_object(pod: str) -> None:
+    """Outside of the cluster, or where pods may not be read."""
+    cluster = with_nfd()
+    if pod == "agent-x":
+        cluster.forbidden.add(("get", PODS.kind))
+    Agent(cluster, "nodefeature", LabelTarget(NODE, NAMESPACE, pod)).publish()
+    assert [owner["uid"] for owner in (cluster.feature or {})["metadata"]["ownerReferences"]] == ["n-1"]
+
+
+@pytest.mark.parametrize("place", [LabelTarget(NODE), LabelTarget("x" * 64, NAMESPACE)])
+def test_an_object_that_cannot_be(place: LabelTarget) -> None:
+    """No namespace, or a node's name that is no value of a label: said where it was asked for, else done directly."""
+    cluster = without_nfd()
+    cluster.objects[NODES.kind, place.node] = cluster.objects[NODES.kind, NODE]
+    assert len(Agent(cluster, "nodefeature", place).publish().problems) == 1
+    assert cluster.writes == []
+    assert Agent(cluster, "auto", place).publish().writes == ("node",)
+
+
+def test_a_kind_that_is_not_served() -> None:
+    """Said where the object was asked for, and nothing is done instead."""
+    cluster = without_nfd()
+    done = Agent(cluster, "nodefeature").publish()
+    assert done.writes == ()
+    assert done.problems[0].startswith("there is no NodeFeature")
+    assert cluster.labels == OTHERS
+
+
+@pytest.mark.parametrize("length", [1, 244, 245, 253])
+def test_names_of_objects(length: int) -> None:
+    """They fit whatever the node is called, and are the same every time."""
+    name = object_name("n" * length)
+    assert len(name) <= 253
+    assert name == object_name("n" * length)
+    assert name != object_name("n" * (length - 1))
+
+
+def test_nothing_to_change() -> None:
+    """An object that says what we want needs no patch, whatever others have added to its metadata."""
+    obj = node_feature(PLACE, [], LABELS, FEATURES)
+    there = copy.deepcopy(obj)
+    there["metadata"] |= {"resourceVersion": "3", "annotations": {"x": "y"}, "generation": 4}
+    there["metadata"]["labels"]["x"] = "y"
+    assert node_feature_patch(there, obj) == []
+
+
+# --- which of the two
+
+
+def test_a_master_that_works() -> None:
+    """It sets the labels from our object, and we touch nothing on the Node, ever."""
+    cluster = with_nfd()
+    agent = Agent(cluster)
+    assert agent.publish().writes == ("nodefeature",)
+    cluster.run_master()
+    for _ in range(5):
+        assert agent.publish_later() == LabelWriteResult()
+    assert cluster.labels == OTHERS | LABELS
+    assert {kind for _, kind, _ in cluster.writes} == {NODE_FEATURES.kind}
+
+
+def test_no_master() -> None:
+    """The kind is there and nobody reads it: after a while the labels are set directly."""
+    cluster = with_nfd()
+    agent = Agent(cluster)
+    assert agent.publish().writes == ("nodefeature",)
+    agent.clock.advance(MASTER_TIMEOUT - 1)
+    assert agent.publish({A: "2"}).writes == ("nodefeature",)
+    assert cluster.labels == OTHERS
+    assert agent.publish_later().writes == ("nodefeature", "node")
+    assert cluster.labels == OTHERS | LABELS
+
+
+def test_what_an_nfd_left_behind_is_no_master() -> None:
+    """Its record names NFD's labels and none that only we ask for."""
+    cluster = with_nfd()
+    cluster.label(CPUID, "true")
+    cluster.annotate(NFD_ANNOTATION, "cpu-cpuid.AVX")
+    agent = Agent(cluster)
+    agent.publish()
+    agent.publish_later()
+    assert cluster.labels == OTHERS | LABELS
+    assert cluster.node["annotations"][ANNOTATION] == f"{B},{A}"
+
+
+def test_a_master_that_comes_later() -> None:
+    """It claims the labels, and they are no longer ours; none of them is ever absent."""
+    cluster = without_nfd()
+    Agent(cluster).publish()
+    cluster.kinds = (NODES, NODE_FEATURES, PODS)
+    agent = Agent(cluster)
+    assert agent.publish().writes == ("nodefeature",)
+    assert cluster.labels == OTHERS | LABELS
+    cluster.run_master()
+    assert agent.publish_later().writes == ("node",)
+    assert cluster.labels == OTHERS | LABELS
+    assert cluster.node["annotations"] == {NFD_ANNOTATION: "cpu-cpuid.AVX,nvidia.com/b,zonewise.dev/a"}
+    agent.publish({A: "1"})
+    cluster.run_master()
+    assert cluster.labels == OTHERS | {A: "1"}
+
+
+def test_what_we_had_set_stays_right_until_a_master_claims_it() -> None:
+    """In between a label that is no longer wanted goes, and one that changed is changed."""
+    cluster = without_nfd()
+    Agent(cluster).publish()
+    cluster.kinds = (NODES, NODE_FEATURES, PODS)
+    Agent(cluster).publish({A: "2", B: "x", "zonewise.dev/new": "1"})
+    assert cluster.labels == OTHERS | {A: "2", B: "x"}
+
+
+def test_from_the_object_to_the_node() -> None:
+    """With another setting the object goes, once."""
+    cluster = with_nfd()
+    Agent(cluster, "nodefeature").publish()
+    agent = Agent(cluster, "node")
+    agent.publish()
+    assert cluster.feature is None
+    assert cluster.labels == OTHERS | LABELS
+    writes = len(cluster.writes)
+    agent.publish_later()
+    assert len(cluster.writes) == writes
+
+
+# --- rights
+
+
+def test_no_right_to_objects() -> None:
+    """RBAC refuses before anybody looks whether the kind is served: directly then, or an error by setting."""
+    cluster = without_nfd()
+    cluster.forbidden |= {(verb, NODE_FEATURES.kind) for verb in ("get", "create", "delete")}
+    assert Agent(cluster).publish().writes == ("node",)
+    assert Agent(cluster, "node").publish().writes == ()
+    with pytest.raises(Forbidden):
+        Agent(cluster, "nodefeature").publish()
+
+
+def test_no_right_to_the_node() -> None:
+    """Where a master may do it, that is no error, but said when none has."""
+    cluster = with_nfd()
+    cluster.forbidden.add(("patch", NODES.kind))
+    agent = Agent(cluster)
+    assert agent.publish() == LabelWriteResult(("nodefeature",), len(msgspec.json.encode(cluster.writes[0][2])))
+    assert "no master" in agent.publish_later().problems[0]
+    with pytest.raises(Forbidden):
+        Agent(cluster, "node").publish()
+
+
+def test_a_whole_server() -> None:
+    """The labels of a server of 8 GPUs, and an object of a few KB."""
+    machine = gpu_server()
+    features = node_features(machine)
+    labels = build_labels(machine, features)
+    cluster = with_nfd()
+    done = Agent(cluster).publish(labels.values, features)
+    assert labels.problems == ()
+    assert done.bytes < 10_000

@@ -1,0 +1,170 @@
+"""Publishing labels to servers, embedded and real: what they refuse and merge, whom they name as owner of a label."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from support.apiserver import RealServer, real_server
+from support.clock import Clock
+from zonewise.objects.features import Features
+from zonewise.publish.label_publisher import MASTER_TIMEOUT, LabelPublisher
+from zonewise.publish.node_feature import LabelTarget, object_name
+from zonewise.publish.node_labels import ANNOTATION
+from zonewise_common.kube.client import Client
+from zonewise_common.kube.config import Config
+from zonewise_common.kube.errors import NotFound
+from zonewise_common.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NODE_FEATURES, NODES
+from zonewise_sandbox.apiserver import ApiServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["real_server"]
+
+A, B = "zonewise.dev/a", "nvidia.com/b"
+LABELS = {A: "1", B: "x"}
+FEATURES = Features(
+    {"cpu.cpuid": ("AVX", "SSE")},
+    {"kernel.version": {"full": "6.1", "major": "6"}},
+    {"pci.device": ({"class": "0302"}, {"class": "0207"})},
+)
+
+ELEMENTS: dict[str, Any] = {"type": "object", "additionalProperties": {"type": "string"}}
+
+
+def map_of(elements: dict[str, Any]) -> dict[str, Any]:
+    """The schema of features of one type, by name."""
+    each = {"type": "object", "required": ["elements"], "properties": {"elements": elements}}
+    return {"type": "object", "additionalProperties": each}
+
+
+SPEC: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "labels": ELEMENTS,
+        "features": {
+            "type": "object",
+            "required": ["attributes", "flags", "instances"],
+            "properties": {
+                "flags": map_of({"type": "object", "additionalProperties": {"type": "object"}}),
+                "attributes": map_of(ELEMENTS),
+                "instances": map_of(
+                    {
+                        "type": "array",
+                        "items": {"type": "object", "required": ["attributes"], "properties": {"attributes": ELEMENTS}},
+                    }
+                ),
+            },
+        },
+    },
+}
+DEFINITION: dict[str, Any] = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {
+        "name": "nodefeatures.nfd.k8s-sigs.io",
+        "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
+    },
+    "spec": {
+        "group": NODE_FEATURES.group,
+        "scope": "Namespaced",
+        "names": {"kind": NODE_FEATURES.kind, "plural": NODE_FEATURES.plural, "singular": "nodefeature"},
+        "versions": [
+            {
+                "name": NODE_FEATURES.version,
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {"type": "object", "required": ["spec"], "properties": {"spec": SPEC}},
+                },
+            }
+        ],
+    },
+}
+
+
+@pytest.fixture(params=["embedded", "real"])
+def client(request: pytest.FixtureRequest) -> Iterator[Client]:
+    if request.param == "embedded":
+        with ApiServer() as server, closing(Client(server.client_config())) as found:
+            yield found
+        return
+    real: RealServer = request.getfixturevalue("real_server")
+    with closing(Client(Config.from_url(real.url, real.token, ca=real.ca))) as found:
+        yield found
+
+
+@pytest.fixture
+def node(client: Client) -> str:
+    name = f"node-{secrets.token_hex(4)}"
+    client.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+    return name
+
+
+def test_directly(client: Client, node: str) -> None:
+    """Set, changed, removed; nothing written twice; the label of another manager stays and its owner is named."""
+    publisher = LabelPublisher(client, LabelTarget(node), mode="node")
+    assert publisher.publish(LABELS, FEATURES).writes == ("node",)
+    there = client.get(NODES, node)["metadata"]
+    assert there["labels"] == LABELS
+    assert there["annotations"][ANNOTATION] == f"{B},{A}"
+
+    restarted = LabelPublisher(client, LabelTarget(node), mode="node")
+    assert restarted.publish(LABELS, FEATURES).writes == ()
+    assert client.get(NODES, node)["metadata"]["resourceVersion"] == there["resourceVersion"]
+
+    # of a Node the server keeps managers from the first apply on
+    theirs = {"metadata": {"name": node, "labels": {"nvidia.com/c": "theirs"}}}
+    client.apply(NODES, theirs, field_manager="gfd")
+    done = restarted.publish({A: "2", "nvidia.com/c": "ours"}, FEATURES)
+    assert client.get(NODES, node)["metadata"]["labels"] == {A: "2", "nvidia.com/c": "theirs"}
+    assert done.problems == ("label nvidia.com/c is 'theirs' by gfd, and not set to 'ours'",)
+
+
+def test_before_and_after_the_kind_is_served(client: Client, node: str) -> None:
+    """Directly while the server has no such kind; with it as an object, created, patched, and left alone."""
+    place = LabelTarget(node, "default")
+    assert LabelPublisher(client, place).publish(LABELS, FEATURES).writes == ("node",)
+
+    client.create(CUSTOM_RESOURCE_DEFINITIONS, DEFINITION)
+    try:
+        _publish_as_object(client, place)
+    finally:
+        client.delete(CUSTOM_RESOURCE_DEFINITIONS, DEFINITION["metadata"]["name"])
+
+
+def _publish_as_object(client: Client, place: LabelTarget) -> None:
+    clock = Clock()
+    publisher = LabelPublisher(client, place, clock=clock)
+    _until_served(publisher, clock)
+    there = client.get(NODE_FEATURES, object_name(place.node), namespace=place.namespace)
+    assert there["spec"]["labels"] == LABELS
+    assert there["spec"]["features"]["flags"] == {"cpu.cpuid": {"elements": {"AVX": {}, "SSE": {}}}}
+    assert there["metadata"]["ownerReferences"][0]["kind"] == "Node"
+    assert client.get(NODES, place.node)["metadata"]["labels"] == LABELS
+
+    assert LabelPublisher(client, place).publish(LABELS, FEATURES).writes == ()
+    fewer = FEATURES._replace(instances={"pci.device": ({"class": "0302"},)})
+    assert publisher.publish({A: "2"}, fewer).writes == ("nodefeature", "node")
+    there = client.get(NODE_FEATURES, object_name(place.node), namespace=place.namespace)
+    assert there["spec"]["labels"] == {A: "2"}
+    assert there["spec"]["features"]["instances"]["pci.device"]["elements"] == [{"attributes": {"class": "0302"}}]
+    assert client.get(NODES, place.node)["metadata"]["labels"] == {A: "2"}
+
+    assert LabelPublisher(client, place, mode="node").publish({A: "2"}, fewer).writes == ()
+    with pytest.raises(NotFound):
+        client.get(NODE_FEATURES, object_name(place.node), namespace=place.namespace)
+
+
+def _until_served(publisher: LabelPublisher, clock: Clock) -> None:
+    """Publish until the server, which takes a moment to serve a new kind, has taken the object."""
+    deadline = time.monotonic() + 20
+    while "nodefeature" not in publisher.publish(LABELS, FEATURES).writes:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+        clock.advance(MASTER_TIMEOUT)

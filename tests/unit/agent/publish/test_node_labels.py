@@ -1,0 +1,147 @@
+"""The patch of a Node's labels: ours set, ours no longer wanted removed, those of others never touched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.label_cluster import NFD_ANNOTATION, Cluster
+from zonewise.publish.node_labels import ANNOTATION, NodeLabelsPatch, field_manager, node_labels_patch, owned_labels
+from zonewise_common.kube.client import PatchKind
+from zonewise_common.kube.resources import NODES
+
+A, B, C = "zonewise.dev/a", "nvidia.com/b", "feature.node.kubernetes.io/c"
+
+
+def metadata(labels: dict[str, str] | None = None, **annotations: str) -> dict[str, Any]:
+    """A Node's metadata; `ours` and `nfd` are the two annotations that count."""
+    names = {"ours": ANNOTATION, "nfd": NFD_ANNOTATION, "nfd2": f"second.{NFD_ANNOTATION}"}
+    found: dict[str, Any] = {"name": "n", "resourceVersion": "5"}
+    if labels is not None:
+        found["labels"] = labels
+    if annotations:
+        found["annotations"] = {names[key]: value for key, value in annotations.items()}
+    return found
+
+
+def change(labels: dict[str, str | None], record: str | None) -> dict[str, Any]:
+    fields: dict[str, Any] = {"labels": labels} if labels else {}
+    return {"metadata": {"resourceVersion": "5", **fields, "annotations": {ANNOTATION: record}}}
+
+
+def test_a_new_node() -> None:
+    """Labels, and the record of them, in one patch."""
+    assert node_labels_patch({A: "1", B: "x"}, metadata()) == NodeLabelsPatch(change({A: "1", B: "x"}, f"{B},{A}"))
+
+
+def test_nothing_differs() -> None:
+    """No patch at all; nor where nothing is wanted and nothing is there."""
+    assert node_labels_patch({A: "1"}, metadata({A: "1", "other.io/x": "y"}, ours=A)).body == {}
+    assert node_labels_patch({}, metadata()).body == {}
+
+
+def test_only_what_differs() -> None:
+    """A value that changed is all that is sent."""
+    patch = node_labels_patch({A: "2", B: "x"}, metadata({A: "1", B: "x"}, ours=f"{B},{A}"))
+    assert patch.body == {"metadata": {"resourceVersion": "5", "labels": {A: "2"}}}
+
+
+def test_removal() -> None:
+    """What is no longer wanted goes, from the Node and from the record; and so does the record when it is empty."""
+    assert node_labels_patch({A: "1"}, metadata({A: "1", B: "x"}, ours=f"{A},{B}")) == NodeLabelsPatch(
+        change({B: None}, A)
+    )
+    assert node_labels_patch({}, metadata({A: "1"}, ours=A)) == NodeLabelsPatch(change({A: None}, None))
+
+
+def test_one_that_somebody_removed() -> None:
+    """A label of ours that is gone is set again; one that is no longer wanted is only forgotten."""
+    assert node_labels_patch({A: "1"}, metadata({}, ours=A)).body == {
+        "metadata": {"resourceVersion": "5", "labels": {A: "1"}}
+    }
+    assert node_labels_patch({}, metadata({}, ours=A)) == NodeLabelsPatch(change({}, None))
+
+
+def test_one_that_somebody_changed() -> None:
+    """The record says that it is ours."""
+    assert node_labels_patch({A: "1"}, metadata({A: "9"}, ours=A)).body["metadata"]["labels"] == {A: "1"}
+
+
+def test_the_label_of_somebody_else() -> None:
+    """It stays as it is, and who set it is said where the server knows."""
+    managed: list[Any] = [
+        {"manager": "kubelet", "fieldsV1": {"f:metadata": {"f:labels": {"f:kubernetes.io/arch": {}}}}},
+        {"manager": "gfd", "fieldsV1": {"f:metadata": {"f:labels": {f"f:{B}": {}}}}},
+    ]
+    there = metadata({B: "theirs"})
+    assert node_labels_patch({B: "ours"}, there).body == {}
+    assert "by somebody else" in node_labels_patch({B: "ours"}, there).problems[0]
+    assert "by gfd" in node_labels_patch({B: "ours"}, {**there, "managedFields": managed}).problems[0]
+    assert field_manager(A, {"managedFields": managed}) is None
+
+
+def test_the_same_label_of_somebody_else() -> None:
+    """An equal value is no problem, and not ours to remove later."""
+    assert node_labels_patch({B: "x"}, metadata({B: "x"})) == NodeLabelsPatch({})
+    assert node_labels_patch({}, metadata({B: "x"})) == NodeLabelsPatch({})
+
+
+@pytest.mark.parametrize("which", ["nfd", "nfd2"])
+def test_what_nfd_claims_is_no_longer_ours(which: str) -> None:
+    """Where a master has taken a label over, it keeps it, whatever our record says; names may lack NFD's prefix."""
+    there = metadata({A: "9", C: "9"}, ours=f"{C},{A}", **{which: f"c,{A}"})
+    patch = node_labels_patch({A: "1", C: "1"}, there)
+    assert patch.body == {"metadata": {"resourceVersion": "5", "annotations": {ANNOTATION: None}}}
+    assert len(patch.problems) == 2
+    assert node_labels_patch({}, there).body == patch.body
+
+
+def test_what_nfd_claims_and_has_not_set_yet() -> None:
+    """It is about to."""
+    assert node_labels_patch({A: "1"}, metadata({}, nfd=A)) == NodeLabelsPatch({})
+
+
+@pytest.mark.parametrize("name", ["kubernetes.io/hostname", "node-role.kubernetes.io/control-plane", "plain", ""])
+def test_a_record_cannot_be_made_to_remove_others(name: str) -> None:
+    """What we would never set we never remove, whoever wrote it into the record."""
+    there = metadata({name: "x"} if name else {}, ours=f"{A},{name}")
+    assert owned_labels(there) == {A}
+    assert node_labels_patch({}, there).body["metadata"].get("labels", {}) == {}
+
+
+NAMES = [A, B, C, "zonewise.dev/d"]
+WANTED = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(["", "1", "2"]))
+FOREIGN = st.tuples(st.sampled_from([*NAMES, "other.io/x"]), st.sampled_from([None, "1", "3"]))
+
+
+def publish(cluster: Cluster, wanted: dict[str, str]) -> None:
+    patch = node_labels_patch(wanted, cluster.node)
+    if patch.body:
+        cluster.patch(NODES, "node-7", patch.body, kind=PatchKind.MERGE)
+
+
+@settings(max_examples=200)
+@given(st.lists(st.one_of(WANTED, FOREIGN), max_size=12), WANTED)
+def test_whatever_others_do(steps: list[dict[str, str] | tuple[str, str | None]], last: dict[str, str]) -> None:
+    """Labels of others are never touched, and at the end exactly what we want and may set is there, and is ours."""
+    cluster = Cluster()
+    theirs: dict[str, str] = {"kubernetes.io/hostname": "node-7"}
+    for step in (*steps, last):
+        if isinstance(step, tuple):
+            name, value = step
+            if name not in owned_labels(cluster.node):  # else it is ours, and what they did to it does not last
+                theirs.pop(name, None)
+                theirs |= {} if value is None else {name: value}
+            cluster.label(name, value)
+        else:
+            publish(cluster, step)
+            assert theirs.items() <= cluster.labels.items()
+            writes = len(cluster.writes)
+            publish(cluster, step)
+            assert len(cluster.writes) == writes, "nothing differs, and it was written"
+    ours = {name: value for name, value in last.items() if name not in theirs}
+    assert cluster.labels == theirs | ours
+    assert owned_labels(cluster.node) == ours.keys()

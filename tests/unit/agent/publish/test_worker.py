@@ -1,0 +1,136 @@
+"""The publishing thread: the newest value wins, failures are retried, nothing is sent twice."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.waiting import PATIENCE
+from zonewise.publish.worker import PublishWorker
+from zonewise_common.kube.backoff import Backoff
+from zonewise_common.kube.errors import TooManyRequests, TransportError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+QUICK = Backoff(base=0.001, cap=0.002)
+
+
+class Sink:
+    """Records what is published; fails or waits when told."""
+
+    def __init__(self) -> None:
+        self.done: list[int] = []
+        self.errors: list[Exception] = []
+        self.told: list[Exception] = []
+        self.entered = threading.Event()
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def publish(self, value: int) -> None:
+        self.entered.set()
+        assert self.gate.wait(PATIENCE)
+        if self.errors:
+            raise self.errors.pop(0)
+        self.done.append(value)
+
+
+@pytest.fixture
+def sink() -> Sink:
+    return Sink()
+
+
+@pytest.fixture
+def start(sink: Sink) -> Iterator[Callable[[], PublishWorker[int]]]:
+    started: list[PublishWorker[int]] = []
+
+    def make() -> PublishWorker[int]:
+        worker = PublishWorker("number", sink.publish, sink.told.append, backoff=QUICK, draw=lambda: 0.0)
+        worker.start()
+        started.append(worker)
+        return worker
+
+    yield make
+    sink.gate.set()
+    for worker in started:
+        worker.close()
+
+
+def test_what_is_offered_is_published(sink: Sink, start: Callable[[], PublishWorker[int]]) -> None:
+    """One value, one publish; then the worker is idle."""
+    worker = start()
+    worker.submit(1)
+    assert worker.wait_idle(PATIENCE)
+    assert sink.done == [1]
+
+
+def test_the_newest_wins(sink: Sink, start: Callable[[], PublishWorker[int]]) -> None:
+    """Values that are overtaken while one is on its way are never sent."""
+    sink.gate.clear()
+    worker = start()
+    worker.submit(1)
+    assert sink.entered.wait(PATIENCE)
+    for value in range(2, 50):
+        worker.submit(value)
+    assert not worker.idle()
+    sink.gate.set()
+    assert worker.wait_idle(PATIENCE)
+    assert sink.done == [1, 49]
+
+
+@pytest.mark.parametrize(
+    "error", [TransportError("refused"), TooManyRequests(429, "TooManyRequests", "slow", 0.001), RuntimeError("ours")]
+)
+def test_failures_are_retried(sink: Sink, start: Callable[[], PublishWorker[int]], error: Exception) -> None:
+    """A value whose publishing fails, for whatever reason, is tried again until it is done, and each failure told."""
+    sink.errors = [error, error]
+    worker = start()
+    worker.submit(7)
+    assert worker.wait_idle(PATIENCE)
+    assert (sink.done, sink.told) == ([7], [error, error])
+
+
+def test_an_outage_is_said_once(
+    sink: Sink, start: Callable[[], PublishWorker[int]], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A failure is said when it comes and when its reason changes, and that it is over."""
+    sink.errors = [TransportError(reason) for reason in ("refused", "refused", "refused", "reset", "reset")]
+    with caplog.at_level("INFO", "zonewise"):
+        worker = start()
+        worker.submit(7)
+        assert worker.wait_idle(PATIENCE)
+    assert [(record.levelname, record.getMessage().rpartition(": ")[2]) for record in caplog.records] == [
+        ("WARNING", "refused"),
+        ("WARNING", "reset"),
+        ("INFO", "the number is published again, after 5 failures"),
+    ]
+
+
+def test_a_newer_value_replaces_one_that_failed(sink: Sink, start: Callable[[], PublishWorker[int]]) -> None:
+    """After a failure the newest value is tried, not the one that failed."""
+    sink.errors = [TransportError("refused")]
+    sink.gate.clear()
+    worker = start()
+    worker.submit(1)
+    assert sink.entered.wait(PATIENCE)
+    worker.submit(2)
+    sink.gate.set()
+    assert worker.wait_idle(PATIENCE)
+    assert sink.done == [2]
+
+
+def test_closing_interrupts_waiting() -> None:
+    """A worker that waits for a server that is away stops at once."""
+    failed = threading.Event()
+
+    def refuse(value: int) -> None:
+        raise TransportError("refused")
+
+    worker = PublishWorker("number", refuse, lambda error: failed.set(), backoff=Backoff(base=1000, cap=1000))
+    worker.start()
+    worker.submit(1)
+    assert failed.wait(PATIENCE)
+    worker.close()
+    assert not any(thread.name == "publish-number" for thread in threading.enumerate())

@@ -1,0 +1,121 @@
+"""The devices of a box as lines of a terminal."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zonewise.render.boxes import Bus, Device
+from zonewise.render.canvas import line_width
+from zonewise.render.device_table import DeviceTable
+
+GPU = Device("gpu", ("GPU0",), ("19:00.0",), "NVIDIA H100", None, "Gen5 x16")
+NIC = Device("network", ("eth0",), ("02:00.0",), "Ethernet 25 Gb/s", "down", "Gen4 x4/8", ("+ 4 VFs",), ("degraded",))
+DRIVES = Device("storage", ("nvme0n1", "nvme1n1"), ("1a:00.0", "1b:00.0"), "NVMe 1 TiB")
+ITEMS = (Bus(("PCI 0000:15", "switch 16:00.0"), (GPU, Bus(("switch 17:00.0",), (NIC, DRIVES)))), NIC)
+
+WORDS = st.text("abcdefgh 0123456789:./", max_size=24)
+DEVICES = st.builds(
+    Device,
+    st.sampled_from(["gpu", "network", "storage", "accelerator", "memory"]),
+    st.lists(WORDS, min_size=1, max_size=3).map(tuple),
+    st.lists(WORDS, max_size=3).map(tuple),
+    WORDS.filter(bool),
+    st.none() | WORDS,
+    st.none() | WORDS,
+    st.lists(WORDS, max_size=2).map(tuple),
+    st.lists(WORDS, max_size=2).map(tuple),
+)
+TREES = st.lists(
+    st.recursive(
+        DEVICES,
+        lambda inner: st.builds(
+            Bus, st.lists(WORDS, min_size=1, max_size=2).map(tuple), st.lists(inner, min_size=1, max_size=3).map(tuple)
+        ),
+        max_leaves=6,
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+def shown(width: int) -> list[str]:
+    """Return the lines of the example in so many columns."""
+    return ["".join(text for _, text in line).rstrip() for line in DeviceTable(ITEMS).lines(width)]
+
+
+def test_everything_in_one_line_where_there_is_room() -> None:
+    """Columns for name, model, link and address; remarks behind them."""
+    assert shown(120) == [
+        "PCI 0000:15 · switch 16:00.0",
+        "├ GPU0                NVIDIA H100             Gen5 x16   19:00.0",
+        "└ switch 17:00.0",
+        "  ├ eth0              Ethernet 25 Gb/s, down  Gen4 x4/8  02:00.0             + 4 VFs  ! degraded",
+        "  └ nvme0n1..nvme1n1  2 × NVMe 1 TiB                     1a:00.0,..,1b:00.0",
+        "─ eth0                Ethernet 25 Gb/s, down  Gen4 x4/8  02:00.0             + 4 VFs  ! degraded",
+    ]
+
+
+def test_addresses_go_first() -> None:
+    """Where they do not fit they are left out, and remarks go below."""
+    assert shown(60) == [
+        "PCI 0000:15 · switch 16:00.0",
+        "├ GPU0                NVIDIA H100             Gen5 x16",
+        "└ switch 17:00.0",
+        "  ├ eth0              Ethernet 25 Gb/s, down  Gen4 x4/8",
+        "  │ + 4 VFs  ! degraded",
+        "  └ nvme0n1..nvme1n1  2 × NVMe 1 TiB",
+        "─ eth0                Ethernet 25 Gb/s, down  Gen4 x4/8",
+        "  + 4 VFs  ! degraded",
+    ]
+
+
+def test_devices_flow_where_there_are_no_columns() -> None:
+    """In few columns each device takes the lines that it needs, and nothing of it is lost."""
+    assert shown(30) == [
+        "PCI 0000:15 · switch 16:00.0",
+        "├ GPU0  NVIDIA H100  Gen5 x16",
+        "│ 19:00.0",
+        "└ switch 17:00.0",
+        "  ├ eth0",
+        "  │ Ethernet 25 Gb/s, down",
+        "  │ Gen4 x4/8  02:00.0",
+        "  │ + 4 VFs  ! degraded",
+        "  └ nvme0n1..nvme1n1",
+        "    2 × NVMe 1 TiB",
+        "    1a:00.0,..,1b:00.0",
+        "─ eth0  Ethernet 25 Gb/s, down",
+        "  Gen4 x4/8  02:00.0  + 4 VFs",
+        "  ! degraded",
+    ]
+
+
+@given(TREES, st.integers(30, 160))
+def test_no_line_is_too_wide(items: list[Bus | Device], width: int) -> None:
+    """Whatever devices are called."""
+    assert all(line_width(line) <= width for line in DeviceTable(items).lines(width))
+
+
+@given(TREES)
+def test_the_widths_asked_for_are_kept(items: list[Bus | Device]) -> None:
+    """The natural width is enough for every device in one line, and is never less than the least."""
+    table = DeviceTable(items)
+    lines = table.lines(max(table.natural, 30))
+    assert len(lines) == len(list(_rows(items)))
+
+
+def _rows(items: list[Bus | Device] | tuple[Bus | Device, ...]) -> list[object]:
+    """Return one thing for each line that a tree needs."""
+    found: list[object] = []
+    for item in items:
+        found.append(item)
+        if isinstance(item, Bus):
+            found += _rows(item.items)
+    return found
+
+
+@pytest.mark.parametrize("width", [30, 60, 120])
+def test_warnings_are_never_left_out(width: int) -> None:
+    """A mark of trouble is there in any width, once for each device."""
+    assert sum(line.count("! degraded") for line in shown(width)) == 2

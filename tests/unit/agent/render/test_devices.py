@@ -1,0 +1,213 @@
+"""What a picture tells of devices, and of the machine as a whole."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.machine_parts import Slot, function, with_distances
+from support.machines import ALL, gpu_server, grace_blackwell, small_vm
+from support.pictures import boxes_in, device, devices_in, devices_of, named
+from zonewise.machine.model.gpu import Health, XgmiPeer
+from zonewise.machine.model.network import Nic
+from zonewise.render.boxes import Bus, Device
+from zonewise.render.layout import layout
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_device_is_there_once(name: str) -> None:
+    """GPUs, hardware network devices and drives are in the picture once, whatever zone they have."""
+    machine = ALL[name]()
+    names = [part for one in devices_in(layout(machine)) for name in one.names for part in name.split("/")]
+    wanted = [nic.name for nic in machine.nics if not nic.virtual] + [drive.name for drive in machine.block_devices]
+    wanted += [f"GPU{number}" for number in range(len(machine.gpus))] + [one.name for one in machine.infiniband]
+    assert sorted(names) == sorted([*wanted, *(dax.name for dax in machine.dax_devices)])
+
+
+def test_devices_stand_below_their_switch() -> None:
+    """A switch with its host bridge is one bus; on it the GPU comes first."""
+    buses = named(layout(gpu_server()), "Zone 1").devices
+    assert [bus.names for bus in buses if isinstance(bus, Bus)] == [
+        ("PCI 0000:37", "switch 38:00.0"),
+        ("PCI 0000:48", "switch 49:00.0"),
+    ]
+    assert [one.names for one in devices_of(buses[:1])] == [("GPU2",), ("mlx5_2/ib2",), ("nvme2n1",)]
+
+
+def test_an_only_device_needs_no_bus() -> None:
+    """Of a host bridge with one device nothing is said."""
+    assert all(isinstance(item, Device) for item in named(layout(grace_blackwell()), "Zone 0").devices)
+
+
+def test_devices_of_unknown_zone_are_a_group_of_their_own() -> None:
+    """No zone is guessed for them; the same goes for a zone that does not exist."""
+    machine = small_vm()
+    pci = tuple(one._replace(zone=None) for one in machine.pci)
+    nics = tuple(one._replace(zone=None) for one in machine.nics)
+    drives = tuple(one._replace(zone=7) for one in machine.block_devices)
+    picture = layout(machine._replace(pci=pci, nics=nics, block_devices=drives))
+    assert sorted(name for one in devices_of(picture.devices) for name in one.names) == ["ens3", "vda"]
+    assert all(not box.devices for box in boxes_in(picture.boxes))
+
+
+def test_links_tell_what_is_and_what_could_be() -> None:
+    """A narrower link is a warning, a slower one is not: idle devices save power."""
+    machine = gpu_server()
+    assert device(machine, "GPU0").link == "Gen5 x16"
+    assert (device(machine, "GPU5").link, device(machine, "GPU5").warnings) == ("Gen1/5 x16", ())
+    ethernet = device(machine, "eno1np0")
+    assert (ethernet.link, ethernet.warnings) == ("Gen4 x4/8", ("link degraded to x4",))
+    assert "Gen4 x4/8: a link that runs slower" in " ".join(layout(machine).notes)
+
+
+def test_virtual_functions_fold_into_their_physical_one() -> None:
+    """They are a number on it, also where they have netdevs and drives of their own, and are not shown apart."""
+    machine = gpu_server()
+    virtual = Nic("eno1v0", "0000:02:02.0", 0, None, None, "up", None, "Ethernet", None, None)
+    machine = machine._replace(nics=(*machine.nics, virtual))
+    assert device(machine, "eno1np0").notes == ("+ 4 VFs",)
+    assert not any("eno1v0" in one.names for one in devices_in(layout(machine)))
+
+
+def test_a_virtual_function_without_its_physical_one_is_shown() -> None:
+    """In a virtual machine nothing else of the card is there."""
+    machine = small_vm()
+    nics = (machine.nics[0]._replace(physical_function="0000:99:00.0"),)
+    assert device(machine._replace(nics=nics), "ens3").description == "Ethernet 10 Gb/s"
+
+
+def test_an_rdma_device_behind_a_bond_is_shown() -> None:
+    """The bond is software and left out; the adapter that it stands for is not."""
+    machine = gpu_server()
+    nics = tuple(nic for nic in machine.nics if nic.rdma != "mlx5_0")
+    bond = machine.nics[0]._replace(name="bond0", address=None, virtual=True, kind="bond", rdma="mlx5_0")
+    assert device(machine._replace(nics=(*nics, bond)), "mlx5_0").description == "InfiniBand 400 Gb/s"
+
+
+def test_software_devices_are_but_counted() -> None:
+    """Bridges and the like are a number below the picture; the loopback device is nothing to tell."""
+    machine = small_vm()
+    bridge = machine.nics[1]._replace(name="br0", kind="bridge")
+    assert layout(machine).notes == ()
+    assert layout(machine._replace(nics=(*machine.nics, bridge))).notes == ("1 software network device not shown",)
+
+
+def test_equal_drives_are_one_line_and_gpus_are_not() -> None:
+    """Four equal drives behind one host bridge fold into a range; a person looks for GPUs by number."""
+    machine = small_vm()
+    slot = Slot("pci0000:00", (), 0)
+    drive, gpu = machine.block_devices[0], gpu_server().gpus[0]
+    places = range(5, 9)
+    machine = machine._replace(
+        pci=tuple(function(f"0000:{place:02x}:00.0", "0108", ("144d", "a80a"), slot) for place in places)
+        + tuple(function(f"0000:{place:02x}:01.0", "0302", ("10de", "2330"), slot) for place in places),
+        block_devices=tuple(drive._replace(name=f"nvme{p - 5}n1", address=f"0000:{p:02x}:00.0") for p in places),
+        gpus=tuple(gpu._replace(number=p - 5, zone=0, address=f"0000:{p:02x}:01.0", nvlinks=()) for p in places),
+        nics=(),
+    )
+    names = [one.names for one in devices_in(layout(machine))]
+    assert names == [("GPU0",), ("GPU1",), ("GPU2",), ("GPU3",), ("nvme0n1", "nvme1n1", "nvme2n1", "nvme3n1")]
+
+
+def test_a_drive_that_no_driver_has_claimed_is_shown_by_its_ids() -> None:
+    """An NVMe drive given to a virtual machine is still hardware of this one."""
+    machine = small_vm()
+    own = function("0000:00:09.0", "0108", ("144d", "a80a"), Slot("pci0000:00", (), 0), driver="vfio-pci")
+    drive = device(machine._replace(pci=(*machine.pci, own)), "NVMe0")
+    assert (drive.description, drive.notes, drive.addresses) == ("NVMe 144d:a80a", ("driver vfio-pci",), ("00:09.0",))
+
+
+def test_a_gpu_without_a_model_is_shown_by_its_ids() -> None:
+    """Without a driver PCI tells the vendor, and its number of the model."""
+    machine = gpu_server()
+    machine = machine._replace(gpus=tuple(gpu._replace(model=None, memory=None) for gpu in machine.gpus))
+    assert device(machine, "GPU0").description == "NVIDIA GPU 10de:2330"
+    assert layout(machine).facts[1][-1] == "8 × NVIDIA GPU"
+
+
+def test_a_netdev_elsewhere_is_told() -> None:
+    """A NIC whose netdev was moved into a pod is shown by its ids and where it went."""
+    machine = small_vm()
+    nic = machine.nics[0]._replace(name="0000:00:03.0", presence="other namespace", speed_mbps=None, link_layer=None)
+    found = device(machine._replace(nics=(nic,)), "network")
+    assert (found.description, found.notes) == ("1af4:1041", ("in another network namespace",))
+
+
+def test_a_link_that_is_down_is_told() -> None:
+    """Up goes without saying; everything else is said, of the InfiniBand port as well."""
+    machine = gpu_server()
+    assert device(machine, "eno2np1").state == "down"
+    [port] = machine.infiniband[0].ports
+    broken = machine.infiniband[0]._replace(ports=(port._replace(state="INIT"),))
+    machine = machine._replace(infiniband=(broken, *machine.infiniband[1:]))
+    assert device(machine, "mlx5_0/ib0").state == "port init"
+
+
+def test_failing_gpus_are_told() -> None:
+    """Errors, pending remedies and hardware throttling stand at the GPU; a healthy one has none."""
+    machine = gpu_server()
+    health = Health(ecc_uncorrected=3, recovery_action="reset gpu", throttle_reasons=("hw thermal", "sw power cap"))
+    machine = machine._replace(gpus=(machine.gpus[0]._replace(health=health, state="lost"), *machine.gpus[1:]))
+    assert device(machine, "GPU0").warnings == ("lost", "3 uncorrected ECC errors", "needs: reset gpu", "hw thermal")
+    assert device(machine, "GPU1").warnings == ()
+
+
+# --- header and notes
+
+
+def test_the_header_says_what_the_machine_is() -> None:
+    """Product, host name, architecture, kernel, guest, counts, memory, GPUs."""
+    assert layout(small_vm()).title == ("QEMU Standard PC (Q35 + ICH9, 2009)", "vm-1")
+    assert layout(small_vm()).facts == (
+        ("x86_64", "Linux 6.1.0-28-cloud-amd64", "KVM guest"),
+        ("4 CPUs", "2 cores", "1 package", "1 zone", "15.6 GiB memory"),
+    )
+    assert layout(gpu_server()).facts[1][-1] == "8 × NVIDIA H100 80GB HBM3"
+    assert "34 zones (32 without CPUs)" in layout(grace_blackwell()).facts[1]
+
+
+def test_unknown_is_not_zero_in_the_header() -> None:
+    """What is unknown is left out or called unknown; nothing counts as 0."""
+    machine = small_vm()._replace(memory=None, zones=(), hostname=None, product=None)
+    picture = layout(machine)
+    assert picture.title == ("Intel Xeon Platinum 8273CL",)
+    assert picture.facts[1] == ("4 CPUs", "2 cores", "1 package", "zones unknown")
+
+
+def test_nvlinks_are_told_by_who_is_linked() -> None:
+    """All eight GPUs with one another is one note; a missing pair makes groups of those that still are."""
+    machine = gpu_server()
+    assert "NVLink: GPU0..GPU7, each with every other by NV18" in layout(machine).notes
+    pair = {machine.gpus[0].address, machine.gpus[1].address}
+    cut = tuple(link._replace(relation="NODE") if {link.a, link.b} == pair else link for link in machine.links)
+    notes = layout(machine._replace(links=cut)).notes
+    assert any("GPU2" in note and "GPU7" in note and "NV18" in note for note in notes)
+    assert not any(note.startswith("NVLink: GPU0..GPU7") for note in notes)
+
+
+def test_switched_nvlinks_and_xgmi_are_told() -> None:
+    """Links to a switch are told by GPU, links of AMD GPUs under their own name."""
+    assert layout(grace_blackwell()).notes == (
+        "NVLink: GPU0..GPU3, 18 links each to an NVLink switch",
+        "NVLink domain 3f8a1c5e-0000-4000-8000-000000000001, clique 1: 4 GPUs of this machine",
+    )
+    machine = grace_blackwell()
+    first, second = (gpu._replace(nvlinks=(), fabric=None) for gpu in machine.gpus[:2])
+    first = first._replace(xgmi=(XgmiPeer(second.address or "", 3, None, 15),))
+    assert layout(machine._replace(gpus=(first, second))).notes == ("XGMI: GPU0, GPU1, with one another by 3 links",)
+
+
+def test_distances_are_a_table_only_where_they_differ() -> None:
+    """None for one zone, a note where two numbers tell it all, rows else."""
+    assert layout(small_vm()).distances == ()
+    assert next(row for _, row in layout(gpu_server()).distances) == (10, 12, 21, 21)
+    machine = with_distances(grace_blackwell()._replace(zones=grace_blackwell().zones[:2]), ((10, 40), (40, 10)))
+    assert layout(machine).distances == ()
+    assert layout(machine).notes[0] == "Distances: 10 within a zone, 40 between zones"
+
+
+def test_an_unknown_distance_keeps_the_table() -> None:
+    """What is unknown is shown as such, and is not taken for even."""
+    machine = with_distances(grace_blackwell()._replace(zones=grace_blackwell().zones[:2]), ((10, 40), (40, 10)))
+    first, second = machine.zones
+    machine = machine._replace(zones=(first, second._replace(distances={})))
+    assert layout(machine).distances == ((0, (10, 40)), (1, (None, None)))

@@ -1,0 +1,135 @@
+"""Folding of equal siblings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.pictures import boxes_in, cores_in
+from zonewise.render.boxes import Box, Cores, Device, Label, Memory
+from zonewise.render.folding import fold_siblings
+from zonewise_common.k8s.cpuset import CpuSet
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def leaf(first: int, count: int, *, threads: int = 1, kind: str | None = None) -> Cores:
+    """Make cores with CPUs from a number on."""
+    starts = range(first, first + count * threads, threads)
+    return Cores(tuple(CpuSet(range(start, start + threads)) for start in starts), kind=kind, caches=("L2 1 MiB",))
+
+
+def box(kind: str, number: int | None, child: Box | Cores, headline: str = "1 GiB") -> Box:
+    """Make a box around a child."""
+    labels = () if kind == "cache" else (Label(kind.capitalize(), (number,)),)
+    return Box(kind, labels, (headline,), (), (child.cpus,), (child,))
+
+
+def described(one: Box | Cores) -> object:
+    """Return all of a box or leaf but its numbers, in a form of our own."""
+    if isinstance(one, Cores):
+        return one.known, one.kind, one.caches, one.state, len(one.cores), [len(core) for core in one.cores]
+    labels = [label.noun for label in one.labels]
+    return one.kind, labels, one.headline, one.details, [described(child) for child in one.children]
+
+
+def described_folded(one: Box | Cores, parents: int = 1) -> object:
+    """Return what each of the folded ones must have been."""
+    if isinstance(one, Cores):
+        count = len(one.cores) // parents
+        return one.known, one.kind, one.caches, one.state, count, [len(core) for core in one.cores[:count]]
+    labels = [label.noun for label in one.labels]
+    children = [described_folded(child, len(one.members)) for child in one.children]
+    return one.kind, labels, one.headline, one.details, children
+
+
+@st.composite
+def siblings(draw: st.DrawFn) -> list[Box]:
+    """Draw boxes side by side: few kinds of them, so that equal ones are frequent."""
+    made: list[Box] = []
+    first = 0
+    for number in range(draw(st.integers(1, 14))):
+        child: Box | Cores = leaf(first, draw(st.integers(1, 2)), threads=draw(st.integers(1, 2)))
+        first = max(child.cpus) + 1
+        if draw(st.booleans()):
+            child = box("cache", None, child, draw(st.sampled_from(["L3 8 MiB", "L3 16 MiB"])))
+        kind = draw(st.sampled_from(["package", "cache"]))
+        made.append(box(kind, draw(st.none() | st.just(number)), child, draw(st.sampled_from(["a", "b"]))))
+    return made
+
+
+def originals_of(one: Box, among: Sequence[Box]) -> list[Box]:
+    """Return the siblings that were folded into a box."""
+    return [sibling for sibling in among if sibling.cpus in one.members]
+
+
+@given(siblings())
+def test_folding_never_merges_unequal_things(among: list[Box]) -> None:
+    """Whatever is folded was equal in all but its numbers, and what is left describes each of them."""
+    for one in fold_siblings(among):
+        assert isinstance(one, Box)
+        before = originals_of(one, among)
+        assert len(before) == len(one.members)
+        assert {repr(described(sibling)) for sibling in before} == {repr(described_folded(one))}
+
+
+@given(siblings())
+def test_folding_loses_no_cpu_and_no_number(among: list[Box]) -> None:
+    """Every CPU is still in one leaf, every number in one label."""
+    found = fold_siblings(among)
+    cpus = [cpu for one in cores_in(found) for core in one.cores for cpu in core]
+    assert sorted(cpus) == sorted(cpu for one in cores_in(among) for core in one.cores for cpu in core)
+    numbers = [number for one in boxes_in(found) for label in one.labels for number in label.ids]
+    before = [number for one in boxes_in(among) for label in one.labels for number in label.ids]
+    assert sorted(map(str, numbers)) == sorted(map(str, before))
+
+
+@given(siblings())
+def test_folding_twice_is_folding_once(among: list[Box]) -> None:
+    """A folded row has nothing left to fold."""
+    assert fold_siblings(fold_siblings(among)) == fold_siblings(among)
+
+
+def test_caches_fold_at_once_and_numbered_boxes_late() -> None:
+    """Two equal L3 groups are one box, two numbered packages are two, nine are one."""
+    caches = [box("cache", None, leaf(first, 4)) for first in (0, 4)]
+    assert [len(one.members) for one in boxes_in(fold_siblings(caches))] == [2]
+    for count, wanted in ((2, [1, 1]), (8, [1] * 8), (9, [9])):
+        packages = [box("package", number, leaf(4 * number, 4)) for number in range(count)]
+        assert [len(one.members) for one in boxes_in(fold_siblings(packages))] == wanted
+
+
+def test_boxes_with_names_in_them_stay() -> None:
+    """A device or a zone of memory is a name, and so is a part of something that lies elsewhere too."""
+    plain = [box("cache", None, leaf(first, 4)) for first in (0, 4, 8, 12)]
+    special = [
+        plain[0]._replace(devices=(Device("gpu", ("GPU0",), (), "GPU"),)),
+        plain[1]._replace(memories=(Memory((7,), ("1 GiB",)),)),
+        plain[2]._replace(labels=(Label("Zone", (0,), part=True),)),
+        plain[3],
+    ]
+    assert len(fold_siblings(special)) == 4
+
+
+def test_folded_boxes_keep_their_inner_boxes_folded() -> None:
+    """Nine packages of two L3 groups are one box with one box in it, which stands for eighteen."""
+    packages: list[Box] = []
+    for number in range(9):
+        groups = fold_siblings([box("cache", None, leaf(8 * number + first, 4)) for first in (0, 4)])
+        inner = box("package", number, leaf(8 * number, 8))
+        packages.append(inner._replace(children=groups))
+    [outer] = fold_siblings(packages)
+    [group] = [one for one in boxes_in([outer]) if one.kind == "cache"]
+    [cores] = cores_in([outer])
+    assert (len(group.members), len(cores.cores)) == (18, 72)
+
+
+def test_siblings_are_in_the_order_of_their_numbers() -> None:
+    """Packages numbered against their CPUs stand as a person counts; where numbers repeat, CPUs decide."""
+    swapped = [box("package", number, leaf(first, 2)) for number, first in ((1, 0), (0, 2))]
+    assert [one.labels[0].ids for one in boxes_in(fold_siblings(swapped))] == [(0,), (1,)]
+    repeated = [box("package", 0, leaf(first, 2), headline) for first, headline in ((2, "a"), (0, "b"))]
+    assert [one.headline for one in boxes_in(fold_siblings(repeated))] == [("b",), ("a",)]

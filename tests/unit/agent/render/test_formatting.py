@@ -1,0 +1,150 @@
+"""How numbers and names are written."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.machine_parts import GIB, KIB, MIB, TIB
+from zonewise.machine.model.cpu import Cache
+from zonewise.render.formatting import (
+    cache_name,
+    clean,
+    format_bytes,
+    format_count,
+    format_cpu_list,
+    format_link_speed,
+    format_name_range,
+    format_number_list,
+    format_pcie_speed,
+    model_name,
+)
+from zonewise_common.k8s.cpuset import CpuSet
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (32 * KIB, "32 KiB"),
+        (1280 * KIB, "1.25 MiB"),
+        (1408 * KIB, "1.38 MiB"),
+        (25344 * KIB, "24.75 MiB"),
+        (105 * MIB, "105 MiB"),
+        (128 * GIB, "128 GiB"),
+        (16_777_216_000, "15.6 GiB"),
+        (2 * TIB, "2 TiB"),
+        (1024 * GIB - 1, "1 TiB"),
+        (1 << 80, "1048576 EiB"),
+    ],
+)
+def test_sizes_are_written_as_people_say_them(count: int, text: str) -> None:
+    """The largest binary unit, exact where two decimals are, and never 1024 of a unit that has a larger one."""
+    assert format_bytes(count) == text
+
+
+@given(st.integers(0, 1 << 62))
+def test_a_written_size_is_near_the_number(count: int) -> None:
+    """Read back, a size is within half a percent of the bytes."""
+    number, unit = format_bytes(count).split()
+    scale = 1024 ** ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB").index(unit)
+    assert abs(float(number) * scale - count) <= count * 0.005
+
+
+@pytest.mark.parametrize(
+    ("kernel", "shown"),
+    [
+        ("", ""),
+        ("0-3,8", "0-3,8"),
+        ("0,2,4,6", "0,2,4,6"),
+        ("0,2,4,6,8", "0,2,..,8"),
+        ("0-1,4,8,12,16,20,22-23", "0-1,4,8,..,20,22-23"),
+        ("0,2,4,6,8,11,14,17,20,23", "0,2,..,8,11,14,..,23"),
+        ("4-5,8-9,12-13,16-17,20-21,24", "4-5,8-9,..,20-21,24"),
+    ],
+)
+def test_evenly_spaced_cpus_are_shortened(kernel: str, shown: str) -> None:
+    """A CPU list is the kernel's, but for long rows of single CPUs with one distance."""
+    assert format_cpu_list(CpuSet.parse_list(kernel)) == shown
+
+
+def _read(text: str) -> set[int]:
+    """Read a shortened list back."""
+    runs: list[tuple[int, int]] = []
+    for part in text.split(",") if text else []:
+        low, _, high = part.partition("-")
+        if runs and runs[-1] == (-1, -1):
+            runs.pop()
+            step = runs[-1][0] - runs[-2][0]
+            while runs[-1][0] + step < int(low):
+                runs.append((runs[-1][0] + step, runs[-1][1] + step))
+        runs.append((-1, -1) if part == ".." else (int(low), int(high or low)))
+    return {number for low, high in runs for number in range(low, high + 1)}
+
+
+@given(
+    st.sets(st.integers(0, 60)) | st.builds(range, st.integers(0, 9), st.integers(20, 60), st.integers(1, 5)).map(set)
+)
+def test_a_shortened_list_loses_no_cpu(cpus: set[int]) -> None:
+    """Read back, the list is the set that was written; CPU sets and plain numbers are written alike."""
+    assert _read(format_cpu_list(CpuSet(cpus))) == cpus
+    assert format_number_list(sorted(cpus)) == format_cpu_list(CpuSet(cpus))
+
+
+@given(st.text())
+def test_a_clean_text_cannot_act_on_a_terminal(text: str) -> None:
+    """Whatever a machine calls its parts, no control character and no line end is left of it."""
+    cleaned = clean(text)
+    assert cleaned.isprintable()
+    assert cleaned == clean(cleaned)
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("Intel(R) Xeon(R) Platinum 8273CL CPU @ 2.20GHz", "Intel Xeon Platinum 8273CL"),
+        ("AMD EPYC 7763 64-Core Processor", "AMD EPYC 7763"),
+        ("12th Gen Intel(R) Core(TM) i7-1260P", "12th Gen Intel Core i7-1260P"),
+        ("Neoverse-V2", "Neoverse-V2"),
+        ("CPU", "CPU"),
+        ("", ""),
+    ],
+)
+def test_processors_are_named_without_ornaments(name: str, shown: str) -> None:
+    """Trade marks, filling words and the base frequency go, the name stays, and something always stays."""
+    assert model_name(name) == shown
+
+
+def test_small_phrases() -> None:
+    """Counts, speeds, link generations, spans of names and caches read as a person says them."""
+    assert [format_count(1, "core"), format_count(2, "core"), format_count(2, "switch", "switches")] == [
+        "1 core",
+        "2 cores",
+        "2 switches",
+    ]
+    assert [format_link_speed(400_000), format_link_speed(2_500), format_link_speed(100)] == [
+        "400 Gb/s",
+        "2.5 Gb/s",
+        "100 Mb/s",
+    ]
+    assert [format_pcie_speed(32.0), format_pcie_speed(2.5), format_pcie_speed(3.0)] == ["Gen5", "Gen1", "3 GT/s"]
+    cpus = CpuSet((0,))
+    caches = [Cache(1, "Data", 32 * KIB, cpus), Cache(1, "Instruction", None, cpus), Cache(3, "Unified", MIB, cpus)]
+    assert [cache_name(cache) for cache in caches] == ["L1d 32 KiB", "L1i", "L3 1 MiB"]
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        (["a"], "a"),
+        (["nvme0n1", "nvme1n1", "nvme2n1"], "nvme0n1..nvme2n1"),
+        (["mlx5_0/ib0", "mlx5_1/ib1"], "mlx5_0/ib0..mlx5_1/ib1"),
+        (["nvme0n1", "nvme2n1"], "nvme0n1,..,nvme2n1"),
+        (["sda", "sdb", "sdc"], "sda,..,sdc"),
+        (["eth0", "ib1"], "eth0,..,ib1"),
+    ],
+)
+def test_a_span_claims_no_more_than_is_there(names: list[str], text: str) -> None:
+    """Two dots stand between names that are counted through; any others are told to be but the ends."""
+    assert format_name_range(names) == text

@@ -1,0 +1,161 @@
+"""The matrix of how close devices are."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.any_machines import any_machines
+from support.machine_parts import Slot, cpus, function, with_links
+from support.machines import ALL, gpu_server, grace_blackwell, hybrid, small_vm
+from zonewise.machine.model.machine import Machine
+from zonewise.render.canvas import column_width
+from zonewise.render.matrix import render_matrix
+
+HYBRID = """\
+           GPU0  wlp0s20f3  nvme0  Zone  CPUs
+GPU0       X     PHB        PHB    0     0-15
+wlp0s20f3  PHB   X          PHB    0     0-15
+nvme0      PHB   PHB        X      0     0-15
+
+GPU0       0000:00:02.0  Iris Xe Graphics
+wlp0s20f3  0000:00:14.3  Ethernet
+nvme0      0000:04:00.0  nvme0n1 NVMe 954 GiB
+
+X     the device itself
+PHB   below one host bridge"""
+
+
+def read(text: str) -> dict[tuple[str, str], str]:
+    """Read the cells of a matrix back, from all its blocks of columns."""
+    cells: dict[tuple[str, str], str] = {}
+    for block in text.split("\n\n"):
+        head, *rows = block.split("\n")
+        if not head.startswith(" "):
+            continue
+        for row in rows:
+            name, *values = row.split()
+            cells.update({(name, column): value for column, value in zip(head.split(), values, strict=False)})
+    return cells
+
+
+def many_drives(count: int, roots: int) -> Machine:
+    """Make a machine of equal drives spread over some host bridges, one zone."""
+    machine = small_vm()
+    drive = machine.block_devices[0]
+    addresses = [f"{place % roots:04x}:{1 + place // roots:02x}:00.0" for place in range(count)]
+    made = machine._replace(
+        pci=tuple(function(one, "0108", ("144d", "a80a"), Slot(f"pci{one[:4]}:00", (), 0)) for one in addresses),
+        block_devices=tuple(
+            drive._replace(name=f"nvme{place}n1", address=address) for place, address in enumerate(addresses)
+        ),
+        nics=(),
+    )
+    return with_links(made)
+
+
+def test_the_look() -> None:
+    """Names, cells, affinity, legend."""
+    assert render_matrix(hybrid(), 80) == HYBRID
+
+
+@pytest.mark.parametrize("width", [40, 80, 120, 200])
+def test_every_cell_is_the_relation_of_its_devices(width: int) -> None:
+    """However the columns are split, the cells are those of the machine's links, the same from both sides."""
+    machine = gpu_server()
+    names = {gpu.address: f"GPU{gpu.number}" for gpu in machine.gpus}
+    names |= {hca.address: hca.name for hca in machine.infiniband}
+    names |= {drive.address: drive.name.removesuffix("n1") for drive in machine.block_devices}
+    relations = {frozenset((link.a, link.b)): link.relation for link in machine.links}
+    cells = read(render_matrix(machine, width))
+    for a, b in combinations(names, 2):
+        wanted = relations[frozenset((str(a), str(b)))]
+        assert cells[names[a], names[b]] == cells[names[b], names[a]] == wanted
+    assert all(cells[name, name] == "X" for name in names.values())
+
+
+def test_functions_of_one_device_share_a_row() -> None:
+    """Both ports of the Ethernet card are one row, its virtual functions too; the legend names both."""
+    shown = render_matrix(gpu_server(), 200)
+    assert "eno2np1 " not in "".join(line[:8] for line in shown.split("\n"))
+    assert "eno1np0  0000:02:00.0 0000:02:00.1  Ethernet 25 Gb/s, eno2np1 Ethernet" in shown
+    assert "0000:02:02" not in shown
+
+
+def test_each_device_tells_its_zone_and_cpus() -> None:
+    """The CPUs are those the kernel calls local, else those of the zone; unknown is a question mark."""
+    machine = grace_blackwell()
+    first = machine.gpus[0].address
+    pci = tuple(one._replace(cpus=cpus("5")) if one.address == first else one for one in machine.pci)
+    gone = machine.gpus[1].address
+    pci = tuple(one._replace(zone=None) if one.address == gone else one for one in pci)
+    gpus = tuple(one._replace(zone=None) if one.address == gone else one for one in machine.gpus)
+    rows = render_matrix(machine._replace(pci=pci, gpus=gpus), 120).split("\n")
+    assert rows[1].split()[-2:] == ["0", "5"]
+    assert rows[2].split()[-2:] == ["?", "?"]
+    assert rows[3].split()[-2:] == ["1", "72-143"]
+
+
+def test_unknown_relations_are_question_marks() -> None:
+    """Both what the machine calls unknown and what it does not tell at all."""
+    machine = hybrid()
+    unknown = machine._replace(links=tuple(link._replace(relation="unknown") for link in machine.links))
+    for one in (unknown, machine._replace(links=())):
+        assert read(render_matrix(one, 80))["GPU0", "nvme0"] == "?"
+        assert "not known" in render_matrix(one, 80)
+
+
+def test_only_relations_that_occur_are_explained() -> None:
+    """A legend for what is not there would be noise."""
+    assert "NVLink" in render_matrix(gpu_server(), 120)
+    assert "NVLink" not in render_matrix(hybrid(), 120)
+    assert "several PCIe switches" not in render_matrix(gpu_server(), 120)
+
+
+def test_no_devices_no_matrix() -> None:
+    """A machine without devices gets a sentence."""
+    assert render_matrix(Machine(), 40) == "No devices with a PCI address."
+
+
+def test_up_to_forty_devices_have_a_row_each() -> None:
+    """Nothing is folded before it has to be."""
+    cells = read(render_matrix(many_drives(40, 4), 200))
+    assert len({row for row, _ in cells}) == 40
+
+
+def test_more_devices_are_folded_by_equal_relations() -> None:
+    """48 drives below 4 host bridges are 4 rows; the diagonal tells how the drives of a row are related."""
+    shown = render_matrix(many_drives(48, 4), 120)
+    cells = read(shown)
+    assert len({row for row, _ in cells}) == 4
+    assert {cells[row, column] for row, column in cells if row == column} == {"PHB"}
+    assert "12 devices, the first: nvme0n1" in shown
+
+
+def test_folding_never_joins_what_differs() -> None:
+    """One drive that is closer to another than the rest are keeps them both out of the fold."""
+    machine = many_drives(48, 4)
+    first, second = machine.block_devices[0].address, machine.block_devices[4].address
+    links = tuple(
+        link._replace(relation="PIX") if {link.a, link.b} == {first, second} else link for link in machine.links
+    )
+    cells = read(render_matrix(machine._replace(links=links), 200))
+    assert len({row for row, _ in cells}) == 5
+    assert cells["nvme0,..,nvme4", "nvme0,..,nvme4"] == "PIX"
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("width", [40, 57, 80, 200])
+def test_no_line_is_too_long(name: str, width: int) -> None:
+    """Columns that do not fit go into a further block, long names are cut."""
+    assert all(column_width(line) <= width for line in render_matrix(ALL[name](), width).split("\n"))
+
+
+@settings(max_examples=40, deadline=None)
+@given(any_machines(), st.integers(40, 200))
+def test_no_line_of_any_machine_is_too_long(machine: Machine, width: int) -> None:
+    """Whatever devices are called."""
+    assert all(column_width(line) <= width for line in render_matrix(machine, width).split("\n"))

@@ -1,0 +1,212 @@
+"""Which UID of the checkpoints is which listed pod."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.kubelet_reports import GIB, Books, books
+from zonewise.kubelet.types import (
+    ContainerDevices,
+    ContainerResources,
+    CpuManagerState,
+    DeviceCheckpoint,
+    MemoryBlock,
+    MemoryManagerState,
+    PodDevicesEntry,
+    PodResources,
+    StateFiles,
+)
+from zonewise.usage.pod_matching import PodMatching, match_pods
+from zonewise_common.k8s.cpuset import EMPTY, CpuSet
+
+if TYPE_CHECKING:
+    from random import Random
+
+
+def block(gib: int, *zones: int) -> tuple[MemoryBlock, ...]:
+    return (MemoryBlock("memory", gib * GIB, zones or (0,)),)
+
+
+def pod(name: str, **containers: tuple[MemoryBlock, ...]) -> PodResources:
+    return PodResources("ns", name, tuple(ContainerResources(one, memory=blocks) for one, blocks in containers.items()))
+
+
+def memory(**entries: dict[str, tuple[MemoryBlock, ...]]) -> StateFiles:
+    return StateFiles(memory=MemoryManagerState("Static", {}, entries))
+
+
+def test_a_pod_is_known_by_what_its_containers_hold() -> None:
+    """Of two UIDs the one with the same blocks under the same names is the pod; the other is gone."""
+    listed = pod("a", c=block(1), d=block(2))
+    state = memory(one={"c": block(2), "d": block(1)}, two={"c": block(1), "d": block(2)})
+    assert match_pods([listed], state) == PodMatching({"two": listed}, (), frozenset({"two"}), frozenset({"one"}))
+
+
+def test_what_a_uid_has_beyond_is_of_init_containers() -> None:
+    """A container that List leaves out does not make another pod of it."""
+    listed = pod("a", c=block(1))
+    assert match_pods([listed], memory(one={"c": block(1), "init": block(3)})).pods == {"one": listed}
+
+
+def test_a_listed_container_that_holds_nothing_is_none_that_holds_something() -> None:
+    """A UID with memory under a name that List has without any is another pod's."""
+    listed = pod("a", c=block(1), d=())
+    assert match_pods([listed], memory(one={"c": block(1), "d": block(1)})) == PodMatching(
+        {}, (listed,), frozenset(), frozenset({"one"})
+    )
+
+
+def test_order_of_zones_and_blocks_of_no_size_make_no_difference() -> None:
+    """The API sorts zones as it likes, and a block that was used up stays in the file."""
+    listed = pod("a", c=(MemoryBlock("memory", GIB, (1, 0)),))
+    used_up = {"c": (*block(1, 0, 1), MemoryBlock("hugepages-2Mi", 0, (0,))), "init": (MemoryBlock("memory", 0, (0,)),)}
+    assert match_pods([listed], memory(one=used_up)).pods == {"one": listed}
+
+
+def test_of_alike_the_one_that_holds_most_is_alive() -> None:
+    """Where init containers make the difference, we promise too little rather than too much."""
+    listed = pod("a", c=block(1))
+    state = memory(one={"c": block(1)}, two={"c": block(1), "init": block(3)}, three={"c": block(1), "init": block(2)})
+    assert match_pods([listed], state).pods == {"two": listed}
+
+
+def test_uids_give_way_to_each_other() -> None:
+    """A UID that fits two pods takes the one that no other UID fits, though it comes first."""
+    short, long = pod("a", c=block(1)), pod("b", d=block(2))
+    state = memory(both={"c": block(1), "d": block(2)}, only_short={"c": block(1)})
+    assert match_pods([short, long], state).pods == {"both": long, "only_short": short}
+
+
+def test_cpus_and_devices_tell_pods_apart() -> None:
+    """Pods with equal memory are told apart by their CPUs, and by ids of devices."""
+    first = PodResources(
+        "ns", "a", (ContainerResources("c", CpuSet((1,)), (ContainerDevices("r", ("x",)),), block(1)),)
+    )
+    second = PodResources(
+        "ns", "b", (ContainerResources("c", CpuSet((2,)), (ContainerDevices("r", ("y",)),), block(1)),)
+    )
+    equal = {"u": {"c": block(1)}, "v": {"c": block(1)}}
+    cpus = CpuManagerState("static", EMPTY, {"u": {"c": CpuSet((2,))}, "v": {"c": CpuSet((1,))}})
+    devices = DeviceCheckpoint(
+        (PodDevicesEntry("u", "c", "r", {0: ("y",)}), PodDevicesEntry("v", "c", "r", {-1: ("x",)})), {}
+    )
+    state = StateFiles(cpus, MemoryManagerState("Static", {}, equal), devices)
+    assert match_pods([first, second], state) == PodMatching({"u": second, "v": first}, (), frozenset({"u", "v"}))
+
+
+def test_what_no_file_tells_is_not_compared() -> None:
+    """With the CPU Manager's file unreadable, memory alone decides."""
+    listed = PodResources("ns", "a", (ContainerResources("c", CpuSet((1,)), (), block(1)),))
+    assert match_pods([listed], memory(one={"c": block(1)})).pods == {"one": listed}
+
+
+def test_pods_that_hold_nothing_are_nobody() -> None:
+    """They are not in the checkpoints, and not missed there."""
+    assert match_pods([pod("a", c=()), PodResources("ns", "b")], memory(one={"init": block(1)})) == PodMatching(
+        {}, (), frozenset(), frozenset({"one"})
+    )
+
+
+def test_hundreds_of_alike() -> None:
+    """Many replicas of one pod, a part of them gone, are settled as well."""
+    replicas = [pod(f"p{number}", c=block(1)) for number in range(200)]
+    state = memory(**{f"u{number}": {"c": block(1)} for number in range(300)})
+    owners = match_pods(replicas, state)
+    assert len(owners.pods) == 200
+    assert owners.unrecorded == ()
+
+
+# --- where it is known which pods have a cgroup
+
+ONLY_INIT = {"init": block(2)}
+
+
+def test_what_is_left_by_init_containers_alone_is_kept_while_there_is_a_cgroup() -> None:
+    """A UID that could be a pod that holds nothing is alive with a cgroup, and gone without; so is it where unknown."""
+    listed, other = pod("a", c=()), pod("b", c=block(1))
+    state = memory(one=ONLY_INIT, two=ONLY_INIT, three={"c": block(1)})
+    owners = match_pods([listed, other], state, frozenset({"one", "three"}))
+    assert owners == PodMatching({"three": other}, (), frozenset({"one", "three"}))
+    assert match_pods([listed, other], state).alive == {"three"}
+
+
+def test_a_uid_with_a_cgroup_goes_first() -> None:
+    """Of alike it is the one with a cgroup that is alive, though another holds more."""
+    listed, state = pod("a", c=block(1)), memory(one={"c": block(1)}, two={"c": block(1), "init": block(3)})
+    owners = match_pods([listed], state, frozenset({"one"}))
+    assert (owners.pods, owners.alive, owners.unlisted) == ({"one": listed}, {"one"}, set())
+
+
+def test_a_uid_with_a_cgroup_that_no_listed_pod_could_be() -> None:
+    """Its containers are dead, or List lacks it: it is named, and what it had counts as given back."""
+    state = memory(one={"c": block(1)}, two={"c": block(2)})
+    owners = match_pods([pod("a", c=block(1)), pod("b", c=())], state, frozenset({"one", "two", "idle"}))
+    assert (owners.alive, owners.unlisted) == ({"one"}, {"two"})
+
+
+def test_of_alike_more_have_a_cgroup_than_are_listed() -> None:
+    """As many as there are places for are taken for listed."""
+    owners = match_pods(
+        [pod("a", c=block(1))], memory(one={"c": block(1)}, two={"c": block(1)}), frozenset({"one", "two"})
+    )
+    assert len(owners.alive) == len(owners.unlisted) == 1
+
+
+@given(books())
+def test_with_cgroups_all_that_is_held_is_known(made: Books) -> None:
+    """Whoever is alive keeps all that it has, whoever is gone nothing, however its containers are named."""
+    report = made.report()
+    active = frozenset(one.uid for one in made.records if one.alive)
+    owners = match_pods(report.pods, report.state, active)
+    holding = {one.uid for one in made.records if any(any(held[1:]) for held in one.containers)}
+    assert owners.alive == active & holding
+    assert owners.unlisted == frozenset()
+    assert owners.unrecorded == ()
+
+
+@given(books(), st.sets(st.integers(0, 6)))
+def test_every_uid_that_list_lacks_is_named(made: Books, lacking: set[int]) -> None:
+    """With a cgroup, and as many as could not be another listed pod; never one of a pod that is listed in vain."""
+    report = made.report()
+    active = frozenset(one.uid for one in made.records if one.alive)
+    pods = tuple(one for number, one in enumerate(report.pods) if number not in lacking)
+    owners = match_pods(pods, report.state, active)
+    holding = {one.uid for one in made.records if one.alive and any(any(held[1:]) for held in one.containers)}
+    assert owners.unlisted == holding - owners.alive
+    assert len(holding) - len(owners.unlisted) <= len(pods)
+
+
+@given(books())
+def test_every_listed_pod_has_a_uid_that_fits(made: Books) -> None:
+    """Each pod that is alive and holds something gets one UID of its own, and its containers are among that UID's."""
+    owners = match_pods(made.report().pods, made.report().state)
+    holding = [one.pod for one in made.records if one.alive and any(any(held[1:]) for held in one.pod.containers)]
+    assert sorted(one.name for one in owners.pods.values()) == sorted(one.name for one in holding)
+    assert owners.unrecorded == ()
+    records = {record.uid: record for record in made.records}
+    for uid, listed in owners.pods.items():
+        held = {one.name: one.memory for one in records[uid].containers}
+        assert all(held.get(one.name, ()) == one.memory for one in listed.containers)
+
+
+@given(books(), st.randoms())
+def test_the_order_makes_no_difference(made: Books, random: Random) -> None:
+    """However the pods and the entries are ordered, the same is taken for alive."""
+    report = made.report()
+    assert report.state.memory is not None
+    pods = list(report.pods)
+    uids = list(report.state.memory.entries)
+    random.shuffle(pods)
+    random.shuffle(uids)
+    entries = {uid: report.state.memory.entries[uid] for uid in uids}
+    shuffled = report.state._replace(memory=report.state.memory._replace(entries=entries))
+    first, second = match_pods(report.pods, report.state), match_pods(pods, shuffled)
+    told = [
+        sorted(repr(sorted(pair for pair in entries[uid].items() if pair[1])) for uid in one.pods)
+        for one in (first, second)
+    ]
+    assert told[0] == told[1]
+    assert sorted(first.unrecorded) == sorted(second.unrecorded)

@@ -1,0 +1,134 @@
+"""The cache only moves forward, and whatever way it heard of the server's state, it holds that state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from zonewise_common.kube.cache import Cache, Change, ReceivedObject, StaleListing
+
+NAMES = st.sampled_from("abcd")
+
+
+def found(name: str, version: int, value: Any = "", uid: str = "") -> ReceivedObject[Any]:
+    return ReceivedObject(("default", name), uid or f"uid-{name}", version, value)
+
+
+class Following(RuleBasedStateMachine):
+    """A server that changes, and a client that lists and watches, in any interleaving: late, twice, from behind."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.version = 0
+        self.objects: dict[str, ReceivedObject[Any]] = {}
+        self.history: list[tuple[str, ReceivedObject[Any]]] = []
+        self.states: list[dict[str, ReceivedObject[Any]]] = [{}]
+        """By version: what a server that lags would list."""
+        self.cache: Cache[Any] = Cache()
+        self.highest = 0
+        self.mirror: dict[str, Any] = {}
+        """What somebody knows who only ever heard the changes."""
+
+    def _happen(self, kind: str, one: ReceivedObject[Any]) -> None:
+        self.history.append((kind, one))
+        self.states.append(dict(self.objects))
+
+    def _tell(self, name: str, change: Change[Any] | None) -> None:
+        if change is None:
+            return
+        assert self.mirror.pop(name, None) == change.old
+        if change.new is not None:
+            self.mirror[name] = change.new
+
+    @rule(name=NAMES)
+    def write(self, name: str) -> None:
+        self.version += 1
+        uid = self.objects[name].uid if name in self.objects else f"{name}-{self.version}"
+        kind = "MODIFIED" if name in self.objects else "ADDED"
+        self.objects[name] = found(name, self.version, (name, self.version), uid)
+        self._happen(kind, self.objects[name])
+
+    @rule(name=NAMES)
+    def delete(self, name: str) -> None:
+        if name in self.objects:
+            self.version += 1
+            gone = self.objects.pop(name)._replace(version=self.version)
+            self._happen("DELETED", gone)
+
+    @rule(age=st.integers(0, 6))
+    def relist(self, age: int) -> None:
+        version = max(0, self.version - age)
+        state = self.states[version]
+        if version < self.cache.version:
+            with pytest.raises(StaleListing):
+                self.cache.replace(state.values(), version)
+            return
+        for change in self.cache.replace(state.values(), version):
+            self._tell(str((change.old or change.new or ("",))[0]), change)
+
+    @rule(back=st.integers(0, 4), most=st.integers(0, 6))
+    def watch(self, back: int, most: int) -> None:
+        """A watch from the known version, or one that a server begins too early, cut after some events."""
+        start = max(0, self.cache.version - back)
+        for kind, one in self.history[start : start + most]:
+            act = self.cache.remove if kind == "DELETED" else self.cache.put
+            self._tell(one.key[1], act(one))
+
+    @rule()
+    def bookmark(self) -> None:
+        if self.cache.version == self.version:
+            self.cache.advance(self.version)
+
+    @invariant()
+    def never_back(self) -> None:
+        assert self.cache.version >= self.highest
+        self.highest = self.cache.version
+
+    @invariant()
+    def the_state_of_its_version(self) -> None:
+        state = {name: one.value for name, one in self.states[self.cache.version].items()}
+        assert {value[0]: value for value in self.cache.values()} == state
+        assert self.mirror == state
+
+
+TestFollowing = Following.TestCase
+
+
+def test_an_object_made_anew() -> None:
+    """Another object under the same name is told as a deletion and an addition."""
+    cache: Cache[str] = Cache()
+    cache.replace([found("a", 1, "old")], 1)
+    assert cache.replace([found("a", 5, "new", uid="other")], 9) == [Change("old", None), Change(None, "new")]
+
+
+def test_an_unchanged_listing_tells_nothing() -> None:
+    """Objects of the same version are not told again, and stay the very same."""
+    cache: Cache[object] = Cache()
+    value = object()
+    cache.replace([found("a", 1, value)], 1)
+    assert cache.replace([found("a", 1, object())], 7) == []
+    assert cache.get(("default", "a")) is value
+
+
+def test_what_is_not_understood_leaves_what_was_known() -> None:
+    """An object that does not decode keeps its last known value, also through a listing."""
+    cache: Cache[str] = Cache()
+    cache.replace([found("a", 1, "known")], 1)
+    assert cache.put(found("a", 2, None)) is None
+    assert cache.replace([found("a", 3, None), found("b", 3, None)], 3) == []
+    assert cache.values() == ["known"]
+
+
+@given(st.integers(1, 100), st.integers(0, 99))
+def test_anew(version: int, older: int) -> None:
+    """A server that was restored counts, once that is said."""
+    cache: Cache[str] = Cache()
+    cache.replace([found("a", version, "x")], 100)
+    assert cache.replace([found("a", older, "y")], older, force=True) == (
+        [Change("x", "y")] if older != version else []
+    )
+    assert cache.version == older

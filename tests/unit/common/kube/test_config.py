@@ -1,0 +1,198 @@
+"""Where the server is and who we are: in a cluster, and from every kind of kubeconfig that people have."""
+
+from __future__ import annotations
+
+import base64
+import stat
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import trustme
+import yaml
+
+from zonewise_common.kube.config import Config
+from zonewise_common.kube.credentials import FileToken
+from zonewise_common.kube.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ENVIRON = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+
+
+def account(root: Path, **files: str) -> str:
+    for name, content in {"token": "t", "namespace": "zonewise\n", "ca.crt": "pem", **files}.items():
+        if content:
+            (root / name).write_text(content)
+    return str(root)
+
+
+def test_in_cluster(tmp_path: Path) -> None:
+    """A service account's files and the environment are all that is needed."""
+    config = Config.in_cluster(account(tmp_path), ENVIRON)
+    assert (config.url, config.ca, config.namespace) == ("https://10.96.0.1:443", f"{tmp_path}/ca.crt", "zonewise")
+    assert config.credentials is not None
+    assert config.credentials.header() == "Bearer t"
+
+
+def test_in_cluster_over_ipv6(tmp_path: Path) -> None:
+    """An address with colons gets its brackets."""
+    config = Config.in_cluster(account(tmp_path), {**ENVIRON, "KUBERNETES_SERVICE_HOST": "fd00::1"})
+    assert config.url == "https://[fd00::1]:443"
+
+
+def test_not_in_a_cluster(tmp_path: Path) -> None:
+    """What is missing is named."""
+    with pytest.raises(ConfigError, match="KUBERNETES_SERVICE_HOST"):
+        Config.in_cluster(account(tmp_path), {})
+    (tmp_path / "ca.crt").unlink()
+    with pytest.raises(ConfigError, match=r"ca\.crt: there is no such file"):
+        Config.in_cluster(str(tmp_path), ENVIRON)
+
+
+# --- the token of a service account
+
+
+def test_a_token_file_is_read_again_after_a_minute(tmp_path: Path) -> None:
+    """Not at each request, and at once when the server no longer takes the token."""
+    file = tmp_path / "token"
+    file.write_text("one\n")
+    now = [0.0]
+    token = FileToken(file, clock=lambda: now[0])
+    assert token.header() == "Bearer one"
+    file.write_text("two\n")
+    now[0] = 59.0
+    assert token.header() == "Bearer one"
+    now[0] = 60.0
+    assert token.header() == "Bearer two"
+    file.write_text("three\n")
+    assert token.header() == "Bearer two"
+    assert token.header(fresh=True) == "Bearer three"
+
+
+@pytest.mark.parametrize("damage", [None, b"", b"\xff\xfe", b"two\nlines", b"nul\x00"])
+def test_a_token_file_that_is_damaged(tmp_path: Path, damage: bytes | None) -> None:
+    """At first that is an error with the file's name; later the last good token is used."""
+    file = tmp_path / "token"
+    file.write_bytes(b"good")
+    token = FileToken(file)
+    assert token.header() == "Bearer good"
+    file.unlink()
+    if damage is not None:
+        file.write_bytes(damage)
+    assert token.header(fresh=True) == "Bearer good"
+    with pytest.raises(ConfigError, match=str(file)):
+        FileToken(file).header()
+
+
+# --- kubeconfig, through the official client
+
+
+def kubeconfig(place: Path, user: dict[str, Any], cluster: dict[str, Any] | None = None) -> str:
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "contexts": [
+            {"name": "here", "context": {"cluster": "c", "user": "u", "namespace": "mine"}},
+            {"name": "there", "context": {"cluster": "d", "user": "u"}},
+        ],
+        "clusters": [
+            {"name": "c", "cluster": {"server": "https://here:6443", **(cluster or {})}},
+            {"name": "d", "cluster": {"server": "http://there:8080"}},
+        ],
+        "users": [{"name": "u", "user": user}],
+    }
+    file = place / "config"
+    file.write_text(yaml.safe_dump(content))
+    return str(file)
+
+
+def coded(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def test_kubeconfig_with_a_token(tmp_path: Path) -> None:
+    """Server, namespace, authority and token of the current context."""
+    pem = trustme.CA().cert_pem.bytes()
+    path = kubeconfig(tmp_path, {"token": "t"}, {"certificate-authority-data": coded(pem), "tls-server-name": "api"})
+    config = Config.from_kubeconfig(path)
+    assert (config.url, config.namespace, config.server_name) == ("https://here:6443", "mine", "api")
+    assert config.credentials is not None
+    assert config.credentials.header() == "Bearer t"
+    with open(config.ca, "rb") as file:
+        assert file.read() == pem
+
+
+def test_kubeconfig_with_another_context(tmp_path: Path) -> None:
+    """The context asked for is taken."""
+    config = Config.from_kubeconfig(kubeconfig(tmp_path, {"token": "t"}), "there")
+    assert (config.url, config.namespace) == ("http://there:8080", "default")
+
+
+def test_kubeconfig_with_a_client_certificate(tmp_path: Path) -> None:
+    """Certificates given as data become files; without a token no Authorization is sent."""
+    issued = trustme.CA().issue_cert("me.example")
+    chain, key = issued.cert_chain_pems[0].bytes(), issued.private_key_pem.bytes()
+    user = {"client-certificate-data": coded(chain), "client-key-data": coded(key)}
+    config = Config.from_kubeconfig(kubeconfig(tmp_path, user))
+    assert config.credentials is None
+    assert config.certificate is not None
+    with open(config.certificate.chain, "rb") as file:
+        assert file.read() == chain
+
+
+def test_kubeconfig_with_a_program(tmp_path: Path) -> None:
+    """A program that prints credentials is run, and run again when its token is refused."""
+    program, count = tmp_path / "login", tmp_path / "count"
+    program.write_text(
+        "#!/bin/sh\n"
+        f"echo x >> {count}\n"
+        'echo "{\\"apiVersion\\": \\"client.authentication.k8s.io/v1\\", \\"kind\\": \\"ExecCredential\\", '
+        f'\\"status\\": {{\\"token\\": \\"t$(wc -l < {count})\\"}}}}"\n'
+    )
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    run = {"apiVersion": "client.authentication.k8s.io/v1", "command": str(program), "interactiveMode": "Never"}
+    credentials = Config.from_kubeconfig(kubeconfig(tmp_path, {"exec": run})).credentials
+    assert credentials is not None
+    assert credentials.header() == "Bearer t1"
+    assert credentials.header(fresh=True) == "Bearer t2"
+    assert credentials.header() == "Bearer t2"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "words"),
+    [
+        ({"insecure-skip-tls-verify": True}, "insecure-skip-tls-verify is not supported"),
+        ({"proxy-url": "http://proxy:3128"}, "proxy-url is not supported"),
+    ],
+)
+def test_kubeconfig_with_what_we_do_not_do(tmp_path: Path, cluster: dict[str, Any], words: str) -> None:
+    """A setting that would be ignored is an error instead."""
+    with pytest.raises(ConfigError, match=words):
+        Config.from_kubeconfig(kubeconfig(tmp_path, {"token": "t"}, cluster))
+
+
+@pytest.mark.parametrize("content", [None, "", "just text", "clusters: [", "clusters: 7\nusers: [1]\n", "contexts: []"])
+def test_kubeconfig_that_is_damaged(tmp_path: Path, content: str | None) -> None:
+    """Absent or damaged files are named."""
+    file = tmp_path / "config"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(ConfigError, match=str(file)):
+        Config.from_kubeconfig(str(file))
+
+
+def test_kubeconfig_with_an_unknown_context(tmp_path: Path) -> None:
+    """The context is named in the error."""
+    with pytest.raises(ConfigError, match="nowhere"):
+        Config.from_kubeconfig(kubeconfig(tmp_path, {}), "nowhere")
+
+
+def test_without_the_official_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not installed with the agent: the error says what to type."""
+    monkeypatch.setitem(sys.modules, "kubernetes", None)
+    monkeypatch.delitem(sys.modules, "kubernetes.config", raising=False)
+    with pytest.raises(ConfigError, match=r"pip install zonewise\[kubeconfig\]"):
+        Config.from_kubeconfig(kubeconfig(tmp_path, {}))

@@ -1,0 +1,255 @@
+"""Leader election: never two at once, whatever happens to their requests and clocks; soon one; none left behind."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.waiting import PATIENCE
+from zonewise_common.kube.errors import AlreadyExists, Conflict, NotFound, TransportError
+from zonewise_common.kube.leaderelection import LeaderElector, LeaseTimes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zonewise_common.kube.resources import Resource
+
+Object = dict[str, Any]
+TIMES = LeaseTimes()
+TIMEOUT = 5.0
+
+
+class World:
+    """One clock, one Lease on a server with optimistic locking, and what befalls requests."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.lease: Object | None = None
+        self.version = 0
+        self.writes = 0
+        self.electors: list[LeaderElector] = []
+        self.log: list[str] = []
+        self.fate: Callable[[], tuple[float, str, float]] = lambda: (0.0, "", 0.0)
+        """Seconds until a request arrives, what befalls it, and seconds until its answer is there."""
+        self.meanwhile: Callable[[], None] = lambda: None
+
+    def add(self, name: str, skew: float = 0.0) -> LeaderElector:
+        """Add one who wants the lease, whose clock has an offset of its own."""
+        elector = LeaderElector(
+            Api(self), namespace="default", name="zonewise", identity=name, times=TIMES,
+            on_started_leading=lambda: self.log.append(f"{name} leads"), on_stopped_leading=lambda: self.log.append(f"{name} stops"),
+            clock=lambda: self.now + skew,
+        )  # fmt: skip
+        self.electors.append(elector)
+        return elector
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass in small steps, in none of which two may lead."""
+        until = self.now + seconds
+        while True:
+            assert sum(elector.is_leader for elector in self.electors) <= 1
+            if self.now >= until:
+                return
+            self.now = min(until, self.now + 0.5)
+
+    def request(self, act: Callable[[], Object]) -> Object:
+        before, fate, after = self.fate()
+        self.pass_time(before)
+        self.meanwhile()
+        if fate == "lost":
+            raise TransportError("the request was lost")
+        answer = act()
+        self.meanwhile()
+        self.pass_time(after)
+        if fate == "unanswered":
+            raise TransportError("the answer was lost")
+        return answer
+
+
+class Api:
+    """The three verbs on the world's only Lease."""
+
+    timeout = TIMEOUT
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def get(self, resource: Resource, name: str, *, namespace: str | None = None) -> Object:
+        return self.world.request(self._get)
+
+    def create(self, resource: Resource, obj: Object, *, namespace: str | None = None) -> Object:
+        return self.world.request(lambda: self._write(obj, new=True))
+
+    def replace(self, resource: Resource, obj: Object, *, namespace: str | None = None) -> Object:
+        return self.world.request(lambda: self._write(obj, new=False))
+
+    def _get(self) -> Object:
+        if self.world.lease is None:
+            raise NotFound(404, "NotFound", "no lease")
+        return copy.deepcopy(self.world.lease)
+
+    def _write(self, obj: Object, *, new: bool) -> Object:
+        if new and self.world.lease is not None:
+            raise AlreadyExists(409, "AlreadyExists", "there")
+        if not new and obj["metadata"]["resourceVersion"] != self._get()["metadata"]["resourceVersion"]:
+            raise Conflict(409, "Conflict", "changed")
+        self.world.version += 1
+        self.world.writes += 1
+        metadata = {**obj["metadata"], "resourceVersion": str(self.world.version)}
+        self.world.lease = copy.deepcopy({**obj, "metadata": metadata})
+        return self._get()
+
+
+FATES = st.tuples(
+    st.sampled_from([0.0, 0.1, 2.0, 4.5]),
+    st.sampled_from(["", "", "", "lost", "unanswered"]),
+    st.sampled_from([0.0, 0.4]),
+)
+RUNS = st.tuples(
+    st.sampled_from(["a", "b", "ab", "ba"]), st.integers(1, 12), st.sampled_from([0.0, 0.5, 2.0]), st.booleans(), FATES
+)
+"""Who tries, how often, how many seconds apart, whether one resigns then, and what befalls their requests."""
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(RUNS, max_size=12), st.floats(-1e6, 1e6))
+def test_never_two_lead(runs: list[tuple[str, int, float, bool, tuple[float, str, float]]], skew: float) -> None:
+    """Two who want it, with clocks that disagree, requests that are lost, late, or applied without an answer, steps of
+    the other within one's request: at no moment do both lead; and once all is well, one does.
+    """
+    world = World()
+    electors = {"a": world.add("a"), "b": world.add("b", skew)}
+    acting: set[str] = set()
+
+    def step(name: str) -> None:
+        if name not in acting:  # each has but one thread
+            acting.add(name)
+            electors[name].step()
+            acting.discard(name)
+
+    for who, times, apart, resigns, fate in runs:
+        world.fate = partial(tuple, fate)
+        world.meanwhile = partial(step, who[-1])
+        for name in who * times:
+            step(name)
+            world.pass_time(apart)
+        if resigns:
+            electors[who[0]].release()
+    world.fate, world.meanwhile = (lambda: (0.0, "", 0.0)), (lambda: None)
+    for _ in range(30):
+        step("a")
+        step("b")
+        world.pass_time(TIMES.retry_period)
+    assert sum(elector.is_leader for elector in electors.values()) == 1
+
+
+def test_first_come() -> None:
+    """The first gets it and keeps it; the other waits."""
+    world = World()
+    first, second = world.add("a"), world.add("b")
+    for _ in range(20):
+        first.step()
+        second.step()
+        world.pass_time(2)
+    assert world.log == ["a leads"]
+    assert (first.is_leader, second.is_leader, second.holder) == (True, False, "a")
+    assert world.lease is not None
+    spec = world.lease["spec"]
+    assert (spec["holderIdentity"], spec["leaseDurationSeconds"], spec["leaseTransitions"]) == ("a", 15, 0)
+
+
+def test_a_leader_that_vanishes_is_followed() -> None:
+    """The other takes over when the whole duration has passed while it watched, not earlier."""
+    world = World()
+    first, second = world.add("a"), world.add("b")
+    first.step()
+    taken = world.now
+    while not second.is_leader:
+        second.step()
+        world.pass_time(1)
+    assert 15 <= world.now - taken <= 17
+    assert not first.is_leader
+    first.step()
+    assert world.log == ["a leads", "b leads", "a stops"]
+    assert world.lease is not None
+    assert world.lease["spec"]["leaseTransitions"] == 1
+
+
+def test_a_leader_that_cannot_renew_stops() -> None:
+    """It is told so by its next step after the deadline, before anybody else can lead."""
+    world = World()
+    leader = world.add("a")
+    leader.step()
+    world.fate = lambda: (0.0, "lost", 0.0)
+    while leader.is_leader:
+        leader.step()
+        world.pass_time(2)
+    leader.step()
+    assert world.log == ["a leads", "a stops"]
+    assert world.now - 1000 <= TIMES.lease_duration
+
+
+def test_resigning_tells_before_it_releases() -> None:
+    """Work has stopped when the lease becomes free; the next one gets it at once."""
+    world = World()
+    first, second = world.add("a"), world.add("b")
+    first.step()
+    second.step()
+    first.release()
+    second.step()
+    assert world.log == ["a leads", "a stops", "b leads"]
+
+
+def test_a_lost_answer_is_no_lost_lead() -> None:
+    """A renewal that was applied but not answered makes a conflict with ourselves, and nothing else."""
+    world = World()
+    leader = world.add("a")
+    leader.step()
+    for fate in ("unanswered", "", "", ""):
+        world.fate = partial(tuple, (0.0, fate, 0.0))
+        world.pass_time(2)
+        leader.step()
+    assert world.log == ["a leads"]
+    assert leader.is_leader
+
+
+def test_times_that_do_not_fit() -> None:
+    """A deadline that leaves no time for the last request is refused."""
+    with pytest.raises(ValueError, match="duration 12"):
+        LeaderElector(
+            Api(World()), namespace="n", name="l", identity="a", times=LeaseTimes(12, 10, 2),
+            on_started_leading=lambda: None, on_stopped_leading=lambda: None,
+        )  # fmt: skip
+
+
+def test_a_thread_of_its_own() -> None:
+    """Started, it leads; closed, it has resigned; a callback that fails does not end the election."""
+    world = World()
+    told: list[str] = []
+    leads = threading.Event()
+
+    def fail() -> None:
+        told.append("leads")
+        leads.set()
+        raise RuntimeError("a fault of the callback")
+
+    elector = LeaderElector(
+        Api(world),
+        namespace="n",
+        name="l",
+        identity="a",
+        on_started_leading=fail,
+        on_stopped_leading=lambda: told.append("stops"),
+    )
+    elector.start()
+    assert leads.wait(PATIENCE)
+    elector.close()
+    assert told == ["leads", "stops"]
+    assert world.lease is not None
+    assert "holderIdentity" not in world.lease["spec"]

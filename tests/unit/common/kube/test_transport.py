@@ -1,0 +1,336 @@
+"""Connections: kept, verified, bounded in time, and silent about tokens."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import ssl
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+import trustme
+
+from support.kube_faults import (
+    Exchange,
+    ScriptedServer,
+    as_dict,
+    event,
+    give,
+    pod,
+    pods,
+    refuse,
+    watch_on,
+    watch_once,
+)
+from support.ports import reserved_port
+from support.waiting import PATIENCE, eventually
+from zonewise_common.kube.client import Client
+from zonewise_common.kube.config import Certificate, Config
+from zonewise_common.kube.credentials import FileToken
+from zonewise_common.kube.errors import BadResponse, ConfigError, KubeError, TransportError, Unauthorized
+from zonewise_common.kube.reflector import Reflector
+from zonewise_common.kube.resources import NODES, PODS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.kube_faults import Answer
+
+NODE = give(200, {"metadata": {"name": "n1"}})
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture(scope="module")
+def tls(authority: trustme.CA) -> ssl.SSLContext:
+    return serve_as(authority, "localhost", "api.example")
+
+
+@pytest.fixture(scope="module")
+def ca(authority: trustme.CA) -> str:
+    return authority.cert_pem.bytes().decode()
+
+
+def serve_as(authority: trustme.CA, *names: str) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    issued = authority.issue_cert(*names)
+    with issued.private_key_and_cert_chain_pem.tempfile() as file:
+        context.load_cert_chain(file)
+    return context
+
+
+def ignore(*_: object) -> None:
+    """Take any change, and do nothing."""
+
+
+def quick(config: Config) -> Client:
+    return Client(config, timeout=PATIENCE)
+
+
+# --- TLS
+
+
+def test_the_right_authority(tls: ssl.SSLContext, ca: str, tmp_path: Path) -> None:
+    """A server whose certificate the given authority has signed is spoken to, whether PEM or its file is given."""
+    file = tmp_path / "ca.crt"
+    file.write_text(ca)
+    with ScriptedServer([NODE], tls=tls) as server:
+        for given in (ca, str(file)):
+            client = quick(Config.from_url(server.url, ca=given))
+            assert client.get(NODES, "n1")["metadata"]["name"] == "n1"
+            client.close()
+
+
+def test_a_wrong_authority(tls: ssl.SSLContext) -> None:
+    """Any other server is refused, and hears neither request nor token."""
+    other = trustme.CA().cert_pem.bytes().decode()
+    with ScriptedServer([NODE], tls=tls) as server:
+        client = quick(Config.from_url(server.url, "secret", ca=other))
+        with pytest.raises(TransportError, match="certificate verify failed"):
+            client.get(NODES, "n1")
+        assert server.requests == []
+
+
+def test_the_systems_authorities(tls: ssl.SSLContext) -> None:
+    """Without an authority given, only the system's are trusted."""
+    refused = pytest.raises(TransportError, match="certificate verify failed")
+    with ScriptedServer([NODE], tls=tls) as server, refused:
+        quick(Config.from_url(server.url)).get(NODES, "n1")
+
+
+def test_a_wrong_name(tls: ssl.SSLContext, ca: str) -> None:
+    """The certificate must be for the host of the URL, or for the name that the configuration gives."""
+    with ScriptedServer([NODE], tls=tls) as server:
+        config = Config.from_url(server.url.replace("localhost", "127.0.0.1"), ca=ca)
+        with pytest.raises(TransportError, match="IP address mismatch"):
+            quick(config).get(NODES, "n1")
+        client = quick(config._replace(server_name="api.example"))
+        assert client.get(NODES, "n1")
+        client.close()
+
+
+def test_a_client_certificate(authority: trustme.CA, ca: str, tmp_path: Path) -> None:
+    """Where the server wants one, the client shows its certificate; without one it is refused."""
+    context = serve_as(authority, "localhost")
+    context.load_verify_locations(cadata=ca)
+    context.verify_mode = ssl.CERT_REQUIRED
+    chain, key = tmp_path / "chain.pem", tmp_path / "key.pem"
+    ours = authority.issue_cert("agent.example")
+    chain.write_bytes(b"".join(pem.bytes() for pem in ours.cert_chain_pems))
+    key.write_bytes(ours.private_key_pem.bytes())
+    with ScriptedServer([NODE], tls=context) as server:
+        config = Config.from_url(server.url, ca=ca)
+        client = quick(config._replace(certificate=Certificate(str(chain), str(key))))
+        assert client.get(NODES, "n1")
+        client.close()
+        with pytest.raises(TransportError):
+            quick(config).get(NODES, "n1")
+
+
+def test_an_authority_that_is_replaced(tls: ssl.SSLContext, ca: str, tmp_path: Path) -> None:
+    """The file of the authority is read again after a failure: a cluster's authority changes while agents run."""
+    file = tmp_path / "ca.crt"
+    file.write_bytes(trustme.CA().cert_pem.bytes())
+    with ScriptedServer([NODE], tls=tls) as server:
+        client = quick(Config.from_url(server.url, ca=str(file)))
+        with pytest.raises(TransportError):
+            client.get(NODES, "n1")
+        file.write_text(ca)
+        with pytest.raises(TransportError):
+            client.get(NODES, "n1")
+        assert client.get(NODES, "n1")
+        client.close()
+
+
+def test_a_watch_over_tls_is_cut_at_once(tls: ssl.SSLContext, ca: str) -> None:
+    """Closing works on an encrypted stream as well, from another thread."""
+    with ScriptedServer([give(200, pods(1))], [watch_on(event("ADDED", pod("a", 2)))], tls=tls) as server:
+        client = quick(Config.from_url(server.url, ca=ca))
+        reflector = Reflector(client, PODS, as_dict, ignore)
+        reflector.start()
+        eventually(lambda: reflector.get("a", "default") is not None)
+        began = time.monotonic()
+        reflector.close(timeout=PATIENCE)
+        assert time.monotonic() - began < PATIENCE / 2
+        client.close()
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        (Config.from_url("https://host", ca="/nowhere/ca.crt"), "/nowhere/ca.crt"),
+        (Config.from_url("https://host", ca="-----BEGIN CERTIFICATE-----\nx"), "given as text"),
+        (Config("https://host", certificate=Certificate("/nowhere/a", "/nowhere/b")), "/nowhere/a, /nowhere/b"),
+        (Config.from_url("ftp://host"), "is no URL"),
+        (Config.from_url("host:6443"), "is no URL"),
+        (Config.from_url("http://host:port"), "http://host:port"),
+    ],
+)
+def test_a_bad_configuration_is_named(config: Config, words: str) -> None:
+    """What is wrong is said when the client is made, not at its first request."""
+    with pytest.raises(ConfigError, match=words):
+        Client(config)
+
+
+# --- tokens
+
+
+def test_token_rotation(tmp_path: Path) -> None:
+    """After a 401 the token is read again, and the request repeated once with the new one."""
+    file = tmp_path / "token"
+    file.write_text("old\n")
+
+    def judge(exchange: Exchange) -> None:
+        answer = NODE if exchange.request.headers["authorization"] == "Bearer new" else refuse(401, "Unauthorized")
+        answer(exchange)
+
+    with ScriptedServer([judge]) as server:
+        client = quick(Config(server.url, credentials=FileToken(file)))
+        with pytest.raises(Unauthorized):
+            client.get(NODES, "n1")
+        assert len(server.requests) == 1  # the same token again would be no better
+        file.write_text("new\n")
+        assert client.get(NODES, "n1")
+        assert [request.headers["authorization"] for request in server.requests[1:]] == ["Bearer old", "Bearer new"]
+        client.close()
+
+
+def test_no_token_is_ever_printed(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    """Neither logs at any level, nor errors, nor the repr of anything that holds it."""
+    caplog.set_level(logging.DEBUG)
+    file = tmp_path / "token"
+    file.write_text("very-secret")
+    said: list[str] = []
+    answers = [refuse(401, "Unauthorized"), refuse(500, "InternalError"), Exchange.reset, NODE]
+    with ScriptedServer(answers) as server:
+        for config in (Config.from_url(server.url, "very-secret"), Config(server.url, credentials=FileToken(file))):
+            client = quick(config)
+            said += [repr(config), repr(config.credentials), repr(client)]
+            for _ in range(4):
+                try:
+                    client.get(NODES, "n1")
+                except KubeError as error:
+                    said.append(repr(error) + str(error) + repr(error.__cause__))
+            client.close()
+    file.write_text("very-secret\nwith a line end")
+    with pytest.raises(ConfigError) as damaged:
+        FileToken(file).header()
+    said.append(str(damaged.value))
+    assert "very-secret" not in caplog.text + "".join(said)
+
+
+# --- connections and time
+
+
+def test_connections_are_kept() -> None:
+    """Requests one after another go over one connection, failures and watches that ended properly included."""
+    with ScriptedServer([NODE, refuse(404, "NotFound"), NODE], [watch_once()]) as server:
+        client = quick(Config.from_url(server.url))
+        client.get(NODES, "n1")
+        with client.watch(PODS, resource_version="1") as watch:
+            assert list(watch) == []
+        with pytest.raises(KubeError):
+            client.get(NODES, "n2")
+        client.get(NODES, "n1")
+        assert {request.connection for request in server.requests} == {0}
+        client.close()
+
+
+def test_many_threads() -> None:
+    """A client serves many threads at once; each gets its own answer."""
+
+    def echo(exchange: Exchange) -> None:
+        give(200, {"metadata": {"name": exchange.request.path.rpartition("/")[2]}})(exchange)
+
+    wrong: list[str] = []
+
+    def ask(client: Client, number: int) -> None:
+        for turn in range(20):
+            name = f"n-{number}-{turn}"
+            if client.get(NODES, name)["metadata"]["name"] != name:
+                wrong.append(name)
+
+    with ScriptedServer([echo]) as server:
+        client = quick(Config.from_url(server.url))
+        threads = [threading.Thread(target=ask, args=(client, number)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE)
+        assert len(server.requests) == 160
+        assert wrong == []
+        client.close()
+
+
+def drip(exchange: Exchange) -> None:
+    exchange.begin()
+    for _ in range(1000):
+        exchange.chunk(b" ")
+        time.sleep(0.05)
+
+
+def silence_within(exchange: Exchange) -> None:
+    exchange.begin()
+    exchange.chunk(b"{")
+    exchange.stay_silent()
+
+
+@pytest.mark.parametrize("hang", [Exchange.stay_silent, silence_within, drip])
+def test_a_request_ends_in_time(hang: Answer) -> None:
+    """The timeout holds for the whole request, however a server drags it out."""
+    with ScriptedServer([hang]) as server:
+        client = Client(Config.from_url(server.url), timeout=0.2)
+        began = time.monotonic()
+        with pytest.raises(TransportError):
+            client.get(NODES, "n1")
+        assert time.monotonic() - began < PATIENCE / 2
+        client.close()
+
+
+def test_an_answer_cut_short() -> None:
+    """Less than was promised is no answer."""
+
+    def cut(exchange: Exchange) -> None:
+        exchange.send(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{}")
+        exchange.hang_up()
+
+    with ScriptedServer([cut]) as server:
+        client = quick(Config.from_url(server.url))
+        with pytest.raises(BadResponse, match="cut short"):
+            client.get(NODES, "n1")
+
+
+def test_nobody_there() -> None:
+    """The error says what the system says, and which request it was."""
+    refused = pytest.raises(TransportError, match=r"GET /api/v1/nodes/n1: .*refused")
+    with reserved_port() as port, refused:
+        quick(Config.from_url(f"http://127.0.0.1:{port}")).get(NODES, "n1")
+
+
+def test_no_redirect_is_followed() -> None:
+    """A token is for one server: where another is pointed at, that is an error."""
+    elsewhere = give(302, b"", {"Location": "http://127.0.0.1:1/"})
+    with ScriptedServer([elsewhere]) as server:
+        with pytest.raises(KubeError, match="302"):
+            quick(Config.from_url(server.url, "secret")).get(NODES, "n1")
+        assert len(server.requests) == 1
+
+
+def test_socket_options() -> None:
+    """Small requests go out at once, and a dead peer is noticed."""
+    with ScriptedServer([NODE], [watch_on()]) as server:
+        client = quick(Config.from_url(server.url))
+        client.get(NODES, "n1")
+        connection = client._transport._connections._take()  # pyright: ignore[reportPrivateUsage]
+        sock = connection.sock
+        assert sock is not None
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 30
+        sock.close()
+        client.close()

@@ -1,0 +1,69 @@
+"""Cores as text: any way in which CPUs can be parted comes back, and usual machines take a few characters."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zonewise_common.k8s.cpuset import CpuSet
+from zonewise_common.nrt.cores import read_cores, write_cores
+
+
+@st.composite
+def partitions(draw: st.DrawFn) -> list[CpuSet]:
+    """Any CPUs, parted in any way."""
+    cpus = draw(st.permutations(sorted(draw(st.sets(st.integers(0, 80), max_size=24)))))
+    cores: list[CpuSet] = []
+    while cpus:
+        count = draw(st.integers(1, min(4, len(cpus))))
+        cores.append(CpuSet(cpus[:count]))
+        cpus = cpus[count:]
+    return cores
+
+
+@given(partitions())
+def test_there_and_back(cores: list[CpuSet]) -> None:
+    """Every partition comes back, by the first CPUs of its cores, and its text does not depend on their order."""
+    text = write_cores(cores)
+    assert read_cores(text) == tuple(sorted(cores, key=CpuSet.first))
+    assert write_cores(reversed(cores)) == text
+
+
+@pytest.mark.parametrize(
+    ("cores", "text"),
+    [
+        ([(0, 4), (1, 5), (2, 6), (3, 7)], "0-3/4-7"),
+        ([(0, 1), (2, 3), (4, 5)], "0-5*2"),
+        ([tuple(range(start, start + 8)) for start in range(0, 32, 8)], "0-31*8"),
+        ([(0,), (1,)], "0-1"),
+        ([(0, 1), (2, 3), (4,), (5,)], "0-3*2;4-5"),
+        ([(0, 3), (1, 2)], "0,3*2;1-2*2"),
+        ([(0, 2), (1,)], "0,2*2;1"),
+        ([(0, 4), (2, 6)], "0,2/4,6"),
+        ([], ""),
+    ],
+)
+def test_texts(cores: list[tuple[int, ...]], text: str) -> None:
+    """As on servers, on virtual machines, with eight threads, with none, hybrid, and against all order."""
+    assert write_cores(map(CpuSet, cores)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("0-3/4", "'0-3/4'"),
+        ("0-2*2", r"'0-2\*2'"),
+        ("0-3*", r"'0-3\*'"),
+        ("0-3*0", r"'0-3\*0'"),
+        ("0-1/0-1", "'0-1/0-1'"),
+        ("0;0-1", "two cores"),
+        (";", "''"),
+        ("x", "'x'"),
+        ("0-3*2/4-7", r"'0-3\*2/4-7'"),
+    ],
+)
+def test_damage(text: str, problem: str) -> None:
+    """What is no such text is an error that shows it."""
+    with pytest.raises(ValueError, match=problem):
+        read_cores(text)

@@ -1,0 +1,69 @@
+"""One line an event, for people or for programs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from zonewise_common.service import logs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+log = logging.getLogger("zonewise.test")
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    """Give the loggers back as they were."""
+    root, ours = logging.getLogger(), logging.getLogger("zonewise")
+    before = root.handlers[:], root.level, ours.level
+    yield
+    root.handlers[:], level, our_level = before
+    root.setLevel(level)
+    ours.setLevel(our_level)
+
+
+def test_text(capsys: pytest.CaptureFixture[str]) -> None:
+    """Time in UTC with milliseconds, level, logger, message."""
+    logs.configure_logging("info", "text")
+    log.info("a %s", "b")
+    said = capsys.readouterr().err
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z INFO    zonewise\.test: a b\n", said)
+
+
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """One object a line, whatever the message holds; tracebacks are within."""
+    logs.configure_logging("info", "json")
+    log.warning('quote " newline\n é')
+    try:
+        int("odd")
+    except ValueError:
+        log.exception("failed")
+    first, second = (json.loads(line) for line in capsys.readouterr().err.splitlines())
+    assert (first["level"], first["logger"], first["message"]) == ("warning", "zonewise.test", 'quote " newline\n é')
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", first["time"])
+    assert "ValueError: invalid literal" in second["exception"]
+
+
+@pytest.mark.parametrize(("level", "said"), [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)])
+def test_levels(capsys: pytest.CaptureFixture[str], level: str, said: int) -> None:
+    """The level counts for us; of libraries only warnings and errors are of interest, at any level."""
+    logs.configure_logging(level, "text")
+    for number in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR):
+        log.log(number, "x")
+    assert len(capsys.readouterr().err.splitlines()) == said
+    logging.getLogger("urllib3").info("x")
+    assert capsys.readouterr().err == ""
+
+
+def test_set_up_again(capsys: pytest.CaptureFixture[str]) -> None:
+    """New settings replace the old: nothing is said twice."""
+    logs.configure_logging("info", "json")
+    logs.configure_logging("info", "text")
+    log.info("x")
+    assert len(capsys.readouterr().err.splitlines()) == 1

@@ -1,0 +1,161 @@
+"""Sets of fields: the laws by which owners are computed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zonewise_sandbox.apiserver.fieldset import (
+    ShapeError,
+    compare,
+    from_tree,
+    merge,
+    merged_order,
+    path_text,
+    remove_fields,
+    to_field_set,
+    to_tree,
+    with_declared,
+)
+from zonewise_sandbox.apiserver.json_patch import equal
+from zonewise_sandbox.apiserver.json_values import is_list, is_object
+from zonewise_sandbox.apiserver.shapes import BuiltInShape, SchemaShape
+
+STRING = {"type": "string"}
+ITEM = {"type": "object", "properties": {"k": STRING, "v": STRING}}
+SHAPE = SchemaShape(
+    {
+        "properties": {
+            "word": STRING,
+            "keyed": {"items": ITEM, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]},
+            "set": {"items": STRING, "x-kubernetes-list-type": "set"},
+            "atomic": {"items": ITEM},
+            "map": {"additionalProperties": STRING},
+            "whole": {"properties": {"a": STRING}, "x-kubernetes-map-type": "atomic"},
+            "deep": {"properties": {"a": STRING, "b": {"additionalProperties": STRING}}},
+        }
+    }
+)
+_WORDS = st.sampled_from(["x", "y", "z"])
+_ITEMS: st.SearchStrategy[dict[str, str]] = st.fixed_dictionaries({"k": st.sampled_from("abc")}, optional={"v": _WORDS})
+_KEYED = st.lists(_ITEMS, max_size=3, unique_by=lambda one: one["k"])
+OBJECTS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {},
+    optional={
+        "word": _WORDS,
+        "keyed": _KEYED,
+        "set": st.lists(st.sampled_from("abc"), unique=True),
+        "atomic": _KEYED,
+        "map": st.dictionaries(st.sampled_from("abc"), _WORDS),
+        "whole": st.dictionaries(st.just("a"), _WORDS),
+        "deep": st.fixed_dictionaries({}, optional={"a": _WORDS, "b": st.dictionaries(st.just("c"), _WORDS)}),
+    },
+)
+
+
+def sorted_lists(value: Any) -> Any:
+    """The value with the items of its lists in an order of their own, for comparisons that are not about order."""
+    if is_object(value):
+        return {name: sorted_lists(part) for name, part in value.items()}
+    return sorted((sorted_lists(item) for item in value), key=str) if is_list(value) else value
+
+
+def without_empty(value: Any) -> Any:
+    if is_object(value):
+        parts = {name: without_empty(part) for name, part in value.items()}
+        return {name: part for name, part in parts.items() if part not in ({}, [])}
+    return [without_empty(item) for item in value] if is_list(value) else value
+
+
+@given(OBJECTS)
+def test_a_set_is_read_back_as_written(obj: dict[str, Any]) -> None:
+    fields = to_field_set(obj, SHAPE)
+    assert from_tree(to_tree(fields)) == fields
+
+
+@given(OBJECTS)
+def test_nothing_differs_from_itself(obj: dict[str, Any]) -> None:
+    assert not any(compare(obj, dict(obj), SHAPE))
+
+
+@given(OBJECTS, OBJECTS)
+def test_differences_are_seen_from_both_sides(old: dict[str, Any], new: dict[str, Any]) -> None:
+    there, back = compare(old, new, SHAPE), compare(new, old, SHAPE)
+    assert (there.added, there.modified, there.removed) == (back.removed, back.modified, back.added)
+    assert any(there) == (not equal(old, new)) or sorted_lists(old) == sorted_lists(new)
+
+
+@given(OBJECTS, OBJECTS)
+def test_what_is_applied_is_there(live: dict[str, Any], applied: dict[str, Any]) -> None:
+    merged = merge(live, applied, SHAPE)
+    assert to_field_set(applied, SHAPE) <= to_field_set(merged, SHAPE) | with_declared(
+        to_field_set(merged, SHAPE), SHAPE
+    )
+    changes = compare(applied, merged, SHAPE)
+    assert not changes.removed
+    assert not changes.modified
+
+
+@given(OBJECTS, OBJECTS)
+def test_a_merge_takes_nothing_away(live: dict[str, Any], applied: dict[str, Any]) -> None:
+    assert not compare(live, merge(live, applied, SHAPE), SHAPE).removed
+
+
+@given(OBJECTS, OBJECTS)
+def test_a_merge_twice_is_once(live: dict[str, Any], applied: dict[str, Any]) -> None:
+    once = merge(live, applied, SHAPE)
+    assert equal(sorted_lists(merge(once, applied, SHAPE)), sorted_lists(once))
+
+
+@given(OBJECTS)
+def test_all_fields_of_an_object_are_all_of_it(obj: dict[str, Any]) -> None:
+    assert without_empty(remove_fields(obj, with_declared(to_field_set(obj, SHAPE), SHAPE), SHAPE)) == {}
+
+
+@given(OBJECTS, OBJECTS)
+def test_removing_removes_no_other_field(obj: dict[str, Any], other: dict[str, Any]) -> None:
+    gone = to_field_set(other, SHAPE)
+    left = remove_fields(obj, gone, SHAPE)
+    kept = {path for path in to_field_set(obj, SHAPE) if not any(path[: len(one)] == one for one in gone)}
+    assert kept <= to_field_set(left, SHAPE) | with_declared(to_field_set(left, SHAPE), SHAPE)
+    assert not (to_field_set(left, SHAPE) & gone)
+
+
+_ORDERS = st.lists(st.sampled_from("abcdef"), unique=True)
+
+
+@given(_ORDERS, _ORDERS)
+def test_the_order_of_a_merged_list(before: list[str], after: list[str]) -> None:
+    """Everything is there once; what is applied is in the order applied, and so are the others among themselves."""
+    order = merged_order(before, after)
+    assert sorted(order) == sorted({*before, *after})
+    assert [key for key in order if key in after] == after
+    assert [key for key in order if key not in after] == [key for key in before if key not in after]
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (("f:spec", "f:size"), ".spec.size"),
+        (("f:l", 'k:{"a":"x","b":1}', "f:v"), '.l[a="x",b=1].v'),
+        (("f:set", 'v:"x"'), '.set[="x"]'),
+    ],
+)
+def test_paths_as_conflicts_tell_them(path: tuple[str, ...], expected: str) -> None:
+    assert path_text(path) == expected
+
+
+@pytest.mark.parametrize("items", [[{"k": "a"}, {"k": "a"}], [{"v": "x"}]])
+def test_items_that_cannot_be_told_apart(items: list[Any]) -> None:
+    with pytest.raises(ShapeError):
+        to_field_set({"keyed": items}, SHAPE)
+
+
+def test_a_port_without_a_protocol_is_of_tcp() -> None:
+    """The default of a key counts (listMapKey protocol)."""
+    pod = {"spec": {"containers": [{"name": "a", "ports": [{"containerPort": 80}]}]}}
+    found = to_field_set(pod, BuiltInShape("Pod"))
+    assert any('k:{"containerPort":80,"protocol":"TCP"}' in path for path in found)

@@ -1,0 +1,148 @@
+"""The checkpoint files of a simulated kubelet: a real one would take them for its own."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from support.kubelets import GIB, pod, short_directory, simulated
+from support.snapshots import PROJECT
+from zonewise.kubelet.types import KubeletConfig
+from zonewise_sandbox.kubelet import STATIC, Faults, SimulatedDevice, SimulatedKubelet, even_zones
+from zonewise_sandbox.kubelet.checksum import cpu_checksum, device_checksum, memory_checksum
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TRACES = PROJECT.parent / "shared" / "cases" / "kubelet_traces.json"
+
+
+def read(kubelet: SimulatedKubelet, name: str) -> dict[str, Any]:
+    return json.loads((kubelet.directory / name).read_text())
+
+
+@pytest.mark.skipif(not TRACES.exists(), reason="the kubelet's traces are not beside the project")
+def test_checksums_are_the_kubelets() -> None:
+    """Those of every state file that a kubelet 1.36 wrote are found again."""
+    traces = json.loads(TRACES.read_text())
+    assert len(traces) == 6
+    for trace in traces:
+        cpu, memory = trace["cpu_manager_state"], trace["memory_manager_state"]
+        assert cpu_checksum(cpu) == cpu["checksum"]
+        assert memory_checksum(memory) == memory["checksum"]
+
+
+@pytest.mark.parametrize(
+    ("data", "checksum"),
+    [
+        (
+            {
+                "PodDeviceEntries": [
+                    {
+                        "PodUID": "u1",
+                        "ContainerName": "c",
+                        "ResourceName": "a/b",
+                        "DeviceIDs": {"-1": ["n"], "0": ["d1"], "1": ["d1", "d2"], "10": ["x"]},
+                        "AllocResp": "CgHI",
+                    },
+                    {
+                        "PodUID": "u2",
+                        "ContainerName": "c2",
+                        "ResourceName": "a/c",
+                        "DeviceIDs": {"0": ["e"]},
+                        "AllocResp": "",
+                    },
+                ],
+                "RegisteredDevices": {"a/b": [], "b/x": ["1", "2"]},
+            },
+            126116443,
+        ),
+        ({"PodDeviceEntries": None, "RegisteredDevices": {}}, 3467439661),
+    ],
+)
+def test_checksums_of_devices(data: dict[str, Any], checksum: int) -> None:
+    """As the kubelet's printer and hash give them for structs of the kubelet's names, run in Go."""
+    assert device_checksum(data) == checksum
+
+
+def test_the_file_of_a_kubelet_that_gives_no_cpus() -> None:
+    """The checksum is the one that is found on every node with the default policy."""
+    with simulated(config=KubeletConfig()) as kubelet:
+        assert read(kubelet, "cpu_manager_state") == {
+            "policyName": "none",
+            "defaultCpuSet": "",
+            "checksum": 1353318690,
+        }
+        assert read(kubelet, "memory_manager_state")["machineState"] == {}
+
+
+def test_a_pod_in_the_files() -> None:
+    """What a pod holds stands under its UID and the container's name."""
+    with simulated() as kubelet:
+        kubelet.start(pod("a", 2, memory=GIB, gpus=1))
+        kubelet.start(pod("b"))
+        state = read(kubelet, "cpu_manager_state")
+        assert (state["defaultCpuSet"], state["entries"]) == ("0,3-31", {"uid-a": {"main": "1-2"}})
+        memory = read(kubelet, "memory_manager_state")
+        assert memory["entries"] == {"uid-a": {"main": [{"numaAffinity": [0], "type": "memory", "size": GIB}]}}
+        assert memory["machineState"]["0"]["numberOfAssignments"] == 1
+        assert memory["machineState"]["0"]["memoryMap"]["memory"]["reserved"] == GIB
+        devices = read(kubelet, "device-plugins/kubelet_internal_checkpoint")["Data"]
+        assert [(entry["PodUID"], entry["DeviceIDs"]) for entry in devices["PodDeviceEntries"]] == [
+            ("uid-a", {"0": ["gpu-0"]})
+        ]
+        assert len(devices["RegisteredDevices"]["nvidia.com/gpu"]) == 8
+
+
+def test_files_are_cleared_as_late_as_a_kubelet_does() -> None:
+    """CPUs are given back at once; memory and devices of a gone pod stand there until the next admission."""
+    with simulated() as kubelet:
+        kubelet.start(pod("a", 2, memory=GIB, gpus=1))
+        kubelet.stop("uid-a")
+        assert "entries" not in read(kubelet, "cpu_manager_state")
+        assert "uid-a" in read(kubelet, "memory_manager_state")["entries"]
+        kubelet.start(pod("b"))
+        assert "entries" not in read(kubelet, "memory_manager_state")
+        assert read(kubelet, "device-plugins/kubelet_internal_checkpoint")["Data"]["PodDeviceEntries"] is None
+
+
+def test_devices_of_several_zones_and_of_none() -> None:
+    """One of several stands under each, one of none under -1."""
+    devices = [SimulatedDevice("a/multi", "m", (0, 1)), SimulatedDevice("a/none", "n")]
+    with (
+        short_directory() as directory,
+        SimulatedKubelet(directory, even_zones(2, 8), STATIC, devices=devices) as kubelet,
+    ):
+        wanted = pod("a").containers[0]._replace(devices={"a/multi": 1, "a/none": 1})
+        kubelet.start(pod("a")._replace(containers=(wanted,)))
+        entries = read(kubelet, "device-plugins/kubelet_internal_checkpoint")["Data"]["PodDeviceEntries"]
+        assert [entry["DeviceIDs"] for entry in entries] == [{"0": ["m"], "1": ["m"]}, {"-1": ["n"]}]
+
+
+def test_a_late_plugin() -> None:
+    """Its devices are registered, allocatable and given only once it has come, and gone again after a restart."""
+    with simulated(Faults(late_plugins=frozenset({"nvidia.com/gpu"}))) as kubelet:
+        checkpoint = "device-plugins/kubelet_internal_checkpoint"
+        assert read(kubelet, checkpoint)["Data"]["RegisteredDevices"] == {}
+        kubelet.register("nvidia.com/gpu")
+        kubelet.start(pod("a", gpus=1))
+        assert len(read(kubelet, checkpoint)["Data"]["RegisteredDevices"]["nvidia.com/gpu"]) == 8
+        kubelet.restart()
+        assert read(kubelet, checkpoint)["Data"]["RegisteredDevices"] == {}
+
+
+def test_no_temporary_files_stay() -> None:
+    """They are renamed."""
+
+    def files(directory: Path) -> list[str]:
+        return sorted(str(file.relative_to(directory)) for file in directory.rglob("*") if file.is_file())
+
+    with simulated() as kubelet:
+        kubelet.start(pod("a", 1))
+        assert files(kubelet.directory) == [
+            "cpu_manager_state",
+            "device-plugins/kubelet_internal_checkpoint",
+            "memory_manager_state",
+        ]

@@ -1,0 +1,389 @@
+"""Our agent's object to a state: everything comes back, what is damaged is told, and nothing is ever raised."""
+
+from __future__ import annotations
+
+import copy
+import gc
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.kubelet_reports import CONFIG, GIB, allocatable_of, node_of
+from support.machine_parts import CacheSizes, Processors, processors, with_distances
+from support.machines import grace_blackwell, tiered_memory
+from zonewise.kubelet.types import (
+    Allocatable,
+    ContainerDevices,
+    ContainerResources,
+    DeviceCheckpoint,
+    KubeletConfig,
+    KubeletReport,
+    MemoryBlock,
+    PodResources,
+    StateFiles,
+)
+from zonewise.objects.nrt import machine_to_nrt
+from zonewise.usage.node_usage import node_usage
+from zonewise.usage.types import Usage
+from zonewise_common.k8s.cpuset import CpuSet
+from zonewise_common.nrt import names
+from zonewise_scheduler.admission.node import DeviceClass, NodeState, Policies, idle_node
+from zonewise_scheduler.admission.report.interning import KindInterner
+from zonewise_scheduler.admission.report.node_report import NodeReport, PodsFingerprint, read_nrt
+from zonewise_scheduler.admission.report.state_files import config_policies
+
+if TYPE_CHECKING:
+    from zonewise.machine.model.machine import Machine
+
+Object = dict[str, Any]
+TWO = node_of((0, 1))
+
+
+def published(machine: Machine, report: KubeletReport) -> Object:
+    usage = node_usage(machine, report)
+    assert isinstance(usage, Usage)
+    return machine_to_nrt(machine, "n", usage, report.config)
+
+
+def report_of(machine: Machine, *pods: PodResources, devices: tuple[ContainerDevices, ...] = ()) -> KubeletReport:
+    return KubeletReport(pods, allocatable_of(machine, devices), CONFIG)
+
+
+def state_of(made: NodeReport) -> NodeState:
+    assert made.problems == ()
+    assert made.state is not None
+    assert made.state.kind.unknown == ()
+    return made.state
+
+
+def read(machine: Machine, report: KubeletReport) -> NodeState:
+    return state_of(read_nrt(published(machine, report), KindInterner()))
+
+
+# --- everything comes back
+
+
+@given(st.tuples(*(st.integers(1, 3) for _ in range(5))), st.data())
+def test_processors(counts: tuple[int, int, int, int, int], data: st.DataObject) -> None:
+    """Cores, zones, packages, L3 groups, reserved and free CPUs of any machine."""
+    shape = Processors(*counts)
+    machine = processors(shape, CacheSizes(0, 0, 0, 32 << 20), "model", GIB)
+    every = sorted(machine.cpus.online)
+    reserved = CpuSet(data.draw(st.sets(st.sampled_from(every), max_size=len(every) - 1)))
+    left = sorted(machine.cpus.online - reserved)
+    held = CpuSet(data.draw(st.sets(st.sampled_from(left))))
+    allocatable = Allocatable(machine.cpus.online - reserved, (), (MemoryBlock("memory", GIB, (0,)),))
+    state = read(
+        machine, KubeletReport((PodResources("n", "p", (ContainerResources("c", held),)),), allocatable, CONFIG)
+    )
+    cpus = state.kind.cpus
+    assert cpus.exact
+    assert cpus.cores == tuple(sorted((core.cpus.first(), core.cpus.bits) for core in machine.cores))
+    assert cpus.zones == tuple((zone.id, zone.cpus.bits) for zone in machine.zones)
+    assert [bits for _, bits in cpus.packages] == [package.cpus.bits for package in machine.packages]
+    groups = [cache.cpus.bits for cache in machine.caches if cache.level == 3]
+    assert [bits for _, bits in cpus.caches] == (groups if shape.l3_groups > 1 else [])
+    assert cpus.reserved == reserved.bits
+    assert state.free_cpus == (machine.cpus.online - reserved - held).bits
+
+
+PLACES = st.frozensets(st.integers(0, 3), max_size=3)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), PLACES, st.booleans()), max_size=12))
+def test_devices(drawn: list[tuple[str, frozenset[int], bool]]) -> None:
+    """Each device is in the one class of its resource and zones, and is free or held there."""
+    machine = node_of((0, 1, 2, 3))
+    devices = tuple(
+        ContainerDevices(f"r/{kind}", (str(number),), tuple(sorted(zones)))
+        for number, (kind, zones, _) in enumerate(drawn)
+    )
+    pods = tuple(
+        PodResources("n", str(number), (ContainerResources("c", devices=(devices[number],)),))
+        for number, (_, _, held) in enumerate(drawn)
+        if held
+    )
+    counts: dict[tuple[str, int], list[int]] = {}
+    for kind, zones, held in drawn:
+        count = counts.setdefault((f"r/{kind}", sum(1 << zone for zone in zones)), [0, 0])
+        count[0] += 1
+        count[1] += not held
+    state = read(machine, report_of(machine, *pods, devices=devices))
+    expected = sorted((DeviceClass(*key, total, total), free) for key, (total, free) in counts.items())
+    assert list(zip(state.kind.devices, state.device_free, strict=True)) == expected
+
+
+def test_a_resource_without_healthy_devices() -> None:
+    """The kubelet refuses pods that name it, so that it is there, with nothing."""
+    files = StateFiles(devices=DeviceCheckpoint((), {"r/gone": ("x",), "r/d": ("a",)}))
+    report = report_of(TWO, devices=(ContainerDevices("r/d", ("a",), (1,)),))._replace(state=files)
+    assert read(TWO, report).kind.devices == (DeviceClass("r/d", 2, 1, 1), DeviceClass("r/gone", 0, 0, 0))
+
+
+def test_memory() -> None:
+    """By zone and type, with the groups, and with the zones of which any is assigned."""
+    block = MemoryBlock("memory", 20 * GIB, (0, 1))
+    pages = MemoryBlock("hugepages-2Mi", 1 << 21, (2,))
+    machine = node_of((0, 1, 2))
+    state = read(
+        machine,
+        report_of(
+            machine,
+            PodResources(
+                "n", "p", (ContainerResources("c", memory=(block,)), ContainerResources("d", memory=(pages,)))
+            ),
+        ),
+    )
+    assert state.kind.memory_types == ("hugepages-2Mi", "memory")
+    assert state.kind.allocatable == ((GIB, 15 * GIB),) * 3
+    assert state.memory_free == ((GIB, 0), (GIB, 10 * GIB), (GIB - (1 << 21), 15 * GIB))
+    assert (state.memory_groups, state.memory_assigned) == ((3, 3, 4), 7)
+
+
+def test_no_memory_manager() -> None:
+    """Where it gives nothing there is nothing of it to tell."""
+    config = CONFIG._replace(memory_manager_policy="None")
+    allocatable = Allocatable(TWO.cpus.online - CpuSet((0,)))
+    state = read(TWO, KubeletReport((), allocatable, config))
+    assert (state.kind.memory_types, state.kind.allocatable, state.memory_free, state.memory_groups) == ((), (), (), ())
+
+
+def test_no_cpu_manager() -> None:
+    """Without the static policy no CPU is there to be given; the running kubelet is believed, not its configuration."""
+    state = read(TWO, KubeletReport((), Allocatable(), KubeletConfig()))
+    assert (state.free_cpus, state.kind.policies.cpu) == (0, "none")
+
+
+@pytest.mark.parametrize("cpu", ["static", "none"])
+@pytest.mark.parametrize("memory", ["Static", "None"])
+def test_a_node_without_pods_is_idle(cpu: str, memory: str) -> None:
+    """Whatever its kubelet manages."""
+    config = CONFIG._replace(cpu_manager_policy=cpu, memory_manager_policy=memory)
+    devices = (ContainerDevices("r/d", ("a", "b"), (0, 1)), ContainerDevices("r/d", ("c",), ()))
+    allocatable = allocatable_of(TWO, devices)
+    given = allocatable if memory == "Static" else allocatable._replace(memory=())
+    state = read(TWO, KubeletReport((), given, config))
+    assert state == idle_node(state.kind)
+
+
+def test_zones_without_cpus_and_without_anything() -> None:
+    """The Topology Manager's masks have a place for every NUMA node, if it is a place kept for memory to come."""
+    for build in (tiered_memory, grace_blackwell):
+        machine = build()
+        memory = tuple(MemoryBlock("memory", GIB, (zone.id,)) for zone in machine.zones if zone.memory)
+        allocatable = Allocatable(machine.cpus.online - CpuSet((0,)), (), memory)
+        made = read_nrt(published(machine, KubeletReport((), allocatable, CONFIG)), KindInterner()).state
+        assert made is not None
+        assert made.kind.zones == tuple(sorted(zone.id for zone in machine.zones))
+        expected = [(GIB if zone.memory else 0) for zone in sorted(machine.zones)]
+        assert [row[made.kind.memory_types.index("memory")] for row in made.memory_free] == expected
+
+
+def test_distances() -> None:
+    matrix = ((10, 32), (21, 10))
+    machine = with_distances(TWO, matrix)
+    assert read(machine, report_of(machine)).kind.distances == matrix
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        CONFIG,
+        CONFIG._replace(topology_manager_policy="restricted", topology_manager_scope="pod"),
+        CONFIG._replace(topology_manager_options=(("max-allowable-numa-nodes", "16"),)),
+        CONFIG._replace(topology_manager_options=(("prefer-closest-numa-nodes", "true"),)),
+        CONFIG._replace(cpu_manager_options=(("align-by-socket", "1"), ("full-pcpus-only", "T"))),
+        CONFIG._replace(cpu_manager_options=(("distribute-cpus-across-numa", "t"), ("strict-cpu-reservation", "0"))),
+        CONFIG._replace(cpu_manager_options=(("distribute-cpus-across-cores", "true"),)),
+        CONFIG._replace(cpu_manager_options=(("prefer-align-cpus-by-uncorecache", "true"),)),
+        CONFIG._replace(feature_gates=(("Other", True), ("PodLevelResourceManagers", True))),
+    ],
+)
+def test_policies(config: KubeletConfig) -> None:
+    """Every option that decides is told, under the kubelet's release."""
+    made = published(TWO, report_of(TWO)._replace(config=config))
+    state = state_of(read_nrt(made, KindInterner(), release=(1, 33), policies=Policies(topology="none", cpu="none")))
+    assert state.kind.policies == config_policies(config, (1, 33))
+    assert state.kind.policies.pod_level_managers == (("PodLevelResourceManagers", True) in config.feature_gates)
+
+
+def test_what_the_report_covers() -> None:
+    """Both fingerprints, the version, and the name of the node."""
+    machine_report = report_of(
+        TWO, PodResources("n", "p", (ContainerResources("c", CpuSet((1,))),)), PodResources("n", "q")
+    )
+    made = published(TWO, machine_report) | {"metadata": {"name": "n", "resourceVersion": "17"}}
+    usage = node_usage(TWO, machine_report)
+    assert isinstance(usage, Usage)
+    read = read_nrt(made, KindInterner())
+    assert (read.node, read.version) == ("n", "17")
+    assert read.fingerprints == (
+        PodsFingerprint("all", usage.fingerprint_all),
+        PodsFingerprint("with-exclusive-resources", usage.fingerprint_exclusive),
+    )
+
+
+def test_an_object_without_a_kubelet() -> None:
+    """`zonewise show` repeats what an idle machine could give: nothing is foretold from that."""
+    read = read_nrt(machine_to_nrt(TWO, "n"), KindInterner())
+    assert read.state is None
+    assert read.problems == ("zonewise.dev/usage: 'unknown': no kubelet was asked",)
+
+
+# --- one value for all that are equal
+
+
+def test_equal_nodes_share_their_kind() -> None:
+    """Their states too are made of the same parts, and a kind that no node has is forgotten."""
+    kinds = KindInterner()
+    first, other = (state_of(read_nrt(published(TWO, report_of(TWO)), kinds)) for _ in range(2))
+    assert first == other
+    assert first.kind is other.kind
+    assert first.kind.cpus is other.kind.cpus
+    assert all(a is b for a, b in zip(first[2:], other[2:], strict=True))
+    known = len(kinds)
+    del first, other
+    gc.collect()
+    assert (known, len(kinds)) == (1, 0)
+
+
+# --- damage
+
+
+def edited(path: tuple[str | int, ...], value: Any) -> Object:
+    made = copy.deepcopy(published(TWO, report_of(TWO, devices=(ContainerDevices("r/d", ("a",), (0, 1)),))))
+    place: Any = made
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    return made
+
+
+def attribute(name: str, value: object) -> Object:
+    return {"name": name, "value": value}
+
+
+def set_attribute(owner: Object, name: str, value: object) -> None:
+    owner["attributes"] = [one for one in owner["attributes"] if one["name"] != name] + [attribute(name, value)]
+
+
+FIRST = "zones", 0
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "problem"),
+    [
+        (("metadata",), {}, "metadata.name: not a name: None"),
+        (("metadata",), 5, "metadata: not an object: 5"),
+        (("attributes",), 5, "attributes: not a list: 5"),
+        (("attributes", 0), {"name": 5}, "attributes[0]: not a name and its value: {'name': 5}"),
+        (("zones",), None, "zones: there is none of type Node that could be read"),
+        (("zones", 0), 5, "zones[0]: not an object: 5"),
+        ((*FIRST, "name"), "node-x", "zones[0].name: not \"node-\" and the id of a NUMA node: 'node-x'"),
+        ((*FIRST, "name"), "node-99999", "zones[0].name: not \"node-\" and the id of a NUMA node: 'node-99999'"),
+        (("zones", 1, "name"), "node-0", "zones[1].name: 'node-0' is there already: the first is taken"),
+        ((*FIRST, "resources", 1, "available"), "x", "zones[0].resources[1] (memory): not a quantity: 'x'"),
+        ((*FIRST, "resources", 1, "available"), "-1", "zones[0].resources[1] (memory): negative: '-1'"),
+        ((*FIRST, "resources", 1, "capacity"), [], "zones[0].resources[1] (memory): not a quantity: '[]'"),
+        ((*FIRST, "resources", 1, "name"), "cpu", "zones[0].resources[1].name: 'cpu' is there already: the first"),
+        ((*FIRST, "resources", 1, "name"), None, "zones[0].resources[1].name: not a name: None"),
+        ((*FIRST, "costs", 0), {"name": "node-0"}, "zones[0].costs[0]: not a zone and its distance: {'name'"),
+        ((*FIRST, "attributes"), [attribute(names.CPUS, "9-1")], "node-0 zonewise.dev/cpus: not a CPU range: '9-1'"),
+    ],
+)
+def test_damaged_fields(path: tuple[str | int, ...], value: Any, problem: str) -> None:
+    """Each is told by its place and value, and the rest of the object is read."""
+    read = read_nrt(edited(path, value), KindInterner())
+    assert [one for one in read.problems if one.startswith(problem)]
+    if path not in (("zones",), ("attributes",)):
+        assert read.state is not None
+        assert 1 in read.state.kind.zones or 0 in read.state.kind.zones
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        (names.TOPOLOGY_MANAGER_POLICY, "any", "none of none, best-effort, restricted, single-numa-node: 'any'"),
+        (names.TOPOLOGY_MANAGER_MAX_NUMA_NODES, "-3", "not a count: '-3'"),
+        (names.CPU_MANAGER_OPTIONS, "x", "not name=value: 'x'"),
+        (names.RESERVED_CPUS, "x", "not a CPU range: 'x'"),
+        (names.UNZONED_DEVICES, "x", "not name=value: 'x'"),
+        (names.UNZONED_DEVICES, "r/n=1/1", "(r/n): not three quantities: '1/1'"),
+        (names.SHARED_DEVICES, "r/d@0+1=5/5/5", "more than the 1 of zone 0 r/d"),
+        (names.SHARED_DEVICES, "r/d@0+9=1/1/1", "not a resource and several zones: 'r/d@0+9'"),
+        (names.SHARED_DEVICES, "r/d@0=1/1/1", "not a resource and several zones: 'r/d@0'"),
+        (names.SHARED_DEVICES, "r/d@x=1/1/1", "not zones: 'x'"),
+        (names.EMPTY_ZONES, "x", "not a CPU range: 'x'"),
+        (names.EMPTY_ZONES, "2000", "a zone above 1023: '2000'"),
+        (names.MEMORY_ASSIGNED, "x", "not a CPU range: 'x'"),
+    ],
+)
+def test_damaged_attributes_of_the_node(name: str, value: str, problem: str) -> None:
+    """A policy that is none is the kubelet's default."""
+    made = edited(("kind",), "")
+    set_attribute(made, name, value)
+    read = read_nrt(made, KindInterner())
+    assert [one for one in read.problems if one.startswith(name) and one.endswith(problem)]
+    assert read.state is not None
+    assert read.state.kind.cpus.cpus == TWO.cpus.online.bits
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        (names.CPUS, "8-15", "CPUs of another zone: '8-15'"),
+        (names.CORES, "0/1", "not the CPUs of the zone: '0/1'"),
+        (names.CORES, "0-7*3", "not cores: '0-7*3'"),
+        (names.FREE_CPUS, "x", "not a CPU range: 'x'"),
+        (names.MEMORY_GROUP, "0,x", "not zones: '0,x'"),
+    ],
+)
+def test_damaged_attributes_of_a_zone(name: str, value: str, problem: str) -> None:
+    """The other zone is whole."""
+    made = edited(("kind",), "")
+    zone = made["zones"][1 if name == names.CPUS else 0]
+    set_attribute(zone, name, value)
+    if name == names.CPUS:
+        made["zones"][0]["attributes"][0] = attribute(names.CPUS, "8-15")
+    read = read_nrt(made, KindInterner())
+    assert any(one.endswith(problem) and name in one for one in read.problems)
+    assert read.state is not None
+    assert read.state.free_cpus & 0xFF00 == 0xFF00
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 3) | st.floats() | st.text("n0-", max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(("name", "value", "type")), inner),
+    max_leaves=6,
+)
+
+
+def keys_of(place: Any) -> list[Any]:
+    """What an object or a list has places for; nothing of other values."""
+    if isinstance(place, dict):
+        return list(cast("Object", place))
+    return list(range(len(cast("list[Any]", place)))) if isinstance(place, list) else []
+
+
+@given(st.data())
+def test_nothing_is_raised(data: st.DataObject) -> None:
+    """Whatever stands wherever in the object, there is a report of it."""
+    made = copy.deepcopy(BASE)
+    for _ in range(data.draw(st.integers(1, 3))):
+        place: Any = made
+        key = data.draw(st.sampled_from(keys_of(place)))
+        while keys_of(place[key]) and data.draw(st.booleans()):
+            place = place[key]
+            key = data.draw(st.sampled_from(keys_of(place)))
+        place[key] = data.draw(JSON)
+    assert isinstance(read_nrt(made, KindInterner()), NodeReport)
+
+
+BASE = edited(("kind",), "")
+
+
+@given(st.dictionaries(st.sampled_from(("metadata", "zones", "attributes", "topologyPolicies")), JSON))
+def test_nothing_is_raised_of_any_object(made: Object) -> None:
+    assert isinstance(read_nrt(made, KindInterner()), NodeReport)

@@ -1,0 +1,165 @@
+"""Objects of other agents to states: counts are kept, what is a guess is told, and refuses nobody wrongly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zonewise_scheduler.admission.node import NodeState, Policies
+from zonewise_scheduler.admission.report.interning import KindInterner
+from zonewise_scheduler.admission.report.node_report import PodsFingerprint, read_nrt
+
+Object = dict[str, Any]
+Counts = tuple[int, int, int]
+
+
+def zone(number: int, **counts: Counts) -> Object:
+    """A zone with capacity, allocatable and available of each resource."""
+    fields = ("capacity", "allocatable", "available")
+    resources = [
+        {"name": name.replace("_", "/"), **dict(zip(fields, map(str, sizes), strict=True))}
+        for name, sizes in counts.items()
+    ]
+    return {"name": f"node-{number}", "type": "Node", "resources": resources}
+
+
+def plain(*zones: Object, attributes: dict[str, str] | None = None, **more: Any) -> Object:
+    pairs = [{"name": name, "value": value} for name, value in (attributes or {}).items()]
+    return {"metadata": {"name": "n"}, "attributes": pairs, "zones": list(zones), **more}
+
+
+def state_of(made: Object, **known: Any) -> NodeState:
+    read = read_nrt(made, KindInterner(), **known)
+    assert read.problems == ()
+    assert read.state is not None
+    return read.state
+
+
+COUNT = st.integers(0, 40)
+
+
+@given(st.lists(st.tuples(COUNT, COUNT, COUNT), min_size=1, max_size=4), st.sampled_from((None, 1, 2, 8)))
+def test_cpus_are_made_up_as_counted(drawn: list[Counts], threads: int | None) -> None:
+    """Each zone has as many as it can have, as many reserved as cannot be given, and as many free as are available."""
+    ordered = [tuple(sorted(counts, reverse=True)) for counts in drawn]
+    state = state_of(plain(*(zone(number, cpu=counts) for number, counts in enumerate(ordered))))  # pyright: ignore[reportArgumentType]
+    cpus = state.kind.cpus
+    assert not cpus.exact
+    static = any(allocatable for _, allocatable, _ in ordered)
+    groups = dict(cpus.zones)
+    for number, (capacity, allocatable, available) in enumerate(ordered):
+        bits = groups.get(number, 0)
+        assert bits.bit_count() == capacity
+        assert (bits & cpus.reserved).bit_count() == capacity - allocatable
+        assert (bits & state.free_cpus).bit_count() == (available if static else 0)
+    assert not state.free_cpus & cpus.reserved
+
+
+def test_cores_are_made_up_where_their_size_is_known() -> None:
+    """As many whole ones are free as can be; the last may be smaller."""
+    state = state_of(plain(zone(0, cpu=(9, 8, 5))), threads=2)
+    assert state.kind.cpus.cores == ((0, 0b11), (2, 0b1100), (4, 0b110000), (6, 0b11000000), (8, 1 << 8))
+    assert (state.kind.cpus.reserved, state.free_cpus) == (1, 0b111110000)
+    assert "which CPUs are free" in state.kind.unknown
+
+
+def test_memory_and_devices() -> None:
+    """Nobody tells of groups; what is more available than can be given is not."""
+    state = state_of(
+        plain(zone(0, memory=(9, 8, 5), nvidia_gpu=(2, 2, 1)), zone(3, memory=(9, 8, 9), nvidia_gpu=(0, 0, 0)))
+    )
+    assert (state.kind.zones, state.kind.memory_types) == ((0, 3), ("memory",))
+    assert (state.kind.allocatable, state.memory_free) == (((8,), (8,)), ((5,), (8,)))
+    assert (state.memory_groups, state.memory_assigned) == ((1, 8), 1)
+    assert [(one.resource, one.zones, one.total) for one in state.kind.devices] == [("nvidia/gpu", 1, 2)]
+
+
+def test_under_restricted_no_zone_is_taken_for_alone() -> None:
+    """Zones in a group, of which nobody tells, would be refused to pods that the kubelet admits."""
+    made = plain(zone(0, memory=(9, 8, 5)), attributes={"topologyManagerPolicy": "restricted"})
+    assert state_of(made).memory_assigned == 0
+
+
+@pytest.mark.parametrize(
+    ("attributes", "deprecated", "policy", "scope"),
+    [
+        ({}, [], "none", "container"),
+        ({"topologyManagerPolicy": "restricted", "topologyManagerScope": "pod"}, ["None"], "restricted", "pod"),
+        ({"topologyManagerPolicy": "", "topologyManagerScope": ""}, [], "none", "container"),
+        ({}, ["SingleNUMANodePodLevel", "None"], "single-numa-node", "pod"),
+        ({}, ["BestEffort"], "best-effort", "container"),
+        ({}, ["Unknown"], "none", "container"),
+        ({"topologyManagerPolicy": "best-effort"}, ["RestrictedPodLevel"], "best-effort", "pod"),
+    ],
+)
+def test_policies(attributes: dict[str, str], deprecated: list[str], policy: str, scope: str) -> None:
+    """Attributes come before the deprecated field, one by one."""
+    made = plain(zone(0, cpu=(4, 4, 4)), attributes=attributes, topologyPolicies=deprecated)
+    policies = state_of(made).kind.policies
+    assert (policies.topology, policies.scope) == (policy, scope)
+
+
+@pytest.mark.parametrize(
+    ("counts", "cpu", "memory"),
+    [
+        ({"cpu": (4, 4, 4), "memory": (4, 4, 4)}, "static", "Static"),
+        ({"cpu": (4, 0, 0)}, "none", "None"),
+        ({"nvidia_gpu": (1, 1, 1)}, "none", "None"),
+        ({"cpu": (4, 3, 0), "hugepages-2Mi": (4, 4, 4)}, "static", "Static"),
+    ],
+)
+def test_managers_are_guessed_by_what_they_give(counts: dict[str, Counts], cpu: str, memory: str) -> None:
+    """Resource-topology-exporter has CPUs of a node without the static policy as capacity alone."""
+    kind = state_of(plain(zone(0, **counts))).kind
+    assert (kind.policies.cpu, kind.policies.memory) == (cpu, memory)
+    assert any("policies" in one for one in kind.unknown)
+
+
+def test_what_is_known_of_the_kubelet_is_no_guess() -> None:
+    """A manager of which the object tells nothing at all is not taken to refuse everybody, and that is said."""
+    known = Policies(topology="restricted", cpu="static", memory="Static", full_cores=True, release=(1, 34))
+    made = plain(zone(0, cpu=(4, 4, 4)), attributes={"topologyManagerPolicy": "none"})
+    kind = state_of(made, policies=known, threads=2).kind
+    assert kind.policies == known._replace(memory="None")
+    assert kind.unknown[0] == "memory, which the kubelet gives out"
+    assert not any("policies" in one for one in kind.unknown)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "annotations", "covered"),
+    [
+        ({}, {}, ()),
+        ({"nodeTopologyPodsFingerprint": "x"}, {}, (PodsFingerprint("all", "x"),)),
+        (
+            {"nodeTopologyPodsFingerprint": "x", "nodeTopologyPodsFingerprintMethod": "with-exclusive-resources"},
+            {"topology.node.k8s.io/fingerprint": "y"},
+            (PodsFingerprint("with-exclusive-resources", "x"),),
+        ),
+        ({}, {"topology.node.k8s.io/fingerprint": "y"}, (PodsFingerprint("all", "y"),)),
+        ({}, {"topology.node.k8s.io/fingerprint": 5}, ()),
+    ],
+)
+def test_fingerprints(attributes: dict[str, str], annotations: Object, covered: tuple[PodsFingerprint, ...]) -> None:
+    """The attribute, else the annotation that came before it."""
+    made = plain(zone(0), attributes=attributes)
+    made["metadata"]["annotations"] = annotations
+    assert read_nrt(made, KindInterner()).fingerprints == covered
+
+
+def test_zones_of_other_types_are_passed_over() -> None:
+    """Only our agent writes NUMA nodes that are no Node zones."""
+    other = {"name": "memory-1", "type": "MemoryOnly"}, {"name": "x", "type": "Core"}, {"name": "package-0", "type": 5}
+    assert state_of(plain(zone(0), *other)).kind.zones == (0,)
+    read = read_nrt(plain(*other), KindInterner())
+    assert (read.state, read.problems) == (None, ("zones: there is none of type Node that could be read",))
+
+
+def test_more_cpus_than_there_can_be() -> None:
+    """A number that is damaged costs no memory."""
+    read = read_nrt(plain(zone(0, cpu=(10**15, 1, 1)), zone(1, cpu=(4, 4, 4))), KindInterner())
+    assert read.problems == ("zone 0 cpu: more than 65536: 1000000000000000",)
+    assert read.state is not None
+    assert read.state.kind.cpus.zones == ((1, 0b1111),)

@@ -1,0 +1,59 @@
+"""Amounts packed into integers say just what a dictionary would."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zonewise_scheduler.backfill.pool.packed_amounts import NARROW_BITS, WIDE_BITS, ResourcePacking
+
+NAMES = ("cpu", "memory", "gpu")
+most = {NARROW_BITS: (1 << 26) - 1, WIDE_BITS: (1 << 60) - 1}
+
+
+def sizes(least: int, bits: int) -> st.SearchStrategy[dict[str, int]]:
+    some = st.one_of(st.integers(least and -5, 5), st.integers(least * most[bits], most[bits]))
+    return st.fixed_dictionaries(dict.fromkeys(NAMES, some))
+
+
+@given(st.data(), st.sampled_from([NARROW_BITS, WIDE_BITS]))
+def test_a_job_fits_where_there_is_enough_of_all_it_asks_for(data: st.DataObject, bits: int) -> None:
+    """What is overcommitted and not asked for is no hindrance, and no field borrows from another."""
+    columns = ResourcePacking(NAMES, bits)
+    free, asked = data.draw(sizes(-1, bits)), data.draw(sizes(0, bits))
+    room, demand = columns.pack_available(free), columns.pack_request(asked)
+    short = tuple(name for name in NAMES if asked[name] and free[name] < asked[name])
+    assert columns.insufficient_resources(room, demand.amount, demand.guards) == short
+    assert ((room - demand.amount) & demand.guards == demand.guards) is not bool(short)
+    assert columns.unpack_available(room) == free
+    assert columns.unpack_request(demand.amount) == asked
+    assert columns.unpack_available(room - demand.amount + demand.amount) == free
+
+
+def test_what_is_taken_and_given_back_adds_up() -> None:
+    columns = ResourcePacking(NAMES)
+    room = columns.pack_available({"cpu": 3, "memory": 1 << 40, "gpu": 0})
+    room -= columns.pack_request({"cpu": 5, "memory": 1 << 39}).amount
+    assert columns.unpack_available(room) == {"cpu": -2, "memory": 1 << 39, "gpu": 0}
+    room += columns.pack_request({"cpu": 2, "gpu": 8}).amount
+    assert columns.unpack_available(room) == {"cpu": 0, "memory": 1 << 39, "gpu": 8}
+
+
+@pytest.mark.parametrize(
+    ("amounts", "said"),
+    [
+        ({"cpus": 1}, "cpus: no such resource; there are cpu, memory, gpu"),
+        ({"gpu": -1}, "gpu: -1 is not between 0 and"),
+        ({"gpu": 1 << 60}, "gpu: 1152921504606846976 is not between 0 and 1152921504606846975"),
+    ],
+)
+def test_a_demand_that_is_none_is_named(amounts: dict[str, int], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        ResourcePacking(NAMES).pack_request(amounts)
+
+
+def test_unknown_is_not_zero() -> None:
+    """Of every resource it must be said how much is free."""
+    with pytest.raises(ValueError, match="free: nothing is said of memory, gpu"):
+        ResourcePacking(NAMES).pack_available({"cpu": 1})

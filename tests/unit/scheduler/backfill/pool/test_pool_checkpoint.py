@@ -1,0 +1,86 @@
+"""A scheduler that is started anew keeps what it promised."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.pool_jobs import PoolCase, cpus, job, pool_cases, starts
+from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
+from zonewise_scheduler.backfill.pool.pool_checkpoint import PoolCheckpoint, checkpoint_pool, restore_pool
+from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
+from zonewise_scheduler.backfill.pool.pool_state import PoolState
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.backfill.pool.pool_state import Job, PoolDecision, PoolReservation
+
+NAMES = ["fifo", "greedy", "easy", "easy-sjbf", DEFAULT_POLICY, "depth-1", "depth-2", "conservative"]
+
+
+class Restarted:
+    """A policy with a state of its own, both of which are made anew after some decisions."""
+
+    def __init__(self, case: PoolCase, name: str, reserve_after: float, restarts: set[int]) -> None:
+        self.new = lambda: pool_policy_named(name, reserve_after)
+        self.policy = self.new()
+        self.overtaking, self.eager = self.policy.overtaking, self.policy.eager
+        self.capacity = case.capacity
+        self.own = PoolState(case.capacity)
+        self.restarts = restarts
+        self.decisions = 0
+
+    def decide(self, now: float, state: PoolState) -> PoolDecision:
+        """Take note of what has happened, decide, let it happen, and start anew."""
+        for one, _ in state.ended:
+            self.own.end(one)
+        for one in state.new_jobs:
+            self.own.submit(one)
+        decision = self.policy.decide(now, self.own)
+        self.own.apply(decision, now)
+        told = self.policy.reservations(now, self.own)
+        self.decisions += 1
+        if self.decisions in self.restarts:
+            self.restart(now)
+            assert self.policy.reservations(now, self.own) == told
+        return decision
+
+    def restart(self, now: float) -> None:
+        kept = checkpoint_pool(self.policy, self.own)
+        before, self.own = self.own, PoolState(self.capacity)
+        for one, (start, _) in before.run_spans.items():
+            self.own.start(one, start)
+        for one in before.pending:
+            self.own.submit(one)
+        self.policy = self.new()
+        restore_pool(kept, self.policy, now, self.own)
+
+    def reservations(self, now: float, state: PoolState) -> list[PoolReservation]:
+        return self.policy.reservations(now, self.own)
+
+    def trial_order(self, now: float, state: PoolState) -> list[Job]:
+        return self.policy.trial_order(now, self.own)
+
+
+@given(pool_cases(), st.sampled_from(NAMES), st.sampled_from([0.0, 5.0]), st.sets(st.integers(1, 30)))
+def test_a_restart_changes_no_decision(case: PoolCase, name: str, reserve_after: float, restarts: set[int]) -> None:
+    """Nor any promise; with jobs that declare nothing too, and as many restarts as there may be."""
+    policy = Restarted(case, name, reserve_after, restarts)
+    assert starts(case.tasks, case.capacity, policy) == starts(
+        case.tasks, case.capacity, pool_policy_named(name, reserve_after)
+    )
+
+
+def test_who_no_longer_waits_is_passed_over() -> None:
+    """And a promise for which there is no room any more becomes as early as can be."""
+    state = PoolState(cpus(8))
+    state.submit(job(1, 8, 10))
+    state.submit(job(2, 5, 10))
+    policy = pool_policy_named("conservative")
+    restore_pool(PoolCheckpoint({"job-1": 5, "job-2": 7, "job-3": 1}), policy, 0, state)
+    state.apply(policy.decide(0, state), 0)
+    assert [(one.job.serial, one.start) for one in policy.reservations(0, state)] == [(2, 10)]
+    holding = pool_policy_named("easy")
+    restore_pool(PoolCheckpoint(reserved_job="job-3"), holding, 0, state)
+    assert state.reserved_job is None

@@ -1,0 +1,142 @@
+"""When waiting jobs are foretold to start, and what is learned of their kin."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.pool_jobs import PoolCase, cpus, job, pool_cases
+from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
+from zonewise_scheduler.backfill.pool.pool_forecast import PoolForecast, forecast_pool
+from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
+from zonewise_scheduler.backfill.pool.pool_state import PoolState
+from zonewise_scheduler.backfill.run_time_history import SAMPLES_PER_GROUP, RunTimeEstimate, RunTimeHistory
+from zonewise_scheduler.simulator.pool_simulation import simulate_pool
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zonewise_scheduler.backfill.pool.pool_state import Job, PoolDecision, PoolPolicy
+
+ANN, BEN = ("ann", "q", "solve"), ("ben", "q", "solve")
+
+
+def learned(**runs: Sequence[float]) -> RunTimeHistory:
+    """What ann and ben ran before."""
+    times = RunTimeHistory()
+    for user, lengths in runs.items():
+        for run in lengths:
+            times.observe(job(0, 1, kin=(user, "q", "solve")), run)
+    return times
+
+
+# --- run times
+
+
+def test_the_narrowest_circle_that_knows_enough_is_asked() -> None:
+    times = learned(ann=[10, 20, 30])
+    times.observe(job(0, 1, kin=("ann", "q", "other")), 500)
+    times.observe(job(0, 1, kin=("ann", "q", "other")), 600)
+    assert times.estimate(job(1, 1, 100, kin=ANN)) == RunTimeEstimate(10, 20, 100)
+    assert times.estimate(job(1, 1, 1000, kin=("ann", "q", "other"))) == RunTimeEstimate(10, 30, 1000)
+
+
+def test_what_is_unknown_may_take_nothing_or_all_that_it_declares() -> None:
+    assert learned(ann=[10, 20]).estimate(job(1, 1, 100, kin=ANN)) == RunTimeEstimate(0, 100, 100)
+    assert learned(ann=[10, 20, 30]).estimate(job(1, 1, 100, kin=BEN)) == RunTimeEstimate(0, 100, 100)
+    assert learned(ann=[10, 20, 30]).estimate(job(1, 1)) == RunTimeEstimate(0, inf, inf)
+
+
+def test_nothing_takes_longer_than_it_declares() -> None:
+    assert learned(ann=[10, 20, 30]).estimate(job(1, 1, 15, kin=ANN)) == RunTimeEstimate(10, 15, 15)
+
+
+def test_what_ended_sooner_says_nothing_of_a_job_that_still_runs() -> None:
+    times = learned(ann=[10, 20, 30, 40])
+    assert times.estimate(job(1, 1, 100, kin=ANN), elapsed=15) == RunTimeEstimate(20, 30, 100)
+    assert times.estimate(job(1, 1, 100, kin=ANN), elapsed=35) == RunTimeEstimate(35, 100, 100)
+
+
+def test_only_the_last_are_kept() -> None:
+    assert learned(ann=[1] * 50 + [9] * SAMPLES_PER_GROUP).estimate(job(1, 1, 100, kin=ANN)).short == 9
+
+
+# --- forecasts
+
+
+def running(*jobs: tuple[int, int, float]) -> PoolState:
+    """A machine of 8 CPUs on which ann's jobs have run since 0."""
+    state = PoolState(cpus(8))
+    for serial, size, limit in jobs:
+        state.start(job(serial, size, limit, kin=ANN), 0)
+    return state
+
+
+def test_a_forecast_is_the_queue_played_forward() -> None:
+    """The jobs of ann declare 100 s, and take between 10 and 30: two of them are before the last."""
+    state = running((0, 8, 100))
+    for serial in (1, 2):
+        state.submit(job(serial, 8, 100, kin=ANN))
+    found = forecast_pool(5, state, pool_policy_named("greedy"), learned(ann=[10, 20, 30]))
+    assert found == [
+        PoolForecast(state.pending[0], 10, 20, 100),
+        PoolForecast(state.pending[1], 20, 40, 200),
+    ]
+
+
+def test_it_follows_the_order_in_which_jobs_are_tried() -> None:
+    state = running((0, 8, 10))
+    for serial, limit in ((1, 50), (2, 5)):
+        state.submit(job(serial, 8, limit))
+    by_serial = {
+        one.job.serial: one.latest
+        for one in forecast_pool(0, state, pool_policy_named(DEFAULT_POLICY), RunTimeHistory())
+    }
+    assert by_serial == {2: 10, 1: 15}
+    by_serial = {
+        one.job.serial: one.latest for one in forecast_pool(0, state, pool_policy_named("fifo"), RunTimeHistory())
+    }
+    assert by_serial == {1: 10, 2: 60}
+
+
+def test_under_fifo_nobody_is_foretold_to_pass() -> None:
+    state = running((0, 5, 10))
+    state.submit(job(1, 8, 10))
+    state.submit(job(2, 1, 1))
+    assert [one.latest for one in forecast_pool(0, state, pool_policy_named("fifo"), RunTimeHistory())] == [10, 20]
+    assert [one.latest for one in forecast_pool(0, state, pool_policy_named("greedy"), RunTimeHistory())] == [10, 0]
+
+
+def test_what_depends_on_run_times_that_nobody_knows_is_unknown() -> None:
+    state = running((0, 5, inf))
+    state.submit(job(1, 8, 10))
+    state.submit(job(2, 3, 10))
+    found = forecast_pool(0, state, pool_policy_named("greedy"), RunTimeHistory())
+    assert [(one.earliest, one.likely, one.latest) for one in found] == [(0, inf, inf), (0, 0, 0)]
+
+
+class Asking:
+    """Asks for forecasts whenever a job comes."""
+
+    def __init__(self, policy: PoolPolicy) -> None:
+        self.policy = policy
+
+    def arrived(self, now: float, state: PoolState, job: Job) -> None:
+        promised = {one.job: one.start for one in self.policy.reservations(now, state)}
+        found = forecast_pool(now, state, self.policy, RunTimeHistory())
+        assert {one.job for one in found} == set(state.pending)
+        for one in found:
+            assert now <= one.earliest <= one.likely <= one.latest <= promised.get(one.job, inf)
+
+    def decided(self, now: float, state: PoolState, decision: PoolDecision) -> None: ...
+
+    def ended(self, now: float, job: Job, run: float) -> None: ...
+
+
+@given(pool_cases(), st.sampled_from(["fifo", "greedy", "easy-sjbf", "conservative", "depth-2", DEFAULT_POLICY]))
+def test_every_waiting_job_has_a_forecast_no_later_than_what_it_is_promised(case: PoolCase, name: str) -> None:
+    policy = pool_policy_named(name, 5.0)
+    simulate_pool(case.tasks, case.capacity, policy, Asking(policy))

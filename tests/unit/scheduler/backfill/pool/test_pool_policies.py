@@ -1,0 +1,218 @@
+"""Policies by hand: what starts when, and why the rest waits."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from support.pool_jobs import CPUS, cpus, job, starts, task, watch_reservations
+from support.pool_jobs import PoolCase as Machine
+from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
+from zonewise_scheduler.backfill.pool.pool_explain import PoolExplanation, explain_job
+from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
+from zonewise_scheduler.backfill.pool.pool_state import (
+    OVERRUN_EXTENSION,
+    Job,
+    PoolDecision,
+    PoolPolicy,
+    PoolReservation,
+    PoolState,
+)
+
+RESERVING = ["easy", "easy-sjbf", "depth-1", "depth-2", "conservative"]
+
+
+def decide(policy: PoolPolicy, now: float, state: PoolState) -> list[Job]:
+    """Decide and let it happen."""
+    decision = policy.decide(now, state)
+    state.apply(decision, now)
+    return list(decision.starts)
+
+
+def waiting(free: int, *jobs: Job) -> PoolState:
+    """A machine of so many CPUs, and jobs that wait."""
+    state = PoolState(cpus(free))
+    for one in jobs:
+        state.submit(one)
+    return state
+
+
+# --- the smallest test that tells backfill from greed
+
+
+@pytest.mark.parametrize("name", RESERVING)
+def test_who_would_delay_the_reservation_is_refused(name: str) -> None:
+    """The second B waits, C starts when it comes at 30 s, A at 90 s."""
+    tasks = [task(0, 50, 90, 0), task(1, 60, 60, 10), task(2, 50, 90, 20), task(3, 50, 30, 30)]
+    assert starts(tasks, cpus(100), pool_policy_named(name)) == [0, 90, 150, 30]
+
+
+def test_greedy_delays_the_wide_job() -> None:
+    """The control: so the test above tells something."""
+    tasks = [task(0, 50, 90, 0), task(1, 60, 60, 10), task(2, 50, 90, 20), task(3, 50, 30, 30)]
+    assert starts(tasks, cpus(100), pool_policy_named("greedy")) == [0, 120, 20, 90]
+
+
+def test_the_default_is_greedy_until_a_job_has_waited_long_enough() -> None:
+    """Narrow jobs keep coming; the wide one gets a reservation when it has waited for 100 s, and not before."""
+    tasks = [task(0, 60, 50, 0), task(1, 100, 10, 0), *(task(2 + n, 40, 50, 20 * n + 10) for n in range(20))]
+    found = starts(tasks, cpus(100), pool_policy_named(DEFAULT_POLICY, 100.0))
+    overtaking = [start for start in found[2:] if start < found[1]]
+    assert 100 <= found[1] <= 150
+    assert max(overtaking) < 100
+    assert starts(tasks, cpus(100), pool_policy_named("greedy"))[1] > 300
+
+
+def test_shortest_first_and_the_order_of_the_queue_within_a_priority() -> None:
+    tasks = [task(0, 8, 10), task(1, 8, 9), task(2, 8, 2), task(3, 8, 5), task(4, 8, 20, priority=1)]
+    assert starts(tasks, cpus(8), pool_policy_named(DEFAULT_POLICY)) == [0, 37, 30, 32, 10]
+    assert starts(tasks, cpus(8), pool_policy_named("fifo")) == [0, 30, 39, 41, 10]
+
+
+def test_fifo_lets_nobody_pass() -> None:
+    tasks = [task(0, 5, 10), task(1, 5, 10), task(2, 1, 1)]
+    assert starts(tasks, cpus(8), pool_policy_named("fifo")) == [0, 10, 10]
+
+
+def test_there_is_no_other_policy() -> None:
+    with pytest.raises(ValueError, match="policy: best: no such policy; there are shortest-reserving, fifo, greedy"):
+        pool_policy_named("best")
+
+
+# --- promises
+
+
+@pytest.mark.parametrize("name", [*RESERVING, DEFAULT_POLICY])
+def test_a_promise_outranks_a_priority_that_comes_later(name: str) -> None:
+    """A job of higher priority comes first among those that nothing was promised."""
+    tasks = [task(0, 8, 10), task(1, 8, 10, 1), task(2, 8, 10, 2, priority=9), task(3, 8, 10, 3)]
+    policy = pool_policy_named(name, 0.0)
+    outcome, promises = watch_reservations(Machine(CPUS, cpus(8), tasks), policy)
+    found = [outcome.starts[one.job] for one in tasks]
+    assert found[0] == 0
+    if name in {"conservative", "depth-2", "depth-1"}:  # promised when it came
+        assert promises.first_start[tasks[1].job] == found[1] == 10
+    assert found[3] == 30
+
+
+@pytest.mark.parametrize("name", RESERVING)
+def test_a_job_that_declares_nothing_only_takes_what_the_reservation_leaves(name: str) -> None:
+    """3 CPUs are too many beside the job with the reservation, 2 are not, another one is until those 2 have ended."""
+    unknown = [task(serial, size, inf, run=4) for serial, size in ((2, 3), (3, 2), (4, 1))]
+    tasks = [task(0, 5, 10), task(1, 6, 10), *unknown]
+    assert starts(tasks, cpus(8), pool_policy_named(name)) == [0, 10, 20, 0, 4]
+
+
+@pytest.mark.parametrize("name", ["depth-1", "depth-2", "conservative"])
+def test_where_nobody_declared_anything_the_promised_job_is_next(name: str) -> None:
+    """Its start is unknown; what it needs is withheld from those who come later, declared or not."""
+    state = waiting(8, job(0, 5), job(1, 6, 10), job(2, 3, 1), job(3, 3))
+    policy = pool_policy_named(name, 0.0)
+    assert [one.serial for one in decide(policy, 0, state)] == [0]
+    assert policy.reservations(0, state)[0] == PoolReservation(state.pending[0], inf, (state.running[0][2],))
+    state.end(state.running[0][2])
+    assert decide(policy, 5, state)[0].serial == 1
+
+
+@pytest.mark.parametrize("name", ["easy", "easy-sjbf", "shortest-reserving"])
+def test_who_declares_a_run_time_may_pass_one_whose_start_nobody_knows(name: str) -> None:
+    """It ends; who declares none does not pass, and the promised job is next."""
+    state = waiting(8, job(0, 5), job(1, 6, 10), job(2, 3, 1), job(3, 3))
+    policy = pool_policy_named(name, 0.0)
+    assert [one.serial for one in decide(policy, 0, state)] == [0, 2]
+    passing, unknown = (one for _, _, one in state.running)
+    assert policy.reservations(0, state)[0] == PoolReservation(state.pending[0], inf, (unknown,))
+    state.end(passing)
+    assert decide(policy, 1, state) == []
+    state.end(unknown)
+    assert decide(policy, 5, state)[0].serial == 1
+
+
+@pytest.mark.parametrize("name", RESERVING)
+def test_what_never_fits_is_in_nobodys_way(name: str) -> None:
+    """Until there is a larger machine."""
+    state = waiting(8, job(0, 9, 10), job(1, 8, 10))
+    policy = pool_policy_named(name)
+    assert [one.serial for one in decide(policy, 0, state)] == [1]
+    state.end(state.running[0][2])
+    state.set_capacity(cpus(12))
+    assert [one.serial for one in decide(policy, 1, state)] == [0]
+
+
+@pytest.mark.parametrize("name", RESERVING)
+def test_who_is_withdrawn_leaves_the_reservation_to_the_next(name: str) -> None:
+    state = waiting(8, job(0, 5, 10), job(1, 8, 10), job(2, 3, 20))
+    policy = pool_policy_named(name)
+    assert [one.serial for one in decide(policy, 0, state)] == [0]
+    state.withdraw(state.pending[0])
+    assert [one.serial for one in decide(policy, 1, state)] == [2]
+
+
+@pytest.mark.parametrize("name", ["easy", "depth-1", "conservative"])
+def test_a_job_that_outlives_its_run_time_is_given_another_while(name: str) -> None:
+    """Its end is put off by a minute, again and again, and the reservation with it."""
+    state = waiting(8, job(0, 5, 10), job(1, 8, 10), job(2, 3, 40))
+    policy = pool_policy_named(name)
+    decide(policy, 0, state)
+    state.extend_overrun(12)
+    decide(policy, 12, state)
+    first = policy.reservations(12, state)[0]
+    assert (first.job.serial, first.start) == (1, 12 + OVERRUN_EXTENSION)
+    assert 2 in {one.serial for _, _, one in state.running}  # it ends before that
+
+
+@pytest.mark.parametrize("name", ["depth-2", "conservative"])
+def test_reservations_that_there_still_is_room_for_stay_when_nodes_go(name: str) -> None:
+    """What is too large now has none; the others are as early as can be, but not at another's cost."""
+    state = waiting(8, job(0, 6, 10), job(1, 8, 10), job(2, 6, 10), job(3, 3, 10))
+    policy = pool_policy_named(name)
+    decide(policy, 0, state)
+    assert [(one.job.serial, one.start) for one in policy.reservations(0, state)][:2] == [(1, 10), (2, 20)]
+    state.set_capacity(cpus(7))
+    decide(policy, 1, state)
+    assert [(one.job.serial, one.start) for one in policy.reservations(1, state)] == [(2, 10), (3, 20)]
+
+
+def test_a_reservation_that_comes_late_is_given_all_of_its_run_time() -> None:
+    """A timer fires late; who comes next finds the truth."""
+    state = waiting(8, job(0, 8, 10), job(1, 8, 10), job(2, 8, 10))
+    policy = pool_policy_named("conservative")
+    first = decide(policy, 0, state)
+    state.end(first[0])
+    assert [one.serial for one in decide(policy, 10.5, state)] == [1]
+    assert [one.start for one in policy.reservations(10.5, state)] == [20.0]
+    assert state.running[0][0] == 20.5
+
+
+# --- reasons
+
+
+def test_a_reason_names_what_is_short_and_who_must_end() -> None:
+    policy = pool_policy_named("easy")
+    state = waiting(8, job(0, 5, 10), job(1, 6, 10), job(2, 3, 20), job(3, 4, 20), job(4, 9))
+    decide(policy, 0, state)
+    running = state.running[0][2]
+    told = policy.reservations(0, state)
+    assert told == [PoolReservation(state.pending[0], 10, (running,))]
+    reasons = [explain_job(one, 0, state, CPUS, told) for one in state.pending]
+    assert reasons == [
+        PoolExplanation(insufficient=("cpu",), waits_for=(running,)),
+        PoolExplanation(delayed_reservation=told[0]),
+        PoolExplanation(insufficient=("cpu",), waits_for=(running,)),
+        PoolExplanation(exceeds_capacity=("cpu",)),
+    ]
+
+
+def test_where_nothing_is_in_the_way_it_is_the_turn() -> None:
+    """FIFO lets nobody pass, though there be room."""
+    policy = pool_policy_named("fifo")
+    state = waiting(8, job(0, 5, 10), job(1, 6, 10), job(2, 1, 1))
+    decide(policy, 0, state)
+    assert explain_job(state.pending[1], 0, state, CPUS, policy.reservations(0, state)) == PoolExplanation()
+
+
+def test_a_decision_of_nothing_changes_nothing() -> None:
+    state = waiting(8)
+    state.apply(PoolDecision(), 0)
+    assert (state.available, state.pending, state.running) == (cpus(8), [], [])

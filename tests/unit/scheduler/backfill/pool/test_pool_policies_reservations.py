@@ -1,0 +1,128 @@
+"""Whatever comes, promises are kept, and every policy does what its definition says."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.pool_jobs import PoolCase, pool_cases, starts, watch_reservations
+from zonewise_scheduler.backfill.pool.conservative import ConservativeBackfill
+from zonewise_scheduler.backfill.pool.easy import EasyBackfill
+from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
+from zonewise_scheduler.backfill.pool.pool_state import PoolDecision
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.backfill.pool.pool_state import Job, PoolPolicy, PoolReservation, PoolState
+
+reserving = st.sampled_from(
+    ["easy", "easy-sjbf", "shortest-reserving", "depth-1", "depth-2", "depth-3", "conservative"]
+)
+
+
+@given(pool_cases(), reserving, st.sampled_from([0.0, 5.0, inf]))
+def test_no_job_that_starts_delays_a_promise(case: PoolCase, name: str, reserve_after: float) -> None:
+    """With one resource or two, priorities, jobs that declare nothing; and all of them start in the end."""
+    outcome, promises = watch_reservations(case, pool_policy_named(name, reserve_after))
+    assert len(outcome.starts) == len(case.tasks)
+    for job, start in promises.first_start.items():
+        assert outcome.starts[job] <= start
+
+
+@given(pool_cases(declared=True))
+def test_conservative_promises_every_job_a_start_when_it_comes(case: PoolCase) -> None:
+    outcome, promises = watch_reservations(case, ConservativeBackfill())
+    for task in case.tasks:
+        assert task.job in promises.first_start or outcome.starts[task.job] == task.job.submitted
+
+
+@given(pool_cases(), st.sampled_from(["fifo", "greedy"]))
+def test_policies_that_promise_nothing_start_all_the_same(case: PoolCase, name: str) -> None:
+    outcome, promises = watch_reservations(case, pool_policy_named(name))
+    assert len(outcome.starts) == len(case.tasks)
+    assert promises.first_start == {}
+
+
+@given(pool_cases(declared=True), st.booleans(), st.sampled_from([0.0, 5.0]))
+def test_one_reservation_is_easy(case: PoolCase, shortest: bool, reserve_after: float) -> None:
+    """The shadow time and the extra room say the same as the profile does."""
+    one = EasyBackfill(reserve_after, shortest_first=shortest)
+    other = ConservativeBackfill(1, reserve_after, shortest_first=shortest)
+    assert starts(case.tasks, case.capacity, Thorough(one, eager=True)) == starts(case.tasks, case.capacity, other)
+
+
+@given(pool_cases(), st.sampled_from([0.0, 5.0, inf]), st.booleans())
+def test_jobs_that_were_refused_need_not_be_asked_again(case: PoolCase, reserve_after: float, shortest: bool) -> None:
+    """To look only at those that are new, while no room comes free, changes nothing."""
+    policy = EasyBackfill(reserve_after, shortest_first=shortest)
+    assert starts(case.tasks, case.capacity, policy) == starts(case.tasks, case.capacity, Thorough(policy, eager=False))
+
+
+@given(pool_cases(declared=True, priorities=False))
+def test_conservative_is_what_its_definition_says(case: PoolCase) -> None:
+    """Against one that keeps no profile: it tries every start for every job."""
+    assert starts(case.tasks, case.capacity, ConservativeBackfill()) == starts(case.tasks, case.capacity, Plain())
+
+
+class Thorough:
+    """Looks at all jobs every time."""
+
+    overtaking = True
+
+    def __init__(self, policy: PoolPolicy, *, eager: bool) -> None:
+        self.policy = policy
+        self.eager = eager
+
+    def decide(self, now: float, state: PoolState) -> PoolDecision:
+        state.must_retry = True
+        return self.policy.decide(now, state)
+
+    def reservations(self, now: float, state: PoolState) -> list[PoolReservation]:
+        return self.policy.reservations(now, state)
+
+    def trial_order(self, now: float, state: PoolState) -> list[Job]:
+        return self.policy.trial_order(now, state)
+
+
+class Plain:
+    """Conservative backfilling, word by word; sizes and times are small."""
+
+    eager, overtaking = True, True
+
+    def __init__(self) -> None:
+        self.promised: dict[Job, float] = {}
+
+    def decide(self, now: float, state: PoolState) -> PoolDecision:
+        if any(latest > now for _, latest in state.ended):
+            for job in state.pending:
+                if job in self.promised:
+                    del self.promised[job]
+                    self.promised[job] = self.first(job, now, state)
+        for job in state.new_jobs:
+            self.promised[job] = self.first(job, now, state)
+        starts = [job for job in state.pending if self.promised[job] <= now]
+        for job in starts:
+            del self.promised[job]
+        return PoolDecision(starts, None, min(self.promised.values(), default=inf))
+
+    def first(self, job: Job, now: float, state: PoolState) -> float:
+        """The first start at which there is room for it at every second, beside all that run or are promised."""
+        taken = [(now, latest, other.request) for latest, _, other in state.running]
+        taken += [(start, start + other.walltime, other.request) for other, start in self.promised.items()]
+        start = now
+        while not all(self.room(job, second, taken, state) for second in range(int(start), int(start + job.walltime))):
+            start += 1
+        return start
+
+    def room(self, job: Job, second: int, taken: list[tuple[float, float, int]], state: PoolState) -> bool:
+        """Whether there is room for it in one second."""
+        room = state.capacity - sum(demand for start, end, demand in taken if start <= second < end)
+        return (room - job.request) & job.guards == job.guards
+
+    def reservations(self, now: float, state: PoolState) -> list[PoolReservation]:
+        return []
+
+    def trial_order(self, now: float, state: PoolState) -> list[Job]:
+        return state.pending

@@ -1,0 +1,115 @@
+"""Whatever happens to a queue: jobs leave, nodes come and go, run times are outlived, timers fire late."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+from support.pool_jobs import CPUS, cpus, job
+from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
+from zonewise_scheduler.backfill.pool.pool_explain import explain_job
+from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
+from zonewise_scheduler.backfill.pool.pool_state import PoolState
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.backfill.pool.pool_state import Job
+
+NAMES = ["fifo", "greedy", "easy", "easy-sjbf", DEFAULT_POLICY, "depth-1", "depth-2", "conservative"]
+
+
+class History(RuleBasedStateMachine):
+    """No decision takes more than there is, promises hold unless the unexpected happens, and nobody is forgotten."""
+
+    @initialize(name=st.sampled_from(NAMES), reserve_after=st.sampled_from([0.0, 5.0]))
+    def begin(self, name: str, reserve_after: float) -> None:
+        self.now = 0.0
+        self.serial = 0
+        self.state = PoolState(cpus(8))
+        self.policy = pool_policy_named(name, reserve_after)
+        self.promised: dict[Job, float] = {}
+
+    # --- what can happen
+
+    @rule(size=st.integers(0, 8), limit=st.sampled_from([1, 3, 10, inf]), priority=st.integers(0, 1))
+    def a_job_comes(self, size: int, limit: float, priority: int) -> None:
+        self.serial += 1
+        self.state.submit(job(self.serial, size, limit, self.now, priority=priority))
+        self.decide()
+
+    @rule(which=st.integers(0, 9))
+    def a_job_ends(self, which: int) -> None:
+        if self.state.running:
+            self.state.end(self.state.running[which % len(self.state.running)][2])
+            self.decide()
+
+    @rule(which=st.integers(0, 9))
+    def a_job_is_withdrawn(self, which: int) -> None:
+        if self.state.pending:
+            gone = self.state.pending[which % len(self.state.pending)]
+            self.state.withdraw(gone)
+            self.promised.pop(gone, None)
+            self.decide()
+
+    @rule(size=st.integers(4, 12))
+    def nodes_come_or_go(self, size: int) -> None:
+        self.state.set_capacity(cpus(size))
+        self.promised.clear()
+        self.decide()
+
+    @rule(size=st.integers(1, 3))
+    def a_job_of_elsewhere_runs(self, size: int) -> None:
+        self.serial += 1
+        self.state.start(job(self.serial, size, 5.0, self.now), self.now)
+        self.promised.clear()
+        self.decide()
+
+    @rule(seconds=st.sampled_from([1.0, 2.5, 7.0]))
+    def time_passes(self, seconds: float) -> None:
+        """All that should have ended by then did, one by one, but for the last, which outlives its run time."""
+        until = self.now + seconds
+        while len(self.state.running) > 1 and self.state.running[0][0] <= until:
+            self.now = self.state.running[0][0]
+            self.state.end(self.state.running[0][2])
+            self.decide()
+        self.now = until
+        if self.state.running and self.state.running[0][0] <= until:
+            self.state.extend_overrun(until)
+            self.promised.clear()
+        self.decide()
+
+    # --- what must hold
+
+    def decide(self) -> None:
+        state, now = self.state, self.now
+        before = CPUS.unpack_available(state.available)["cpu"]
+        decision = self.policy.decide(now, state)
+        assert len(set(decision.starts)) == len(decision.starts)
+        assert set(decision.starts) <= set(state.pending)
+        assert decision.wake_at > now
+        state.apply(decision, now)
+        left = CPUS.unpack_available(state.available)["cpu"]
+        assert left >= min(before, 0)
+        told = self.policy.reservations(now, state)
+        for one in told:
+            assert one.start <= self.promised.get(one.job, inf)
+            self.promised[one.job] = one.start
+        for one in state.pending:
+            explain_job(one, now, state, CPUS, told)
+
+    def teardown(self) -> None:
+        """Once all that run have ended, again and again, everybody that fits has started."""
+        if not hasattr(self, "state"):
+            return
+        for _ in range(200):
+            for _, _, one in list(self.state.running):
+                self.state.end(one)
+            self.now += 1000.0
+            self.decide()
+        assert [one for one in self.state.pending if self.state.fits_capacity(one)] == []
+
+
+def test_any_history() -> None:
+    run_state_machine_as_test(History)

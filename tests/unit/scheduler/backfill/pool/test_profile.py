@@ -1,0 +1,92 @@
+"""The profile against one that counts every second."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import inf
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.pool_jobs import CPUS, cpus, job
+from zonewise_scheduler.backfill.pool.profile import AvailabilityProfile
+
+END = 30
+"""All is quiet from then on."""
+
+changes = st.lists(st.tuples(st.integers(0, END), st.integers(0, END), st.integers(-3, 3)), max_size=8)
+
+
+class Seconds:
+    """What is free in each second, the last one standing for all that follow."""
+
+    def __init__(self, free: int) -> None:
+        self.free = [free] * (END + 1)
+
+    def change(self, start: int, end: float, size: int) -> None:
+        for second in range(start, int(min(end, END + 1))):
+            self.free[second] += size
+
+    def fits(self, size: int, start: int, limit: float) -> bool:
+        last = min(start + limit, END + 1)
+        return not size or all(self.free[second] >= size for second in range(start, max(int(last), start + 1)))
+
+
+def built(some: list[tuple[int, int, int]]) -> tuple[AvailabilityProfile, Seconds]:
+    """Both after the same changes."""
+    profile, seconds = AvailabilityProfile(0, cpus(5)), Seconds(5)
+    for start, end, size in some:
+        profile.add(start, end, size)
+        seconds.change(start, end, size)
+    return profile, seconds
+
+
+def drawn(profile: AvailabilityProfile) -> list[int]:
+    """What the profile says of each second."""
+    steps = list(profile.steps())
+    assert all(one[1] != other[1] for one, other in pairwise(steps)), "two steps are one"
+    return [
+        CPUS.unpack_available(next(room for time, room in reversed(steps) if time <= second))["cpu"]
+        for second in range(int(steps[0][0]), END + 1)
+    ]
+
+
+@given(changes, st.integers(0, END))
+def test_it_holds_what_was_given_and_taken(some: list[tuple[int, int, int]], now: int) -> None:
+    profile, seconds = built(some)
+    assert drawn(profile) == seconds.free
+    profile.advance(now)
+    assert drawn(profile) == seconds.free[now:]
+
+
+@given(changes, st.integers(0, 8), st.sampled_from([1, 2, 5, 11, inf]))
+def test_a_job_is_given_the_first_time_with_room_until_its_end(
+    some: list[tuple[int, int, int]], size: int, limit: float
+) -> None:
+    profile, seconds = built(some)
+    one = job(0, size, limit)
+    fitting = [second for second in range(END + 1) if seconds.fits(size, second, limit)]
+    assert profile.earliest(one) == (fitting[0] if fitting else inf)
+    assert [second for second in range(END + 1) if profile.fits(one, second)] == fitting
+
+
+@given(changes, st.integers(1, 8), st.sampled_from([1, 2, 5, 11, inf]), st.integers(0, END))
+def test_a_reservation_is_brought_forward_as_if_it_were_made_anew(
+    some: list[tuple[int, int, int]], size: int, limit: float, start: int
+) -> None:
+    """The room of the reservation itself is enough for the time in which it overlaps with where it was."""
+    one = job(0, size, limit)
+    reserved, _ = built(some)
+    _, free = built(some)
+    if not free.fits(size, start, limit):
+        return
+    reserved.add(start, start + limit, -one.request)
+    first = next(second for second in range(END + 1) if free.fits(size, second, limit))
+    assert reserved.earlier_start(one, start, inf) == (first if first < start else None)
+    assert reserved.earlier_start(one, start, first) is None
+
+
+def test_running_jobs_give_back_at_their_latest_ends() -> None:
+    """Those without a declared run time never do."""
+    running = [(4.0, 1, job(1, 2)), (4.0, 2, job(2, 1)), (9.0, 3, job(3, 3)), (inf, 4, job(4, 2))]
+    assert list(AvailabilityProfile(0, cpus(0), running).steps()) == [(0, cpus(0)), (4, cpus(3)), (9, cpus(6))]

@@ -1,0 +1,359 @@
+"""Why a workload waits: every kind of reason by a story, and that each is true whatever has happened."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+
+from support.planner_stories import Story, Submission, queue, submission
+from support.tas_clusters import Host, job, pods_of, snapshot_of
+from support.tas_clusters import queue as placed_queue
+from unit.scheduler.backfill.test_reservation import RULES, comings, queues
+from zonewise_common.k8s.taints import Taint
+from zonewise_scheduler.backfill.explain import Explanation, explain
+from zonewise_scheduler.backfill.explain_message import explanation_message, format_duration
+from zonewise_scheduler.backfill.planner import Planner
+from zonewise_scheduler.backfill.policies import BackfillPolicy, policy_named
+from zonewise_scheduler.backfill.shortage import QuotaShortage
+from zonewise_scheduler.backfill.timeline import has_capacity, is_running
+from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ClusterQueuePreemption, ResourceFlavor
+from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, FlavorResource, ResourceQuota, resource_group
+from zonewise_scheduler.quota.api.workload_types import PodSet, Workload
+from zonewise_scheduler.quota.cycle.entry import Head
+from zonewise_scheduler.quota.cycle.nomination import flavor_assigner, nominate
+from zonewise_scheduler.quota.cycle.scheduling_cycle import with_admission
+from zonewise_scheduler.quota.flavorassigner.granular_mode import FlavorAssignmentMode
+from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def asked(
+    key: str, *found: Submission, queues: Sequence[ClusterQueue] = (), rules: str = "greedy", now: float = 0
+) -> Explanation:
+    """Why a workload waits after all have come at their times, in 8 CPUs unless other queues are given."""
+    return explain(planned(*found, queues=queues, rules=rules), key, now)
+
+
+def planned(*found: Submission, queues: Sequence[ClusterQueue] = (), rules: str = "greedy") -> Planner:
+    planner = Planner(Snapshot(queues or [queue("q", 8000)]), policy_named(rules, 0.0))
+    for one in found:
+        planner.submit(one.workload, one.queue)
+        planner.schedule(one.workload.created_at)
+    return planner
+
+
+# --- quotas
+
+
+def test_a_queue_alone_has_too_little_left() -> None:
+    """It names who must end first: of two, that which is needed."""
+    found = asked("/c", submission("a", 2000, 10), submission("b", 5000, 30), submission("c", 4000, 10))
+    lack = QuotaShortage("all", "cpu", 4000, 1000, "nominal", "q", 8000)
+    assert found == Explanation("/c", "q", 1, 0, shortages=(lack,), waits_for=("/b",), start=30)
+    assert explanation_message(found) == (
+        "needs 4 CPUs of flavor all; ClusterQueue q has 1 of its 8 left; waits for /b to end; "
+        "there is room for it in 30 s at the latest"
+    )
+
+
+def test_all_that_must_end_are_named() -> None:
+    found = asked(
+        "/d",
+        *(submission(name, 2000, run) for name, run in (("a", 10), ("b", 40), ("c", 20))),
+        submission("d", 7000, 1),
+    )
+    assert found.waits_for == ("/a", "/c", "/b")
+    assert found.start == 40
+
+
+def test_a_queue_in_a_cohort_may_borrow_no_more() -> None:
+    team = [queue("q", 4000, cohort="team", borrowing=2000), queue("other", 8000, cohort="team")]
+    found = asked("/b", submission("a", 5000, 10), submission("b", 1500, 10), queues=team)
+    assert found.shortages == (QuotaShortage("all", "cpu", 1500, 1000, "borrowing", "q", 2000),)
+    assert explanation_message(found).startswith(
+        "needs 1.5 CPUs of flavor all; q may borrow 2 at most, and has 1 left; "
+    )
+
+
+def test_a_cohort_has_too_little_left_and_another_does_not_lend() -> None:
+    team = [queue("q", 4000, cohort="team"), queue("other", 8000, cohort="team", lending=2000)]
+    found = asked("/b", submission("a", 5000, 10), submission("b", 3000, 10), queues=team)
+    assert found.shortages == (QuotaShortage("all", "cpu", 3000, 1000, "cohort", "team", 6000, not_lent=6000),)
+    assert explanation_message(found).startswith(
+        "needs 3 CPUs of flavor all; cohort team has 1 of its 6 left, and 6 more that its queues do not lend; "
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "lack", "said"),
+    [
+        (
+            {},
+            QuotaShortage("all", "cpu", 9000, 8000, "nominal", "q", 8000, exceeds_max_quota=True),
+            "ClusterQueue q has 8",
+        ),
+        (
+            {"cohort": "team", "borrowing": 0},
+            QuotaShortage("all", "cpu", 9000, 8000, "borrowing", "q", 0, exceeds_max_quota=True),
+            "q may borrow 0 at most, and has 8",
+        ),
+        (
+            {"cohort": "team"},
+            QuotaShortage("all", "cpu", 9000, 8000, "cohort", "team", 8000, exceeds_max_quota=True),
+            "cohort team has 8",
+        ),
+    ],
+)
+def test_what_is_more_than_there_ever_is_never_starts(spec: dict[str, Any], lack: QuotaShortage, said: str) -> None:
+    found = asked("/a", submission("a", 9000, 10), queues=[queue("q", 8000, **spec)])
+    assert found == Explanation("/a", "q", 1, 0, shortages=(lack,), never_fits=True)
+    assert (
+        explanation_message(found) == f"needs 9 CPUs of flavor all; {said}; cannot start even when all else has ended"
+    )
+
+
+def test_who_declares_no_run_time_may_stay_for_ever() -> None:
+    found = asked("/b", submission("a", 8000, inf), submission("b", 1000, 10))
+    assert (found.waits_for, found.start) == (("/a",), inf)
+    assert explanation_message(found).endswith("ClusterQueue q has 0 of its 8 left; waits for /a to end")
+
+
+# --- flavors
+
+
+def flavored(**flavors: int) -> tuple[ClusterQueue, ...]:
+    quotas = (FlavorQuotas(name, (("cpu", ResourceQuota(cpus)),)) for name, cpus in flavors.items())
+    return (ClusterQueue("q", (resource_group(*quotas),)),)
+
+
+def test_each_flavor_has_its_own_reason() -> None:
+    specs = flavored(spot=8000, plain=2000)
+    flavors = [ResourceFlavor("spot", node_taints=(Taint("spot", "", "NoSchedule"),)), ResourceFlavor("plain")]
+    planner = Planner(Snapshot(specs, resource_flavors=flavors), policy_named("greedy"))
+    one = submission("a", 3000, 10)
+    planner.submit(one.workload, "q")
+    planner.schedule(0)
+    found = explain(planner, "/a", 0)
+    assert found.never_fits
+    assert explanation_message(found) == (
+        "flavor spot: taint spot:NoSchedule is not tolerated; needs 3 CPUs of flavor plain; ClusterQueue q has 2; "
+        "cannot start even when all else has ended"
+    )
+
+
+def test_a_resource_of_which_the_queue_has_no_quota() -> None:
+    one = submission("a", 1000, 10)
+    pods = (PodSet(requests={"cpu": 1000, "nvidia.com/gpu": 1}),)
+    found = asked("/a", one._replace(workload=replace(one.workload, pod_sets=pods)))
+    assert (
+        explanation_message(found)
+        == "nvidia.com/gpu: the queue has no quota of it; cannot start even when all else has ended"
+    )
+
+
+# --- places
+
+
+def test_no_domain_has_room() -> None:
+    hosts = [Host("n1", "r1", 4000), Host("n2", "r2", 4000)]
+    planner = Planner(snapshot_of([placed_queue("q", 8000)], hosts), policy_named("greedy"))
+    for place, size in enumerate((3000, 2000, 3000)):
+        planner.submit(replace(job(f"j{place}", pods_of(size), created=place), walltime=10 * (place + 1)), "q")
+        planner.schedule(place)
+    found = explain(planner, "ns/j2", 5)
+    assert found.placement_failure is not None
+    assert (
+        found.placement_failure.flavor,
+        found.placement_failure.fitting_slices,
+        found.placement_failure.slice_count,
+    ) == ("all", 0, 1)
+    assert (found.shortages, found.waits_for, found.start) == ((), ("ns/j0",), 10)
+    assert explanation_message(found).startswith('flavor all: topology "racks" doesn\'t allow to fit any of 1 pod(s). ')
+
+
+# --- time
+
+
+def test_who_would_delay_a_promise_does_not_start() -> None:
+    planner = planned(submission("a", 5000, 10), submission("b", 8000, 10), submission("c", 2000, 20), rules="easy")
+    found = explain(planner, "/c", 0)
+    assert found.delayed_reservation == planner.reservations.by_key["/b"]
+    assert (found.shortages, found.start, found.reserved) == ((), 20, False)
+    assert explanation_message(found) == (
+        "would delay /b, which is promised to start in 10 s at the latest; waits for /b to end; "
+        "there is room for it in 20 s at the latest"
+    )
+
+
+def test_the_promise_is_told_to_whom_it_is_made() -> None:
+    planner = planned(submission("a", 5000, 10), submission("b", 8000, 10), rules="easy")
+    found = explain(planner, "/b", 3)
+    assert (found.waits_for, found.start, found.reserved) == (("/a",), 10, True)
+    assert explanation_message(found).endswith("; waits for /a to end; is promised to start in 7 s at the latest")
+
+
+def test_a_promise_for_an_unknown_time() -> None:
+    found = asked("/b", submission("a", 5000, inf), submission("b", 8000, 10), rules="easy")
+    assert explanation_message(found).endswith(
+        "is promised to start at a time that nobody knows, since some declare no run time"
+    )
+
+
+# --- turns
+
+
+def test_behind_one_that_is_not_passed() -> None:
+    found = asked("/c", submission("a", 5000, 10), submission("b", 8000, 10), submission("c", 1000, 1), rules="fifo")
+    assert found == Explanation("/c", "q", 2, 0, blocked_by="/b")
+    assert explanation_message(found) == "/b is before it in ClusterQueue q, and is not passed"
+
+
+def test_it_waits_for_its_victims_to_be_gone() -> None:
+    specs = [queue("q", 8000, preemption=ClusterQueuePreemption("LowerPriority"))]
+    planner = planned(
+        submission("a", 8000, 10),
+        submission("high", 8000, 10, priority=1),
+        submission("z", 1000, 1, priority=1),
+        queues=specs,
+    )
+    found = explain(planner, "/high", 0)
+    assert (found.victims, found.start, found.reserved) == (("/a",), 0, True)
+    assert explanation_message(found).endswith("needs /a to give way; is promised to start now")
+    assert explain(planner, "/z", 0).delayed_reservation is not None or explain(planner, "/z", 0).blocked_by == "/high"
+
+
+def test_one_with_a_gate_makes_nobody_give_way() -> None:
+    specs = [queue("q", 8000, preemption=ClusterQueuePreemption("LowerPriority"))]
+    high = submission("high", 8000, 10, priority=1)
+    found = asked(
+        "/high",
+        submission("a", 8000, 10),
+        high._replace(workload=replace(high.workload, preemption_gated=True)),
+        queues=specs,
+    )
+    assert found.gated
+    assert "may not make others give way: its preemption gate is closed" in explanation_message(found)
+
+
+def test_a_stopped_queue_admits_nothing() -> None:
+    found = asked("/a", submission("a", 1000, 1), queues=[queue("q", 8000)._replace(stop_policy="Hold")])
+    assert found == Explanation("/a", "q", 1, 0, queue_message="ClusterQueue q is inactive: stopPolicy is Hold")
+    assert explanation_message(found) == "ClusterQueue q is inactive: stopPolicy is Hold"
+
+
+def test_a_queue_is_not_for_all_namespaces() -> None:
+    found = asked("/a", submission("a", 1000, 1), queues=[queue("q", 8000)._replace(namespace_selector=None)])
+    assert explanation_message(found) == "ClusterQueue q is not for namespace "
+
+
+def test_who_stands_in_no_line_is_told_why() -> None:
+    one = submission("a", 1000, 1)
+    found = asked("/a", one._replace(workload=replace(one.workload, active=False)))
+    assert (found.position, explanation_message(found)) == (0, "it is deactivated")
+
+
+def test_failed_checks_are_named() -> None:
+    one = submission("a", 1000, 1)
+    found = asked("/a", one._replace(workload=replace(one.workload, failed_checks=("budget", "safety"))))
+    assert found == Explanation("/a", "q", 1, 0, failed_checks=("budget", "safety"))
+    assert explanation_message(found) == "its admission checks budget and safety have failed"
+
+
+def test_where_nothing_hinders_its_turn_comes_with_the_next_decision() -> None:
+    planner = planned()
+    planner.submit(submission("a", 1000, 1).workload, "q")
+    assert (
+        explanation_message(explain(planner, "/a", 0))
+        == "is number 1 in ClusterQueue q, and has its turn with the next decision"
+    )
+
+
+def test_those_that_sleep_behind_one_of_their_shape_have_the_same_reason() -> None:
+    planner = planned(submission("a", 8000, 10), *(submission(name, 2000, 10) for name in "bcd"))
+    found = [explain(planner, key, 0) for key in ("/b", "/c", "/d")]
+    assert [one.position for one in found] == [1, 2, 3]
+    assert len({one._replace(key="", position=0) for one in found}) == 1
+
+
+def test_who_does_not_wait_has_no_reason() -> None:
+    with pytest.raises(KeyError):
+        asked("/a", submission("a", 1000, 1))
+
+
+def test_durations_have_two_units_at_most() -> None:
+    told = [format_duration(one) for one in (0, 59.6, 90, 3600, 7830, 86400 * 3 + 4 * 3600 + 59)]
+    assert told == ["0 s", "1 min", "1 min 30 s", "1 h", "2 h 10 min", "3 d 4 h"]
+
+
+# --- whatever happens
+
+
+@pytest.mark.parametrize(
+    "rules", [*RULES, BackfillPolicy(reserve_after=inf), BackfillPolicy(overtaking=False)], ids=str
+)
+@given(queues(preemption=True), comings(most=9))
+def test_every_reason_is_true(rules: BackfillPolicy, specs: list[ClusterQueue], found: list[Submission]) -> None:
+    Story(Planner(Snapshot(specs), rules), watch=check).play(found)
+
+
+def check(planner: Planner, now: float) -> None:
+    """Compare the reasons of all that wait, after a decision, with what the snapshot and the promises say."""
+    for key in planner.pending:
+        reason = explain(planner, key, now)
+        assert explanation_message(reason)
+        for one in reason.shortages:
+            node = planner.snapshot.cluster_queues[reason.queue]
+            resource = FlavorResource(one.flavor, one.resource)
+            assert (
+                one.requested
+                > one.available
+                == max(0, (node.potential_available if one.exceeds_max_quota else node.available)(resource))
+            )
+        if reason.delayed_reservation is not None:
+            assert breaks(planner, key, reason.delayed_reservation.workload.key, now)
+        if reason.waits_for and reason.delayed_reservation is None:
+            assert fits_without(planner, key, reason.waits_for)
+            for spared in reason.waits_for:
+                rest = [one for one in reason.waits_for if one != spared]
+                assert not fits_without(planner, key, rest, by_force=False)
+        hindered = reason.shortages or reason.blocked_by or reason.delayed_reservation or reason.victims
+        assert hindered, reason
+        assert not reason.never_fits or all(one.exceeds_max_quota for one in reason.shortages)
+        assert not reason.reserved or planner.reservations.by_key[key].start == reason.start or reason.start == now
+
+
+def workload_of(planner: Planner, key: str) -> Workload:
+    found = planner.pending_queues[planner.pending[key]].heap.get(key)
+    assert found is not None
+    return found
+
+
+def fits_without(planner: Planner, key: str, gone: Sequence[str], *, by_force: bool = True) -> bool:
+    """Tell whether there is room for a workload once others have ended; `by_force`: and have given way."""
+    snapshot = planner.snapshot.copy()
+    snapshot.remove_workloads([planner.running[one].workload for one in gone])
+    head = Head(workload_of(planner, key), planner.pending[key])
+    assignment, targets = nominate(flavor_assigner(snapshot, head, planner.settings))
+    return assignment.representative_mode == FlavorAssignmentMode.FIT or (by_force and bool(targets))
+
+
+def breaks(planner: Planner, key: str, other: str, now: float) -> bool:
+    """Tell whether at the time that another is promised, it and what runs then leave no room for a workload beside."""
+    snapshot = planner.snapshot.copy()
+    head = Head(workload_of(planner, key), planner.pending[key])
+    assignment, targets = nominate(flavor_assigner(snapshot, head, planner.settings))
+    new = with_admission(head.workload, snapshot.cluster_queues[head.cluster_queue].spec, assignment, now)
+    others = [one for name, one in planner.reservations.by_key.items() if name != key]
+    for future in planner.timeline(others).future_states():
+        if other in future.reservations and future.time < now + new.max_duration:
+            future.snapshot.remove_workloads(
+                [one.workload for one in targets if is_running(future.snapshot, one.workload)]
+            )
+            return not has_capacity(future.snapshot, new)
+    return False

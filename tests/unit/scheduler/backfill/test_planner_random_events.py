@@ -1,0 +1,191 @@
+"""Whatever changes while workloads come, run and end: what is used is what runs, and at last all is done."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.planner_stories import CPU, local, make_workload, queue
+from zonewise_scheduler.backfill.checkpoint import make_checkpoint, restore_checkpoint
+from zonewise_scheduler.backfill.planner import Planner
+from zonewise_scheduler.backfill.policies import UNLIMITED_DEPTH, BackfillPolicy
+from zonewise_scheduler.backfill.queue_router import QueueConfiguration
+from zonewise_scheduler.quota.api.queue_types import AdmissionCheckStrategyRule, ClusterQueuePreemption
+from zonewise_scheduler.quota.api.workload_types import DEFAULT_SETTINGS, AdmissionFairSharingConfig, Eviction, Workload
+from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.backfill.types import Plan
+    from zonewise_scheduler.quota.api.queue_types import ClusterQueue
+    from zonewise_scheduler.quota.api.workload_types import QuotaSettings
+
+RULES = [
+    BackfillPolicy(),
+    BackfillPolicy(depth=2),
+    BackfillPolicy(depth=UNLIMITED_DEPTH),
+    BackfillPolicy(5.0, shortest_first=True),
+    BackfillPolicy(reserve_after=float("inf")),
+]
+NAMES = "abc"
+SETTINGS = DEFAULT_SETTINGS._replace(
+    admission_fair_sharing=AdmissionFairSharingConfig(usage_half_life_time=10.0, usage_sampling_interval=2.0)
+)
+STOPS = st.sampled_from(["None", "None", "Hold", "HoldAndDrain"])
+LOCALS = tuple(local(name, leads=name) for name in NAMES)
+
+
+class Change(NamedTuple):
+    """Something that happens to the queues, or to one of the workloads."""
+
+    queues: QueueConfiguration | None = None
+    of: int = 0
+    """Which workload, of those that have come."""
+    fields: tuple[tuple[str, object], ...] = ()
+    restart: bool = False
+
+
+def spec(name: str, cpus: int = 5, **fields: object) -> ClusterQueue:
+    rules = ClusterQueuePreemption("LowerPriority", "Any")
+    checks = (AdmissionCheckStrategyRule("capacity"),) if name == "c" else ()
+    found = queue(name, cpus, cohort="team", preemption=rules)._replace(
+        admission_checks=checks, usage_based_admission=name == "b"
+    )
+    return found._replace(**fields)
+
+
+ALL_QUEUES = QueueConfiguration(tuple(map(spec, NAMES)), local_queues=LOCALS)
+
+
+@st.composite
+def queue_changes(draw: st.DrawFn) -> Change:
+    names = draw(st.sets(st.sampled_from(NAMES)))
+    specs = tuple(spec(name, draw(st.integers(0, 8)), stop=draw(STOPS)) for name in sorted(names))
+    locals_ = tuple(one._replace(stop_policy=draw(STOPS)) for one in LOCALS if draw(st.booleans()))
+    return Change(QueueConfiguration(specs, local_queues=locals_))
+
+
+FIELDS: list[tuple[str, object]] = [
+    ("priority", 1), ("priority", 0), ("active", False), ("active", True), ("limit", 3.0),
+    ("failed_checks", ("capacity",)), ("failed_checks", ()),
+]  # fmt: skip
+
+
+@st.composite
+def workload_changes(draw: st.DrawFn) -> Change:
+    return Change(of=draw(st.integers(0, 9)), fields=(draw(st.sampled_from(FIELDS)),))
+
+
+CHANGES = st.lists(st.one_of(queue_changes(), workload_changes(), st.just(Change(restart=True)), st.just(Change())))
+
+
+class World:
+    """Workloads and a planner, from one second to the next."""
+
+    def __init__(self, rules: BackfillPolicy, settings: QuotaSettings) -> None:
+        self.queues = ALL_QUEUES
+        self.planner = Planner(Snapshot(ALL_QUEUES.cluster_queues), rules, settings, LOCALS)
+        self.known: dict[str, Workload] = {}
+        self.ends: dict[str, float] = {}
+        self.left: set[str] = set()
+        """Who has not ended."""
+        self.told: Counter[str] = Counter()
+        """How often each that runs was told to stop."""
+        self.going: set[str] = set()
+        """Who is gone by the next second."""
+
+    def come(self, one: Workload) -> None:
+        self.known[one.key] = one
+        self.left.add(one.key)
+        self.planner.submit(one)
+
+    def change(self, one: Change) -> None:
+        if one.restart:
+            self.restart()
+        elif one.queues is not None:
+            self.queues = one.queues
+            self.planner.reconfigure(one.queues)
+        elif one.fields and self.known:
+            key = list(self.known)[one.of % len(self.known)]
+            if key in self.left:
+                self.known[key] = replace(self.known[key], **dict(one.fields))
+                self.planner.update(self.known[key])
+
+    def restart(self) -> None:
+        old, kept = self.planner, make_checkpoint(self.planner)
+        running = [self.seen(run.workload) for run in old.running.values()]
+        specs = [node.spec for node in old.snapshot.cluster_queues.values()]
+        queues = self.queues.local_queues
+        self.planner = Planner(Snapshot(specs, workloads=running), old.policy, old.settings, queues)
+        for key in (*old.pending, *old.inadmissible):
+            self.planner.submit(self.known[key])
+        self.planner.reconfigure(self.queues)
+        restore_checkpoint(kept, self.planner)
+
+    def seen(self, one: Workload) -> Workload:
+        """A workload as others have it: it leaves once it was told to."""
+        return one if one.key in self.going else replace(one, eviction=None)
+
+    def pass_on(self, now: float) -> Plan:
+        """Let those end whose time it is, those stop that were told to a while ago, and decide."""
+        for key, run in list(self.planner.running.items()):
+            if key in self.going:
+                self.planner.evict(key, Eviction("Preempted", now))
+            elif run.workload.admission is not None and run.workload.admission.pending_checks:
+                self.planner.checks_passed(key, now)
+                self.ends[key] = now + 2
+            elif self.ends[key] <= now:
+                self.planner.finish(key)
+                self.left.discard(key)
+        step = self.planner.schedule(now)
+        for one in step.admitted:
+            self.told[one.key] = 0
+            self.ends[one.key] = now + 2
+        self.going = {one.workload.key for one in (*step.victims, *step.stopped)}
+        self.told.update(self.going)
+        return step
+
+    def check(self) -> None:
+        """What is used is what runs; everybody is at one place, and nobody is told twice."""
+        planner = self.planner
+        places = [*planner.running, *planner.pending, *planner.inadmissible]
+        assert sorted(places) == sorted(self.left)
+        assert max(self.told.values(), default=0) <= 1
+        for name, node in planner.snapshot.cluster_queues.items():
+            running = planner.snapshot.workloads_by_queue[name].values()
+            assert node.usage.get(CPU, 0) == sum(one.usage[CPU] for one in running)
+            assert all(planner.running[one.key].workload is one for one in running)
+        assert {one.workload.key for one in planner.reservations_by_start} <= planner.pending.keys()
+
+
+@pytest.mark.parametrize("rules", RULES, ids=str)
+@settings(max_examples=30)
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9), st.sampled_from(NAMES), st.integers(0, 1)), max_size=10),
+    CHANGES,
+)
+def test_all_is_done_once_the_queues_are_as_they_were(
+    rules: BackfillPolicy, found: list[tuple[int, int, str, int]], changes: list[Change]
+) -> None:
+    world = World(rules, SETTINGS)
+    for now in range(max(len(found), len(changes))):
+        if now < len(found):
+            cpus, limit, name, priority = found[now]
+            world.come(make_workload(f"{now}", cpus, limit + 2, at=now, local=name, priority=priority))
+        if now < len(changes):
+            world.change(changes[now])
+        world.pass_on(now)
+        world.check()
+    world.change(Change(ALL_QUEUES))
+    for one in range(len(found)):
+        world.change(Change(of=one, fields=(("active", True), ("failed_checks", ()))))
+    for now in range(100, 400):
+        world.pass_on(now)
+        world.check()
+        if not world.left:
+            break
+    assert not world.left

@@ -1,0 +1,48 @@
+"""One queue without cohort and places is one pool: the plan decides as the policies over one pool do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.planner_stories import Submission, queue, story, submission
+from support.pool_jobs import CPUS, cpus, task
+from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, policy_named
+from zonewise_scheduler.backfill.pool.pool_policies import pool_policy
+from zonewise_scheduler.simulator.pool_simulation import simulate_pool
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.simulator.pool_simulation import Task
+
+SIZE = 8
+
+
+@st.composite
+def tasks(draw: st.DrawFn) -> list[Task]:
+    found: list[Task] = []
+    now = 0
+    for serial in range(draw(st.integers(1, 12))):
+        now += draw(st.integers(0, 4))
+        run = draw(st.integers(1, 12))
+        limit = run + draw(st.sampled_from([0, 0, 1, 3, 10, float("inf")]))
+        found.append(task(serial, draw(st.integers(1, SIZE)), limit, now, run))
+    return found
+
+
+@pytest.mark.parametrize("name", ["fifo", "greedy", "easy", "easy-sjbf", DEFAULT_POLICY])
+@given(tasks(), st.sampled_from([0.0, 2.0, 10.0]))
+def test_all_start_when_they_do_in_one_pool(name: str, found: list[Task], reserve_after: float) -> None:
+    rules = policy_named(name, reserve_after)
+    expected = simulate_pool(found, cpus(SIZE), pool_policy(rules)).starts
+    played = story([queue("q", SIZE)], [as_coming(one) for one in found], rules, lazy=True).starts
+    assert [expected.get(one.job) for one in found] == [played.get(f"/{one.job.serial:03}") for one in found]
+
+
+def as_coming(one: Task) -> Submission:
+    amounts = CPUS.unpack_request(one.job.request)
+    return submission(
+        f"{one.job.serial:03}", amounts["cpu"], one.run_time, at=one.job.submitted, limit=one.job.walltime
+    )

@@ -1,0 +1,182 @@
+"""Whoever was promised a start has it by then, whatever queues borrow, reclaim and preempt; and nobody starves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.planner_stories import CPU, Story, Submission, make_planner, queue, story, submission
+from zonewise_scheduler.backfill.policies import UNLIMITED_DEPTH, BackfillPolicy
+from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ClusterQueuePreemption
+from zonewise_scheduler.quota.api.workload_types import Admission, PodSetAdmission, Workload
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.backfill.planner import Planner
+
+NAMES = "abc"
+RULES = [
+    BackfillPolicy(),
+    BackfillPolicy(shortest_first=True),
+    BackfillPolicy(reserve_after=5.0, shortest_first=True),
+    BackfillPolicy(depth=2),
+    BackfillPolicy(depth=UNLIMITED_DEPTH),
+]
+
+
+@st.composite
+def queues(draw: st.DrawFn, *, preemption: bool) -> list[ClusterQueue]:
+    """Queues of a cohort, and one alone; some limit what they borrow or lend."""
+    found: list[ClusterQueue] = []
+    for name in NAMES:
+        limits: dict[str, int] = {}
+        cohort = draw(st.sampled_from(["team", "team", ""]))
+        if cohort:
+            for field in ("borrowing", "lending"):
+                limit = draw(st.sampled_from([None, 0, 2]))
+                if limit is not None:
+                    limits[field] = limit
+        rules = ClusterQueuePreemption()
+        if preemption:
+            rules = ClusterQueuePreemption(
+                draw(st.sampled_from(["Never", "LowerPriority", "LowerOrNewerEqualPriority"])),
+                draw(st.sampled_from(["Never", "LowerPriority", "Any"])),
+            )
+        found.append(queue(name, draw(st.integers(2, 6)), cohort=cohort, preemption=rules, **limits))
+    return found
+
+
+@st.composite
+def comings(draw: st.DrawFn, *, most: int = 14) -> list[Submission]:
+    """Workloads whose declared run times are upper bounds."""
+    found: list[Submission] = []
+    now = 0
+    for serial in range(draw(st.integers(1, most))):
+        now += draw(st.integers(0, 3))
+        run = draw(st.integers(1, 12))
+        unused = draw(st.sampled_from([0, 0, 1, 3, 10]))
+        found.append(
+            submission(
+                f"{serial:02}",
+                draw(st.integers(1, 8)),
+                run,
+                at=now,
+                limit=run + unused,
+                queue=draw(st.sampled_from(NAMES)),
+                priority=draw(st.sampled_from([0, 0, 1])),
+            )
+        )
+    return found
+
+
+def check(played: Story, specs: list[ClusterQueue]) -> None:
+    """Every promise was kept, none was moved to a later start, and no quota was exceeded."""
+    assert not played.reservations
+    for key, told, start in played.reserved_starts:
+        assert told == sorted(told, reverse=True), key
+        assert not told or start <= told[-1], key
+    for now, used in played.usage:
+        for name, amount in used.items():
+            spec = next(one for one in specs if one.name == name)
+            (quota,) = [quota for _, quota in spec.resource_groups[0].flavors[0].quotas]
+            if not spec.cohort_name:
+                assert amount <= quota.nominal, (now, name)
+            elif quota.borrowing_limit is not None:
+                assert amount <= quota.nominal + quota.borrowing_limit, (now, name)
+        team = [one for one in specs if one.cohort_name]
+        whole = sum(quota.nominal for one in team for _, quota in one.resource_groups[0].flavors[0].quotas)
+        assert sum(used[one.name] for one in team) <= whole, now
+
+
+@pytest.mark.parametrize("rules", RULES, ids=str)
+@settings(max_examples=50)
+@given(queues(preemption=False), comings())
+def test_promises_are_kept(rules: BackfillPolicy, specs: list[ClusterQueue], found: list[Submission]) -> None:
+    check(story(specs, found, rules), specs)
+
+
+@pytest.mark.parametrize("rules", RULES, ids=str)
+@settings(max_examples=50)
+@given(queues(preemption=True), comings())
+def test_promises_are_kept_where_others_are_preempted(
+    rules: BackfillPolicy, specs: list[ClusterQueue], found: list[Submission]
+) -> None:
+    check(story(specs, found, rules), specs)
+
+
+@pytest.mark.parametrize("rules", RULES, ids=str)
+@settings(max_examples=50)
+@given(queues(preemption=True), comings(), st.integers(1, 4))
+def test_the_most_that_is_left_beside_promises(
+    rules: BackfillPolicy, specs: list[ClusterQueue], found: list[Submission], undeclared: int
+) -> None:
+    """It delays nobody to take so much for so long, and somebody to take more."""
+
+    def watch(planner: Planner, now: float) -> None:
+        gate = planner.reservations
+        gate.begin_cycle(now)
+        for name in NAMES:
+            for limit in (
+                0,
+                *{one.start - now + more for one in planner.reservations_by_start for more in (0, 1)},
+                inf,
+            ):
+                most = gate.max_available(name, CPU, limit, None)
+                amounts = [
+                    amount for amount in range(1, 20) if not gate.delayed_reservation(taking(name, amount, limit), ())
+                ]
+                assert amounts == [amount for amount in range(1, 20) if amount <= most], (name, limit)
+
+    for place in range(undeclared, len(found), 4):
+        found[place] = found[place]._replace(workload=replace(found[place].workload, walltime=inf))
+    Story(make_planner(specs, rules), watch=watch).play(found)
+
+
+def taking(name: str, amount: int, limit: float) -> Workload:
+    """One that would start now."""
+    new = submission("new", amount, 0, limit=limit).workload
+    pods = PodSetAdmission("main", {"cpu": "all"}, {"cpu": amount}, 1)
+    return replace(new, admission=Admission(name, (pods,), 0))
+
+
+def test_a_promise_is_made_beside_whoever_preempts_in_the_same_cycle() -> None:
+    """At 3 the wide one of the queue that borrows would be promised 4, while another takes its quota back until 5."""
+    takes_back = ClusterQueuePreemption("Never", "LowerPriority")
+    specs = [queue("a", 2, cohort="team"), queue("c", 5, cohort="team", borrowing=0, preemption=takes_back)]
+    found = [
+        submission("0", 3, 2, queue="a"),
+        submission("1", 5, 1, queue="c"),
+        submission("2", 1, 1, at=2, queue="a"),
+        submission("3", 2, 1, at=2, queue="a"),
+        submission("4", 1, 1, at=2, queue="c"),
+        submission("5", 1, 2, at=2, queue="a"),
+        submission("back", 4, 1, at=2, limit=2, queue="c", priority=1),
+        submission("wide", 4, 1, at=2, queue="a", priority=1),
+    ]
+    check(story(specs, found, BackfillPolicy(shortest_first=True)), specs)
+
+
+@pytest.mark.parametrize(
+    "rules", [*RULES, BackfillPolicy(reserve_after=float("inf")), BackfillPolicy(overtaking=False)], ids=str
+)
+@settings(max_examples=50)
+@given(queues(preemption=True), comings())
+def test_all_that_fits_into_an_idle_cluster_is_done(
+    rules: BackfillPolicy, specs: list[ClusterQueue], found: list[Submission]
+) -> None:
+    """What is never started has less quota than it asks for, or stands behind such a one in a queue without passing."""
+    played = story(specs, found, rules)
+    nodes = played.planner.snapshot.cluster_queues
+    fitting = {
+        one.workload.key: one.workload.total_requests[0].requests["cpu"] <= nodes[one.queue].potential_available(CPU)
+        for one in found
+    }
+    blocked: set[str] = set() if rules.overtaking else {one.queue for one in found if not fitting[one.workload.key]}
+    for one in found:
+        started = one.workload.key in played.starts
+        assert started == fitting[one.workload.key] or one.queue in blocked
+    assert not played.planner.running

@@ -1,0 +1,40 @@
+"""A decision comes to its end, however the scans of several pod sets go round among the flavors."""
+
+from __future__ import annotations
+
+from math import inf
+
+from zonewise_scheduler.backfill.planner import Planner
+from zonewise_scheduler.backfill.policies import BackfillPolicy
+from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ClusterQueuePreemption, FlavorFungibility
+from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
+from zonewise_scheduler.quota.api.workload_types import Admission, PodSet, PodSetAdmission, Workload
+from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
+
+
+def work(name: str, *sizes: int, flavor: str = "") -> Workload:
+    """A workload with a pod of each size; it runs where a flavor is given."""
+    sets = tuple(PodSet(f"set{place}", 1, {"cpu": size}) for place, size in enumerate(sizes))
+    given = tuple(PodSetAdmission(one.name, {"cpu": flavor}, one.requests, 1) for one in sets)
+    return Workload("", name, sets, name, admission=Admission("q", given) if flavor else None)
+
+
+def test_a_scan_that_goes_round_ends_the_workloads_turn() -> None:
+    """Whenever one of its two pod sets has no flavor left to try, the other has: Kueue tries in every cycle."""
+    flavors = resource_group(
+        FlavorQuotas("fast", (("cpu", ResourceQuota(6)),)),
+        FlavorQuotas("slow", (("cpu", ResourceQuota(3, borrowing_limit=2, lending_limit=2)),)),
+    )
+    spec = ClusterQueue(
+        "q",
+        (flavors,),
+        "team",
+        preemption=ClusterQueuePreemption(reclaim_within_cohort="Any"),
+        flavor_fungibility=FlavorFungibility("TryNextFlavor", "TryNextFlavor", "PreemptionOverBorrowing"),
+    )
+    running = [work("one", 4, flavor="fast"), work("other", 3, flavor="slow")]
+    planner = Planner(Snapshot([spec], workloads=running), BackfillPolicy(reserve_after=inf))
+    planner.submit(work("two sets", 1, 2), "q")
+    assert planner.schedule(0).decisions["/two sets"].status == "waiting"
+    planner.finish("/one")
+    assert [one.key for one in planner.schedule(1).admitted] == ["/two sets"]

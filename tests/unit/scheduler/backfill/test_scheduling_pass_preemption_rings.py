@@ -1,0 +1,133 @@
+"""Policies by which workloads could preempt each other for ever, and do not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.planner_stories import Story, make_planner, queue, submission
+from support.quota_strategies import PREEMPTIONS
+from zonewise_scheduler.backfill.policies import UNLIMITED_DEPTH, BackfillPolicy
+from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ClusterQueuePreemption
+from zonewise_scheduler.quota.api.workload_types import Eviction
+from zonewise_scheduler.quota.hierarchy.preemption_graph import PreemptionGraph
+
+if TYPE_CHECKING:
+    from support.planner_stories import Submission
+    from zonewise_scheduler.backfill.planner import Planner
+
+RULES = [BackfillPolicy(reserve_after=float("inf")), BackfillPolicy(), BackfillPolicy(depth=UNLIMITED_DEPTH)]
+TAKES_BACK = ClusterQueuePreemption("LowerPriority", "Any", "LowerPriority")
+
+
+def taker(name: str, cpus: int) -> ClusterQueue:
+    """A queue that takes its own quota back from anybody, and otherwise goes by priority."""
+    return queue(name, cpus, cohort="team", preemption=TAKES_BACK)
+
+
+RING = [
+    submission("high-b", 5, 6, queue="b", priority=2),
+    submission("low-c", 3, 6, at=1, queue="c", priority=1),
+    submission("high-c", 5, 7, at=1, queue="c", priority=2),
+    submission("low-b", 3, 8, at=1, queue="b"),
+]
+"""high-b borrows, so low-c takes its quota back; high-c preempts that and borrows, so low-b takes its own back; and
+high-b preempts that. No two of them run beside each other."""
+
+
+def preemptions(story: Story) -> list[tuple[str, str]]:
+    """Who was told to give way to whom, in order."""
+    return [(one.preemptor.key, one.workload.key) for _, step in story.steps for one in step.victims]
+
+
+@pytest.mark.parametrize("rules", RULES, ids=str)
+def test_a_ring_is_gone_round_once(rules: BackfillPolicy) -> None:
+    """Then whoever has come to run does so, and all get their turn."""
+    story = Story(make_planner([taker("b", 3), taker("c", 4)], rules)).play(RING)
+    found = preemptions(story)
+    assert len(found) == len(set(found)) <= 4
+    assert not story.planner.pending
+    assert len(story.starts) == 4
+
+
+def settle(planner: Planner) -> list[tuple[str, str]]:
+    """Decide until nobody has to give way; return who did, and to whom."""
+    found: list[tuple[str, str]] = []
+    while victims := planner.schedule(1).victims:
+        for one in victims:
+            planner.evict(one.workload.key, Eviction("Preempted", 1))
+            found.append((one.preemptor.key, one.workload.key))
+    return found
+
+
+@pytest.mark.parametrize("how", ["withdrawn", "of another priority"])
+def test_a_ring_is_forgotten(how: str) -> None:
+    """With any of it that is not there any more, or not as it was: nobody is kept from preempting by such a one."""
+    planner = make_planner([taker("b", 3), taker("c", 4)], RULES[0])
+    found: list[tuple[str, str]] = []
+    for one in RING:
+        planner.submit(one.workload, one.queue)
+        found += settle(planner)
+    assert found == [("/low-c", "/high-b"), ("/high-c", "/low-c"), ("/low-b", "/high-c"), ("/high-b", "/low-b")]
+    assert not settle(planner)
+    if how == "withdrawn":
+        planner.withdraw("/low-b")
+    else:
+        planner.update(replace(RING[3].workload, priority=1))
+    assert settle(planner)[0] == ("/low-c", "/high-b")
+
+
+_ANY_QUEUES = st.lists(
+    st.tuples(st.integers(1, 6), st.sampled_from(["team", "team", ""]), PREEMPTIONS), min_size=2, max_size=3
+)
+_ANY_WORK = st.lists(
+    st.tuples(st.sampled_from([1, 3, 5]), st.integers(1, 9), st.integers(0, 5), st.integers(0, 2), st.integers(0, 2)),
+    max_size=14,
+)
+
+
+@pytest.mark.parametrize("rules", RULES, ids=str)
+@given(_ANY_QUEUES, _ANY_WORK, st.booleans())
+def test_preemptions_come_to_an_end(
+    rules: BackfillPolicy,
+    specs: list[tuple[int, str, ClusterQueuePreemption]],
+    found: list[tuple[int, int, int, int, int]],
+    fair_sharing: bool,
+) -> None:
+    """Whatever the policies, whoever can ever start does, and ends."""
+    queues = [queue(f"q{at}", cpus, cohort=cohort, preemption=one) for at, (cpus, cohort, one) in enumerate(specs)]
+    comings: list[Submission] = [
+        submission(f"w{serial}", cpus, run, at=at, queue=f"q{place % len(queues)}", priority=priority)
+        for serial, (cpus, run, at, place, priority) in enumerate(found)
+    ]
+    story = Story(make_planner(queues, rules, fair_sharing=fair_sharing)).play(comings)
+    pairs = preemptions(story)
+    assert all(pairs.count(pair) <= len(comings) for pair in set(pairs))
+    assert not story.planner.running
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.booleans()), max_size=30))
+def test_what_would_go_round(found: list[tuple[int, int, bool]]) -> None:
+    """A pair that was there before, where a way leads back from the victim to the preemptor."""
+    known, pairs = PreemptionGraph(), set[tuple[str, str]]()
+    for one, other, forget in found:
+        preemptor, victim = str(one), str(other)
+        if forget:
+            assert known.forget(preemptor) == any(preemptor in pair for pair in pairs)
+            pairs = {pair for pair in pairs if preemptor not in pair}
+            continue
+        if preemptor == victim:
+            continue
+        back = {victim}
+        for _ in range(5):
+            back |= {after for before, after in pairs if before in back}
+        expected = (preemptor, victim) in pairs and preemptor in back
+        assert known.forbidden(preemptor) == known.copy().forbidden(preemptor)
+        assert (victim in known.forbidden(preemptor)) == expected
+        if not expected:
+            known.add(preemptor, victim)
+            pairs.add((preemptor, victim))

@@ -1,0 +1,34 @@
+"""What is foretold, as people read it."""
+
+from __future__ import annotations
+
+from support.fit_nodes import GIB, GPU, STATIC, container, node, pod
+from zonewise_scheduler.admission.admit import admit
+from zonewise_scheduler.admission.verdict import ContainerAssignment, Verdict
+from zonewise_scheduler.extender.formatting import describe_state, format_verdict
+
+NODE = node(2, 4, devices={GPU: {1: 1, 2: 2}}, topology="single-numa-node", reserved=1, **STATIC)
+
+
+def test_by_container() -> None:
+    """Each container has its zones and CPUs; CPUs are lists as the kernel writes them."""
+    verdict = admit(NODE, pod(container("one", 2, 1), container("two", 2, 1, {GPU: 2})))
+    assert format_verdict(verdict) == "one zones=0 cpus=2-3; two zones=1 cpus=8-9"
+
+
+def test_nothing_exclusive() -> None:
+    """A pod that is given nothing of a zone has that said of it."""
+    assert format_verdict(Verdict(admitted=True)) == "nothing exclusive"
+    assert (
+        format_verdict(Verdict(admitted=True, assignments=(ContainerAssignment("c", cpus=0b1011),))) == "c cpus=0-1,3"
+    )
+
+
+def test_a_node() -> None:
+    """What is left of a node: CPUs, memory and devices by zone, and what nobody knows."""
+    told = describe_state(NODE._replace(free_cpus=0b1100_0000_0011_0000))
+    assert told["topologyManager"] == "single-numa-node, scope container"
+    assert told["freeCpus"] == {"zone 0": "4-5", "zone 1": "14-15"}
+    assert told["freeMemory"] == {"zone 0": {"memory": 16 * GIB}, "zone 1": {"memory": 16 * GIB}}
+    assert told["freeDevices"] == {f"{GPU}@0": 1, f"{GPU}@1": 2}
+    assert told["unknown"] == []

@@ -1,0 +1,39 @@
+"""All nodes at once against what real kubelets answered."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.fit_cases import pod_of_case, state_of_case
+from support.kubelet_cases import ABSENT, cases
+from zonewise_scheduler.nodes.arrays.state_table import NodeStateTable
+
+pytestmark = pytest.mark.skipif(not cases(), reason=ABSENT)
+
+
+def test_no_recorded_admission_is_foretold_wrongly() -> None:
+    """Where the arrays answer they answer as the kubelet did, and resolved() does always."""
+    wrong: list[str] = []
+    for case in cases():
+        table = NodeStateTable()
+        table.set(0, state_of_case(case))
+        pod = pod_of_case(case)
+        admitted = bool(case["expect"]["admit"])
+        if table.fits(pod)[0] not in {-1, admitted} or table.admitted(pod)[0] != admitted:
+            wrong.append(str(case["id"]))
+    assert wrong == []
+
+
+def test_recorded_nodes_in_one_table_answer_as_alone() -> None:
+    """Nodes of many layouts in one table answer as each does alone."""
+    some = cases()[::40]
+    table = NodeStateTable()
+    table.set_rows({row: state_of_case(case) for row, case in enumerate(some)})
+    for case in some:
+        pod = pod_of_case(case)
+        alone: list[bool] = []
+        for other in some:
+            single = NodeStateTable()
+            single.set(0, state_of_case(other))
+            alone.append(bool(single.admitted(pod)[0]))
+        assert table.admitted(pod).tolist() == alone

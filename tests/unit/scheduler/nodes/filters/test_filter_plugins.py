@@ -1,0 +1,180 @@
+"""The filters one by one and all at once: what they say of one node, and that arrays say the same of many."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from zonewise_common.k8s.nodeaffinity import NodeSelectorTerm, Requirement
+from zonewise_common.k8s.taints import Taint, Toleration
+from zonewise_scheduler.admission.node import Resource
+from zonewise_scheduler.nodes.filters.constraints import Constraints, read_constraints
+from zonewise_scheduler.nodes.filters.filter_plugins import FilterRejection, node_resources_fit, run_filter_plugins
+from zonewise_scheduler.nodes.filters.info_table import OUTCOMES, UNKNOWN, NodeInfoTable
+from zonewise_scheduler.nodes.node.host_ports import ALL_ADDRESSES, HostPort
+from zonewise_scheduler.nodes.node.node_info import Labels, NodeInfo, PodInfo, add_pod
+
+WHOLE = Resource(4000, 100, 3, 10, (("x/gpu", 2),))
+
+
+@pytest.mark.parametrize(
+    ("requests", "requested", "reason"),
+    [
+        (Resource(4000, 100, 1, 10, (("x/gpu", 2),)), Resource(0, 0, 2, 0), None),
+        (Resource(0, 0, 1, 0), Resource(0, 0, 3, 0), "Too many pods"),
+        (Resource(1, 0, 1, 0), Resource(4000, 0, 1, 0), "Insufficient cpu"),
+        (Resource(0, 0, 1, 0), Resource(9000, 0, 1, 0), None),
+        (
+            Resource(4001, 101, 1, 11),
+            Resource(0, 0, 0, 0),
+            "Insufficient cpu, Insufficient memory, Insufficient ephemeral-storage",
+        ),
+        (Resource(0, 0, 1, 0, (("x/gpu", 1),)), Resource(0, 0, 0, 0, (("x/gpu", 2),)), "Insufficient x/gpu"),
+        (Resource(0, 0, 1, 0, (("x/nic", 1),)), Resource(0, 0, 0, 0), "Insufficient x/nic"),
+        (Resource(0, 0, 1, 0, (("x/nic", 0),)), Resource(0, 0, 0, 0), None),
+    ],
+)
+def test_resources(requests: Resource, requested: Resource, reason: str | None) -> None:
+    assert node_resources_fit(Constraints(requests), NodeInfo("n", allocatable=WHOLE, requested=requested)) == reason
+
+
+def test_the_first_refusal_is_told() -> None:
+    node = NodeInfo("n", unschedulable=True, taints=(Taint("a", "", "NoExecute"),))
+    pod = read_constraints({"spec": {"nodeName": "m", "nodeSelector": {"k": "v"}}})
+    assert run_filter_plugins(pod, node) == FilterRejection("NodeUnschedulable", "node(s) were unschedulable")
+    node = node._replace(unschedulable=False)
+    assert run_filter_plugins(pod, node) == FilterRejection("NodeName", "node(s) didn't match the requested node name")
+    pod = pod._replace(node_name="n")
+    assert run_filter_plugins(pod, node) == FilterRejection("TaintToleration", "node(s) had untolerated taint(s)")
+    node = node._replace(taints=())
+    assert run_filter_plugins(pod, node) == FilterRejection(
+        "NodeAffinity", "node(s) didn't match Pod's node affinity/selector"
+    )
+    pod = Constraints(ports=(HostPort(ALL_ADDRESSES, "TCP", 80),))
+    node = node._replace(ports=pod.ports)
+    assert run_filter_plugins(pod, node) == FilterRejection(
+        "NodePorts", "node(s) didn't have free ports for the requested pod ports"
+    )
+    assert run_filter_plugins(Constraints(), node) == FilterRejection("NodeResourcesFit", "Too many pods")
+    assert run_filter_plugins(Constraints(), node._replace(allocatable=WHOLE)) is None
+
+
+# --- arrays
+
+KEYS = st.sampled_from(["a", "b"])
+VALUES = st.sampled_from(["1", "2", "x"])
+EFFECTS = st.sampled_from(["NoSchedule", "NoExecute", "PreferNoSchedule"])
+SIZES = st.integers(0, 4)
+PORTS = st.lists(
+    st.builds(HostPort, st.sampled_from([ALL_ADDRESSES, "1.1.1.1"]), st.just("TCP"), st.integers(1, 2)), max_size=2
+)
+
+
+@st.composite
+def rooms(draw: st.DrawFn, pods: int = 0) -> Resource:
+    others = {name: size for name in ("x/gpu", "x/nic") if (size := draw(SIZES))}
+    return Resource(draw(SIZES), draw(SIZES), pods or draw(SIZES), draw(SIZES), tuple(others.items()))
+
+
+@st.composite
+def nodes(draw: st.DrawFn, name: str) -> NodeInfo:
+    labels = draw(st.dictionaries(KEYS, VALUES))
+    named = tuple(key for key in ("host",) if draw(st.booleans()))
+    return NodeInfo(
+        name,
+        Labels(tuple(sorted(labels)), tuple(labels[key] for key in sorted(labels)), named),
+        tuple(draw(st.lists(st.builds(Taint, KEYS, VALUES, EFFECTS), max_size=2))),
+        draw(st.sampled_from([False, False, True])),
+        draw(rooms()),
+        requested=draw(st.one_of(st.just(Resource(0, 0, 0, 0)), rooms())),
+        ports=tuple(draw(PORTS)),
+    )
+
+
+REQUIREMENTS = st.one_of(
+    st.builds(Requirement, KEYS, st.sampled_from(["In", "NotIn"]), st.lists(VALUES, min_size=1).map(tuple)),
+    st.builds(Requirement, KEYS, st.sampled_from(["Exists", "DoesNotExist"])),
+    st.builds(Requirement, KEYS, st.sampled_from(["Gt", "Lt"]), st.just(("1",))),
+    st.builds(Requirement, st.just("host"), st.just("In"), st.just(("n1",))),
+)
+FIELDS = st.builds(
+    Requirement,
+    st.sampled_from(["metadata.name", "metadata.uid"]),
+    st.sampled_from(["In", "NotIn"]),
+    st.sampled_from([("n0",), ("n1",), ("other",)]),
+)
+TERMS = st.builds(
+    NodeSelectorTerm, st.lists(REQUIREMENTS, max_size=2).map(tuple), st.lists(FIELDS, max_size=1).map(tuple)
+)
+TOLERATIONS = st.builds(
+    Toleration,
+    st.one_of(st.just(""), KEYS),
+    st.sampled_from(["Exists", "Equal", "Gt"]),
+    VALUES,
+    st.one_of(st.just(""), EFFECTS),
+)
+PODS = st.builds(
+    Constraints,
+    rooms(1),
+    st.sampled_from(["", "", "n0", "other"]),
+    st.lists(TOLERATIONS, max_size=3).map(tuple),
+    st.lists(REQUIREMENTS, max_size=1).map(tuple),
+    st.one_of(st.none(), st.lists(TERMS, max_size=2).map(tuple)),
+    PORTS.map(tuple),
+)
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_arrays_say_what_the_filters_say(data: Any) -> None:
+    """Whatever rows were set to, and was asked of them, before: each row tells the first refusal of its node."""
+    count = data.draw(st.integers(0, 5))
+    infos: list[NodeInfo | None] = [data.draw(nodes(f"n{row}")) for row in range(count)]
+    table = NodeInfoTable(infos)
+    for _ in range(3):
+        pod = data.draw(PODS)
+        expected = [UNKNOWN if info is None else _plugin(pod, info) for info in infos]
+        assert [OUTCOMES[code] for code in table.filter_codes(pod)] == expected
+        assert table.pod_counts(pod.requests).tolist() == [_copies(pod.requests, info) for info in infos]
+        for row in range(count):
+            if data.draw(st.booleans()):
+                infos[row] = data.draw(st.one_of(st.none(), nodes(f"n{row}")))
+                table.set(row, infos[row])
+
+
+def _plugin(pod: Constraints, info: NodeInfo) -> str:
+    found = run_filter_plugins(pod, info)
+    return "" if found is None else found.plugin
+
+
+def _copies(requests: Resource, info: NodeInfo | None) -> int:
+    """Put pods on a node until there is no room."""
+    count = 0
+    while info is not None and node_resources_fit(Constraints(requests), info) is None:
+        info, count = add_pod(info, PodInfo(requests)), count + 1
+    return count
+
+
+@settings(max_examples=40)
+@given(rooms(1), rooms(1), nodes("n"), SIZES)
+def test_promised_pods_take_room(requests: Resource, other: Resource, info: NodeInfo, count: int) -> None:
+    """Pods that are promised count as those that are there."""
+    table = NodeInfoTable([info])
+    table.pod_counts(requests)
+    promised = table.pod_counts(requests, [(other, table.pod_counts(other) * 0 + count)])
+    for _ in range(count):
+        info = add_pod(info, PodInfo(other))
+    assert promised.tolist() == [_copies(requests, info)]
+
+
+def test_values_that_no_row_has_any_more_are_forgotten() -> None:
+    """A node whose ports change all the time does not fill the memory."""
+    table = NodeInfoTable([NodeInfo("n", allocatable=WHOLE)] * 2)
+    for port in range(1, 500):
+        table.set(0, NodeInfo("n", allocatable=WHOLE, ports=(HostPort(ALL_ADDRESSES, "TCP", port),)))
+    pod = Constraints(ports=(HostPort(ALL_ADDRESSES, "TCP", 499),))
+    assert [OUTCOMES[code] for code in table.filter_codes(pod)] == ["NodePorts", ""]
+    assert len(table._ports.values) < 100  # pyright: ignore[reportPrivateUsage]

@@ -1,0 +1,154 @@
+"""What pods request of nodes, against tables written from k8s.io/component-helpers/resource and against plain sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zonewise_common.k8s.fields import FieldError
+from zonewise_scheduler.admission.node import Resource
+from zonewise_scheduler.nodes.node.pod_requests import bound_pod_requests, pod_requests
+
+GIB = 1 << 30
+
+
+def container(name: str = "c", *, always: bool = False, limits: Any = None, **requests: str) -> Any:
+    return of(requests, name) | {
+        "resources": {"requests": requests, "limits": limits or {}},
+        **({"restartPolicy": "Always"} if always else {}),
+    }
+
+
+def of(requests: dict[str, str], name: str = "c") -> dict[str, Any]:
+    return {"name": name, "resources": {"requests": requests}}
+
+
+def pod(*containers: Any, init: tuple[Any, ...] = (), **spec: Any) -> dict[str, Any]:
+    return {"spec": {"containers": list(containers), "initContainers": list(init), **spec}}
+
+
+@pytest.mark.parametrize(
+    ("given_pod", "expected"),
+    [
+        pytest.param(pod(container()), Resource(0, 0, 1, 0), id="nothing"),
+        pytest.param(
+            pod(container(cpu="1500m", memory="1Gi"), container("d", cpu="1")),
+            Resource(2500, GIB, 1, 0),
+            id="sum of containers",
+        ),
+        pytest.param(
+            pod(container(cpu="1"), init=(container("i", cpu="3"), container("j", cpu="2"))),
+            Resource(3000, 0, 1, 0),
+            id="largest init container",
+        ),
+        pytest.param(
+            pod(container(cpu="1"), init=(container("s", always=True, cpu="2"), container("i", cpu="3"))),
+            Resource(5000, 0, 1, 0),
+            id="an init container beside the sidecar before it",
+        ),
+        pytest.param(
+            pod(container(cpu="1"), init=(container("i", cpu="3"), container("s", always=True, cpu="2"))),
+            Resource(3000, 0, 1, 0),
+            id="an init container before the sidecar",
+        ),
+        pytest.param(
+            pod(container(cpu="4"), init=(container("s", always=True, cpu="2"),)),
+            Resource(6000, 0, 1, 0),
+            id="sidecar and app",
+        ),
+        pytest.param(pod(container(limits={"cpu": "2"})), Resource(2000, 0, 1, 0), id="requests default to limits"),
+        pytest.param(
+            pod(container(cpu="1"), overhead={"cpu": "250m", "memory": "1Gi"}), Resource(1250, GIB, 1, 0), id="overhead"
+        ),
+        pytest.param(
+            pod(container(cpu="1"), resources={"requests": {"cpu": "3"}}, overhead={"cpu": "1"}),
+            Resource(4000, 0, 1, 0),
+            id="of the pod itself, and overhead",
+        ),
+        pytest.param(
+            pod(container(cpu="1"), resources={"limits": {"cpu": "3", "memory": "1Gi"}}),
+            Resource(1000, GIB, 1, 0),
+            id="the pod's requests default to the containers', else to its limits",
+        ),
+        pytest.param(
+            pod(of({"hugepages-2Mi": "4Mi", "memory": "1Gi"}), resources={"requests": {"memory": "2Gi"}}),
+            Resource(0, 2 * GIB, 1, 0, (("hugepages-2Mi", 4 << 20),)),
+            id="the pod's hugepages default to the containers'",
+        ),
+        pytest.param(
+            pod(of({"nvidia.com/gpu": "8", "ephemeral-storage": "1Gi", "requests.x/y": "1", "gpus": "2"})),
+            Resource(0, 0, 1, GIB, (("nvidia.com/gpu", 8),)),
+            id="extended resources; names that no scheduler counts",
+        ),
+        pytest.param(
+            pod(of({"deviceclass.resource.kubernetes.io/gpu": "1", "example.com/a": "0"})),
+            Resource(0, 0, 1, 0),
+            id="a device class's, and none of a resource",
+        ),
+        pytest.param(
+            pod(container(memory="1500m"), container("d", memory="1500m")), Resource(0, 3, 1, 0), id="rounded up once"
+        ),
+    ],
+)
+def test_requests(given_pod: dict[str, Any], expected: Resource) -> None:
+    assert pod_requests(given_pod) == expected
+    assert bound_pod_requests(given_pod) == expected
+
+
+def resized(spec: str, actual: str, allocated: str, reason: str = "") -> dict[str, Any]:
+    status = {"name": "c", "resources": {"requests": {"cpu": actual}}, "allocatedResources": {"cpu": allocated}}
+    conditions = [{"type": "PodResizePending", "reason": reason}] if reason else []
+    return pod(container(cpu=spec)) | {"status": {"containerStatuses": [status], "conditions": conditions}}
+
+
+@pytest.mark.parametrize(
+    ("given_pod", "expected"),
+    [
+        (resized("1", "2", "2"), 2000),
+        (resized("4", "2", "2", "Deferred"), 4000),
+        (resized("4", "2", "2", "Infeasible"), 2000),
+        (resized("1", "2", "3", "Infeasible"), 3000),
+    ],
+)
+def test_a_pod_that_is_resized_counts_for_the_most_of_what_it_asks_and_has(
+    given_pod: dict[str, Any], expected: int
+) -> None:
+    assert bound_pod_requests(given_pod).milli_cpus == expected
+
+
+def test_a_pod_resized_as_a_whole_counts_for_the_most_too() -> None:
+    status = {"resources": {"requests": {"cpu": "5"}}, "allocatedResources": {"cpu": "6"}}
+    whole = pod(container(cpu="1"), resources={"requests": {"cpu": "4"}})
+    assert bound_pod_requests(whole | {"status": status}).milli_cpus == 6000
+    assert pod_requests(whole | {"status": status}).milli_cpus == 4000
+
+
+CPUS = st.lists(st.integers(0, 9000), max_size=4)
+
+
+@given(CPUS, CPUS, CPUS)
+def test_init_containers_one_by_one(sidecars: list[int], init: list[int], apps: list[int]) -> None:
+    """With the sidecars first, the most that ever runs at once is requested (KEP-753)."""
+    starting = [container(always=True, cpu=f"{cpu}m") for cpu in sidecars] + [container(cpu=f"{cpu}m") for cpu in init]
+    made = pod(*(container(cpu=f"{cpu}m") for cpu in apps), init=tuple(starting))
+    peak = max(sum(sidecars) + cpu for cpu in [*init, sum(apps)])
+    assert pod_requests(made).milli_cpus == peak
+
+
+@pytest.mark.parametrize(
+    ("given_pod", "field"),
+    [
+        (pod(container(cpu="many")), "spec.containers[0].resources.requests.cpu"),
+        ({"spec": {"containers": [{"name": "c", "resources": 3}]}}, "spec.containers[0].resources"),
+        ({"spec": {"containers": 3}}, "spec.containers"),
+        ({"spec": {"containers": [3]}}, "spec.containers[0]"),
+        (pod(overhead={"cpu": []}), "spec.overhead.cpu"),
+    ],
+)
+def test_an_error_names_the_field(given_pod: dict[str, Any], field: str) -> None:
+    with pytest.raises(FieldError) as error:
+        pod_requests(given_pod)
+    assert error.value.field == field

@@ -1,0 +1,43 @@
+"""Amounts: 64 bits, and "unlimited" that no sum or difference leaves."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zonewise_scheduler.quota.api.amount import MIN_AMOUNT, UNLIMITED, amount_from_quantity, minus, plus, resource_value
+
+AMOUNTS = st.sampled_from([MIN_AMOUNT, -1, 0, 1, UNLIMITED - 1, UNLIMITED]) | st.integers(MIN_AMOUNT, UNLIMITED)
+
+
+@given(AMOUNTS, AMOUNTS)
+def test_sums_stay_within_64_bits(one: int, other: int) -> None:
+    for found, exact in ((plus(one, other), one + other), (minus(one, other), one - other)):
+        assert MIN_AMOUNT <= found <= UNLIMITED
+        assert found == exact or UNLIMITED in (one, other) or not MIN_AMOUNT <= exact < UNLIMITED
+    assert plus(one, UNLIMITED) == UNLIMITED
+    assert minus(UNLIMITED, other) == (0 if other == UNLIMITED else UNLIMITED)
+    assert minus(one, UNLIMITED) == (0 if one == UNLIMITED else MIN_AMOUNT)
+
+
+@pytest.mark.parametrize(
+    ("resource", "quantity", "quota", "request_"),
+    [
+        ("cpu", "1500m", 1_500, 1_500),
+        ("cpu", "1.0001", 1_001, 1_001),
+        ("memory", "1Gi", 1 << 30, 1 << 30),
+        ("memory", "0.5", 1, 1),
+        ("cpu", "9P", 9 * 10**18, 9 * 10**18),
+        ("cpu", "10P", UNLIMITED, UNLIMITED),
+        ("memory", "9E", 9 * 10**18, 9 * 10**18),
+        ("memory", "10E", UNLIMITED, UNLIMITED),
+    ],
+)
+def test_quantities(resource: str, quantity: str, quota: int, request_: int) -> None:
+    assert (amount_from_quantity(resource, quantity), resource_value(resource, quantity)) == (quota, request_)
+
+
+def test_no_quantity() -> None:
+    with pytest.raises(ValueError, match="much"):
+        amount_from_quantity("cpu", "much")

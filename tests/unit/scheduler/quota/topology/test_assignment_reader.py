@@ -1,0 +1,67 @@
+"""Topology assignments as the API of Kueue has them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zonewise_common.k8s.fields import FieldError
+from zonewise_scheduler.quota.topology.assignment_reader import read_topology_assignment
+from zonewise_scheduler.quota.topology.types import TopologyAssignment, TopologyDomainAssignment
+
+if TYPE_CHECKING:
+    from support.kubelet_cases import Json
+
+_COUNTS = st.lists(st.integers(1, 9), min_size=1, max_size=4)
+
+
+def slice_of(counts: Any, *levels: Json) -> Json:
+    return {"domainCount": 2, "valuesPerLevel": list(levels), "podCounts": counts}
+
+
+def test_what_is_common_is_written_once() -> None:
+    hosts = {"individual": {"prefix": "node-", "suffix": ".x", "roots": ["1", "2"]}}
+    found = {
+        "levels": ["rack", "host"],
+        "slices": [
+            slice_of({"universal": 3}, {"universal": "r1"}, hosts),
+            slice_of({"individual": [1, 2]}, {"individual": {"roots": ["r2", "r3"]}}, {"universal": "h"}),
+        ],
+    }
+    domains = (("r1", "node-1.x", 3), ("r1", "node-2.x", 3), ("r2", "h", 1), ("r3", "h", 2))
+    assert read_topology_assignment(found) == TopologyAssignment(
+        ("rack", "host"), tuple(TopologyDomainAssignment((rack, host), pods) for rack, host, pods in domains)
+    )
+
+
+@given(_COUNTS)
+def test_as_many_domains_as_are_told(counts: list[int]) -> None:
+    roots = {"individual": {"roots": [str(place) for place in range(len(counts))]}}
+    one = {"domainCount": len(counts), "valuesPerLevel": [roots], "podCounts": {"individual": counts}}
+    assert [domain.pods for domain in read_topology_assignment({"levels": ["host"], "slices": [one]}).domains] == counts
+
+
+HOST = {"universal": "h"}
+
+
+@pytest.mark.parametrize(
+    ("slices", "field"),
+    [
+        ([{**slice_of({"universal": 1}, HOST), "domainCount": 0}], "slices[0].domainCount"),
+        ([slice_of({"universal": 1})], "slices[0].valuesPerLevel"),
+        ([slice_of({"individual": [1]}, HOST)], "slices[0].podCounts.individual"),
+        (
+            [slice_of({"universal": 1}, {"individual": {"roots": ["1"]}})],
+            "slices[0].valuesPerLevel[0].individual.roots",
+        ),
+        ([slice_of({}, HOST)], "slices[0].podCounts.individual"),
+        (None, "slices"),
+    ],
+)
+def test_what_is_wrong_is_named(slices: list[Json] | None, field: str) -> None:
+    with pytest.raises(FieldError) as raised:
+        read_topology_assignment({"levels": ["host"], "slices": slices})
+    assert raised.value.field == field

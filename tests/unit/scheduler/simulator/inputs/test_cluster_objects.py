@@ -1,0 +1,394 @@
+"""Objects of a cluster: queues, Jobs, Workloads, nodes and their reports."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import pytest
+
+from zonewise_scheduler.backfill.policies import policy_named
+from zonewise_scheduler.quota.api.amount import UNLIMITED
+from zonewise_scheduler.quota.topology.types import HOSTNAME, PodSetTopologyRequest, SliceConstraint
+from zonewise_scheduler.simulator.cluster_simulation import simulate_cluster
+from zonewise_scheduler.simulator.inputs.cluster_objects import has_nodes, is_object, read_objects
+from zonewise_scheduler.simulator.inputs.documents import Document
+from zonewise_scheduler.simulator.inputs.errors import InputError
+from zonewise_scheduler.simulator.inputs.fleet_file import parse_short_fleet
+from zonewise_scheduler.simulator.inputs.job_objects import RUN_SECONDS_ANNOTATION, SUBMIT_SECONDS_ANNOTATION
+from zonewise_scheduler.simulator.inputs.node_objects import fleet_from_reports
+from zonewise_scheduler.simulator.scenario import Scenario  # noqa: TC001 -- told apart below
+
+Json = dict[str, Any]
+
+KUEUE = "kueue.x-k8s.io/v1beta2"
+CONTAINER = {"name": "c", "resources": {"requests": {"cpu": "2", "memory": "1Gi"}}}
+
+
+CONTAINERS = {"containers": [CONTAINER]}
+
+
+def obj(kind: str, name: str, spec: Json | None = None, **fields: object) -> Json:
+    found: Json = {"apiVersion": KUEUE, "kind": kind, "metadata": {"name": name}, **fields}
+    return found if spec is None else found | {"spec": spec}
+
+
+def queue(name: str, flavor: str = "f", cpus: int = 10) -> Json:
+    quota = {"name": "cpu", "nominalQuota": cpus}
+    covered = {"coveredResources": ["cpu"], "flavors": [{"name": flavor, "resources": [quota]}]}
+    return obj("ClusterQueue", name, {"namespaceSelector": {}, "resourceGroups": [covered]})
+
+
+def job(
+    name: str, *, notes: Json | None = None, labels: Json | None = None, status: Json | None = None, **spec: object
+) -> Json:
+    template = {"spec": {"containers": [CONTAINER]}}
+    metadata = {
+        "name": name,
+        "namespace": "ns",
+        "annotations": {RUN_SECONDS_ANNOTATION: "60"} if notes is None else notes,
+    }
+    if labels:
+        metadata["labels"] = labels
+    made = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template, **spec}}
+    return made if status is None else made | {"status": status}
+
+
+def node(name: str, **labels: str) -> Json:
+    metadata = {"name": name, "labels": {key.replace("__", "/").replace("_", "."): one for key, one in labels.items()}}
+    status = {"allocatable": {"cpu": "8", "memory": "16Gi", "pods": "110"}}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status}
+
+
+def report(name: str, cpus: tuple[int, ...] = (4, 4), labels: Json | None = None, counts: Json | None = None) -> Json:
+    """What resource-topology-exporter would write of a node that is half used."""
+    zones = [
+        {
+            "name": f"node-{zone}",
+            "type": "Node",
+            "resources": [
+                {"name": resource, "capacity": str(most), "allocatable": str(most), "available": str(most // 2)}
+                for resource, most in {"cpu": number, **(counts or {})}.items()
+            ],
+        }
+        for zone, number in enumerate(cpus)
+    ]
+    metadata: Json = {"name": name, "labels": labels} if labels else {"name": name}
+    return {
+        "apiVersion": "topology.node.k8s.io/v1alpha2", "kind": "NodeResourceTopology", "metadata": metadata,
+        "zones": zones, "attributes": [{"name": "topologyManagerPolicy", "value": "single-numa-node"}],
+    }  # fmt: skip
+
+
+def documents(*objects: Json) -> list[Document]:
+    return [Document("f.yaml", one) for one in objects]
+
+
+def read(*objects: Json, nodes: str | None = None) -> Scenario:
+    return read_objects(documents(*objects), "f.yaml", None if nodes is None else parse_short_fleet(nodes))
+
+
+# --- jobs
+
+
+def owned(name: str, owner: str) -> Json:
+    """A Workload that Kueue has made for a Job."""
+    made = obj("Workload", name, {"queueName": "lq", "podSets": [{"count": 1, "template": {"spec": CONTAINERS}}]})
+    made["metadata"] |= {"namespace": "ns", "ownerReferences": [{"kind": "Job", "name": owner, "uid": "u"}]}
+    made["metadata"]["annotations"] = {RUN_SECONDS_ANNOTATION: "1"}
+    return made
+
+
+def test_a_job_and_its_workload_are_one() -> None:
+    """As `kubectl get jobs,workloads -o yaml` prints both; a Workload without its Job is a job of its own."""
+    found = read(job("a"), owned("job-a", "a"), owned("job-b", "b"), nodes="3x8")
+    assert [(one.workload.name, one.run_time) for one in found.arrivals] == [("a", 60), ("job-b", 1)]
+    assert found.problems == ()
+
+
+def test_kinds_of_other_groups_are_others() -> None:
+    """Volcano has Jobs too, and of a version that is yet to come nobody knows the fields."""
+    volcano = job("v") | {"apiVersion": "batch.volcano.sh/v1alpha1"}
+    later_api = "kueue.x-k8s.io/v9"
+    later = obj("LocalQueue", "lq", {"clusterQueue": "q"}, apiVersion=later_api)
+    found = read(job("a"), volcano, later, nodes="3x8")
+    assert [one.workload.name for one in found.arrivals] == ["a"]
+    assert found.problems == (
+        f"f.yaml: LocalQueue lq: apiVersion: not one of v1alpha1, v1beta1, v1beta2, and read as the last: {later_api}",
+        "f.yaml: 1 of kind Job (batch.volcano.sh/v1alpha1): of no use here",
+    )
+
+
+def test_pods_have_a_priority_where_the_job_has_none() -> None:
+    """As in Kueue: the WorkloadPriorityClass comes before."""
+    spec = {"spec": CONTAINERS | {"priorityClassName": "low"}}
+    classes = (
+        obj("WorkloadPriorityClass", "high", value=7),
+        obj("PriorityClass", "low", value=3, globalDefault=False, apiVersion="scheduling.k8s.io/v1"),
+    )
+    label = {"kueue.x-k8s.io/priority-class": "high"}
+    found = read(*classes, job("a", template=spec), job("b", template=spec, labels=label), nodes="3x8")
+    assert found.problems == ()
+    assert [(one.kind, one.workload.priority) for one in found.arrivals] == [("low", 3), ("high", 7)]
+
+
+def test_run_times_are_declared_as_on_a_cluster() -> None:
+    """By the Job and its annotation; the smaller counts."""
+    noted = {RUN_SECONDS_ANNOTATION: "60", "zonewise.dev/max-run-seconds": "5m"}
+    jobs = [job(f"j{limit}", notes=noted, activeDeadlineSeconds=limit) for limit in (200, 400)]
+    assert [one.workload.walltime for one in read(*jobs, nodes="3x8").arrivals] == [200, 300]
+
+
+def test_pods_that_request_nothing_run_on_nodes_too() -> None:
+    """As those of `kubectl create job` do: the queue of all nodes has a quota of pods for them."""
+    bare = {"spec": {"containers": [{"name": "c"}]}}
+    found = read(job("a", template=bare, parallelism=3), job("b"), nodes="3x8")
+    assert all("pods" in one.resource_groups[0].covered_resources for one in found.queues)
+    assert [one.outcome for one in simulate_cluster(found, policy_named("greedy")).jobs] == ["done", "done"]
+    assert "pods" not in read(job("b"), nodes="3x8").queues[0].resource_groups[0].covered_resources
+
+
+def test_an_object_that_is_there_twice_is_told() -> None:
+    """As in a directory with a copy of a file; the last is taken, as `kubectl apply` would."""
+    label = {"kueue.x-k8s.io/queue-name": "q"}
+    found = read(queue("q", cpus=1), queue("q", cpus=9), obj("ResourceFlavor", "f"), job("j", labels=label))
+    assert found.problems == ("f.yaml: ClusterQueue q: there is one of that name already: the last is taken",)
+    assert [one.resource_groups[0].flavors[0].quotas[0][1].nominal for one in found.queues] == [9000]
+
+
+def test_nodes_without_a_topology_do_not_count() -> None:
+    label = {"kueue.x-k8s.io/queue-name": "q"}
+    found = read(queue("q"), obj("ResourceFlavor", "f"), job("j", labels=label), nodes="3x8")
+    assert found.problems == (
+        "f.yaml: no ResourceFlavor has a Topology that is there: nodes do not count, quotas alone do",
+    )
+
+
+def test_a_job_may_start_with_fewer_pods_and_in_slices() -> None:
+    notes = {RUN_SECONDS_ANNOTATION: "1", "kueue.x-k8s.io/job-min-parallelism": "2"}
+    made = job("a", notes=notes, parallelism=4)
+    slices = {"podset-slice-required-topology": "rack", "podset-slice-size": "2"}
+    made["spec"]["template"]["metadata"] = {
+        "annotations": {f"kueue.x-k8s.io/{key}": one for key, one in slices.items()}
+    }
+    [one] = read(made, nodes="3x8").arrivals
+    [pods] = one.workload.pod_sets
+    assert (pods.pods, pods.min_pods) == (4, 2)
+    assert pods.topology is not None
+    assert pods.topology.request == PodSetTopologyRequest(slice_constraints=(SliceConstraint("rack", 2),))
+    notes["kueue.x-k8s.io/job-min-parallelism"] = "few"
+    found = read(made, job("b"), nodes="3x8")
+    assert [one.workload.name for one in found.arrivals] == ["b"]
+    assert "job-min-parallelism: not a number from 1 to 67108864: 'few'" in found.problems[0]
+
+
+def test_a_job_is_queued_as_kueue_would() -> None:
+    found = read(
+        queue("q"), obj("ResourceFlavor", "f"),
+        obj("LocalQueue", "lq", {"clusterQueue": "q"}, metadata={"name": "lq", "namespace": "ns"}),
+        obj("WorkloadPriorityClass", "high", value=7),
+        job("j", labels={"kueue.x-k8s.io/queue-name": "lq", "kueue.x-k8s.io/priority-class": "high"}, parallelism=4,
+            completions=3, activeDeadlineSeconds=90, suspend=True),
+    )  # fmt: skip
+    assert found.problems == ()
+    [one] = found.arrivals
+    assert (one.queue, one.run_time, one.kind) == ("q", 60, "high")
+    assert (one.workload.key, one.workload.priority, one.workload.walltime, one.workload.created_at) == (
+        "ns/j",
+        7,
+        90,
+        0,
+    )
+    [pods] = one.workload.pod_sets
+    assert (pods.pods, pods.requests) == (3, {"cpu": 2000, "memory": 1 << 30})
+
+
+def test_a_job_asks_for_a_topology_by_annotations() -> None:
+    made = job("j")
+    made["spec"]["template"]["metadata"] = {"annotations": {"kueue.x-k8s.io/podset-required-topology": "rack"}}
+    [one] = read(made, nodes="3x8").arrivals
+    topology = one.workload.pod_sets[0].topology
+    assert topology is not None
+    assert topology.request == PodSetTopologyRequest(required="rack")
+
+
+def test_jobs_come_when_they_were_created_or_as_the_annotation_says() -> None:
+    early, late, noted = (
+        job("a"),
+        job("b"),
+        job("c", notes={RUN_SECONDS_ANNOTATION: "1", SUBMIT_SECONDS_ANNOTATION: "5"}),
+    )
+    early["metadata"]["creationTimestamp"] = "2026-01-02T03:00:00Z"
+    late["metadata"]["creationTimestamp"] = "2026-01-02T03:01:00Z"
+    found = read(late, early, noted, nodes="3x8")
+    assert [(one.workload.name, one.workload.created_at) for one in found.arrivals] == [("a", 0), ("c", 5), ("b", 60)]
+
+
+def test_how_long_a_job_ran_is_told_by_its_status() -> None:
+    """So what ran on a cluster can be simulated on another one."""
+    status = {"startTime": "2026-01-02T03:00:00Z", "completionTime": "2026-01-02T03:02:00Z"}
+    [one] = read(job("j", notes={}, status=status), nodes="3x8").arrivals
+    assert (one.run_time, one.workload.walltime) == (120, inf)
+
+
+def test_a_job_of_which_nothing_tells_how_long_it_runs_takes_its_limit_or_is_left_out() -> None:
+    found = read(job("a", notes={}, activeDeadlineSeconds=30), job("b", notes={}), nodes="3x8")
+    assert [(one.workload.name, one.run_time) for one in found.arrivals] == [("a", 30)]
+    assert found.problems == (
+        f"f.yaml: Job b: metadata.annotations.{RUN_SECONDS_ANNOTATION}: there is none, and nothing else tells how long it runs",
+    )
+
+
+def test_workloads_come_without_what_they_were_given() -> None:
+    spec = {
+        "queueName": "q", "priority": 3, "maximumExecutionTimeSeconds": 50,
+        "podSets": [{"name": "main", "count": 2, "template": {"spec": {"containers": [CONTAINER]}}}],
+    }  # fmt: skip
+    made = obj("Workload", "w", spec, status={"conditions": [{"type": "QuotaReserved", "status": "True"}]})
+    made["metadata"]["annotations"] = {RUN_SECONDS_ANNOTATION: "20"}
+    found = read(queue("q"), obj("ResourceFlavor", "f"), made)
+    [one] = found.arrivals
+    assert (one.queue, one.run_time, one.workload.walltime, one.workload.priority) == ("q", 20, 50, 3)
+    assert one.workload.admission is None
+
+
+@pytest.mark.parametrize(
+    ("damaged", "told"),
+    [
+        (job("x", parallelism="two"), "Job x: spec.parallelism: not a whole number: 'two'"),
+        (
+            job("x", notes={RUN_SECONDS_ANNOTATION: "long"}),
+            f"Job x: metadata.annotations.{RUN_SECONDS_ANNOTATION}: not a number of seconds: 'long'",
+        ),
+        (job("x", notes={RUN_SECONDS_ANNOTATION: "-1"}), "not a number of seconds: '-1'"),
+        (job("x", notes={RUN_SECONDS_ANNOTATION: "nan"}), "not a number of seconds: 'nan'"),
+        (job("x", labels={"kueue.x-k8s.io/queue-name": "no"}), "Job x: there is no queue 'no'"),
+        (job("j"), "Job j: there is one of that name already"),
+        (job("x", template={"spec": {"containers": 3}}), "Job x: "),
+        (job("x", labels={"kueue.x-k8s.io/priority-class": "no"}), "no such class is there: 'no'; it counts as 0"),
+        (obj("Workload", "x", {"podSets": [{"count": -1}]}), "Workload x: "),
+        (obj("ClusterQueue", "x", {"cohort": 3}), "ClusterQueue x: spec.cohort: not a string: 3"),
+        (obj("Topology", "t", {"levels": [{}]}), "Topology t: spec.levels: not labels of nodes: [{}]"),
+        ({"apiVersion": "v1", "kind": "Secret"}, "1 of kind Secret (v1): of no use here"),
+    ],
+)
+def test_what_is_damaged_is_told_by_object_and_nothing_else_is_lost(damaged: Json, told: str) -> None:
+    label = {"kueue.x-k8s.io/queue-name": "q"}
+    found = read(queue("q"), obj("ResourceFlavor", "f"), job("j", labels=label), damaged, job("k", labels=label))
+    assert {"j", "k"} <= {one.workload.name for one in found.arrivals}
+    assert any(told in one for one in found.problems), found.problems
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        job("x", parallelism="two"),
+        job("x", parallelism=0),
+        job("x", notes={RUN_SECONDS_ANNOTATION: "long"}, activeDeadlineSeconds=5),
+    ],
+)
+def test_a_job_whose_pods_or_run_time_are_damaged_is_left_out(damaged: Json) -> None:
+    """Unknown is neither one nor none."""
+    found = read(job("j"), damaged, nodes="4x8")
+    assert [one.workload.name for one in found.arrivals] == ["j"]
+    assert len(found.problems) == 1
+
+
+def test_queues_that_nobody_describes_share_the_nodes() -> None:
+    found = read(
+        job("a", labels={"kueue.x-k8s.io/queue-name": "x"}),
+        job("b", labels={"kueue.x-k8s.io/queue-name": "y"}),
+        nodes="4x8",
+    )
+    assert [(one.name, one.cohort_name) for one in found.queues] == [("x", "all"), ("y", "all")]
+    assert [one.queue for one in found.arrivals] == ["x", "y"]
+    assert read(job("a"), nodes="4x8").arrivals[0].queue == "all"
+
+
+def test_a_flavor_that_is_missing_is_told() -> None:
+    found = read(queue("q", "gone"), job("j"))
+    assert found.problems == ("f.yaml: ResourceFlavor gone: there is none, and it is taken for one of any nodes",)
+    assert [one.name for one in found.flavors] == ["gone"]
+
+
+def test_topologies_and_flavors_are_those_of_the_objects() -> None:
+    found = read(
+        queue("q"), obj("ResourceFlavor", "f", {"nodeLabels": {"a": "b"}, "topologyName": "t"}),
+        obj("Topology", "t", {"levels": [{"nodeLabel": "rack"}, {"nodeLabel": HOSTNAME}]}),
+        node("n1", a="b", rack="r1"), job("j"),
+    )  # fmt: skip
+    assert found.problems == ()
+    assert found.topologies["t"] == ("rack", HOSTNAME)
+    assert found.flavors[-1].topology_name == "t"
+    assert found.nodes is not None
+    assert len(found.nodes) == 1
+
+
+def test_without_jobs_or_anything_to_run_on_there_is_an_error() -> None:
+    with pytest.raises(InputError, match=r"^f\.yaml: no Job or Workload that could be read"):
+        read(queue("q"))
+    with pytest.raises(InputError, match=r"^f\.yaml: neither ClusterQueues nor nodes"):
+        read(job("j"))
+
+
+def test_objects_are_told_from_other_files() -> None:
+    assert is_object(job("j"))
+    assert not is_object({"jobs": []})
+    assert has_nodes(documents(job("j"), report("n")))
+    assert not has_nodes(documents(job("j")))
+
+
+# --- nodes
+
+
+def test_a_report_tells_what_its_node_has_in_all_and_its_zones_when_nothing_runs() -> None:
+    found = fleet_from_reports(documents(report("n", counts={"memory": 1 << 30, "x.com/gpu": 2})))
+    assert found.problems == ()
+    assert found.total_capacity == {"cpu": 8000, "memory": 2 << 30, "ephemeral-storage": UNLIMITED, "x.com/gpu": 4}
+    state = found.states["n"]
+    assert state.kind.policies.topology == "single-numa-node"
+    assert state.free_cpus.bit_count() == 8
+    assert state.memory_free == ((1 << 30,), (1 << 30,))
+    assert state.device_free == (2, 2)
+    assert found.topologies == {"nodes": (HOSTNAME,)}
+    info = found.nodes.infos[0]
+    assert info is not None
+    assert info.label(HOSTNAME) == "n"
+
+
+def test_a_node_object_says_it_better_than_its_report() -> None:
+    found = fleet_from_reports(documents(report("n")), documents(node("n"), node("m")))
+    assert found.total_capacity["cpu"] == 16_000
+    assert sorted(found.states) == ["n"]
+    assert [found.nodes.name(row) for row in range(2)] == ["m", "n"]
+
+
+def test_memory_that_a_report_does_not_tell_is_not_counted() -> None:
+    found = fleet_from_reports(documents(report("n")))
+    assert found.total_capacity["memory"] == UNLIMITED
+
+
+def test_levels_are_those_that_every_node_has_a_label_of() -> None:
+    rack, zone = "cloud.provider.com/topology-rack", "topology.kubernetes.io/zone"
+    both = [report("a", labels={rack: "r", zone: "z"}), report("b", labels={rack: "s", zone: "z"})]
+    assert fleet_from_reports(documents(*both)).topologies == {"nodes": (zone, rack, HOSTNAME)}
+    assert fleet_from_reports(documents(*both, report("c", labels={zone: "z"}))).topologies == {
+        "nodes": (zone, HOSTNAME)
+    }
+
+
+@pytest.mark.parametrize(
+    ("damaged", "told"),
+    [
+        (report(""), "metadata.name: not a name"),
+        (report("n"), "NodeResourceTopology n: there is one of that name already"),
+        (report("x", cpus=()), "NodeResourceTopology x: no zone tells how many CPUs it has"),
+        (report("x", labels={"a": 3}), "NodeResourceTopology x: metadata.labels.a: not a string: 3"),
+        (report("x") | {"zones": "none"}, "NodeResourceTopology x: zones: not a list: 'none'"),
+    ],
+)
+def test_a_damaged_report_is_told_and_the_others_are_read(damaged: Json, told: str) -> None:
+    found = fleet_from_reports(documents(report("n"), damaged, report("o")))
+    assert any(told in one for one in found.problems), found.problems
+    assert {"n", "o"} <= set(found.states)
+    assert len(found.nodes) == 2

@@ -1,0 +1,193 @@
+"""Nodes as they are described."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zonewise_common.k8s.taints import Taint
+from zonewise_scheduler.quota.api.amount import UNLIMITED
+from zonewise_scheduler.quota.topology.types import HOSTNAME
+from zonewise_scheduler.simulator.inputs.errors import InputError
+from zonewise_scheduler.simulator.inputs.fleet_file import (
+    KIND_LABEL,
+    LEVEL_LABEL_PREFIX,
+    is_fleet,
+    parse_short_fleet,
+    read_fleet,
+)
+from zonewise_scheduler.simulator.inputs.node_fleet import build_queue, build_queues
+
+Json = dict[str, Any]
+
+CPU_KIND: Json = {"name": "cpu", "cpu": 64, "memory": "256Gi"}
+
+
+def fleet(*sizes: int, kinds: list[Json] | None = None, **fields: object) -> Json:
+    names = ("block", "rack", "node")[-len(sizes) :]
+    levels = [{"name": name, "count": size} for name, size in zip(names, sizes, strict=True)]
+    return {"levels": levels, "kinds": kinds or [CPU_KIND], **fields}
+
+
+def test_nodes_have_names_and_labels_by_level() -> None:
+    found = read_fleet(fleet(2, 3, 11, name="f"), "f.yaml")
+    assert is_fleet(fleet(1))
+    assert found.topologies == {"f": (LEVEL_LABEL_PREFIX + "block", LEVEL_LABEL_PREFIX + "rack", HOSTNAME)}
+    last = found.nodes.infos[-1]
+    assert last is not None
+    assert last.name == "block-1-rack-2-node-10"
+    assert [last.label(key) for key in (*found.topologies["f"], KIND_LABEL)] == [
+        "block-1", "block-1-rack-2", "block-1-rack-2-node-10", "cpu"
+    ]  # fmt: skip
+    assert found.problems == ()
+
+
+def test_names_are_in_the_order_of_numbers() -> None:
+    found = read_fleet(fleet(12, 101), "f.yaml")
+    names = [found.nodes.name(row) for row in range(len(found.nodes))]
+    assert names == sorted(names)
+    assert len(set(names)) == 12 * 101
+
+
+def test_a_level_may_have_a_label_of_its_own() -> None:
+    given = fleet(2, 3)
+    given["levels"][0]["label"] = "example.com/rack"
+    found = read_fleet(given, "f.yaml")
+    assert found.topologies == {"fleet": ("example.com/rack", HOSTNAME)}
+
+
+def test_a_kind_has_a_flavor_and_what_its_nodes_have() -> None:
+    gpu = {
+        "name": "gpu", "domains": 1, "cpu": "191.5", "memory": "2Ti", "storage": "1T", "pods": 250,
+        "resources": {"nvidia.com/gpu": 8}, "labels": {"a": "b"}, "taints": [{"key": "t", "effect": "NoSchedule"}],
+    }  # fmt: skip
+    found = read_fleet(fleet(4, 5, 10, kinds=[gpu, CPU_KIND]), "f.yaml")
+    assert [(one.name, one.node_labels, one.topology_name) for one in found.flavors] == [
+        ("gpu", {KIND_LABEL: "gpu"}, "fleet"), ("cpu", {KIND_LABEL: "cpu"}, "fleet"),
+    ]  # fmt: skip
+    assert found.flavors[0].node_taints == (Taint("t", "", "NoSchedule"),)
+    assert found.capacity["gpu"] == {
+        "cpu": 50 * 191_500, "memory": 50 << 41, "ephemeral-storage": 50 * 10**12, "nvidia.com/gpu": 400
+    }  # fmt: skip
+    assert found.capacity["cpu"] == {"cpu": 150 * 64_000, "memory": 150 << 38, "ephemeral-storage": UNLIMITED}
+    first = found.nodes.infos[0]
+    assert first is not None
+    assert (first.allocatable.pods, first.label("a"), first.taints) == (250, "b", found.flavors[0].node_taints)
+    assert found.nodes.available("nvidia.com/gpu").tolist() == [8] * 50 + [0] * 150
+
+
+def test_memory_that_is_not_told_is_not_counted() -> None:
+    """Unknown is not zero: such nodes have room for any memory."""
+    found = read_fleet(fleet(2, kinds=[{"name": "x", "cpu": 1}]), "f.yaml")
+    assert found.capacity["x"]["memory"] == UNLIMITED
+    assert found.nodes.available("memory").min() > 1 << 60
+
+
+@given(st.lists(st.integers(1, 7), min_size=1, max_size=3), st.lists(st.integers(0, 20), min_size=1, max_size=4))
+def test_the_nodes_are_the_product_of_the_counts_however_they_are_shared(sizes: list[int], parts: list[int]) -> None:
+    """Each share is met to the nearest node, and the queue of all has all that nodes have."""
+    whole = sum(parts) + 1
+    kinds = [{"name": f"k{place}", "cpu": 2, "share": part / whole} for place, part in enumerate(parts)]
+    found = read_fleet(fleet(*sizes, kinds=[*kinds, {"name": "rest", "cpu": 3}]), "f.yaml")
+    nodes = 1
+    for size in sizes:
+        nodes *= size
+    assert len(found.nodes) == nodes
+    assert int(found.nodes.available("cpu").sum()) == found.total_capacity["cpu"]
+    for place, part in enumerate(parts):
+        assert abs(found.capacity[f"k{place}"].get("cpu", 0) / 2000 - part / whole * nodes) <= 1
+    quotas = [dict(one.quotas)["cpu"].nominal for one in build_queue(found).resource_groups[0].flavors]
+    assert sum(quotas) == found.total_capacity["cpu"]
+
+
+def test_queues_have_equal_shares_and_lend_to_each_other() -> None:
+    found = read_fleet(fleet(9), "f.yaml")
+    queues = build_queues(found, ["a", "b", "a"]).queues
+    assert [(one.name, one.cohort_name) for one in queues] == [("a", "all"), ("b", "all")]
+    assert dict(queues[0].resource_groups[0].flavors[0].quotas)["cpu"].nominal == 9 * 64_000 // 2
+    assert [(one.name, one.cohort_name) for one in build_queues(found, ()).queues] == [("all", "")]
+
+
+def test_zones_divide_what_a_node_has() -> None:
+    kinds = [
+        {"name": "a", "share": 0.5, "cpu": 5, "resources": {"x.com/gpu": 4}, "zones": 2, "policy": "single-numa-node"},
+        {"name": "b", "cpu": 4},
+    ]
+    found = read_fleet(fleet(4, kinds=kinds), "f.yaml")
+    assert sorted(found.states) == ["node-0", "node-1"]
+    state = found.states["node-0"]
+    assert state is found.states["node-1"]
+    assert (state.kind.zones, state.kind.policies.topology, state.kind.policies.cpu) == (
+        (0, 1), "single-numa-node", "static"
+    )  # fmt: skip
+    assert [bits.bit_count() for _, bits in state.kind.cpus.zones] == [3, 2]
+    assert state.free_cpus == state.kind.cpus.cpus
+    assert [(one.resource, one.zones, one.healthy) for one in state.kind.devices] == [
+        ("x.com/gpu", 1, 2), ("x.com/gpu", 2, 2),
+    ]  # fmt: skip
+    assert state.device_free == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"levels": []}, "levels: there is none"),
+        ({"kinds": []}, "kinds: there is none"),
+        ({"levels": "x"}, "levels: not a list: 'x'"),
+        ({"levels": [{"name": "node", "count": 0}]}, r"levels\[0\].count: not from 1 to 1000000: 0"),
+        ({"levels": [{"name": "node"}]}, r"levels\[0\].count: there is none"),
+        ({"levels": [{"name": "", "count": 1}]}, r"levels\[0\].name: not a name: ''"),
+        ({"levels": [{"name": "a", "count": 1001}, {"name": "n", "count": 1000}]}, "more than 1000000 nodes: 1001000"),
+        (
+            {"levels": [{"name": "a", "count": 2}, {"name": "a", "count": 2, "label": LEVEL_LABEL_PREFIX + "a"}]},
+            "there twice",
+        ),
+        ({"levels": [{"name": "a", "count": 2, "label": "b"}]}, "innermost level is that of kubernetes.io/hostname"),
+        ({"kinds": [CPU_KIND, CPU_KIND]}, "kinds: 'cpu' is there twice"),
+        ({"kinds": [CPU_KIND, {**CPU_KIND, "name": "b"}]}, "only one can have what is left"),
+        ({"kinds": [{**CPU_KIND, "share": 0.9}]}, "they have 0.9 of the nodes rather than all"),
+        ({"kinds": [{**CPU_KIND, "domains": 5}]}, "they have 5 of the nodes rather than all"),
+        ({"kinds": [{"name": "x"}]}, r"kinds\[0\].cpu: there is none"),
+        ({"kinds": [{"name": "x", "cpu": "many"}]}, r"kinds\[0\].cpu: not a quantity: 'many'"),
+        ({"kinds": [{**CPU_KIND, "memory": "1GiB"}]}, r"kinds\[0\].memory: not a quantity: '1GiB'"),
+        ({"kinds": [{**CPU_KIND, "resources": {"gpu": 1}}]}, "gpu is not counted so"),
+        ({"kinds": [{**CPU_KIND, "zones": 9}]}, r"kinds\[0\].zones: not from 0 to 8: 9"),
+        ({"kinds": [{**CPU_KIND, "policy": "best"}]}, r"kinds\[0\].policy: not one of .*'best'"),
+        ({"kinds": [{**CPU_KIND, "taints": [{"key": 1}]}]}, r"kinds\[0\].taints.key: not a string: 1"),
+        ({"kinds": [{**CPU_KIND, "labels": {"a": 1}}]}, r"kinds\[0\].labels.a: not a string: 1"),
+    ],
+)
+def test_an_error_names_file_field_and_value(change: Json, told: str) -> None:
+    with pytest.raises(InputError, match=rf"^f\.yaml: .*{told}"):
+        read_fleet(fleet(1) | change, "f.yaml")
+
+
+def test_fields_that_are_not_known_are_told() -> None:
+    found = read_fleet(fleet(1, color="red"), "f.yaml")
+    assert found.problems == ("f.yaml: color: not a known field",)
+
+
+@pytest.mark.parametrize(
+    ("text", "nodes", "cpus", "memory"),
+    [("100", 100, 1000, None), ("3x64", 3, 64_000, None), ("2x1500mx4Gi", 2, 1500, 4 << 30), ("1x0.5", 1, 500, None)],
+)
+def test_nodes_in_a_few_characters(text: str, nodes: int, cpus: int, memory: int | None) -> None:
+    found = parse_short_fleet(text)
+    assert found is not None
+    assert found.nodes.available("cpu").tolist() == [cpus] * nodes
+    assert found.total_capacity["memory"] == (UNLIMITED if memory is None else memory * nodes)
+    assert found.topologies == {"nodes": (HOSTNAME,)}
+
+
+@pytest.mark.parametrize("text", ["", "x", "ten", "fleet.yaml", "-1", "1.5", "8x", "8x1x", "1x2x3x4", "99999999"])
+def test_what_is_no_number_of_nodes(text: str) -> None:
+    assert parse_short_fleet(text) is None
+
+
+@pytest.mark.parametrize("text", ["0", "0x1", "1000001", "5x0", "5x1x0", "5xmany", "5x1xmuch", "5x-1"])
+def test_impossible_nodes(text: str) -> None:
+    with pytest.raises(InputError, match=rf"^--nodes: .*{text}"):
+        parse_short_fleet(text)

@@ -1,0 +1,265 @@
+"""Job files."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zonewise_common.k8s.taints import Toleration
+from zonewise_scheduler.quota.api.queue_types import ClusterQueuePreemption
+from zonewise_scheduler.quota.topology.types import PodSetTopologyRequest
+from zonewise_scheduler.simulator.inputs.errors import InputError
+from zonewise_scheduler.simulator.inputs.fleet_file import parse_short_fleet
+from zonewise_scheduler.simulator.inputs.job_file import read_job_file
+from zonewise_scheduler.simulator.inputs.loader import load_scenario
+from zonewise_scheduler.simulator.scenario import Scenario
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.simulator.inputs.node_fleet import Fleet
+
+SCENARIOS = Path(__file__).parents[4] / "demo/scenarios"
+
+JOB = {"name": "j", "requests": {"cpu": 2}, "run": 60}
+
+
+def nodes(text: str = "10x8") -> Fleet:
+    found = parse_short_fleet(text)
+    assert found is not None
+    return found
+
+
+def read(*jobs: object, **fields: object) -> Scenario:
+    return read_job_file({"jobs": list(jobs), **fields}, "f.json", nodes())
+
+
+def of_file(name: str, **options: Any) -> Scenario:
+    found = load_scenario(str(SCENARIOS / name), **options)
+    assert isinstance(found, Scenario)
+    assert found.problems == ()
+    return found
+
+
+def test_the_thousand_jobs() -> None:
+    """Half of them run at once; their work takes 450 s at least."""
+    found = of_file("thousand-jobs.json")
+    jobs = [one for one in found.arrivals if one.kind == "job"]
+    assert Counter(one.kind for one in found.arrivals) == {"job": 1000, "sample": 100}
+    assert {one.workload.walltime for one in found.arrivals} == {900}
+    assert {tuple(one.workload.total_requests[0].requests.items()) for one in jobs} == {
+        (("cpu", 20_000), ("memory", 20 << 30))
+    }
+    assert found.nodes is not None
+    assert found.nodes.available("cpu").tolist() == [100_000] * 100
+    assert all(180 <= one.run_time < 270 for one in jobs)
+    assert sum(20 * one.run_time for one in jobs) / 10_000 == pytest.approx(450, rel=0.01)
+    assert {one.workload.created_at for one in found.arrivals} == {0}
+
+
+def test_the_thousand_jobs_one_after_the_other() -> None:
+    found = of_file("thousand-jobs-paced.json")
+    jobs = [one for one in found.arrivals if one.kind == "job"]
+    assert 999 / jobs[-1].workload.created_at == pytest.approx(2.67, abs=0.01)
+    times = [one.workload.created_at for one in found.arrivals]
+    assert times == sorted(times)
+    assert [one.run_time for one in jobs] == [
+        one.run_time for one in of_file("thousand-jobs.json").arrivals if one.kind == "job"
+    ]
+
+
+def test_a_seed_makes_other_jobs() -> None:
+    runs = [one.run_time for one in of_file("thousand-jobs.json").arrivals]
+    assert [one.run_time for one in of_file("thousand-jobs.json", seed=0).arrivals] == runs
+    assert [one.run_time for one in of_file("thousand-jobs.json", seed=1).arrivals] != runs
+
+
+def test_a_group_draws_for_itself() -> None:
+    """What stands before it changes none of its numbers but the place does."""
+    random = {"name": "r", "count": 5, "run": {"exponential": 60}}
+    alone = read({"name": "x", "run": 1}, random, seed=3)
+    beside = read({"name": "x", "run": {"uniform": [1, 2]}, "count": 50}, random, seed=3)
+    assert [one.run_time for one in alone.arrivals if one.kind == "r"] == [
+        one.run_time for one in beside.arrivals if one.kind == "r"
+    ]
+
+
+def test_all_that_can_be_said_of_a_job() -> None:
+    found = read(
+        {
+            "name": "j", "count": 2, "queue": "b", "user": "u", "priority": -5,
+            "pods": 3, "requests": {"cpu": "1500m", "memory": "1Gi", "nvidia.com/gpu": 1},
+            "at": 10, "every": 5, "run": 60, "limit": 120,
+            "nodeSelector": {"kind": "gpu"}, "tolerations": [{"key": "a", "operator": "Exists"}],
+            "topologyRequest": {"preferred": "rack"},
+        },
+        {"name": "x", "queue": "a", "run": 1},
+    )  # fmt: skip
+    assert found.problems == ()
+    first, second = (one for one in found.arrivals if one.kind == "j")
+    workload = first.workload
+    assert (first.queue, first.run_time, first.kind) == ("b", 60, "j")
+    assert (workload.name, workload.priority, workload.created_at, workload.walltime) == ("j-0", -5, 10, 120)
+    assert (second.workload.name, second.workload.created_at) == ("j-1", 15)
+    assert workload.history_keys == ("u", "b", "j")
+    [pods] = workload.pod_sets
+    assert (pods.pods, pods.requests) == (3, {"cpu": 1500, "memory": 1 << 30, "nvidia.com/gpu": 1})
+    assert [one.key for one in pods.selector] == ["kind"]
+    assert pods.tolerations == (Toleration("a", "Exists"),)
+    assert pods.topology is not None
+    assert pods.topology.request == PodSetTopologyRequest(preferred="rack")
+    assert [one.name for one in found.queues] == ["b", "a"]
+
+
+def test_a_group_without_a_count_is_one_job_of_its_name() -> None:
+    found = read({"name": "A", "run": 1}, {"name": "B", "count": 1, "run": 1})
+    assert [one.workload.name for one in found.arrivals] == ["A", "B-0"]
+
+
+def test_a_job_may_declare_nothing_or_too_much() -> None:
+    found = read(
+        {"name": "n", "run": 100}, {"name": "o", "run": 100, "overestimate": {"uniform": [2, 5]}},
+        {"name": "z", "run": 0, "overestimate": 3},
+    )  # fmt: skip
+    limits = [one.workload.walltime for one in found.arrivals]
+    assert limits[0] == inf
+    assert 200 <= limits[1] < 500
+    assert limits[2] == 1
+
+
+def test_queues_have_shares_of_the_nodes() -> None:
+    found = read(
+        JOB | {"queue": "a"},
+        queues=[
+            {"name": "a", "share": 0.7, "cohort": "c", "strategy": "StrictFIFO",
+             "preemption": {"withinClusterQueue": "LowerPriority"}},
+            {"name": "b", "share": 0.3, "cohort": "c"},
+        ],
+    )  # fmt: skip
+    a, b = found.queues
+    assert [dict(one.resource_groups[0].flavors[0].quotas)["cpu"].nominal for one in (a, b)] == [56_000, 24_000]
+    assert (a.cohort_name, a.queueing_strategy, a.preemption) == (
+        "c",
+        "StrictFIFO",
+        ClusterQueuePreemption("LowerPriority"),
+    )
+    assert found.problems == ()
+
+
+def test_fair_sharing_is_a_setting() -> None:
+    assert read(JOB, fairSharing=True).settings.fair_sharing
+    assert not read(JOB).settings.fair_sharing
+
+
+DAMAGED: list[tuple[Any, str]] = [
+    ({"name": "b"}, "jobs[1].run: there is none"),
+    (JOB | {"run": "long"}, "jobs[1].run: neither a number nor one of {uniform: [a, b]}"),
+    (JOB | {"run": -1}, "jobs[1].run: neither a number"),
+    (JOB | {"run": True}, "jobs[1].run: neither a number"),
+    (JOB | {"run": float("nan")}, "jobs[1].run: neither a number"),
+    (JOB | {"run": {"uniform": [5, 1]}}, "jobs[1].run: neither a number"),
+    (JOB | {"run": {"normal": [5, 1]}}, "jobs[1].run: neither a number"),
+    (JOB | {"run": {"loguniform": [0, 1]}}, "jobs[1].run: neither a number"),
+    (JOB | {"run": {"choice": []}}, "jobs[1].run: neither a number"),
+    (JOB | {"count": 0}, "jobs[1].count: not from 1 to 3000000: 0"),
+    (JOB | {"pods": 0}, "jobs[1].pods: not from 1 to"),
+    (JOB | {"pods": {"exponential": 3}}, "jobs[1].pods: not from 1 to"),
+    (JOB | {"limit": 0}, "jobs[1].limit: not above 0: 0"),
+    (JOB | {"limit": 5, "overestimate": 2}, "jobs[1].overestimate: there is a limit too: 2"),
+    (JOB | {"requests": {"cpu": "many"}}, "jobs[1].requests.cpu: not a quantity: 'many'"),
+    (JOB | {"priority": 1 << 31}, "jobs[1].priority: not from"),
+    (JOB | {"name": 7}, "jobs[1].name: not a string: 7"),
+    (JOB | {"nodeSelector": "a"}, "jobs[1].nodeSelector: not an object: 'a'"),
+    (JOB | {"topologyRequest": {"required": 1}}, "jobs[1].topologyRequest.required: not a string: 1"),
+    (JOB | {"name": "good-0"}, "jobs[1].name: there are jobs of that name already: 'good-0'"),
+    (7, "jobs[1]: not an object: 7"),
+]
+
+
+@pytest.mark.parametrize(("job", "told"), DAMAGED)
+def test_a_damaged_group_is_told_and_nothing_else_is_lost(job: object, told: str) -> None:
+    found = read(JOB | {"name": "good", "count": 2}, job, JOB | {"name": "last"})
+    assert [one.workload.name for one in found.arrivals] == ["good-0", "good-1", "last"]
+    [problem] = found.problems
+    assert problem.startswith(f"f.json: {told}")
+
+
+def test_a_queue_that_there_is_not_is_told() -> None:
+    found = read(
+        JOB | {"queue": "a"},
+        JOB | {"name": "x", "queue": "z"},
+        JOB | {"name": "y"},
+        queues=[{"name": "a"}, {"name": "b"}],
+    )
+    assert found.problems == (
+        "f.json: jobs[1].queue: not one of a, b: 'z'",
+        "f.json: jobs[2].queue: not one of a, b: ''",
+    )
+    assert len(found.arrivals) == 1
+
+
+def test_fields_that_are_not_known_are_told_and_the_job_comes() -> None:
+    found = read(JOB | {"color": "red"}, jobz=3)
+    assert found.problems == ("f.json: jobs[0].color: not a known field", "f.json: jobz: not a known field")
+    assert len(found.arrivals) == 1
+
+
+NOTHING_LEFT: list[tuple[Any, str]] = [
+    ({"jobs": []}, "jobs: there is none"),
+    ({"jobs": [{}]}, r"jobs: there is none; jobs\[0\].run: there is none"),
+    ({"jobs": [{"run": 1, "count": 3_000_000}, {"run": 1, "name": "b"}]}, "jobs: more than 3000000: 3000001"),
+]
+
+
+@pytest.mark.parametrize(("given", "told"), NOTHING_LEFT)
+def test_where_no_job_is_left_there_is_an_error(given: Any, told: str) -> None:
+    with pytest.raises(InputError, match=rf"^f\.json: {told}"):
+        read_job_file(given, "f.json", nodes())
+
+
+_SECONDS = st.integers(0, 10**6) | st.floats(0, 10**6)
+_ANY_JOBS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "at": _SECONDS,
+            "run": _SECONDS,
+            "limit": st.integers(1, 10**6),
+            "pods": st.integers(1, 1000),
+            "cpu": st.integers(0, 10**6),
+            "priority": st.integers(-(2**31) + 1, 2**31 - 1),
+            "queue": st.sampled_from(["a", "b"]),
+        }
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@given(_ANY_JOBS)
+def test_what_is_written_is_read(jobs: list[dict[str, Any]]) -> None:
+    """The same from JSON and from YAML, job by job."""
+    written = [
+        {"name": f"j{place}", "requests": {"cpu": f"{one['cpu']}m"}} | {key: one[key] for key in one if key != "cpu"}
+        for place, one in enumerate(jobs)
+    ]
+    file = {"jobs": written, "queues": [{"name": "a"}, {"name": "b"}]}
+    texts = json.loads(json.dumps(file)), yaml.safe_load(yaml.safe_dump(file))
+    for given_file in texts:
+        found = read_job_file(given_file, "f", nodes())
+        assert found.problems == ()
+        by_name = {one.workload.name: one for one in found.arrivals}
+        assert len(by_name) == len(jobs)
+        for place, one in enumerate(jobs):
+            read_back = by_name[f"j{place}"]
+            workload = read_back.workload
+            assert (workload.created_at, read_back.run_time, workload.walltime) == (one["at"], one["run"], one["limit"])
+            assert (workload.priority, read_back.queue, workload.total_requests[0].pods) == (
+                one["priority"], one["queue"], one["pods"]
+            )  # fmt: skip
+            assert workload.total_requests[0].requests.get("cpu", 0) == one["cpu"] * one["pods"]

@@ -1,0 +1,409 @@
+"""Whatever can be simulated, told by what is in it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from zonewise_scheduler.simulator.inputs.errors import InputError
+from zonewise_scheduler.simulator.inputs.loader import load_fleet, load_scenario
+from zonewise_scheduler.simulator.scenario import Scenario
+from zonewise_scheduler.simulator.swf import SwfLog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SCENARIOS = Path(__file__).parents[4] / "demo/scenarios"
+
+LOG = "; MaxProcs: 100\n" + "".join(
+    f"{number} {10 * number} 0 30 {number} -1 -1 {number} 60 -1 1 3 4 5 6 -1 -1 -1\n" for number in range(1, 10)
+)
+FLEET: dict[str, Any] = {"levels": [{"name": "n", "count": 4}], "kinds": [{"name": "k", "cpu": 8}]}
+JOBS: dict[str, Any] = {"nodes": "10x8", "jobs": [{"name": "j", "count": 5, "every": 1, "run": 60}]}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Callable[[str, str | bytes], str]:
+    def write(name: str, content: str | bytes) -> str:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return str(path)
+
+    return write
+
+
+def scenario(source: str, nodes: str | None = None, **options: Any) -> Scenario:
+    found = load_scenario(source, nodes, **options)
+    assert isinstance(found, Scenario)
+    return found
+
+
+Write = Any
+"""What `file` gives."""
+
+
+@pytest.mark.parametrize("name", ["a.swf", "a.txt", "a"])
+@pytest.mark.parametrize("content", [LOG, LOG.partition("\n")[2], gzip.compress(LOG.encode())])
+def test_a_log_is_known_by_what_is_in_it(file: Write, name: str, content: str | bytes) -> None:
+    found = load_scenario(file(name, content))
+    assert isinstance(found, SwfLog)
+    assert len(found.jobs) == 9
+
+
+def test_a_log_on_a_number_of_processors_is_a_log(file: Write) -> None:
+    found = load_scenario(file("a.swf", LOG), "64", jobs=3)
+    assert isinstance(found, SwfLog)
+    assert (found.processors, [one.job_number for one in found.jobs]) == (64, [1, 2, 3])
+
+
+def test_a_log_on_nodes_is_a_scenario(file: Write) -> None:
+    """A processor is a pod of one CPU, or pods are as wide as a node."""
+    found = scenario(file("a.swf", LOG), "25x4")
+    assert found.nodes is not None
+    assert len(found.nodes) == 25
+    last = found.arrivals[-1]
+    assert (last.workload.name, last.workload.created_at, last.run_time, last.workload.walltime) == ("9", 90, 30, 60)
+    assert last.workload.history_keys == (3, 6, 5)
+    assert [(one.pods, one.requests) for one in last.workload.pod_sets] == [(9, {"cpu": 1000})]
+    whole = scenario(file("a.swf", LOG), "25x4", whole_nodes=True)
+    sets = [[(one.name, one.pods, one.requests["cpu"]) for one in job.workload.pod_sets] for job in whole.arrivals]
+    assert sets[2:9:3] == [
+        [("main", 1, 3000)], [("main", 1, 4000), ("rest", 1, 2000)], [("main", 2, 4000), ("rest", 1, 1000)],
+    ]  # fmt: skip
+
+
+def test_a_damaged_line_of_a_log_is_told(file: Write) -> None:
+    found = scenario(file("a.swf", LOG + "1 2 3\n" + LOG), "25x4")
+    assert len(found.arrivals) == 9
+    assert found.problems[0] == "a.swf: line 11: line: 3 fields rather than 18"
+    assert "a.swf: job number 9: there is one already: the first is taken" in found.problems
+
+
+def test_a_job_file_runs_on_its_own_nodes_or_on_those_given(file: Write) -> None:
+    path = file("jobs.json", json.dumps(JOBS))
+    own = scenario(path)
+    assert own.nodes is not None
+    assert len(own.nodes) == 10
+    other = scenario(path, "3x4")
+    assert other.nodes is not None
+    assert len(other.nodes) == 3
+    assert len(own.arrivals) == len(other.arrivals) == 5
+
+
+def test_the_nodes_of_a_job_file_may_be_described_in_it_or_beside_it(file: Write) -> None:
+    fleet = FLEET
+    inside = scenario(file("jobs.json", json.dumps(JOBS | {"nodes": fleet})))
+    jobs = {"jobs": JOBS["jobs"]}
+    file("all/fleet.yaml", yaml.safe_dump(fleet))
+    beside = scenario(str(Path(file("all/jobs.yaml", yaml.safe_dump(jobs))).parent))
+    together = scenario(file("both.yaml", yaml.safe_dump_all([fleet, jobs])))
+    apart = scenario(file("jobs2.json", json.dumps(jobs)), file("fleet.yaml", yaml.safe_dump(fleet)))
+    for found in (inside, beside, together, apart):
+        assert found.nodes is not None
+        assert len(found.nodes) == 4
+        assert len(found.arrivals) == 5
+
+
+def test_only_the_first_jobs(file: Write) -> None:
+    found = scenario(file("jobs.json", json.dumps(JOBS)), jobs=2)
+    assert [one.workload.name for one in found.arrivals] == ["j-0", "j-1"]
+
+
+def test_exact_limits_are_the_true_run_times(file: Write) -> None:
+    """And a job that takes no time declares a second, as in a log."""
+    found = scenario(
+        file("j.json", json.dumps(JOBS | {"jobs": [{"run": 60, "limit": 90}, {"name": "b", "run": 0}]})), exact=True
+    )
+    assert [one.workload.walltime for one in found.arrivals] == [60, 1]
+    assert all(one.workload.walltime == one.run_time for one in scenario("hpc", jobs=20, exact=True).arrivals)
+
+
+def test_a_mix_is_named_and_a_file_of_its_name_comes_before(
+    file: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert len(scenario("batch", "100x16", jobs=30, load=0.5, seed=3).arrivals) == 30
+    file("batch", json.dumps(JOBS))
+    monkeypatch.chdir(tmp_path)
+    assert len(scenario("batch").arrivals) == 5
+
+
+def test_the_described_fleet_of_65000_nodes() -> None:
+    found = load_fleet(str(SCENARIOS / "fleet-65000.yaml"))
+    assert len(found.nodes) == len(found.states) == 65_000
+    assert found.total_capacity["nvidia.com/gpu"] == 80_000
+    assert len(set(map(id, found.states.values()))) == 2, "nodes of a kind share the state of their zones"
+
+
+@pytest.mark.parametrize("path", sorted(SCENARIOS.iterdir()), ids=lambda path: path.name)
+def test_nothing_is_wrong_with_our_own_files(path: Path) -> None:
+    if path.name.startswith("fleet"):
+        assert load_fleet(str(path)).problems == ()
+    else:
+        assert scenario(str(path)).problems == ()
+
+
+def test_the_zones_of_nodes_are_part_of_the_scenario() -> None:
+    found = scenario("ai", str(SCENARIOS / "fleet-65000.yaml"), jobs=5)
+    assert len(found.states) == 65_000
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("a.yaml", "color: red\n", "a.yaml: its fields are color; can be an SWF log, a generator file"),
+        ("a.yaml", "", "it is empty; can be"),
+        ("a.yaml", "{}\n", "its fields are none; can be"),
+        ("a.yaml", "levels: []\nkinds: []\n", "levels: there is none"),
+        ("a.yaml", json.dumps(FLEET), "it describes nodes, which belong to --nodes; can be"),
+        ("a.json", json.dumps(JOBS | {"nodes": "10x0"}), "nodes: from 1 to 1000000 nodes"),
+        ("a.yaml", "- 3\n", "must hold objects: 3"),
+        ("a.yaml", "a: [", "neither YAML nor JSON"),
+        ("a.json", json.dumps({"jobs": JOBS["jobs"]}), "nodes: there are none; see --nodes"),
+        ("a.json", json.dumps(JOBS | {"nodes": "many"}), "nodes: 'many'; see --nodes"),
+        ("a.json", json.dumps(JOBS | {"nodes": {"levels": []}}), "levels: there is none"),
+        ("a.json", json.dumps([JOBS, JOBS]), "beside jobs of one source there can be nodes, and nothing else"),
+        ("a.swf", "", ""),
+    ],
+)
+def test_an_error_names_the_file_and_what_is_understood(file: Write, name: str, content: str, told: str) -> None:
+    path = file(name, content)
+    if not told:
+        assert isinstance(load_scenario(path), SwfLog)
+        return
+    with pytest.raises(InputError) as raised:
+        load_scenario(path)
+    assert str(raised.value).startswith(path)
+    assert told in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"jobs": 0}, "jobs: not above 0: 0"),
+        ({"seed": -1}, "seed: negative: -1"),
+        ({"load": 0.5}, "load: only a mix has one: 0.5"),
+        ({"nodes": "no.yaml"}, r"^--nodes no\.yaml: neither there nor known: can be NUMBER"),
+        ({"nodes": "0"}, "--nodes: from 1 to 1000000 nodes"),
+        ({"nodes": ""}, "^--nodes '': neither there nor known"),
+        ({"nodes": "n" * 300}, "^n{300}: cannot be read|^--nodes n{300}: neither there nor known"),
+    ],
+)
+def test_options_that_make_no_sense(file: Write, options: dict[str, Any], told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        load_scenario(file("jobs.json", json.dumps(JOBS)), **options)
+
+
+def test_a_generator_says_itself_what_it_runs_on() -> None:
+    with pytest.raises(InputError, match="nodes: a generator file says itself"):
+        load_scenario(str(SCENARIOS / "kueue-tas.yaml"), "100")
+
+
+def test_a_file_without_nodes_is_none_of_nodes(file: Write) -> None:
+    with pytest.raises(InputError, match="nothing of nodes"):
+        load_fleet(file("jobs.json", json.dumps(JOBS)))
+
+
+@pytest.mark.parametrize("name", ["", "n" * 300])
+def test_what_can_be_no_file_is_none(name: str) -> None:
+    with pytest.raises(InputError, match=r"neither there nor known|cannot be read"):
+        load_scenario(name)
+
+
+@pytest.mark.parametrize("content", [LOG, gzip.compress(LOG.encode()), json.dumps(JOBS)])
+def test_standard_input_is_a_file_like_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | bytes
+) -> None:
+    """So are pipes, which can be read but once."""
+    made = content if isinstance(content, bytes) else content.encode()
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(made)))
+    from_input = load_scenario("-")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(pipe.write_bytes, made)
+        from_pipe = load_scenario(str(pipe))
+        writing.result()
+    assert _names(from_input) == _names(from_pipe) != []
+
+
+def _names(found: Scenario | SwfLog) -> list[str]:
+    if isinstance(found, SwfLog):
+        return [str(one.job_number) for one in found.jobs]
+    return [one.workload.name for one in found.arrivals]
+
+
+def test_standard_input_is_named_in_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(b"a: [")))
+    with pytest.raises(InputError, match=r"^standard input: neither YAML nor JSON"):
+        load_scenario("-")
+
+
+@pytest.mark.parametrize("name", ["a.gz", "a.swf.gz"])
+def test_a_file_that_ends_before_anything_is_in_it_is_damaged(file: Write, name: str) -> None:
+    with pytest.raises(InputError, match="cannot be read: Compressed file ended"):
+        load_scenario(file(name, gzip.compress(LOG.encode())[:12]))
+
+
+def test_there_is_no_such_thing() -> None:
+    with pytest.raises(InputError, match=r"^no-such: neither there nor known: can be .* a mix \(hpc, ai, batch\)"):
+        load_scenario("no-such")
+
+
+# --- damage
+
+_LEAVES = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=5)
+_KEYS = st.sampled_from(
+    [
+        "jobs",
+        "nodes",
+        "queues",
+        "levels",
+        "kinds",
+        "cohorts",
+        "queuesSets",
+        "workloadsSets",
+        "workloads",
+        "className",
+        "count",
+        "name",
+        "run",
+        "pods",
+        "cpu",
+        "requests",
+        "uniform",
+        "choice",
+        "apiVersion",
+        "kind",
+        "metadata",
+        "spec",
+        "items",
+        "zones",
+        "template",
+        "nominalQuota",
+        "request",
+        "runtimeMs",
+        "creationIntervalMs",
+        "topology",
+        "annotations",
+        "share",
+        "label",
+        "status",
+        "labels",
+        "taints",
+        "tolerations",
+        "resources",
+    ]
+)
+_ANY = st.recursive(
+    _LEAVES | st.sampled_from(["Job", "Workload", "ClusterQueue", "Node", "NodeResourceTopology", "Topology", "3x4"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEYS, inner, max_size=5),
+    max_leaves=30,
+)
+_SOUND: list[dict[str, Any]] = list(
+    yaml.safe_load_all("""
+nodes: 10x8
+jobs: [{name: j, count: 5, every: 1, run: 60}]
+---
+levels: [{name: n, count: 4}]
+kinds: [{name: k, cpu: 8, zones: 2}]
+---
+cohorts:
+- className: c
+  queuesSets:
+  - className: q
+    nominalQuota: 1
+    workloadsSets: [{count: 1, creationIntervalMs: 1, workloads: [{className: w, runtimeMs: 1, request: 1}]}]
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: j}
+spec:
+  activeDeadlineSeconds: 5
+  template: {spec: {containers: [{name: c, resources: {requests: {cpu: 1}}}]}}
+---
+apiVersion: topology.node.k8s.io/v1alpha2
+kind: NodeResourceTopology
+metadata: {name: n}
+zones: [{name: node-0, type: Node, resources: [{name: cpu, capacity: "4", allocatable: "4", available: "4"}]}]
+---
+apiVersion: v1
+kind: Node
+metadata: {name: n}
+status: {allocatable: {cpu: 4}}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: q}
+spec:
+  resourceGroups:
+  - coveredResources: [cpu]
+    flavors: [{name: f, resources: [{name: cpu, nominalQuota: 1}]}]
+""")
+)
+
+
+def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The ways to all parts of a value."""
+    inner: list[tuple[Any, Any]] = []
+    if isinstance(value, dict):
+        inner = list(cast("dict[str, Any]", value).items())
+    elif isinstance(value, list):
+        inner = list(enumerate(cast("list[Any]", value)))
+    return [path] * bool(path) + [place for key, one in inner for place in _places(one, (*path, key))]
+
+
+@st.composite
+def _damaged(draw: st.DrawFn) -> object:
+    """A sound file with something else at one place or two."""
+    made = json.loads(json.dumps([one for one in _SOUND if draw(st.booleans())]))
+    for _ in range(draw(st.integers(0, 2))):
+        places = _places(made)
+        if places:
+            *path, last = draw(st.sampled_from(places))
+            at = made
+            for key in path:
+                at = at[key]
+            at[last] = draw(_ANY)
+    return made
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
+@given(_damaged() | _ANY, st.sampled_from([None, "3x4"]))
+def test_no_damage_raises_anything_but_the_error(tmp_path: Path, content: object, nodes: str | None) -> None:
+    """Whatever a file holds, there is a scenario with jobs, or an error that begins with where it is."""
+    path = tmp_path / "a.yaml"
+    path.write_text(yaml.safe_dump(content))
+    found = tried(str(path), nodes)
+    if isinstance(found, Scenario):
+        assert found.arrivals
+        assert {one.queue for one in found.arrivals} <= {one.name for one in found.queues}
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
+def test_any_bytes_are_a_log_or_an_error(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(content)
+    assert isinstance(tried(str(path)), SwfLog | InputError)
+
+
+def tried(path: str, nodes: str | None = None) -> Scenario | SwfLog | InputError:
+    """What is made of a file, or the error, which begins with where it is and says more."""
+    try:
+        return load_scenario(path, nodes)
+    except InputError as error:
+        found = error
+    assert str(found).startswith(f"{found.where}: ")
+    assert len(str(found)) > len(found.where) + 2
+    return found

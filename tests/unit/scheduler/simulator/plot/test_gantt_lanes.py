@@ -1,0 +1,110 @@
+"""Bars in lanes, and which of them are drawn."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.histories import MACHINE, histories, history, job, run
+from zonewise_scheduler.simulator.plot.gantt_excerpt import MAX_EXCERPT_RUNS, MAX_WHOLE_RUNS, Excerpt, select_excerpt
+from zonewise_scheduler.simulator.plot.gantt_lanes import BarPiece, pack_lanes
+from zonewise_scheduler.simulator.plot.history_arrays import build_arrays
+from zonewise_scheduler.simulator.plot.step_functions import queue_length
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.simulator.history import History
+
+RUNS = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 9), st.integers(1, 12)), max_size=12)
+"""Start, length, size."""
+
+
+def check(runs: list[tuple[int, int, int]], pieces: list[BarPiece]) -> None:
+    """Each run that has a length has all of its size, and shares no place with another at any time."""
+    sizes = dict.fromkeys((place for place, (_, length, _) in enumerate(runs) if length), 0)
+    for piece in pieces:
+        assert 0 <= piece.low < piece.high
+        sizes[piece.run] += piece.high - piece.low
+    assert sizes == {place: runs[place][2] for place in sizes}
+    for one, other in combinations(pieces, 2):
+        (a, long_a, _), (b, long_b, _) = runs[one.run], runs[other.run]
+        together = one.run == other.run or (a < b + long_b and b < a + long_a)
+        assert not together or one.high <= other.low or other.high <= one.low
+
+
+def packed(runs: list[tuple[int, int, int]], capacity: int) -> list[BarPiece]:
+    return pack_lanes([run[0] for run in runs], [run[0] + run[1] for run in runs], [run[2] for run in runs], capacity)
+
+
+@given(RUNS, st.integers(1, 20))
+def test_bars_never_overlap(runs: list[tuple[int, int, int]], capacity: int) -> None:
+    check(runs, packed(runs, capacity))
+
+
+@given(histories())
+def test_bars_stay_below_the_capacity_if_runs_do(one: History) -> None:
+    for name, size in MACHINE.items():
+        runs = [
+            (int(part.start), int(part.end - part.start), done.amounts[name])
+            for done in one.jobs
+            for part in done.runs
+            if done.amounts[name]
+        ]
+        pieces = packed(runs, size)
+        check(runs, pieces)
+        assert max((piece.high for piece in pieces), default=0) <= size
+
+
+def test_a_bar_is_whole_where_a_gap_is_high_enough() -> None:
+    """The narrowest such, so that others find higher ones."""
+    runs = [(0, 9, 2), (0, 3, 3), (0, 9, 1), (0, 3, 2), (0, 9, 1), (4, 5, 2)]
+    assert packed(runs, 10)[-1] == BarPiece(5, 6, 8)
+
+
+def test_a_bar_is_split_where_no_gap_is() -> None:
+    runs = [(0, 2, 3), (0, 9, 2), (0, 2, 3), (2, 9, 5)]
+    assert packed(runs, 8)[-2:] == [BarPiece(3, 0, 3), BarPiece(3, 5, 7)]
+
+
+def test_what_is_beyond_the_capacity_is_above_it() -> None:
+    assert packed([(0, 9, 3), (0, 9, 3)], 4) == [BarPiece(0, 0, 3), BarPiece(1, 3, 4), BarPiece(1, 4, 6)]
+
+
+# --- excerpts
+
+
+def taken(one: History) -> Excerpt:
+    table = build_arrays(one)
+    return select_excerpt(table, table.amount("cpu")[table.job], queue_length(table))
+
+
+def test_few_runs_are_all_shown() -> None:
+    """But those that would not be seen: of no length, or that take nothing."""
+    one = history(
+        job("a", 0, 1, run(5, 9)), job("b", 1, 1, run(3, 4)), job("c", 2, 1, run(3, 3)), job("d", 2, 0, run(3, 9))
+    )
+    found = taken(one)
+    assert (found.begin, found.end, found.runs_in_range, found.total) == (0, 9, 2, 2)
+    assert (found.runs.tolist(), found.whole) == ([1, 0], True)
+
+
+def test_of_many_runs_those_about_the_longest_queue_are_shown() -> None:
+    """All that touch the time that is shown, and hardly less than could be."""
+    jobs = [job(str(number), number, 1, run(number, number + 2)) for number in range(MAX_WHOLE_RUNS + 1)]
+    busy = [job(f"late {number}", 700, 1, run(710 + number, 711 + number)) for number in range(5)]
+    found = taken(history(*jobs, *busy))
+    assert MAX_EXCERPT_RUNS - 6 <= found.runs.size == found.runs_in_range <= MAX_EXCERPT_RUNS
+    assert found.total == MAX_WHOLE_RUNS + 6
+    assert not found.whole
+    assert abs((found.begin + found.end) / 2 - 700) < 1
+    table = build_arrays(history(*jobs, *busy))
+    assert all(table.start[row] < found.end and table.end[row] > found.begin for row in found.runs)
+
+
+def test_of_too_many_at_a_time_the_widest_are_shown() -> None:
+    jobs = [job(str(number), 0, 1 + (number % 5 == 0), run(1, 10)) for number in range(5 * MAX_EXCERPT_RUNS)]
+    found = taken(history(*jobs))
+    assert (found.runs_in_range, found.total) == (5 * MAX_EXCERPT_RUNS, 5 * MAX_EXCERPT_RUNS)
+    assert found.runs.tolist() == list(range(0, 5 * MAX_EXCERPT_RUNS, 5))

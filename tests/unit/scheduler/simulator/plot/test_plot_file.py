@@ -1,0 +1,175 @@
+"""Pictures as files."""
+
+from __future__ import annotations
+
+import re
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from support.histories import MACHINE, PREEMPTED, histories, history, job, run
+from zonewise_scheduler.simulator.plot.figure import DPI, WIDTH
+from zonewise_scheduler.simulator.plot.plot_file import check_plot_path, draw_plot
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.simulator.history import History
+
+MANY = history(
+    *(
+        job(f"job-{number}", number, 1 + number % 7, run(number + number % 90, number + 300), pods=number % 3 + 1)
+        for number in range(3000)
+    ),
+    capacity={"cpu": 3000},
+)
+
+
+def parsed(picture: str) -> ElementTree.Element:
+    return ElementTree.fromstring(picture)  # noqa: S314 -- our own
+
+
+def svg(one: History, folder: Path, **more: object) -> str:
+    """The picture's text, which is well-formed."""
+    path = folder / "picture.svg"
+    draw_plot(one, path, title="A title", **more)  # pyright: ignore[reportArgumentType]
+    text = path.read_text(encoding="utf-8")
+    assert parsed(text).tag == "{http://www.w3.org/2000/svg}svg"
+    return text
+
+
+def texts(picture: str) -> list[str]:
+    """All that is written in it, from the top."""
+    return [node.text or "" for node in parsed(picture).iter("{http://www.w3.org/2000/svg}text")]
+
+
+# --- files
+
+
+def test_an_svg_is_well_formed_and_says_what_it_shows(tmp_path: Path) -> None:
+    said = texts(svg(PREEMPTED, tmp_path, caption="7 jobs · 1 failed"))
+    for text in (
+        "A title", "7 jobs · 1 failed", "Utilisation of cpu", "allocated", "effective", "Queue length", "Gantt chart",
+        "preempted", "promised start", "share of cpu", "time since the first submission, minutes", "Waits by width",
+        "2 never started", "a", "b", "c", "at once", "100 %",
+    ):  # fmt: skip
+        assert text in said
+
+
+def test_a_png_has_the_declared_size(tmp_path: Path) -> None:
+    path = tmp_path / "picture.PNG"
+    draw_plot(PREEMPTED, path, title="A title")
+    content = path.read_bytes()
+    assert content[:8] == b"\x89PNG\r\n\x1a\n"
+    wide, high = struct.unpack(">II", content[16:24])
+    assert wide == WIDTH * DPI
+    assert high > wide
+
+
+@pytest.mark.parametrize("form", ["svg", "png"])
+def test_the_same_history_gives_the_same_bytes(tmp_path: Path, form: str) -> None:
+    contents: list[bytes] = []
+    for name in ("one", "other"):
+        draw_plot(PREEMPTED, tmp_path / f"{name}.{form}", title="t", compare=[("a", PREEMPTED), ("b", PREEMPTED)])
+        contents.append((tmp_path / f"{name}.{form}").read_bytes())
+    assert contents[0] == contents[1]
+
+
+@pytest.mark.parametrize("name", ["picture.pdf", "picture", "svg"])
+def test_another_suffix_is_an_error_that_names_those_that_there_are(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(name) + r".*\.svg or \.png"):
+        draw_plot(PREEMPTED, tmp_path / name, title="t")
+
+
+def test_where_a_file_cannot_be_written_that_is_the_error(tmp_path: Path) -> None:
+    for form in ("svg", "png"):
+        with pytest.raises(FileNotFoundError):
+            draw_plot(PREEMPTED, tmp_path / "absent" / f"picture.{form}", title="t")
+
+
+def test_without_matplotlib_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(_: str) -> None:
+        return None
+
+    monkeypatch.setattr("zonewise_scheduler.simulator.plot.plot_file.find_spec", nothing)
+    with pytest.raises(ModuleNotFoundError, match="No module named 'matplotlib'"):
+        check_plot_path(Path("picture.svg"))
+
+
+def test_matplotlib_is_imported_when_something_is_drawn() -> None:
+    """Series can be computed, and paths checked, without it."""
+    names = ("table", "series", "waits", "lanes", "excerpt", "units", "picture")
+    imports = "".join(f"import zonewise_scheduler.simulator.plot.{name}\n" for name in names)
+    script = f"import sys\n{imports}sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False, timeout=60).returncode == 0
+
+
+def test_neither_names_nor_titles_break_a_picture(tmp_path: Path) -> None:
+    """Signs of XML, of formulas, of none; letters that the font lacks; and what came from bytes that are no text."""
+    odd = "<a & b> $x_1$ $ 日本 \x00\x1b[1m \udc80 \ufffe"
+    one = history(job(odd, 0, 4, run(0, 100), queue=odd), capacity={odd: 3, "cpu": 8})
+    for form in ("svg", "png"):
+        draw_plot(one, tmp_path / f"picture.{form}", title=odd, caption=odd, compare=[(odd, one), ("b", one)])
+    said = texts((tmp_path / "picture.svg").read_text(encoding="utf-8"))
+    assert any("<a & b> $x_1$ $ 日本 �" in text for text in said)
+
+
+def test_a_long_title_is_cut_and_a_long_caption_goes_on_below(tmp_path: Path) -> None:
+    caption = "mean 3.5 h, " * 20 + "mean"
+    lines = [text for text in texts(svg(PREEMPTED, tmp_path, caption=caption)) if "mean" in text]
+    assert len(lines) == 2
+    assert " ".join(lines) == caption
+    draw_plot(PREEMPTED, tmp_path / "long.svg", title="word " * 40)
+    (cut,) = (text for text in texts((tmp_path / "long.svg").read_text(encoding="utf-8")) if "word" in text)
+    assert cut.endswith("word…")
+    assert len(cut) <= 80
+
+
+# --- cases
+
+
+def test_no_jobs_are_a_picture_as_well(tmp_path: Path) -> None:
+    for one in (history(), history(capacity={}), history(job("a", 3, 1), job("b", 4, 9, outcome="refused"))):
+        assert texts(svg(one, tmp_path)).count("no job has started") == 1
+
+
+def test_jobs_of_no_length_are_a_picture_as_well(tmp_path: Path) -> None:
+    said = texts(svg(history(job("a", 3, 1, run(3, 3))), tmp_path))
+    assert "nothing has run" in said
+    assert "no job has started" not in said
+
+
+def test_of_many_jobs_a_part_is_drawn_and_the_picture_says_so(tmp_path: Path) -> None:
+    picture = svg(MANY, tmp_path)
+    said = texts(picture)
+    assert any(re.fullmatch(r"[\d.]+ minutes about the longest queue: \d+ of 3,000 runs", text) for text in said)
+    assert any(text.startswith("means of ") for text in said)
+    assert len(picture) < 700_000
+
+
+def test_policies_are_named_and_the_chart_is_of_the_first(tmp_path: Path) -> None:
+    other = history(job("x", 100, 8, run(150, 400)))
+    said = texts(svg(PREEMPTED, tmp_path, compare=[("easy", PREEMPTED), ("fifo", other)]))
+    assert {"easy", "fifo", "c", "Gantt chart of easy"} <= set(said)
+    assert "x" not in said
+    assert "2 / 0 never started" in said
+
+
+def test_resources_of_equal_shares_have_one_panel(tmp_path: Path) -> None:
+    amounts = {"cpu": 4, "gpu": 2, "pods": 1}
+    one = history(job("a", 0, 0, run(0, 9), amounts=amounts), capacity={**MACHINE, "pods": 100})
+    assert [text for text in texts(svg(one, tmp_path)) if "Utilisation" in text] == [
+        "Utilisation of cpu and gpu",
+        "Utilisation of pods",
+    ]
+
+
+@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(histories(max_jobs=8), st.none() | histories(max_jobs=8))
+def test_any_histories_are_drawn(tmp_path: Path, one: History, other: History | None) -> None:
+    svg(one, tmp_path, compare=[] if other is None else [("a", one), ("b", other)])

@@ -1,0 +1,201 @@
+"""What is taken and who waits, as functions of time."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import isnan
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.histories import MACHINE, PREEMPTED, SIZE, histories, history, job, run
+from zonewise_scheduler.simulator.plot.history_arrays import (
+    build_arrays,
+    group_equal_shares,
+    job_widths,
+    resource_capacity,
+)
+from zonewise_scheduler.simulator.plot.step_functions import (
+    StepFunction,
+    allocated,
+    effective,
+    means,
+    peaks,
+    queue_length,
+    step_function,
+)
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.simulator.history import History
+
+
+def pairs(function: StepFunction) -> list[tuple[float, int]]:
+    return list(zip(function.times.tolist(), function.values.tolist(), strict=True))
+
+
+def integral(function: StepFunction) -> float:
+    """Value times seconds, from the first time to the last."""
+    return float(np.dot(function.values[:-1], np.diff(function.times)))
+
+
+def at(function: StepFunction, time: float) -> int:
+    return next((value for since, value in reversed(pairs(function)) if since <= time), 0)
+
+
+# --- by hand
+
+
+def test_utilisation_by_hand() -> None:
+    """Allocated is all from start to end; effective from when pods are ready, of runs that jobs were done with."""
+    table = build_arrays(PREEMPTED, 100)
+    assert pairs(allocated(table, "cpu")) == [
+        (0, 4), (1, 8), (40, 4), (52, 6), (60, 7), (80, 5), (88, 4), (90, 8), (120, 4), (180, 0),
+    ]  # fmt: skip
+    assert pairs(effective(table, "cpu")) == [(2, 4), (53, 6), (80, 4), (90, 0), (92, 8), (120, 0), (123, 4), (180, 0)]
+
+
+def test_the_queue_by_hand() -> None:
+    """A preempted job waits again; who is refused never waits; what waits at the end stays."""
+    table = build_arrays(PREEMPTED, 100)
+    assert pairs(queue_length(table)) == [
+        (0, 0), (1, 0), (2, 1), (20, 2), (40, 3), (50, 4), (52, 3), (60, 3), (90, 2), (120, 1),
+    ]  # fmt: skip
+
+
+def test_pods_wait_with_their_job() -> None:
+    one = history(job("a", 0, 1, run(5, 6), pods=3), job("b", 2, 1, run(4, 5), pods=2))
+    assert pairs(queue_length(build_arrays(one), pods=True)) == [(0, 3), (2, 5), (4, 3), (5, 0)]
+
+
+def test_nothing_gives_nothing() -> None:
+    table = build_arrays(history())
+    for function in (allocated(table, "cpu"), effective(table, "gpu"), queue_length(table)):
+        assert pairs(function) == []
+        assert integral(function) == 0
+        assert means(function, np.array([0.0, 1, 2])).tolist() == [0, 0]
+        assert peaks(function, np.array([0.0, 1, 2])).tolist() == [0, 0]
+    assert (table.last_time, resource_capacity(table, {})) == (0, {})
+
+
+def test_who_is_given_up_without_a_run_never_counts_as_waiting() -> None:
+    assert pairs(queue_length(build_arrays(history(job("a", 0, 1, outcome="failed"))))) == []
+
+
+# --- by chance
+
+
+@given(histories())
+def test_the_area_of_what_is_allocated_is_amounts_times_lengths(one: History) -> None:
+    table = build_arrays(one, 3)
+    for name in MACHINE:
+        area = sum(done.amounts[name] * (piece.end - piece.start) for done in one.jobs for piece in done.runs)
+        assert integral(allocated(table, name)) == area
+        assert area == (table.resource_seconds(name) if one.jobs else 0)
+
+
+@given(histories())
+def test_the_area_of_what_is_effective_is_that_of_the_runs_that_jobs_were_done_with(one: History) -> None:
+    table = build_arrays(one)
+    for name in MACHINE:
+        area = sum(
+            done.amounts[name] * max(piece.end - piece.ready, 0)
+            for done in one.jobs
+            if done.outcome == "done"
+            for piece in done.runs[-1:]
+        )
+        assert integral(effective(table, name)) == area
+
+
+@given(histories())
+def test_what_is_effective_is_allocated_and_all_is_given_back(one: History) -> None:
+    table = build_arrays(one)
+    for name in MACHINE:
+        outer, inner = allocated(table, name), effective(table, name)
+        for time in {*outer.times.tolist(), *inner.times.tolist()}:
+            assert 0 <= at(inner, time) <= at(outer, time) <= MACHINE[name]
+        assert at(outer, table.last_time) == at(inner, table.last_time) == 0
+
+
+@given(histories())
+def test_the_queue_is_never_negative_and_ends_with_those_that_wait(one: History) -> None:
+    table = build_arrays(one)
+    for pods in (False, True):
+        function = queue_length(table, pods=pods)
+        assert min(function.values.tolist(), default=0) >= 0
+        waiting = [done.pods if pods else 1 for done in one.jobs if done.outcome == "waiting"]
+        assert at(function, table.last_time) == sum(waiting)
+
+
+@given(histories())
+def test_the_table_has_the_waits_of_the_history(one: History) -> None:
+    for wait, done in zip(build_arrays(one, 2).wait.tolist(), one.jobs, strict=True):
+        assert isnan(wait) if done.wait is None else wait == done.wait
+
+
+CHANGES = st.lists(st.tuples(st.integers(0, 20), st.integers(-5, 9)), max_size=12)
+EDGES = st.lists(st.integers(-2, 24), min_size=2, unique=True).map(sorted)
+
+
+@given(CHANGES, EDGES)
+def test_means_and_peaks_are_those_of_the_function(changes: list[tuple[int, int]], edges: list[int]) -> None:
+    """Of a function that only changes at whole seconds, they are those of its values at them."""
+    times, values = np.array([time for time, _ in changes], np.float64), np.array([by for _, by in changes], np.int64)
+    function = step_function(times, values)
+    every = [[at(function, second) for second in range(low, high)] for low, high in pairwise(edges)]
+    among = np.array(edges, np.float64)
+    assert means(function, among).tolist() == pytest.approx([sum(found) / len(found) for found in every])
+    assert peaks(function, among).tolist() == [max(found) for found in every]
+
+
+@given(CHANGES)
+def test_a_step_function_is_the_sum_of_what_changed_until_then(changes: list[tuple[int, int]]) -> None:
+    function = step_function(
+        np.array([time for time, _ in changes], np.float64), np.array([by for _, by in changes], np.int64)
+    )
+    assert (np.diff(function.times) > 0).all()
+    for time in range(22):
+        assert at(function, time) == sum(by for when, by in changes if when <= time)
+
+
+# --- resources
+
+
+def two(cpus: int, gpus: int, length: int = 10) -> History:
+    return history(job("a", 0, 0, run(0, length), amounts={"cpu": cpus, "gpu": gpus}), capacity=MACHINE)
+
+
+@pytest.mark.parametrize(("cpus", "gpus", "order"), [(2, 2, ["gpu", "cpu"]), (4, 1, ["cpu", "gpu"])])
+def test_the_scarcest_resource_is_the_first(cpus: int, gpus: int, order: list[str]) -> None:
+    table = build_arrays(two(cpus, gpus))
+    assert list(resource_capacity(table, MACHINE)) == order
+    assert group_equal_shares([table], MACHINE) == [["cpu"], ["gpu"]]
+
+
+def test_resources_of_which_all_take_equal_shares_are_one() -> None:
+    table = build_arrays(two(4, 2))
+    assert group_equal_shares([table], resource_capacity(table, MACHINE)) == [["cpu", "gpu"]]
+    assert group_equal_shares([table, build_arrays(two(4, 1))], MACHINE) == [["cpu"], ["gpu"]]
+
+
+def test_where_nothing_has_a_limit_the_most_that_was_taken_is_the_whole() -> None:
+    one = history(job("a", 0, 3, run(0, 10)), job("b", 0, 2, run(5, 10)), capacity={})
+    assert resource_capacity(build_arrays(one), one.capacity) == {"cpu": 5}
+
+
+def test_what_nobody_takes_is_left_out() -> None:
+    one = two(4, 0)
+    assert resource_capacity(build_arrays(one), MACHINE) == {"cpu": SIZE}
+    assert resource_capacity(build_arrays(one._replace(jobs=[])), MACHINE) == MACHINE
+
+
+def test_a_resource_of_which_there_is_none_has_no_share() -> None:
+    assert resource_capacity(build_arrays(two(4, 1)), {"cpu": SIZE, "gpu": 0}) == {"cpu": SIZE}
+
+
+def test_a_job_is_as_wide_as_the_greatest_of_its_shares() -> None:
+    table = build_arrays(history(*two(4, 1).jobs, *two(2, 3).jobs, *two(0, 0).jobs))
+    assert job_widths(table, MACHINE).tolist() == [0.5, 0.75, 0]
+    assert job_widths(table, {}).tolist() == [0, 0, 0]

@@ -1,0 +1,43 @@
+"""Sentences beside the numbers."""
+
+from __future__ import annotations
+
+from support.histories import PREEMPTED, history, job, run
+from zonewise_scheduler.backfill.policies import policy_named
+from zonewise_scheduler.simulator.report.notes import bullet_list, caption, count_noun, heading, unfinished_jobs
+from zonewise_scheduler.simulator.report.result import build_result
+
+
+def test_what_was_simulated() -> None:
+    """Of resources that no job asks for, nothing is said."""
+    capacity = {"cpu": 6_400_000, "memory": 25 << 40, "example.com/gpu": 7}
+    what = history(job("a", 0, 1, amounts={"cpu": 1, "memory": 1, "example.com/gpu": 0}), capacity=capacity)
+    assert heading("a.yaml", what) == "a.yaml: 1 job, 6,400 cpu, 25 TiB memory"
+
+
+def test_what_came_of_it() -> None:
+    found = build_result(
+        "easy", policy_named("easy"), history(job("a", 0, 1, run(0, 1)), job("b", 0, 1, run(7200, 7300)))
+    )
+    assert caption(found) == "easy: mean wait 1.00 h, longest 2.00 h"
+
+
+def test_who_fits_nowhere() -> None:
+    """By places, with what is in the way, or else what they ask for."""
+    assert list(unfinished_jobs(PREEMPTED, "refused").values()) == ["job f: 0.009 cpu"]
+    what = history(job("a", 0, 1, run(0, 1)), job("b", 0, 1, outcome="waiting", why="the queue is held"))
+    assert unfinished_jobs(what, "waiting") == {1: "job b: the queue is held"}
+    assert unfinished_jobs(what, "refused") == {}
+
+
+def test_lists_are_cut_unless_all_is_wanted() -> None:
+    lines = [f"line {number}" for number in range(1, 8)]
+    assert bullet_list("seven", lines, whole=False) == (
+        "seven:\n  line 1\n  line 2\n  line 3\n  line 4\n  line 5\n  and 2 more (all with --verbose)\n"
+    )
+    assert bullet_list("seven", lines, whole=True).count("\n") == 8
+    assert "more" not in bullet_list("five", lines[:5], whole=False)
+
+
+def test_one_and_many() -> None:
+    assert [count_noun(number, "line") for number in (0, 1, 2000)] == ["0 lines", "1 line", "2,000 lines"]

@@ -1,0 +1,172 @@
+"""The table: what is beside what, on terminals of any width."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.histories import history, job, run
+from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, policy_named
+from zonewise_scheduler.simulator.report.grid import Row, render_grid
+from zonewise_scheduler.simulator.report.policy_table import summary_table
+from zonewise_scheduler.simulator.report.result import PolicyResult, build_result
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zonewise_scheduler.simulator.history import JobHistory
+
+WIDE = 100
+
+
+def result(*jobs: JobHistory, policy: str = "easy") -> PolicyResult:
+    return build_result(policy, policy_named(policy), history(*jobs))
+
+
+def lines(*results: PolicyResult, width: int = WIDE) -> list[str]:
+    return summary_table(results, width).splitlines()
+
+
+# --- the grid
+
+
+def test_columns_are_aligned_right_and_labels_left() -> None:
+    rows = [Row("a", ("1", "22")), Row("heading"), Row("  of it", ("333", "4"))]
+    assert render_grid(("x", "longer"), rows, WIDE) == (
+        "           x  longer\n"
+        "a          1      22\n"
+        "heading\n"
+        "  of it  333       4\n"
+    )  # fmt: skip
+
+
+def test_columns_that_have_no_room_follow_below() -> None:
+    rows = [Row("a", ("1", "2", "3"))]
+    assert render_grid(("xx", "yy", "zz"), rows, 9) == "   xx  yy\na   1   2\n\n   zz\na   3\n"
+
+
+def test_a_label_gives_way_to_its_number() -> None:
+    assert (
+        render_grid(("policy",), [Row("a long label of much", ("1",))], 20)
+        == "              policy\na long lab..       1\n"
+    )
+
+
+@given(st.lists(st.text("ab", min_size=1, max_size=20), min_size=1, max_size=6), st.integers(30, 200))
+def test_nothing_is_wider_than_the_terminal(heads: list[str], width: int) -> None:
+    """And every column is there once."""
+    rows = [Row("some label", [f"{place}" for place in range(len(heads))]), Row("x" * 60), Row("", ["7"] * len(heads))]
+    made = render_grid(heads, rows, width).splitlines()
+    assert max(map(len, made)) <= width
+    numbers = [word for line in made if line.startswith("some") for word in line.split()[2:]]
+    assert numbers == [f"{place}" for place in range(len(heads))]
+
+
+# --- the rows
+
+
+def test_a_job_that_never_waited() -> None:
+    """What does not arise has no line."""
+    assert lines(result(job("j", 0, 4, run(0, 100, 0)))) == [
+        "                     easy",
+        "jobs done               1",
+        "wait",
+        "  mean                0 s",
+        "  median              0 s",
+        "  95th percentile     0 s",
+        "  longest             0 s",
+        "bounded slowdown     1.00",
+        "makespan            100 s",
+        "utilisation",
+        "  cpu              50.0 %",
+        "decisions               2",
+        "decisions per s         4",
+    ]
+
+
+def test_policies_are_beside_each_other_in_the_same_units() -> None:
+    made = lines(
+        result(job("j", 0, 4, run(90_000, 90_010, 90_000))),
+        result(job("j", 0, 4, run(360_000, 360_010, 360_000)), policy=DEFAULT_POLICY),
+    )
+    assert made[0].split() == ["easy", DEFAULT_POLICY]
+    assert "  mean             1.04 d              4.17 d" in made
+
+
+def test_all_that_can_go_wrong_has_its_line() -> None:
+    jobs = (
+        job("j", 0, 4, run(5, 50, 5, whole=False), run(60, 100, 60)),
+        job("j", 0, 4, run(0, 50, 10), outcome="failed"),
+        job("j", 1, 4, outcome="refused"),
+        job("j", 2, 4, outcome="waiting"),
+    )
+    made = [" ".join(line.split()) for line in lines(result(*jobs))]
+    assert made[1:6] == ["jobs done 1", "jobs failed 1", "jobs refused 1", "jobs waiting still 1", "preemptions 1"]
+    assert "until ready, mean 35.0 s" in made
+    assert "utilisation, allocated" in made
+    assert "utilisation, effective" in made
+
+
+def test_kinds_have_their_waits() -> None:
+    """A kind that one policy never let run has no wait there."""
+    small = [job("j", 0, 4, run(start, 9), kind="small") for start in (0, 4, 8)]
+    jobs = [*small, job("j", 0, 4, run(10, 19, 10), kind="large")]
+    other = [*small, job("j", 0, 4, outcome="waiting", kind="large")]
+    made = [" ".join(line.split()) for line in lines(result(*jobs), result(*other, policy="fifo"))]
+    start = made.index("mean wait of")
+    assert made[start:][:3] == ["mean wait of", "small 4.00 s 4.00 s", "large 10.0 s -"]
+    assert made[start:][3:6] == ["longest wait of", "small 8.00 s 8.00 s", "large 10.0 s -"]
+
+
+def test_jobs_of_one_kind_are_all_jobs() -> None:
+    """So are those of which each has a kind of its own."""
+    jobs = [job("j", 0, 4, run(4, 9, 4), kind=kind) for kind in "abc"]
+    assert "mean wait of" not in lines(result(*[one._replace(kind="small") for one in jobs]))
+    assert "mean wait of" not in lines(result(*jobs))
+
+
+def test_what_nobody_had_has_no_line() -> None:
+    gpus = {"cpu": 8, "gpu": 8}
+    made = summary_table(
+        [build_result("easy", policy_named("easy"), history(job("j", 0, 4, run(0, 9)), capacity=gpus))], WIDE
+    )
+    assert "  cpu " in made
+    assert "gpu" not in made
+
+
+def test_promises_and_forecasts_are_told_where_there_were_any() -> None:
+    jobs = [job("j", 0, 4, run(50, 60, 50), promised=(0, 80), told=(10, 40, 90))]
+    made = [
+        " ".join(line.split()) for line in lines(result(*jobs), result(job("j", 0, 4, run(0, 1, 0)), policy="greedy"))
+    ]
+    start = made.index("starts promised")
+    assert made[start + 1 :][:3] == ["jobs 1 -", "broken 0 -", "earlier by, mean 30.0 s -"]
+    start = made.index("starts forecast")
+    assert made[start + 1 :][:4] == ["jobs 1 -", "unknown 0 -", "error, mean 10.0 s -", "error, median 10.0 s -"]
+    assert made[start + 5 :][:2] == ["by declared, mean 40.0 s -", "within bounds 100.0 % -"]
+
+
+def test_of_no_jobs_at_all_there_is_a_table_too() -> None:
+    """Nobody's wait is no wait of zero."""
+    made = [" ".join(line.split()) for line in lines(result())]
+    assert made[1:8] == [
+        "jobs done 0",
+        "wait",
+        "mean -",
+        "median -",
+        "95th percentile -",
+        "longest -",
+        "bounded slowdown -",
+    ]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+@pytest.mark.parametrize("policies", [[DEFAULT_POLICY], ["easy", DEFAULT_POLICY, "conservative"]])
+def test_forty_columns_are_enough(width: int, policies: Sequence[str]) -> None:
+    results = [result(job("j", 0, 4, run(90_000, 90_010, 90_003), promised=(0, 8)), policy=name) for name in policies]
+    made = lines(*results, width=width)
+    assert max(map(len, made)) <= width
+    assert [word for line in made for word in line.split() if word in policies] == list(policies)

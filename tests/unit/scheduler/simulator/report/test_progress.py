@@ -1,0 +1,137 @@
+"""The line of progress: when it is there, what it says, and that it goes away."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zonewise_scheduler.simulator.report.progress import INITIAL_DELAY, ProgressLine, terminal_width
+
+DAY = 86_400.0
+
+
+class Wall:
+    """A clock on the wall."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Terminal(io.StringIO):
+    """What can be seen on one line of it."""
+
+    @property
+    def seen(self) -> str:
+        line: list[str] = []
+        at = 0
+        for letter in self.getvalue():
+            if letter == "\r":
+                at = 0
+            else:
+                line[at : at + 1] = [letter]
+                at += 1
+        return "".join(line).rstrip()
+
+    @property
+    def lines(self) -> list[str]:
+        return [one.rstrip() for one in self.getvalue().split("\r") if one.strip()]
+
+
+def shown(done: int, total: int, elapsed: float, width: int = 80, title: str = "easy") -> str:
+    terminal, wall = Terminal(), Wall()
+    progress = ProgressLine(terminal, title, width, wall)
+    progress.update(0, total, 0)
+    wall.now += elapsed
+    progress.update(done, total, 5 * DAY)
+    return terminal.seen
+
+
+def test_what_is_done_soon_needs_no_progress() -> None:
+    terminal, wall = Terminal(), Wall()
+    progress = ProgressLine(terminal, "easy", 80, wall)
+    wall.now += INITIAL_DELAY / 2
+    progress.update(50, 100, 1)
+    progress.clear()
+    assert terminal.getvalue() == ""
+
+
+def test_how_far_it_is() -> None:
+    assert shown(2500, 10_000, 20) == " 25 %  60 s left  easy  2,500 of 10,000 jobs  5 d simulated"
+
+
+@pytest.mark.parametrize(
+    ("width", "line"),
+    [
+        (60, " 25 %  60 s left  easy  2,500 of 10,000 jobs  5 d simulated"),
+        (59, " 25 %  60 s left  easy  2,500 of 10,000 jobs"),
+        (40, " 25 %  60 s left  easy"),
+        (10, " 25 %"),
+    ],
+)
+def test_what_has_no_room_is_left_out(width: int, line: str) -> None:
+    """The last column stays empty, for some terminals would begin a new line."""
+    assert shown(2500, 10_000, 20, width) == line
+
+
+def test_it_is_not_written_more_often_than_can_be_read() -> None:
+    terminal, wall = Terminal(), Wall()
+    progress = ProgressLine(terminal, "easy", 80, wall)
+    for done in range(1, 1001):
+        wall.now += 0.002
+        progress.update(done, 1000, done)
+    assert 10 <= len(terminal.lines) <= 15
+
+
+def test_at_the_end_nothing_is_left_of_it() -> None:
+    terminal, wall = Terminal(), Wall()
+    progress = ProgressLine(terminal, "a long title of a policy", 80, wall)
+    for done in (1, 2, 999):
+        wall.now += 1
+        progress.update(done, 1000, 1)
+    assert terminal.seen
+    progress.clear()
+    assert terminal.seen == ""
+    assert terminal.getvalue().endswith("\r")
+
+
+def test_before_anything_has_ended() -> None:
+    """How long it takes nobody knows, but it goes on."""
+    assert shown(0, 10, 20) == "  0 %  begun  easy  0 of 10 jobs  5 d simulated"
+
+
+def test_more_may_end_than_was_known() -> None:
+    assert shown(11, 10, 20).startswith("100 %  0 s left")
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**6), st.floats(0, 10), st.floats(0, 1e9)), max_size=20), st.integers(7, 90))
+def test_a_shorter_line_leaves_nothing_of_a_longer_one(told: list[tuple[int, float, float]], width: int) -> None:
+    terminal, wall = Terminal(), Wall()
+    progress = ProgressLine(terminal, "easy", width, wall)
+    for done, passed, now in told:
+        wall.now += passed
+        progress.update(done, 10**6, now)
+        assert len(terminal.seen) < width
+        assert terminal.seen == (terminal.lines[-1] if terminal.lines else "")
+    progress.clear()
+    assert terminal.seen == ""
+
+
+@pytest.fixture
+def no_columns(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    return monkeypatch
+
+
+def test_how_wide_a_terminal_is(no_columns: pytest.MonkeyPatch) -> None:
+    """What is no terminal has a width that reads well."""
+    assert terminal_width(io.StringIO()) == 100
+    no_columns.setenv("COLUMNS", "47")
+    assert terminal_width(io.StringIO()) == 47
+    no_columns.setenv("COLUMNS", "0")
+    assert terminal_width(io.StringIO()) == 100

@@ -1,0 +1,75 @@
+"""LocalQueues in simulations: they lead jobs to ClusterQueues, hold them, and tell how long jobs run at most."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+from zonewise_scheduler.backfill.policies import policy_named
+from zonewise_scheduler.quota.api.declared_walltime import DEFAULT_RUN_ANNOTATION
+from zonewise_scheduler.simulator.cluster_simulation import simulate_cluster
+from zonewise_scheduler.simulator.inputs.cluster_objects import read_objects
+from zonewise_scheduler.simulator.inputs.documents import Document
+from zonewise_scheduler.simulator.inputs.job_objects import RUN_SECONDS_ANNOTATION, SUBMIT_SECONDS_ANNOTATION
+
+KUEUE = "kueue.x-k8s.io/v1beta2"
+
+
+def cluster_queue(name: str) -> dict[str, Any]:
+    flavors = [{"name": "any", "resources": [{"name": "cpu", "nominalQuota": 4}]}]
+    groups = [{"coveredResources": ["cpu"], "flavors": flavors}]
+    spec: dict[str, Any] = {"resourceGroups": groups, "namespaceSelector": {}}
+    return {"apiVersion": KUEUE, "kind": "ClusterQueue", "metadata": {"name": name}, "spec": spec}
+
+
+def local_queue(name: str, stop: str = "None", default: str | None = None) -> dict[str, Any]:
+    notes = {} if default is None else {DEFAULT_RUN_ANNOTATION: default}
+    metadata = {"name": name, "namespace": "ns", "annotations": notes}
+    return {
+        "apiVersion": KUEUE, "kind": "LocalQueue", "metadata": metadata,
+        "spec": {"clusterQueue": "q", "stopPolicy": stop},
+    }  # fmt: skip
+
+
+def job(name: str, cpus: int, run: float, at: float, queue: str, limit: int | None = None) -> dict[str, Any]:
+    container = {"name": "c", "resources": {"requests": {"cpu": cpus}}}
+    spec = {"template": {"spec": {"containers": [container]}}} | ({"activeDeadlineSeconds": limit} if limit else {})
+    metadata = {
+        "name": name, "namespace": "ns", "labels": {"kueue.x-k8s.io/queue-name": queue},
+        "annotations": {RUN_SECONDS_ANNOTATION: str(run), SUBMIT_SECONDS_ANNOTATION: str(at)},
+    }  # fmt: skip
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+
+def starts(*objects: dict[str, Any]) -> dict[str, float]:
+    """When each job starts under EASY; infinite: never."""
+    scenario = read_objects([Document("f", one) for one in objects], "f", None)
+    found = simulate_cluster(scenario, policy_named("easy"))
+    return {one.name: one.runs[0].start if one.runs else inf for one in found.jobs}
+
+
+JOBS = (
+    job("runs", 2, 100, 0, "lq"),
+    job("wide", 4, 10, 1, "other", 10),
+    job("long", 2, 150, 2, "other", 150),
+    job("short", 2, 50, 3, "other", 50),
+)
+
+
+def test_a_default_of_the_local_queue_lets_others_pass() -> None:
+    """Only where it is known when the first ends, it is known who would be in the way."""
+    queues = cluster_queue("q"), local_queue("other")
+    told = starts(*queues, local_queue("lq", default="100"), *JOBS)
+    assert told == {"runs": 0, "short": 3, "wide": 100, "long": 110}
+    untold = starts(*queues, local_queue("lq"), *JOBS)
+    assert untold == {"runs": 0, "long": 2, "wide": 152, "short": 100}
+
+
+def test_jobs_of_a_held_queue_wait_and_are_in_nobodys_way() -> None:
+    queues = cluster_queue("q"), local_queue("other"), local_queue("lq", stop="Hold")
+    assert starts(*queues, *JOBS) == {"runs": inf, "wide": 1, "long": 11, "short": 11}
+
+
+def test_a_job_may_name_its_cluster_queue() -> None:
+    """Nobody described a LocalQueue of that name; there is one, that leads there."""
+    assert starts(cluster_queue("q"), job("one", 2, 10, 5, "q")) == {"one": 5}

@@ -1,0 +1,90 @@
+"""The clock over a cluster: two published tests, in which schedulers of today do poorly."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.bounds import Gang, earliest_end_offline, earliest_end_online
+from support.scenarios import FLAVOR, arrival, queue, scenario, start_times, with_nodes
+from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, policy_named
+from zonewise_scheduler.quota.api.queue_types import ClusterQueue
+from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
+from zonewise_scheduler.quota.api.workload_types import PodSet, Workload
+from zonewise_scheduler.simulator.cluster_simulation import simulate_cluster
+from zonewise_scheduler.simulator.latency import Latency, pod_start_delays
+from zonewise_scheduler.simulator.scenario import Arrival
+from zonewise_scheduler.simulator.summary import summarise
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.simulator.scenario import Scenario
+
+# --- one node of 100 CPUs on which a wide job is overtaken, or not
+
+STORY = scenario(
+    arrival("B", 50, 90, 0, limit=90),
+    arrival("A", 60, 60, 10, limit=60),
+    arrival("second B", 50, 90, 20, limit=90),
+    arrival("C", 50, 30, 30, limit=30),
+    queues=(queue(cpus=100),),
+)
+
+
+@pytest.mark.parametrize(
+    "case", [STORY, with_nodes(STORY._replace(queues=(queue(cpus=1000),)), ("node", 100))], ids=["quota", "node"]
+)
+@pytest.mark.parametrize("policy", ["easy", "easy-sjbf", "conservative", "depth-1", "depth-2", DEFAULT_POLICY])
+def test_who_would_delay_a_reservation_does_not_start_and_who_would_not_does(case: Scenario, policy: str) -> None:
+    """With the default, once the wide job has waited long enough. So it is with more quota than the node has room."""
+    found = start_times(simulate_cluster(case, policy_named(policy, reserve_after=5)))
+    assert found == {"B": 0, "A": 90, "second B": 150, "C": 30}
+
+
+def test_greedy_has_the_wide_job_overtaken() -> None:
+    found = start_times(simulate_cluster(STORY, policy_named("greedy")))
+    assert found == {"B": 0, "A": 120, "second B": 20, "C": 90}
+
+
+# --- 1,000 gangs of 10 pods with 2 CPUs each on 100 nodes of 100 CPUs
+
+JOBS, NODES = 1000, 100
+GI = 1 << 30
+PODS = PodSet(pods=10, requests={"cpu": 2000, "memory": 2 * GI})
+SLOTS = NODES * 100 // 20
+QUOTAS = (("cpu", ResourceQuota(NODES * 100_000)), ("memory", ResourceQuota(NODES * 100 * GI)))
+STARTS = Latency(1, 2, enforce_deadlines=True)
+
+
+def thousand(rate: float) -> Scenario:
+    """Jobs that run for 180 to 270 s, all declared alike; so many a second come, or all at once with 0."""
+    chance = random.Random(1)
+    found: list[Arrival] = []
+    for place in range(JOBS):
+        comes = place / rate if rate else 0.0
+        job = Workload("ns", f"job-{place}", (PODS,), f"{place:04}", created_at=comes, walltime=900)
+        found.append(Arrival(job, "q", chance.uniform(180, 270)))
+    return scenario(*found, queues=(ClusterQueue("q", (resource_group(FlavorQuotas(FLAVOR, QUOTAS)),)),))
+
+
+@pytest.mark.parametrize(
+    ("rate", "of_unforeseen", "of_foreseen"), [pytest.param(0, 1.05, 1.25, id="at once"), (2.67, 1.05, 1.10)]
+)
+@pytest.mark.parametrize("policy", ["greedy", DEFAULT_POLICY])
+def test_a_thousand_gangs_end_as_soon_as_can_be_without_foresight(
+    policy: str, rate: float, of_unforeseen: float, of_foreseen: float
+) -> None:
+    """All succeed, and the last ends within 5 % of what is possible to whoever does not know run times.
+
+    Against the best that is possible to whoever does not (support.bounds), the makespan is 0.2 % longer where all come
+    at once, and 0.1 % shorter, by luck, where 2.67 a second come. Who knows run times would have the longest first, and
+    could end sooner yet: against that bound it is 18 % and 8 % longer. All declare 900 s, so no policy can know.
+    """
+    case = thousand(rate)
+    found = summarise(simulate_cluster(case, policy_named(policy), STARTS))
+    waits = pod_start_delays(STARTS, [PODS.pods] * JOBS)
+    gangs = [Gang(one.workload.created_at, wait + one.run_time) for one, wait in zip(case.arrivals, waits, strict=True)]
+    assert (found.jobs, found.failed) == (JOBS, 0)
+    assert found.makespan <= of_unforeseen * earliest_end_online(gangs, SLOTS)
+    assert earliest_end_offline(gangs, SLOTS) <= found.makespan <= of_foreseen * earliest_end_offline(gangs, SLOTS)

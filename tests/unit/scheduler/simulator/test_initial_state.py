@@ -1,0 +1,85 @@
+"""What a scenario begins with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.fit_nodes import container, node, pod
+from support.scenarios import arrival, queue, scenario, with_nodes
+from zonewise_scheduler.backfill.policies import policy_named
+from zonewise_scheduler.quota.api.queue_types import ClusterQueue, Cohort
+from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
+from zonewise_scheduler.quota.api.workload_types import DEFAULT_SETTINGS, Admission, PodSet, PodSetAdmission, Workload
+from zonewise_scheduler.simulator.cluster_simulation import simulate_cluster
+from zonewise_scheduler.simulator.initial_state import (
+    FeasibilityCheck,
+    initial_snapshot,
+    nominal_capacity,
+    resource_amounts,
+)
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.simulator.scenario import Arrival
+
+UNLIMITED = (1 << 63) - 1
+
+
+def test_capacity_is_of_all_queues_and_cohorts() -> None:
+    shared = (resource_group(FlavorQuotas("default", (("cpu", ResourceQuota(3)),))),)
+    two = (
+        FlavorQuotas("old", (("cpu", ResourceQuota(2)), ("gpu", ResourceQuota(1)))),
+        FlavorQuotas("new", (("cpu", ResourceQuota(5)),)),
+    )
+    case = scenario(queues=(queue(cpus=4, cohort="all"), ClusterQueue("r", (resource_group(*two),))))
+    assert nominal_capacity(case._replace(cohorts=(Cohort("all", resource_groups=shared),))) == {"cpu": 14, "gpu": 1}
+
+
+def test_what_is_unlimited_anywhere_has_no_capacity() -> None:
+    assert nominal_capacity(scenario(queues=(queue("q", 4), queue("r", UNLIMITED)))) == {}
+
+
+def test_amounts_are_those_asked_for_until_there_is_an_admission() -> None:
+    sets = PodSet("a", 2, {"cpu": 3}), PodSet("b", 1, {"cpu": 1, "gpu": 4})
+    workload = Workload("ns", "job", sets)
+    assert resource_amounts(workload) == {"cpu": 7, "gpu": 4}
+    given = PodSetAdmission("a", {"cpu": "old"}, {"cpu": 3}, 1), PodSetAdmission("b", {"cpu": "new"}, {"cpu": 1}, 1)
+    assert resource_amounts(Workload("ns", "job", sets, admission=Admission("q", given))) == {"cpu": 4}
+
+
+def test_places_are_where_there_are_nodes() -> None:
+    assert not initial_snapshot(scenario()).tas_snapshot.has_topology("default")
+    case = with_nodes(scenario(), ("n", 4))
+    assert initial_snapshot(case).tas_snapshot.has_topology("default")
+    with pytest.raises(ValueError, match="topology: no levels"):
+        initial_snapshot(case._replace(topologies={"hosts": ()}))
+
+
+def test_what_is_possible_where_nothing_runs() -> None:
+    """By borrowing, too; in a queue on hold, once it is held no longer."""
+    queues = queue("q", 4, "all"), queue("r", 4, "all"), queue("held", 2, stop="Hold")
+    possible = FeasibilityCheck(initial_snapshot(scenario(queues=queues)), DEFAULT_SETTINGS)
+    found = [possible(arrival("a", cpus, 1, to=to)) for cpus, to in ((8, "q"), (9, "q"), (2, "held"), (3, "held"))]
+    assert found == [True, False, True, False]
+    assert not possible(arrival("a", 1, 1, to="nowhere"))
+
+
+def test_only_what_kubelets_admit_starts() -> None:
+    """Of 16 CPUs 4 are left, 2 in each zone: a pod of 4 waits where the kubelet keeps pods in one zone."""
+    strict = node(2, 4, topology="single-numa-node", cpu="static", memory="Static")
+    jobs = [of_one_zone(name, cpus, at) for at, (name, cpus) in enumerate({"a": 6, "b": 6, "c": 4}.items())]
+    case = with_nodes(scenario(*jobs, queues=(queue(cpus=99_000),)), ("n", 16_000))
+    for states, expected in (({}, [0.0, 1.0, 2.0]), ({"n": strict}, [0.0, 1.0, 10.0])):
+        history = simulate_cluster(case._replace(states=states), policy_named("greedy"))
+        assert [job.started for job in history.jobs] == expected
+
+
+def of_one_zone(name: str, cpus: int, at: float) -> Arrival:
+    """A job of one pod that runs for ten seconds."""
+    one = arrival(name, 1000 * cpus, 10, at)
+    (pods,) = one.workload.pod_sets
+    return one._replace(
+        workload=replace(one.workload, pod_sets=(pods._replace(shape=pod(container(cpus=cpus, gib=1))),))
+    )

@@ -1,0 +1,59 @@
+"""What takes time beside the work: pod starts by chance, and requests by the second."""
+
+from __future__ import annotations
+
+from math import inf
+from statistics import mean
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zonewise_scheduler.simulator.latency import NO_LATENCY, Latency, TokenBucket, pod_start_delays
+
+
+def test_pods_start_within_their_span() -> None:
+    found = pod_start_delays(Latency(1, 2), [1, 10, 0] * 100)
+    assert all(1 <= one < 2 for one in found)
+
+
+def test_the_last_of_ten_pods_is_ready_when_the_slowest_is() -> None:
+    """The mean of the largest of n uniform numbers is n / (n + 1)."""
+    assert mean(pod_start_delays(Latency(0, 1), [10] * 4000)) == pytest.approx(10 / 11, abs=0.01)
+    assert mean(pod_start_delays(Latency(0, 1), [1] * 4000)) == pytest.approx(1 / 2, abs=0.02)
+
+
+def test_luck_is_by_seed_and_job() -> None:
+    latency = Latency(1, 2)
+    assert pod_start_delays(latency, [1, 1]) == pod_start_delays(latency, [1, 1, 1])[:2]
+    assert pod_start_delays(latency, [1]) != pod_start_delays(latency._replace(seed=1), [1])
+
+
+def test_without_latency_pods_are_ready_at_once() -> None:
+    assert pod_start_delays(NO_LATENCY, [1, 3]) == [0, 0]
+
+
+def test_requests_go_in_a_burst_and_then_one_by_one() -> None:
+    bucket = TokenBucket(2, 3)
+    assert [bucket.reserve(10) for _ in range(5)] == [10, 10, 10, 10.5, 11]
+    assert bucket.reserve(11) == 11.5
+    assert [bucket.reserve(100) for _ in range(4)] == [100, 100, 100, 100.5]
+
+
+def test_without_a_rate_all_go_at_once() -> None:
+    bucket = TokenBucket(inf, 1)
+    assert [bucket.reserve(now) for now in (0, 0, 5)] == [0, 0, 5]
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=30), st.sampled_from([1, 2, 4]), st.integers(1, 4))
+def test_no_span_of_time_has_more_requests_than_its_rate_and_the_burst(gaps: list[int], rate: int, burst: int) -> None:
+    bucket = TokenBucket(rate, burst)
+    now, gone = 0.0, list[float]()
+    for gap in gaps:
+        now += gap / 4
+        gone.append(bucket.reserve(now))
+        assert gone[-1] >= now
+    assert gone == sorted(gone)
+    for first in range(len(gone)):
+        for last in range(first, len(gone)):
+            assert last - first + 1 <= burst + rate * (gone[last] - gone[first])

@@ -1,0 +1,149 @@
+"""The virtual clock: the order of events, and what came of it in numbers."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+
+from support.pool_jobs import CPUS, PoolCase, cpus, job, pool_cases, starts, task
+from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
+from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
+from zonewise_scheduler.simulator.accuracy import (
+    ForecastError,
+    ReservationAccuracy,
+    forecast_error,
+    reservation_accuracy,
+)
+from zonewise_scheduler.simulator.forecasters import PoolForecaster
+from zonewise_scheduler.simulator.history import JobRun
+from zonewise_scheduler.simulator.pool_history import build_pool_history
+from zonewise_scheduler.simulator.pool_simulation import Task, simulate_pool
+from zonewise_scheduler.simulator.reservations import ReservationRecorder
+from zonewise_scheduler.simulator.summary import Summary, summarise
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.backfill.pool.pool_state import PoolPolicy
+
+EASY, GREEDY = pool_policy_named("easy"), pool_policy_named("greedy")
+
+
+# --- ties, as in the published experiments
+
+
+def test_a_job_that_ends_when_it_declared_has_its_room_back_for_who_comes_then() -> None:
+    assert starts([task(0, 8, 10), task(1, 8, 5, 10)], cpus(8), EASY) == [0, 10]
+
+
+def test_a_submission_is_before_an_early_end_of_the_same_time() -> None:
+    """So the shorter job that comes at 10 is there to be chosen when the machine is free."""
+    tasks = [task(0, 8, 20, run=10), task(1, 8, 5), task(2, 8, 1, 10)]
+    assert starts(tasks, cpus(8), pool_policy_named(DEFAULT_POLICY)) == [0, 11, 10]
+
+
+def test_ends_of_the_same_time_are_one_by_one() -> None:
+    """After the first early end only the narrow job fits; it may pass, as it ends before the shadow time."""
+    tasks = [task(0, 4, 20, run=10), task(1, 4, 20, run=10), task(2, 8, 5), task(3, 4, 5)]
+    for name in ("greedy", "easy"):
+        assert starts(tasks, cpus(8), pool_policy_named(name)) == [0, 0, 15, 10]
+
+
+def test_a_job_may_outlive_what_it_declared() -> None:
+    """Nobody has its room before it has ended in truth."""
+    tasks = [task(0, 8, 10, run=130), task(1, 8, 5, 1), task(2, 8, 5, 40)]
+    for name in ("easy", "conservative", "shortest-reserving"):
+        assert starts(tasks, cpus(8), pool_policy_named(name)) == [0, 130, 135]
+
+
+def test_a_job_of_no_length_starts_and_ends() -> None:
+    assert starts([task(0, 8, 1, run=0), task(1, 8, 1)], cpus(8), EASY) == [0, 0]
+
+
+def test_a_reservation_begins_though_nothing_else_happens_then() -> None:
+    """Job 1 is brought forward to 7, the end of job 3's reservation, before that is brought forward in its turn."""
+    tasks = [task(0, 1, 10, run=1), task(1, 8, 5), task(2, 4, 5), task(3, 4, 2)]
+    assert starts(tasks, cpus(8), pool_policy_named("conservative")) == [0, 7, 0, 1]
+
+
+def test_what_fits_into_no_empty_machine_is_refused() -> None:
+    tasks = [task(0, 9, 10), task(1, 8, 10)]
+    outcome = simulate_pool(tasks, cpus(8), EASY)
+    assert (outcome.rejected, list(outcome.starts)) == ([tasks[0]], [tasks[1].job])
+
+
+def test_tasks_may_come_in_any_order() -> None:
+    tasks = [task(1, 8, 10, 5), task(0, 8, 10, 0)]
+    outcome = simulate_pool(tasks, cpus(8), EASY)
+    assert [one.job.serial for one in outcome.tasks] == [0, 1]
+    assert outcome.starts == {tasks[1].job: 0, tasks[0].job: 10}
+
+
+# --- histories
+
+
+def summary(case: PoolCase, policy: PoolPolicy = EASY) -> Summary:
+    return summarise(build_pool_history(simulate_pool(case.tasks, case.capacity, policy), case.columns, case.capacity))
+
+
+def test_a_summary_by_hand() -> None:
+    tasks = [task(0, 8, 10, 100), task(1, 8, 30, 100), task(2, 4, 2, 110), task(3, 9, 1, 90)]
+    found = summary(PoolCase(CPUS, cpus(8), tasks))
+    assert (found.jobs, found.refused, found.makespan) == (3, 1, 42)
+    assert (found.wait_mean, found.wait_median, found.wait_max) == (40 / 3, 10, 30)
+    assert found.wait_p95 == pytest.approx(28)
+    assert found.bounded_slowdown == pytest.approx((1 + 40 / 30 + 32 / 10) / 3)
+    assert found.utilisation == found.effective == pytest.approx({"cpu": (80 + 240 + 8) / (8 * 42)})
+
+
+def test_the_history_of_a_pool() -> None:
+    tasks = [task(0, 8, 10, 100, run=7), task(1, 9, 1, 100)]
+    outcome = simulate_pool(tasks, cpus(8), EASY)
+    ran, refused = build_pool_history(outcome, CPUS, cpus(8)).jobs
+    assert (ran.name, ran.submitted, ran.limit, ran.amounts) == ("job-0", 100, 10, {"cpu": 8})
+    assert (ran.outcome, ran.runs, ran.wait) == ("done", (JobRun(100, 107, 100),), 0)
+    assert (refused.outcome, refused.runs, refused.wait) == ("refused", (), None)
+
+
+@given(pool_cases())
+def test_no_more_is_taken_than_there_is(case: PoolCase) -> None:
+    found = summary(case)
+    assert found.jobs + found.refused == len(case.tasks)
+    assert all(0 <= share <= 1 for share in found.utilisation.values())
+    assert 0 <= found.wait_median <= found.wait_max
+    assert found.bounded_slowdown >= 1 or not found.jobs
+
+
+# --- foresight
+
+
+def foretold(tasks: list[Task], policy: PoolPolicy, every: int = 1) -> ForecastError | None:
+    watcher = PoolForecaster(policy, every)
+    outcome = simulate_pool(tasks, cpus(8), policy, watcher)
+    return forecast_error(build_pool_history(outcome, CPUS, cpus(8), watcher.forecasts))
+
+
+def test_forecasts_are_compared_with_what_came() -> None:
+    """Every job declares 100 s and takes 10: what its kin took is the better forecast."""
+    found = foretold([Task(job(serial, 8, 100, 5.0 * serial, kin=("ann",)), 10) for serial in range(20)], GREEDY)
+    assert found is not None
+    assert (found.jobs, found.unknown, found.median, found.within) == (19, 0, 0.0, 1.0)
+    assert found.mean < found.declared_mean / 2
+
+
+def test_every_so_manyth_job_is_asked_about() -> None:
+    assert foretold([task(serial, 8, 10) for serial in range(10)], EASY, 3) == ForecastError(3, 0, 0, 0, 0, 1)
+
+
+def test_what_nobody_can_foretell_is_counted() -> None:
+    assert foretold([Task(job(0, 8), 10), task(1, 8, 10)], EASY) == ForecastError(1, 1, inf, inf, inf, inf)
+
+
+def test_promises_are_kept() -> None:
+    tasks = [task(0, 4, 20, run=10), task(1, 4, 20, run=10), task(2, 8, 5), task(3, 4, 5)]
+    watcher = ReservationRecorder(EASY)
+    outcome = simulate_pool(tasks, cpus(8), EASY, watcher)
+    assert reservation_accuracy(
+        build_pool_history(outcome, CPUS, cpus(8), reservations=watcher.first_reservations)
+    ) == ReservationAccuracy(1, 0, 5)

@@ -1,0 +1,76 @@
+"""Promises on one pool: whom, when, and for when."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+from hypothesis import given
+
+from support.pool_jobs import CPUS, PoolCase, cpus, job, pool_cases, task
+from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
+from zonewise_scheduler.simulator.pool_history import build_pool_history
+from zonewise_scheduler.simulator.pool_simulation import Task, simulate_pool
+from zonewise_scheduler.simulator.reservations import ReservationRecorder
+from zonewise_scheduler.simulator.summary import summarise
+
+
+def promised(tasks: list[Task], policy: str) -> dict[int, tuple[float, float]]:
+    """By serial."""
+    rules = pool_policy_named(policy)
+    promises = ReservationRecorder(rules)
+    simulate_pool(tasks, cpus(8), rules, promises)
+    return {one.serial: made for one, made in promises.first_reservations.items()}
+
+
+def test_easy_promises_where_it_decides() -> None:
+    """Nothing is decided before room comes free at 10, and then job 1 starts."""
+    tasks = [task(0, 8, 10), task(1, 8, 5, 1), task(2, 8, 5, 2)]
+    assert promised(tasks, "easy") == {2: (10, 15)}
+
+
+@pytest.mark.parametrize("policy", ["conservative", "depth-2"])
+def test_everybody_is_promised_a_start_on_arrival(policy: str) -> None:
+    tasks = [task(0, 8, 10), task(1, 8, 5, 1), task(2, 8, 5, 2)]
+    assert promised(tasks, policy) == {1: (1, 10), 2: (2, 15)}
+
+
+def test_who_starts_at_once_is_promised_nothing() -> None:
+    assert promised([task(0, 4, 10), task(1, 4, 10)], "conservative") == {}
+
+
+def test_greedy_promises_nothing() -> None:
+    assert promised([task(0, 8, 10), task(1, 8, 5, 1)], "greedy") == {}
+
+
+def test_only_the_first_promise_counts() -> None:
+    """Job 0 ends early, and brings the start forward."""
+    tasks = [task(0, 8, 100, run=50), task(1, 8, 5, 1), task(2, 8, 9, 60)]
+    assert promised(tasks, "conservative")[1] == (1, 100)
+
+
+def test_nobody_is_promised_what_nobody_knows() -> None:
+    tasks = [Task(job(0, 8, inf), 10), task(1, 8, 5, 1)]
+    assert promised(tasks, "conservative") == {}
+
+
+@given(pool_cases(declared=True, priorities=False))
+def test_promises_are_kept(case: PoolCase) -> None:
+    """Where declared run times are upper bounds, nobody starts later than first promised."""
+    for name in ("easy", "easy-sjbf", "shortest-reserving", "conservative", "depth-2"):
+        policy = pool_policy_named(name)
+        promises = ReservationRecorder(policy)
+        outcome = simulate_pool(case.tasks, case.capacity, policy, promises)
+        for one, (at, start) in promises.first_reservations.items():
+            assert one.submitted <= at <= outcome.starts[one] <= start
+
+
+def test_they_are_part_of_the_history() -> None:
+    policy = pool_policy_named("conservative")
+    promises = ReservationRecorder(policy)
+    outcome = simulate_pool([task(0, 8, 10, run=4), task(1, 8, 5, 1)], cpus(8), policy, promises)
+    found = build_pool_history(outcome, CPUS, cpus(8), reservations=promises.first_reservations)
+    assert [one.promised for one in found.jobs] == [None, (1, 10)]
+    kept = summarise(found).promises
+    assert kept is not None
+    assert (kept.jobs, kept.broken, kept.early_mean) == (1, 0, 6)

@@ -1,0 +1,106 @@
+"""What a history amounts to: by hand."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import pytest
+
+from zonewise_scheduler.simulator.accuracy import (
+    ForecastError,
+    ReservationAccuracy,
+    forecast_error,
+    reservation_accuracy,
+)
+from zonewise_scheduler.simulator.history import History, JobHistory, JobRun
+from zonewise_scheduler.simulator.summary import Summary, by_kind, summarise
+
+
+def job(name: str, *runs: JobRun, submitted: float = 0, **fields: Any) -> JobHistory:
+    """A job of 4 CPUs that was done with its last run."""
+    fields = {"kind": "", "amounts": {"cpu": 4}, "outcome": "done"} | fields
+    return JobHistory(name, "q", submitted=submitted, limit=inf, pods=1, priority=0, runs=runs, **fields)
+
+
+def history(*jobs: JobHistory, capacity: int = 8) -> History:
+    return History(list(jobs), {"cpu": capacity}, 12, 0.5)
+
+
+def test_a_summary_of_nothing() -> None:
+    nothing = {"cpu": 0.0}
+    expected = Summary(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, nothing, nothing, nothing, 0, 0, None, None, 24)
+    assert summarise(history()) == expected
+    assert summarise(History([], {"cpu": 8}, 0, 0.0)).decisions_per_second == 0
+
+
+def test_waits_are_to_the_start_of_the_run_that_counts() -> None:
+    lost, whole = JobRun(10, 20, 10, whole=False), JobRun(30, 50, 31)
+    found = summarise(history(job("a", JobRun(10, 30, 12)), job("b", lost, whole, submitted=5)))
+    assert (found.jobs, found.wait_mean, found.wait_median, found.wait_max) == (2, 17.5, 17.5, 25)
+    assert found.ready_mean == (12 + 26) / 2
+    assert found.bounded_slowdown == pytest.approx((30 / 20 + 45 / 20) / 2)
+    assert found.makespan == 50
+
+
+def test_shares_of_what_was_had_what_was_of_use_and_what_was_lost() -> None:
+    found = summarise(history(job("a", JobRun(0, 10, 2)), job("b", JobRun(0, 4, 1, whole=False), JobRun(5, 10, 5))))
+    assert found.utilisation == {"cpu": pytest.approx((10 + 4 + 5) / 20)}
+    assert found.effective == {"cpu": pytest.approx((8 + 5) / 20)}
+    assert found.lost == {"cpu": pytest.approx(4 / 20)}
+    assert found.preemptions == 1
+
+
+def test_the_work_of_a_failed_job_is_of_no_use() -> None:
+    found = summarise(history(job("a", JobRun(0, 10, 2)), job("b", JobRun(0, 10, 2), outcome="failed")))
+    assert (found.jobs, found.failed, found.effective) == (2, 1, {"cpu": pytest.approx(8 / 20)})
+
+
+def test_those_that_did_not_run_are_counted_apart() -> None:
+    outcomes = ("refused", "waiting", "waiting")
+    found = summarise(history(*(job(str(place), outcome=one) for place, one in enumerate(outcomes))))
+    assert (found.jobs, found.refused, found.waiting, found.makespan) == (0, 1, 2, 0)
+
+
+def test_what_there_is_none_of_has_no_share() -> None:
+    """Neither has a resource without limit."""
+    one = job("a", JobRun(0, 10, 0), amounts={"cpu": 0, "memory": 5})
+    assert summarise(history(one, capacity=0)).utilisation == {"cpu": 0}
+
+
+def test_each_kind_by_itself() -> None:
+    found = by_kind(
+        history(
+            job("a", JobRun(2, 10, 2), kind="small"),
+            job("b", JobRun(0, 20, 0), kind="large"),
+            job("c", JobRun(4, 8, 4), kind="small"),
+            job("d", JobRun(0, 9, 0)),
+        )
+    )
+    assert {kind: (one.jobs, one.wait_mean) for kind, one in found.items()} == {"small": (2, 3), "large": (1, 0)}
+
+
+# --- what was foretold, and what was promised
+
+
+def test_forecasts_are_of_the_first_start() -> None:
+    again = job("a", JobRun(12, 15, 12, whole=False), JobRun(90, 95, 90), told=(5, 10, 20))
+    jobs = again, job("b", JobRun(30, 40, 30), told=(5, 24, 28)), job("c", JobRun(3, 4, 3)), job("d", told=(1, 2, 3))
+    unknown = job("e", JobRun(1, 2, 1), told=(0, inf, inf))
+    assert forecast_error(history(*jobs, unknown)) == ForecastError(3, 1, 4, 4, 5, 0.5)
+    assert forecast_error(history(unknown)) == ForecastError(1, 1, inf, inf, inf, inf)
+    assert forecast_error(history(jobs[2])) is None
+
+
+def test_a_promise_is_kept_by_the_first_start_after_it() -> None:
+    jobs = (
+        job("early", JobRun(6, 9, 6), promised=(1, 10)),
+        job("in time", JobRun(10, 12, 10), promised=(0, 10)),
+        job("late", JobRun(11, 12, 11), promised=(0, 10)),
+        job("never", outcome="waiting", promised=(0, 10)),
+        job("preempted before", JobRun(0, 3, 0, whole=False), JobRun(8, 9, 8), promised=(3, 8)),
+        job("preempted after", JobRun(4, 6, 4, whole=False), JobRun(20, 21, 20), promised=(3, 8)),
+        job("unknown", JobRun(50, 60, 50), promised=(3, inf)),
+    )
+    assert reservation_accuracy(history(*jobs)) == ReservationAccuracy(6, 2, (4 + 0 + 0 + 4) / 4)
+    assert reservation_accuracy(history(job("a", JobRun(0, 1, 0)))) is None

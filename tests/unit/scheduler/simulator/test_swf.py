@@ -1,0 +1,130 @@
+"""Logs in the Standard Workload Format, whole and damaged."""
+
+from __future__ import annotations
+
+import gzip
+from math import inf
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zonewise_scheduler.simulator.pool_tasks import build_tasks
+from zonewise_scheduler.simulator.swf import LoggedJob, parse_swf, read_swf
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HEADER = "; Version: 2\n; MaxNodes: 50\n;  MaxProcs: 100 (two partitions)\n"
+LINE = "7 100 20 30 8 -1 -1 16 60 -1 1 3 4 5 6 -1 -1 -1\n"
+JOB = LoggedJob(7, 100, 20, 30, 8, 60, 3, 5, 6)
+
+
+def line(**fields: object) -> str:
+    """A line with other fields, f1 to f18."""
+    words = [str(word) for word in LINE.split()]
+    for name, value in fields.items():
+        words[int(name[1:]) - 1] = str(value)
+    return " ".join(words)
+
+
+def test_a_job_is_read_and_the_size_of_the_machine() -> None:
+    log = parse_swf((HEADER + "\n" + LINE).splitlines())
+    assert (log.jobs, log.processors, log.problems, log.partial) == ([JOB], 100, [], 0)
+
+
+def test_where_processors_are_not_told_nodes_are() -> None:
+    assert parse_swf(["; MaxNodes: 50", "; MaxProcs: -1"]).processors == 50
+    assert parse_swf(["; Computer: a PC"]).processors is None
+
+
+def test_what_is_unknown_is_not_zero() -> None:
+    """Requested processors stand for unknown ones; a job may declare no run time."""
+    log = parse_swf([line(f5=-1, f9=-1)])
+    assert log.jobs == [JOB._replace(processors=16, requested_time=inf)]
+
+
+def test_times_may_have_fractions() -> None:
+    log = parse_swf([line(f2="100.5", f4="30.25", f6="1.5")])
+    assert log.jobs == [JOB._replace(submit_time=100.5, run_time=30.25)]
+
+
+@pytest.mark.parametrize(
+    ("damaged", "told"),
+    [
+        (line(f4="3o"), "field 4 (run time): '3o' is no number"),
+        (line(f2="nan"), "field 2 (submit time): nan"),
+        (line(f2=-5), "field 2 (submit time): -5"),
+        (line(f4=-1), "field 4 (run time): -1"),
+        (line(f5=-1, f8=-1), "field 5 (allocated processors): -1"),
+        (line(f4=10**30), "field 4 (run time): 1e+30"),
+        (line(f9="1e400"), "field 9 (requested time): inf"),
+        ("7 100 20", "line: 3 fields rather than 18"),
+        (LINE.strip() + " 1", "line: 19 fields rather than 18"),
+        ("\0\ufffd", "line: 1 fields rather than 18"),
+    ],
+)
+def test_a_damaged_line_is_named_and_nothing_else_is_lost(damaged: str, told: str) -> None:
+    log = parse_swf([HEADER.splitlines()[0], LINE, damaged, LINE])
+    assert [str(one) for one in log.problems] == [f"line 3: {told}"]
+    assert log.jobs == [JOB, JOB]
+
+
+def test_parts_of_suspended_jobs_are_not_counted_twice() -> None:
+    log = parse_swf([line(f11=status) for status in (2, 3, 4, 1)])
+    assert (len(log.jobs), log.partial, log.problems) == (1, 3, [])
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.just(LINE),
+            st.text(),
+            st.just(HEADER),
+            st.lists(st.integers() | st.floats(), min_size=18, max_size=18).map(lambda some: " ".join(map(str, some))),
+        )
+    )
+)
+def test_no_damage_is_fatal(lines: list[str]) -> None:
+    """And what is read can be simulated."""
+    log = parse_swf(lines)
+    assert log.jobs.count(JOB) >= lines.count(LINE)
+    assert len(build_tasks(log.jobs)) == len(log.jobs)
+
+
+@pytest.mark.parametrize("name", ["log.swf", "log.swf.gz", "anything"])
+def test_files_are_text_or_gzip_whatever_they_are_called(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    file.write_bytes(gzip.compress((HEADER + LINE).encode()) if name != "log.swf" else (HEADER + LINE).encode())
+    assert read_swf(file).jobs == [JOB]
+
+
+def test_a_file_that_was_cut_off_is_read_up_to_there(tmp_path: Path) -> None:
+    file = tmp_path / "log.swf.gz"
+    whole = gzip.compress("".join(line(f1=number, f2=number * 7919 % 1000) + "\n" for number in range(9999)).encode())
+    file.write_bytes(whole[: len(whole) // 2])
+    log = read_swf(file)
+    assert 100 < len(log.jobs) < 9999
+    assert [one.field for one in log.problems] == ["file"]
+    assert log.problems[0].line == len(log.jobs) + 1
+
+
+def test_there_is_no_such_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        read_swf(tmp_path / "log.swf")
+
+
+# --- as tasks
+
+
+def test_tasks_are_in_the_order_of_submission_and_then_of_their_numbers() -> None:
+    jobs = [JOB._replace(job_number=3), JOB._replace(job_number=2), JOB._replace(job_number=9, submit_time=1)]
+    assert [(one.job.serial, one.job.name) for one in build_tasks(jobs)] == [(0, "9"), (1, "2"), (2, "3")]
+
+
+def test_with_exact_run_times_a_job_declares_what_it_takes() -> None:
+    """A job of no length declares the least there is."""
+    jobs = [JOB, JOB._replace(run_time=0)]
+    assert [one.job.walltime for one in build_tasks(jobs)] == [60, 60]
+    assert [one.job.walltime for one in build_tasks(jobs, exact=True)] == [30, 1]
