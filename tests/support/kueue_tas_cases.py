@@ -13,6 +13,7 @@ from support.kueue_cases import assignment
 from zonewise_scheduler.nodes.filters.constraints import read_constraints
 from zonewise_scheduler.nodes.filters.info_table import NodeInfoTable
 from zonewise_scheduler.nodes.node.node_info import read_node_info, read_pod_info
+from zonewise_scheduler.quota.api.workload_reader import owned_by_single_pod
 from zonewise_scheduler.quota.topology.request_reader import read_preferred_terms, read_topology_request
 from zonewise_scheduler.quota.topology.types import (
     HOSTNAME,
@@ -22,7 +23,7 @@ from zonewise_scheduler.quota.topology.types import (
     TopologyDomainAssignment,
 )
 from zonewise_scheduler.tas.placement.flavor_assignments import TASAssignments, find_topology_assignments_for_flavor
-from zonewise_scheduler.tas.replacement import find_replacement_assignments, owned_by_single_pod
+from zonewise_scheduler.tas.replacement import find_replacement_assignments
 from zonewise_scheduler.tas.snapshot.domain_states import DomainStates
 from zonewise_scheduler.tas.snapshot.flavor_snapshot import NodeTASFlavorSnapshot, nodes_matching_flavor
 from zonewise_scheduler.tas.tree.assignment_parameters import TopologyAssignmentParameters

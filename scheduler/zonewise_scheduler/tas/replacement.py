@@ -6,9 +6,8 @@ findIncompleteSliceDomain; KEP-2724.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from zonewise_common.k8s.fields import object_in, objects_in
 from zonewise_scheduler.quota.topology.types import PodSetTopologyRequest, SliceConstraint, TASFeatureGates
 from zonewise_scheduler.tas.placement.flavor_assignments import TASAssignments
 from zonewise_scheduler.tas.placement.pod_set_group import PodSetGroup, find_topology_assignment
@@ -25,22 +24,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.tas.tree.tas_usage import TASUsage
     from zonewise_scheduler.tas.tree.topology_tree import TopologyTree
 
-IS_GROUP_WORKLOAD_ANNOTATION = "kueue.x-k8s.io/is-group-workload"
-"""The annotation of Workloads of pod groups."""
-
 _DEFAULTS = TASFeatureGates()
-
-
-def owned_by_single_pod(metadata: Mapping[str, Any]) -> bool:
-    """Tell whether a Workload is of a single pod, which stays where it is and dies with its node.
-
-    pkg/workload/workload.go OwnedBySinglePod. Raises FieldError for what no API server would take.
-    """
-    owners = [(one.get("apiVersion"), one.get("kind")) for one in objects_in(metadata, "ownerReferences", "metadata.")]
-    return (
-        owners == [("v1", "Pod")]
-        and object_in(metadata, "annotations", "metadata.").get(IS_GROUP_WORKLOAD_ANNOTATION) != "true"
-    )
 
 
 def find_replacement_assignments(

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zonewise_common.k8s.field_reader import FieldReader
-from zonewise_common.k8s.fields import FieldError
+
+from zonewise_common.k8s.fields import FieldError, object_in, objects_in
 from zonewise_common.k8s.nodeaffinity import Requirement, read_node_selector, read_required_terms
 from zonewise_common.k8s.taints import Toleration, read_tolerations
 from zonewise_scheduler.admission.pod_spec import read_pod
@@ -27,10 +28,12 @@ from zonewise_scheduler.quota.api.workload_types import (
 )
 from zonewise_scheduler.quota.topology.assignment_reader import read_topology_assignment
 from zonewise_scheduler.quota.topology.request_reader import read_preferred_terms, read_topology_request
-from zonewise_scheduler.tas.replacement import owned_by_single_pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+IS_GROUP_WORKLOAD_ANNOTATION = "kueue.x-k8s.io/is-group-workload"
+"""Marks the Workload of a group of pods (pkg/controller/jobs/pod/constants)."""
 
 PRIORITY_BOOST_ANNOTATION = "kueue.x-k8s.io/priority-boost"
 """Added to the priority where the gate PriorityBoost (alpha in 0.20) is on."""
@@ -107,15 +110,27 @@ def _workload(
         any(gates.get(name) != "Open" for name in names),
         active=spec.flag("active", default=True),
         unhealthy_nodes=tuple(one.text("name") for one in status.children("unhealthyNodes")),
-        owned_by_single_pod=_of_one_pod(metadata),
+        owned_by_single_pod=_read_owned_by_single_pod(metadata),
         walltime=workload_walltime(metadata, spec, status),
         history_keys=history_keys(metadata, spec.text("queueName")),
         failed_checks=tuple(name for name, state in checks.items() if state in {"Retry", "Rejected"}),
     )
 
 
-def _of_one_pod(metadata: FieldReader) -> bool:
-    """Tell whether a Workload is of a single pod; owners that are invalid are told, and are none."""
+def owned_by_single_pod(metadata: Mapping[str, Any]) -> bool:
+    """Tell whether a single pod owns the Workload; such a pod cannot move and dies with its node.
+
+    pkg/workload/workload.go OwnedBySinglePod. Raises FieldError for metadata that the API server would reject.
+    """
+    owners = [
+        (owner.get("apiVersion"), owner.get("kind")) for owner in objects_in(metadata, "ownerReferences", "metadata.")
+    ]
+    annotations = object_in(metadata, "annotations", "metadata.")
+    return owners == [("v1", "Pod")] and annotations.get(IS_GROUP_WORKLOAD_ANNOTATION) != "true"
+
+
+def _read_owned_by_single_pod(metadata: FieldReader) -> bool:
+    """Tell whether a single pod owns the Workload; invalid owners are reported as a problem and count as none."""
     try:
         return owned_by_single_pod(metadata.obj)
     except FieldError as error:

@@ -9,6 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from support.tas_trees import KEYS, Host, supply_of
+from zonewise_scheduler.quota.api.workload_reader import owned_by_single_pod
 from zonewise_scheduler.quota.topology.types import (
     HOSTNAME,
     PodSetTopologyRequest,
@@ -18,7 +19,7 @@ from zonewise_scheduler.quota.topology.types import (
     TopologyDomainAssignment,
 )
 from zonewise_scheduler.tas.placement.flavor_assignments import TASAssignments, find_topology_assignments_for_flavor
-from zonewise_scheduler.tas.replacement import find_replacement_assignments, owned_by_single_pod
+from zonewise_scheduler.tas.replacement import find_replacement_assignments
 from zonewise_scheduler.tas.snapshot.assignment_failure import TopologyAssignmentFailure
 
 if TYPE_CHECKING:

@@ -78,7 +78,7 @@ def gangs(draw: st.DrawFn) -> Gang:
     return Gang((workers._replace(group_name="one"), leader))
 
 
-OPTIONS = st.builds(TASFeatureGates, mixed_profile=st.booleans(), balanced=st.booleans())
+OPTIONS = st.builds(TASFeatureGates, profile_mixed=st.booleans(), balanced_placement=st.booleans())
 
 
 def pods_in(found: TopologyAssignment, nodes: list[Host], level: str) -> dict[tuple[str, ...], int]:
