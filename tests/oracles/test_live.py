@@ -1,4 +1,4 @@
-"""The live machine, beside what lscpu, lstopo, numactl and lspci say of it, where they are installed."""
+"""The live machine, held against psutil, and against lscpu, lstopo, numactl and lspci where they are installed."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import functools
 import json
 import re
 import shutil
+import socket
 import subprocess
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from support.lstopo import lstopo
@@ -43,6 +45,39 @@ def output_of(*command: str) -> str:
 def test_no_collector_fails_here() -> None:
     """The machine that the tests run on is discovered without a defect."""
     assert [problem for problem in live().problems if "collector" in problem.problem] == []
+
+
+def test_psutil_cpus() -> None:
+    """Online CPUs, cores, and the CPUs that this process may use are those of psutil."""
+    machine = live()
+    assert len(machine.cpus.online) == psutil.cpu_count()
+    if (cores := psutil.cpu_count(logical=False)) is not None:
+        assert len(machine.cores) == cores
+    allowed = machine.cpus.online if machine.cpus.allowed is None else machine.cpus.allowed
+    assert set(psutil.Process().cpu_affinity() or ()) <= set(allowed)
+
+
+def test_psutil_memory() -> None:
+    """Swap is that of psutil. The zones together have no more than its total.
+
+    They have less for a while where the kernel initialises memory late (CONFIG_DEFERRED_STRUCT_PAGE_INIT).
+    """
+    machine = live()
+    assert machine.swap == psutil.swap_memory().total
+    assert 0 < sum(zone.memory or 0 for zone in machine.zones) <= psutil.virtual_memory().total
+
+
+def test_psutil_network_devices() -> None:
+    """Each network device of this namespace has the MTU, state, speed and MAC address that psutil prints."""
+    devices = {nic.name: nic for nic in live().nics if nic.presence == "netdev"}
+    stats, addresses = psutil.net_if_stats(), psutil.net_if_addrs()
+    physical = {name for name in stats if name in devices}
+    assert {name for name, nic in devices.items() if not nic.virtual} <= physical
+    for name in physical:
+        assert devices[name].mtu == stats[name].mtu
+        assert (devices[name].speed_mbps or 0) == stats[name].speed
+        macs = [address.address for address in addresses.get(name, ()) if address.family == socket.AF_PACKET]
+        assert macs in ([], [devices[name].mac])
 
 
 def test_lscpu_counts() -> None:
