@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.admission.context import AdmissionContext
+from zonewise_scheduler.admission.cpumanager import guaranteed_cpus
 from zonewise_scheduler.admission.errors import AdmissionError
+from zonewise_scheduler.admission.memorymanager.memory_requests import pins_memory
 from zonewise_scheduler.admission.predicate import general_filter
 from zonewise_scheduler.admission.scope import admit_containers
-from zonewise_scheduler.admission.unknown_facts import relevant_unknowns
 from zonewise_scheduler.admission.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def admit(state: NodeState, pod: PodShape, available: Resource | None = None) ->
     try:
         check_numa_node_limit(state.kind)
         admit_containers(books)
-        books.at = ""
+        books.container_name = ""
         if available is not None:
             general_filter(pod, available)
     except AdmissionError as refusal:
@@ -36,7 +37,7 @@ def admit(state: NodeState, pod: PodShape, available: Resource | None = None) ->
             False,
             reason=refusal.reason,
             message=refusal.message,
-            container=books.at,
+            container=books.container_name,
             resource=refusal.resource,
             uncertain=_uncertain(books),
         )
@@ -52,3 +53,23 @@ def check_numa_node_limit(kind: NodeKind) -> None:
 
 def _uncertain(books: AdmissionContext) -> tuple[str, ...]:
     return (*relevant_unknowns(books.state.kind, books.pod), *books.uncertain)
+
+
+def relevant_unknowns(kind: NodeKind, pod: PodShape) -> tuple[str, ...]:
+    """Return why the answer to a pod may be wrong, as "nothing is known of ...".
+
+    A subject that names CPUs or memory matters to pods that are given them exclusively by a static manager, whatever
+    the node's is thought to be; any other to all that are given anything exclusively.
+    """
+    if not kind.unknown:
+        return ()
+    policies = kind.policies._replace(cpu="static", memory="Static")
+    cpus = any(guaranteed_cpus(pod, one, policies) for one in pod.containers)
+    memory = pins_memory(pod, policies)
+    anything = cpus or memory or any(name in kind.device_indices for one in pod.containers for name, _ in one.devices)
+
+    def matters(subject: str) -> bool:
+        named = ("CPU" in subject, "memory" in subject.lower())
+        return (named[0] and cpus) or (named[1] and memory) if any(named) else anything
+
+    return tuple(f"nothing is known of {subject}" for subject in kind.unknown if matters(subject))

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from zonewise_scheduler.admission.verdict import ContainerAssignment
 
 if TYPE_CHECKING:
     from zonewise_scheduler.admission.node import NodeState
-    from zonewise_scheduler.admission.pod import Amounts, PodShape
+    from zonewise_scheduler.admission.pod import PodShape
     from zonewise_scheduler.admission.verdict import DeviceAllocation, MemoryBlock
-
-
-class AlignedRequest(NamedTuple):
-    """What is aligned as one: a container's wishes, or the whole pod's."""
-
-    cpus: int
-    """Exclusive ones; 0: the shared pool."""
-    memory: Amounts
-    """Empty where the Memory Manager does not care for it."""
-    devices: Amounts
 
 
 @dataclass
@@ -29,7 +19,7 @@ class AdmissionContext:
 
     state: NodeState
     pod: PodShape
-    at: str = ""
+    container_name: str = ""
     """The container that is being decided; "" for the pod as a whole."""
     affinity: int | None = None
     """What it is aligned to; None: anything."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.admission.aligned_requests import memory_request, pins_memory, pod_memory_request
 from zonewise_scheduler.admission.cpumanager import (
     CpuAllocationError,
     allocate_cpus,
@@ -16,54 +15,33 @@ from zonewise_scheduler.admission.cpumanager import (
     empty_shared_pool,
     pod_guaranteed_cpus,
 )
-from zonewise_scheduler.admission.cpumanager.container_cpus import enforce_smt_alignment
+from zonewise_scheduler.admission.cpumanager.policy_static import enforce_smt_alignment
 from zonewise_scheduler.admission.devicemanager.manager import allocate_container_devices
 from zonewise_scheduler.admission.errors import EMPTY_POD_SHARED_POOL_ERROR, AdmissionError, unexpected_admission_error
 from zonewise_scheduler.admission.memorymanager.memory_allocation import allocation_zones, update_machine_state
+from zonewise_scheduler.admission.memorymanager.memory_requests import (
+    empty_shared_memory_pool,
+    memory_request,
+    pins_memory,
+)
 from zonewise_scheduler.admission.resource_names import CPU, MEMORY
 from zonewise_scheduler.admission.verdict import MemoryBlock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zonewise_scheduler.admission.context import AdmissionContext, AlignedRequest
+    from zonewise_scheduler.admission.aligned_requests import AlignedRequest
+    from zonewise_scheduler.admission.context import AdmissionContext
     from zonewise_scheduler.admission.node import Policies
     from zonewise_scheduler.admission.pod import Amounts, Container, PodShape
-    from zonewise_scheduler.admission.topologymanager.policy import TopologyHint
+    from zonewise_scheduler.admission.topologymanager.hints import TopologyHint
 
 
 def empty_shared_pools(pod: PodShape, policies: Policies) -> dict[str, str]:
     """Return, by manager, why containers that share would have nothing to share (validatePodScopeResources)."""
     cpus = empty_shared_pool(pod, policies) if pod_guaranteed_cpus(pod, policies) else None
-    memory = _empty_memory(pod, policies) if pins_memory(pod, policies) else None
+    memory = empty_shared_memory_pool(pod, policies) if pins_memory(pod, policies) else None
     return {manager: problem for manager, problem in ((CPU, cpus), (MEMORY, memory)) if problem}
-
-
-def _empty_memory(pod: PodShape, policies: Policies) -> str | None:
-    lasting: dict[str, int] = {}
-    shared = False
-    for one in pod.containers:
-        own = memory_request(pod, one, policies)
-        if one.role == "init":
-            gone = _used_up(pod, policies, lasting)
-            if gone and not own:
-                return f"pod rejected, pod has shared init containers but no {gone} available for them"
-            continue
-        shared = shared or not own
-        for name, size in own:
-            lasting[name] = lasting.get(name, 0) + size
-    gone = _used_up(pod, policies, lasting)
-    if not (shared and gone):
-        return None
-    return (
-        f"pod rejected, sum of exclusive container {gone} requests equals pod budget, "
-        "leaving no memory for shared containers"
-    )
-
-
-def _used_up(pod: PodShape, policies: Policies, lasting: Mapping[str, int]) -> str | None:
-    whole = pod_memory_request(pod, policies)
-    return next((name for name, size in whole if lasting.get(name, 0) >= size), None)
 
 
 def allocate_pod(
@@ -73,7 +51,7 @@ def allocate_pod(
 
     The Device Manager takes no part in it: it gives out devices when the containers start, from the same zones.
     """
-    context.at, context.affinity = "", alignment.zones
+    context.container_name, context.affinity = "", alignment.zones
     if aligned.cpus:
         _refuse_empty(empty, CPU)
         _give_cpus(context, aligned.cpus, alignment.zones)

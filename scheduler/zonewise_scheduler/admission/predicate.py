@@ -24,7 +24,7 @@ class InsufficientResource(NamedTuple):
     resource: str
     requested: int
     """CPUs in milli-CPU, memory and storage in bytes."""
-    left: int
+    available: int
 
 
 @lru_cache(maxsize=1 << 12)

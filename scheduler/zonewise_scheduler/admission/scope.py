@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.admission.aligned_requests import container_aligned_request, pins_memory, pod_aligned_request
+from zonewise_scheduler.admission.aligned_requests import container_aligned_request, pod_aligned_request
 from zonewise_scheduler.admission.cpumanager import generate_cpu_topology_hints, uses_pod_level_managers
-from zonewise_scheduler.admission.cpumanager.container_cpus import allocate_container_cpus
+from zonewise_scheduler.admission.cpumanager.policy_static import allocate_container_cpus
 from zonewise_scheduler.admission.devicemanager.manager import allocate_container_devices
 from zonewise_scheduler.admission.devicemanager.topology_hints import (
     generate_device_topology_hints,
@@ -20,21 +20,18 @@ from zonewise_scheduler.admission.devicemanager.topology_hints import (
 from zonewise_scheduler.admission.errors import TOPOLOGY_AFFINITY_ERROR, AdmissionError
 from zonewise_scheduler.admission.memorymanager.memory_allocation import allocate_container_memory
 from zonewise_scheduler.admission.memorymanager.memory_hints import calculate_memory_hints
+from zonewise_scheduler.admission.memorymanager.memory_requests import pins_memory
 from zonewise_scheduler.admission.pod_level_managers import allocate_pod, empty_shared_pools
 from zonewise_scheduler.admission.resource_names import CPU, MEMORY
-from zonewise_scheduler.admission.topologymanager.bitmask import everywhere
-from zonewise_scheduler.admission.topologymanager.hints import Hints
-from zonewise_scheduler.admission.topologymanager.policy import (
-    NO_AFFINITY,
-    TopologyHint,
-    merge_best_effort,
-    merge_preferred,
-)
+from zonewise_scheduler.admission.topologymanager.bitmask import all_zones
+from zonewise_scheduler.admission.topologymanager.hints import NO_AFFINITY, Hints, TopologyHint
+from zonewise_scheduler.admission.topologymanager.policy import merge_best_effort, merge_preferred
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from zonewise_scheduler.admission.context import AdmissionContext, AlignedRequest
+    from zonewise_scheduler.admission.aligned_requests import AlignedRequest
+    from zonewise_scheduler.admission.context import AdmissionContext
     from zonewise_scheduler.admission.pod import Container
 
 MISALIGNED = "Resources cannot be allocated with Topology locality"
@@ -64,7 +61,7 @@ def admit_containers(context: AdmissionContext) -> None:
         return
     misaligned = MISALIGNED_CONTAINER if uses_pod_level_managers(context.pod, policies) else MISALIGNED
     for container in context.pod.containers:
-        context.at = container.name
+        context.container_name = container.name
         _give(
             context,
             container,
@@ -97,7 +94,7 @@ def calculate_affinity(
     if zones is not None:
         # policy_single_numa_node.go: all zones of the machine mean no preference
         return TopologyHint(
-            None if policy == "single-numa-node" and zones == everywhere(kind) else zones, preferred=True
+            None if policy == "single-numa-node" and zones == all_zones(kind) else zones, preferred=True
         )
     if policy != "best-effort":
         raise AdmissionError(TOPOLOGY_AFFINITY_ERROR, misaligned)
@@ -150,7 +147,7 @@ def resource_hints(
 
 def _give(books: AdmissionContext, container: Container, alignment: TopologyHint) -> None:
     """Allocate one container (scope.go allocateAlignedResources)."""
-    books.at, books.affinity = container.name, alignment.zones
+    books.container_name, books.affinity = container.name, alignment.zones
     policies = books.state.kind.policies
     ask = container_aligned_request(books.pod, container, books.state.kind)
     if container.devices:

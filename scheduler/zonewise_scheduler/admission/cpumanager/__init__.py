@@ -10,7 +10,7 @@ What the releases 1.31 to 1.37 decide differently, by Policies.release:
   divide_pod_cpus).
 """
 
-from zonewise_scheduler.admission.cpumanager.cpu_allocation_error import CpuAllocationError
+from zonewise_scheduler.admission.cpumanager.accumulator import CpuAllocationError
 from zonewise_scheduler.admission.cpumanager.cpu_hints import generate_cpu_topology_hints
 from zonewise_scheduler.admission.cpumanager.guaranteed_cpus import (
     empty_shared_pool,
@@ -18,8 +18,7 @@ from zonewise_scheduler.admission.cpumanager.guaranteed_cpus import (
     pod_guaranteed_cpus,
     uses_pod_level_managers,
 )
-from zonewise_scheduler.admission.cpumanager.policy_static import allocate_cpus, divide_pod_cpus
-from zonewise_scheduler.admission.cpumanager.smt_alignment import smt_alignment_error
+from zonewise_scheduler.admission.cpumanager.policy_static import allocate_cpus, divide_pod_cpus, smt_alignment_error
 
 __all__ = [
     "CpuAllocationError",

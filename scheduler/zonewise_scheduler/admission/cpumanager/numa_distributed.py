@@ -16,13 +16,7 @@ from bisect import insort
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.admission.cpumanager.accumulator import CpuAccumulator
-from zonewise_scheduler.admission.cpumanager.combinations import (
-    next_combination,
-    overwritten_at_end,
-    overwritten_by_next,
-)
-from zonewise_scheduler.admission.cpumanager.cpu_allocation_error import CpuAllocationError
+from zonewise_scheduler.admission.cpumanager.accumulator import CpuAccumulator, CpuAllocationError
 from zonewise_scheduler.admission.cpumanager.numa_packed import check_enough, take_by_topology_numa_packed
 
 if TYPE_CHECKING:
@@ -237,3 +231,32 @@ def _share(request: _Request, zones: int) -> int:
 
 def _ceil(count: int, size: int) -> int:
     return -(-count // size)
+
+
+# --- subsets that the kubelet overwrites
+
+
+def overwritten_at_end(subset: tuple[int, ...], count: int) -> tuple[int, ...]:
+    """Return what a subset has become at the end of the walk: the last one that begins alike."""
+    own = _own(len(subset))
+    return subset[:own] + tuple(range(count - len(subset) + own, count))
+
+
+def overwritten_by_next(subset: tuple[int, ...], following_subset: tuple[int, ...] | None) -> tuple[int, ...]:
+    """Return what a subset has become where the walk ends with the one after it; None: there is none."""
+    own = _own(len(subset))
+    return following_subset if following_subset is not None and following_subset[:own] == subset[:own] else subset
+
+
+def next_combination(subset: tuple[int, ...], count: int) -> tuple[int, ...] | None:
+    """Return the subset after another one; None after the last."""
+    size = len(subset)
+    for place in range(size - 1, -1, -1):
+        if subset[place] < count - size + place:
+            return subset[:place] + tuple(range(subset[place] + 1, subset[place] + 1 + size - place))
+    return None
+
+
+def _own(size: int) -> int:
+    """Return how many places of a subset no later one writes to: those up to the one with which it was copied last."""
+    return size if size < 2 else (1 << (size - 1).bit_length() - 1) + 1

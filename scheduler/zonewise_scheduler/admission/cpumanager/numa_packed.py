@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.admission.cpumanager.accumulator import CpuAccumulator
-from zonewise_scheduler.admission.cpumanager.cpu_allocation_error import CpuAllocationError
+from zonewise_scheduler.admission.cpumanager.accumulator import CpuAccumulator, CpuAllocationError
 
 if TYPE_CHECKING:
     from zonewise_scheduler.admission.cpu_topology import CpuTopology

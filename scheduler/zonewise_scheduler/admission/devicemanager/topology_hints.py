@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.admission.topologymanager.bitmask import everywhere, members, subsets
+from zonewise_scheduler.admission.topologymanager.bitmask import all_zones, members, subsets
 from zonewise_scheduler.admission.topologymanager.hints import Hints
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def device_zones(kind: NodeKind, resource: str) -> tuple[int, ...]:
     near = 0
     if kind.policies.release >= (1, 36):
         for place in kind.device_indices[resource]:
-            near |= kind.devices[place].zones & everywhere(kind)
+            near |= kind.devices[place].zones & all_zones(kind)
     return members(near) or kind.zones
 
 

@@ -23,7 +23,8 @@ from zonewise_scheduler.admission.topologymanager.bitmask import members
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zonewise_scheduler.admission.context import AdmissionContext, AlignedRequest
+    from zonewise_scheduler.admission.aligned_requests import AlignedRequest
+    from zonewise_scheduler.admission.context import AdmissionContext
     from zonewise_scheduler.admission.node import NodeKind, NodeState
 
 

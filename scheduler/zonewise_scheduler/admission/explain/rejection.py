@@ -22,7 +22,7 @@ from zonewise_scheduler.admission.resource_names import CPU, MEMORY, PODS
 from zonewise_scheduler.admission.scope import admit_containers
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.admission.context import AlignedRequest
+    from zonewise_scheduler.admission.aligned_requests import AlignedRequest
     from zonewise_scheduler.admission.node import NodeState, Resource
     from zonewise_scheduler.admission.pod import PodShape
     from zonewise_scheduler.admission.verdict import Verdict
@@ -80,7 +80,7 @@ def _no_room(pod: PodShape, verdict: Verdict, room: Resource | None) -> str:
         return "the node has as many pods as it takes"
     if lack is None:
         return f"needs more {verdict.resource} than the node has left"
-    wanted, left = _whole(lack.resource, lack.requested), _whole(lack.resource, max(0, lack.left))
+    wanted, left = _whole(lack.resource, lack.requested), _whole(lack.resource, max(0, lack.available))
     return f"needs {wanted} in all; the node has {left} left"
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.context import AdmissionContext
     from zonewise_scheduler.admission.node import NodeState
     from zonewise_scheduler.admission.pod import Amounts, Container
-    from zonewise_scheduler.admission.topologymanager.policy import TopologyHint
+    from zonewise_scheduler.admission.topologymanager.hints import TopologyHint
 
 NO_DEFAULT_HINT = (
     "[memorymanager] failed to get the default NUMA affinity, no NUMA nodes with enough memory is available"

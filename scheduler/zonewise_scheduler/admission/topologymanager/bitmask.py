@@ -35,6 +35,6 @@ def subsets(zones: tuple[int, ...], size: int) -> tuple[ZoneSet, ...]:
 
 
 @lru_cache(maxsize=1 << 10)
-def everywhere(kind: NodeKind) -> int:
+def all_zones(kind: NodeKind) -> int:
     """Return the set of all zones of a node."""
     return zone_set(kind.zones)

@@ -12,3 +12,15 @@ class Hints(NamedTuple):
     preferred: tuple[int, ...]
     not_preferred: tuple[int, ...] = ()
     """Possible, but wider than it need be; listed only where they are asked for (best-effort)."""
+
+
+class TopologyHint(NamedTuple):
+    """What the Topology Manager tells the managers to keep to (TopologyHint)."""
+
+    zones: int | None
+    """None: anywhere."""
+    preferred: bool
+
+
+NO_AFFINITY = TopologyHint(None, preferred=False)
+"""Under policy none."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 from functools import lru_cache
 from operator import mul
 from struct import pack, unpack
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from zonewise_scheduler.admission.topologymanager.bitmask import everywhere, members, zone_set
+from zonewise_scheduler.admission.topologymanager.bitmask import all_zones, members, zone_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,25 +22,13 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.topologymanager.hints import Hints
 
 
-class TopologyHint(NamedTuple):
-    """What the Topology Manager tells the managers to keep to (TopologyHint)."""
-
-    zones: int | None
-    """None: anywhere."""
-    preferred: bool
-
-
-NO_AFFINITY = TopologyHint(None, preferred=False)
-"""Under policy none."""
-
-
 def merge_preferred(kind: NodeKind, hints: Sequence[Hints]) -> int | None:
     """Return the best set of zones that all resources prefer; None where there is none.
 
     Under single-numa-node, sets of one zone only (policy_single_numa_node.go).
     """
     if not hints:
-        return everywhere(kind)
+        return all_zones(kind)
     shared = set(hints[0].preferred).intersection(*(one.preferred for one in hints[1:]))
     if kind.policies.topology == "single-numa-node":
         shared = {zones for zones in shared if zones & (zones - 1) == 0}
@@ -54,9 +42,9 @@ def merge_best_effort(kind: NodeKind, hints: Sequence[Hints]) -> int:
     the smallest larger one (HintMerger.compare).
     """
     lists = [one.preferred + one.not_preferred for one in hints if one.preferred or one.not_preferred]
-    reached = intersections([*lists, (everywhere(kind),)])
+    reached = intersections([*lists, (all_zones(kind),)])
     if not reached:
-        return everywhere(kind)
+        return all_zones(kind)
     needed = max((min(zones.bit_count() for zones in one) for one in lists), default=0)
     closeness = _closeness(kind)
 

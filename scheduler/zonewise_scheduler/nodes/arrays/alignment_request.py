@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.admission.aligned_requests import memory_request, pins_memory, uses_pod_level_managers
-from zonewise_scheduler.admission.cpumanager import guaranteed_cpus
+from zonewise_scheduler.admission.cpumanager import guaranteed_cpus, uses_pod_level_managers
+from zonewise_scheduler.admission.memorymanager.memory_requests import memory_request, pins_memory
 from zonewise_scheduler.admission.resource_names import MEMORY
 from zonewise_scheduler.nodes.arrays.layout import CPU, ZoneLocality
 

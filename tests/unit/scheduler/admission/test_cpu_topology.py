@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.cpu_nodes import CoreAt, recorded, regular, regular_topologies, state_of_record, topology_of
-from zonewise_scheduler.admission.cpumanager.bits import lowest_bits, single_bits
+from zonewise_scheduler.admission.cpumanager.accumulator import lowest_bits, single_bits
 
 if TYPE_CHECKING:
     from zonewise_scheduler.admission.cpu_topology import CpuTopology

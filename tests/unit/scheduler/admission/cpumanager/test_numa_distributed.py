@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from support.cpu_nodes import STATIC, regular, state_of, states
 from zonewise_scheduler.admission.cpumanager import allocate_cpus
-from zonewise_scheduler.admission.cpumanager.combinations import (
+from zonewise_scheduler.admission.cpumanager.numa_distributed import (
     next_combination,
     overwritten_at_end,
     overwritten_by_next,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from support.fit_nodes import node
 from zonewise_scheduler.admission.node import NodeKind
-from zonewise_scheduler.admission.topologymanager.bitmask import everywhere
+from zonewise_scheduler.admission.topologymanager.bitmask import all_zones
 from zonewise_scheduler.admission.topologymanager.hints import Hints
 from zonewise_scheduler.admission.topologymanager.policy import intersections, merge_best_effort, merge_preferred
 
@@ -44,9 +44,9 @@ def literal(kind: NodeKind, hints: list[Hints]) -> Hint:
     for chosen in product(*lists):
         opinions = [one.zones for one in chosen if one.zones is not None]
         same = all(zones == opinions[0] for zones in opinions)
-        merged = Hint(meet([everywhere(kind), *opinions]), same and all(one.preferred for one in chosen))
+        merged = Hint(meet([all_zones(kind), *opinions]), same and all(one.preferred for one in chosen))
         best = compare(kind, needed, best, merged)
-    return best or Hint(everywhere(kind), preferred=False)
+    return best or Hint(all_zones(kind), preferred=False)
 
 
 def meet(sets: Iterable[int]) -> int:
