@@ -14,9 +14,10 @@ from zonewise_scheduler.admission.pod import Container, PodShape
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from zonewise_common.k8s.podspec import Role
     from zonewise_scheduler.admission.cpu_topology import CpuGroup
     from zonewise_scheduler.admission.node import NodeState
-    from zonewise_scheduler.admission.pod import Qos, Role
+    from zonewise_scheduler.admission.pod import Qos
 
 GIB = 1 << 30
 CPUS = 256

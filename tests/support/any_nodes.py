@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from support.cpu_nodes import CoreAt, topology_of
 from zonewise_scheduler.admission.node import DeviceClass, NodeKind, NodeState, Policies
-from zonewise_scheduler.admission.pod import Container, PodLevelResources, PodShape, Qos, Role
+from zonewise_scheduler.admission.pod import Container, PodLevelResources, PodShape, Qos
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from zonewise_common.k8s.podspec import Role
     from zonewise_scheduler.admission.cpu_topology import CpuTopology
 
 GPU, NIC, TPM = "example.com/gpu", "example.com/nic", "example.com/tpm"

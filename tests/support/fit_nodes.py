@@ -12,7 +12,8 @@ from zonewise_scheduler.admission.pod import Container, PodShape
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from zonewise_scheduler.admission.pod import Qos, Role
+    from zonewise_common.k8s.podspec import Role
+    from zonewise_scheduler.admission.pod import Qos
 
 GIB = 1 << 30
 GPU, NIC = "nvidia.com/gpu", "rdma/nic"

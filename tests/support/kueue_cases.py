@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from support.kubelet_cases import ABSENT, CASES, Json
-from zonewise_common.k8s.nodeaffinity import Requirement, read_node_selector, read_required_terms
+from zonewise_common.k8s.labels import Requirement
+from zonewise_common.k8s.nodeaffinity import read_node_selector, read_required_terms
 from zonewise_common.k8s.taints import read_taints, read_tolerations
 from zonewise_scheduler.quota.api.amount import amount_from_quantity, resource_value
 from zonewise_scheduler.quota.api.queue_types import (

@@ -1,11 +1,15 @@
 """Quantities as Kubernetes writes them ("1500m", "4Gi", "1e3"), read exactly and never through a float.
 
 The grammar, the rounding and the cap are those of apimachinery's pkg/api/resource/quantity.go.
+
+parse_value() and parse_milli_value() read any text. quantity_value() and quantity_milli_value() read a JSON value of an
+object, reject negative ones, and remember results: most nodes and pods of a cluster have the same quantities.
 """
 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _GRAMMAR = re.compile(
     r"(?P<sign>[+-]?)"
@@ -22,6 +26,7 @@ _LARGEST = (1 << 63) - 1
 
 _MAX_LENGTH = 1024  # a longer text is damage, and would cost more time the longer it is
 _MAX_EXPONENT = 2 * _MAX_LENGTH  # beyond it, digits within _MAX_LENGTH make no value between the smallest and the cap
+_CACHE_SIZE = 1 << 14
 
 
 def parse_value(value: str | int) -> int:
@@ -47,6 +52,56 @@ def format_quantity(number: int) -> str:
         number //= 1000
         thousands += 1
     return f"{number}{_SUFFIXES[thousands]}"
+
+
+def quantity_value(value: object) -> int:
+    """Return the quantity of a JSON value in its unit (bytes, counts), rounded up as Quantity.Value() does.
+
+    Raises ValueError, naming the value, for a negative one and for what is no quantity.
+    """
+    try:
+        return _cached_value(value)
+    except TypeError:  # a list or an object has no hash
+        raise _not_a_quantity(value) from None
+
+
+def quantity_milli_value(value: object) -> int:
+    """Return the quantity of a JSON value in thousandths of its unit, rounded up as Quantity.MilliValue() does.
+
+    Raises ValueError, naming the value, for a negative one and for what is no quantity.
+    """
+    try:
+        return _cached_milli_value(value)
+    except TypeError:
+        raise _not_a_quantity(value) from None
+
+
+@lru_cache(_CACHE_SIZE, typed=True)
+def _cached_value(value: object) -> int:
+    return _not_negative(parse_value(_text(value)), value)
+
+
+@lru_cache(_CACHE_SIZE, typed=True)
+def _cached_milli_value(value: object) -> int:
+    return _not_negative(parse_milli_value(_text(value)), value)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    raise _not_a_quantity(value)
+
+
+def _not_a_quantity(value: object) -> ValueError:
+    return ValueError(f"not a quantity: {str(value)[:80]!r}")
+
+
+def _not_negative(size: int, value: object) -> int:
+    if size < 0:
+        raise ValueError(f"negative: {str(value)[:80]!r}")
+    return size
 
 
 def _scaled(value: str | int, places: int) -> int:

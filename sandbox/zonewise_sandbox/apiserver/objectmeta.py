@@ -12,6 +12,7 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from zonewise_common.k8s.labels import is_label_value, is_qualified_name, is_subdomain
 from zonewise_sandbox.apiserver.json_values import is_object, list_in, object_in
 from zonewise_sandbox.apiserver.status_errors import (
     Cause,
@@ -32,10 +33,7 @@ if TYPE_CHECKING:
 
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # k8s.io/apimachinery/pkg/util/rand: no vowels, hence no words
 _SUFFIX_LENGTH = 5
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
-_LABEL_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _PATH_NAMES = frozenset({"roles", "rolebindings", "clusterroles", "clusterrolebindings"})
 _SYSTEM = ("namespace", "uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds")
 _SUBDOMAIN_RULE = (
@@ -92,7 +90,7 @@ def validate_object_meta(kind: Kind, metadata: Object) -> Iterator[Cause]:
         yield required("metadata.name", "name or generateName is required")
     elif kind.plural == "namespaces" and not (_LABEL.fullmatch(name) and len(name) <= 63):
         yield invalid_value("metadata.name", name, "a lowercase RFC 1123 label must consist of ...")
-    elif kind.plural not in _PATH_NAMES and not (_SUBDOMAIN.fullmatch(name) and len(name) <= 253):
+    elif kind.plural not in _PATH_NAMES and not is_subdomain(name):
         yield invalid_value("metadata.name", name, _SUBDOMAIN_RULE)
     yield from _faults_of_labels(metadata)
     for number, owner in enumerate(list_in(metadata, "ownerReferences")):
@@ -103,12 +101,12 @@ def validate_object_meta(kind: Kind, metadata: Object) -> Iterator[Cause]:
 
 def _faults_of_labels(metadata: Object) -> Iterator[Cause]:
     for key, value in object_in(metadata, "labels").items():
-        if not _is_qualified(key):
+        if not is_qualified_name(key):
             yield invalid_value("metadata.labels", key, "name part must consist of alphanumeric characters")
-        if not (_LABEL_VALUE.fullmatch(value) and len(value) <= 63):
+        if not is_label_value(value):
             yield invalid_value("metadata.labels", value, _VALUE_RULE)
     for key in object_in(metadata, "annotations"):
-        if not _is_qualified(key.lower()):
+        if not is_qualified_name(key.lower()):
             yield invalid_value("metadata.annotations", key, "name part must consist of alphanumeric characters")
 
 
@@ -152,9 +150,3 @@ def _changed(old: Object, new: Object) -> Iterator[Cause]:
                 f"found new finalizers []string{{{listed}}}"
             )
             yield forbidden_field("metadata.finalizers", told)
-
-
-def _is_qualified(key: str) -> bool:
-    prefix, slash, name = key.rpartition("/")
-    good_prefix = not slash or bool(_SUBDOMAIN.fullmatch(prefix) and len(prefix) <= 253)
-    return good_prefix and bool(_LABEL_NAME.fullmatch(name)) and len(name) <= 63

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from zonewise_common.k8s.cpuset import CpuSet
-from zonewise_common.k8s.json_quantity import quantity_value
+from zonewise_common.k8s.quantity import quantity_value
 from zonewise_common.nrt import names
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zonewise_common.k8s.fields import object_in, objects_in, string_in
-from zonewise_common.k8s.nodeaffinity import NodeSelectorTerm, Requirement, read_node_selector, read_required_terms
+from zonewise_common.k8s.nodeaffinity import NodeSelectorTerm, read_node_selector, read_required_terms
 from zonewise_common.k8s.taints import Toleration, read_tolerations
 from zonewise_scheduler.admission.node import Resource
 from zonewise_scheduler.nodes.node.host_ports import HostPort, host_ports
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zonewise_common.k8s.fields import Json
+    from zonewise_common.k8s.labels import Requirement
 
 _VOLUMES = (
     "persistentVolumeClaim", "ephemeral", "csi", "gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "azureFile",

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from zonewise_common.k8s.nodeaffinity import NodeSelectorTerm, Requirement
+    from zonewise_common.k8s.labels import Requirement
+    from zonewise_common.k8s.nodeaffinity import NodeSelectorTerm
     from zonewise_common.k8s.taints import Taint
     from zonewise_scheduler.admission.node import Resource
     from zonewise_scheduler.nodes.filters.constraints import Constraints

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from zonewise_common.k8s.fields import FieldError, abbreviated, containers, object_in, objects_in, string_in
+from zonewise_common.k8s.fields import FieldError, abbreviated, object_in, objects_in, string_in
+from zonewise_common.k8s.podspec import containers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from zonewise_common.k8s.fields import containers, object_in, objects_in, quantities_in, string_in
+from zonewise_common.k8s.fields import object_in, objects_in, quantities_in, string_in
+from zonewise_common.k8s.podspec import containers
 from zonewise_scheduler.admission.node import Resource
 from zonewise_scheduler.admission.pod_requests import (
     aggregate_container_requests,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from zonewise_common.k8s.fields import Json
-    from zonewise_scheduler.admission.pod import Role
+    from zonewise_common.k8s.podspec import Role
     from zonewise_scheduler.admission.pod_requests import Sums
 
 NO_RESOURCES = Resource(0, 0, 0, 0)

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-    from zonewise_scheduler.admission.pod import Qos, Role
+    from zonewise_common.k8s.podspec import Role
+    from zonewise_scheduler.admission.pod import Qos
 
 _EVERY_ZONE = (1 << 64) - 1
 _PASSES = FilterStatus("passes")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_common.k8s.fields import containers, object_in, quantities_in
+from zonewise_common.k8s.fields import object_in, quantities_in
+from zonewise_common.k8s.podspec import containers
 from zonewise_scheduler.admission.qos import ComputeResources, get_pod_qos
 from zonewise_scheduler.admission.resource_names import CPU, MEMORY, is_native_resource
 
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from zonewise_common.k8s.fields import Json
-    from zonewise_scheduler.admission.pod import Qos, Role
+    from zonewise_common.k8s.podspec import Role
+    from zonewise_scheduler.admission.pod import Qos
     from zonewise_scheduler.nodes.noderesourcetopology.numaresources import Amounts
 
 

@@ -17,7 +17,7 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from zonewise_common.k8s.field_reader import FieldReader
+from zonewise_common.k8s.fields import FieldReader
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping

@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from zonewise_common.k8s.field_reader import FieldReader, open_object
-from zonewise_common.k8s.nodeaffinity import NodeSelectorTerm, Requirement, read_required_terms
+from zonewise_common.k8s.fields import FieldReader, open_object
+from zonewise_common.k8s.labels import Requirement, read_label_selector
 from zonewise_common.k8s.quantity import parse_milli_value
 from zonewise_common.k8s.taints import read_taints, read_tolerations
 from zonewise_scheduler.quota.api.amount import amount_from_quantity
@@ -213,23 +213,5 @@ def _checks(spec: FieldReader) -> tuple[AdmissionCheckStrategyRule, ...]:
 
 
 def _namespaces(spec: FieldReader) -> tuple[Requirement, ...] | None:
-    """Return the namespaceSelector; absent or invalid it is for nobody (nil, metav1.LabelSelectorAsSelector)."""
-    if not spec.has("namespaceSelector"):
-        return None
-    one = spec.child("namespaceSelector")
-    labels = tuple(Requirement(key, "In", (value,)) for key, value in sorted(one.pairs("matchLabels").items()))
-    one.ignore("matchExpressions")
-    one.report_unknown()
-    expressions: object = one.obj.get("matchExpressions") or []
-    terms = one.read_whole(partial(_as_term, expressions), None)
-    if terms is None or (expressions and not terms):
-        one.report("matchExpressions", "not valid")
-        return None
-    return (*labels, *(terms[0].match_expressions if terms else ()))
-
-
-def _as_term(expressions: object, _own: object) -> tuple[NodeSelectorTerm, ...]:
-    """Return the expressions as those of a node affinity, which are read and checked alike."""
-    required = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
-    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
-    return read_required_terms({"affinity": affinity}) or ()
+    """Return the namespaceSelector. Absent or invalid it selects nothing (nil, metav1.LabelSelectorAsSelector)."""
+    return read_label_selector(spec.child("namespaceSelector")) if spec.has("namespaceSelector") else None

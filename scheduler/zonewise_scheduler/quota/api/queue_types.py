@@ -5,7 +5,7 @@ from math import inf
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from zonewise_common.k8s.nodeaffinity import Requirement
+from zonewise_common.k8s.labels import Requirement
 from zonewise_common.k8s.taints import Taint, Toleration
 from zonewise_scheduler.quota.api.resource_quota import ResourceGroup
 

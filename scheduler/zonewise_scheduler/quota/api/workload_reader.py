@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from zonewise_common.k8s.field_reader import FieldReader
-
-from zonewise_common.k8s.fields import FieldError, object_in, objects_in
-from zonewise_common.k8s.nodeaffinity import Requirement, read_node_selector, read_required_terms
+from zonewise_common.k8s.fields import FieldError, FieldReader, object_in, objects_in
+from zonewise_common.k8s.nodeaffinity import read_node_selector, read_required_terms
 from zonewise_common.k8s.taints import Toleration, read_tolerations
 from zonewise_scheduler.admission.pod_spec import read_pod
 from zonewise_scheduler.nodes.node.pod_requests import pod_milli_requests
@@ -31,6 +29,8 @@ from zonewise_scheduler.quota.topology.request_reader import read_preferred_term
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from zonewise_common.k8s.labels import Requirement
 
 IS_GROUP_WORKLOAD_ANNOTATION = "kueue.x-k8s.io/is-group-workload"
 """Marks the Workload of a group of pods (pkg/controller/jobs/pod/constants)."""

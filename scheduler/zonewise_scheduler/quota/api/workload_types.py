@@ -7,7 +7,8 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from zonewise_common.k8s.nodeaffinity import NodeSelectorTerm, Requirement
+from zonewise_common.k8s.labels import Requirement
+from zonewise_common.k8s.nodeaffinity import NodeSelectorTerm
 from zonewise_common.k8s.taints import Toleration
 from zonewise_scheduler.admission.pod import PodShape
 from zonewise_scheduler.quota.api.amount import MIN_AMOUNT, UNLIMITED, plus

@@ -9,7 +9,7 @@ from zonewise_common.k8s.taints import find_matching_untolerated_taint
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from zonewise_common.k8s.nodeaffinity import Requirement
+    from zonewise_common.k8s.labels import Requirement
     from zonewise_scheduler.quota.api.queue_types import ResourceFlavor
     from zonewise_scheduler.quota.api.resource_quota import ResourceGroup
     from zonewise_scheduler.quota.api.workload_types import PodSet

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from zonewise_common.k8s.field_reader import FieldReader, open_object
+from zonewise_common.k8s.fields import FieldReader, open_object
 from zonewise_scheduler.quota.api.queue_reader import (
     read_cluster_queue,
     read_cohort,

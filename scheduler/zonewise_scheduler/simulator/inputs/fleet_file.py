@@ -22,7 +22,7 @@ import re
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
-from zonewise_common.k8s.field_reader import FieldReader
+from zonewise_common.k8s.fields import FieldReader
 from zonewise_common.k8s.quantity import parse_milli_value, parse_value
 from zonewise_common.k8s.taints import read_taints
 from zonewise_scheduler.admission.node import Resource
@@ -30,13 +30,6 @@ from zonewise_scheduler.admission.resource_names import is_scalar_resource_name
 from zonewise_scheduler.quota.api.amount import resource_value
 from zonewise_scheduler.quota.topology.types import HOSTNAME
 from zonewise_scheduler.simulator.inputs.errors import InputError
-from zonewise_scheduler.simulator.inputs.fields import (
-    int_in_range,
-    non_negative,
-    report_missing,
-    required_name,
-    spec_field,
-)
 from zonewise_scheduler.simulator.inputs.fleet_levels import MAX_NODES, UNSPECIFIED, Level, NodeGroup, build_fleet
 from zonewise_scheduler.simulator.inputs.node_zones import ZoneLayout, idle_state
 
@@ -109,8 +102,8 @@ def parse_short_fleet(text: str, where: str = "--nodes") -> Fleet | None:
 def _levels(whole: FieldReader) -> list[Level]:
     found: list[Level] = []
     for one in whole.children("levels"):
-        report_missing(one, "count")
-        found.append(Level(required_name(one), int_in_range(one, "count", 1, MAX_NODES), one.text("label")))
+        one.report_missing("count")
+        found.append(Level(one.required_name(), one.int_in_range("count", 1, MAX_NODES), one.text("label")))
         one.report_unknown()
     last = len(found) - 1
     return [
@@ -120,21 +113,21 @@ def _levels(whole: FieldReader) -> list[Level]:
 
 
 def _kind(one: FieldReader) -> _Extent:
-    report_missing(one, "cpu")
-    name = required_name(one)
+    one.report_missing("cpu")
+    name = one.required_name()
     room = _room(one)
     policy: _Policy = "none"
     scope: _Scope = "container"
     zoning = ZoneLayout(
-        int_in_range(one, "zones", 0, _MAX_ZONES, 0),
+        one.int_in_range("zones", 0, _MAX_ZONES, 0),
         one.choice("policy", _Policy, policy),
         one.choice("scope", _Scope, scope),
     )
     state = idle_state(room, zoning) if zoning.zones else None
-    taints = spec_field(one, "taints", read_taints, ())
+    taints = one.spec_field("taints", read_taints, ())
     make = NodeGroup(name, room, {KIND_LABEL: name}, one.pairs("labels"), taints, state)
-    extent = Fraction(str(non_negative(one, "share", 0))) if one.has("share") else None
-    domains = int_in_range(one, "domains", 1, MAX_NODES) if one.has("domains") else None
+    extent = Fraction(str(one.non_negative("share", 0))) if one.has("share") else None
+    domains = one.int_in_range("domains", 1, MAX_NODES) if one.has("domains") else None
     one.report_unknown()
     return make, domains if extent is None else extent
 
@@ -148,7 +141,7 @@ def _room(one: FieldReader) -> Resource:
     return Resource(
         one.quantity("cpu", parse_milli_value) or 0,
         UNSPECIFIED if memory is None else memory,
-        int_in_range(one, "pods", DEFAULT_MAX_PODS, UNSPECIFIED),
+        one.int_in_range("pods", DEFAULT_MAX_PODS, UNSPECIFIED),
         UNSPECIFIED if storage is None else storage,
         tuple(sorted((name, amount) for name, amount in others.items() if amount)),
     )

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from zonewise_common.k8s.field_reader import FieldReader
+from zonewise_common.k8s.fields import FieldReader
 from zonewise_common.k8s.nodeaffinity import read_node_selector
 from zonewise_common.k8s.taints import read_tolerations
 from zonewise_scheduler.admission.resource_names import CPU
@@ -40,16 +40,7 @@ from zonewise_scheduler.quota.api.workload_types import DEFAULT_SETTINGS, PodSet
 from zonewise_scheduler.quota.topology.request_reader import read_topology_request
 from zonewise_scheduler.simulator.inputs.distributions import UniformStream
 from zonewise_scheduler.simulator.inputs.errors import InputError
-from zonewise_scheduler.simulator.inputs.fields import (
-    MAX_JOBS,
-    MAX_PODS,
-    distribution_field,
-    int_in_range,
-    non_negative,
-    report_missing,
-    required_name,
-    spec_field,
-)
+from zonewise_scheduler.simulator.inputs.fields import MAX_JOBS, MAX_PODS, distribution_field
 from zonewise_scheduler.simulator.inputs.node_fleet import QueueSet, build_fleet_scenario, build_queue, build_queues
 from zonewise_scheduler.simulator.scenario import Arrival
 
@@ -83,7 +74,7 @@ def read_job_file(content: Mapping[str, Any], where: str, fleet: Fleet, seed: in
     """
     problems: list[str] = []
     whole = FieldReader(content, "", problems)
-    own_seed = int_in_range(whole, "seed", 0, _SEEDS, 0)
+    own_seed = whole.int_in_range("seed", 0, _SEEDS, 0)
     described = _queues(whole, fleet)
     groups = _groups(whole)
     if sum(one.jobs for one in groups) > MAX_JOBS:
@@ -104,7 +95,7 @@ def read_job_file(content: Mapping[str, Any], where: str, fleet: Fleet, seed: in
 class _Group(NamedTuple):
     """A group of jobs."""
 
-    place: int
+    index: int
     """In the file."""
     name: str
     jobs: int
@@ -126,18 +117,18 @@ def _groups(whole: FieldReader) -> list[_Group]:
     found: list[_Group] = []
     for place, one in enumerate(whole.children("jobs")):
         before = len(whole.problems)
-        report_missing(one, "run")
+        one.report_missing("run")
         group = _Group(
             place,
-            required_name(one) if one.has("name") else _JOB,
-            int_in_range(one, "count", 1, MAX_JOBS),
+            one.required_name() if one.has("name") else _JOB,
+            one.int_in_range("count", 1, MAX_JOBS),
             not one.has("count"),
             one.text("queue"),
             one.text("user"),
-            int_in_range(one, "priority", 0, _MOST_PRIORITY, -_MOST_PRIORITY),
+            one.int_in_range("priority", 0, _MOST_PRIORITY, -_MOST_PRIORITY),
             _template(one),
             distribution_field(one, "pods", 1),
-            non_negative(one, "at", 0),
+            one.non_negative("at", 0),
             distribution_field(one, "every", 0),
             distribution_field(one, "run", 0),
             distribution_field(one, "limit", 0) if one.has("limit") else None,
@@ -160,12 +151,12 @@ def _template(one: FieldReader) -> PodSet:
     requests = one.amounts("requests", resource_value) if one.has("requests") else {CPU: 1000}
     topology = None
     if one.has("topologyRequest"):
-        request = spec_field(one, "topologyRequest", lambda spec: read_topology_request(spec["topologyRequest"]), None)
+        request = one.spec_field("topologyRequest", lambda spec: read_topology_request(spec["topologyRequest"]), None)
         topology = None if request is None else TopologyRequest(request)
     return PodSet(
         requests={name: amount for name, amount in requests.items() if amount},
-        selector=spec_field(one, "nodeSelector", read_node_selector, ()),
-        tolerations=spec_field(one, "tolerations", lambda spec: read_tolerations(spec, comparisons=True), ()),
+        selector=one.spec_field("nodeSelector", read_node_selector, ()),
+        tolerations=one.spec_field("tolerations", lambda spec: read_tolerations(spec, comparisons=True), ()),
         topology=topology,
     )
 
@@ -175,8 +166,8 @@ def _queues(whole: FieldReader, fleet: Fleet) -> tuple[ClusterQueue, ...]:
     given = list(whole.children("queues"))
     for one in given:
         before = len(whole.problems)
-        name = required_name(one)
-        share = Fraction(str(non_negative(one, "share", 0))) if one.has("share") else Fraction(1, len(given))
+        name = one.required_name()
+        share = Fraction(str(one.non_negative("share", 0))) if one.has("share") else Fraction(1, len(given))
         rules = {"metadata": {"name": name}, "spec": {
             field: one.obj[own] for own, field in _RULES.items() if one.has(own)
         }}  # fmt: skip
@@ -209,7 +200,7 @@ def _known(
     for group in groups:
         queue = by_name.get(group.queue or only)
         if queue is None:
-            problems.append(f"jobs[{group.place}].queue: not one of {', '.join(by_name)}: {group.queue!r}")
+            problems.append(f"jobs[{group.index}].queue: not one of {', '.join(by_name)}: {group.queue!r}")
         else:
             found.append((group, queue))
     return found
@@ -225,12 +216,12 @@ def _arrivals(groups: Iterable[tuple[_Group, ClusterQueue]], seed: int, problems
             taken.update(names)
             found += _jobs(group, queue.name, names, seed, len(found))
         else:
-            problems.append(f"jobs[{group.place}].name: there are jobs of that name already: {group.name!r}")
+            problems.append(f"jobs[{group.index}].name: there are jobs of that name already: {group.name!r}")
     return sorted(found, key=lambda one: one.workload.created_at)
 
 
 def _jobs(group: _Group, queue: str, names: list[str], seed: int, first: int) -> Iterable[Arrival]:
-    dice = UniformStream(seed, group.place)
+    dice = UniformStream(seed, group.index)
     count = group.jobs
     runs = group.run.sample(dice, count)
     pods: list[int] = group.pods.sample(dice, count).round().astype(np.int64).tolist()

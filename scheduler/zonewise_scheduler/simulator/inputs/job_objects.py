@@ -11,10 +11,10 @@ from dataclasses import replace
 from math import inf, isfinite
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from zonewise_common.k8s.field_reader import FieldReader
+from zonewise_common.k8s.fields import MAX_NUMBER, FieldReader
 from zonewise_scheduler.quota.api.declared_walltime import read_walltime
 from zonewise_scheduler.quota.api.workload_reader import read_workload
-from zonewise_scheduler.simulator.inputs.fields import MAX_NUMBER, MAX_PODS, int_in_range
+from zonewise_scheduler.simulator.inputs.fields import MAX_PODS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -122,9 +122,9 @@ def _as_workload(job: Json, problems: list[str]) -> Json:
     """Return the Workload of a Job."""
     whole = FieldReader(job, "", problems)
     metadata, spec = whole.child("metadata"), whole.child("spec")
-    pods = int_in_range(spec, "parallelism", 1, MAX_PODS)
+    pods = spec.int_in_range("parallelism", 1, MAX_PODS)
     if spec.has("completions"):
-        pods = min(pods, int_in_range(spec, "completions", 1, MAX_PODS))
+        pods = min(pods, spec.int_in_range("completions", 1, MAX_PODS))
     template = spec.child("template")
     least = _number(metadata.pairs("annotations"), _LEAST_PODS, problems)
     pod_set = {"count": pods, "minCount": least, "template": dict(template.obj), "topologyRequest": None}

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from zonewise_common.k8s.field_reader import FieldReader
+from zonewise_common.k8s.fields import FieldReader
 from zonewise_scheduler.quota.api.amount import amount_from_quantity, resource_value
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ClusterQueuePreemption, Cohort
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
 from zonewise_scheduler.quota.api.workload_types import PodSet, TopologyRequest, Workload
 from zonewise_scheduler.quota.topology.types import PodSetTopologyRequest, SliceConstraint
 from zonewise_scheduler.simulator.inputs.errors import InputError
-from zonewise_scheduler.simulator.inputs.fields import MAX_JOBS, MAX_PODS, int_in_range, report_missing, required_name
+from zonewise_scheduler.simulator.inputs.fields import MAX_JOBS, MAX_PODS
 from zonewise_scheduler.simulator.inputs.kueue_generator_nodes import read_generated_nodes
 from zonewise_scheduler.simulator.scenario import Arrival, Scenario
 
@@ -82,9 +82,9 @@ class _Template(NamedTuple):
 class _Set(NamedTuple):
     """Templates that are made one after the other, time and again."""
 
-    place: int
+    index: int
     """In the file."""
-    turns: int
+    repetitions: int
     interval: float
     templates: tuple[tuple[int, _Template], ...]
     """Those that can be used, with their places; the time of others passes too."""
@@ -104,7 +104,7 @@ class _Made:
 
     def check(self, queues: int, sets: list[_Set]) -> None:
         """Raise InputError where so many queues, each with such sets, are too many."""
-        more = queues * sum(one.turns * len(one.templates) for one in sets)
+        more = queues * sum(one.repetitions * len(one.templates) for one in sets)
         if len(self.arrivals) + more > MAX_JOBS:
             raise InputError(self.where, f"cohorts: more than {MAX_JOBS} workloads")
         if len(self.queues) + queues > _MOST_QUEUES:
@@ -119,11 +119,11 @@ class _Made:
             self._add_set(queue.name, one)
 
     def _add_set(self, queue: str, one: _Set) -> None:
-        for turn in range(one.turns):
+        for turn in range(one.repetitions):
             for step, template in one.templates:
                 workload = Workload(
                     queue,
-                    f"{template.name}-{one.place}-{turn}-{step}",
+                    f"{template.name}-{one.index}-{turn}-{step}",
                     template.pod_sets,
                     f"{len(self.arrivals):08d}",
                     queue,
@@ -136,7 +136,7 @@ class _Made:
 
 def _cohorts(one: FieldReader, made: _Made) -> None:
     before = len(one.problems)
-    kind, count = required_name(one, "className"), int_in_range(one, "count", 1, _MOST_QUEUES)
+    kind, count = one.required_name("className"), one.int_in_range("count", 1, _MOST_QUEUES)
     names = [f"{kind}-{number}" for number in range(count)]
     if any(name in made.cohorts for name in names):
         one.report("className", "there are such cohorts already")
@@ -150,8 +150,8 @@ def _cohorts(one: FieldReader, made: _Made) -> None:
 
 def _queues(one: FieldReader, place: int, cohorts: list[str], made: _Made) -> None:
     before = len(one.problems)
-    report_missing(one, "nominalQuota")
-    kind, count = required_name(one, "className"), int_in_range(one, "count", 1, _MOST_QUEUES)
+    one.report_missing("nominalQuota")
+    kind, count = one.required_name("className"), one.int_in_range("count", 1, _MOST_QUEUES)
     nominal, borrowing = (
         one.quantity(name, lambda value: amount_from_quantity(_CPU, value))
         for name in ("nominalQuota", "borrowingLimit")
@@ -178,9 +178,9 @@ def _queues(one: FieldReader, place: int, cohorts: list[str], made: _Made) -> No
 
 def _set(place: int, one: FieldReader) -> _Set | None:
     before = len(one.problems)
-    report_missing(one, "count", "creationIntervalMs")
-    count = int_in_range(one, "count", 0, MAX_JOBS, 0)
-    interval = int_in_range(one, "creationIntervalMs", 0, _MOST_MS, 0)
+    one.report_missing("count", "creationIntervalMs")
+    count = one.int_in_range("count", 0, MAX_JOBS, 0)
+    interval = one.int_in_range("creationIntervalMs", 0, _MOST_MS, 0)
     sound = len(one.problems) == before
     templates = [_template(own) for own in one.children("workloads")]
     one.report_unknown()
@@ -190,14 +190,14 @@ def _set(place: int, one: FieldReader) -> _Set | None:
 
 def _template(one: FieldReader) -> _Template | None:
     before = len(one.problems)
-    report_missing(one, "runtimeMs", "request")
+    one.report_missing("runtimeMs", "request")
     request = one.quantity("request", lambda value: resource_value(_CPU, value))
     pods = PodSet(
-        pods=int_in_range(one, "podCount", 1, MAX_PODS), requests={_CPU: request or 0}, topology=_topology(one)
+        pods=one.int_in_range("podCount", 1, MAX_PODS), requests={_CPU: request or 0}, topology=_topology(one)
     )
-    run = int_in_range(one, "runtimeMs", 0, _MOST_MS, 0) / 1000
-    priority = int_in_range(one, "priority", 0, _MOST_PRIORITY, -_MOST_PRIORITY)
-    found = _Template(required_name(one, "className"), run, priority, (pods,))
+    run = one.int_in_range("runtimeMs", 0, _MOST_MS, 0) / 1000
+    priority = one.int_in_range("priority", 0, _MOST_PRIORITY, -_MOST_PRIORITY)
+    found = _Template(one.required_name("className"), run, priority, (pods,))
     sound = len(one.problems) == before
     one.report_unknown()
     return found if sound else None
@@ -208,7 +208,7 @@ def _topology(one: FieldReader) -> TopologyRequest | None:
     level = one.text("tasLevel")
     default: _Constraint | None = None
     constraint = one.choice("tasConstraint", _Constraint, default)
-    size = int_in_range(one, "sliceSize", 1, MAX_PODS)
+    size = one.int_in_range("sliceSize", 1, MAX_PODS)
     if not level or constraint is None:
         return None
     if constraint == "balanced":

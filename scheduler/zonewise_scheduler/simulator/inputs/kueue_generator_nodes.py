@@ -8,13 +8,12 @@ from zonewise_common.k8s.quantity import parse_milli_value, parse_value
 from zonewise_scheduler.admission.node import Resource
 from zonewise_scheduler.quota.api.queue_types import ResourceFlavor
 from zonewise_scheduler.simulator.inputs.errors import InputError
-from zonewise_scheduler.simulator.inputs.fields import int_in_range, report_missing, required_name
 from zonewise_scheduler.simulator.inputs.fleet_levels import MAX_NODES, Level, NodeGroup, build_fleet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zonewise_common.k8s.field_reader import FieldReader
+    from zonewise_common.k8s.fields import FieldReader
     from zonewise_scheduler.nodes.filters.info_table import NodeInfoTable
 
 _FLAVOR = "rf"
@@ -45,7 +44,7 @@ def read_generated_nodes(whole: FieldReader, where: str) -> GeneratedNodes:
         return GeneratedNodes((flavor._replace(topology_name=""),))
     before = len(whole.problems)
     part = whole.child("topology")
-    title = required_name(part)
+    title = part.required_name()
     levels = [_level(one) for one in part.children("levels")]
     part.report_unknown()
     if len(levels) < 2:
@@ -66,11 +65,11 @@ def read_generated_nodes(whole: FieldReader, where: str) -> GeneratedNodes:
 
 
 def _level(one: FieldReader) -> tuple[Level, Resource]:
-    report_missing(one, "count")
+    one.report_missing("count")
     capacity = one.child("capacity")
     cpus, memory = capacity.quantity("cpu", parse_milli_value), capacity.quantity("memory", parse_value)
     capacity.report_unknown()
-    found = Level(required_name(one), int_in_range(one, "count", 1, MAX_NODES), required_name(one, "nodeLabel"))
+    found = Level(one.required_name(), one.int_in_range("count", 1, MAX_NODES), one.required_name("nodeLabel"))
     one.report_unknown()
     room = Resource(_MILLI_CPUS if cpus is None else cpus, _MEMORY if memory is None else memory, _PODS, 0)
     return found, room

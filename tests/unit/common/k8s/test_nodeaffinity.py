@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zonewise_common.k8s.fields import FieldError
-from zonewise_common.k8s.nodeaffinity import Requirement
+from zonewise_common.k8s.labels import Requirement
 from zonewise_scheduler.nodes.filters.constraints import Constraints, read_constraints
 from zonewise_scheduler.nodes.filters.filter_plugins import node_affinity
 from zonewise_scheduler.nodes.node.node_info import NodeInfo, read_node_info

@@ -14,7 +14,7 @@ from zonewise_scheduler.admission.pod_requests import (
 )
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.admission.pod import Role
+    from zonewise_common.k8s.podspec import Role
 
 AMOUNTS = st.dictionaries(st.sampled_from(("cpu", "memory", "example.com/gpu")), st.integers(0, 9), max_size=3)
 STARTING: st.SearchStrategy[Role] = st.sampled_from(["init", "sidecar"])

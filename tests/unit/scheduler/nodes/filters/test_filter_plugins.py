@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zonewise_common.k8s.nodeaffinity import NodeSelectorTerm, Requirement
+from zonewise_common.k8s.labels import Requirement
+from zonewise_common.k8s.nodeaffinity import NodeSelectorTerm
 from zonewise_common.k8s.taints import Taint, Toleration
 from zonewise_scheduler.admission.node import Resource
 from zonewise_scheduler.nodes.filters.constraints import Constraints, read_constraints

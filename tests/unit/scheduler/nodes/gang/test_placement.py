@@ -9,7 +9,7 @@ import pytest
 
 from support.any_nodes import cpu_topology
 from support.gang_snapshots import AMPLE, check, info, snapshot
-from zonewise_common.k8s.nodeaffinity import Requirement
+from zonewise_common.k8s.labels import Requirement
 from zonewise_common.k8s.taints import Taint
 from zonewise_scheduler.admission.node import DeviceClass, NodeKind, NodeState, Policies, Resource
 from zonewise_scheduler.admission.pod import Container, PodShape

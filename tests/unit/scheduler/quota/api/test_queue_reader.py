@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zonewise_common.k8s.nodeaffinity import NodeSelectorTerm, Requirement
+from zonewise_common.k8s.labels import Requirement
+from zonewise_common.k8s.nodeaffinity import NodeSelectorTerm
 from zonewise_common.k8s.taints import Taint, Toleration
 from zonewise_scheduler.admission.pod_spec import read_pod
 from zonewise_scheduler.quota.api.amount import UNLIMITED

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.quota_strategies import KEYS, running, snapshots, usages, waiting
-from zonewise_common.k8s.nodeaffinity import NodeSelectorTerm, Requirement
+from zonewise_common.k8s.labels import Requirement
+from zonewise_common.k8s.nodeaffinity import NodeSelectorTerm
 from zonewise_common.k8s.taints import Taint, Toleration
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue, FlavorFungibility, ResourceFlavor
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, FlavorResource, ResourceQuota, resource_group
