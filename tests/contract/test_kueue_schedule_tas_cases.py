@@ -122,7 +122,7 @@ def transformed_pods(pods: PodSet, rules: list[Json]) -> PodSet:
         for name, each in rule["outputs"].items():
             unit = resource_value(rule["input"], "1")
             counted[name] = counted.get(name, 0) + amount * resource_value(name, each) // unit
-    return pods._replace(single_pod_requests=counted, node_requests=pods.requests)
+    return pods._replace(requests=counted, node_requests=pods.requests)
 
 
 def as_given(admission: Admission) -> Any:

@@ -86,7 +86,7 @@ def test_pods_that_ask_for_nothing_are_placed_where_all_flavors_have_topologies(
 def test_places_are_looked_for_where_the_quota_counts_something_else() -> None:
     """Credits are counted by the quota; no host has any."""
     snapshot = snapshot_of([queue("a", 9)], [Host("one", "x", 2)])
-    pods = pods_of(2)._replace(single_pod_requests={"cpu": 9}, node_requests={"cpu": 2})
+    pods = pods_of(2)._replace(requests={"cpu": 9}, node_requests={"cpu": 2})
     assert hosts_of(started(snapshot, "a", job("one", pods))) == {"main": {"one": 1}}
 
 

@@ -68,7 +68,7 @@ _SETS = st.lists(_PODS, min_size=1, max_size=2).map(
 )
 _NEW = st.tuples(_SETS, st.integers(0, 3))
 _STEP = st.tuples(st.lists(_NEW, min_size=4, max_size=4), st.sets(st.integers(0, 9)), st.integers(0, 9))
-_SETTINGS = st.builds(QuotaSettings, fair_sharing=st.booleans(), place_anew=st.booleans())
+_SETTINGS = st.builds(QuotaSettings, fair_sharing=st.booleans(), recompute_topology_assignment=st.booleans())
 
 
 def running(snapshot: Snapshot) -> list[Workload]:
@@ -212,7 +212,7 @@ _SHAPES = st.sampled_from([pod(container(cpus=cpus, gib=1)) for cpus in (1, 2, 3
 
 
 def in_zones(shape: PodShape, pods: int, request: PodSetTopologyRequest) -> PodSet:
-    return pods_of_shape(shape, pods, request)._replace(single_pod_requests={"cpu": pods})
+    return pods_of_shape(shape, pods, request)._replace(requests={"cpu": pods})
 
 
 _IN_ZONES = st.builds(

@@ -18,8 +18,20 @@ if TYPE_CHECKING:
 
 
 def shape(pods: int, size: int = 1, *, leader: bool = False) -> TopologyAssignmentParameters:
-    flags = {"required": False, "unconstrained": False, "least_free": False, "by_score": False, "balanced": True}
-    return TopologyAssignmentParameters(pods, leader, 0, 0, size, {}, (), **flags)
+    return TopologyAssignmentParameters(
+        pods,
+        leader,
+        0,
+        0,
+        size,
+        {},
+        (),
+        required=False,
+        unconstrained=False,
+        least_free_capacity=False,
+        by_affinity_score=False,
+        balanced=True,
+    )
 
 
 def counts(*rows: Sequence[int]) -> DomainStates:
