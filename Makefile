@@ -1,16 +1,19 @@
-# Two commands on a fresh machine: `make show` and `make test`. Both set up what they need, in .bootstrap/ and .venv/.
+# Two commands on a fresh machine: `make show` and `make test`. Both install what they need into .bootstrap/ and .venv/.
 
 PYTHON ?= python3
 UV := .bootstrap/bin/uv
 BIN := .venv/bin
 PREFIX ?= /opt/zonewise
+# the newest tag without its v, as the package has it
+VERSION ?= $(or $(shell git describe --tags --abbrev=0 2>/dev/null | sed 's/^v//'),0.1.0.dev0)
 SOURCES := agent common sandbox scheduler tests benchmarks tools demo
 
 .DEFAULT_GOAL := help
-.PHONY: help show demo proto test test-long test-random check format bench bench-agent bench-fit bench-extender bench-queue bench-client install clean
+.PHONY: help show demo proto reference test test-quick test-long test-random test-servers check docs format image \
+        bench bench-agent bench-fit bench-extender bench-queue bench-client install clean
 
 help: ## Say what there is to make
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 show: .venv/.run ## Draw this machine
 	@$(BIN)/zonewise show
@@ -21,6 +24,12 @@ demo: .venv/.dev ## Watch the agent at work, between a simulated kubelet and an 
 proto: .venv/.dev ## Generate the code of proto/ anew
 	$(BIN)/python tools/generate_proto.py
 
+reference: .venv/.dev ## Generate docs/reference anew
+	$(BIN)/python -m tools.generate_reference
+
+test-quick: .venv/.dev ## Pass the unit tests with one example of each property: under a minute
+	HYPOTHESIS_PROFILE=quick $(BIN)/pytest tests/unit tests/house -m "not long and not slow"
+
 test: .venv/.dev ## Pass every test but the long ones
 	$(BIN)/pytest
 
@@ -30,11 +39,17 @@ test-long: .venv/.dev ## Pass the tests that take minutes: many more examples of
 test-random: .venv/.dev ## Pass every test but the long ones, on examples that were never tried before
 	HYPOTHESIS_PROFILE=random $(BIN)/pytest
 
-check: .venv/.dev ## Lint, formatting, types, walls
+test-servers: .venv/.dev ## Pass the tests on a real API server, kubelet and kube-scheduler; fail where a binary is absent
+	ZONEWISE_REQUIRE_SERVERS=1 $(BIN)/pytest tests/contract tests/e2e
+
+check: .venv/.dev docs ## Lint, formatting, types, import rules, pages
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+
+docs: .venv/.dev ## Build the pages into site/; a broken link fails
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 format: .venv/.dev ## Format the code
 	$(BIN)/ruff check --fix $(SOURCES)
@@ -64,8 +79,12 @@ install: $(UV) ## Install for service into PREFIX, bytecode compiled
 	UV_PROJECT_ENVIRONMENT=$(PREFIX) $(UV) sync --quiet --locked --no-default-groups --extra agent --no-editable --compile-bytecode
 	@echo "installed: $(PREFIX)/bin/zonewise"
 
+image: ## Build the images of the agent and the scheduler, with the version of the tag
+	docker build --tag zonewise:$(VERSION) --build-arg VERSION=$(VERSION) .
+	docker build --tag zonewise-scheduler:$(VERSION) --build-arg VERSION=$(VERSION) --build-arg PART=scheduler .
+
 clean: ## Remove what was set up
-	rm -rf .venv .bootstrap .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf site .venv .bootstrap .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(UV): tools/bootstrap.py
 	@$(PYTHON) tools/bootstrap.py

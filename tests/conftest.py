@@ -1,24 +1,53 @@
-"""For all tests: which examples are tried, none is too slow, and the closing table of the grading, fact by fact."""
+"""For all tests: profiles of examples, required programs, and the closing table of the grading, fact by fact."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 
-if TYPE_CHECKING:
-    import pytest
+from support.programs import PROGRAMS, find_program, missing_program
 
-# a machine that does something else for a moment has found no defect; each test has its own timeout
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
+
+# no deadline for an example: a loaded machine is no defect, and each test has a timeout of its own
 settings.register_profile("random", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-# the same examples in each run, so that a change is what makes a test fail; `make test-random` looks for new ones
+# the same examples in each run, so that only a change makes a test fail; `make test-random` tries new ones
 settings.register_profile("default", settings.get_profile("random"), derandomize=True)
-settings.load_profile("random" if os.environ.get("HYPOTHESIS_PROFILE") in {"random", "long"} else "default")
+settings.register_profile(
+    "quick", settings.get_profile("default"), max_examples=1, suppress_health_check=list(HealthCheck)
+)
+settings.load_profile("random" if PROFILE in {"random", "long"} else PROFILE)
 
 _CASE = re.compile(r"test_fact\[(?P<snapshot>[^\]]+?)::(?P<fact>\w+)\]")
+
+
+def pytest_configure() -> None:
+    """Fail at once where `make test-servers` lacks a program, since its tests would all skip."""
+    if os.environ.get("ZONEWISE_REQUIRE_SERVERS"):
+        missing = [missing_program(name) for name in PROGRAMS if find_program(name) is None]
+        if missing:
+            pytest.exit("\n".join(missing), returncode=1)
+
+
+def pytest_collection_modifyitems(items: Iterable[pytest.Item]) -> None:
+    """In the quick profile try one example, also where a test states its own number."""
+    if PROFILE != "quick":
+        return
+    for item in items:
+        function: Any = getattr(item, "obj", None)
+        own = getattr(function, "_hypothesis_internal_use_settings", None)
+        if own is not None:
+            function._hypothesis_internal_use_settings = settings(
+                own, max_examples=1, suppress_health_check=list(HealthCheck)
+            )
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -81,11 +81,11 @@ def test_every_file_is_used() -> None:
         assert {file.name for file in place.glob("*.yaml")} - {"kustomization.yaml"} <= named
 
 
-def test_every_component_is_told_of() -> None:
-    """The README names each overlay and each component."""
-    readme = (MANIFESTS / "README.md").read_text()
+def test_every_component_is_documented() -> None:
+    """The guide names each overlay and each component."""
+    guide = (PROJECT / "docs/guides/deploy.md").read_text()
     parts = [*overlays()[1:], *components(), *overlays("scheduler"), *components("scheduler")]
-    assert [name for name in parts if f"`{name}`" not in readme] == []
+    assert [name for name in parts if f"`{name}`" not in guide] == []
 
 
 @pytest.mark.parametrize("file", sorted(MANIFESTS.rglob("agent.yaml")), ids=lambda file: file.parent.name)
@@ -96,7 +96,8 @@ def test_settings_are_settings(file: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "place", ["README.md", "base/daemonset/daemonset.yaml", "scheduler/base/deployment.yaml", "../Dockerfile"]
+    "place",
+    ["../docs/guides/deploy.md", "base/daemonset/daemonset.yaml", "scheduler/base/deployment.yaml", "../Dockerfile"],
 )
 def test_the_image_is_tagged_with_the_version(place: str) -> None:
     """Wherever a version of the image is named, it is the newest of the changelog."""

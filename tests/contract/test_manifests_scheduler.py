@@ -26,7 +26,8 @@ from support.manifests import (
     parsed,
     rights,
 )
-from support.programs import find_program, why_no
+from support.programs import find_program, missing_program
+from support.snapshots import PROJECT
 from zonewise_common.service.handlers import UNAUTHENTICATED_PATHS
 from zonewise_common.service.tls import Certificates
 from zonewise_scheduler.extender import diagnosis
@@ -40,7 +41,7 @@ ALONE, BOTH = "scheduler/overlays/extender", "scheduler"
 BIND = "scheduler/components/bind"
 WORKLOADS = ("DaemonSet", "Deployment")
 EXAMPLE = MANIFESTS / "scheduler" / "examples" / "kube-scheduler-configuration.yaml"
-README = (MANIFESTS / "README.md").read_text()
+DEPLOY = (PROJECT / "docs/guides/deploy.md").read_text()
 
 OWN = {
     *((verb, thing, "*") for verb in ("list", "watch") for thing in ("/nodes", "/pods")),
@@ -184,13 +185,13 @@ def test_it_takes_what_it_is_given(overlay: str, *, bind: bool) -> None:
     mounts = mounts_of(pod_of(made), container)
     files = [settings.tls_cert, settings.tls_key, settings.tls_client_ca]
     assert all(os.path.dirname(file) in mounts for file in files if file)
-    assert settings.miss_dir in mounts
+    assert settings.misprediction_dir in mounts
     assert settings.log_format == "json"
 
 
 def test_the_settings_repeat_defaults() -> None:
     """The file says what holds without it, but for the log, the place for misses and, over TLS, what that needs."""
-    plain = ExtenderSettings(log_format="json", miss_dir="/misses")
+    plain = ExtenderSettings(log_format="json", misprediction_dir="/misses")
     assert settings_of(objects(BOTH)) == plain
     over_tls = settings_of(objects(ALONE))
     assert over_tls == plain._replace(
@@ -251,12 +252,12 @@ def test_the_probes(overlay: str) -> None:
     assert {(probe["port"], probe.get("scheme", "HTTP")) for probe in probes.values()} == {("metrics", scheme)}
 
 
-# --- the README
+# --- docs/guides/deploy.md
 
 
 def test_its_kustomizations() -> None:
     """Each that it shows renders, takes its images from a registry, and names the node where that is needed."""
-    blocks = [block for block in re.findall(r"```yaml\n(.*?)```", README, re.DOTALL) if "kustomization.yaml" in block]
+    blocks = [block for block in re.findall(r"```yaml\n(.*?)```", DEPLOY, re.DOTALL) if "kustomization.yaml" in block]
     rendered = [kustomized(yaml.safe_load(block.replace("zonewise/manifests", "."))) for block in blocks]
     assert len(rendered) == 3
     nodes = [pod_of(made).get("nodeName") for made in rendered if of_kind(made, "Deployment")]
@@ -280,7 +281,7 @@ def test_its_messages() -> None:
             "would refuse it: needs 6 CPUs",
         )
     )
-    explained = re.findall(r"^\| (.+?) \| ", README.split("| 16 node(s) ... | |\n|---|---|\n")[1], re.MULTILINE)[:5]
+    explained = re.findall(r"^\| (.+?) \| ", DEPLOY.split("| 16 node(s) ... | |\n|---|---|\n")[1], re.MULTILINE)[:5]
     assert [words for words in explained if words.split(" in one zone")[0] not in said] == []
 
 
@@ -289,7 +290,7 @@ def test_its_certificates(tmp_path: Path) -> None:
     openssl = shutil.which("openssl")
     if openssl is None or b"OpenSSL 3" not in subprocess.check_output([openssl, "version"]):
         pytest.skip("no openssl 3")
-    [block] = [block for block in re.findall(r"```console\n(.*?)```", README, re.DOTALL) if "$side.crt" in block]
+    [block] = [block for block in re.findall(r"```console\n(.*?)```", DEPLOY, re.DOTALL) if "$side.crt" in block]
     commands = re.sub(r"^\$ ", "", block.partition("$ kubectl")[0], flags=re.MULTILINE).replace("3072", "2048")
     subprocess.run(["bash", "-e", "-c", commands], cwd=tmp_path, check=True, capture_output=True, timeout=60)
     ca, name = str(tmp_path / "ca.crt"), example()["extenders"][0]["tlsConfig"]["serverName"]
@@ -334,12 +335,12 @@ def example() -> Object:
 
 
 def test_its_image_can_be_chosen() -> None:
-    """It is the published one of a release, by the name that the README tells kustomize."""
+    """It is the published one of a release, by the name that docs/guides/deploy.md has."""
     container, _ = beside()
     name, _, tag = container["image"].partition(":")
     assert name == "registry.k8s.io/kube-scheduler"
     assert re.fullmatch(r"v1\.\d+\.\d+", tag)
-    assert f"name: {name}\n    newTag: {tag} " in README
+    assert f"name: {name}\n    newTag: {tag} " in DEPLOY
 
 
 def test_its_probes() -> None:
@@ -399,7 +400,7 @@ def test_kube_scheduler_takes_it(bind: bool | None, tmp_path: Path) -> None:
     """The real one decodes it strictly, finds it valid, and says the same again with its defaults added."""
     binary = find_program("kube-scheduler")
     if binary is None:
-        pytest.skip(why_no("kube-scheduler"))
+        pytest.skip(missing_program("kube-scheduler"))
     given = example() if bind is None else beside(bind=bind)[1]
     asked = given["extenders"][0]
     given["clientConnection"] = {**given["clientConnection"], "kubeconfig": str(tmp_path / "kubeconfig")}

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable
 
+PROGRAMS = ("etcd", "kube-apiserver", "kubelet", "kube-scheduler")
+"""What the tests on real servers run; kubectl beside them where it is installed."""
 _DIE_WITH_US = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv[1], sys.argv[1:])"
 
 
@@ -33,7 +35,7 @@ def find_program(name: str) -> Path | None:
     return file if os.access(file, os.X_OK) else None
 
 
-def why_no(name: str) -> str:
+def missing_program(name: str) -> str:
     """Return why tests that need a program are skipped where there is none."""
     return f"no {name}: set {_variable(name)} or KUBEBUILDER_ASSETS"
 

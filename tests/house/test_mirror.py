@@ -1,0 +1,53 @@
+"""The tests of a module are found by its path: tests/unit mirrors the source roots."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+UNIT = ROOT / "tests/unit"
+SOURCES = {
+    "common": ROOT / "common/zonewise_common",
+    "agent": ROOT / "agent/zonewise",
+    "scheduler": ROOT / "scheduler/zonewise_scheduler",
+    "sandbox": ROOT / "sandbox/zonewise_sandbox",
+    "benchmarks": ROOT / "benchmarks",
+}
+
+
+def _modules(package: Path) -> set[str]:
+    """Names of the modules and packages directly in a package."""
+    return {child.stem for child in package.iterdir() if child.suffix == ".py" or (child / "__init__.py").exists()}
+
+
+@pytest.mark.parametrize("test", sorted(str(file.relative_to(UNIT)) for file in UNIT.rglob("test_*.py")))
+def test_each_unit_test_names_its_module(test: str) -> None:
+    """`tests/unit/<root>/<package>/test_<module>[_<aspect>].py`, where the module or package exists."""
+    root, *folders = Path(test).parent.parts
+    package = SOURCES[root].joinpath(*folders)
+    assert package.is_dir(), f"{test}: there is no package {package.relative_to(ROOT)}"
+    name = Path(test).stem.removeprefix("test_")
+    modules = _modules(package)
+    assert any(name == module or name.startswith(f"{module}_") for module in modules), (
+        f"{test} names none of {sorted(modules)}"
+    )
+
+
+def _packages() -> list[str]:
+    files = [file for name, root in SOURCES.items() if name != "benchmarks" for file in root.rglob("__init__.py")]
+    return sorted(str(file.parent.relative_to(ROOT)) for file in files)
+
+
+@pytest.mark.parametrize("package", _packages())
+def test_each_package_with_code_has_unit_tests_at_its_path(package: str) -> None:
+    """In the folder of the package, or as `test_<package>*.py` beside it."""
+    path = ROOT / package
+    modules = [file for file in path.glob("*.py") if file.stem != "__init__" and not file.stem.endswith("_pb2")]
+    if not modules:
+        return
+    root = next(name for name, source in SOURCES.items() if path.is_relative_to(source))
+    mirrored = UNIT / root / path.relative_to(SOURCES[root])
+    found = [*mirrored.glob("test_*.py"), *mirrored.parent.glob(f"test_{path.name}*.py")]
+    assert found, f"no test in {mirrored.relative_to(ROOT)}"

@@ -1,0 +1,207 @@
+"""The words of the house: no struck-off word in a public name or in prose, and no name twice.
+
+The words are those of docs/concepts/glossary.md. Names that upstream code has are upstream's, whatever their words.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = {
+    "common": ROOT / "common/zonewise_common",
+    "agent": ROOT / "agent/zonewise",
+    "scheduler": ROOT / "scheduler/zonewise_scheduler",
+    "sandbox": ROOT / "sandbox/zonewise_sandbox",
+}
+STRUCK_OFF = frozenset(
+    [
+        "found",
+        "made",
+        "given",
+        "told",
+        "asked",
+        "taken",
+        "kept",
+        "seen",
+        "wanted",
+        "one",
+        "other",
+        "here",
+        "there",
+        "foretell",
+        "foretells",
+        "foretold",
+        "prophecy",
+        "promise",
+        "promises",
+        "promised",
+        "opinion",
+        "opinions",
+        "agreed",
+        "compromise",
+        "hindrance",
+        "hindrances",
+        "grade",
+        "grades",
+        "aside",
+        "turn",
+        "turns",
+        "awake",
+        "room",
+        "yielded",
+        "spot",
+        "spots",
+        "stay",
+        "stays",
+        "ground",
+        "ahead",
+        "timetable",
+        "outlook",
+        "entrance",
+        "books",
+        "refuse",
+        "refuses",
+        "refused",
+        "refusal",
+        "refusals",
+        "answer",
+        "answers",
+        "answered",
+        "ask",
+        "asks",
+        "asking",
+        "tell",
+        "tells",
+        "say",
+        "says",
+        "nobody",
+        "somebody",
+        "whoever",
+        "who",
+        "whom",
+        "why",
+        "desk",
+        "opinion",
+    ]
+)
+"""Words that name nothing, and words for which the glossary has another one."""
+UPSTREAM_NAMES: dict[str, str] = {}
+"""Public names that have such a word because upstream has: the name, and upstream's file and function."""
+PROSE = re.compile(
+    r"\b(foret(?:ell|ells|old)|promis(?:e|ed|es)|nobody|somebody|whoever|whom|(?:his|its|whose) turn|gives? way|the study)\b",
+    re.IGNORECASE,
+)
+"""Struck-off words and phrases that no docstring, comment, message or page may have."""
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def _modules(root: Path) -> list[Path]:
+    return [file for file in sorted(root.rglob("*.py")) if not file.name.endswith("_pb2.py")]
+
+
+def _words(name: str) -> list[str]:
+    return [word.lower() for word in re.findall(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+", name)]
+
+
+def _public_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Classes, functions, methods, attributes and constants with no leading underscore, and their lines."""
+    for node in ast.iter_child_nodes(tree):
+        match node:
+            case ast.ClassDef():
+                yield node.name, node.lineno
+                yield from _public_names(node)
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                yield node.name, node.lineno
+                yield from _own_attributes(node)
+            case ast.Name(ctx=ast.Store()):
+                yield node.id, node.lineno
+            case ast.Lambda():
+                pass
+            case _:
+                yield from _public_names(node)
+
+
+def _own_attributes(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(function):
+        match node:
+            case ast.Attribute(value=ast.Name(id="self"), ctx=ast.Store()):
+                yield node.attr, node.lineno
+
+
+def _is_struck_off(name: str) -> bool:
+    return not name.startswith("_") and name not in UPSTREAM_NAMES and not STRUCK_OFF.isdisjoint(_words(name))
+
+
+def _packages() -> list[str]:
+    return [
+        f"{name}/{child.name}"
+        for name, root in SOURCES.items()
+        for child in sorted(root.iterdir())
+        if child.suffix == ".py" or (child.is_dir() and any(child.rglob("*.py")))
+    ]
+
+
+@pytest.mark.parametrize("package", _packages())
+def test_public_names_use_the_words_of_the_field(package: str) -> None:
+    root, _, child = package.partition("/")
+    path = SOURCES[root] / child
+    struck_off: list[str] = []
+    for file in [path] if path.is_file() else _modules(path):
+        relative = file.relative_to(ROOT)
+        module_name = file.parent.name if file.stem == "__init__" else file.stem
+        struck_off += [f"{relative}: module {module_name}"] if _is_struck_off(module_name) else []
+        names = _public_names(ast.parse(file.read_text()))
+        struck_off += [f"{relative}:{line}: {name}" for name, line in names if _is_struck_off(name)]
+    assert struck_off == []
+
+
+@pytest.mark.parametrize("package", _packages())
+def test_prose_uses_the_words_of_the_field(package: str) -> None:
+    root, _, child = package.partition("/")
+    path = SOURCES[root] / child
+    files = [path] if path.is_file() else _modules(path)
+    assert [line for file in files for line in _struck_off_prose(file)] == []
+
+
+def test_pages_use_the_words_of_the_field() -> None:
+    pages = [page for page in PAGES if page.name != "glossary.md"]
+    assert [line for page in pages for line in _struck_off_prose(page)] == []
+
+
+def _struck_off_prose(file: Path) -> list[str]:
+    return [
+        f"{file.relative_to(ROOT)}:{number}: {match[0]}"
+        for number, line in enumerate(file.read_text().splitlines(), 1)
+        if (match := PROSE.search(line))
+    ]
+
+
+@pytest.mark.parametrize("root", SOURCES)
+def test_no_class_name_occurs_twice_in_a_source_root(root: str) -> None:
+    places: dict[str, list[str]] = defaultdict(list)
+    for file in _modules(SOURCES[root]):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(str(file.relative_to(ROOT)))
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
+@pytest.mark.parametrize("root", SOURCES)
+def test_no_module_name_occurs_twice_in_a_room(root: str) -> None:
+    """A room is a package directly below a source root; `types.py` may stand once in each package."""
+    places: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for file in _modules(SOURCES[root]):
+        relative = file.relative_to(SOURCES[root])
+        if len(relative.parts) > 1 and file.stem not in {"__init__", "__main__", "types"}:
+            places[relative.parts[0], file.stem].append(str(relative))
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}
