@@ -1,4 +1,4 @@
-"""The fit: what the kubelets will do, foretold exactly, for one pod on one node or for many on the whole cluster."""
+"""The kubelet's admission of one pod, exactly: pkg/kubelet/cm as functions over values."""
 
 from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.admission.explain.rejection import explain_rejection

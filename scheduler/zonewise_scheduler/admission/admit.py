@@ -1,4 +1,4 @@
-"""One kubelet's answer to one pod, foretold."""
+"""The verdict of one kubelet on one pod: admitted or rejected, and with which resources."""
 
 from __future__ import annotations
 
@@ -18,58 +18,67 @@ if TYPE_CHECKING:
 
 
 def admit(state: NodeState, pod: PodShape, available: Resource | None = None) -> Verdict:
-    """Return what the kubelet of a node will answer to a pod, and what it will give it.
+    """Return whether the kubelet of a node admits a pod, and which resources the containers get.
 
-    Exact for kubelets 1.31 to 1.37: first the Topology Manager with its device, CPU and memory managers
-    (pkg/kubelet/cm), then, where room is told, the node as a whole (pkg/kubelet/lifecycle/predicate.go). The node
-    afterwards still holds what init containers of the pod were given and later ones did not take over: the kubelet
-    keeps their CPUs and devices until the pod is gone, and their memory until the next container starts.
+    Exact for kubelets 1.31 to 1.37. The Topology Manager decides first, with its device, CPU and memory managers
+    (pkg/kubelet/cm). If `available` is passed, the check of the whole node follows
+    (pkg/kubelet/lifecycle/predicate.go).
+
+    The node afterwards still holds resources of init containers that no later container reused. The kubelet keeps their
+    CPUs and devices until the pod is deleted, and their memory until the next container starts.
     """
-    books = AdmissionContext(state, pod)
+    context = AdmissionContext(state, pod)
     try:
         check_numa_node_limit(state.kind)
-        admit_containers(books)
-        books.container_name = ""
+        admit_containers(context)
+        context.container_name = ""
         if available is not None:
             general_filter(pod, available)
-    except AdmissionError as refusal:
+    except AdmissionError as error:
         return Verdict(
             False,
-            reason=refusal.reason,
-            message=refusal.message,
-            container=books.container_name,
-            resource=refusal.resource,
-            uncertain=_uncertain(books),
+            reason=error.reason,
+            message=error.message,
+            container=context.container_name,
+            resource=error.resource,
+            uncertain=_uncertain(context),
         )
-    return Verdict(True, books.assignments(), books.state, uncertain=_uncertain(books))
+    return Verdict(True, context.assignments(), context.state, uncertain=_uncertain(context))
 
 
 def check_numa_node_limit(kind: NodeKind) -> None:
-    """Raise Refusal, with no reason, for a node whose kubelet does not even start (topology_manager.go NewManager)."""
+    """Raise AdmissionError, without a reason, for a node whose kubelet does not start.
+
+    topology_manager.go NewManager.
+    """
     policies = kind.policies
     if policies.topology != "none" and len(kind.zones) > policies.max_zones:
         raise AdmissionError("", f"unsupported on machines with more than {policies.max_zones} NUMA Nodes")
 
 
-def _uncertain(books: AdmissionContext) -> tuple[str, ...]:
-    return (*relevant_unknowns(books.state.kind, books.pod), *books.uncertain)
+def _uncertain(context: AdmissionContext) -> tuple[str, ...]:
+    return (*relevant_unknowns(context.state.kind, context.pod), *context.uncertain)
 
 
 def relevant_unknowns(kind: NodeKind, pod: PodShape) -> tuple[str, ...]:
-    """Return why the answer to a pod may be wrong, as "nothing is known of ...".
+    """Return why the verdict on a pod may be wrong, as "nothing is known of ...".
 
-    A subject that names CPUs or memory matters to pods that are given them exclusively by a static manager, whatever
-    the node's is thought to be; any other to all that are given anything exclusively.
+    A subject that names CPUs or memory matters to pods that a static manager would pin, whatever the node's policies
+    are thought to be. Any other subject matters to every pod that gets an exclusive resource.
     """
     if not kind.unknown:
         return ()
     policies = kind.policies._replace(cpu="static", memory="Static")
-    cpus = any(guaranteed_cpus(pod, one, policies) for one in pod.containers)
+    cpus = any(guaranteed_cpus(pod, container, policies) for container in pod.containers)
     memory = pins_memory(pod, policies)
-    anything = cpus or memory or any(name in kind.device_indices for one in pod.containers for name, _ in one.devices)
+    anything = (
+        cpus
+        or memory
+        or any(name in kind.device_indices for container in pod.containers for name, _ in container.devices)
+    )
 
     def matters(subject: str) -> bool:
-        named = ("CPU" in subject, "memory" in subject.lower())
-        return (named[0] and cpus) or (named[1] and memory) if any(named) else anything
+        mentioned = ("CPU" in subject, "memory" in subject.lower())
+        return (mentioned[0] and cpus) or (mentioned[1] and memory) if any(mentioned) else anything
 
     return tuple(f"nothing is known of {subject}" for subject in kind.unknown if matters(subject))

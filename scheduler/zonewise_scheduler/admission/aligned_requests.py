@@ -1,4 +1,4 @@
-"""What of a pod the managers of a kubelet take notice of, by container and for the pod as a whole."""
+"""What the managers of a kubelet align: exclusive CPUs, pinned memory and devices of a container or a pod."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ if TYPE_CHECKING:
 
 
 class AlignedRequest(NamedTuple):
-    """What is aligned as one: a container's wishes, or the whole pod's."""
+    """Resources that are aligned together, of a container or of a whole pod."""
 
     cpus: int
     """Exclusive ones; 0: the shared pool."""
     memory: Amounts
-    """Empty where the Memory Manager does not care for it."""
+    """Bytes by type; empty where the Memory Manager pins nothing."""
     devices: Amounts
+    """Counts by resource."""
 
 
 def container_aligned_request(pod: PodShape, container: Container, kind: NodeKind) -> AlignedRequest:
-    """Return what a container is aligned by: CPUs, bytes by type, counts by resource."""
+    """Return what is aligned for a container."""
     policies = kind.policies
     return AlignedRequest(
         guaranteed_cpus(pod, container, policies),
         memory_request(pod, container, policies),
-        tuple(one for one in container.devices if one[0] in kind.device_indices),
+        tuple(request for request in container.devices if request[0] in kind.device_indices),
     )
 
 
 def pod_aligned_request(pod: PodShape, kind: NodeKind) -> AlignedRequest:
-    """Return what a pod is aligned by as a whole (scope pod)."""
+    """Return what is aligned for a pod as a whole (scope_pod.go)."""
     policies = kind.policies
-    devices = aggregate_container_requests(
-        (one.role, one.devices) for one in pod.containers
-    )  # resourcehelper PodLimits
+    # resourcehelper PodLimits
+    devices = aggregate_container_requests((container.role, container.devices) for container in pod.containers)
     return AlignedRequest(
         pod_guaranteed_cpus(pod, policies),
         pod_memory_request(pod, policies),
-        tuple(one for one in sorted(devices.items()) if one[0] in kind.device_indices),
+        tuple(request for request in sorted(devices.items()) if request[0] in kind.device_indices),
     )

@@ -1,4 +1,4 @@
-"""What a pod has been given so far while it is being admitted."""
+"""One admission in progress: the node, and what the containers of the pod hold so far."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 @dataclass
 class AdmissionContext:
-    """The node while one pod is admitted, and what of the pod's own its later containers may take over."""
+    """The node while one pod is admitted, and what later containers of the pod may reuse."""
 
     state: NodeState
     pod: PodShape
     container_name: str = ""
-    """The container that is being decided; "" for the pod as a whole."""
+    """The container under decision; "" for the pod as a whole."""
     affinity: int | None = None
-    """What it is aligned to; None: anything."""
+    """The set of zones that it is aligned to; None: any."""
     reusable_cpus: int = 0
     """Bits of the CPUs of ended init containers (staticPolicy.cpusToReuse)."""
     reusable_memory: dict[tuple[int, str], int] = field(default_factory=dict[tuple[int, str], int])
@@ -33,25 +33,26 @@ class AdmissionContext:
     memory: dict[str, list[MemoryBlock]] = field(default_factory=dict[str, "list[MemoryBlock]"])
     devices: dict[str, list[DeviceAllocation]] = field(default_factory=dict[str, "list[DeviceAllocation]"])
     random_picks: dict[str, str] = field(default_factory=dict[str, str])
-    """Resources of which the kubelet picked at random between zones, and the container for which."""
+    """The first container for which the kubelet picked at random between zones, by resource."""
     uncertain: list[str] = field(default_factory=list[str])
+    """Why the kubelet may decide otherwise."""
 
     def assignments(self) -> tuple[ContainerAssignment, ...]:
-        """Return what each container has been given, without those that were given nothing."""
-        made = (
+        """Return the exclusive resources by container; containers without any are left out."""
+        assignments = (
             ContainerAssignment(
-                one.name,
-                self.cpus.get(one.name, 0),
-                tuple(self.memory.get(one.name, ())),
-                tuple(self.devices.get(one.name, ())),
+                container.name,
+                self.cpus.get(container.name, 0),
+                tuple(self.memory.get(container.name, ())),
+                tuple(self.devices.get(container.name, ())),
             )
-            for one in self.pod.containers
+            for container in self.pod.containers
         )
-        return tuple(one for one in made if one.cpus or one.memory or one.devices)
+        return tuple(each for each in assignments if each.cpus or each.memory or each.devices)
 
     def note_random_pick(self, resource: str) -> None:
-        """Note that what is decided now depends on a pick at random."""
+        """Note that the decision depends on an earlier random pick of a resource, if there was any."""
         if container := self.random_picks.get(resource):
-            doubt = f"the kubelet picks {resource} of container {container} at random from several zones"
-            if doubt not in self.uncertain:
-                self.uncertain.append(doubt)
+            reason = f"the kubelet picks {resource} of container {container} at random from several zones"
+            if reason not in self.uncertain:
+                self.uncertain.append(reason)

@@ -24,20 +24,20 @@ class CorePattern(NamedTuple):
 class CpuTopology:
     """Which CPUs share what (pkg/kubelet/cm/cpumanager/topology/topology.go CPUTopology).
 
-    Nodes of one make share one such value. All groups are ascending by id, and each CPU is in one group of each sort.
+    Nodes of one model share one such value. All groups are ascending by id. Each CPU is in one group of each sort.
     """
 
     cores: tuple[CpuGroup, ...]
-    """The id is that of the kubelet: the lowest CPU of the core."""
+    """The id is the kubelet's: the lowest CPU of the core."""
     zones: tuple[CpuGroup, ...]
     """The NUMA nodes that have CPUs, by the kernel's ids."""
     packages: tuple[CpuGroup, ...]
     caches: tuple[CpuGroup, ...] = ()
     """Groups of CPUs with an L3 cache of their own (the kubelet's "uncore caches"); empty where unknown."""
     reserved: int = 0
-    """Bits of the CPUs that are given to nobody exclusively."""
+    """Bits of the CPUs that are never allocated exclusively."""
     exact: bool = True
-    """False: ids are made up, since the report tells only how many CPUs there are."""
+    """False: the ids are invented, since the report has only counts of CPUs."""
 
     def __hash__(self) -> int:
         return self._hash
@@ -66,7 +66,7 @@ class CpuTopology:
 
     @cached_property
     def uncore_caches(self) -> tuple[CpuGroup, ...]:
-        """Return the caches, or the packages where none is known (getUncoreCacheID)."""
+        """Return the caches, or the packages where no cache is known (getUncoreCacheID)."""
         return self.caches or self.packages
 
     @cached_property
@@ -76,7 +76,7 @@ class CpuTopology:
 
     @cached_property
     def numa_first(self) -> bool:
-        """Tell whether zones are taken to be above packages (cpu_assignment.go newCPUAccumulator): no more zones."""
+        """Return whether zones rank above packages: there are no more zones (cpu_assignment.go newCPUAccumulator)."""
         return len(self.packages) >= len(self.zones)
 
     @cached_property
@@ -91,7 +91,7 @@ class CpuTopology:
 
     @cached_property
     def largest_totals(self) -> tuple[int, ...]:
-        """Return the most CPUs that 1, 2, ... zones have together, busy and reserved ones too."""
+        """Return the largest number of CPUs in 1, 2, ... zones, busy and reserved ones included."""
         return tuple(accumulate(sorted((bits.bit_count() for _, bits in self.zones), reverse=True)))
 
     @cached_property
@@ -108,13 +108,13 @@ class CpuTopology:
         """Return the cores by the distances of their CPUs: one pattern on most machines."""
         firsts: dict[tuple[int, ...], int] = {}
         for number, bits in self.cores:
-            offsets = tuple(place for place in range((bits >> number).bit_length()) if bits >> (number + place) & 1)
+            offsets = tuple(offset for offset in range((bits >> number).bit_length()) if bits >> (number + offset) & 1)
             firsts[offsets] = firsts.get(offsets, 0) | 1 << number
         return tuple(CorePattern(bits, offsets) for offsets, bits in firsts.items())
 
     @cached_property
     def uniform(self) -> bool:
-        """Tell whether all cores have as many CPUs; not so with hybrid cores or where single threads are offline."""
+        """Return whether all cores have equally many CPUs; hybrid cores and offline threads make them differ."""
         return all(len(pattern.offsets) == self.cpus_per_core for pattern in self.patterns)
 
     def cpus_in_numa_nodes(self, zones: int) -> int:
@@ -129,26 +129,27 @@ class CpuTopology:
         """Return the bits of all CPUs of cores given by their ids, as bits."""
         bits = 0
         for pattern in self.patterns:
-            chosen = firsts & pattern.firsts
-            if chosen:
+            cores = firsts & pattern.firsts
+            if cores:
                 for offset in pattern.offsets:
-                    bits |= chosen << offset
+                    bits |= cores << offset
         return bits
 
     def cores_by_count(self, cpus: int) -> list[int]:
         """Return the ids, as bits, of the cores that have exactly 0, 1, 2, ... of the given CPUs.
 
-        Each pattern's cores are counted at once: the set with n found so far moves up where the next CPU is found too.
+        All cores of a pattern are counted at once. If the next CPU is present, a core moves from the set of n to that
+        of n + 1.
         """
         by_count = [0] * (max((len(pattern.offsets) for pattern in self.patterns), default=0) + 1)
         for firsts, offsets in self.patterns:
             counted = [firsts]
             for offset in offsets:
-                found = cpus >> offset & firsts
+                present = cpus >> offset & firsts
                 counted.append(0)
                 for count in range(len(counted) - 1, 0, -1):
-                    counted[count] = counted[count] & ~found | counted[count - 1] & found
-                counted[0] &= ~found
+                    counted[count] = counted[count] & ~present | counted[count - 1] & present
+                counted[0] &= ~present
             for count, cores in enumerate(counted):
                 by_count[count] |= cores
         return by_count

@@ -1,4 +1,4 @@
-"""Why a kubelet refuses a pod, in its own words (pkg/kubelet/cm/admission/errors.go)."""
+"""Why a kubelet rejects a pod: reasons and messages (pkg/kubelet/cm/admission/errors.go)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ EMPTY_POD_SHARED_POOL_ERROR = "EmptyPodSharedPoolError"
 
 
 class AdmissionError(Exception):
-    """One manager has said no; what has been given to the pod so far does not count."""
+    """A manager rejects the pod; allocations to the pod so far do not count."""
 
     def __init__(self, reason: str, message: str, resource: str = "") -> None:
         super().__init__(message)
@@ -19,7 +19,7 @@ class AdmissionError(Exception):
 
 
 def unexpected_admission_error(message: str, resource: str) -> AdmissionError:
-    """Return the refusal that a failed allocation ends in (unexpectedAdmissionError)."""
+    """Return the error in which a failed allocation ends (unexpectedAdmissionError)."""
     return AdmissionError(
         UNEXPECTED_ADMISSION_ERROR, f"Allocate failed due to {message}, which is unexpected", resource
     )

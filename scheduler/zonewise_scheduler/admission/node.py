@@ -1,6 +1,6 @@
-"""Nodes: what is the same for all of a kind, and what changes while pods come and go.
+"""Nodes: what nodes of one kind share, and the state that changes as pods come and go.
 
-Sets of zones are integers, bit i for NUMA node i (the kubelet's bitmask, pkg/kubelet/cm/topologymanager/bitmask).
+Sets of zones are integers, bit i for NUMA node i (pkg/kubelet/cm/topologymanager/bitmask).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.admission.cpu_topology import CpuTopology  # noqa: TC001 -- ledger/case.py asks for the types at run time
+from zonewise_scheduler.admission.cpu_topology import CpuTopology  # noqa: TC001 -- replay_case.py resolves it at run time
 from zonewise_scheduler.admission.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Policies(NamedTuple):
     memory: str = "None"
     """"None" or "Static"."""
     pod_level_managers: bool = False
-    """The feature gate PodLevelResourceManagers: pods with resources of their own are given whole."""
+    """The feature gate PodLevelResourceManagers: pods with pod-level resources are allocated as a whole."""
     release: tuple[int, int] = (1, 36)
     """Of the kubelet, where its behaviour differs between releases."""
 
@@ -56,13 +56,13 @@ class DeviceClass(NamedTuple):
     zones: int
     """0: no zone is known."""
     total: int
-    """All of them, unhealthy ones too: what the Device Manager counts widths by."""
+    """All of them, unhealthy ones too: the Device Manager computes widths of hints from it."""
     healthy: int
 
 
 @dataclass(frozen=True)
 class NodeKind:
-    """What nodes have in common that are made and configured alike; share one value among them."""
+    """What nodes share that are built and configured alike; use one value for all of them."""
 
     policies: Policies
     zones: tuple[int, ...]
@@ -73,11 +73,11 @@ class NodeKind:
     memory_types: tuple[str, ...] = ()
     """Sorted: hugepages by size, memory."""
     allocatable: tuple[tuple[int, ...], ...] = ()
-    """Bytes, by zone and type: what the Memory Manager may give."""
+    """Bytes, by zone and type: what the Memory Manager may allocate."""
     devices: tuple[DeviceClass, ...] = ()
     """Sorted."""
     unknown: tuple[str, ...] = ()
-    """What the report does not tell, each as the end of "nothing is known of ..."."""
+    """Facts that the report lacks, each as the end of "nothing is known of ..."."""
 
     def __hash__(self) -> int:
         return self._hash
@@ -88,11 +88,11 @@ class NodeKind:
 
     @cached_property
     def device_indices(self) -> dict[str, tuple[int, ...]]:
-        """Return the places in devices of each resource."""
-        found: dict[str, tuple[int, ...]] = {}
-        for place, one in enumerate(self.devices):
-            found[one.resource] = (*found.get(one.resource, ()), place)
-        return found
+        """Return the indices into `devices` of each resource."""
+        indices: dict[str, tuple[int, ...]] = {}
+        for index, device in enumerate(self.devices):
+            indices[device.resource] = (*indices.get(device.resource, ()), index)
+        return indices
 
 
 class NodeState(NamedTuple):
@@ -100,19 +100,19 @@ class NodeState(NamedTuple):
 
     kind: NodeKind
     free_cpus: int
-    """Bits of the CPUs that the CPU Manager would still give: in its default set and not reserved."""
+    """Bits of the CPUs that the CPU Manager can still allocate: in its default set and not reserved."""
     memory_free: tuple[tuple[int, ...], ...] = ()
     """Bytes, by zone and type, as in the kind's allocatable."""
     memory_groups: tuple[int, ...] = ()
-    """By zone: the set of zones from which memory is given as one at present; the zone alone otherwise."""
+    """By zone: the set of zones that allocate memory as one at present; otherwise the zone alone."""
     memory_assigned: int = 0
-    """The set of zones of which any memory is assigned."""
+    """The set of zones with assigned memory."""
     device_free: tuple[int, ...] = ()
-    """Count by the kind's devices: healthy ones that nobody has."""
+    """Healthy devices that no container holds, by the kind's `devices`."""
 
 
 def idle_node(kind: NodeKind) -> NodeState:
-    """Return a node on which nothing is held."""
+    """Return a node on which no container holds anything."""
     policies = kind.policies
     return NodeState(
         kind,
@@ -120,12 +120,12 @@ def idle_node(kind: NodeKind) -> NodeState:
         kind.allocatable,
         tuple(1 << zone for zone in kind.zones) if policies.memory == "Static" else (),
         0,
-        tuple(one.healthy for one in kind.devices),
+        tuple(device.healthy for device in kind.devices),
     )
 
 
 class Resource(NamedTuple):
-    """Amounts of a whole node: what it has, what its pods request, or what they leave of it (NodeResourcesFit)."""
+    """Amounts of a whole node: its allocatable, the requests of its pods, or what is available (framework.Resource)."""
 
     milli_cpus: int
     memory: int
@@ -134,11 +134,11 @@ class Resource(NamedTuple):
     ephemeral_storage: int
     """Bytes of ephemeral storage."""
     scalar_resources: tuple[tuple[str, int], ...] = ()
-    """Hugepages in bytes and extended resources as counts, sorted by name; of one that is absent there is none."""
+    """Hugepages in bytes and extended resources as counts, sorted by name; an absent one counts as 0."""
 
 
 def amounts_by_resource(resource: Resource) -> Iterator[tuple[str, int]]:
-    """Yield all of it by resource, in the order in which it is checked (noderesources/fit.go fitsRequest)."""
+    """Yield all amounts by resource, in the order of the check (noderesources/fit.go fitsRequest)."""
     yield from (
         (PODS, resource.pods),
         (CPU, resource.milli_cpus),

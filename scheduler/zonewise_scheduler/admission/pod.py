@@ -1,9 +1,8 @@
-"""Pods, as far as a node's answer depends on them."""
+"""Pods, as far as a node's verdict depends on them."""
 
 from typing import Literal, NamedTuple
 
-Role = Literal["init", "sidecar", "app"]
-"""A sidecar is an init container with restartPolicy Always."""
+from zonewise_common.k8s.podspec import Role
 
 Qos = Literal["Guaranteed", "Burstable", "BestEffort"]
 
@@ -12,7 +11,7 @@ Amounts = tuple[tuple[str, int], ...]
 
 
 class Container(NamedTuple):
-    """What one container asks for."""
+    """The requests of one container."""
 
     name: str
     role: Role
@@ -21,12 +20,14 @@ class Container(NamedTuple):
     memory: Amounts = ()
     """Requests of memory and hugepages, bytes."""
     devices: Amounts = ()
-    """Limits of extended resources, counts rounded up; one of 0 is kept, since it still chooses zones."""
+    """Limits of extended resources, counts rounded up; a limit of 0 stays, since it still has hints."""
     storage: int = 0
     """Request of ephemeral storage, bytes."""
     complete: bool = True
-    """Its requests of CPU and memory are its limits: by itself it would be Guaranteed. In a pod with resources of its
-    own, which is Guaranteed by these, it may not be (pkg/kubelet/cm/qos/helpers.go IsContainerEquivalentQOSGuaranteed).
+    """Its requests of CPU and memory equal its limits: by itself it would be Guaranteed.
+
+    A container of a pod that is Guaranteed by its pod-level resources may not be (pkg/kubelet/cm/qos/helpers.go
+    IsContainerEquivalentQOSGuaranteed).
     """
 
 
@@ -34,16 +35,16 @@ class PodLevelResources(NamedTuple):
     """spec.resources of the pod itself (KEP-2837)."""
 
     milli_cpus: int | None = None
-    """None: the containers' count."""
+    """None: the containers' requests count."""
     memory: Amounts = ()
 
 
 class PodShape(NamedTuple):
-    """All of a pod that decides about its fit to a node; pods of one template are equal, and are decided once."""
+    """All of a pod that decides about its fit to a node; pods of one template are equal and share a verdict."""
 
     containers: tuple[Container, ...]
-    """Init containers and sidecars in their order, then the others in theirs."""
+    """Init containers and sidecars in their order, then app containers in theirs."""
     qos: Qos
     pod_level: PodLevelResources | None = None
     overhead: Amounts = ()
-    """Of the runtime class: "cpu" in milli-CPU, the others in their unit."""
+    """Of the runtime class: "cpu" in milli-CPU, other resources in their unit."""

@@ -1,7 +1,8 @@
-"""Pods with resources of their own that are given whole, in scope pod (KEP-5526, gate PodLevelResourceManagers, 1.36).
+"""Pods with pod-level resources that are allocated as a whole, in scope pod.
 
-The pod gets one set of CPUs and one of memory. Containers that are complete have their part of it exclusively, and the
-others share what remains (cpumanager and memorymanager policy_static.go AllocatePod).
+KEP-5526, feature gate PodLevelResourceManagers, 1.36. The pod gets one set of CPUs and one set of memory. Containers
+with guaranteed requests get an exclusive part of them. The others share the rest (cpumanager and memorymanager
+policy_static.go AllocatePod).
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def empty_shared_pools(pod: PodShape, policies: Policies) -> dict[str, str]:
-    """Return, by manager, why containers that share would have nothing to share (validatePodScopeResources)."""
+    """Return, by manager, the message if containers that share would get nothing (validatePodScopeResources)."""
     cpus = empty_shared_pool(pod, policies) if pod_guaranteed_cpus(pod, policies) else None
     memory = empty_shared_memory_pool(pod, policies) if pins_memory(pod, policies) else None
     return {manager: problem for manager, problem in ((CPU, cpus), (MEMORY, memory)) if problem}
@@ -47,63 +48,65 @@ def empty_shared_pools(pod: PodShape, policies: Policies) -> dict[str, str]:
 def allocate_pod(
     context: AdmissionContext, aligned: AlignedRequest, alignment: TopologyHint, empty: Mapping[str, str]
 ) -> None:
-    """Give a pod its CPUs and memory as one, and share them out among its containers; raise Refusal.
+    """Allocate CPUs and memory to a pod as one and divide them among the containers; raise AdmissionError.
 
-    The Device Manager takes no part in it: it gives out devices when the containers start, from the same zones.
+    The Device Manager allocates when the containers start, from the same zones. If it fails then, the pod is admitted.
     """
     context.container_name, context.affinity = "", alignment.zones
     if aligned.cpus:
-        _refuse_empty(empty, CPU)
-        _give_cpus(context, aligned.cpus, alignment.zones)
+        _reject_empty_pool(empty, CPU)
+        _allocate_pod_cpus(context, aligned.cpus, alignment.zones)
     if aligned.memory:
-        _refuse_empty(empty, MEMORY)
-        _give_memory(context, aligned.memory, alignment)
+        _reject_empty_pool(empty, MEMORY)
+        _allocate_pod_memory(context, aligned.memory, alignment)
     for container in context.pod.containers:
-        _give_devices_later(context, container, alignment.zones)
+        _allocate_devices_at_start(context, container, alignment.zones)
 
 
-def _refuse_empty(empty: Mapping[str, str], manager: str) -> None:
+def _reject_empty_pool(empty: Mapping[str, str], manager: str) -> None:
     if manager in empty:
         raise AdmissionError(EMPTY_POD_SHARED_POOL_ERROR, empty[manager], manager)
 
 
-def _give_devices_later(books: AdmissionContext, container: Container, zones: int | None) -> None:
+def _allocate_devices_at_start(context: AdmissionContext, container: Container, zones: int | None) -> None:
     try:
-        allocate_container_devices(books, container, zones)
-    except AdmissionError as refusal:
-        books.uncertain.append(f"container {container.name} will not start for want of {refusal.resource}")
+        allocate_container_devices(context, container, zones)
+    except AdmissionError as error:
+        context.uncertain.append(f"container {container.name} will not start for want of {error.resource}")
 
 
-def _give_cpus(books: AdmissionContext, count: int, zones: int | None) -> None:
-    state = books.state
+def _allocate_pod_cpus(context: AdmissionContext, count: int, zones: int | None) -> None:
+    state = context.state
     enforce_smt_alignment(state, count)
     try:
         cpus = allocate_cpus(state, count, zones, 0)
-        parts = divide_pod_cpus(state.kind, books.pod, cpus)
-    except CpuAllocationError as shortage:
-        raise unexpected_admission_error(str(shortage), CPU) from None
-    books.cpus = {one.name: part for one, part in zip(books.pod.containers, parts, strict=True)}
-    books.state = state._replace(free_cpus=state.free_cpus & ~cpus)
+        container_cpus = divide_pod_cpus(state.kind, context.pod, cpus)
+    except CpuAllocationError as error:
+        raise unexpected_admission_error(str(error), CPU) from None
+    context.cpus = {
+        container.name: assigned for container, assigned in zip(context.pod.containers, container_cpus, strict=True)
+    }
+    context.state = state._replace(free_cpus=state.free_cpus & ~cpus)
 
 
-def _give_memory(books: AdmissionContext, whole: Amounts, alignment: TopologyHint) -> None:
-    pod = books.pod
-    zones = allocation_zones(books, whole, alignment)
-    pool, sharers = dict(whole), list[str]()
-    for one in pod.containers:
-        own = memory_request(pod, one, books.state.kind.policies)
-        if one.role == "init":
-            books.memory[one.name] = _shares(own or tuple(pool.items()), zones)
-        elif own:
-            books.memory[one.name] = _shares(own, zones)
-            pool |= {name: pool.get(name, 0) - size for name, size in own}
+def _allocate_pod_memory(context: AdmissionContext, pod_memory: Amounts, alignment: TopologyHint) -> None:
+    pod = context.pod
+    zones = allocation_zones(context, pod_memory, alignment)
+    pool, shared_containers = dict(pod_memory), list[str]()
+    for container in pod.containers:
+        exclusive = memory_request(pod, container, context.state.kind.policies)
+        if container.role == "init":
+            context.memory[container.name] = _blocks(exclusive or tuple(pool.items()), zones)
+        elif exclusive:
+            context.memory[container.name] = _blocks(exclusive, zones)
+            pool |= {name: pool.get(name, 0) - size for name, size in exclusive}
         else:
-            sharers.append(one.name)
-    for name in sharers:
-        books.memory[name] = _shares(tuple(pool.items()), zones)
-    for name, size in whole:
-        books.state = update_machine_state(books.state, zones, name, size)
+            shared_containers.append(container.name)
+    for name in shared_containers:
+        context.memory[name] = _blocks(tuple(pool.items()), zones)
+    for name, size in pod_memory:
+        context.state = update_machine_state(context.state, zones, name, size)
 
 
-def _shares(amounts: Amounts, zones: int) -> list[MemoryBlock]:
+def _blocks(amounts: Amounts, zones: int) -> list[MemoryBlock]:
     return [MemoryBlock(name, zones, size) for name, size in amounts if size > 0]

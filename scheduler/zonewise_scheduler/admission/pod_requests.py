@@ -1,7 +1,7 @@
-"""What a pod requests as one: the rules that kubelets, schedulers and the API server share.
+"""The resources that a pod requests as one: the rules that kubelets, schedulers and the API server share.
 
-k8s.io/component-helpers/resource/helpers.go. Amounts are by resource, each in one unit of the caller's choice: shapes
-of pods are in milli-CPU and bytes, objects of the API in thousandths, which are rounded up once they are added.
+k8s.io/component-helpers/resource/helpers.go. The caller chooses the unit of each resource. Pod shapes are in milli-CPU
+and bytes. API objects are in thousandths, which are rounded up after the sum.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from zonewise_scheduler.admission.resource_names import CPU, HUGEPAGES_PREFIX, M
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from zonewise_scheduler.admission.pod import Role
+    from zonewise_common.k8s.podspec import Role
 
 Sums = dict[str, int]
 
 
 def aggregate_container_requests(containers: Iterable[tuple[Role, Iterable[tuple[str, int]]]]) -> Sums:
-    """Return what containers, init containers first, have at most at one time.
+    """Return the peak requests of containers over time, init containers first (AggregateContainerRequests).
 
-    Init containers run one by one, each beside the sidecars before it; in the end all others run together.
-    AggregateContainerRequests; KEP-753, "Resources calculation for scheduling and pod admission".
+    Init containers run one by one, each beside the sidecars before it. In the end all other containers run together
+    (KEP-753, "Resources calculation for scheduling and pod admission").
     """
-    lasting: Sums = {}
+    long_running: Sums = {}
     sidecars: Sums = {}
-    most: Sums = {}
+    init_peak: Sums = {}
     for role, amounts in containers:
         for name, amount in amounts:
             if role == "init":
-                most[name] = max(most.get(name, 0), sidecars.get(name, 0) + amount)
+                init_peak[name] = max(init_peak.get(name, 0), sidecars.get(name, 0) + amount)
                 continue
-            lasting[name] = lasting.get(name, 0) + amount
+            long_running[name] = long_running.get(name, 0) + amount
             if role == "sidecar":
                 sidecars[name] = sidecars.get(name, 0) + amount
-    return {name: max(lasting.get(name, 0), most.get(name, 0)) for name in lasting | most}
+    return {name: max(long_running.get(name, 0), init_peak.get(name, 0)) for name in long_running | init_peak}
 
 
 def combine_pod_requests(
@@ -43,31 +43,30 @@ def combine_pod_requests(
 ) -> Sums:
     """Return what a pod requests (PodRequests).
 
-    What it requests itself (KEP-2837) stands for what its containers request together; the overhead of its runtime
-    class comes on top.
+    Pod-level requests (KEP-2837) replace those of the containers. The overhead of the runtime class is added.
     """
-    found = {**container_requests, **pod_level_requests}
+    totals = {**container_requests, **pod_level_requests}
     for name, amount in overhead:
-        found[name] = found.get(name, 0) + amount
-    return found
+        totals[name] = totals.get(name, 0) + amount
+    return totals
 
 
 def default_pod_resources(
     requests: Mapping[str, int], limits: Mapping[str, int], container_requests: Mapping[str, int]
 ) -> tuple[Sums, Sums]:
-    """Return a pod's own requests and limits with the API server's defaults; none where it has neither.
+    """Return pod-level requests and limits with the API server's defaults; empty where the pod has neither.
 
-    Limits of hugepages default to what the containers request together; where the pod has any limit, requests of CPUs
-    and memory default to the containers', and else to the limit (pkg/apis/core/v1/defaults.go
-    defaultHugePagePodLimits, defaultPodRequests).
+    Limits of hugepages default to the containers' requests. Where the pod has any limit, requests of CPU and memory
+    default to the containers' requests, or else to the limit (pkg/apis/core/v1/defaults.go defaultHugePagePodLimits,
+    defaultPodRequests).
     """
     if not requests and not limits:
         return {}, {}
-    pages = {
+    hugepages = {
         name: size
         for name, size in container_requests.items()
         if name.startswith(HUGEPAGES_PREFIX) and name not in requests
     }
-    limits = pages | dict(limits)
-    shared = {name: container_requests[name] for name in (CPU, MEMORY) if limits and name in container_requests}
-    return {**limits, **shared, **requests}, limits
+    limits = hugepages | dict(limits)
+    inherited = {name: container_requests[name] for name in (CPU, MEMORY) if limits and name in container_requests}
+    return {**limits, **inherited, **requests}, limits

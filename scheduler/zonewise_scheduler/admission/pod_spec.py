@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from zonewise_common.k8s.fields import FieldError, abbreviated, object_in
+from zonewise_common.k8s.fields import FieldError, object_in
 from zonewise_common.k8s.podspec import containers
 from zonewise_common.k8s.quantity import quantity_milli_value, quantity_value
+from zonewise_common.k8s.tolerant import abbreviated
 from zonewise_scheduler.admission.pod import Container, PodLevelResources, PodShape
 from zonewise_scheduler.admission.pod_requests import aggregate_container_requests, default_pod_resources
 from zonewise_scheduler.admission.qos import ComputeResources, compute_pod_qos, get_pod_qos
@@ -27,8 +28,8 @@ from zonewise_scheduler.admission.resource_names import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from zonewise_common.k8s.fields import Json
     from zonewise_common.k8s.podspec import Role
+    from zonewise_common.k8s.tolerant import Json
     from zonewise_scheduler.admission.pod import Amounts
 
 

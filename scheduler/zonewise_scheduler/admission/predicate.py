@@ -1,7 +1,7 @@
-"""What a pod requests of a node as a whole, and whether it is there.
+"""Whether a node as a whole has what a pod requests.
 
-The kubelet's second question, after the Topology Manager's (pkg/kubelet/lifecycle/predicate.go generalFilter), and the
-scheduler's (pkg/scheduler/framework/plugins/noderesources/fit.go fitsRequest).
+The kubelet checks this after the Topology Manager (pkg/kubelet/lifecycle/predicate.go generalFilter). The scheduler
+checks it too (pkg/scheduler/framework/plugins/noderesources/fit.go fitsRequest).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class InsufficientResource(NamedTuple):
-    """A resource of which a node has not enough left."""
+    """A resource of which a node has too little available."""
 
     resource: str
     requested: int
@@ -29,41 +29,43 @@ class InsufficientResource(NamedTuple):
 
 @lru_cache(maxsize=1 << 12)
 def compute_pod_resource_request(pod: PodShape) -> Resource:
-    """Return what a pod requests, the overhead of the runtime class included; `pods` is 1."""
-    own = {} if pod.pod_level is None else dict(pod.pod_level.memory)
+    """Return what a pod requests, with the overhead of its runtime class; `pods` is 1."""
+    pod_level = {} if pod.pod_level is None else dict(pod.pod_level.memory)
     if pod.pod_level is not None and pod.pod_level.milli_cpus is not None:
-        own[CPU] = pod.pod_level.milli_cpus
-    found = combine_pod_requests(
-        aggregate_container_requests((one.role, _requests(one)) for one in pod.containers), own, pod.overhead
+        pod_level[CPU] = pod.pod_level.milli_cpus
+    totals = combine_pod_requests(
+        aggregate_container_requests((container.role, _requests(container)) for container in pod.containers),
+        pod_level,
+        pod.overhead,
     )
-    others = tuple(
-        sorted((name, size) for name, size in found.items() if name not in {CPU, MEMORY, EPHEMERAL_STORAGE, PODS})
+    scalar_resources = tuple(
+        sorted((name, size) for name, size in totals.items() if name not in {CPU, MEMORY, EPHEMERAL_STORAGE, PODS})
     )
-    return Resource(found.get(CPU, 0), found.get(MEMORY, 0), 1, found.get(EPHEMERAL_STORAGE, 0), others)
+    return Resource(totals.get(CPU, 0), totals.get(MEMORY, 0), 1, totals.get(EPHEMERAL_STORAGE, 0), scalar_resources)
 
 
 def _requests(container: Container) -> Amounts:
-    own = ((CPU, container.milli_cpus), (EPHEMERAL_STORAGE, container.storage))
-    return (*own, *container.memory, *container.devices)
+    compute = ((CPU, container.milli_cpus), (EPHEMERAL_STORAGE, container.storage))
+    return (*compute, *container.memory, *container.devices)
 
 
 def insufficient_resources(pod: PodShape, available: Resource) -> tuple[InsufficientResource, ...]:
-    """Return all that a node has not enough of, in the kubelet's order.
+    """Return every resource of which a node has too little, in the kubelet's order.
 
-    An extended resource that a node has never had is lacking, as it is to the scheduler. The kubelet alone would pass
-    it over (removeMissingExtendedResources), and run the pod without.
+    An extended resource that the node never had is insufficient, as it is to the scheduler. The kubelet alone drops
+    such a request (removeMissingExtendedResources) and runs the pod without the resource.
     """
-    left = dict(amounts_by_resource(available))
-    asked = (
-        (name, size, left.get(name, 0))
+    amounts = dict(amounts_by_resource(available))
+    requests = (
+        (name, size, amounts.get(name, 0))
         for name, size in amounts_by_resource(compute_pod_resource_request(pod))
         if size > 0
     )
-    return tuple(InsufficientResource(name, size, there) for name, size, there in asked if size > there)
+    return tuple(InsufficientResource(name, size, free) for name, size, free in requests if size > free)
 
 
 def general_filter(pod: PodShape, available: Resource) -> None:
-    """Raise Refusal for the first of what is lacking (predicateAdmitHandler.Admit)."""
-    for lack in insufficient_resources(pod, available):
-        message = f"Node didn't have enough resource: {lack.resource}, requested: {lack.requested}"
-        raise AdmissionError(f"OutOf{lack.resource}", message, lack.resource)
+    """Raise AdmissionError for the first insufficient resource (predicateAdmitHandler.Admit)."""
+    for insufficient in insufficient_resources(pod, available):
+        message = f"Node didn't have enough resource: {insufficient.resource}, requested: {insufficient.requested}"
+        raise AdmissionError(f"OutOf{insufficient.resource}", message, insufficient.resource)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
-from zonewise_common.k8s.fields import FieldError, abbreviated, object_in
+from zonewise_common.k8s.fields import FieldError, object_in
+from zonewise_common.k8s.tolerant import abbreviated
 from zonewise_scheduler.admission.pod import Qos
 
 if TYPE_CHECKING:
@@ -14,33 +15,30 @@ _CLASSES: tuple[Qos, ...] = get_args(Qos)
 
 
 class ComputeResources(NamedTuple):
-    """CPUs and memory of a container, or of a pod that has its own, each in any one unit; 0 counts as absent."""
+    """CPU and memory of a container or of pod-level resources, each in any one unit; 0 counts as absent."""
 
     requests: tuple[int, int]
     limits: tuple[int, int]
 
 
 def get_pod_qos(pod: Mapping[str, Any], resources: Sequence[ComputeResources]) -> Qos:
-    """Return the class that the API server wrote into a v1.Pod, or that it would write.
+    """Return the class that the API server wrote into a v1.Pod, or would write (GetPodQOS).
 
-    Raises FieldError for a class that is none.
+    Raises FieldError for an unknown class.
     """
-    told = object_in(pod, "status", "").get("qosClass")
-    if not told:
+    qos_class = object_in(pod, "status", "").get("qosClass")
+    if not qos_class:
         return compute_pod_qos(resources)
-    if told not in _CLASSES:
-        raise FieldError("status.qosClass", f"none of {', '.join(_CLASSES)}: {abbreviated(told)}")
-    return told
+    if qos_class not in _CLASSES:
+        raise FieldError("status.qosClass", f"none of {', '.join(_CLASSES)}: {abbreviated(qos_class)}")
+    return qos_class
 
 
 def compute_pod_qos(resources: Sequence[ComputeResources]) -> Qos:
-    """Return the class by what all containers ask for, or by what the pod does if it has resources of its own.
-
-    ComputePodQOS.
-    """
-    if not any(any(one.requests) or any(one.limits) for one in resources):
+    """Return the class by the resources of all containers, or by pod-level resources alone (ComputePodQOS)."""
+    if not any(any(compute.requests) or any(compute.limits) for compute in resources):
         return "BestEffort"
-    complete = all(all(one.limits) for one in resources)
-    requests = [sum(sizes) for sizes in zip(*(one.requests for one in resources), strict=True)]
-    limits = [sum(sizes) for sizes in zip(*(one.limits for one in resources), strict=True)]
-    return "Guaranteed" if complete and requests == limits else "Burstable"
+    all_limited = all(all(compute.limits) for compute in resources)
+    requests = [sum(sizes) for sizes in zip(*(compute.requests for compute in resources), strict=True)]
+    limits = [sum(sizes) for sizes in zip(*(compute.limits for compute in resources), strict=True)]
+    return "Guaranteed" if all_limited and requests == limits else "Burstable"

@@ -1,4 +1,4 @@
-"""Names of resources, and of what sort each is (pkg/apis/core/v1/helper/helpers.go)."""
+"""Names of resources, and their sorts (pkg/apis/core/v1/helper/helpers.go)."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ HUGEPAGES_PREFIX = "hugepages-"
 
 
 def is_memory(name: str) -> bool:
-    """Tell whether it is memory or hugepages: counted in bytes, and given by the Memory Manager."""
+    """Return whether a resource is memory or hugepages: counted in bytes, allocated by the Memory Manager."""
     return name == MEMORY or name.startswith(HUGEPAGES_PREFIX)
 
 
 def is_compute(name: str) -> bool:
-    """Tell whether zones consist of it: CPUs, memory, hugepages.
+    """Return whether zones consist of a resource: CPU, memory, hugepages.
 
-    The same are what a pod may have as a whole (component-helpers' IsSupportedPodLevelResource).
+    The same resources are allowed at the pod level (component-helpers IsSupportedPodLevelResource).
     """
     return name == CPU or is_memory(name)
 
 
 def is_native_resource(name: str) -> bool:
-    """Tell whether Kubernetes itself defines it: no domain, or one of kubernetes.io (IsNativeResource)."""
+    """Return whether Kubernetes defines a resource: no domain, or one of kubernetes.io (IsNativeResource)."""
     return "/" not in name or "kubernetes.io/" in name
 
 
 def is_extended_resource_name(name: str) -> bool:
-    """Tell whether it is an extended one, as device plugins offer (IsExtendedResourceName)."""
+    """Return whether a resource is extended, as device plugins offer (IsExtendedResourceName)."""
     return not is_native_resource(name) and not name.startswith("requests.")
 
 
 def is_scalar_resource_name(name: str) -> bool:
-    """Tell whether schedulers count it beside CPUs, memory, storage and pods (pkg/scheduler/util IsScalarResourceName).
+    """Return whether schedulers count a resource beside CPU, memory, storage and pods.
 
-    Extended ones, hugepages, those of kubernetes.io, and attachable volumes.
+    Extended ones, hugepages, those of kubernetes.io, and attachable volumes (pkg/scheduler/util IsScalarResourceName).
     """
     return (
         is_extended_resource_name(name)

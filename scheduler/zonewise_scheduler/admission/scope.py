@@ -1,8 +1,11 @@
-"""The Topology Manager's two scopes, and its absence (pkg/kubelet/cm/topologymanager/scope_*.go).
+"""The Topology Manager's scopes applied to a pod (pkg/kubelet/cm/topologymanager/scope_*.go).
 
-Scope container aligns and gives container by container, each on what the one before it has left. Scope pod aligns once,
-then gives container by container from the same zones. Policy none gives without any alignment. All three go through the
-init containers first, and within one container give devices, then CPUs, then memory.
+- Scope container aligns and allocates container by container. Each one sees what the previous ones left.
+- Scope pod aligns once, then allocates container by container from the same zones.
+- Policy none allocates without alignment.
+
+Init containers come first. Within a container the order is devices, CPUs, memory. This module lies above the managers,
+since it calls them by name; upstream registers them as hint providers.
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ MISALIGNED_POD = "Pod Scope pod with pod-level resources failed admission under 
 
 
 class ResourceHints(NamedTuple):
-    """What one resource says of the zones."""
+    """The hints of one resource."""
 
     resource: str
     amount: int
@@ -49,12 +52,12 @@ class ResourceHints(NamedTuple):
 
 
 def admit_containers(context: AdmissionContext) -> None:
-    """Give all containers of a pod what they ask for, as policy and scope say; raise Refusal where it cannot be."""
+    """Allocate all containers of a pod as policy and scope demand; raise AdmissionError if that fails."""
     kind = context.state.kind
     policies = kind.policies
     if policies.topology == "none":
         for container in context.pod.containers:
-            _give(context, container, NO_AFFINITY)
+            _allocate_aligned_resources(context, container, NO_AFFINITY)
         return
     if policies.scope == "pod":
         _admit_pod(context)
@@ -62,66 +65,60 @@ def admit_containers(context: AdmissionContext) -> None:
     misaligned = MISALIGNED_CONTAINER if uses_pod_level_managers(context.pod, policies) else MISALIGNED
     for container in context.pod.containers:
         context.container_name = container.name
-        _give(
-            context,
-            container,
-            calculate_affinity(context, container_aligned_request(context.pod, container, kind), misaligned),
-        )
+        aligned = container_aligned_request(context.pod, container, kind)
+        _allocate_aligned_resources(context, container, calculate_affinity(context, aligned, misaligned))
 
 
-def _admit_pod(books: AdmissionContext) -> None:
-    kind = books.state.kind
-    ask = pod_aligned_request(books.pod, kind)
-    whole = uses_pod_level_managers(books.pod, kind.policies)
-    if whole:
-        empty = empty_shared_pools(books.pod, kind.policies)
-        allocate_pod(books, ask, calculate_affinity(books, ask, MISALIGNED_POD, empty), empty)
+def _admit_pod(context: AdmissionContext) -> None:
+    kind = context.state.kind
+    aligned = pod_aligned_request(context.pod, kind)
+    as_one = uses_pod_level_managers(context.pod, kind.policies)
+    if as_one:
+        empty = empty_shared_pools(context.pod, kind.policies)
+        allocate_pod(context, aligned, calculate_affinity(context, aligned, MISALIGNED_POD, empty), empty)
         return
-    alignment = calculate_affinity(books, ask, MISALIGNED)
-    for container in books.pod.containers:
-        _give(books, container, alignment)
+    alignment = calculate_affinity(context, aligned, MISALIGNED)
+    for container in context.pod.containers:
+        _allocate_aligned_resources(context, container, alignment)
 
 
 def calculate_affinity(
     context: AdmissionContext, aligned: AlignedRequest, misaligned: str, empty: Collection[str] = ()
 ) -> TopologyHint:
-    """Return where the policy puts what is asked for; raise Refusal, with the message, where that is nowhere."""
+    """Return the hint to which the policy aligns a request.
+
+    Raises AdmissionError, with the message `misaligned`, if the policy rejects the request.
+    """
     kind = context.state.kind
     policy = kind.policies.topology
-    zones = merge_preferred(
-        kind, [one.hints for one in resource_hints(context, aligned, empty, include_not_preferred=False)]
-    )
+    preferred = resource_hints(context, aligned, empty, include_not_preferred=False)
+    zones = merge_preferred(kind, [resource.hints for resource in preferred])
     if zones is not None:
         # policy_single_numa_node.go: all zones of the machine mean no preference
-        return TopologyHint(
-            None if policy == "single-numa-node" and zones == all_zones(kind) else zones, preferred=True
-        )
+        no_preference = policy == "single-numa-node" and zones == all_zones(kind)
+        return TopologyHint(None if no_preference else zones, preferred=True)
     if policy != "best-effort":
         raise AdmissionError(TOPOLOGY_AFFINITY_ERROR, misaligned)
-    return TopologyHint(
-        merge_best_effort(
-            kind, [one.hints for one in resource_hints(context, aligned, empty, include_not_preferred=True)]
-        ),
-        preferred=False,
-    )
+    possible = resource_hints(context, aligned, empty, include_not_preferred=True)
+    return TopologyHint(merge_best_effort(kind, [resource.hints for resource in possible]), preferred=False)
 
 
 def resource_hints(
     context: AdmissionContext, aligned: AlignedRequest, empty: Collection[str] = (), *, include_not_preferred: bool
 ) -> list[ResourceHints]:
-    """Return what each resource that cares for zones says of them: devices, CPUs, each type of memory.
+    """Return the hints of each resource that depends on zones: devices, CPUs, each type of memory.
 
-    Those in empty say that nothing satisfies them.
+    A resource in `empty` has no hint, which means that nothing satisfies the request.
     """
     state = context.state
-    found: list[ResourceHints] = []
+    all_hints: list[ResourceHints] = []
     for resource, count in aligned.devices:
         if has_topology_alignment(state.kind, resource):
             context.note_random_pick(resource)
             hints = generate_device_topology_hints(
                 state, resource, count, context.reusable_devices, include_not_preferred=include_not_preferred
             )
-            found.append(ResourceHints(resource, count, hints))
+            all_hints.append(ResourceHints(resource, count, hints))
     if aligned.cpus:
         hints = (
             Hints(())
@@ -131,7 +128,7 @@ def resource_hints(
             )
         )
         if hints is not None:
-            found.append(ResourceHints(CPU, aligned.cpus, hints))
+            all_hints.append(ResourceHints(CPU, aligned.cpus, hints))
     if aligned.memory:
         hints = (
             Hints(())
@@ -141,27 +138,27 @@ def resource_hints(
             )
         )
         if hints is not None:
-            found += [ResourceHints(name, size, hints) for name, size in aligned.memory]
-    return found
+            all_hints += [ResourceHints(name, size, hints) for name, size in aligned.memory]
+    return all_hints
 
 
-def _give(books: AdmissionContext, container: Container, alignment: TopologyHint) -> None:
+def _allocate_aligned_resources(context: AdmissionContext, container: Container, alignment: TopologyHint) -> None:
     """Allocate one container (scope.go allocateAlignedResources)."""
-    books.container_name, books.affinity = container.name, alignment.zones
-    policies = books.state.kind.policies
-    ask = container_aligned_request(books.pod, container, books.state.kind)
+    context.container_name, context.affinity = container.name, alignment.zones
+    policies = context.state.kind.policies
+    aligned = container_aligned_request(context.pod, container, context.state.kind)
     if container.devices:
-        allocate_container_devices(books, container, alignment.zones)
-    if ask.cpus:
-        allocate_container_cpus(books, container, ask.cpus, alignment.zones)
-    if ask.memory or _fails_without_memory(books, policies.release):
-        allocate_container_memory(books, container, ask.memory, alignment)
+        allocate_container_devices(context, container, alignment.zones)
+    if aligned.cpus:
+        allocate_container_cpus(context, container, aligned.cpus, alignment.zones)
+    if aligned.memory or _fails_without_memory(context, policies.release):
+        allocate_container_memory(context, container, aligned.memory, alignment)
 
 
-def _fails_without_memory(books: AdmissionContext, release: tuple[int, int]) -> bool:
-    """Tell whether the Memory Manager allocates for a container that asks for none; 1.37 passes it over.
+def _fails_without_memory(context: AdmissionContext, release: tuple[int, int]) -> bool:
+    """Return whether the Memory Manager allocates for a container that requests no memory; 1.37 skips it.
 
-    Only a pod that is given whole can have one (policy_static.go Allocate).
+    Only a pod that is allocated as a whole can have such a container (policy_static.go Allocate).
     """
-    policies = books.state.kind.policies
-    return release < (1, 37) and uses_pod_level_managers(books.pod, policies) and pins_memory(books.pod, policies)
+    policies = context.state.kind.policies
+    return release < (1, 37) and uses_pod_level_managers(context.pod, policies) and pins_memory(context.pod, policies)

@@ -1,4 +1,4 @@
-"""What a kubelet will answer."""
+"""What a kubelet does with a pod, as values."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ OutOfcpu, OutOfmemory, OutOfpods, OutOf<resource>; or "" where the pod is admitt
 
 
 class MemoryBlock(NamedTuple):
-    """Memory given from a set of zones as one."""
+    """Memory allocated from a set of zones as one (memorymanager/state Block)."""
 
     type: str
     zones: int
@@ -19,18 +19,18 @@ class MemoryBlock(NamedTuple):
 
 
 class DeviceAllocation(NamedTuple):
-    """Devices given of one class."""
+    """Devices of one class, allocated to a container."""
 
     resource: str
     zones: int
     """Of the class; 0: no zone is known."""
     number: int
     certain: bool = True
-    """False: the kubelet picks at random between this class and others; this is as good a guess as any."""
+    """False: the kubelet picks at random between this class and others; this is the most likely count."""
 
 
 class ContainerAssignment(NamedTuple):
-    """What one container is given exclusively."""
+    """The exclusive resources of one container."""
 
     container: str
     cpus: int = 0
@@ -40,19 +40,19 @@ class ContainerAssignment(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """A kubelet's answer to one pod."""
+    """A kubelet's decision on one pod."""
 
     admitted: bool
     assignments: tuple[ContainerAssignment, ...] = ()
-    """By container, in the pod's order; those that are given nothing exclusively are left out."""
+    """By container, in the pod's order; containers without exclusive resources are left out."""
     after: NodeState | None = None
-    """The node once the pod is there; None where it is refused."""
+    """The node with the pod on it; None if the pod is rejected."""
     reason: RejectionReason = ""
     message: str = ""
     """The kubelet's own words, as in the pod's status."""
     container: str = ""
-    """The one that was refused; "" for the pod as a whole."""
+    """The rejected container; "" for the pod as a whole."""
     resource: str = ""
-    """What was short, where it is one."""
+    """The insufficient resource, if there is one."""
     uncertain: tuple[str, ...] = ()
-    """Why the kubelet may answer otherwise; empty: it will not."""
+    """Why the kubelet may decide otherwise; empty: the verdict is certain."""

@@ -1,13 +1,13 @@
-"""The kubelet's static CPU Manager, foretold to the CPU (pkg/kubelet/cm/cpumanager).
+"""The kubelet's static CPU Manager, exact to the CPU (pkg/kubelet/cm/cpumanager).
 
-What the releases 1.31 to 1.37 decide differently, by Policies.release:
+Differences between the releases 1.31 to 1.37, by Policies.release:
 
-- 1.31: where full-pcpus-only finds no whole core free, the message blames the request (check_cores). The options
+- 1.31: if full-pcpus-only finds no whole core free, the message blames the request (smt_alignment_error). The options
   strict-cpu-reservation and prefer-align-cpus-by-uncorecache begin with 1.32.
-- 1.32 and 1.33: prefer-align-cpus-by-uncorecache rounds down the cores that it takes within a cache (take_cpus).
-- 1.34 and later: pods with resources of their own are given no exclusive CPUs (cpu_request).
-- 1.36 and later: they are given them as one with the gate PodLevelResourceManagers (given_whole, empty_pool,
-  divide_pod_cpus).
+- 1.32 and 1.33: prefer-align-cpus-by-uncorecache rounds down the cores that it takes within a cache (allocate_cpus).
+- 1.34 and later: pods with pod-level resources get no exclusive CPUs (guaranteed_cpus).
+- 1.36 and later: with the gate PodLevelResourceManagers they get them as one (uses_pod_level_managers,
+  empty_shared_pool, divide_pod_cpus).
 """
 
 from zonewise_scheduler.admission.cpumanager.accumulator import CpuAllocationError

@@ -1,11 +1,13 @@
-"""CPUs being chosen, step by step (pkg/kubelet/cm/cpumanager/cpu_assignment.go cpuAccumulator).
+"""CPUs assigned step by step (pkg/kubelet/cm/cpumanager/cpu_assignment.go cpuAccumulator).
 
-Sets of CPUs are integers. The kubelet walks lists of ids; here one operation on a mask stands for a walk over all cores
-of a group, since cores of a group with equally many free CPUs are taken in the order of their ids.
+Sets of CPUs are integers. The kubelet walks lists of ids. One mask operation replaces the walk over all cores of a
+group, since cores of a group with equally many free CPUs are taken in the order of their ids.
 
-Two oddities of the kubelet are kept. A package or core counts as free where as many of its CPUs are free as the
-average one has, and is then taken whole: where they are unequal, that may be CPUs which others have. And what lies in
-two groups of the level above is listed, and counted as taken, twice.
+Two oddities of the kubelet are reproduced:
+
+- A package or core counts as free if as many of its CPUs are free as the average one has. It is then taken whole. Where
+  sizes differ, that may include CPUs that other containers hold.
+- A group that lies in two groups of the level above is listed twice, and counted twice when it is taken.
 """
 
 from __future__ import annotations
@@ -19,11 +21,11 @@ if TYPE_CHECKING:
 
 
 class CpuAllocationError(Exception):
-    """The static policy cannot give the CPUs; the message is its own."""
+    """The static policy cannot allocate the CPUs; the message is the kubelet's."""
 
 
 class CpuAccumulator:
-    """The CPUs that are still free, how many are still needed, and those taken."""
+    """The CPUs that are still free, the number still needed, and the result."""
 
     __slots__ = ("free", "num_cpus_needed", "result", "topology")
 
@@ -34,13 +36,13 @@ class CpuAccumulator:
         self.result = 0
 
     def take(self, cpus: int) -> None:
-        """Take CPUs."""
+        """Move CPUs from the free ones to the result."""
         self.result |= cpus
         self.free &= ~cpus
         self.num_cpus_needed -= cpus.bit_count()
 
     def sort_available_numa_nodes(self) -> list[int]:
-        """Return the zones with free CPUs, those with the fewest first, within packages where those are larger."""
+        """Return the zones with free CPUs, fewest free first, within packages where those are larger."""
         topology = self.topology
         if topology.numa_first:
             return self._ascending(topology.zones, self.free)
@@ -51,7 +53,7 @@ class CpuAccumulator:
         ]
 
     def sort_available_sockets(self) -> list[int]:
-        """Return the packages with free CPUs, those with the fewest first, within zones where those are larger."""
+        """Return the packages with free CPUs, fewest free first, within zones where those are larger."""
         topology = self.topology
         if not topology.numa_first:
             return self._ascending(topology.packages, self.free)
@@ -62,12 +64,12 @@ class CpuAccumulator:
         ]
 
     def take_full_numa_nodes(self) -> None:
-        """Take zones that are free, while as many CPUs are needed (takeFullNUMANodes)."""
+        """Take whole free zones while at least as many CPUs are needed (takeFullNUMANodes)."""
         if self.num_cpus_needed >= self.topology.smallest_zone:
             self._take_each(zone for zone in self.sort_available_numa_nodes() if not zone & ~self.free)
 
     def take_full_sockets(self) -> None:
-        """Take packages that are free, while as many CPUs are needed (takeFullSockets)."""
+        """Take whole free packages while at least as many CPUs are needed (takeFullSockets)."""
         if self.num_cpus_needed >= self.topology.smallest_package:
             size = self.topology.cpus_per_socket
             self._take_each(
@@ -75,9 +77,9 @@ class CpuAccumulator:
             )
 
     def take_uncore_cache(self, *, rounds_up: bool) -> None:
-        """Take uncore caches that are free, then the rest within one that can give it (takeUncoreCache).
+        """Take whole free uncore caches, then the rest within one cache that has enough (takeUncoreCache).
 
-        The kubelet tries the free ones anew before each cache, to no effect.
+        The kubelet tries the free caches again before each cache, to no effect.
         """
         order = [
             cache
@@ -90,7 +92,7 @@ class CpuAccumulator:
             self._take_within_cache(order, rounds_up=rounds_up)
 
     def take_full_cores(self) -> None:
-        """Take cores that are free, while as many CPUs are needed (takeFullCores)."""
+        """Take whole free cores while at least as many CPUs are needed (takeFullCores)."""
         topology = self.topology
         threads = topology.cpus_per_core
         cores = topology.cores_by_count(self.free)[threads] if self.num_cpus_needed >= threads else 0
@@ -103,7 +105,7 @@ class CpuAccumulator:
                 self._take_each(topology.cpus_in_cores(core) for core in single_bits(cores & group))
 
     def take_remaining_cpus_packed(self) -> None:
-        """Take CPUs of cores with the fewest free ones (takeRemainingCPUs with sortAvailableCPUsPacked)."""
+        """Take CPUs of cores with the fewest free ones (takeRemainingCPUs, sortAvailableCPUsPacked)."""
         free = self.free
         by_count = self.topology.cores_by_count(free)
         for group in self._groups_of_cores():
@@ -114,7 +116,7 @@ class CpuAccumulator:
                 return
 
     def take_remaining_cpus_spread(self) -> None:
-        """Take CPUs by their ids, and so the first thread of each core (sortAvailableCPUsSpread)."""
+        """Take CPUs by id, and so the first thread of each core (sortAvailableCPUsSpread)."""
         free = self.free
         for package in self.sort_available_sockets():
             self.take(lowest_bits(package & free, self.num_cpus_needed))
@@ -122,29 +124,29 @@ class CpuAccumulator:
     def _ascending(self, groups: Iterable[CpuGroup], within: int) -> list[int]:
         """Return the groups with free CPUs within others, ascending by all their free CPUs, then by id."""
         free = self.free
-        found = [((free & cpus).bit_count(), number, cpus) for number, cpus in groups if free & within & cpus]
-        return [cpus for _, _, cpus in sorted(found)]
+        by_free = [((free & cpus).bit_count(), number, cpus) for number, cpus in groups if free & within & cpus]
+        return [cpus for _, _, cpus in sorted(by_free)]
 
     def _groups_of_cores(self) -> list[int]:
         return self.sort_available_sockets() if self.topology.numa_first else self.sort_available_numa_nodes()
 
     def _take_each(self, groups: Iterable[int]) -> None:
-        """Take those that are no larger than what is needed when it is their turn; they are listed beforehand."""
+        """Take each group that is no larger than the remaining need; the list is complete before the first is taken."""
         for cpus in list(groups):
             if self.num_cpus_needed >= cpus.bit_count():
                 self.take(cpus)
 
     def _take_within_cache(self, order: Iterable[int], *, rounds_up: bool) -> None:
-        """Take all that is needed from the first cache of which the lowest cores have just so many (takePartialUncore).
+        """Take the whole need from the first cache whose lowest cores have exactly so many CPUs (takePartialUncore).
 
-        Where the need is odd, the last of their CPUs may be one too many.
+        If the need is odd, the last of these CPUs may be left out.
         """
         threads = self.topology.cpus_per_core
         count = (self.num_cpus_needed + threads - 1) // threads if rounds_up else self.num_cpus_needed // threads
         odd = rounds_up and threads > 1 and self.num_cpus_needed % 2
         cores = 0
-        for with_some in self.topology.cores_by_count(self.free)[1:]:
-            cores |= with_some
+        for with_free in self.topology.cores_by_count(self.free)[1:]:
+            cores |= with_free
         for cache in order:
             cpus = self.topology.cpus_in_cores(lowest_bits(cores & cache, count)) & self.free
             if odd and cpus.bit_count() > self.num_cpus_needed:
@@ -154,23 +156,23 @@ class CpuAccumulator:
                 return
 
     def _take_from_cores(self, cores: int, count: int, free: int) -> None:
-        """Take the free CPUs of cores that have so many each, as far as they are needed."""
+        """Take free CPUs of cores that have `count` free CPUs each, as far as they are needed."""
         whole = lowest_bits(cores, self.num_cpus_needed // count)
         self.take(self.topology.cpus_in_cores(whole) & free)
-        left = cores & ~whole
-        if self.num_cpus_needed > 0 and left:
-            self.take(lowest_bits(self.topology.cpus_in_cores(left & -left) & free, self.num_cpus_needed))
+        rest = cores & ~whole
+        if self.num_cpus_needed > 0 and rest:
+            self.take(lowest_bits(self.topology.cpus_in_cores(rest & -rest) & free, self.num_cpus_needed))
 
 
 def lowest_bits(bits: int, count: int) -> int:
-    """Return the count lowest members of a set; all of it where there are no more."""
+    """Return the `count` lowest members of a set; all of it if there are no more."""
     if count < 1 or bits.bit_count() <= count:
         return bits if count > 0 else 0
-    short, enough = 0, bits.bit_length()  # the lowest `short` places hold less than count members
-    while enough - short > 1:
-        middle = (short + enough) // 2
+    too_few, enough = 0, bits.bit_length()  # the lowest `too_few` bits hold fewer than count members
+    while enough - too_few > 1:
+        middle = (too_few + enough) // 2
         if (bits & (1 << middle) - 1).bit_count() < count:
-            short = middle
+            too_few = middle
         else:
             enough = middle
     return bits & (1 << enough) - 1

@@ -1,8 +1,10 @@
-"""How many exclusive CPUs a pod asks for (policy_static.go guaranteedCPUs, podGuaranteedCPUs).
+"""How many exclusive CPUs a pod requests (policy_static.go guaranteedCPUs, podGuaranteedCPUs).
 
-The releases differ about pods with resources of their own (KEP-2837): up to 1.33 the CPU Manager does not look at them,
-from 1.34 on such a pod is given no exclusive CPUs, and from 1.36 on it is, where the gate PodLevelResourceManagers is
-on.
+The releases differ about pods with pod-level resources (KEP-2837):
+
+- Up to 1.33 the CPU Manager does not look at these resources.
+- From 1.34 on such a pod gets no exclusive CPUs.
+- From 1.36 on it gets them if the gate PodLevelResourceManagers is on.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.pod import Container, PodShape
 
 _POD_LEVEL = (1, 34)
-"""The first release whose CPU Manager knows resources of pods."""
+"""The first release whose CPU Manager looks at pod-level resources."""
 
 _INIT_STARVED = "pod rejected, pod has shared init containers but no cpus available for them"
 _STARVED = (
@@ -25,22 +27,22 @@ _STARVED = (
 
 
 def guaranteed_cpus(pod: PodShape, container: Container, policies: Policies) -> int:
-    """Return how many exclusive CPUs a container is given; 0: it runs on the shared ones."""
+    """Return how many exclusive CPUs a container gets; 0: it runs on the shared ones."""
     if policies.cpu != "static" or pod.qos != "Guaranteed":
         return 0
-    if _has_own_resources(pod, policies) and not (policies.pod_level_managers and _is_guaranteed(container)):
+    if _has_pod_level_resources(pod, policies) and not (policies.pod_level_managers and _is_guaranteed(container)):
         return 0
-    return _whole(container.milli_cpus)
+    return _whole_cpus(container.milli_cpus)
 
 
 def pod_guaranteed_cpus(pod: PodShape, policies: Policies) -> int:
-    """Return how many exclusive CPUs the containers of a pod have at most at one time (Topology Manager scope pod).
+    """Return the peak number of exclusive CPUs of a pod (Topology Manager scope pod).
 
-    Of a pod with resources of its own that is given whole, it is those.
+    For a pod that is allocated as a whole, it is the pod-level request.
     """
     if uses_pod_level_managers(pod, policies):
-        own = pod.pod_level.milli_cpus if pod.pod_level is not None else None
-        return _whole(own or 0) if policies.cpu == "static" and pod.qos == "Guaranteed" else 0
+        milli_cpus = pod.pod_level.milli_cpus if pod.pod_level is not None else None
+        return _whole_cpus(milli_cpus or 0) if policies.cpu == "static" and pod.qos == "Guaranteed" else 0
     peak = sidecars = apps = 0
     for container in pod.containers:
         count = guaranteed_cpus(pod, container, policies)
@@ -54,15 +56,15 @@ def pod_guaranteed_cpus(pod: PodShape, policies: Policies) -> int:
 
 
 def uses_pod_level_managers(pod: PodShape, policies: Policies) -> bool:
-    """Tell whether a pod is given resources as one, in the Topology Manager's scope pod (AllocatePod)."""
-    return _has_own_resources(pod, policies) and policies.pod_level_managers
+    """Return whether a pod is allocated as a whole in the Topology Manager's scope pod (AllocatePod)."""
+    return _has_pod_level_resources(pod, policies) and policies.pod_level_managers
 
 
 def empty_shared_pool(pod: PodShape, policies: Policies) -> str | None:
-    """Return the kubelet's words where exclusive CPUs leave none of a pod's for its other containers; else None.
+    """Return the kubelet's message if exclusive CPUs leave none to other containers of a pod; else None.
 
-    For pods that are given whole (validatePodScopeResources): no hint is then preferred, and under best-effort or none
-    the pod fails with EmptyPodSharedPoolError.
+    For pods that are allocated as a whole (validatePodScopeResources). No hint is preferred then. Under best-effort or
+    none the pod fails with EmptyPodSharedPoolError.
     """
     total, exclusive, shared = pod_guaranteed_cpus(pod, policies), 0, False
     for container in pod.containers:
@@ -75,15 +77,15 @@ def empty_shared_pool(pod: PodShape, policies: Policies) -> str | None:
     return _STARVED if shared and exclusive >= total else None
 
 
-def _has_own_resources(pod: PodShape, policies: Policies) -> bool:
+def _has_pod_level_resources(pod: PodShape, policies: Policies) -> bool:
     return pod.pod_level is not None and policies.release >= _POD_LEVEL
 
 
 def _is_guaranteed(container: Container) -> bool:
-    """Tell whether it asks for CPUs and memory, and no more of them as limits (IsContainerEquivalentQOSGuaranteed)."""
+    """Return whether CPUs and memory are requested, equal to the limits (IsContainerEquivalentQOSGuaranteed)."""
     return container.complete and container.milli_cpus > 0 and dict(container.memory).get(MEMORY, 0) > 0
 
 
-def _whole(milli_cpus: int) -> int:
-    cpus, rest = divmod(milli_cpus, 1000)
-    return 0 if rest else cpus
+def _whole_cpus(milli_cpus: int) -> int:
+    cpus, fraction = divmod(milli_cpus, 1000)
+    return 0 if fraction else cpus

@@ -1,12 +1,13 @@
-"""CPUs spread evenly over as few zones as can be: distribute-cpus-across-numa (KEP-2902).
+"""CPUs spread evenly over as few zones as possible: distribute-cpus-across-numa (KEP-2902).
 
-From pkg/kubelet/cm/cpumanager/cpu_assignment.go takeByTopologyNUMADistributed. Of the sets of equally many zones that
-can give equal shares, it wants the one that leaves all zones most balanced, by the standard deviation of their free
-CPUs; but from 4 zones on it may then take of others (subsets.py), and so refuse what fits.
+pkg/kubelet/cm/cpumanager/cpu_assignment.go takeByTopologyNUMADistributed. Among sets of equally many zones with equal
+shares, the kubelet wants the set that leaves all zones most balanced, by the standard deviation of their free CPUs.
+From 4 zones on it may then take CPUs of other zones (overwritten_at_end), and so reject a request that fits.
 
-The kubelet weighs all subsets of all sets. Here each set is first given a bound, what it would leave at best if the
-remainder could be dealt out in any way, and only those are searched whose bound is as good as the best found. The sum
-of squares stands for the deviation, since the sum of the CPUs left is always the same. The kubelet rounds deviations to
+The kubelet weighs all subsets of all sets. This module bounds each set first: what would be left at best if the
+remainder could be divided in any way. It searches only the sets whose bound is as good as the best result so far.
+
+The sum of squares replaces the deviation, since the sum of the CPUs left is constant. The kubelet rounds deviations to
 thousandths, but no two differ by less on nodes with fewer than 2000 CPUs.
 """
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.cpu_topology import CpuTopology
     from zonewise_scheduler.admission.node import Policies
 
-_ENDLESS = "the kubelet never ends dealing out whole cores to zones of which only parts of cores are left"
+_NEVER_TERMINATES = "the kubelet never ends dealing out whole cores to zones of which only parts of cores are left"
 
 
 class _Request(NamedTuple):
@@ -35,60 +36,60 @@ class _Request(NamedTuple):
     group: int
     """CPUs are taken in groups of so many: a core's with full-pcpus-only, else 1."""
     zones: tuple[int, ...]
-    """Bits of the CPUs of the zones with free ones; elsewhere zones are places in here."""
+    """Bits of the CPUs of the zones with free ones. Elsewhere a zone is an index into this tuple."""
     free: tuple[int, ...]
     """Count of free CPUs by zone."""
     listed: tuple[int, ...]
-    """The zones in the kubelet's order; one that is in two packages may be listed twice."""
+    """The zones in the kubelet's order; a zone in two packages may be listed twice."""
 
 
 class _Plan(NamedTuple):
-    """Zones that each give an equal share."""
+    """Zones that each provide an equal share."""
 
     bound: int
-    """The least sum of squares of the counts that may be left by zone."""
-    places: tuple[int, ...]
-    """Of the zones in the list."""
+    """The least possible sum of squares of the CPUs left by zone."""
+    indices: tuple[int, ...]
+    """Into `listed` of the request."""
     left: tuple[int, ...]
-    """Count of CPUs by zone once the shares are given."""
+    """CPUs left by zone, without the shares."""
     remainder: int
-    """How many more CPUs are needed, less than a group of each zone."""
+    """How many more CPUs are needed: less than one group of each zone."""
     able: tuple[int, ...]
-    """Those of the zones that can give a group of the remainder."""
+    """Those of the zones that can provide a group of the remainder."""
 
 
 class _Best(NamedTuple):
-    """A plan, and the places in it of the able zones that give the remainder; better ones are smaller."""
+    """A plan, and the indices of the able zones that provide the remainder; better ones are smaller."""
 
     squares: int
-    places: tuple[int, ...]
+    indices: tuple[int, ...]
     plan: _Plan
     givers: tuple[int, ...]
 
 
 def take_by_topology_numa_distributed(topology: CpuTopology, free: int, count: int, policies: Policies) -> int:
-    """Return the bits of so many CPUs of those that are free; raise CpuShortage where the kubelet gives none."""
+    """Return the bits of `count` of the free CPUs; raise CpuAllocationError if the kubelet allocates none."""
     group = topology.cpus_per_core if policies.full_cores else 1
     if count < 1 or count % group:
         return take_by_topology_numa_packed(topology, free, count, policies)
     check_enough(free, count)
-    chosen = CpuAccumulator(topology, free, count)
-    listed = chosen.sort_available_numa_nodes()
+    accumulator = CpuAccumulator(topology, free, count)
+    listed = accumulator.sort_available_numa_nodes()
     zones = tuple(dict.fromkeys(listed))
     counts = tuple((free & zone).bit_count() for zone in zones)
     request = _Request(count, group, zones, counts, tuple(map(zones.index, listed)))
     for size in _sizes(topology, request):
         plans = list(_plans(request, size))
-        best = _best_of(request, plans)
-        _check_ends(request, plans, best)
+        best = _best_plan(request, plans)
+        _check_termination(request, plans, best)
         if best is not None:
-            _deal_out(chosen, request, best, policies)
-            return chosen.result
+            _distribute(accumulator, request, best, policies)
+            return accumulator.result
     return take_by_topology_numa_packed(topology, free, count, policies)
 
 
 def _sizes(topology: CpuTopology, request: _Request) -> range:
-    """Return the counts of zones to try (rangeNUMANodesNeededToSatisfy)."""
+    """Return the numbers of zones to try (rangeNUMANodesNeededToSatisfy)."""
     groups = _ceil(topology.cpus.bit_count(), request.group)
     needed = _ceil(request.size, request.group)
     fewest = _ceil(needed, _ceil(groups, len(topology.zones)))
@@ -96,12 +97,12 @@ def _sizes(topology: CpuTopology, request: _Request) -> range:
 
 
 def _plans(request: _Request, size: int) -> Iterator[_Plan]:
-    """Yield the sets of so many zones that have enough CPUs and can give equal shares, in the kubelet's order."""
+    """Yield the sets of `size` zones with enough CPUs and equal shares, in the kubelet's order."""
     group, free = request.group, request.free
     share = _share(request, size)
     remainder = request.size - share * size
-    for places in combinations(range(len(request.listed)), size):
-        zones = [request.listed[place] for place in places]
+    for indices in combinations(range(len(request.listed)), size):
+        zones = [request.listed[index] for index in indices]
         counts = [free[zone] for zone in zones]
         whole = sum(count // group for count in counts) * group
         if min(counts) < share or whole < request.size or sum(free[zone] for zone in set(zones)) < request.size:
@@ -111,11 +112,11 @@ def _plans(request: _Request, size: int) -> Iterator[_Plan]:
             left[zone] -= share
         able = tuple(zone for zone in zones if remainder and left[zone] >= group)
         if able or not remainder:
-            yield _Plan(_bound(left, able, remainder, group), places, tuple(left), remainder, able)
+            yield _Plan(_bound(left, able, remainder, group), indices, tuple(left), remainder, able)
 
 
 def _bound(left: Sequence[int], able: Sequence[int], remainder: int, group: int) -> int:
-    """Return the sum of squares if the remainder is taken of the fullest zone each time."""
+    """Return the sum of squares if each group of the remainder comes from the fullest zone."""
     counts = sorted(left[zone] for zone in set(able))
     total = sum(count * count for count in left) - sum(count * count for count in counts)
     for _ in range(remainder // group):
@@ -123,38 +124,40 @@ def _bound(left: Sequence[int], able: Sequence[int], remainder: int, group: int)
     return total + sum(count * count for count in counts)
 
 
-def _best_of(request: _Request, plans: Sequence[_Plan]) -> _Best | None:
-    """Return the first of the best plans; None where no zones can give the remainder."""
+def _best_plan(request: _Request, plans: Sequence[_Plan]) -> _Best | None:
+    """Return the first of the best plans; None if no zones can provide the remainder."""
     best: _Best | None = None
-    for plan in sorted(plans, key=lambda plan: (plan.bound, plan.places)):
+    for plan in sorted(plans, key=lambda plan: (plan.bound, plan.indices)):
         if best is not None and plan.bound > best.squares:
             break
-        made = _completed(request, plan) if plan.remainder else _Best(plan.bound, plan.places, plan, ())
-        if made is not None and (best is None or made[:2] < best[:2]):
-            best = made
+        candidate = _with_givers(request, plan) if plan.remainder else _Best(plan.bound, plan.indices, plan, ())
+        if candidate is not None and (best is None or candidate[:2] < best[:2]):
+            best = candidate
     return best
 
 
-def _completed(request: _Request, plan: _Plan) -> _Best | None:
-    """Return a plan with the zones that give the remainder: the most of them, then the first, of the equally good."""
+def _with_givers(request: _Request, plan: _Plan) -> _Best | None:
+    """Return a plan with the zones that provide the remainder: of equally good ones the most zones, then the first."""
     best: _Best | None = None
     known: dict[tuple[int, ...], int | None] = {}
-    twice = len(set(plan.able)) < len(plan.able)
+    has_duplicates = len(set(plan.able)) < len(plan.able)
     for size in range(len(plan.able), 0, -1):
         for givers in combinations(range(len(plan.able)), size):
-            first = givers if twice else givers[: plan.remainder // request.group]  # the others have nothing to give
+            first = (
+                givers if has_duplicates else givers[: plan.remainder // request.group]
+            )  # the rest has no group to add
             if first in known:
                 continue
-            squares = known[first] = _squares(request, plan, [plan.able[place] for place in first])
+            squares = known[first] = _squares(request, plan, [plan.able[index] for index in first])
             if squares is not None and (best is None or squares < best.squares):
-                best = _Best(squares, plan.places, plan, givers)
+                best = _Best(squares, plan.indices, plan, givers)
                 if squares == plan.bound:
                     return best
     return best
 
 
 def _squares(request: _Request, plan: _Plan, givers: Sequence[int]) -> int | None:
-    """Return the sum of squares of what is left once zones have given the remainder in turn; None: they cannot."""
+    """Return the sum of squares once zones have provided the remainder one after another; None if they cannot."""
     if not _suffice(request, plan, givers):
         return None
     left, remainder, group = list(plan.left), plan.remainder, request.group
@@ -167,65 +170,65 @@ def _squares(request: _Request, plan: _Plan, givers: Sequence[int]) -> int | Non
 
 
 def _suffice(request: _Request, plan: _Plan, givers: Sequence[int]) -> bool:
-    """Tell whether zones can give the remainder in whole groups."""
+    """Return whether zones can provide the remainder in whole groups."""
     return sum(plan.left[zone] // request.group for zone in set(givers)) * request.group >= plan.remainder
 
 
-def _check_ends(request: _Request, plans: Sequence[_Plan], best: _Best | None) -> None:
-    """Raise CpuShortage where the kubelet weighs zones that have the remainder, but not in whole groups.
+def _check_termination(request: _Request, plans: Sequence[_Plan], best: _Best | None) -> None:
+    """Raise CpuAllocationError if the kubelet weighs zones that have the remainder, but not in whole groups.
 
-    It deals it out in turn until all is given, which never happens.
+    The kubelet then loops over these zones until the remainder is allocated, which never happens.
     """
     for plan in plans:
-        if best is not None and _is_even(request, best) and plan.places > best.places:
+        if best is not None and _is_even(request, best) and plan.indices > best.indices:
             return
         if len(set(plan.able)) == len(plan.able) and sum(plan.left[zone] % request.group for zone in plan.able) == 0:
             continue
         for size in range(1, len(plan.able) + 1):
             for givers in combinations(plan.able, size):
                 if sum(plan.left[zone] for zone in givers) >= plan.remainder and not _suffice(request, plan, givers):
-                    raise CpuAllocationError(_ENDLESS)
+                    raise CpuAllocationError(_NEVER_TERMINATES)
 
 
 def _is_even(request: _Request, best: _Best) -> bool:
-    """Tell whether a plan leaves all zones equal, with which the kubelet stops looking at the next one."""
+    """Return whether a plan leaves all zones equal; the kubelet then stops at the next plan."""
     return best.squares * len(request.free) == (sum(request.free) - request.size) ** 2
 
 
-def _deal_out(chosen: CpuAccumulator, request: _Request, best: _Best, policies: Policies) -> None:
-    """Take CPUs of the zones that the best plan has become; raise CpuShortage where those cannot give them."""
+def _distribute(accumulator: CpuAccumulator, request: _Request, best: _Best, policies: Policies) -> None:
+    """Take CPUs of the zones that the best plan was overwritten with; raise CpuAllocationError if they have too few."""
     count = len(request.listed)
     if _is_even(request, best):
-        places = overwritten_by_next(best.places, next_combination(best.places, count))
+        indices = overwritten_by_next(best.indices, next_combination(best.indices, count))
     else:
-        places = overwritten_at_end(best.places, count)
-    share = _share(request, len(places))
-    for place in places:
-        _take_of_zone(chosen, request.zones[request.listed[place]], share, policies)
-    givers = [request.zones[best.plan.able[place]] for place in overwritten_at_end(best.givers, len(best.plan.able))]
+        indices = overwritten_at_end(best.indices, count)
+    share = _share(request, len(indices))
+    for index in indices:
+        _take_from_zone(accumulator, request.zones[request.listed[index]], share, policies)
+    givers = [request.zones[best.plan.able[index]] for index in overwritten_at_end(best.givers, len(best.plan.able))]
     remainder = best.plan.remainder
     while remainder:
         before = remainder
         for zone in givers:
-            if remainder and (chosen.free & zone).bit_count() >= request.group:
-                _take_of_zone(chosen, zone, request.group, policies)
+            if remainder and (accumulator.free & zone).bit_count() >= request.group:
+                _take_from_zone(accumulator, zone, request.group, policies)
                 remainder -= request.group
         if remainder == before:
-            raise CpuAllocationError(_ENDLESS)
-    if chosen.num_cpus_needed:
-        word = "not enough" if chosen.num_cpus_needed > 0 else "too many"
-        raise CpuAllocationError(f"accounting error, {word} CPUs allocated, remaining: {chosen.num_cpus_needed}")
+            raise CpuAllocationError(_NEVER_TERMINATES)
+    if accumulator.num_cpus_needed:
+        word = "not enough" if accumulator.num_cpus_needed > 0 else "too many"
+        raise CpuAllocationError(f"accounting error, {word} CPUs allocated, remaining: {accumulator.num_cpus_needed}")
 
 
-def _take_of_zone(chosen: CpuAccumulator, zone: int, count: int, policies: Policies) -> None:
-    """Take so many CPUs of one zone, or none where it has not so many."""
-    free = chosen.free & zone
+def _take_from_zone(accumulator: CpuAccumulator, zone: int, count: int, policies: Policies) -> None:
+    """Take `count` CPUs of one zone, or none if it has fewer."""
+    free = accumulator.free & zone
     if free.bit_count() >= count:
-        chosen.take(take_by_topology_numa_packed(chosen.topology, free, count, policies))
+        accumulator.take(take_by_topology_numa_packed(accumulator.topology, free, count, policies))
 
 
 def _share(request: _Request, zones: int) -> int:
-    """Return how many CPUs each of so many zones gives, in whole groups."""
+    """Return how many CPUs each of `zones` zones provides, in whole groups."""
     return request.size // zones // request.group * request.group
 
 
@@ -234,29 +237,38 @@ def _ceil(count: int, size: int) -> int:
 
 
 # --- subsets that the kubelet overwrites
+#
+# iterateCombinations makes each subset by append() to a shorter one, which copies only if the array is full. Arrays
+# grow to 1, 2, 4, 8, ... elements. So the last elements of a subset of 4, 6, 7, 8 or more than 9 lie in an array that
+# later subsets are written to as well. The best subset so far, which the kubelet keeps, is thereby overwritten.
+# Subsets are ascending indices below `count`; the walk is in lexicographic order.
 
 
 def overwritten_at_end(subset: tuple[int, ...], count: int) -> tuple[int, ...]:
-    """Return what a subset has become at the end of the walk: the last one that begins alike."""
-    own = _own(len(subset))
-    return subset[:own] + tuple(range(count - len(subset) + own, count))
+    """Return what a subset has become at the end of the walk: the last subset that begins alike."""
+    unshared = _unshared_length(len(subset))
+    return subset[:unshared] + tuple(range(count - len(subset) + unshared, count))
 
 
 def overwritten_by_next(subset: tuple[int, ...], following_subset: tuple[int, ...] | None) -> tuple[int, ...]:
-    """Return what a subset has become where the walk ends with the one after it; None: there is none."""
-    own = _own(len(subset))
-    return following_subset if following_subset is not None and following_subset[:own] == subset[:own] else subset
+    """Return what a subset has become if the walk ends with the following one; None: there is none."""
+    unshared = _unshared_length(len(subset))
+    return (
+        following_subset
+        if following_subset is not None and following_subset[:unshared] == subset[:unshared]
+        else subset
+    )
 
 
 def next_combination(subset: tuple[int, ...], count: int) -> tuple[int, ...] | None:
-    """Return the subset after another one; None after the last."""
+    """Return the subset that follows another one; None after the last."""
     size = len(subset)
-    for place in range(size - 1, -1, -1):
-        if subset[place] < count - size + place:
-            return subset[:place] + tuple(range(subset[place] + 1, subset[place] + 1 + size - place))
+    for index in range(size - 1, -1, -1):
+        if subset[index] < count - size + index:
+            return subset[:index] + tuple(range(subset[index] + 1, subset[index] + 1 + size - index))
     return None
 
 
-def _own(size: int) -> int:
-    """Return how many places of a subset no later one writes to: those up to the one with which it was copied last."""
+def _unshared_length(size: int) -> int:
+    """Return how many leading elements of a subset no later subset overwrites: those of its last copy."""
     return size if size < 2 else (1 << (size - 1).bit_length() - 1) + 1

@@ -1,4 +1,7 @@
-"""Which CPUs a container is given (policy_static.go allocateCPUs, takeByTopology)."""
+"""Exclusive CPUs of a container (pkg/kubelet/cm/cpumanager/policy_static.go Allocate, allocateCPUs, AllocatePod).
+
+What the containers of other pods hold comes from the state of the node: there is no state file.
+"""
 
 from __future__ import annotations
 
@@ -17,44 +20,44 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.pod import Container, PodShape
 
 
-_TELLS_OF_NONE = (1, 32)
-"""The first release that says that no core is available; an older one then blames the request."""
+_REPORTS_NO_FREE_CORE = (1, 32)
+"""The first release with a message for no free core; an older one then blames the request."""
 
 
 def allocate_container_cpus(context: AdmissionContext, container: Container, count: int, zones: int | None) -> None:
-    """Give a container a count of exclusive CPUs, from zones first where they are said; raise Refusal.
+    """Allocate exclusive CPUs to a container, first in `zones` if that is not None; raise AdmissionError.
 
-    Those of ended init containers may be among them; those of a sidecar stay its own (updateCPUsToReuse).
+    CPUs of ended init containers may be reused. Those of a sidecar stay its own (updateCPUsToReuse).
     """
     enforce_smt_alignment(context.state, count)
     try:
         cpus = allocate_cpus(context.state, count, zones, context.reusable_cpus)
-    except CpuAllocationError as shortage:
-        raise unexpected_admission_error(str(shortage), CPU) from None
+    except CpuAllocationError as error:
+        raise unexpected_admission_error(str(error), CPU) from None
     context.cpus[container.name] = cpus
     context.state = context.state._replace(free_cpus=context.state.free_cpus & ~cpus)
     context.reusable_cpus = context.reusable_cpus | cpus if container.role == "init" else context.reusable_cpus & ~cpus
 
 
 def enforce_smt_alignment(state: NodeState, count: int) -> None:
-    """Raise Refusal where whole cores are wanted and there are not enough (enforceSMTAlignment)."""
+    """Raise AdmissionError if full-pcpus-only rejects a request (enforceSMTAlignment)."""
     message = smt_alignment_error(state, count)
     if message is not None:
         raise AdmissionError(SMT_ALIGNMENT_ERROR, message, CPU)
 
 
 def smt_alignment_error(state: NodeState, count: int) -> str | None:
-    """Return the kubelet's message of an SMTAlignmentError where a request is refused by full-pcpus-only; else None.
+    """Return the message of the SMTAlignmentError with which full-pcpus-only rejects a request; else None.
 
-    The request must be a multiple of the CPUs per core, and no more than what is free without the siblings of reserved
-    CPUs. CPUs that could be reused of init containers do not count as free, nor need the free ones be whole cores.
+    The request must be a multiple of the CPUs per core. It must not exceed the free CPUs without the siblings of
+    reserved ones. Reusable CPUs of init containers do not count as free. The free CPUs need not form whole cores.
     """
     policies, topology = state.kind.policies, state.kind.cpus
     threads = topology.cpus_per_core
     if not (policies.full_cores and policies.cpu == "static" and threads):
         return None
     available = (state.free_cpus & ~topology.reserved_cores).bit_count()
-    if count % threads or (count > available == 0 and policies.release < _TELLS_OF_NONE):
+    if count % threads or (count > available == 0 and policies.release < _REPORTS_NO_FREE_CORE):
         return f"SMT Alignment Error: requested {count} cpus not multiple cpus per core = {threads}"
     if count > available:
         return (
@@ -65,47 +68,49 @@ def smt_alignment_error(state: NodeState, count: int) -> str | None:
 
 
 def allocate_cpus(state: NodeState, count: int, affinity: int | None, reusable: int) -> int:
-    """Return the bits of so many CPUs: first of those near the zones of the affinity, the rest of anywhere.
+    """Return the bits of `count` CPUs: first those near the zones of the affinity, then any.
 
-    The free ones are joined by the reusable ones, those of ordinary init containers of the same pod. Without an
-    affinity (None) all are of anywhere. On machines with unequal packages or cores the kubelet may give CPUs that are
-    not free; so they are given here. Raises CpuShortage, with the kubelet's message, where there are not enough.
+    Reusable CPUs, those of ordinary init containers of the same pod, count as free. An affinity of None means any zone.
+    On machines with unequal packages or cores the kubelet may assign CPUs that are not free; so does this function.
+    Raises CpuAllocationError, with the kubelet's message, if there are not enough.
     """
     available = state.free_cpus | reusable
-    taken = 0
+    cpus = 0
     if affinity is not None:
-        aligned = available & _near(state.kind, affinity)
-        taken = _take(state.kind, aligned, min(count, aligned.bit_count()))
-    return taken | _take(state.kind, available & ~taken, count - taken.bit_count())
+        aligned = available & _aligned_cpus(state.kind, affinity)
+        cpus = _take_by_topology(state.kind, aligned, min(count, aligned.bit_count()))
+    return cpus | _take_by_topology(state.kind, available & ~cpus, count - cpus.bit_count())
 
 
 def divide_pod_cpus(kind: NodeKind, pod: PodShape, pod_cpus: int) -> tuple[int, ...]:
-    """Return the bits of the CPUs of each container of a pod that was given them whole (AllocatePod).
+    """Return the bits of the CPUs of each container of a pod whose CPUs are allocated as one (AllocatePod).
 
-    Ordinary init containers may have all but what sidecars before them hold; containers that ask for none exclusively
-    share what is left. Raises CpuShortage.
+    Ordinary init containers may use all CPUs but those of earlier sidecars. Containers without a guaranteed request
+    share the rest. Raises CpuAllocationError.
     """
-    kept = pod_cpus  # what no sidecar before has, then what no container before has
-    found: list[int | None] = []
+    remaining = pod_cpus  # without the CPUs of earlier sidecars; later, of earlier containers
+    exclusive: list[int | None] = []
     for container in pod.containers:
         count = guaranteed_cpus(pod, container, kind.policies)
-        cpus = _take(kind, kept, count) if count else None
+        cpus = _take_by_topology(kind, remaining, count) if count else None
         if container.role == "init":
-            cpus = kept if cpus is None else cpus
+            cpus = remaining if cpus is None else cpus
         elif cpus is not None:
-            kept &= ~cpus
-        found.append(cpus)
-    return tuple(kept if cpus is None else cpus for cpus in found)
+            remaining &= ~cpus
+        exclusive.append(cpus)
+    return tuple(remaining if cpus is None else cpus for cpus in exclusive)
 
 
-def _take(kind: NodeKind, free: int, count: int) -> int:
-    take = take_by_topology_numa_distributed if kind.policies.distribute_across_zones else take_by_topology_numa_packed
-    return take(kind.cpus, free, count, kind.policies)
+def _take_by_topology(kind: NodeKind, free: int, count: int) -> int:
+    take_by_topology = (
+        take_by_topology_numa_distributed if kind.policies.distribute_across_zones else take_by_topology_numa_packed
+    )
+    return take_by_topology(kind.cpus, free, count, kind.policies)
 
 
-def _near(kind: NodeKind, zones: int) -> int:
-    """Return the CPUs of zones, with align-by-socket those of all packages that they reach into (getAlignedCPUs)."""
-    near = kind.cpus.cpus_in_numa_nodes(zones)
+def _aligned_cpus(kind: NodeKind, zones: int) -> int:
+    """Return the CPUs of zones; with align-by-socket, of all packages that the zones reach into (getAlignedCPUs)."""
+    cpus = kind.cpus.cpus_in_numa_nodes(zones)
     if not kind.policies.align_by_package:
-        return near
-    return sum(package for _, package in kind.cpus.packages if package & near)
+        return cpus
+    return sum(package for _, package in kind.cpus.packages if package & cpus)

@@ -1,4 +1,4 @@
-"""The Device Manager's allocation (pkg/kubelet/cm/devicemanager/manager.go devicesToAllocate)."""
+"""Allocations of the Device Manager (pkg/kubelet/cm/devicemanager/manager.go devicesToAllocate)."""
 
 from __future__ import annotations
 
@@ -13,98 +13,106 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.pod import Container
 
 DeviceCounts = dict[int, int]
-"""Counts by place in the kind's devices."""
+"""Counts by index into the kind's devices."""
 
 
 def allocate_container_devices(context: AdmissionContext, container: Container, zones: int | None) -> None:
-    """Give a container its devices, near zones where they are said; raise Refusal where there are not enough.
+    """Allocate devices to a container, near `zones` if that is not None; raise AdmissionError if there are too few.
 
-    Resources that no device plugin of the node offers are nothing to the kubelet, and are passed over.
+    Resources that no device plugin of the node offers are skipped, as the kubelet does.
     """
-    shares: list[DeviceAllocation] = []
+    allocations: list[DeviceAllocation] = []
     for resource, count in container.devices:
         if resource in context.state.kind.device_indices:
-            shares += _give(context, container, resource, count, zones)
-    if shares:
-        context.devices[container.name] = shares
+            allocations += _allocate_resource(context, container, resource, count, zones)
+    if allocations:
+        context.devices[container.name] = allocations
 
 
-def _give(
-    books: AdmissionContext, container: Container, resource: str, count: int, zones: int | None
+def _allocate_resource(
+    context: AdmissionContext, container: Container, resource: str, count: int, zones: int | None
 ) -> list[DeviceAllocation]:
-    kind = books.state.kind
-    places = kind.device_indices[resource]
-    if not any(kind.devices[place].healthy for place in places):
+    kind = context.state.kind
+    indices = kind.device_indices[resource]
+    if not any(kind.devices[index].healthy for index in indices):
         raise unexpected_admission_error(
             f"no healthy devices present; cannot allocate unhealthy devices {resource}", resource
         )
-    idle = {place: some for place in places if (some := books.reusable_devices.get(place, 0))}
-    reused, certain = _draw(idle, count)
-    taken, sure = _take_free(books, resource, count - sum(reused.values()), zones)
-    given = {place: reused.get(place, 0) + taken.get(place, 0) for place in places}
-    for place, some in reused.items():
-        books.reusable_devices[place] -= some
+    reusable = {index: number for index in indices if (number := context.reusable_devices.get(index, 0))}
+    reused, certain = _pick(reusable, count)
+    from_free, free_certain = _allocate_free(context, resource, count - sum(reused.values()), zones)
+    assigned = {index: reused.get(index, 0) + from_free.get(index, 0) for index in indices}
+    for index, number in reused.items():
+        context.reusable_devices[index] -= number
     if container.role == "init":
-        for place, some in given.items():
-            books.reusable_devices[place] = books.reusable_devices.get(place, 0) + some
-    if not (certain and sure):
-        books.random_picks.setdefault(resource, container.name)
-    # what is left to later containers is as uncertain as what the earlier ones were given
-    certain = resource not in books.random_picks or len(places) == 1
+        for index, number in assigned.items():
+            context.reusable_devices[index] = context.reusable_devices.get(index, 0) + number
+    if not (certain and free_certain):
+        context.random_picks.setdefault(resource, container.name)
+    # after a random pick, the devices of later containers are as uncertain as those of earlier ones
+    certain = resource not in context.random_picks or len(indices) == 1
     return [
-        DeviceAllocation(resource, kind.devices[place].zones, some, certain) for place, some in given.items() if some
+        DeviceAllocation(resource, kind.devices[index].zones, number, certain)
+        for index, number in assigned.items()
+        if number
     ]
 
 
-def _take_free(books: AdmissionContext, resource: str, count: int, zones: int | None) -> tuple[DeviceCounts, bool]:
-    """Take devices that nobody has: those near the zones first, then those near others, then those near none.
+def _allocate_free(
+    context: AdmissionContext, resource: str, count: int, zones: int | None
+) -> tuple[DeviceCounts, bool]:
+    """Allocate devices that no container holds (filterByAffinity).
 
-    filterByAffinity. A resource without zones, and any without an alignment, is one heap.
+    First come those near the zones, then those near other zones, then those without zones. A resource without zones,
+    and any resource without an affinity, is one pool.
     """
-    state = books.state
+    state = context.state
     kind = state.kind
-    free = {place: state.device_free[place] for place in kind.device_indices[resource] if state.device_free[place]}
+    free = {index: state.device_free[index] for index in kind.device_indices[resource] if state.device_free[index]}
     available = sum(free.values())
     if available < count:
         problem = f"requested number of devices unavailable for {resource}."
         raise unexpected_admission_error(f"{problem} Requested: {count}, Available: {available}", resource)
-    heaps = [free] if zones is None or not has_topology_alignment(kind, resource) else _by_affinity(books, free, zones)
-    taken: DeviceCounts = {}
+    pools = [free]
+    if zones is not None and has_topology_alignment(kind, resource):
+        pools = _filter_by_affinity(context, free, zones)
+    assigned: DeviceCounts = {}
     certain = True
-    for heap in heaps:
-        some, sure = _draw(heap, count)
-        certain = certain and sure
-        count -= sum(some.values())
-        taken |= some
+    for pool in pools:
+        picked, pick_certain = _pick(pool, count)
+        certain = certain and pick_certain
+        count -= sum(picked.values())
+        assigned |= picked
     left = list(state.device_free)
-    for place, some in taken.items():
-        left[place] -= some
-    books.state = state._replace(device_free=tuple(left))
-    return taken, certain
+    for index, number in assigned.items():
+        left[index] -= number
+    context.state = state._replace(device_free=tuple(left))
+    return assigned, certain
 
 
-def _by_affinity(books: AdmissionContext, free: DeviceCounts, zones: int) -> list[DeviceCounts]:
-    near: DeviceCounts = {}
-    far: DeviceCounts = {}
-    nowhere: DeviceCounts = {}
-    for place, some in free.items():
-        close = books.state.kind.devices[place].zones
-        (near if close & zones else far if close else nowhere)[place] = some
-    return [near, far, nowhere]
+def _filter_by_affinity(context: AdmissionContext, free: DeviceCounts, zones: int) -> list[DeviceCounts]:
+    from_affinity: DeviceCounts = {}
+    not_from_affinity: DeviceCounts = {}
+    no_affinity: DeviceCounts = {}
+    for index, count in free.items():
+        close = context.state.kind.devices[index].zones
+        (from_affinity if close & zones else not_from_affinity if close else no_affinity)[index] = count
+    return [from_affinity, not_from_affinity, no_affinity]
 
 
-def _draw(heap: DeviceCounts, count: int) -> tuple[DeviceCounts, bool]:
-    """Draw devices out of a heap in no order, and tell whether the counts are certain.
+def _pick(pool: DeviceCounts, count: int) -> tuple[DeviceCounts, bool]:
+    """Return a random pick out of a pool by its most likely counts, and whether the counts are certain.
 
-    The kubelet takes them as a hash set yields them, unless a device plugin has a preference. The likeliest counts are
-    those with the most ways to draw them (the product of the binomials, which is concave: one at a time finds them).
+    The kubelet picks devices as a hash set yields them, unless a device plugin has a preference. The most likely counts
+    are those with the most ways to pick them. That is the product of the binomials, which is concave, so one device at
+    a time finds them.
     """
-    if count >= sum(heap.values()):
-        return dict(heap), True
-    if len(heap) == 1:
-        return {place: count for place in heap if count}, True
-    drawn = dict.fromkeys(heap, 0)
+    if count >= sum(pool.values()):
+        return dict(pool), True
+    if len(pool) == 1:
+        return {index: count for index in pool if count}, True
+    picked = dict.fromkeys(pool, 0)
     for _ in range(count):
-        likeliest = max(heap, key=lambda place: (heap[place] - drawn[place]) / (drawn[place] + 1))
-        drawn[likeliest] += 1
-    return {place: some for place, some in drawn.items() if some}, count == 0
+        likeliest = max(pool, key=lambda index: (pool[index] - picked[index]) / (picked[index] + 1))
+        picked[likeliest] += 1
+    return {index: number for index, number in picked.items() if number}, count == 0

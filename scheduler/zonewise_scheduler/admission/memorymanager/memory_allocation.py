@@ -1,4 +1,4 @@
-"""The Memory Manager's allocation (policy_static.go Allocate and what it calls)."""
+"""Allocations of the Memory Manager (pkg/kubelet/cm/memorymanager/policy_static.go Allocate)."""
 
 from __future__ import annotations
 
@@ -28,79 +28,82 @@ HINT_VIOLATES_ALLOCATION = "[memorymanager] preferred hint violates NUMA node al
 def allocate_container_memory(
     context: AdmissionContext, container: Container, requests: Amounts, alignment: TopologyHint
 ) -> None:
-    """Give a container its memory, bytes by type, from one set of zones; raise Refusal where there is none."""
+    """Allocate memory to a container, bytes by type, from one set of zones; raise AdmissionError if none has it."""
     zones = allocation_zones(context, requests, alignment)
-    shares = [MemoryBlock(name, zones, size) for name, size in requests]
+    blocks = [MemoryBlock(name, zones, size) for name, size in requests]
     for name, size in requests:
-        own = context.reusable_memory.get((zones, name), 0)
-        context.state = update_machine_state(context.state, zones, name, max(0, size - own))
-    _pass_on(context, container, shares)
-    context.memory[container.name] = shares
+        reusable = context.reusable_memory.get((zones, name), 0)
+        context.state = update_machine_state(context.state, zones, name, max(0, size - reusable))
+    _update_reusable_memory(context, container, blocks)
+    context.memory[container.name] = blocks
 
 
 def allocation_zones(context: AdmissionContext, requests: Amounts, alignment: TopologyHint) -> int:
-    """Return the zones to give from: those of the alignment, widened where they have not enough."""
-    state, idle = context.state, context.reusable_memory
+    """Return the zones to allocate from: those of the alignment, extended if they have too little."""
+    state, reusable = context.state, context.reusable_memory
     zones, preferred = alignment
     if zones is None:
-        best = find_best_hint(state, requests, idle, 0)
+        best = find_best_hint(state, requests, reusable, 0)
         if best is None:
             raise unexpected_admission_error(NO_DEFAULT_HINT, MEMORY)
         if preferred and not best[1]:
             raise unexpected_admission_error(DEFAULT_HINT_NOT_PREFERRED, MEMORY)
         zones, preferred = best
-    view = MemoryView(state, requests, idle)
+    view = MemoryView(state, requests, reusable)
     if not view.satisfies_request(zones):
-        best = find_best_hint(state, requests, idle, zones)
+        best = find_best_hint(state, requests, reusable, zones)
         if best is None:
             raise unexpected_admission_error(NO_EXTENDED_HINT, MEMORY)
         if preferred and not best[1]:
             raise unexpected_admission_error(EXTENDED_HINT_NOT_PREFERRED, MEMORY)
         zones = best[0]
-    # 1.31 does not look, and mixes the groups (kubernetes#128669)
+    # 1.31 does not check this, and mixes the groups (kubernetes#128669)
     if state.kind.policies.release >= (1, 32) and view.violates_numa_allocations(zones):
         raise unexpected_admission_error(HINT_VIOLATES_ALLOCATION, MEMORY)
     return zones
 
 
 def update_machine_state(state: NodeState, zones: int, name: str, size: int) -> NodeState:
-    """Return the state with bytes taken from zones, the lowest first, which are a group now (updateMachineState)."""
+    """Return the state with bytes allocated from zones, lowest zone first (updateMachineState).
+
+    The zones are a group from then on.
+    """
     kind = state.kind
     column = kind.memory_types.index(name) if name in kind.memory_types else -1
     free, groups = list(state.memory_free), list(state.memory_groups)
     for zone in members(zones):
-        place = kind.zones.index(zone)
-        groups[place] = zones
+        index = kind.zones.index(zone)
+        groups[index] = zones
         if column >= 0 and size:
-            row = free[place]
-            taken = min(row[column], size)
-            size -= taken
-            free[place] = (*row[:column], row[column] - taken, *row[column + 1 :])
+            row = free[index]
+            allocated = min(row[column], size)
+            size -= allocated
+            free[index] = (*row[:column], row[column] - allocated, *row[column + 1 :])
     return state._replace(
         memory_free=tuple(free), memory_groups=tuple(groups), memory_assigned=state.memory_assigned | zones
     )
 
 
-def _pass_on(books: AdmissionContext, container: Container, shares: list[MemoryBlock]) -> None:
-    """Keep count of what ended init containers leave to those after them.
+def _update_reusable_memory(context: AdmissionContext, container: Container, blocks: list[MemoryBlock]) -> None:
+    """Record what ended init containers leave to later containers.
 
-    updatePodReusableMemory, and updateInitContainersMemoryBlocks, which makes the blocks of the pod add up.
+    updatePodReusableMemory, and updateInitContainersMemoryBlocks, which keeps the sum of the pod's blocks right.
     """
-    for name, zones, size in shares:
-        idle = books.reusable_memory.get((zones, name), 0)
+    for name, zones, size in blocks:
+        reusable = context.reusable_memory.get((zones, name), 0)
         init = container.role == "init"
-        books.reusable_memory[zones, name] = max(idle, size) if init else max(0, idle - size)
-        _shrink(books, container, name, zones, size)
+        context.reusable_memory[zones, name] = max(reusable, size) if init else max(0, reusable - size)
+        _shrink_init_blocks(context, container, name, zones, size)
 
 
-def _shrink(books: AdmissionContext, container: Container, name: str, zones: int, size: int) -> None:
-    for earlier in books.pod.containers:
+def _shrink_init_blocks(context: AdmissionContext, container: Container, name: str, zones: int, size: int) -> None:
+    for earlier in context.pod.containers:
         if earlier is container or earlier.role == "app":
             return
         if earlier.role == "init":
-            blocks = books.memory.get(earlier.name, [])
-            for place, block in enumerate(blocks):
+            blocks = context.memory.get(earlier.name, [])
+            for index, block in enumerate(blocks):
                 if (block.type, block.zones) == (name, zones):
-                    taken = min(block.size, size)
-                    blocks[place] = block._replace(size=block.size - taken)
-                    size -= taken
+                    reused = min(block.size, size)
+                    blocks[index] = block._replace(size=block.size - reused)
+                    size -= reused

@@ -1,8 +1,8 @@
-"""The Memory Manager with policy Static: which zones can give memory and hugepages, and which do.
+"""Hints of the Memory Manager with policy Static: which zones can provide memory and hugepages.
 
 pkg/kubelet/cm/memorymanager/policy_static.go. All types of memory of a container come from one set of zones. A set of
-several zones becomes a group at its first use: until all of it is returned, its zones give only as this group, while a
-zone that has given alone joins no group.
+several zones becomes a group at its first use. Until all of it is returned, its zones allocate only as this group. A
+zone that allocates alone joins no group.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ class MemoryView:
     """The memory of one state, as far as one request needs it."""
 
     def __init__(self, state: NodeState, requests: Amounts, reusable: Mapping[tuple[int, str], int]) -> None:
-        """Take bytes by type, and what of the pod's own can be taken over."""
+        """Take requests in bytes by type, and what containers of the same pod leave to be reused."""
         kind = state.kind
         self.zones = kind.zones
         self.groups = dict(zip(kind.zones, state.memory_groups, strict=True))
         self.assigned = state.memory_assigned
         self._idle = reusable
-        self._wanted = [(name, size, free_memory(state, name)) for name, size in requests]
+        self._requests = [(name, size, free_memory(state, name)) for name, size in requests]
 
     def fits(self, zone_set: ZoneSet) -> bool:
-        """Tell whether a set of zones has enough that is free, or the pod's own from the very same set."""
-        zones, some = zone_set
-        idle = self._idle
-        for name, size, free in self._wanted:
-            if sum([free[zone] for zone in some]) + (idle.get((zones, name), 0) if idle else 0) < size:
+        """Return whether a set of zones has enough that is free, or reusable from exactly this set."""
+        zones, members = zone_set
+        reusable = self._idle
+        for name, size, free in self._requests:
+            if sum([free[zone] for zone in members]) + (reusable.get((zones, name), 0) if reusable else 0) < size:
                 return False
         return True
 
     def satisfies_request(self, zones: int) -> bool:
-        """Tell whether a set of zones has enough that is free (isAffinitySatisfyRequest)."""
-        some = members(zones)
-        return all(sum([free[zone] for zone in some]) >= size for _, size, free in self._wanted)
+        """Return whether a set of zones has enough that is free (isAffinitySatisfyRequest)."""
+        ids = members(zones)
+        return all(sum([free[zone] for zone in ids]) >= size for _, size, free in self._requests)
 
     def zone_sets(self, size: int) -> Iterator[ZoneSet]:
-        """Return the sets of a size that the groups leave open.
+        """Yield the sets of a size that the groups allow.
 
-        A zone in a group gives not alone; a larger set is of zones that give nothing yet, or a group as it is.
+        A zone in a group does not allocate alone. A larger set consists of zones without assignments, or is a group.
         """
         if size == 1:
             for zone in self.zones:
@@ -63,7 +63,7 @@ class MemoryView:
                 yield group, members(group)
 
     def violates_numa_allocations(self, zones: int) -> bool:
-        """Tell whether a set of several zones cuts across groups (isAffinityViolatingNUMAAllocations)."""
+        """Return whether a set of several zones cuts across groups (isAffinityViolatingNUMAAllocations)."""
         if zones & (zones - 1) == 0:
             return False
         return any(self.groups[zone] != zones for zone in members(zones & self.assigned))
@@ -81,45 +81,45 @@ def free_memory(state: NodeState, name: str) -> dict[int, int]:
 def calculate_memory_hints(
     state: NodeState, requests: Amounts, reusable: Mapping[tuple[int, str], int], *, include_not_preferred: bool
 ) -> Hints | None:
-    """Return the sets of zones that can give all of the requests, bytes by type.
+    """Return the sets of zones that can provide all requests, in bytes by type (calculateHints).
 
-    None where no set can: the kubelet then takes it that the container does not care, and fails when it allocates
-    (calculateHints returns an empty map).
+    None if no set can: calculateHints then returns an empty map. The Topology Manager takes that for no preference, and
+    the allocation fails later.
     """
     if not requests:
         return None
     view = MemoryView(state, requests, reusable)
     width = memory_min_affinity_size(state.kind, requests)
-    preferred = tuple(one[0] for one in view.zone_sets(width) if view.fits(one))
+    preferred = tuple(candidate[0] for candidate in view.zone_sets(width) if view.fits(candidate))
     if not include_not_preferred:
-        return Hints(preferred) if preferred or _anything_fits(view) else None
+        return Hints(preferred) if preferred or _any_set_fits(view) else None
     sizes = (size for size in range(1, len(view.zones) + 1) if size != width)
-    others = tuple(one[0] for size in sizes for one in view.zone_sets(size) if view.fits(one))
-    return Hints(preferred, others) if preferred or others else None
+    not_preferred = tuple(candidate[0] for size in sizes for candidate in view.zone_sets(size) if view.fits(candidate))
+    return Hints(preferred, not_preferred) if preferred or not_preferred else None
 
 
 def find_best_hint(
     state: NodeState, requests: Amounts, reusable: Mapping[tuple[int, str], int], within: int
 ) -> tuple[int, bool] | None:
-    """Return the hint of fewest zones that has all those within, and whether it is preferred; a preferred one first.
+    """Return the narrowest hint that contains the zones `within`, and whether it is preferred (findBestHint).
 
-    None where there is none (findBestHint).
+    A preferred hint comes first. None if there is no hint.
     """
     if not requests:
         return None
     view = MemoryView(state, requests, reusable)
     width = memory_min_affinity_size(state.kind, requests)
     for size in (width, *range(1, len(view.zones) + 1)):
-        fitting = [one[0] for one in view.zone_sets(size) if one[0] & within == within and view.fits(one)]
-        if fitting:
-            return min(fitting), size == width
+        candidates = [each for each in view.zone_sets(size) if each[0] & within == within and view.fits(each)]
+        if candidates:
+            return min(candidates)[0], size == width
     return None
 
 
-def _anything_fits(view: MemoryView) -> bool:
-    """Tell whether any set fits at all: of those that give nothing yet, all together have most."""
-    idle = tuple(zone for zone in view.zones if not view.assigned >> zone & 1)
-    if len(idle) > 1 and view.fits(subsets(idle, len(idle))[0]):
+def _any_set_fits(view: MemoryView) -> bool:
+    """Return whether any set fits: of zones without assignments, all together have most."""
+    unassigned = tuple(zone for zone in view.zones if not view.assigned >> zone & 1)
+    if len(unassigned) > 1 and view.fits(subsets(unassigned, len(unassigned))[0]):
         return True
     groups = {
         group for group in view.groups.values() if group & (group - 1) and not view.violates_numa_allocations(group)
@@ -129,14 +129,14 @@ def _anything_fits(view: MemoryView) -> bool:
 
 @lru_cache(maxsize=1 << 14)
 def memory_min_affinity_size(kind: NodeKind, requests: Amounts) -> int:
-    """Return how many zones are enough by all that they may ever give; all of them where they are not."""
+    """Return how many zones suffice by all that they may ever allocate; all zones if that is too little."""
     tables = [(size, _allocatable(kind, name)) for name, size in requests]
-    least = max((_least(size, table) for size, table in tables), default=1)
-    for width in range(least, len(kind.zones)):
+    narrowest = max((_min_width(size, table) for size, table in tables), default=1)
+    for width in range(narrowest, len(kind.zones)):
         if len(tables) == 1:
             return width
-        for _, some in subsets(tuple(range(len(kind.zones))), width):
-            if all(sum(table[place] for place in some) >= size for size, table in tables):
+        for _, indices in subsets(tuple(range(len(kind.zones))), width):
+            if all(sum(table[index] for index in indices) >= size for size, table in tables):
                 return width
     return len(kind.zones)
 
@@ -148,6 +148,6 @@ def _allocatable(kind: NodeKind, name: str) -> list[int]:
     return [row[column] for row in kind.allocatable]
 
 
-def _least(size: int, table: list[int]) -> int:
+def _min_width(size: int, table: list[int]) -> int:
     sums = accumulate(sorted(table, reverse=True))
     return next((width for width, most in enumerate(sums, 1) if most >= size), len(table))

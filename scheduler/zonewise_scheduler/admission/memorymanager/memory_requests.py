@@ -1,4 +1,7 @@
-"""Bytes that the Memory Manager pins."""
+"""Memory that the static Memory Manager pins for a container or a pod.
+
+pkg/kubelet/cm/memorymanager/policy_static.go getRequestedResources, getPodRequestedResources.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def pins_memory(pod: PodShape, policies: Policies) -> bool:
-    """Tell whether the Memory Manager pins a pod.
+    """Return whether the Memory Manager pins the memory of a pod.
 
-    Without PodLevelResourceManagers it leaves pods with resources of their own alone, since 1.34 (policy_static.go).
+    Since 1.34 it skips pods with pod-level resources unless PodLevelResourceManagers is on (policy_static.go).
     """
     if policies.memory != "Static" or pod.qos != "Guaranteed":
         return False
@@ -26,55 +29,58 @@ def pins_memory(pod: PodShape, policies: Policies) -> bool:
 
 
 def memory_request(pod: PodShape, container: Container, policies: Policies) -> Amounts:
-    """Return bytes by type that a container is pinned with.
+    """Return the bytes by type that are pinned for a container.
 
-    One of a pod that is given whole has its own only where it is complete (IsContainerEquivalentQOSGuaranteed).
+    In a pod that is allocated as a whole, only a container that would be Guaranteed by itself has any
+    (IsContainerEquivalentQOSGuaranteed).
     """
     if not pins_memory(pod, policies):
         return ()
-    complete = container.complete and container.milli_cpus and dict(container.memory).get(MEMORY)
-    return container.memory if complete or not uses_pod_level_managers(pod, policies) else ()
+    guaranteed = container.complete and container.milli_cpus and dict(container.memory).get(MEMORY)
+    return container.memory if guaranteed or not uses_pod_level_managers(pod, policies) else ()
 
 
 def pod_memory_request(pod: PodShape, policies: Policies) -> Amounts:
-    """Return bytes by type that a pod is pinned with: what runs together, or an init container if that is more.
+    """Return the bytes by type that are pinned for a pod: the peak over its life (getPodRequestedResources).
 
-    getPodRequestedResources: types that only init containers ask for are left out.
+    Types that only init containers request are left out.
     """
     if pod.pod_level is not None and uses_pod_level_managers(pod, policies):
-        whole = pod.pod_level.memory if pins_memory(pod, policies) else ()
-        return tuple((name, size) for name, size in whole if size > 0)
-    lasting = {name for one in pod.containers if one.role == "app" for name, _ in one.memory}
-    together = aggregate_container_requests((one.role, memory_request(pod, one, policies)) for one in pod.containers)
-    return tuple(sorted((name, size) for name, size in together.items() if name in lasting))
+        pod_memory = pod.pod_level.memory if pins_memory(pod, policies) else ()
+        return tuple((name, size) for name, size in pod_memory if size > 0)
+    app_types = {name for container in pod.containers if container.role == "app" for name, _ in container.memory}
+    peak = aggregate_container_requests(
+        (container.role, memory_request(pod, container, policies)) for container in pod.containers
+    )
+    return tuple(sorted((name, size) for name, size in peak.items() if name in app_types))
 
 
 def empty_shared_memory_pool(pod: PodShape, policies: Policies) -> str | None:
-    """Return the kubelet's message if exclusive memory leaves none to the other containers of a pod; else None.
+    """Return the kubelet's message if exclusive memory leaves none to other containers of a pod; else None.
 
     For pods that are allocated as a whole (policy_static.go validatePodScopeResources).
     """
-    lasting: dict[str, int] = {}
+    exclusive: dict[str, int] = {}
     shared = False
-    for one in pod.containers:
-        own = memory_request(pod, one, policies)
-        if one.role == "init":
-            gone = _used_up(pod, policies, lasting)
-            if gone and not own:
-                return f"pod rejected, pod has shared init containers but no {gone} available for them"
+    for container in pod.containers:
+        request = memory_request(pod, container, policies)
+        if container.role == "init":
+            exhausted = _exhausted_type(pod, policies, exclusive)
+            if exhausted and not request:
+                return f"pod rejected, pod has shared init containers but no {exhausted} available for them"
             continue
-        shared = shared or not own
-        for name, size in own:
-            lasting[name] = lasting.get(name, 0) + size
-    gone = _used_up(pod, policies, lasting)
-    if not (shared and gone):
+        shared = shared or not request
+        for name, size in request:
+            exclusive[name] = exclusive.get(name, 0) + size
+    exhausted = _exhausted_type(pod, policies, exclusive)
+    if not (shared and exhausted):
         return None
     return (
-        f"pod rejected, sum of exclusive container {gone} requests equals pod budget, "
+        f"pod rejected, sum of exclusive container {exhausted} requests equals pod budget, "
         "leaving no memory for shared containers"
     )
 
 
-def _used_up(pod: PodShape, policies: Policies, lasting: Mapping[str, int]) -> str | None:
-    whole = pod_memory_request(pod, policies)
-    return next((name for name, size in whole if lasting.get(name, 0) >= size), None)
+def _exhausted_type(pod: PodShape, policies: Policies, exclusive: Mapping[str, int]) -> str | None:
+    pod_memory = pod_memory_request(pod, policies)
+    return next((name for name, size in pod_memory if exclusive.get(name, 0) >= size), None)

@@ -16,7 +16,7 @@ ZoneSet = tuple[int, tuple[int, ...]]
 
 
 def zone_set(zones: Iterable[int]) -> int:
-    """Return the set of some zones."""
+    """Return the set of zones."""
     bits = 0
     for zone in zones:
         bits |= 1 << zone

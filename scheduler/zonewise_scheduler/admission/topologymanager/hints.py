@@ -1,26 +1,26 @@
-"""Hints: in which sets of zones a resource can be given (pkg/kubelet/cm/topologymanager TopologyHint)."""
+"""Hints: in which sets of zones a resource can be allocated (topologymanager/topology_manager.go TopologyHint)."""
 
 from typing import NamedTuple
 
 
 class Hints(NamedTuple):
-    """What one resource allows, each set of zones as an integer; None in its place: the resource does not care.
+    """The hints of one resource, each set of zones as an integer. None instead: the resource has no preference.
 
     No hint at all means that nothing satisfies the request.
     """
 
     preferred: tuple[int, ...]
     not_preferred: tuple[int, ...] = ()
-    """Possible, but wider than it need be; listed only where they are asked for (best-effort)."""
+    """Possible, but wider than necessary; listed only on request (best-effort)."""
 
 
 class TopologyHint(NamedTuple):
-    """What the Topology Manager tells the managers to keep to (TopologyHint)."""
+    """The zones to which the managers align a container (TopologyHint)."""
 
     zones: int | None
-    """None: anywhere."""
+    """None: any."""
     preferred: bool
 
 
 NO_AFFINITY = TopologyHint(None, preferred=False)
-"""Under policy none."""
+"""The hint under policy none."""

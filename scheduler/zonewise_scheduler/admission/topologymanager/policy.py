@@ -1,9 +1,14 @@
 """One set of zones out of the hints of all resources (pkg/kubelet/cm/topologymanager/policy.go HintMerger).
 
-The kubelet tries every combination of one hint per resource, and keeps the best: seconds of work with three resources
-on eight zones. The same answer follows from two facts. A combination is preferred only if all its sets are equal, so
-the preferred ones are the sets that every resource prefers. And the kubelet's comparison of the others is a total order
-of their intersections, so the best of the sets that any combination can make is the best combination.
+The kubelet tries every combination of one hint per resource and keeps the best one. That takes seconds with three
+resources on eight zones. This module computes the same result in closed form.
+
+Invariant: the result equals the kubelet's.
+
+1. A combination is preferred only if all its sets are equal. So the preferred ones are the sets that every resource
+   prefers.
+2. The kubelet compares all other combinations by a total order of their intersections. So the best set that any
+   combination can make belongs to the best combination.
 """
 
 from __future__ import annotations
@@ -23,102 +28,105 @@ if TYPE_CHECKING:
 
 
 def merge_preferred(kind: NodeKind, hints: Sequence[Hints]) -> int | None:
-    """Return the best set of zones that all resources prefer; None where there is none.
+    """Return the best set of zones that all resources prefer; None if there is none.
 
-    Under single-numa-node, sets of one zone only (policy_single_numa_node.go).
+    Under single-numa-node only sets of one zone count (policy_single_numa_node.go).
     """
     if not hints:
         return all_zones(kind)
-    shared = set(hints[0].preferred).intersection(*(one.preferred for one in hints[1:]))
+    common = set(hints[0].preferred).intersection(*(resource.preferred for resource in hints[1:]))
     if kind.policies.topology == "single-numa-node":
-        shared = {zones for zones in shared if zones & (zones - 1) == 0}
-    return min(shared, key=_closeness(kind)) if shared else None
+        common = {zones for zones in common if zones & (zones - 1) == 0}
+    return min(common, key=_closeness(kind)) if common else None
 
 
 def merge_best_effort(kind: NodeKind, hints: Sequence[Hints]) -> int:
-    """Return what best-effort settles for where the resources agree on nothing, from all hints, the others too.
+    """Return the result of best-effort if the resources prefer no common set, out of all their hints.
 
-    Best is an intersection of as many zones as the resource needs that needs most; then the largest smaller one, then
-    the smallest larger one (HintMerger.compare).
+    An intersection with as many zones as the neediest resource prefers is best. Then come smaller ones, the largest
+    first, then larger ones, the smallest first (HintMerger.compare).
     """
-    lists = [one.preferred + one.not_preferred for one in hints if one.preferred or one.not_preferred]
-    reached = intersections([*lists, (all_zones(kind),)])
-    if not reached:
+    lists = [resource.preferred + resource.not_preferred for resource in hints]
+    lists = [sets for sets in lists if sets]
+    reachable = intersections([*lists, (all_zones(kind),)])
+    if not reachable:
         return all_zones(kind)
-    needed = max((min(zones.bit_count() for zones in one) for one in lists), default=0)
+    needed = max((min(zones.bit_count() for zones in sets) for sets in lists), default=0)
     closeness = _closeness(kind)
 
     def rank(zones: int) -> tuple[int, int, tuple[int, float, int]]:
         size = zones.bit_count()
         return (size != needed) + (size > needed), abs(size - needed), closeness(zones)
 
-    return min(reached, key=rank)
+    return min(reachable, key=rank)
 
 
 def _closeness(kind: NodeKind) -> Callable[[int], tuple[int, float, int]]:
-    """Return the order of sets: narrower first; with prefer-closest-numa-nodes nearer, too; then lower numbers.
+    """Return the order of sets: narrower first; with prefer-closest-numa-nodes then nearer ones; then lower numbers.
 
     numa_info.go Narrowest, Closest. With single-numa-node the option changes nothing.
     """
     if kind.policies.prefer_closest and kind.policies.topology != "single-numa-node":
-        return lambda zones: (zones.bit_count(), _distance(kind, zones), zones)
+        return lambda zones: (zones.bit_count(), _mean_distance(kind, zones), zones)
     return lambda zones: (zones.bit_count(), 0.0, zones)
 
 
 @lru_cache(maxsize=1 << 14)
-def _distance(kind: NodeKind, zones: int) -> float:
-    """Return the mean distance of all pairs, each zone to itself too (NUMADistances.CalculateAverageFor).
+def _mean_distance(kind: NodeKind, zones: int) -> float:
+    """Return the mean distance of all pairs, each zone to itself included (NUMADistances.CalculateAverageFor).
 
-    The kubelet looks a zone up by its id where the list goes by the order of zones. Where ids have gaps it so takes the
-    wrong distances, or panics; those that it would panic about are left out here.
+    The kubelet indexes the list of distances by zone id, though the list has the order of the zones. If ids have gaps,
+    it uses wrong distances or panics. Distances that would make it panic are left out.
     """
-    some = members(zones)
-    rows = [kind.distances[kind.zones.index(zone)] for zone in some] if kind.distances else []
-    return sum(row[zone] for row in rows for zone in some if zone < len(row)) / len(some) ** 2
+    ids = members(zones)
+    rows = [kind.distances[kind.zones.index(zone)] for zone in ids] if kind.distances else []
+    return sum(row[zone] for row in rows for zone in ids if zone < len(row)) / len(ids) ** 2
 
 
 # --- all intersections
 
 
 def intersections(lists: Sequence[Sequence[int]]) -> list[int]:
-    """Return every set but the empty one that is the intersection of one set out of each list."""
-    every = 0
-    for one in lists:
-        for zones in one:
-            every |= zones
-    order = members(every)
+    """Return every non-empty set that is the intersection of one set out of each list."""
+    union = 0
+    for sets in lists:
+        for zones in sets:
+            union |= zones
+    order = members(union)
     if order != tuple(range(len(order))):
-        packed = [[_renumbered(zones, order) for zones in one] for one in lists]
+        packed = [[_renumbered(zones, order) for zones in sets] for sets in lists]
         return [zone_set(order[bit] for bit in members(zones)) for zones in intersections(packed)]
-    met: Sequence[int] = lists[0]
-    for one in lists[1:]:
-        met = _pairwise(met, one, len(order))
-    return [zones for zones in met if zones]
+    reachable: Sequence[int] = lists[0]
+    for sets in lists[1:]:
+        reachable = _pairwise(reachable, sets, len(order))
+    return [zones for zones in reachable if zones]
 
 
 def _renumbered(zones: int, order: tuple[int, ...]) -> int:
-    return zone_set(place for place, zone in enumerate(order) if zones >> zone & 1)
+    return zone_set(index for index, zone in enumerate(order) if zones >> zone & 1)
 
 
-def _pairwise(some: Sequence[int], others: Sequence[int], zones: int) -> list[int]:
-    """Return all intersections of two, each once.
+def _pairwise(left: Sequence[int], right: Sequence[int], zones: int) -> list[int]:
+    """Return all intersections of a set of the one list with a set of the other, each once.
 
-    How many pairs meet in exactly a set is the Moebius inverse, over its supersets, of how many pairs contain it; and
-    those are as many as the one list has supersets of it, times the other. All counts lie in one integer, 32 bits each,
-    at the place of their set.
+    1. The number of pairs that contain a set is the product of its numbers of supersets in the two lists.
+    2. The number of pairs that intersect in exactly this set is the Moebius inverse of that over its supersets.
+
+    All numbers lie in one integer: 32 bits for each set, at the index of the set.
     """
-    counts = f"<{1 << zones}I"
-    supersets = [unpack(counts, _supersets(one, zones).to_bytes(4 << zones, "little")) for one in (some, others)]
-    met = int.from_bytes(pack(counts, *map(mul, *supersets)), "little")
+    lanes = f"<{1 << zones}I"
+    supersets = [unpack(lanes, _supersets(sets, zones).to_bytes(4 << zones, "little")) for sets in (left, right)]
+    pairs = int.from_bytes(pack(lanes, *map(mul, *supersets)), "little")
     for shift, without in _steps(zones):
-        met -= met >> shift & without
-    return [place for place, count in enumerate(unpack(counts, met.to_bytes(4 << zones, "little"))) if count]
+        pairs -= pairs >> shift & without
+    counts = unpack(lanes, pairs.to_bytes(4 << zones, "little"))
+    return [intersection for intersection, count in enumerate(counts) if count]
 
 
-def _supersets(some: Sequence[int], zones: int) -> int:
+def _supersets(sets: Sequence[int], zones: int) -> int:
     marks = bytearray(4 << zones)
-    for one in some:
-        marks[4 * one] = 1
+    for zones_bits in sets:
+        marks[4 * zones_bits] = 1
     sums = int.from_bytes(marks, "little")
     for shift, without in _steps(zones):
         sums += sums >> shift & without
@@ -127,9 +135,9 @@ def _supersets(some: Sequence[int], zones: int) -> int:
 
 @lru_cache(maxsize=64)
 def _steps(zones: int) -> tuple[tuple[int, int], ...]:
-    """Return for each zone how far a set with it lies above that without, in bits, and the places of those without."""
+    """Return, by zone, the shift in bits from a set without the zone to that with it, and the lanes of the former."""
     lane = (1 << 32) - 1
     return tuple(
-        (32 << zone, sum(lane << 32 * place for place in range(1 << zones) if not place >> zone & 1))
+        (32 << zone, sum(lane << 32 * index for index in range(1 << zones) if not index >> zone & 1))
         for zone in range(zones)
     )
