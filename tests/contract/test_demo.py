@@ -49,16 +49,16 @@ def test_a_burst(shown: str) -> None:
     assert by_zones[0] >= by_nodes[0]
 
 
-def test_the_readme_shows_the_burst(shown: str) -> None:
+def test_the_page_shows_the_burst(shown: str) -> None:
     """Line for line."""
     burst = shown[shown.index("A burst on ") :].strip()
-    assert burst in (PROJECT / "README.md").read_text()
+    assert burst in (PROJECT / "docs/start.md").read_text()
 
 
-def test_the_readme_shows_it(shown: str) -> None:
-    """What the README prints of the demonstration is what it prints: the same steps with the same amounts."""
-    readme = (PROJECT / "README.md").read_text()
-    text = readme.split("$ make demo\n")[1].split("```")[0]
+def test_the_page_shows_it(shown: str) -> None:
+    """The page shows the same steps with the same amounts."""
+    page = (PROJECT / "docs/start.md").read_text()
+    text = page.split("$ make demo\n")[1].split("```")[0]
     rows = [[match.groups()[1:] for match in _ROW.finditer(part)] for part in (text, shown)]
     assert len(rows[0]) == 14
     assert rows[0] == rows[1]

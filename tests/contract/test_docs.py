@@ -1,0 +1,125 @@
+"""README and docs are true: commands run, targets and files exist, generated pages are those of the code."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from demo.burst import idle_node
+from demo.machine import GPU
+from support.snapshots import PROJECT
+from tools.generate_reference import REFERENCE, pages
+from zonewise.cli import main
+from zonewise.machine.collector import Collector, NoData
+from zonewise.machine.files import MemoryFiles
+from zonewise.machine.model.machine import Machine
+from zonewise.machine.reader import Reader
+
+README = (PROJECT / "README.md").read_text()
+DOCS = PROJECT / "docs"
+PAGES = {str(file.relative_to(PROJECT)): file.read_text() for file in sorted(DOCS.rglob("*.md"))}
+ROOTS = ("agent/zonewise", "common/zonewise_common", "scheduler/zonewise_scheduler", "sandbox/zonewise_sandbox")
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 150
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/start.md"])
+def test_every_command_of_the_table_runs(page: str, tmp_path: Path) -> None:
+    """The commands, in the order in which the page lists them, end with status 0 and print no error."""
+    commands = re.findall(r"^\| `zonewise ([^`]+)`", (PROJECT / page).read_text(), re.MULTILINE)
+    assert len(commands) >= 6
+    for command in commands:
+        process = subprocess.run(
+            [sys.executable, "-m", "zonewise", *command.split()],
+            cwd=tmp_path,
+            check=False,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "NODE_NAME": "node-7"},
+            timeout=60,
+        )
+        assert (process.returncode, process.stderr) == (0, ""), command
+
+
+def test_every_target_exists() -> None:
+    """Each `make` that a page names is a target of the Makefile that `make help` explains."""
+    targets = set(re.findall(r"^([a-z-]+):.*## ", (PROJECT / "Makefile").read_text(), re.MULTILINE))
+    text = README + (PROJECT / "CONTRIBUTING.md").read_text() + "".join(PAGES.values())
+    named = set(re.findall(r"(?:`|\$ )make ([a-z-]+)", text))
+    assert named >= {"show", "demo", "test", "test-quick", "test-servers", "check", "bench-fit", "reference"}
+    assert named <= targets
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "SECURITY.md", "manifests/README.md"])
+def test_every_link_leads_to_a_file(page: str) -> None:
+    """Pages outside docs/, whose links `make docs` does not check."""
+    file = PROJECT / page
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", file.read_text())
+    assert [link for link in links if not (file.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", pages())
+def test_the_reference_is_that_of_the_code(page: str) -> None:
+    """Run `make reference` where this fails."""
+    assert (REFERENCE / page).read_text() == pages()[page]
+
+
+def test_the_verdicts_of_the_guide(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`zonewise fit` prints what the guide shows, for two pods on the node of the demonstration."""
+    monkeypatch.chdir(tmp_path)
+    Path("node-7.yaml").write_text(yaml.safe_dump(idle_node("node-7")))
+    requests = {"train": {"cpu": "16", "memory": "24Gi", GPU: "2"}, "wide": {"cpu": "36", "memory": "1Gi"}}
+    for name, limits in requests.items():
+        container = {"name": "main", "resources": {"limits": limits}}
+        Path(f"{name}.yaml").write_text(yaml.safe_dump({"kind": "Pod", "spec": {"containers": [container]}}))
+    shown = re.findall(r"\$ zonewise (fit .+)\n((?:node-7 .+\n)(?:  .+\n)*)", PAGES["docs/guides/extender.md"])
+    assert len(shown) == 2
+    for command, output in shown:
+        main(command.split())
+        assert capsys.readouterr().out == output
+
+
+def test_the_collector_of_the_guide_is_one() -> None:
+    """The example of a collector runs."""
+    code = PAGES["docs/guides/add-a-collector.md"].split("```python\n")[1].split("```")[0]
+    names: dict[str, object] = {"Collector": Collector, "NoData": NoData, "Reader": Reader, "Machine": Machine}
+    exec(code, names)  # noqa: S102 -- the page's own code
+    example = names["COLLECTOR"]
+    assert isinstance(example, Collector)
+    assert set(example.provides) == {example.name}
+    with pytest.raises(NoData, match="no RAPL"):
+        example.collect(Reader(MemoryFiles([])), Machine())
+
+
+def _is_module(name: str) -> bool:
+    """Whether a path such as `quota/hierarchy/snapshot.py` or `nodes/` exists below a source root."""
+    return (
+        any((PROJECT / root / name).exists() or (PROJECT / root).parent.joinpath(name).exists() for root in ROOTS)
+        or (PROJECT / name).exists()
+    )
+
+
+@pytest.mark.parametrize("page", [name for name in PAGES if name.startswith(("docs/parity/", "docs/architecture/"))])
+def test_every_module_of_a_page_exists(page: str) -> None:
+    """Modules are named by their path below a source root, in backticks."""
+    modules = re.findall(r"`((?:[a-z0-9_]+/)+(?:[a-z0-9_]+\.py)?)`", PAGES[page])
+    assert [name for name in modules if not _is_module(name)] == []
+
+
+@pytest.mark.parametrize("walk", range(2))
+def test_a_walk_takes_no_detour(walk: int) -> None:
+    """From a CPU list in sysfs to an extender's verdict, and from a Job's YAML to its start: fewer than 25 modules each."""
+    text = PAGES["docs/architecture/walks.md"].split("\n## ")[1 + walk]
+    steps = re.findall(r"^\d+\. `((?:[a-z0-9_]+/)+[a-z0-9_]+\.py)`", text, re.MULTILINE)
+    assert 5 <= len(steps) < 25
+    assert len(set(steps)) == len(steps)
