@@ -19,7 +19,8 @@ from zonewise.objects.labels import machine_to_labels
 from zonewise.objects.machine_json import machine_to_json
 from zonewise.objects.nccl import machine_to_nccl
 from zonewise.objects.nearest_nics import nearest_nics
-from zonewise.objects.nrt import MAX_NODE_ZONES, machine_to_nrt
+from zonewise.objects.nrt import machine_to_nrt
+from zonewise_common.nrt.zones import MAX_NODE_ZONES
 
 if TYPE_CHECKING:
     from zonewise.machine.model.machine import Machine

@@ -19,6 +19,7 @@ from support.programs import Watched
 from support.waiting import PATIENCE
 from zonewise_common.k8s.cpuset import CpuSet
 from zonewise_common.nrt import names
+from zonewise_common.nrt.attributes import write_pairs
 from zonewise_common.nrt.cores import write_cores
 from zonewise_sandbox.apiserver import ApiServer
 
@@ -262,7 +263,7 @@ def build_nrt(node: str, state: NodeState, covered: Iterable[PodsFingerprint] = 
         names.TOPOLOGY_MANAGER_POLICY: policies.topology,
         names.TOPOLOGY_MANAGER_SCOPE: policies.scope,
         names.CPU_MANAGER_POLICY: policies.cpu,
-        names.CPU_MANAGER_OPTIONS: names.write_pairs({name: "true" for name, given in options.items() if given}),
+        names.CPU_MANAGER_OPTIONS: write_pairs({name: "true" for name, given in options.items() if given}),
         names.MEMORY_MANAGER_POLICY: policies.memory,
         names.RESERVED_CPUS: str(CpuSet.from_bits(kind.cpus.reserved)),
         names.THREADS_PER_CORE: str(max(bits.bit_count() for _, bits in kind.cpus.cores)),

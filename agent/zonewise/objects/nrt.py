@@ -20,18 +20,24 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise.objects.nrt_attributes import config_attributes, machine_attributes, usage_attributes
 from zonewise.objects.nrt_devices import gpu_zones, nic_zones
-from zonewise.objects.nrt_fields import MAX_NODE_ZONES as MAX_NODE_ZONES
-from zonewise.objects.nrt_fields import attributes, format_amount, is_node_zone, omit_empty, zone_name
+from zonewise.objects.nrt_fields import is_node_zone, numa_zone_name, numa_zone_type, omit_empty
 from zonewise.objects.nrt_processors import enclosing_package, l3_zones, package_zones, zone_cpu_attributes
 from zonewise.usage.types import ZoneUsage
 from zonewise.usage.zone_capacity import idle_amounts
 from zonewise_common.k8s.cpuset import CpuSet
 from zonewise_common.nrt import names
+from zonewise_common.nrt.attributes import (
+    write_amounts,
+    write_attributes,
+    write_pairs,
+    write_shared_resource,
+    write_zones,
+)
+from zonewise_common.nrt.zones import write_costs, write_resources
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from zonewise.kubelet.types import KubeletConfig
     from zonewise.machine.model.machine import Machine
@@ -42,8 +48,6 @@ if TYPE_CHECKING:
 
 API_VERSION = "topology.node.k8s.io/v1alpha2"
 KIND = "NodeResourceTopology"
-
-_TYPE_OF_MEMORY = {"memory": "MemoryOnly", "device": "DeviceMemory"}
 
 
 class NrtOptions(NamedTuple):
@@ -69,9 +73,9 @@ def machine_to_nrt(
 ) -> Object:
     """Return the object for a node of the given name; the same for the same values, byte for byte."""
     placement = usage.placement if usage is not None else None
-    used = _used(machine, usage)
-    empty = CpuSet(one.zone.id for one in used if _is_empty(one))
-    told = [
+    entries = _zone_entries(machine, usage)
+    empty = CpuSet(entry.zone.id for entry in entries if _is_empty(entry))
+    pairs = [
         *machine_attributes(machine),
         (names.EMPTY_ZONES, empty or None),
         *usage_attributes(usage, options.fingerprint, options.shows),
@@ -82,9 +86,9 @@ def machine_to_nrt(
         "apiVersion": API_VERSION,
         "kind": KIND,
         "metadata": {"name": node_name},
-        "attributes": attributes(told),
+        "attributes": write_attributes(pairs),
         "zones": [
-            *_numa_zones(machine, [one for one in used if not _is_empty(one)], options, placement),
+            *_numa_zones(machine, [entry for entry in entries if not _is_empty(entry)], options, placement),
             *package_zones(machine),
             *l3_zones(machine),
             *gpu_zones(machine),
@@ -93,7 +97,7 @@ def machine_to_nrt(
     }
 
 
-class _Used(NamedTuple):
+class _ZoneEntry(NamedTuple):
     """A zone, and what of it is in use."""
 
     zone: Zone
@@ -101,79 +105,122 @@ class _Used(NamedTuple):
     known: bool
 
 
-def _used(machine: Machine, usage: Usage | None) -> list[_Used]:
+def _zone_entries(machine: Machine, usage: Usage | None) -> list[_ZoneEntry]:
     if usage is None:
-        return [_Used(zone, ZoneUsage(zone.id, idle_amounts(zone)), known=False) for zone in machine.zones]
-    of_zones = {one.zone: one for one in usage.zones}
-    return [_Used(zone, of_zones.get(zone.id, ZoneUsage(zone.id, {})), known=True) for zone in machine.zones]
+        return [_ZoneEntry(zone, ZoneUsage(zone.id, idle_amounts(zone)), known=False) for zone in machine.zones]
+    usage_by_zone = {zone_usage.zone: zone_usage for zone_usage in usage.zones}
+    return [_ZoneEntry(zone, usage_by_zone.get(zone.id, ZoneUsage(zone.id, {})), known=True) for zone in machine.zones]
 
 
-def _is_empty(one: _Used) -> bool:
+def _is_empty(entry: _ZoneEntry) -> bool:
     """Tell whether a zone is a place kept for memory to come: coherent GPUs keep seven each for MIG."""
-    zone = one.zone
-    return zone.kind != "cpu" and zone.memory == 0 and not any(any(amount) for amount in one.usage.amounts.values())
+    zone = entry.zone
+    return zone.kind != "cpu" and zone.memory == 0 and not any(any(amount) for amount in entry.usage.amounts.values())
 
 
 def _numa_zones(
-    machine: Machine, zones: list[_Used], options: NrtOptions, placement: NumaPlacement | None
+    machine: Machine, zones: list[_ZoneEntry], options: NrtOptions, placement: NumaPlacement | None
 ) -> Iterator[Object]:
-    ordered = sorted(zones, key=lambda one: (not is_node_zone(one.zone), one.zone.kind, one.zone.id))
-    nodes = [one.zone for one in ordered if is_node_zone(one.zone)]
-    for one in ordered:
-        zone = one.zone
-        shown = {resource: amount for resource, amount in one.usage.amounts.items() if options.shows(resource)}
-        told = [*_of_node(one, placement)] if is_node_zone(zone) else [*_of_memory(one, shown)]
-        made: Object = {
-            "name": zone_name(zone),
-            "type": "Node" if is_node_zone(zone) else _TYPE_OF_MEMORY.get(zone.kind, "NodeBeyondLimit"),
+    ordered = sorted(zones, key=lambda entry: (not is_node_zone(entry.zone), entry.zone.kind, entry.zone.id))
+    nodes = [entry.zone for entry in ordered if is_node_zone(entry.zone)]
+    for entry in ordered:
+        zone = entry.zone
+        shown = {resource: amount for resource, amount in entry.usage.amounts.items() if options.shows(resource)}
+        is_node = is_node_zone(zone)
+        pairs = _node_zone_attributes(entry, placement) if is_node else _memory_zone_attributes(entry, shown)
+        obj: Object = {
+            "name": numa_zone_name(zone),
+            "type": numa_zone_type(zone),
             "parent": enclosing_package(machine, zone.cpus),
             "costs": _costs(zone, nodes),
-            "attributes": attributes([*zone_cpu_attributes(machine, zone), *told]),
-            "resources": _resources(shown) if is_node_zone(zone) else None,
+            "attributes": write_attributes([*zone_cpu_attributes(machine, zone), *pairs]),
+            "resources": write_resources(shown) if is_node else None,
         }
-        yield omit_empty(made)
+        yield omit_empty(obj)
 
 
 def _costs(zone: Zone, nodes: list[Zone]) -> list[Object]:
     """Return the distances to the zones with CPUs: consumers take every name in costs for such a zone's."""
-    known = ((zone_name(node), zone.distances.get(str(node.id))) for node in nodes)
-    return [{"name": name, "value": distance} for name, distance in known if distance is not None]
+    known = ((numa_zone_name(node), zone.distances.get(str(node.id))) for node in nodes)
+    return write_costs((name, distance) for name, distance in known if distance is not None)
 
 
-def _resources(amounts: dict[str, Amount]) -> list[Object]:
-    # strings, as the API machinery writes quantities, and since numbers of JSON lose bytes above 2^53
-    return [
-        {
-            "name": resource,
-            "capacity": str(amount.capacity),
-            "allocatable": str(amount.allocatable),
-            "available": str(amount.available),
-        }
-        for resource, amount in amounts.items()
-    ]
+def _node_zone_attributes(entry: _ZoneEntry, placement: NumaPlacement | None) -> Iterator[tuple[str, object]]:
+    if entry.known:
+        yield names.FREE_CPUS, entry.usage.free_cpus
+        yield names.MEMORY_GROUP, write_zones(entry.usage.memory_group or (entry.zone.id,))
+    yield names.PLACEMENT_VECTOR, placement.vectors.get(entry.zone.id) if placement else None
 
 
-def _of_node(one: _Used, placement: NumaPlacement | None) -> Iterator[tuple[str, object]]:
-    if one.known:
-        yield names.FREE_CPUS, one.usage.free_cpus
-        yield names.MEMORY_GROUP, ",".join(map(str, one.usage.memory_group or (one.zone.id,)))
-    yield names.PLACEMENT_VECTOR, placement.vectors.get(one.zone.id) if placement else None
-
-
-def _of_memory(one: _Used, shown: dict[str, Amount]) -> Iterator[tuple[str, object]]:
-    zone = one.zone
-    if one.known:
-        amounts = {resource: format_amount(amount) for resource, amount in shown.items() if any(amount)}
-        yield names.AMOUNTS, names.write_pairs(amounts)
-        yield names.FREE_CPUS, one.usage.free_cpus if zone.cpus else None
-        yield names.MEMORY_GROUP, ",".join(map(str, one.usage.memory_group or (zone.id,)))
-    yield "zonewise.dev/memory", zone.memory
-    yield "zonewise.dev/medium", zone.medium or None
-    yield "zonewise.dev/local-cpus", zone.local_cpus if zone.local_cpus else None
-    yield "zonewise.dev/tier", zone.tier
-    yield "zonewise.dev/device", zone.device or None
+def _memory_zone_attributes(entry: _ZoneEntry, shown: dict[str, Amount]) -> Iterator[tuple[str, object]]:
+    zone = entry.zone
+    if entry.known:
+        amounts = {resource: amount for resource, amount in shown.items() if any(amount)}
+        yield names.AMOUNTS, write_amounts(amounts)
+        yield names.FREE_CPUS, entry.usage.free_cpus if zone.cpus else None
+        yield names.MEMORY_GROUP, write_zones(entry.usage.memory_group or (zone.id,))
+    yield names.MEMORY, zone.memory
+    yield names.MEDIUM, zone.medium or None
+    yield names.LOCAL_CPUS, zone.local_cpus if zone.local_cpus else None
+    yield names.TIER, zone.tier
+    yield names.DEVICE, zone.device or None
     for access in zone.accesses:
         if access.access_class == 0:
-            yield "zonewise.dev/initiators", ",".join(map(str, access.initiators)) or None
-            yield "zonewise.dev/read-bandwidth-mbps", access.read_bandwidth
-            yield "zonewise.dev/read-latency-ns", access.read_latency
+            yield names.INITIATORS, write_zones(access.initiators) or None
+            yield names.READ_BANDWIDTH, access.read_bandwidth
+            yield names.READ_LATENCY, access.read_latency
+
+
+Attribute = tuple[str, object]
+
+
+def machine_attributes(machine: Machine) -> Iterator[Attribute]:
+    """Yield what holds whether a kubelet was asked or not."""
+    yield names.PROBLEMS, len(machine.problems)
+    if machine.cores:
+        # pkg/kubelet/cm/cpumanager/topology/topology.go CPUsPerCore(), which full-pcpus-only divides requests by
+        yield names.THREADS_PER_CORE, sum(len(core.cpus) for core in machine.cores) // len(machine.cores)
+    if machine.architecture == "x86_64":
+        # the names and the form that NFD's topology updater has for hybrid x86 (after /sys/devices/cpu_core/cpus)
+        known = {"performance": "cpu_core", "efficiency": "cpu_atom"}
+        for kind in machine.core_kinds:
+            if kind.kind in known:
+                yield known[kind.kind], kind.cpus
+
+
+def usage_attributes(usage: Usage | None, method: str, shown: Callable[[str], bool]) -> Iterator[Attribute]:
+    """Yield what is in use beyond zones; every name is there even where nothing is, so that few bytes change later."""
+    yield names.USAGE, names.USAGE_UNKNOWN if usage is None else names.USAGE_KNOWN
+    if usage is None:
+        return
+    signs = {names.ALL_PODS: usage.fingerprint_all, names.EXCLUSIVE_PODS: usage.fingerprint_exclusive}
+    yield names.PODS_FINGERPRINT, signs[method]
+    yield names.PODS_FINGERPRINT_METHOD, method
+    yield from ((names.FINGERPRINTS[name], sign) for name, sign in signs.items())
+    yield names.RESERVED_CPUS, usage.reserved_cpus
+    unzoned = {resource: amount for resource, amount in usage.unzoned.items() if shown(resource)}
+    yield names.UNZONED_DEVICES, write_amounts(unzoned)
+    shared = {
+        write_shared_resource(devices.resource, devices.zones): devices.amount
+        for devices in usage.shared
+        if shown(devices.resource)
+    }
+    yield names.SHARED_DEVICES, write_amounts(shared) or None
+    assigned = usage.memory_assigned
+    yield names.MEMORY_ASSIGNED, CpuSet(assigned) if assigned is not None else None
+    yield names.CLAIMED_DEVICES, write_pairs(usage.claimed)
+
+
+def config_attributes(config: KubeletConfig | None) -> Iterator[Attribute]:
+    """Yield the policies that decide about zones, with the kubelet's defaults filled in."""
+    if config is None:
+        return
+    yield names.TOPOLOGY_MANAGER_POLICY, config.topology_manager_policy
+    yield names.TOPOLOGY_MANAGER_SCOPE, config.topology_manager_scope
+    yield names.TOPOLOGY_MANAGER_MAX_NUMA_NODES, config.max_allowable_numa_nodes()
+    yield names.TOPOLOGY_MANAGER_OPTIONS, write_pairs(dict(config.topology_manager_options)) or None
+    yield names.CPU_MANAGER_POLICY, config.cpu_manager_policy
+    yield names.CPU_MANAGER_OPTIONS, write_pairs(dict(config.cpu_manager_options)) or None
+    yield names.MEMORY_MANAGER_POLICY, config.memory_manager_policy
+    gates = {name: str(on).lower() for name, on in config.feature_gates if name in names.DECISIVE_GATES}
+    yield names.FEATURE_GATES, write_pairs(gates) or None

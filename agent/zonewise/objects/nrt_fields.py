@@ -1,40 +1,32 @@
-"""What all parts of a NodeResourceTopology object have in common: names of zones, attributes, and what is left out."""
+"""NUMA nodes as zones of a NodeResourceTopology object: their types and names."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from zonewise_common.nrt import zones
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from zonewise.machine.model.zone import Zone
-    from zonewise.usage.types import Amount
-
-MAX_NODE_ZONES = 64
-"""Ids from here on overflow the table of scheduler-plugins (pkg/noderesourcetopology/pluginhelpers.go)."""
 
 Object = dict[str, Any]
+
+_MEMORY_ZONE_TYPES = {"memory": zones.MEMORY_ONLY, "device": zones.DEVICE_MEMORY}
 
 
 def is_node_zone(zone: Zone) -> bool:
     """Tell whether consumers may take a NUMA node for one that pods are aligned to."""
-    return zone.kind == "cpu" and zone.id < MAX_NODE_ZONES
+    return zone.kind == "cpu" and zone.id < zones.MAX_NODE_ZONES
 
 
-def zone_name(zone: Zone) -> str:
+def numa_zone_type(zone: Zone) -> str:
+    """Return the type under which a NUMA node is published."""
+    return zones.NODE if is_node_zone(zone) else _MEMORY_ZONE_TYPES.get(zone.kind, zones.NODE_BEYOND_LIMIT)
+
+
+def numa_zone_name(zone: Zone) -> str:
     """Return the name under which a NUMA node is published."""
-    return f"{'node' if is_node_zone(zone) else zone.kind}-{zone.id}"
-
-
-def format_amount(amount: Amount) -> str:
-    """Return a quantity as one text, where the API has no place for three numbers."""
-    return f"{amount.capacity}/{amount.allocatable}/{amount.available}"
-
-
-def attributes(pairs: Iterable[tuple[str, object]]) -> list[Object]:
-    """Return attributes by name; one that is None, for unknown, is left out."""
-    known = {name: str(value) for name, value in pairs if value is not None}
-    return [{"name": name, "value": known[name]} for name in sorted(known)]
+    return zones.zone_name(numa_zone_type(zone), zone.id)
 
 
 def omit_empty(fields: Object) -> Object:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise.objects.nrt_fields import attributes, omit_empty, zone_name
+from zonewise.objects.nrt_fields import numa_zone_name, omit_empty
 from zonewise_common.k8s.cpuset import CpuSet
+from zonewise_common.nrt.attributes import write_attributes
 from zonewise_common.nrt.cores import write_cores
-from zonewise_common.nrt.names import CORES, CPUS
+from zonewise_common.nrt.names import CACHE_SIZE, CORES, CPUS, MODEL
+from zonewise_common.nrt.zones import L3, PACKAGE, zone_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,24 +33,24 @@ def zone_cpu_attributes(machine: Machine, zone: Zone) -> Iterator[tuple[str, obj
 def package_zones(machine: Machine) -> Iterator[Object]:
     """Yield the packages."""
     for number, package in enumerate(machine.packages):
-        parent = _node_around(machine, package.cpus) if _package_of_zone(machine, number) is None else None
-        made: Object = {"name": f"package-{number}", "type": "Package", "parent": parent}
-        told = [(CPUS, package.cpus), ("zonewise.dev/model", package.model)]
-        yield omit_empty({**made, "attributes": attributes(told)})
+        parent = _enclosing_zone(machine, package.cpus) if _zone_in_package(machine, number) is None else None
+        obj: Object = {"name": zone_name(PACKAGE, number), "type": PACKAGE, "parent": parent}
+        pairs = [(CPUS, package.cpus), (MODEL, package.model)]
+        yield omit_empty({**obj, "attributes": write_attributes(pairs)})
 
 
 def l3_zones(machine: Machine) -> Iterator[Object]:
     """Yield the groups of CPUs with an L3 cache of their own, where they are parts of a NUMA node."""
     number = 0
     for cache in machine.caches:
-        zone = _holder(machine, cache) if cache.level == 3 else None
+        zone = _partial_zone(machine, cache) if cache.level == 3 else None
         if zone is not None:
-            told = [(CPUS, cache.cpus), ("zonewise.dev/size", cache.size)]
+            pairs = [(CPUS, cache.cpus), (CACHE_SIZE, cache.size)]
             yield {
-                "name": f"l3-{number}",
-                "type": "L3",
-                "parent": zone_name(zone),
-                "attributes": attributes(told),
+                "name": zone_name(L3, number),
+                "type": L3,
+                "parent": numa_zone_name(zone),
+                "attributes": write_attributes(pairs),
             }
             number += 1
 
@@ -57,20 +59,20 @@ def enclosing_package(machine: Machine, cpus: CpuSet) -> str | None:
     """Return the name of the package that holds all of the CPUs."""
     for number, package in enumerate(machine.packages):
         if cpus and cpus <= package.cpus:
-            return f"package-{number}"
+            return zone_name(PACKAGE, number)
     return None
 
 
-def _holder(machine: Machine, cache: Cache) -> Zone | None:
+def _partial_zone(machine: Machine, cache: Cache) -> Zone | None:
     """Return the zone of which a cache serves a part; none where it serves a whole zone and says nothing new."""
     return next((zone for zone in machine.zones if cache.cpus and cache.cpus < zone.cpus), None)
 
 
-def _package_of_zone(machine: Machine, number: int) -> Zone | None:
+def _zone_in_package(machine: Machine, number: int) -> Zone | None:
     """Return a zone that lies within a package, which cannot then lie within that zone."""
     package = machine.packages[number]
     return next((zone for zone in machine.zones if zone.cpus and zone.cpus <= package.cpus), None)
 
 
-def _node_around(machine: Machine, cpus: CpuSet) -> str | None:
-    return next((zone_name(zone) for zone in machine.zones if cpus and cpus <= zone.cpus), None)
+def _enclosing_zone(machine: Machine, cpus: CpuSet) -> str | None:
+    return next((numa_zone_name(zone) for zone in machine.zones if cpus and cpus <= zone.cpus), None)

@@ -16,12 +16,12 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
 from zonewise_common.k8s.quantity import parse_milli_value
+from zonewise_common.k8s.tolerant import Json, abbreviated, sound_list, sound_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 T = TypeVar("T")
-Json = dict[str, Any]
 
 MAX_NUMBER = 2.0**53
 """The largest number that non_negative() accepts: above it a float no longer tells integers apart."""
@@ -35,11 +35,6 @@ class FieldError(ValueError):
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field}: {problem}")
         self.field = field
-
-
-def abbreviated(value: object) -> str:
-    """Return the beginning of a value, for messages."""
-    return repr(value)[:80]
 
 
 # --- reading that raises FieldError
@@ -292,14 +287,10 @@ class FieldReader:
         return self.obj.get(name)
 
     def _object(self, name: str) -> Json:
-        value = self._value(name)
-        return cast("Json", value) if value is not None and self._is(value, dict, name, "an object") else {}
+        return sound_object(self._value(name), f"{self.path}{name}", self.problems)
 
     def _items(self, name: str, kind: type, article_and_kind: str) -> Iterator[tuple[int, object]]:
-        value = self._value(name)
-        if value is None or not self._is(value, list, name, "a list"):
-            return
-        for index, item in enumerate(cast("list[object]", value)):
+        for index, item in enumerate(sound_list(self._value(name), f"{self.path}{name}", self.problems)):
             if self._is(item, kind, f"{name}[{index}]", article_and_kind):
                 yield index, item
 

@@ -13,7 +13,7 @@ from zonewise_common.k8s.labels import Requirement, read_requirements
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zonewise_common.k8s.fields import Json
+    from zonewise_common.k8s.tolerant import Json
 
 NAME_FIELD = "metadata.name"
 """The only field that nodes are selected by."""

@@ -9,7 +9,7 @@ from zonewise_common.k8s.fields import objects_in
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from zonewise_common.k8s.fields import Json
+    from zonewise_common.k8s.tolerant import Json
 
 Role = Literal["init", "sidecar", "app"]
 """A sidecar is an init container with restartPolicy Always (KEP-753)."""

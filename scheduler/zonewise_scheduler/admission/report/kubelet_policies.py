@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.nrt import names
+from zonewise_common.nrt.attributes import read_pairs
 from zonewise_scheduler.admission.node import Policies
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def _max_zones(attributes: Mapping[str, str], problems: list[str]) -> int:
 
 def _pairs(attributes: Mapping[str, str], name: str, problems: list[str]) -> dict[str, str]:
     try:
-        return names.read_pairs(attributes.get(name, ""))
+        return read_pairs(attributes.get(name, ""))
     except ValueError as error:
         problems.append(f"{name}: {error}")
         return {}

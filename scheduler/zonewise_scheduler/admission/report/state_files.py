@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.nrt import names
+from zonewise_common.nrt.attributes import write_pairs
 from zonewise_scheduler.admission.node import DeviceClass, NodeKind, NodeState, Policies
 from zonewise_scheduler.admission.report.kubelet_policies import read_policies
 
@@ -74,11 +75,11 @@ def config_policies(config: KubeletConfig, release: tuple[int, int]) -> Policies
         names.TOPOLOGY_MANAGER_POLICY: config.topology_manager_policy,
         names.TOPOLOGY_MANAGER_SCOPE: config.topology_manager_scope,
         names.TOPOLOGY_MANAGER_MAX_NUMA_NODES: str(config.max_allowable_numa_nodes()),
-        names.TOPOLOGY_MANAGER_OPTIONS: names.write_pairs(dict(config.topology_manager_options)),
+        names.TOPOLOGY_MANAGER_OPTIONS: write_pairs(dict(config.topology_manager_options)),
         names.CPU_MANAGER_POLICY: config.cpu_manager_policy,
-        names.CPU_MANAGER_OPTIONS: names.write_pairs(dict(config.cpu_manager_options)),
+        names.CPU_MANAGER_OPTIONS: write_pairs(dict(config.cpu_manager_options)),
         names.MEMORY_MANAGER_POLICY: config.memory_manager_policy,
-        names.FEATURE_GATES: names.write_pairs(gates),
+        names.FEATURE_GATES: write_pairs(gates),
     }
     return read_policies(attributes, (), release).policies
 

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.nrt import names
+from zonewise_common.nrt.attributes import ResourceInfo, read_amounts, read_shared_resource, read_zones
 from zonewise_scheduler.admission.node import DeviceClass
-from zonewise_scheduler.admission.report.nrt_object import (
-    MAX_NUMA_NODES,
-    ResourceInfo,
-    resource_infos,
-    zone_set_attribute,
-)
+from zonewise_scheduler.admission.report.nrt_object import zone_set_attribute
 from zonewise_scheduler.admission.resource_names import is_compute, is_memory
 
 if TYPE_CHECKING:
@@ -70,20 +65,10 @@ def _group(text: str | None, zone: int, problems: list[str]) -> int:
     if text is None:
         return 1 << zone
     try:
-        return _zones(text, ",") | 1 << zone
+        return read_zones(text) | 1 << zone
     except ValueError as error:
         problems.append(f"zone {zone} {names.MEMORY_GROUP}: {error}")
         return 1 << zone
-
-
-@lru_cache(1 << 10)
-def _zones(text: str, separator: str) -> int:
-    bits = 0
-    for part in text.split(separator):
-        if not (part.isascii() and part.isdecimal()) or len(part) > 4 or int(part) >= MAX_NUMA_NODES:
-            raise ValueError(f"not zones: {text[:80]!r}")
-        bits |= 1 << int(part)
-    return bits
 
 
 def read_devices(nrt: NrtObject) -> ReportedDevices:
@@ -103,7 +88,7 @@ def read_devices(nrt: NrtObject) -> ReportedDevices:
                 counts[name, 1 << zone.id] = alone
     text = nrt.attributes.get(names.UNZONED_DEVICES)
     if text:
-        counts |= {(name, 0): count for name, count in resource_infos(text, names.UNZONED_DEVICES, nrt.problems)}
+        counts |= {(name, 0): count for name, count in read_amounts(text, names.UNZONED_DEVICES, nrt.problems)}
     classes = sorted(
         (DeviceClass(resource, zones, max(count.capacity, count.allocatable), count.allocatable), count.available)
         for (resource, zones), count in counts.items()
@@ -119,10 +104,9 @@ def _shared(parts: NrtObject) -> Iterator[tuple[str, int, ResourceInfo]]:
     known = 0
     for zone in parts.zones:
         known |= 1 << zone.id
-    for name, count in resource_infos(text, names.SHARED_DEVICES, parts.problems):
-        resource, _, zones_text = name.rpartition("@")
+    for name, count in read_amounts(text, names.SHARED_DEVICES, parts.problems):
         try:
-            zones = _zones(zones_text, "+")
+            resource, zones = read_shared_resource(name)
         except ValueError as error:
             parts.problems.append(f"{names.SHARED_DEVICES} ({name[:80]}): {error}")
             continue

@@ -24,10 +24,11 @@ from zonewise.machine.model.cpu import Package
 from zonewise.machine.model.machine import Machine
 from zonewise.machine.model.problem import Problem
 from zonewise.machine.model.zone import Zone
-from zonewise.objects.nrt import MAX_NODE_ZONES, machine_to_nrt
+from zonewise.objects.nrt import machine_to_nrt
 from zonewise.objects.yaml_text import render_yaml
 from zonewise_common.k8s.cpuset import EMPTY, CpuSet
 from zonewise_common.nrt import names
+from zonewise_common.nrt.zones import MAX_NODE_ZONES
 
 
 def zones_of(machine: Machine, kind: str | None = None) -> dict[str, dict[str, Any]]:

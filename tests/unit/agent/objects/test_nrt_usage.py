@@ -30,6 +30,7 @@ from zonewise.usage.node_usage import KubeletNotReady, node_usage
 from zonewise.usage.types import Usage
 from zonewise_common.k8s.cpuset import CpuSet
 from zonewise_common.nrt import names
+from zonewise_common.nrt.attributes import read_pairs
 
 if TYPE_CHECKING:
     from random import Random
@@ -109,8 +110,8 @@ def test_what_the_node_says() -> None:
     assert told[names.PODS_FINGERPRINT] == usage.fingerprint_exclusive
     assert told[names.PODS_FINGERPRINT_METHOD] == "with-exclusive-resources"
     assert told[names.FINGERPRINTS["all"]] == usage.fingerprint_all != usage.fingerprint_exclusive
-    assert names.read_pairs(told[names.UNZONED_DEVICES]) == {"r/n": "2/2/1"}
-    assert names.read_pairs(told[names.CLAIMED_DEVICES]) == {"gpu.example.com": "1"}
+    assert read_pairs(told[names.UNZONED_DEVICES]) == {"r/n": "2/2/1"}
+    assert read_pairs(told[names.CLAIMED_DEVICES]) == {"gpu.example.com": "1"}
     assert told[names.RESERVED_CPUS] == "0"
     assert told[names.THREADS_PER_CORE] == "1"
 
@@ -180,7 +181,7 @@ def test_zones_that_are_no_nodes() -> None:
     assert isinstance(usage, Usage)
     made = zones_of(machine_to_nrt(machine, "n", usage, CONFIG))[f"memory-{zone.id}"]
     assert "resources" not in made
-    assert names.read_pairs(attributes_of(made)[names.AMOUNTS]) == {"memory": f"{64 * GIB}/{5 * GIB}/{4 * GIB}"}
+    assert read_pairs(attributes_of(made)[names.AMOUNTS]) == {"memory": f"{64 * GIB}/{5 * GIB}/{4 * GIB}"}
 
 
 def test_gpus_and_nics() -> None:

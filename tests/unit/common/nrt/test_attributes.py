@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zonewise_common.nrt.names import read_pairs, write_pairs
+from zonewise_common.nrt.attributes import read_pairs, write_pairs
 
 TEXT = st.text("abz./-019", max_size=5)
 

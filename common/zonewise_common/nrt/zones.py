@@ -1,0 +1,120 @@
+"""The zones of a NodeResourceTopology object, written and read: types and names, resources, costs.
+
+The rules of names are those of the API's helpers (pkg/apis/topology/v1alpha2/helper) and of scheduler-plugins
+(pkg/noderesourcetopology/pluginhelpers.go createNUMANodeList): a NUMA node is a zone of type Node named "node-<id>".
+The other types are ours, and other consumers pass over them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from zonewise_common.k8s.quantity import quantity_value
+from zonewise_common.k8s.tolerant import abbreviated, sound_objects
+from zonewise_common.nrt.attributes import MAX_NUMA_NODES, ResourceInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+Object = dict[str, Any]
+
+MAX_NODE_ZONES = 64
+"""Ids from here on overflow the table of scheduler-plugins (pkg/noderesourcetopology/pluginhelpers.go)."""
+
+NODE = "Node"
+MEMORY_ONLY = "MemoryOnly"
+DEVICE_MEMORY = "DeviceMemory"
+NODE_BEYOND_LIMIT = "NodeBeyondLimit"
+"""A NUMA node with CPUs, and with an id from MAX_NODE_ZONES on."""
+PACKAGE = "Package"
+L3 = "L3"
+GPU = "GPU"
+NIC = "NIC"
+
+PREFIXES = {
+    NODE: "node-",
+    MEMORY_ONLY: "memory-",
+    DEVICE_MEMORY: "device-",
+    NODE_BEYOND_LIMIT: "cpu-",
+    PACKAGE: "package-",
+    L3: "l3-",
+    GPU: "gpu-",
+    NIC: "nic-",
+}
+"""The beginnings of the names of zones by type: an id follows, or the PCI address of a device."""
+NUMA_TYPES = (NODE, MEMORY_ONLY, DEVICE_MEMORY, NODE_BEYOND_LIMIT)
+"""The types of NUMA nodes."""
+
+
+def zone_name(zone_type: str, identity: int | str) -> str:
+    """Return the name of a zone of a type."""
+    return f"{PREFIXES[zone_type]}{identity}"
+
+
+def zone_id(name: object, zone_type: str) -> int | None:
+    """Return the id in the name of a zone of a type; None for another name, and for an id from MAX_NUMA_NODES on."""
+    prefix = PREFIXES[zone_type]
+    if not isinstance(name, str) or not name.startswith(prefix):
+        return None
+    digits = name[len(prefix) :]
+    if not (digits.isascii() and digits.isdecimal()) or len(digits) > 5:
+        return None
+    number = int(digits)
+    return number if number < MAX_NUMA_NODES else None
+
+
+# --- resources
+
+
+def write_resources(amounts: Mapping[str, tuple[int, int, int]]) -> list[Object]:
+    """Return a list of resources, each with its capacity, what is allocatable and what is available.
+
+    Quantities are strings, as the API machinery writes them: numbers of JSON lose bytes above 2^53.
+    """
+    return [
+        {"name": name, "capacity": str(capacity), "allocatable": str(allocatable), "available": str(available)}
+        for name, (capacity, allocatable, available) in amounts.items()
+    ]
+
+
+def read_resources(zone: Mapping[str, Any], path: str, problems: list[str]) -> dict[str, ResourceInfo]:
+    """Return the resources of a zone by name, of equal names the first; a damaged one is a problem."""
+    field = f"{path}.resources"
+    resources: dict[str, ResourceInfo] = {}
+    for index, item in sound_objects(zone.get("resources"), field, problems):
+        name = item.get("name")
+        if not isinstance(name, str) or not name:
+            problems.append(f"{field}[{index}].name: not a name: {abbreviated(name)}")
+        elif name in resources:
+            problems.append(f"{field}[{index}].name: {name!r} is there already: the first is taken")
+        else:
+            try:
+                resources[name] = ResourceInfo(
+                    quantity_value(item.get("capacity")),
+                    quantity_value(item.get("allocatable")),
+                    quantity_value(item.get("available")),
+                )
+            except ValueError as error:
+                problems.append(f"{field}[{index}] ({name}): {error}")
+    return resources
+
+
+# --- costs
+
+
+def write_costs(costs: Iterable[tuple[str, int]]) -> list[Object]:
+    """Return a list of costs, by names of zones."""
+    return [{"name": name, "value": cost} for name, cost in costs]
+
+
+def read_costs(zone: Mapping[str, Any], path: str, problems: list[str]) -> dict[int, int]:
+    """Return the distances of a zone to Node zones by id; a damaged one is a problem."""
+    field = f"{path}.costs"
+    costs: dict[int, int] = {}
+    for index, item in sound_objects(zone.get("costs"), field, problems):
+        number, cost = zone_id(item.get("name"), NODE), item.get("value")
+        if number is None or type(cost) is not int or cost < 0:
+            problems.append(f"{field}[{index}]: not a zone and its distance: {abbreviated(item)}")
+        else:
+            costs[number] = cost
+    return costs
