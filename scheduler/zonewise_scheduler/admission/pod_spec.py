@@ -1,8 +1,8 @@
-"""A v1.Pod, or a template of one, to what of it decides about its fit to a node.
+"""A v1.Pod, or a pod template, read into a PodShape: all that decides about its fit to a node.
 
-Requests are defaulted as the API server does (pkg/apis/core/v1/defaults.go SetDefaults_Pod), so that a template that no
-API server has seen gives the same shape as its pods. Claims of Dynamic Resource Allocation are left out: they give no
-hints to the Topology Manager.
+Requests get the API server's defaults (pkg/apis/core/v1/defaults.go SetDefaults_Pod). So a template that no API server
+has defaulted gives the same shape as its pods. Claims of Dynamic Resource Allocation are left out: they give no hints
+to the Topology Manager.
 """
 
 from __future__ import annotations
@@ -34,17 +34,20 @@ if TYPE_CHECKING:
 
 
 def read_pod(pod: Mapping[str, Any]) -> PodShape:
-    """Return the shape of a pod; raise FieldError, naming field and value, for one that no API server would take."""
+    """Return the shape of a pod.
+
+    Raises FieldError, with the field and its value, for a pod that no API server would accept.
+    """
     spec = object_in(pod, "spec", "")
     overhead = object_in(spec, "overhead", "spec.")
-    asked = [_container(role, one, at) for role, one, at in containers(spec)]
+    parsed = [_container(role, container, path) for role, container, path in containers(spec)]
     if not spec.get("containers"):
         raise FieldError("spec.containers", "there is none")
-    own = None if spec.get("resources") is None else _own(spec, asked)
+    pod_level = None if spec.get("resources") is None else _pod_level(spec, parsed)
     return PodShape(
-        tuple([one.container for one in asked]),
-        get_pod_qos(pod, [one.compute for one in asked] if own is None else [own.compute]),
-        None if own is None else own.level,
+        tuple([each.container for each in parsed]),
+        get_pod_qos(pod, [each.compute for each in parsed] if pod_level is None else [pod_level.compute]),
+        None if pod_level is None else pod_level.resources,
         _amounts(overhead, overhead, "spec.overhead."),
     )
 
@@ -52,83 +55,86 @@ def read_pod(pod: Mapping[str, Any]) -> PodShape:
 # --- containers
 
 
-class _Asked(NamedTuple):
-    """What a container asks for."""
+class _ParsedContainer(NamedTuple):
+    """A container, and what the defaults of the pod depend on."""
 
     container: Container
     compute: ComputeResources
-    cpus: bool
-    """It has a request of CPUs, if of 0."""
+    requests_cpus: bool
+    """It has a request of CPU, which may be 0."""
 
 
-def _container(role: Role, one: Json, at: str) -> _Asked:
-    name = one.get("name")
+def _container(role: Role, container: Json, path: str) -> _ParsedContainer:
+    name = container.get("name")
     if not isinstance(name, str) or not name:
-        raise FieldError(f"{at}name", f"not a name: {abbreviated(name)}")
-    given, limits = _resources(one, at)
-    requests = limits | given if limits else given
-    asked, most = f"{at}resources.requests.", f"{at}resources.limits."
-    memory = _amounts(filter(is_memory, requests), requests, asked)
-    milli_cpus = _amount(requests, CPU, asked)
+        raise FieldError(f"{path}name", f"not a name: {abbreviated(name)}")
+    explicit, limits = _resources(container, path)
+    requests = limits | explicit if limits else explicit
+    requests_path, limits_path = f"{path}resources.requests.", f"{path}resources.limits."
+    memory = _amounts(filter(is_memory, requests), requests, requests_path)
+    milli_cpus = _amount(requests, CPU, requests_path)
     compute = ComputeResources(
-        (milli_cpus, dict(memory).get(MEMORY, 0)), (_amount(limits, CPU, most), _amount(limits, MEMORY, most))
+        (milli_cpus, dict(memory).get(MEMORY, 0)),
+        (_amount(limits, CPU, limits_path), _amount(limits, MEMORY, limits_path)),
     )
-    made = Container(
+    shape = Container(
         name,
         role,
         milli_cpus,
         memory,
-        _amounts(filter(is_extended_resource_name, limits), limits, most),
-        _amount(requests, EPHEMERAL_STORAGE, asked),
+        _amounts(filter(is_extended_resource_name, limits), limits, limits_path),
+        _amount(requests, EPHEMERAL_STORAGE, requests_path),
         complete=compute_pod_qos([compute]) == "Guaranteed",
     )
-    return _Asked(made, compute, CPU in requests)
+    return _ParsedContainer(shape, compute, CPU in requests)
 
 
-def _resources(owner: Json, at: str) -> tuple[Json, Json]:
-    """Return requests and limits as they are given."""
-    given = object_in(owner, "resources", at)
-    return object_in(given, "requests", f"{at}resources."), object_in(given, "limits", f"{at}resources.")
+def _resources(owner: Json, path: str) -> tuple[Json, Json]:
+    """Return requests and limits as they are written."""
+    resources = object_in(owner, "resources", path)
+    return object_in(resources, "requests", f"{path}resources."), object_in(resources, "limits", f"{path}resources.")
 
 
-def _amounts(names: Iterable[str], given: Json, at: str) -> Amounts:
-    return tuple([(name, _amount(given, name, at)) for name in sorted(names)])
+def _amounts(names: Iterable[str], quantities: Json, path: str) -> Amounts:
+    return tuple([(name, _amount(quantities, name, path)) for name in sorted(names)])
 
 
-def _amount(given: Json, name: str, at: str) -> int:
-    """Return milli-CPU of CPUs, the unit of everything else; 0 where nothing is said."""
-    value = given.get(name)
+def _amount(quantities: Json, name: str, path: str) -> int:
+    """Return milli-CPU of CPU, the unit of any other resource; 0 where there is no quantity."""
+    value = quantities.get(name)
     if value is None:
         return 0
     try:
         return quantity_milli_value(value) if name == CPU else quantity_value(value)
     except ValueError as error:
-        raise FieldError(f"{at}{name}", str(error)) from None
+        raise FieldError(f"{path}{name}", str(error)) from None
 
 
 # --- the pod as a whole
 
 
-class _Own(NamedTuple):
-    """What a pod asks for as a whole."""
+class _PodLevel(NamedTuple):
+    """Pod-level resources with their defaults."""
 
-    level: PodLevelResources | None
-    """None where it is nothing of a kind that a pod can have (resourcehelper IsPodLevelResourcesSet)."""
+    resources: PodLevelResources | None
+    """None where no resource is allowed at the pod level (resourcehelper IsPodLevelResourcesSet)."""
     compute: ComputeResources
 
 
-def _own(spec: Json, asked: list[_Asked]) -> _Own:
-    """Return the pod's own requests with their defaults."""
-    given, limits = _resources(spec, "spec.")
-    requests = dict(_amounts(filter(is_compute, given), given, "spec.resources.requests."))
+def _pod_level(spec: Json, parsed: list[_ParsedContainer]) -> _PodLevel:
+    """Return the pod-level resources with their defaults."""
+    explicit, limits = _resources(spec, "spec.")
+    requests = dict(_amounts(filter(is_compute, explicit), explicit, "spec.resources.requests."))
     limits = dict(_amounts(filter(is_compute, limits), limits, "spec.resources.limits."))
-    own, most = default_pod_resources(
-        requests, limits, aggregate_container_requests((one.container.role, _compute(one)) for one in asked)
+    containers_peak = aggregate_container_requests((each.container.role, _compute(each)) for each in parsed)
+    requests, limits = default_pod_resources(requests, limits, containers_peak)
+    compute = ComputeResources(
+        (requests.get(CPU, 0), requests.get(MEMORY, 0)), (limits.get(CPU, 0), limits.get(MEMORY, 0))
     )
-    compute = ComputeResources((own.get(CPU, 0), own.get(MEMORY, 0)), (most.get(CPU, 0), most.get(MEMORY, 0)))
-    memory = tuple(sorted((name, size) for name, size in own.items() if name != CPU))
-    return _Own(PodLevelResources(own.get(CPU), memory) if own else None, compute)
+    memory = tuple(sorted((name, size) for name, size in requests.items() if name != CPU))
+    return _PodLevel(PodLevelResources(requests.get(CPU), memory) if requests else None, compute)
 
 
-def _compute(one: _Asked) -> Amounts:
-    return (*one.container.memory, *(((CPU, one.container.milli_cpus),) if one.cpus else ()))
+def _compute(parsed: _ParsedContainer) -> Amounts:
+    cpus = ((CPU, parsed.container.milli_cpus),) if parsed.requests_cpus else ()
+    return (*parsed.container.memory, *cpus)

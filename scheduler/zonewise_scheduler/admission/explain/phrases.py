@@ -1,4 +1,4 @@
-"""Amounts and zones in words."""
+"""Amounts and sets of zones in words."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _GIB = 1 << 30
-_MANY = 4
-"""Zones that are told one by one; of more, only the most that one has."""
+_MOST_LISTED_ZONES = 4
+"""Up to so many zones are listed; of more, only the largest amount is."""
 
 
 def is_bytes(resource: str) -> bool:
-    """Tell whether a resource is counted in bytes."""
+    """Return whether a resource is counted in bytes."""
     return resource == EPHEMERAL_STORAGE or is_memory(resource)
 
 
@@ -38,7 +38,7 @@ def are_free(many: int) -> str:
 
 
 def gib(size: int, *, up: bool = True) -> str:
-    """Return bytes in GiB, to the hundredth: up for what is needed, down for what is there."""
+    """Return bytes in GiB, to the hundredth: requests are rounded up, free amounts down."""
     hundredths = -(-size * 100 // _GIB) if up else size * 100 // _GIB
     return f"{hundredths / 100:g} GiB"
 
@@ -50,8 +50,8 @@ def listed(words: Sequence[str]) -> str:
 
 def zones_in_words(zones: int) -> str:
     """Return "zone 1" or "zones 0 and 1"."""
-    some = [str(zone) for zone in members(zones)]
-    return f"zone{'s' if len(some) > 1 else ''} {listed(some)}"
+    ids = [str(zone) for zone in members(zones)]
+    return f"zone{'s' if len(ids) > 1 else ''} {listed(ids)}"
 
 
 def zone_count(width: int) -> str:
@@ -61,7 +61,7 @@ def zone_count(width: int) -> str:
 
 def free_in_words(resource: str, free: Mapping[int, int]) -> str:
     """Return "zone 0 has 4 free, zone 1 has 2", or the most that any has of many."""
-    if len(free) > _MANY:
+    if len(free) > _MOST_LISTED_ZONES:
         return f"none of the {len(free)} zones has more than {count(resource, max(free.values()))} free"
-    told = [f"zone {zone} has {count(resource, size)}" for zone, size in free.items()]
-    return ", ".join([f"{told[0]} free", *told[1:]]) if told else "no zone has any"
+    phrases = [f"zone {zone} has {count(resource, size)}" for zone, size in free.items()]
+    return ", ".join([f"{phrases[0]} free", *phrases[1:]]) if phrases else "no zone has any"

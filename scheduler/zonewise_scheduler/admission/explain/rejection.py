@@ -1,4 +1,4 @@
-"""Why a pod does not fit a node, in a sentence that a person understands."""
+"""Why a kubelet rejects a pod, as a sentence for users."""
 
 from __future__ import annotations
 
@@ -29,101 +29,101 @@ if TYPE_CHECKING:
 
 
 def explain_rejection(state: NodeState, pod: PodShape, verdict: Verdict, available: Resource | None = None) -> str:
-    """Return why the verdict on a pod is what it is: "needs 6 CPUs in one zone; zone 0 has 4 free, zone 1 has 4".
+    """Return the reason of a verdict in words: "needs 6 CPUs in one zone; zone 0 has 4 free, zone 1 has 4".
 
-    State, pod and room are those of the verdict. A container is named where the pod has several. Empty for a pod that
-    is admitted.
+    `state`, `pod` and `available` are the arguments that the verdict was computed from. The container is named if the
+    pod has several. The text is empty for an admitted pod.
     """
     if verdict.admitted:
         return ""
     if not verdict.reason:
         return f"its kubelet does not start: it is {verdict.message}"
     if verdict.reason.startswith("OutOf"):
-        return _no_room(pod, verdict, available)
-    books = AdmissionContext(state, pod)
+        return _insufficient(pod, verdict, available)
+    context = AdmissionContext(state, pod)
     with suppress(AdmissionError):
-        admit_containers(books)
+        admit_containers(context)
     several = len(pod.containers) > 1 and verdict.container
-    return (f"container {verdict.container} " if several else "") + _problem(books, verdict)
+    return (f"container {verdict.container} " if several else "") + _manager_problem(context, verdict)
 
 
-def _problem(books: AdmissionContext, verdict: Verdict) -> str:
-    """Return what is wrong, from the node as it is when the container in question comes to it."""
-    kind = books.state.kind
-    one = next((one for one in books.pod.containers if one.name == verdict.container), None)
-    ask = pod_aligned_request(books.pod, kind) if one is None else container_aligned_request(books.pod, one, kind)
+def _manager_problem(context: AdmissionContext, verdict: Verdict) -> str:
+    """Return the problem with the node as it is when the rejected container is allocated."""
+    kind = context.state.kind
+    pod = context.pod
+    container = next((each for each in pod.containers if each.name == verdict.container), None)
+    aligned = pod_aligned_request(pod, kind) if container is None else container_aligned_request(pod, container, kind)
     if verdict.reason == TOPOLOGY_AFFINITY_ERROR:
-        empty = (
-            empty_shared_pools(books.pod, kind.policies)
-            if one is None and uses_pod_level_managers(books.pod, kind.policies)
-            else {}
-        )
-        return _empty_pool(ask, next(iter(empty))) if empty else explain_misalignment(books, ask)
+        pod_level = container is None and uses_pod_level_managers(pod, kind.policies)
+        empty = empty_shared_pools(pod, kind.policies) if pod_level else {}
+        return _empty_pool(aligned, next(iter(empty))) if empty else explain_misalignment(context, aligned)
     if verdict.reason == SMT_ALIGNMENT_ERROR:
-        return _cores(books.state, ask.cpus)
+        return _cores(context.state, aligned.cpus)
     if verdict.reason == EMPTY_POD_SHARED_POOL_ERROR:
-        return _empty_pool(ask, verdict.resource)
+        return _empty_pool(aligned, verdict.resource)
     if verdict.resource == MEMORY:
-        return _memory(books, ask)
+        return _memory(context, aligned)
     if verdict.resource == CPU:
-        return _cpus(books, ask.cpus)
-    return _devices(books, verdict.resource, dict(ask.devices).get(verdict.resource, 0))
+        return _cpus(context, aligned.cpus)
+    return _devices(context, verdict.resource, dict(aligned.devices).get(verdict.resource, 0))
 
 
-def _no_room(pod: PodShape, verdict: Verdict, room: Resource | None) -> str:
-    lack = (
-        next((one for one in insufficient_resources(pod, room) if one.resource == verdict.resource), None)
-        if room
-        else None
-    )
+def _insufficient(pod: PodShape, verdict: Verdict, available: Resource | None) -> str:
+    short = insufficient_resources(pod, available) if available else ()
+    insufficient = next((each for each in short if each.resource == verdict.resource), None)
     if verdict.resource == PODS:
         return "the node has as many pods as it takes"
-    if lack is None:
+    if insufficient is None:
         return f"needs more {verdict.resource} than the node has left"
-    wanted, left = _whole(lack.resource, lack.requested), _whole(lack.resource, max(0, lack.available))
-    return f"needs {wanted} in all; the node has {left} left"
+    requested, free = (
+        _node_amount(insufficient.resource, insufficient.requested),
+        _node_amount(insufficient.resource, max(0, insufficient.available)),
+    )
+    return f"needs {requested} in all; the node has {free} left"
 
 
-def _whole(resource: str, size: int) -> str:
+def _node_amount(resource: str, size: int) -> str:
     if resource == CPU:
         return f"{size / 1000:g} CPUs"
     return amount(resource, size) if is_bytes(resource) else f"{size} {resource}"
 
 
-def _empty_pool(ask: AlignedRequest, manager: str) -> str:
-    whole = [amount(name, size) for name, size in ([(CPU, ask.cpus)] if manager == CPU else ask.memory)]
-    return f"leaves nothing of its {listed(whole)} to the containers that have none of their own"
+def _empty_pool(aligned: AlignedRequest, manager: str) -> str:
+    amounts = [amount(name, size) for name, size in ([(CPU, aligned.cpus)] if manager == CPU else aligned.memory)]
+    return f"leaves nothing of its {listed(amounts)} to the containers that have none of their own"
 
 
-def _cpus(books: AdmissionContext, cpus: int) -> str:
-    free = (books.state.free_cpus | books.reusable_cpus).bit_count()
-    # distribute-cpus-across-numa fails, or never ends, with enough of them (cpus/distributed.py)
+def _cpus(context: AdmissionContext, cpus: int) -> str:
+    free = (context.state.free_cpus | context.reusable_cpus).bit_count()
+    # distribute-cpus-across-numa can fail with enough free CPUs (cpumanager/numa_distributed.py)
     uneven = f", but the kubelet cannot share out {cpus} evenly among zones" if free >= cpus else ""
     return f"needs {amount(CPU, cpus)}; {are_free(free)}{uneven}"
 
 
 def _cores(state: NodeState, cpus: int) -> str:
     threads = state.kind.cpus.cpus_per_core
-    less = cpus - cpus % threads
+    rounded_down = cpus - cpus % threads
     if cpus % threads:
-        choices = f"{less} or {less + threads}" if less else str(threads)
+        choices = f"{rounded_down} or {rounded_down + threads}" if rounded_down else str(threads)
         return f"needs {amount(CPU, cpus)}, but the node gives whole cores of {threads} only: ask for {choices} CPUs"
     free = state.free_cpus & ~state.kind.cpus.reserved_cores
     return f"needs {amount(CPU, cpus)} in whole cores; {are_free(free.bit_count())}"
 
 
-def _devices(books: AdmissionContext, resource: str, asked: int) -> str:
-    kind = books.state.kind
-    places = kind.device_indices.get(resource, ())
-    if not any(kind.devices[place].healthy for place in places):
-        return f"needs {amount(resource, asked)}; none is healthy{'' if asked else ', and even 0 is then refused'}"
-    free = sum(books.state.device_free[place] + books.reusable_devices.get(place, 0) for place in places)
-    return f"needs {amount(resource, asked)}; {are_free(free)}"
+def _devices(context: AdmissionContext, resource: str, count: int) -> str:
+    kind = context.state.kind
+    indices = kind.device_indices.get(resource, ())
+    if not any(kind.devices[index].healthy for index in indices):
+        return f"needs {amount(resource, count)}; none is healthy{'' if count else ', and even 0 is then refused'}"
+    free = sum(context.state.device_free[index] + context.reusable_devices.get(index, 0) for index in indices)
+    return f"needs {amount(resource, count)}; {are_free(free)}"
 
 
-def _memory(books: AdmissionContext, ask: AlignedRequest) -> str:
-    if not ask.memory:
+def _memory(context: AdmissionContext, aligned: AlignedRequest) -> str:
+    if not aligned.memory:
         return "has no memory of its own, and the kubelet fails to give it none in a pod with resources of its own"
-    wanted = listed([amount(name, size) for name, size in ask.memory])
-    source = "the same zones" if books.affinity is None else f"{zones_in_words(books.affinity)}, which it is aligned to"
-    return f"needs {wanted} from {source}; {'; '.join(memory_in_words(books.state, ask))}"
+    requested = listed([amount(name, size) for name, size in aligned.memory])
+    source = (
+        "the same zones" if context.affinity is None else f"{zones_in_words(context.affinity)}, which it is aligned to"
+    )
+    return f"needs {requested} from {source}; {'; '.join(memory_in_words(context.state, aligned))}"
