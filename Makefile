@@ -12,7 +12,7 @@ SOURCES := agent common sandbox scheduler tests benchmarks tools demo
 .PHONY: help show demo proto reference test test-quick test-long test-random test-servers check docs format image \
         bench bench-agent bench-fit bench-extender bench-queue bench-client install clean
 
-help: ## Say what there is to make
+help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 show: .venv/.run ## Draw this machine
@@ -55,22 +55,20 @@ format: .venv/.dev ## Format the code
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 
-bench: bench-agent bench-fit bench-extender bench-queue ## Measure speed and memory of all, as ratios in one run
+bench: .venv/.dev ## Measure speed and memory of all, as ratios in one run; writes docs/performance.md
+	$(BIN)/python -m benchmarks.report all
 
 bench-agent: .venv/.dev ## ... of discovery and the agent
-	$(BIN)/python -m benchmarks.discovery
-	$(BIN)/python -m benchmarks.agent
+	$(BIN)/python -m benchmarks.report agent
 
-bench-fit: .venv/.dev ## ... of the fit: one node, every node, gangs
-	$(BIN)/python -m benchmarks.fit_admission
-	$(BIN)/python -m benchmarks.fit_nodes_at_once
-	$(BIN)/python -m benchmarks.fit_gangs
+bench-fit: .venv/.dev ## ... of verdicts: one node, all nodes, gangs
+	$(BIN)/python -m benchmarks.report fit
 
-bench-queue: .venv/.dev ## ... of the queue: topology-aware placement, Kueue's generators, 100,000 waiting jobs, logs
-	@kept=0; for name in topology kueue planner backfill; do $(BIN)/python -m benchmarks.$$name || kept=1; done; exit $$kept
+bench-extender: .venv/.dev ## ... of the extender under load, and under a real kube-scheduler
+	$(BIN)/python -m benchmarks.report extender
 
-bench-extender: .venv/.dev ## ... of the extender, under load and under a real kube-scheduler
-	$(BIN)/python -m benchmarks.extender
+bench-queue: .venv/.dev ## ... of the planner, placement, Kueue's generators, logs
+	$(BIN)/python -m benchmarks.report queue
 
 bench-client: .venv/.dev ## Measure our API client against the official one; takes minutes
 	$(BIN)/python -m benchmarks.kube_client
