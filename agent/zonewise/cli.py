@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PROGRAM = "zonewise"
 ENTRY_POINTS = "zonewise.commands"
 
-_OWN = {name: f"zonewise.commands.{name}" for name in ("show", "capture", "agent")}
+_BUILT_IN = {name: f"zonewise.commands.{name}" for name in ("show", "capture", "agent")}
 _USAGE_ERROR = 2
 _INTERRUPTED = 130
 
@@ -30,7 +30,7 @@ _INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program with the given arguments, of the process where there are none, and return its status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    _open_what_is_closed()
+    _reopen_closed_streams()
     try:
         status = _run(arguments)
         sys.stdout.flush()
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
-def _open_what_is_closed() -> None:
+def _reopen_closed_streams() -> None:
     """Have a stream to write to where the caller closed it: `zonewise show >&-`."""
     if sys.stdout is None:
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
@@ -77,14 +77,14 @@ def _run(arguments: list[str]) -> int:
 
 
 def _command(name: str) -> Command:
-    if name in _OWN:
-        return import_module(_OWN[name]).COMMAND
-    others = _entry_points()
-    if name in others:
-        return _loaded(others[name])
+    if name in _BUILT_IN:
+        return import_module(_BUILT_IN[name]).COMMAND
+    registered = _entry_points()
+    if name in registered:
+        return _load(registered[name])
     if name.startswith("-"):
         raise CommandError(f"unknown option {name}; see `{PROGRAM} --help`")
-    raise CommandError(f"unknown command {name}: there is {', '.join(sorted([*_OWN, *others]))}")
+    raise CommandError(f"unknown command {name}: there is {', '.join(sorted([*_BUILT_IN, *registered]))}")
 
 
 def _entry_points() -> dict[str, EntryPoint]:
@@ -94,7 +94,7 @@ def _entry_points() -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
 
 
-def _loaded(point: EntryPoint) -> Command:
+def _load(point: EntryPoint) -> Command:
     try:
         return point.load()
     except ImportError as error:
@@ -104,10 +104,10 @@ def _loaded(point: EntryPoint) -> Command:
 
 
 def _overview() -> str:
-    commands = {name: import_module(module).COMMAND.help for name, module in _OWN.items()}
+    commands = {name: import_module(module).COMMAND.help for name, module in _BUILT_IN.items()}
     for name, point in sorted(_entry_points().items()):
         try:
-            commands[name] = _loaded(point).help
+            commands[name] = _load(point).help
         except CommandError as error:
             commands[name] = f"({error})"
     width = max(map(len, commands)) + 2

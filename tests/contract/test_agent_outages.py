@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from support.agents import AgentProcess
 
-AWAY = "the kubelet does not tell who holds what: "
+AWAY = "the kubelet's allocations cannot be read: "
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_a_kubelet_that_comes_late() -> None:
         )
         site.kubelet.serve()
         agent.until(lambda: site.available() == (15, 16))
-        agent.until_said("no longer so: ")
+        agent.until_said("resolved: ")
 
 
 def test_a_kubelet_that_restarts(site: Site) -> None:
@@ -71,7 +71,7 @@ def test_a_kubelet_that_restarts(site: Site) -> None:
     site.kubelet.serve()
     agent.until_said("the kubelet is not ready: ")
     assert site.version() == before
-    agent.until_said("no longer so: the kubelet is not ready: ")
+    agent.until_said("resolved: the kubelet is not ready: ")
     site.kubelet.start(pod("a", 4))
     agent.until(lambda: site.available() == (11, 16))
     assert "goaway" not in agent.said.lower()
@@ -86,8 +86,8 @@ def test_a_kubelet_that_does_not_know_its_pods_yet(site: Site) -> None:
     before = site.version()
     site.kubelet.faults = Faults(empty_lists=3)
     site.kubelet.restart()
-    agent.until_said("it does not know yet that our own pod lab/agent runs")
-    agent.until_said("no longer so: ")
+    agent.until_said("List does not have the agent's own pod lab/agent yet")
+    agent.until_said("resolved: ")
     assert site.version() == before
     assert (site.available(), site.available(GPU)) == ((11, 16), (1, 2))
 
@@ -203,7 +203,7 @@ def test_one_shot_in_vain() -> None:
         assert agent.ended() == 1
         *_, problem, summary = agent.records()
         assert problem["message"].startswith(AWAY)
-        assert summary["message"] == "not all could be found out and published within 0.5 s"
+        assert summary["message"] == "not everything could be read and published within 0.5 s"
 
 
 def test_one_shot_that_is_interrupted() -> None:

@@ -110,7 +110,7 @@ def test_settings_that_cannot_be_used(site: Site, text: str, reason: str) -> Non
     configured = Configured(site, "interval: 100ms\n")
     agent = configured.agent
     configured.change(text)
-    agent.until_said("new settings are refused, the old ones stay: ")
+    agent.until_said("new settings are rejected, the old ones stay: ")
     configured.until_reloaded()
     agent.until(lambda: agent.metric("zonewise_settings_errors_total") == 1)
     rounds = agent.metric('zonewise_wakeups_total{reason="timer"}')

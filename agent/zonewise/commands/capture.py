@@ -28,12 +28,14 @@ def run(arguments: Namespace) -> int:
     """Write the capture, and say what it holds. Raises CommandError."""
     try:
         files = open_root(arguments.root)
-        made = capture(files, arguments.file, with_identifiers=arguments.with_identifiers, replace=arguments.force)
+        summary = capture(files, arguments.file, with_identifiers=arguments.with_identifiers, replace=arguments.force)
     except (RootError, CaptureError) as error:
         raise CommandError(str(error)) from error
-    kept = "with identifiers: share it with care" if arguments.with_identifiers else "identifiers replaced"
-    sizes = f"{made.files} files and {made.links} links, {made.content >> 10} KiB in {made.archive >> 10} KiB"
-    sys.stdout.write(f"{arguments.file}: {sizes}; {kept}\n")
+    identifiers = "with identifiers: share it with care" if arguments.with_identifiers else "identifiers replaced"
+    sizes = (
+        f"{summary.files} files and {summary.links} links, {summary.content >> 10} KiB in {summary.archive >> 10} KiB"
+    )
+    sys.stdout.write(f"{arguments.file}: {sizes}; {identifiers}\n")
     sys.stdout.write(f"`zonewise show --root {arguments.file}` shows the machine.\n")
     return 0
 

@@ -26,10 +26,10 @@ MIN_WIDTH = 40
 MAX_NODE_NAME = 253
 
 _NODE_NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-_EXPLAINED = ("text", "json", "yaml")
+_EXPLAINABLE = ("text", "json", "yaml")
 
 
-class _Output(NamedTuple):
+class _OutputTarget(NamedTuple):
     format: str
     path: str
 
@@ -51,11 +51,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> int:
     """Scan the machine once and write it in the format asked for. Raises CommandError."""
-    wanted = _output(arguments.output)
-    if arguments.explain is not None and wanted.format not in _EXPLAINED:
-        raise CommandError(f"--explain goes with -o {', '.join(_EXPLAINED)}, not with {wanted.format}")
-    scan = Scanner(_open(arguments.root), explain=arguments.explain is not None).scan()
-    output.write(FORMATS[wanted.format](scan, arguments), wanted.path)
+    target = _output_target(arguments.output)
+    if arguments.explain is not None and target.format not in _EXPLAINABLE:
+        raise CommandError(f"--explain goes with -o {', '.join(_EXPLAINABLE)}, not with {target.format}")
+    scan = Scanner(_open_files(arguments.root), explain=arguments.explain is not None).scan()
+    output.write(FORMATS[target.format](scan, arguments), target.path)
     if arguments.timings:
         sys.stderr.write("".join(map(_timing, scan.runs)))
     return 0
@@ -64,15 +64,15 @@ def run(arguments: Namespace) -> int:
 COMMAND = Command("show what this machine, or a captured one, is made of", add_arguments, run)
 
 
-def _output(words: list[str]) -> _Output:
+def _output_target(words: list[str]) -> _OutputTarget:
     if words[0] not in FORMATS:
         raise CommandError(f"unknown format {words[0]}: there is {', '.join(FORMATS)}")
     if len(words) > 2:
         raise CommandError(f"-o takes a format and a file, and not also {' '.join(words[2:])}")
-    return _Output(words[0], words[1] if len(words) == 2 else output.STANDARD_OUTPUT)
+    return _OutputTarget(words[0], words[1] if len(words) == 2 else output.STANDARD_OUTPUT)
 
 
-def _open(root: str) -> Files:
+def _open_files(root: str) -> Files:
     try:
         return open_root(root)
     except RootError as error:
@@ -89,7 +89,7 @@ def _text(scan: Scan, arguments: Namespace) -> str:
     from zonewise.render.problems import render_problems
     from zonewise.render.terminal import render_terminal
 
-    to_file = _output(arguments.output).path != output.STANDARD_OUTPUT
+    to_file = _output_target(arguments.output).path != output.STANDARD_OUTPUT
     width = arguments.width or _terminal_width()
     colour = _wants_colour(arguments.color, to_file=to_file)
     unicode = not arguments.ascii and (to_file or output.supports_unicode())
@@ -179,9 +179,11 @@ FORMATS: dict[str, Callable[[Scan, Namespace], str]] = {
 
 def _node_name(scan: Scan, arguments: Namespace) -> str:
     live = os.path.realpath(arguments.root) == LIVE_ROOT
-    of_pod = os.environ.get("NODE_NAME") if live else None  # of another machine's capture it would be the wrong name
+    from_environment = (
+        os.environ.get("NODE_NAME") if live else None
+    )  # of another machine's capture it would be the wrong name
     # the kubelet registers the hostname in lower case (pkg/util/node, GetHostname)
-    name: str | None = arguments.node_name or of_pod or (scan.machine.hostname or "").lower() or None
+    name: str | None = arguments.node_name or from_environment or (scan.machine.hostname or "").lower() or None
     if name is None:
         raise CommandError("the machine's hostname is unknown: name the node by --node-name")
     if len(name) > MAX_NODE_NAME or not re.fullmatch(_NODE_NAME, name):

@@ -1,1 +1,1 @@
-"""`zonewise agent`: waits for something to change, scans, and publishes what is new."""
+"""`zonewise agent`: waits for an event, scans the node, and publishes what changed."""

@@ -1,4 +1,4 @@
-"""The loop: wait until something changed, look, say what is new to the publishers."""
+"""The agent's loop: wait for an event, scan the machine, poll the kubelet, and submit a snapshot to the sinks."""
 
 from __future__ import annotations
 
@@ -30,46 +30,47 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 KUBELET_BACKOFF = Backoff(base=0.1, cap=5.0)
-"""How soon a kubelet that is down or not ready is asked again: it starts within a second or so, and often a device
-plugin follows. Its socket and files wake us as well; this is for what leaves no trace in a file."""
+"""Pauses between two polls of a kubelet that is down or not ready. It starts within a second or so, and often a device
+plugin follows. Its socket and files wake the loop as well; the pauses cover changes that leave no trace in a file."""
 
 KUBELET_ONLY = frozenset({Reason.STATE, Reason.PODS, Reason.DEVICES, Reason.SOCKET, Reason.RETRY})
 """Reasons that say nothing about the machine."""
 EXIT_REASONS = frozenset({Reason.STOP, Reason.RELOAD})
+"""Reasons that end the loop."""
 
 
 class Events(Protocol):
     """What wakes the loop."""
 
     def wait(self, timeout: float | None) -> frozenset[Reason]:
-        """Return why to look again; nothing after the timeout, in seconds."""
+        """Return why to scan again; nothing after the timeout, in seconds."""
         ...
 
 
 class MachineScanner(Protocol):
-    """What looks at the machine: a zonewise.machine Scanner."""
+    """What scans the machine: a zonewise.machine Scanner."""
 
     def scan(self) -> Scan:
-        """Return what the machine is now."""
+        """Return the state of the machine now."""
         ...
 
 
 class Sink(Protocol):
-    """Where what was found goes."""
+    """A destination of snapshots."""
 
     def submit(self, snapshot: Snapshot) -> None:
-        """Take it, at once; it is published by and by."""
+        """Accept a snapshot without waiting; it is published later."""
         ...
 
 
 class AgentOptions(NamedTuple):
-    """What is asked of the reports."""
+    """How to compute and how often to publish the reports."""
 
     node_name: str
     options: NrtOptions
     excluded: Callable[[PodResources], bool]
     interval: float
-    """Seconds after which to look again though nothing is heard."""
+    """Seconds after which to scan again without any event."""
 
 
 class Agent:
@@ -90,7 +91,7 @@ class Agent:
         self._scanner = scanner
         self._kubelet = kubelet
         self._sinks = sinks
-        self._wishes = options
+        self._options = options
         self._status = status
         self._meters = meters
         self._clock = clock
@@ -99,53 +100,55 @@ class Agent:
         self._features = Features({}, {}, {})
         self._labels = Labels({})
         self._failures = 0
-        self._said: tuple[str, ...] = ()
+        self._logged_problems: tuple[str, ...] = ()
 
     def run(self, events: Events) -> frozenset[Reason]:
-        """Go round until a reason ends it; return those reasons."""
+        """Loop until a reason ends it; return those reasons."""
         reasons = frozenset({Reason.START})
-        due = self._clock() + self._wishes.interval
+        next_scan = self._clock() + self._options.interval
         while not reasons & EXIT_REASONS:
-            again = self._survived(reasons)
+            retry_after = self._run_guarded(reasons)
             if not reasons <= KUBELET_ONLY:
-                due = self._clock() + self._wishes.interval
-            left = max(0.0, due - self._clock())
-            reasons = events.wait(left if again is None else min(again, left))
-            if self._clock() >= due:
-                reasons |= {Reason.TIMER}  # beside whatever else came: a storm of events must not put it off
+                next_scan = self._clock() + self._options.interval
+            left = max(0.0, next_scan - self._clock())
+            reasons = events.wait(left if retry_after is None else min(retry_after, left))
+            if self._clock() >= next_scan:
+                reasons |= {Reason.TIMER}  # beside the other reasons: a storm of events must not delay it
             elif not reasons:
                 reasons = frozenset({Reason.RETRY})
         return reasons
 
-    def _survived(self, reasons: frozenset[Reason]) -> float | None:
-        """Look once, and live on where that fails; the heart does not beat then, so that it cannot go on for long."""
+    def _run_guarded(self, reasons: frozenset[Reason]) -> float | None:
+        """Scan once and survive a defect. Without its heartbeat the agent turns unhealthy if the defect lasts."""
         try:
             return self.run_once(reasons)
-        except Exception:  # the top of the loop: one pod that we cannot make sense of must not end publishing labels
-            log.exception("a look at the node failed by a defect; what is published stays, and we try again")
-            return self._pause(False)
+        except Exception:  # the top of the loop: one malformed pod must not end publishing labels
+            log.exception("a scan failed because of a defect; published objects stay, and the agent tries again")
+            return self._retry_delay(False)
 
     def run_once(self, reasons: frozenset[Reason]) -> float | None:
-        """Look once and offer what is found; return after how many seconds to ask the kubelet again, if at all."""
+        """Scan once and submit a snapshot; return the seconds until the next poll of the kubelet, None where it
+        answered.
+        """
         started = self._clock()
         for reason in reasons:
             self._meters.wakeups.labels(reason.value).inc()
-        scan = self._scanned(reasons)
-        answer, trouble = self._asked(reasons)
-        usage = self._accounted(scan.machine, answer)
+        scan = self._rescan(reasons)
+        result, problems = self._poll_kubelet(reasons)
+        usage = self._compute_usage(scan.machine, result)
         if isinstance(usage, KubeletNotReady):
-            usage, trouble = None, (*trouble, usage.reason)
-        snapshot = self._composed(scan, answer, usage, trouble)
+            usage, problems = None, (*problems, usage.reason)
+        snapshot = self._make_snapshot(scan, result, usage, problems)
         self._meters.kubelet_ready.set(usage is not None)
         self._status.set_snapshot(snapshot)
         self._status.beat()
         for sink in self._sinks:
             sink.submit(snapshot)
         self._meters.scan_seconds.observe(self._clock() - started)
-        self._tell(snapshot.problems)
-        return self._pause(usage is not None)
+        self._log_problems(snapshot.problems)
+        return self._retry_delay(usage is not None)
 
-    def _scanned(self, reasons: frozenset[Reason]) -> Scan:
+    def _rescan(self, reasons: frozenset[Reason]) -> Scan:
         if self._scan is None or not reasons <= KUBELET_ONLY:
             before = self._scan
             self._scan = self._scanner.scan()
@@ -154,46 +157,48 @@ class Agent:
                 self._labels = build_labels(self._scan.machine, self._features)
         return self._scan
 
-    def _asked(self, reasons: frozenset[Reason]) -> tuple[PollResult | None, tuple[str, ...]]:
+    def _poll_kubelet(self, reasons: frozenset[Reason]) -> tuple[PollResult | None, tuple[str, ...]]:
         if self._failures:
-            reasons |= {Reason.RETRY}  # beside whatever woke us: what it told before counts no more
+            reasons |= {Reason.RETRY}  # beside the other reasons: cached responses are not valid any more
         try:
-            answer = self._kubelet.poll(reasons)
+            result = self._kubelet.poll(reasons)
         except KubeletError as error:
-            return None, (f"the kubelet does not tell who holds what: {error}",)
-        return answer, answer.problems
+            return None, (f"the kubelet's allocations cannot be read: {error}",)
+        return result, result.problems
 
-    def _accounted(self, machine: Machine, answer: PollResult | None) -> Usage | KubeletNotReady | None:
-        if answer is None:
+    def _compute_usage(self, machine: Machine, result: PollResult | None) -> Usage | KubeletNotReady | None:
+        if result is None:
             return None
-        return node_usage(machine, answer.report, excluded=self._wishes.excluded)
+        return node_usage(machine, result.report, excluded=self._options.excluded)
 
-    def _composed(
-        self, scan: Scan, answer: PollResult | None, usage: Usage | None, trouble: tuple[str, ...]
+    def _make_snapshot(
+        self, scan: Scan, result: PollResult | None, usage: Usage | None, problems: tuple[str, ...]
     ) -> Snapshot:
         nrt: dict[str, Any] | None = None
-        config = answer.report.config if answer is not None else None
-        if answer is not None and usage is not None:
-            name, options = self._wishes.node_name, self._wishes.options
+        config = result.report.config if result is not None else None
+        if result is not None and usage is not None:
+            name, options = self._options.node_name, self._options.options
             nrt = machine_to_nrt(scan.machine, name, usage, config, options=options)
-            trouble = (*trouble, *usage.problems)
-        trouble = (*trouble, *self._labels.problems)
+            problems = (*problems, *usage.problems)
+        problems = (*problems, *self._labels.problems)
         labels, features = self._labels.values, self._features
-        return Snapshot(self._wishes.node_name, scan.machine, scan.runs, usage, config, trouble, nrt, labels, features)
+        return Snapshot(
+            self._options.node_name, scan.machine, scan.runs, usage, config, problems, nrt, labels, features
+        )
 
-    def _pause(self, ready: bool) -> float | None:
+    def _retry_delay(self, ready: bool) -> float | None:
         if ready:
             self._failures = 0
             return None
         self._failures += 1
         return KUBELET_BACKOFF.delay(self._failures - 1, self._draw())
 
-    def _tell(self, problems: tuple[str, ...]) -> None:
-        """Log each problem when it comes and when it has gone, and not every time it is still there."""
+    def _log_problems(self, problems: tuple[str, ...]) -> None:
+        """Log each problem when it appears and when it is resolved, and not at every scan in between."""
         for problem in problems:
-            if problem not in self._said:
+            if problem not in self._logged_problems:
                 log.warning("%s", problem)
-        for problem in self._said:
+        for problem in self._logged_problems:
             if problem not in problems:
-                log.info("no longer so: %s", problem)
-        self._said = problems
+                log.info("resolved: %s", problem)
+        self._logged_problems = problems

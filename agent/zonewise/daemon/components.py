@@ -1,25 +1,27 @@
-"""Makes the parts of an agent from its settings, and ends them in order."""
+"""Makes the components of an agent from its settings, and closes them in order."""
 
 from __future__ import annotations
 
+import errno
+import glob
 import logging
+import os
 import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.daemon.agent import Agent, AgentOptions
 from zonewise.daemon.events import Reason
-from zonewise.daemon.events.file_watches import FileWatches
-from zonewise.daemon.events.source import EventSource
-from zonewise.daemon.events.uevents import open_uevents
+from zonewise.daemon.events.file_watches import WatchRule
+from zonewise.daemon.events.source import open_event_source
 from zonewise.daemon.events.wake import Wake
-from zonewise.daemon.events.watch_rules import ensure_notify_file, watch_rules
 from zonewise.daemon.kubelet_poller import KubeletPoller, KubeletSources
 from zonewise.daemon.pod_labels import PodLabels, pod_exclusion
 from zonewise.daemon.sinks import FileSink, PublishingSink, labels_sink, nrt_sink
 from zonewise.daemon.site import AgentSite
+from zonewise.kubelet import state
 from zonewise.kubelet.cgroups import PodCgroups
-from zonewise.kubelet.config import KubeletConfigError as KubeletConfigError
+from zonewise.kubelet.config import KubeletConfigError
 from zonewise.kubelet.config_source import open_config
 from zonewise.kubelet.podresources.client import PodResourcesClient
 from zonewise.kubelet.pods.watch import PodWatch
@@ -34,10 +36,10 @@ from zonewise_common.service.options import SettingsError
 from zonewise_common.service.tls import open_certificates
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Generator, Iterable, Iterator
 
     from zonewise.daemon.agent import Sink
-    from zonewise.daemon.events.source import EventChannel
+    from zonewise.daemon.events.source import EventChannel, EventSource
     from zonewise.daemon.metrics import AgentMetrics
     from zonewise.daemon.settings import Settings
     from zonewise.daemon.status import Status
@@ -46,25 +48,30 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 KUBELET_TIMEOUT = 3.0
-"""Seconds for one answer of the kubelet: much longer, and a stop would have to wait for it."""
+"""Seconds for one response of the kubelet; a stop waits for a call under way."""
 KUBELET_RETRY_TIMEOUT = 0.3
-"""Seconds for which a call is repeated to a kubelet that is away or refuses. Then the loop asks again, which hears
-signals meanwhile, and the kubelet's new socket."""
+"""Seconds for which a call is repeated while the kubelet is down or throttles. After that the loop polls again. The
+loop also reacts to signals and to the kubelet's new socket."""
 UNHEALTHY_INTERVALS = 3.0
-"""Intervals without a round of the loop after which the agent is not healthy."""
+"""Intervals without a heartbeat of the loop after which the agent is unhealthy."""
 MAX_PASS_SECONDS = 20.0
-"""Seconds that a round itself may take, which are no sickness: two calls to a kubelet that does not answer, four tries
-of its /configz, and a look at a large machine under load."""
+"""Seconds that one healthy pass of the loop may take: two calls to a kubelet that does not respond, four tries of its
+/configz, and a scan of a large machine under load."""
+
+
+_REPLACED = "..data"
+"""The link in a mounted ConfigMap or Secret that is replaced when its content changes. The files beside it are links
+through it and stay as they are (pkg/volume/util/atomic_writer.go)."""
 
 
 class Publishers(NamedTuple):
-    """What publishes what the agent finds."""
+    """The sinks of one agent, and those among them that publish in a thread."""
 
     sinks: tuple[Sink, ...]
     workers: tuple[PublishingSink, ...]
 
     def wait(self, seconds: float) -> bool:
-        """Wait until all is published; tell whether it was within the time."""
+        """Wait until everything is published; return whether that took less than the given seconds."""
         end = time.monotonic() + seconds
         return all(worker.wait(max(0.0, end - time.monotonic())) for worker in self.workers)
 
@@ -88,7 +95,7 @@ def open_publishing(
 
 
 def open_kubelet(settings: Settings, meters: AgentMetrics) -> KubeletPoller:
-    """Return what asks the kubelet. Raises SettingsError."""
+    """Return the poller of the kubelet. Raises SettingsError."""
     try:
         config = open_config(
             settings.kubelet_config,
@@ -103,9 +110,9 @@ def open_kubelet(settings: Settings, meters: AgentMetrics) -> KubeletPoller:
         settings.podresources_socket, timeout=KUBELET_TIMEOUT, retry_timeout=KUBELET_RETRY_TIMEOUT
     )
     registered = UnreportedDevices(device_checkpoint_path(settings.kubelet_dir), settings.podresources_socket)
-    own = (settings.namespace, settings.pod_name) if settings.namespace and settings.pod_name else None
+    own_pod = (settings.namespace, settings.pod_name) if settings.namespace and settings.pod_name else None
     state = StateReader(settings.kubelet_dir)
-    return KubeletPoller(KubeletSources(client, state, config, registered, PodCgroups(settings.root), own), meters)
+    return KubeletPoller(KubeletSources(client, state, config, registered, PodCgroups(settings.root), own_pod), meters)
 
 
 def make_agent(
@@ -118,49 +125,83 @@ def make_agent(
 ) -> Agent:
     """Return the loop. Raises SettingsError."""
     try:
-        # where the root is not "/", it is the host's files as a container sees them, and still the machine we run on
+        # a root other than "/" is the host's file system seen from a container: still the live machine
         scanner = Scanner(DirectoryFiles(settings.root, live=True))
     except RootError as error:
         raise SettingsError(str(error)) from error
     labels = PodLabels(client) if client is not None and settings.exclude.needs_labels() else None
-    options = NrtOptions(settings.exclude.resource_patterns(settings.node_name), settings.fingerprint)
-    wishes = AgentOptions(settings.node_name, options, pod_exclusion(settings.exclude, labels), settings.interval)
-    return Agent(scanner, kubelet, publishing.sinks, wishes, status, meters)
+    nrt_options = NrtOptions(settings.exclude.resource_patterns(settings.node_name), settings.fingerprint)
+    options = AgentOptions(settings.node_name, nrt_options, pod_exclusion(settings.exclude, labels), settings.interval)
+    return Agent(scanner, kubelet, publishing.sinks, options, status, meters)
 
 
 @contextmanager
 def open_events(settings: Settings, settings_file: str, channels: Iterable[EventChannel]) -> Generator[EventSource]:
-    """Hear of everything that should wake the agent, and of what the given channels tell. Raises SettingsError."""
+    """Watch everything that should wake the agent, and the given channels. Raises SettingsError."""
     with ExitStack() as stack:
         if settings.notify_file:
             try:
                 ensure_notify_file(settings.notify_file)
             except OSError as error:
                 raise SettingsError(f"notifyFile: {settings.notify_file}: {error.strerror}") from error
-        watches = FileWatches(watch_rules(settings, settings_file))
-        stack.callback(watches.close)
         wake = Wake()
         stack.callback(wake.close)
-        heard: list[EventChannel] = [wake, *channels]
-        uevents = open_uevents()
-        if uevents is not None:
-            stack.callback(uevents.close)
-            heard.append(uevents)
+        rules = watch_rules(settings, settings_file)
+        events = stack.enter_context(open_event_source(rules, [wake, *channels]))
         pods = PodWatch(settings.pods_api_socket, lambda _event: wake(Reason.PODS))
         stack.callback(pods.stop)
         pods.start()
-        yield EventSource(watches, heard)
+        yield events
+
+
+def watch_rules(settings: Settings, settings_file: str = "") -> Iterator[WatchRule]:
+    """Yield which files wake the agent, and for what reason."""
+    kubelet = settings.kubelet_dir
+    plugins = os.path.join(kubelet, state.DEVICE_PLUGINS)
+    yield WatchRule(kubelet, (state.CPU_STATE, state.MEMORY_STATE, state.DRA_STATE), Reason.STATE)
+    # the sockets of a plugin and of the kubelet appear before the checkpoint has their devices
+    yield WatchRule(plugins, (state.DEVICE_CHECKPOINT, "*.sock"), Reason.DEVICES)
+    # a pod without exclusive resources leaves no other trace, nor does a pod whose end is not in the files yet
+    for directory in PodCgroups(settings.root).directories():
+        yield WatchRule(directory, ("*pod*",), Reason.PODS)
+    yield _file(settings.podresources_socket, Reason.SOCKET)
+    yield _file(settings.pods_api_socket, Reason.SOCKET)
+    if "://" not in settings.kubelet_config:
+        yield _file(settings.kubelet_config, Reason.CONFIG)
+    if settings.kubelet_config_drop_ins:
+        yield WatchRule(settings.kubelet_config_drop_ins, ("*.conf", _REPLACED), Reason.CONFIG)
+    if settings.notify_file:
+        yield _file(settings.notify_file, Reason.NOTIFY)._replace(touched=True)
+    if settings_file:
+        yield _file(settings_file, Reason.RELOAD)
+
+
+def ensure_notify_file(path: str) -> None:
+    """Create the notification file, and the directories above it, where they are absent.
+
+    Raises OSError where that is impossible, or where the path is no regular file.
+    """
+    os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o750, exist_ok=True)
+    # O_NONBLOCK: opening a FIFO would block for ever
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o640))
+    if not os.path.isfile(path):
+        raise OSError(errno.EINVAL, "is no regular file", path)
+
+
+def _file(path: str, reason: Reason) -> WatchRule:
+    directory, name = os.path.split(os.path.abspath(path))
+    return WatchRule(directory, (glob.escape(name), _REPLACED), reason)
 
 
 @contextmanager
 def open_server(settings: Settings, client: Client, status: Status, meters: AgentMetrics) -> Generator[None]:
-    """Serve health and metrics as long as this lasts, if the settings ask for it. Raises SettingsError."""
+    """Serve health and metrics as long as the context lasts, if the settings ask for it. Raises SettingsError."""
     if not settings.listen:
         yield
         return
     silence_limit = UNHEALTHY_INTERVALS * settings.interval + MAX_PASS_SECONDS
-    pages = AgentSite(status, meters.registry, silence_limit=silence_limit, readiness_limit=settings.readiness_limit)
+    site = AgentSite(status, meters.registry, silence_limit=silence_limit, readiness_limit=settings.readiness_limit)
     authorizer = Authorizer(client) if settings.metrics_auth == "token" else None
     certificates = open_certificates(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
-    with serving(settings.listen, pages, authorizer=authorizer, certificates=certificates):
+    with serving(settings.listen, site, authorizer=authorizer, certificates=certificates):
         yield

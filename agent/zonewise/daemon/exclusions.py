@@ -1,7 +1,7 @@
-"""What a report leaves out on request: resources by name, and pods by namespace, name and labels.
+"""Exclusions from the report: resources by name, and pods by namespace, name and labels.
 
-A resource that is excluded is not shown, and nothing else changes. A pod that is excluded is not counted: what it
-holds is taken out of what the node can give at all, as if it were reserved, so that the rest stays right.
+An excluded resource is not shown, and nothing else changes. An excluded pod is not counted: its resources are removed
+from the node's allocatable amounts, as if they were reserved. The other amounts stay right.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _POD_KEYS = ("namespace", "name", "labels")
 
 
 class PodPattern(NamedTuple):
-    """Pods of which everything given here is true; the values are shell patterns (`*`, `?`, `[ab]`)."""
+    """Pods that match every given field; the values are shell patterns (`*`, `?`, `[ab]`)."""
 
     namespace: str = "*"
     name: str = "*"
@@ -24,7 +24,7 @@ class PodPattern(NamedTuple):
     """Sorted by name."""
 
     def matches(self, namespace: str, name: str, labels: Mapping[str, str]) -> bool:
-        """Tell whether a pod is one of them."""
+        """Return whether a pod matches."""
         return (
             fnmatchcase(namespace, self.namespace)
             and fnmatchcase(name, self.name)
@@ -33,18 +33,18 @@ class PodPattern(NamedTuple):
 
 
 class Exclusions(NamedTuple):
-    """What to leave out."""
+    """The resources and pods to exclude."""
 
     resources: tuple[tuple[str, str], ...] = ()
-    """(pattern of nodes, pattern of resources), both of the shell's kind."""
+    """(pattern of nodes, pattern of resources), both shell patterns."""
     pods: tuple[PodPattern, ...] = ()
 
     def resource_patterns(self, node: str) -> tuple[str, ...]:
-        """Return the patterns of resources that are left out on one node."""
+        """Return the patterns of resources that are excluded on one node."""
         return tuple(resource for nodes, resource in self.resources if fnmatchcase(node, nodes))
 
     def needs_labels(self) -> bool:
-        """Tell whether pods cannot be judged without their labels, which PodResources does not tell."""
+        """Return whether a pattern needs the labels of pods, which PodResources does not have."""
         return any(pattern.labels for pattern in self.pods)
 
 
@@ -68,39 +68,39 @@ def _resources(value: object) -> Iterator[tuple[str, str]]:
             yield str(node), _string(name, "exclude.resources")
 
 
-def _pod(value: object, place: str) -> PodPattern:
-    fields = _mapping(value, place, _POD_KEYS)
+def _pod(value: object, field: str) -> PodPattern:
+    fields = _mapping(value, field, _POD_KEYS)
     if not fields:
-        raise ValueError(f"{place}: excludes every pod; name a namespace, a name or labels")
-    labels = _mapping(fields.get("labels") or {}, f"{place}.labels", None)
+        raise ValueError(f"{field}: excludes every pod; name a namespace, a name or labels")
+    labels = _mapping(fields.get("labels") or {}, f"{field}.labels", None)
     return PodPattern(
-        _string(fields.get("namespace", "*"), f"{place}.namespace"),
-        _string(fields.get("name", "*"), f"{place}.name"),
-        tuple(sorted((str(name), _string(text, f"{place}.labels.{name}")) for name, text in labels.items())),
+        _string(fields.get("namespace", "*"), f"{field}.namespace"),
+        _string(fields.get("name", "*"), f"{field}.name"),
+        tuple(sorted((str(name), _string(text, f"{field}.labels.{name}")) for name, text in labels.items())),
     )
 
 
-def _mapping(value: object, place: str, known: tuple[str, ...] | None) -> Mapping[Any, Any]:
+def _mapping(value: object, field: str, known: tuple[str, ...] | None) -> Mapping[Any, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise ValueError(f"{place}: {value!r} must be fields by name")
+        raise ValueError(f"{field}: {value!r} must be fields by name")
     fields = cast("Mapping[Any, Any]", value)
     unknown = [name for name in fields if known is not None and name not in known]
     if unknown:
-        raise ValueError(f"{place}.{unknown[0]}: unknown key; there is {', '.join(known or ())}")
+        raise ValueError(f"{field}.{unknown[0]}: unknown key; there is {', '.join(known or ())}")
     return fields
 
 
-def _list(value: object, place: str) -> list[Any]:
+def _list(value: object, field: str) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise ValueError(f"exclude.{place}: {value!r} must be a list")
+        raise ValueError(f"exclude.{field}: {value!r} must be a list")
     return cast("list[Any]", value)
 
 
-def _string(value: object, place: str) -> str:
+def _string(value: object, field: str) -> str:
     if not isinstance(value, str) or not value:
-        raise ValueError(f"{place}: {value!r} must be a text")
+        raise ValueError(f"{field}: {value!r} must be a text")
     return value

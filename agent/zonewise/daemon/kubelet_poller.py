@@ -1,4 +1,8 @@
-"""Asks the kubelet what there is to know at one moment, and no more often than it changes."""
+"""Polls the kubelet for one consistent state, and makes no call whose response cannot have changed.
+
+Two properties of the kubelet make its responses incomplete for a while. KubeletStart covers the first seconds after its
+start, NewPods the milliseconds between a pod's admission and its cgroup.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,10 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.daemon.events import Reason
-from zonewise.daemon.settling import KubeletStart, NewPods
 from zonewise.kubelet.errors import KubeletError, Unsettled
-from zonewise.kubelet.types import Allocatable, KubeletReport
+from zonewise.kubelet.types import KubeletReport
+from zonewise.usage.pod_matching import incomplete_list_reason, is_listed
+from zonewise.usage.policies import not_ready_reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,29 +24,31 @@ if TYPE_CHECKING:
     from zonewise.kubelet.config_source import ConfigSource
     from zonewise.kubelet.podresources.client import PodResourcesClient
     from zonewise.kubelet.state import StateReader, StateReading
-    from zonewise.kubelet.types import PodResources, StateFiles
+    from zonewise.kubelet.types import Allocatable, PodResources, StateFiles
     from zonewise.kubelet.unreported_devices import UnreportedDevices
-    from zonewise.usage.pod_list import PodName
+    from zonewise.usage.pod_matching import PodName
 
     T = TypeVar("T")
+    from collections.abc import Iterable
+
 
 PODS_ONLY = frozenset({Reason.STATE, Reason.PODS})
-"""Reasons that say pods came or went and nothing else: what the kubelet could give at all is then as before, and
-asking for it too would double the calls at each pod start, and the kubelet takes 100 a second from all clients."""
+"""Reasons that say that pods came or went. Allocatable resources are then unchanged. Requesting them too would double
+the calls at each pod start, and the kubelet allows 100 a second for all clients."""
 
 MAX_ATTEMPTS = 5
-"""How often the files may change while List answers, which takes milliseconds."""
+"""How often List is repeated because the checkpoint files changed meanwhile; List takes milliseconds."""
 
 
 class PollResult(NamedTuple):
-    """What the kubelet told, and what was odd about it."""
+    """The state of the kubelet, and what was wrong with its responses and files."""
 
     report: KubeletReport
     problems: tuple[str, ...]
 
 
 class KubeletSources(NamedTuple):
-    """Where it is known from."""
+    """The readers of the kubelet's API, files and configuration."""
 
     client: PodResourcesClient
     state: StateReader
@@ -49,66 +56,71 @@ class KubeletSources(NamedTuple):
     unreported_devices: UnreportedDevices
     cgroups: PodCgroups
     own_pod: PodName | None = None
-    """The pod that we run in, where we know it."""
+    """The pod that the agent runs in, where known."""
 
 
 class KubeletPoller:
-    """The kubelet of this node."""
+    """Polls the kubelet of this node."""
 
     def __init__(
         self, sources: KubeletSources, meters: AgentMetrics, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._from = sources
+        self._sources = sources
         self._meters = meters
         self._start = KubeletStart(clock, sources.own_pod)
-        self._newcomers = NewPods(clock)
+        self._new_pods = NewPods(clock)
         self._allocatable: Allocatable | None = None
         self._registered: Mapping[str, tuple[str, ...]] = {}
 
     def poll(self, reasons: frozenset[Reason]) -> PollResult:
-        """Return what there is to know. Raises KubeletError where the kubelet does not tell who holds what."""
+        """Return the state of the kubelet. Raises KubeletError where its allocations cannot be read."""
         if Reason.SOCKET in reasons:
             self._forget()
         if not reasons <= PODS_ONLY:
             self._allocatable = None
-        state, pods, allocatable = self._moment()
-        reading = self._from.config.read(refresh=not reasons <= PODS_ONLY)
-        active = self._newcomers.active_uids(self._from.cgroups.uids(), state.files.pod_uids())
+        state, pods, allocatable = self._consistent_state()
+        reading = self._sources.config.read(refresh=not reasons <= PODS_ONLY)
+        active = self._new_pods.active_uids(self._sources.cgroups.uids(), state.files.pod_uids())
         report = KubeletReport(pods, allocatable, reading.config, state.files, active)
         self._start.check(report)
-        problems = [*self._from.client.problems, *state.problems]
+        problems = [*self._sources.client.problems, *state.problems]
         if reading.problem is not None:
             problems.append(reading.problem)
         return PollResult(report, tuple(problems))
 
     def close(self) -> None:
         """End calls under way."""
-        self._from.client.close()
+        self._sources.client.close()
 
-    def _moment(self) -> tuple[StateReading, tuple[PodResources, ...], Allocatable]:
-        """Return what the files and List say of one moment: the files were the same before and after List.
+    def _consistent_state(self) -> tuple[StateReading, tuple[PodResources, ...], Allocatable]:
+        """Return files and List of one moment: the files were the same before and after List.
 
-        List is never behind the files. Without the second reading it could be before them, and a pod that only List
-        has yet may hold what List does not tell, for its init containers; without the first the files could be before
-        List, and a pod that only they have yet looks as one that is gone.
+        Invariant: List and the files returned describe the same pods.
+
+        1. List reads the kubelet's memory, and the files follow the memory. So List is never older than files that were
+           read before it.
+        2. Without the second reading the files could be older than List. A pod that only List has may hold resources of
+           its init containers, which List omits.
+        3. Without the first reading List could be older than the files. A pod that only the files have looks like a
+           deleted pod.
         """
-        before = self._from.state.read()
+        before = self._sources.state.read()
         for _ in range(MAX_ATTEMPTS):
-            allocatable = self._all_allocatable(before.files)
-            pods = self._counted("List", self._from.client.list)
-            after = self._from.state.read()
+            allocatable = self._complete_allocatable(before.files)
+            pods = self._counted("List", self._sources.client.list)
+            after = self._sources.state.read()
             if after == before:
                 return after, pods, allocatable
             before = after
-        raise Unsettled("pods come and go faster than it can be read who holds what")
+        raise Unsettled("pods come and go faster than their allocations can be read")
 
-    def _all_allocatable(self, files: StateFiles) -> Allocatable:
-        """Return what can be given, asked anew where other devices are registered than when it was asked last."""
+    def _complete_allocatable(self, files: StateFiles) -> Allocatable:
+        """Return what can be allocated; request it again where the registered devices changed."""
         registered = files.devices.registered if files.devices is not None else {}
         if self._allocatable is None or registered != self._registered:
-            self._allocatable = self._counted("GetAllocatableResources", self._from.client.allocatable)
+            self._allocatable = self._counted("GetAllocatableResources", self._sources.client.allocatable)
             self._registered = registered
-        return self._from.unreported_devices.added_to(self._allocatable, registered)
+        return self._sources.unreported_devices.added_to(self._allocatable, registered)
 
     def _counted(self, method: str, call: Callable[[], T]) -> T:
         self._meters.kubelet_requests.labels(method).inc()
@@ -120,7 +132,81 @@ class KubeletPoller:
             raise
 
     def _forget(self) -> None:
-        """Forget what may be other after a kubelet's start."""
+        """Drop what may differ after a restart of the kubelet."""
         self._allocatable = None
-        self._from.cgroups.forget()
+        self._sources.cgroups.forget()
         self._start.note_restart()
+
+
+SETTLING_SECONDS = 10.0
+"""Seconds. List is complete a second or two after the kubelet's managers run. Within ten seconds they remove deleted
+pods from cpu_manager_state (cpuManagerReconcilePeriod). After that the report is accepted even if it seems incomplete.
+"""
+
+_ALWAYS = float("-inf")
+
+
+class KubeletStart:
+    """Whether the kubelet has just started, so that its List is rejected as long as pods are missing.
+
+    | state | event | next state |
+    |---|---|---|
+    | settled | restart noted, or managers not ready, or own pod vanished from List | starting, without a deadline |
+    | starting | first report of ready managers | starting, deadline in SETTLING_SECONDS |
+    | starting | complete report, or deadline passed | settled |
+    """
+
+    def __init__(self, clock: Callable[[], float], own_pod: PodName | None) -> None:
+        """Begin with a kubelet that has been running; `own_pod` is the pod that the agent runs in, where known."""
+        self._clock = clock
+        self._own_pod = own_pod
+        self._own_listed = True
+        self._settled = True
+        self._end: float | None = None
+        """When it is believed in any case; None before its managers run."""
+
+    def note_restart(self) -> None:
+        """Enter the state "starting": the kubelet restarted, or may have."""
+        self._settled, self._end = False, None
+
+    def check(self, report: KubeletReport) -> None:
+        """Raise Unsettled where a report may lack pods. A report of managers that do not run yet passes: the caller
+        detects it.
+        """
+        if not_ready_reason(report) is not None:
+            self.note_restart()
+            return
+        listed = self._own_pod is None or is_listed(self._own_pod, report.pods)
+        if self._own_listed and not listed:
+            self.note_restart()
+        self._own_listed = listed
+        if self._settled:
+            return
+        self._end = self._clock() + SETTLING_SECONDS if self._end is None else self._end
+        reason = incomplete_list_reason(report, self._own_pod)
+        if reason is not None and self._clock() < self._end:
+            raise Unsettled(reason)
+        self._settled = True
+
+
+class NewPods:
+    """Pods that are in the kubelet's files and have no cgroup yet.
+
+    The cgroup follows a pod's admission within milliseconds, unless the network is not ready. A rejected pod looks the
+    same and never gets a cgroup.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """Begin with pods that have all been known before."""
+        self._clock = clock
+        self._since: dict[str, float] | None = None
+
+    def active_uids(self, active: frozenset[str] | None, recorded: Iterable[str]) -> frozenset[str] | None:
+        """Return the UIDs of pods that have a cgroup, and of recorded pods that are new and never had one."""
+        now = self._clock()
+        before = dict.fromkeys(recorded, _ALWAYS) if self._since is None else self._since
+        alive = active or frozenset()
+        self._since = {uid: _ALWAYS if uid in alive else before.get(uid, now) for uid in recorded}
+        if active is None:
+            return None
+        return active.union(uid for uid, since in self._since.items() if now - since < SETTLING_SECONDS)

@@ -1,4 +1,4 @@
-"""The program around the loop: starts the parts, runs once or until it is told to stop, takes new settings."""
+"""The program around the loop: opens the components, runs once or until stopped, and reloads settings."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ONESHOT_TIMEOUT = 10.0
-"""Seconds in which a single run must have published: a kubelet that has just started needs a few."""
+"""Seconds within which a single run must have published: a kubelet that has just started needs a few."""
 SHUTDOWN_TIMEOUT = 1.0
-"""Seconds that what is under way to the API server gets at the end, of the 5 that the DaemonSet's pod has."""
+"""Seconds for requests under way at the end, of the 5 that the DaemonSet's pod has."""
 
 _FAILED = 1
 _OR_DRY = ", or look without writing by --dry-run"
@@ -47,7 +47,7 @@ class RunMode(NamedTuple):
 
 
 class _Program(NamedTuple):
-    """What lives as long as the process, through all states of the settings."""
+    """State that lives as long as the process, through all reloads of the settings."""
 
     read: Callable[[], Settings]
     settings_file: str
@@ -57,48 +57,48 @@ class _Program(NamedTuple):
 
 
 def run_agent(read: Callable[[], Settings], settings_file: str, mode: RunMode) -> int:
-    """Run, and return the program's status. Raises SettingsError where the first settings cannot be used."""
+    """Run, and return the program's exit status. Raises SettingsError where the first settings cannot be used."""
     status, meters = Status(time.monotonic), AgentMetrics()
     meters.watch(status)
     program = _Program(read, settings_file, mode, status, meters)
-    stamp, settings = _stamp(settings_file), read()
+    stamp, settings = _file_stamp(settings_file), read()
     logs.configure_logging(settings.log_level, settings.log_format)
     if mode.oneshot:
-        return _once(program, settings)
+        return _run_once(program, settings)
     with closing(Signals()) as signals:
-        return _until_stopped(program, settings, stamp, signals)
+        return _run_until_stopped(program, settings, stamp, signals)
 
 
-def _until_stopped(program: _Program, settings: Settings, stamp: object, signals: Signals) -> int:
-    """Run with the settings, and with new ones again and again; those that cannot be used leave the old in force."""
-    proven: Settings | None = None
+def _run_until_stopped(program: _Program, settings: Settings, stamp: object, signals: Signals) -> int:
+    """Run with the settings, and reload them when they change; unusable new settings leave the old ones in force."""
+    last_good: Settings | None = None
     while True:
         try:
-            reasons = _generation(program, settings, stamp, signals)
-            proven = settings
+            reasons = _run_settings(program, settings, stamp, signals)
+            last_good = settings
         except SettingsError as error:
-            if proven in (None, settings):
+            if last_good in (None, settings):
                 raise
-            settings = _refused(program, error, proven)
+            settings = _keep_settings(program, error, last_good)
             continue
         if Reason.STOP in reasons:
             return 0
-        stamp = _stamp(program.settings_file)
+        stamp = _file_stamp(program.settings_file)
         try:
             settings = program.read()
         except SettingsError as error:
-            settings = _refused(program, error, proven)
+            settings = _keep_settings(program, error, last_good)
 
 
-def _generation(program: _Program, settings: Settings, stamp: object, signals: Signals) -> frozenset[Reason]:
-    """Run with one state of the settings, which was read at the stamp; return why that ended."""
+def _run_settings(program: _Program, settings: Settings, stamp: object, signals: Signals) -> frozenset[Reason]:
+    """Run with one version of the settings, which was read at the stamp; return why it ended."""
     logs.configure_logging(settings.log_level, settings.log_format)
     with ExitStack() as stack:
-        agent, publishing, client = _parts(program, settings, stack)
+        agent, publishing, client = _open_components(program, settings, stack)
         if client is not None:
             stack.enter_context(open_server(settings, client, program.status, program.meters))
         events = stack.enter_context(open_events(settings, program.settings_file, [signals]))
-        if _stamp(program.settings_file) != stamp:  # changed before it was watched
+        if _file_stamp(program.settings_file) != stamp:  # changed before the watch began
             return frozenset({Reason.RELOAD})
         log.info("the agent of node %s starts", settings.node_name)
         reasons = agent.run(events)
@@ -107,12 +107,12 @@ def _generation(program: _Program, settings: Settings, stamp: object, signals: S
         return reasons
 
 
-def _once(program: _Program, settings: Settings) -> int:
-    """Publish once; return 0, or 1 where that was not possible in time."""
+def _run_once(program: _Program, settings: Settings) -> int:
+    """Publish once; return 0, or 1 where that was impossible in time."""
     end = time.monotonic() + ONESHOT_TIMEOUT
     reasons = frozenset({Reason.START})
     with ExitStack() as stack:
-        agent, publishing, _ = _parts(program, settings, stack)
+        agent, publishing, _ = _open_components(program, settings, stack)
         while (pause := agent.run_once(reasons)) is not None and (left := end - time.monotonic()) > 0:
             time.sleep(min(pause, left))
             reasons = frozenset({Reason.RETRY})
@@ -121,12 +121,14 @@ def _once(program: _Program, settings: Settings) -> int:
             return 0
     for problem in program.status.snapshot.problems:
         log.error("%s", problem)
-    log.error("not all could be found out and published within %g s", ONESHOT_TIMEOUT)
+    log.error("not everything could be read and published within %g s", ONESHOT_TIMEOUT)
     return _FAILED
 
 
-def _parts(program: _Program, settings: Settings, stack: ExitStack) -> tuple[Agent, Publishers, Client | None]:
-    """Make the loop and what it needs; the stack ends them."""
+def _open_components(
+    program: _Program, settings: Settings, stack: ExitStack
+) -> tuple[Agent, Publishers, Client | None]:
+    """Make the loop and its components; the stack closes them."""
     client = None
     if not program.mode.dry_run:
         client = stack.enter_context(closing(open_client(settings.api_server, settings.kubeconfig, _OR_DRY)))
@@ -137,17 +139,17 @@ def _parts(program: _Program, settings: Settings, stack: ExitStack) -> tuple[Age
     return make_agent(settings, kubelet, client, publishing, status, meters), publishing, client
 
 
-def _refused(program: _Program, error: SettingsError, settings: Settings) -> Settings:
-    """Say that new settings cannot be used, and return those that stay."""
+def _keep_settings(program: _Program, error: SettingsError, settings: Settings) -> Settings:
+    """Log that new settings cannot be used, and return the old ones."""
     program.meters.reload_errors.inc()
-    log.error("new settings are refused, the old ones stay: %s", error)
+    log.error("new settings are rejected, the old ones stay: %s", error)
     return settings
 
 
-def _stamp(path: str) -> object:
-    """Return what differs when a file was written or replaced; None where there is none."""
+def _file_stamp(path: str) -> object:
+    """Return a value that differs when a file was written or replaced; None where there is none."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

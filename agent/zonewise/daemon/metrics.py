@@ -1,4 +1,4 @@
-"""What the agent does, as Prometheus metrics."""
+"""Prometheus metrics of what the agent does; the metrics of the node are in node_metrics."""
 
 from __future__ import annotations
 
@@ -25,29 +25,27 @@ _REMOTE = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0)
 
 
 class AgentMetrics:
-    """The counters of one agent, in a registry of their own. Safe for several threads."""
+    """The metrics of one agent, in a registry of their own. Safe for several threads."""
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
         registry.register(PROCESS_COLLECTOR)
         registry.register(GC_COLLECTOR)
         Info("zonewise_build", "The version of the agent.", registry=registry).info({"version": __version__})
-        self.wakeups = Counter(
-            "zonewise_wakeups", "What made the agent look again, by reason.", ["reason"], registry=registry
-        )
+        self.wakeups = Counter("zonewise_wakeups", "Scans of the agent, by reason.", ["reason"], registry=registry)
         self.scan_seconds = Histogram(
-            "zonewise_scan_duration_seconds", "From waking up to knowing what there is.", buckets=_FAST,
+            "zonewise_scan_duration_seconds", "From an event to the snapshot of the node.", buckets=_FAST,
             registry=registry,
         )  # fmt: skip
         self.kubelet_requests = Counter(
-            "zonewise_kubelet_requests", "Questions to the kubelet, by method.", ["method"], registry=registry
+            "zonewise_kubelet_requests", "Requests to the kubelet, by method.", ["method"], registry=registry
         )
         self.kubelet_errors = Counter(
-            "zonewise_kubelet_errors", "Questions that failed, by method and kind of error.", ["method", "error"],
+            "zonewise_kubelet_errors", "Requests that failed, by method and kind of error.", ["method", "error"],
             registry=registry,
         )  # fmt: skip
         self.kubelet_ready = Gauge(
-            "zonewise_kubelet_ready", "1: the kubelet tells all that it should; 0: not, or not yet.", registry=registry
+            "zonewise_kubelet_ready", "1: the kubelet reports all allocations; 0: not, or not yet.", registry=registry
         )
         self.publish_bytes = Histogram(
             "zonewise_publish_size_bytes", "Bodies of the writes to the API server, by object and operation.",
@@ -62,17 +60,17 @@ class AgentMetrics:
             registry=registry,
         )  # fmt: skip
         self.reload_errors = Counter(
-            "zonewise_settings_errors", "New settings that were refused; the old ones stay.", registry=registry
+            "zonewise_settings_errors", "New settings that were rejected; the old ones stay.", registry=registry
         )
 
     def watch(self, status: Status) -> None:
-        """Add what the node is, and how the collectors of the last scan fared."""
+        """Add the metrics of the node, and those of the collectors in the last scan."""
         self.registry.register(NodeMetrics(lambda: status.snapshot))
         self.registry.register(_Scans(status))
 
 
 class _Scans:
-    """Durations and success of the collectors at the last scan, and the age of what is published."""
+    """Duration and success of each collector in the last scan, and the age of the published objects."""
 
     def __init__(self, status: Status) -> None:
         self._status = status
@@ -86,7 +84,7 @@ class _Scans:
         yield _by_collector("zonewise_collector_success", "0: a part of discovery failed by a defect.", success)
         age = self._status.age()
         if age is not None:
-            text = "Seconds since all that is published was last known to be as the node is."
+            text = "Seconds since all published objects were last known to match the node."
             yield GaugeMetricFamily("zonewise_published_age_seconds", text, value=age)
 
 

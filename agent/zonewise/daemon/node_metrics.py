@@ -1,7 +1,7 @@
-"""What the node is and has left, as Prometheus metrics, made from the last scan when somebody asks.
+"""The node and its available resources as Prometheus metrics, computed from the last snapshot at each scrape.
 
-Units are base units: bytes, seconds, ratios; a fact that is unknown has no sample. What node_exporter measures too has
-its names and labels (collectors infiniband and pcidevice), so that dashboards and alerts fit either.
+Units are base units: bytes, seconds, ratios. An unknown fact has no sample. A fact that node_exporter measures too has
+node_exporter's name and labels (collectors infiniband and pcidevice), so that dashboards and alerts fit either.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ PHYSICAL_STATES = {
 
 
 class NodeMetrics:
-    """A collector of prometheus_client: costs nothing until it is asked."""
+    """A collector of prometheus_client: it works only when scraped."""
 
     def __init__(self, snapshot: Callable[[], Snapshot]) -> None:
         self._snapshot = snapshot
 
     def collect(self) -> Iterator[Metric]:
-        """Return the metrics of the last scan."""
+        """Return the metrics of the last snapshot."""
         snapshot = self._snapshot()
         yield from _zones(snapshot)
         yield from _hardware(snapshot.machine)
         yield from _infiniband(snapshot.machine)
         yield from _links(snapshot.machine)
-        yield _gauge("zonewise_problems", "What is wrong with what was read, by who told it.", ("source",), [
+        yield _gauge("zonewise_problems", "Problems with what was read, by source.", ("source",), [
             (("machine",), len(snapshot.machine.problems)), (("report",), len(snapshot.problems)),
         ])  # fmt: skip
 
@@ -63,8 +63,8 @@ def _zones(snapshot: Snapshot) -> Iterator[Metric]:
     amounts += [(("", resource), amount) for resource, amount in snapshot.usage.unzoned.items()]
     for field, text in (
         ("capacity", "What the hardware has"),
-        ("allocatable", "What the kubelet may give to pods exclusively"),
-        ("available", "What the kubelet would still give to the next pod"),
+        ("allocatable", "What the kubelet may allocate to pods exclusively"),
+        ("available", "What the kubelet would still allocate to the next pod"),
     ):
         samples = [(labels, getattr(amount, field)) for labels, amount in amounts]
         help_text = f"{text}: CPUs, bytes of memory and hugepages, counts of devices; no zone: the kubelet knows none."
@@ -96,26 +96,26 @@ def _hardware(machine: Machine) -> Iterator[Metric]:
 def _infiniband(machine: Machine) -> Iterator[Metric]:
     ports = [((device.name, str(port.number)), port) for device in machine.infiniband for port in device.ports]
 
-    def of_ports(name: str, text: str, value: Callable[[Port], float | None]) -> Metric:
+    def port_gauge(name: str, text: str, value: Callable[[Port], float | None]) -> Metric:
         return _gauge(f"node_infiniband_{name}", text, ("device", "port"), [(at, value(port)) for at, port in ports])
 
-    info = [(_of_device(device), 1) for device in machine.infiniband]
+    info = [(_device_labels(device), 1) for device in machine.infiniband]
     labels = ("device", "board_id", "firmware_version", "hca_type")
     yield _gauge("node_infiniband_info", "An RDMA device.", labels, info)
-    yield of_ports(
+    yield port_gauge(
         "state_id", "Port state: 1 down, 2 init, 3 armed, 4 active.", lambda port: PORT_STATES.get(port.state or "")
     )
-    yield of_ports(
+    yield port_gauge(
         "physical_state_id", "Physical state: 2 polling, 3 disabled, 5 link up, 6 error recovery.",
         lambda port: PHYSICAL_STATES.get(port.physical_state or ""),
     )  # fmt: skip
-    yield of_ports(
+    yield port_gauge(
         "rate_bytes_per_second", "Rate of the link.",
         lambda port: None if port.rate_gbps is None else port.rate_gbps * 1e9 / 8,
     )  # fmt: skip
 
 
-def _of_device(device: RdmaDevice) -> tuple[str, ...]:
+def _device_labels(device: RdmaDevice) -> tuple[str, ...]:
     return device.name, device.board or "", device.firmware or "", device.hca_type or ""
 
 

@@ -1,4 +1,4 @@
-"""The labels of pods, for exclusions by label: PodResources does not tell them, the API server does."""
+"""Labels of pods, for exclusions by label. PodResources has no labels; the API server has."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CACHE_SECONDS = 300.0
-"""Seconds for which labels are taken as they were: those of a running pod change rarely, and a pod of a StatefulSet
-comes again under its old name with new ones."""
+"""Seconds for which labels are cached. Labels of a running pod change rarely. A pod of a StatefulSet returns under its
+old name with new labels."""
 RETRY_SECONDS = 30.0
-"""Seconds after which a pod is asked about again that the API server could not tell of, and after which a server is
-asked again that did not answer at all: the loop waits for each answer, and must not do so for each pod."""
-_MOST = 1024  # pods kept; a node has 110 by default, and 500 where it is pushed
+"""Seconds until the next request for a pod whose labels could not be read, and until the next request to a server that
+did not respond. The loop waits for each response, and must not do so for each pod."""
+_MOST = 1024  # pods in the cache; a node has 110 by default, and 500 at most
 
 _UNKNOWN: Mapping[str, str] = {}
 
 
 class PodClient(Protocol):
-    """What of a zonewise_common.kube Client is needed."""
+    """The part of a zonewise.kube Client that is needed."""
 
     def get(self, resource: Resource, name: str, *, namespace: str | None = None) -> dict[str, Any]:
         """Return an object."""
@@ -38,52 +38,52 @@ class PodClient(Protocol):
 
 
 class PodLabels:
-    """Asks once a pod, and keeps the answer, beyond its time where there is none better.
+    """Requests labels once a pod and caches them, beyond their time where no newer ones can be read.
 
-    A pod whose labels nobody ever told has none, and so is counted.
+    A pod whose labels were never read has none, and so is counted.
     """
 
     def __init__(self, client: PodClient, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
         self._clock = clock
-        self._kept: dict[tuple[str, str], tuple[float, Mapping[str, str]]] = {}
-        self._away_until = clock()
+        self._cache: dict[tuple[str, str], tuple[float, Mapping[str, str]]] = {}
+        self._unavailable_until = clock()
 
     def get(self, namespace: str, name: str) -> Mapping[str, str]:
         """Return the labels of a pod."""
-        kept = self._kept.get((namespace, name))
-        if kept is not None and self._clock() < kept[0]:
-            return kept[1]
-        if len(self._kept) >= _MOST:
-            self._kept.clear()
-        labels, seconds = self._ask(namespace, name, _UNKNOWN if kept is None else kept[1])
-        self._kept[namespace, name] = (self._clock() + seconds, labels)
+        cached = self._cache.get((namespace, name))
+        if cached is not None and self._clock() < cached[0]:
+            return cached[1]
+        if len(self._cache) >= _MOST:
+            self._cache.clear()
+        labels, seconds = self._fetch(namespace, name, _UNKNOWN if cached is None else cached[1])
+        self._cache[namespace, name] = (self._clock() + seconds, labels)
         return labels
 
-    def _ask(self, namespace: str, name: str, before: Mapping[str, str]) -> tuple[Mapping[str, str], float]:
-        """Return the labels, and for how many seconds to take them so."""
-        if self._clock() < self._away_until:
-            return before, self._away_until - self._clock()
+    def _fetch(self, namespace: str, name: str, before: Mapping[str, str]) -> tuple[Mapping[str, str], float]:
+        """Return the labels, and for how many seconds they are valid."""
+        if self._clock() < self._unavailable_until:
+            return before, self._unavailable_until - self._clock()
         try:
             return self._client.get(PODS, name, namespace=namespace)["metadata"].get("labels") or {}, CACHE_SECONDS
-        except NotFound:  # a static pod without its mirror, or one that has just gone
+        except NotFound:  # a static pod without its mirror, or a pod that was just deleted
             return _UNKNOWN, RETRY_SECONDS
         except KubeError as error:
             if isinstance(error, TransportError):
-                self._away_until = self._clock() + RETRY_SECONDS
-            log.warning("the labels of pod %s/%s are not told, and taken as %s: %s", namespace, name,
+                self._unavailable_until = self._clock() + RETRY_SECONDS
+            log.warning("the labels of pod %s/%s cannot be read, assumed to be %s: %s", namespace, name,
                         "before" if before else "none", error)  # fmt: skip
             return before, RETRY_SECONDS
 
 
 def pod_exclusion(exclusions: Exclusions, labels: PodLabels | None) -> Callable[[PodResources], bool]:
-    """Return the question whether a pod is excluded; labels are asked for only where namespace and name fit."""
+    """Return the predicate of excluded pods; labels are requested only where namespace and name match."""
 
-    def told(pod: PodResources) -> Mapping[str, str]:
+    def pod_labels(pod: PodResources) -> Mapping[str, str]:
         return labels.get(pod.namespace, pod.name) if labels is not None else _UNKNOWN
 
-    def is_one(pattern: PodPattern, pod: PodResources) -> bool:
+    def matches(pattern: PodPattern, pod: PodResources) -> bool:
         by_name = pattern._replace(labels=()).matches(pod.namespace, pod.name, _UNKNOWN)
-        return by_name and (not pattern.labels or pattern.matches(pod.namespace, pod.name, told(pod)))
+        return by_name and (not pattern.labels or pattern.matches(pod.namespace, pod.name, pod_labels(pod)))
 
-    return lambda pod: any(is_one(pattern, pod) for pattern in exclusions.pods)
+    return lambda pod: any(matches(pattern, pod) for pattern in exclusions.pods)

@@ -1,4 +1,4 @@
-"""The settings of `zonewise agent`. What is nested (`exclude`) is in the file only."""
+"""The settings of `zonewise agent`. Nested settings (`exclude`) are in the file only."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DEFAULT_FILE = "/etc/zonewise/agent.yaml"
 
 
 class Settings(NamedTuple):
-    """What the agent was told. Durations are seconds; empty strings mean "none"."""
+    """The agent's settings. Durations are seconds; empty strings mean "none"."""
 
     node_name: str = ""
     node_ip: str = ""
@@ -58,7 +58,7 @@ class Settings(NamedTuple):
     exclude: Exclusions = Exclusions()
 
     def completed(self) -> Settings:
-        """Return the settings with what follows from others filled in."""
+        """Return the settings with derived values filled in."""
         sockets = {
             "podresources_socket": self.podresources_socket or f"{self.kubelet_dir}/pod-resources/kubelet.sock",
             "pods_api_socket": self.pods_api_socket or f"{self.kubelet_dir}/pods-api/pods-api.sock",
@@ -67,14 +67,14 @@ class Settings(NamedTuple):
         return self._replace(**sockets, kubelet_config=config, node_name=self.node_name or os.uname().nodename.lower())
 
     def kubelet_config_fallback(self) -> str:
-        """Return the file that tells the kubelet's configuration as long as /configz never did; empty for none.
+        """Return the file to read the kubelet's configuration from until /configz has answered once; empty for none.
 
-        Only where that URL was our own idea: a place that was given is the only one.
+        There is a fallback only where the URL was derived from the node's address: a configured location has none.
         """
         return f"{self.kubelet_dir}/config.yaml" if self.kubelet_config == self._configz() else ""
 
     def _configz(self) -> str:
-        """Return where the kubelet serves its configuration; empty where the node's address is not known."""
+        """Return the URL of the kubelet's configuration; empty where the node's address is unknown."""
         return f"https://{_bracketed(self.node_ip)}:10250/configz" if self.node_ip else ""
 
 
@@ -109,7 +109,8 @@ OPTIONS = Options((
            "the Node, or the first where it is served (default: auto)", "auto|nodefeature|node|off"),
     Option("fingerprint", choice("with-exclusive-resources", "all"), "the pods that the standard fingerprint covers "
            "(default: with-exclusive-resources)", "with-exclusive-resources|all"),
-    Option("listen", listen_address, 'serve metrics and health there (default: ":9809"; "" for no server)', "ADDRESS:PORT"),
+    Option("listen", listen_address, 'serve metrics and health there (default: ":9809"; "" for no server)',
+           "ADDRESS:PORT"),
     *tls_options("serve", "take clients"),
     METRICS_AUTH,
     *LOGS,
@@ -119,19 +120,19 @@ OPTIONS = Options((
 def read_settings(
     flags: Mapping[str, str | None], environment: Mapping[str, str], content: str | None, path: str = DEFAULT_FILE
 ) -> Settings:
-    """Return the settings of all places together.
+    """Merge flags, environment and file into the settings.
 
-    `flags` are by field, None where not given; `content` is the text of the file `place`, None where there is none.
-    Raises SettingsError.
+    `flags` are by field, None where not set; `content` is the text of the file `path`, None where there is none. Raises
+    SettingsError.
     """
-    made = Settings(**OPTIONS.read(flags, environment, content, path))
-    check_tls(made)
-    if made.interval >= made.readiness_limit:
+    settings = Settings(**OPTIONS.read(flags, environment, content, path))
+    check_tls(settings)
+    if settings.interval >= settings.readiness_limit:
         raise SettingsError(
-            f"interval: {made.interval:g} s must be less than readinessLimit ({made.readiness_limit:g} s): what is "
-            "published is looked at once in an interval, and would count as too old in between"
+            f"interval: {settings.interval:g} s must be less than readinessLimit ({settings.readiness_limit:g} s): "
+            "what is published is looked at once in an interval, and would count as too old in between"
         )
-    return made.completed()
+    return settings.completed()
 
 
 def _bracketed(address: str) -> str:

@@ -1,4 +1,4 @@
-"""Where what was found goes: to the API server, each object by a thread of its own, or to a file."""
+"""Destinations of snapshots: the API server, each object by a thread of its own, or a file."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 from zonewise.objects.yaml_text import render_yaml
 from zonewise.publish.label_publisher import LabelPublisher
 from zonewise.publish.node_feature import LabelTarget
-from zonewise.publish.nrt_publisher import NrtPublisher
+from zonewise.publish.nrt_publisher import NO_WRITE, NrtPublisher, WriteResult
 from zonewise.publish.worker import PublishWorker
-from zonewise.publish.write_result import NO_WRITE, WriteResult
 from zonewise_common.kube.errors import ApiError
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class PublishingSink:
-    """Publishes one object of each snapshot by a worker, and counts what is sent."""
+    """Publishes one object of each snapshot by a worker, and measures the writes."""
 
     def __init__(
         self,
@@ -39,22 +38,22 @@ class PublishingSink:
         status: Status,
         meters: AgentMetrics,
     ) -> None:
-        """Make a sink for the object `name`; snapshots that have none, by `has_it`, are passed over."""
+        """Make a sink for the object `name`; snapshots without it, by `has_object`, are ignored."""
         self.name = name
         self._publish = publish
-        self._has_it = has_object
+        self._has_object = has_object
         self._status = status
         self._meters = meters
         self._worker: PublishWorker[Snapshot] = PublishWorker(name, self._send, self._failed)
         self._worker.start()
 
     def submit(self, snapshot: Snapshot) -> None:
-        """Have the object published, if there is one."""
-        if self._has_it(snapshot):
+        """Queue the object for publishing, if there is one."""
+        if self._has_object(snapshot):
             self._worker.submit(snapshot)
 
     def wait(self, seconds: float) -> bool:
-        """Wait until all is published; tell whether it was within the time."""
+        """Wait until everything is published; return whether that took less than the given seconds."""
         return self._worker.wait_idle(seconds)
 
     def close(self) -> None:
@@ -87,25 +86,25 @@ def nrt_sink(client: Client, status: Status, meters: AgentMetrics) -> Publishing
 
 
 def labels_sink(client: Client, settings: Settings, status: Status, meters: AgentMetrics) -> PublishingSink:
-    """Return the sink of the labels; raw features for NFD's rules go with them."""
-    place = LabelTarget(settings.node_name, settings.namespace, settings.pod_name)
-    publisher = LabelPublisher(client, place, mode=settings.publish_labels)
-    told: set[str] = set()
+    """Return the sink of the labels and of the raw features for NFD's rules."""
+    target = LabelTarget(settings.node_name, settings.namespace, settings.pod_name)
+    publisher = LabelPublisher(client, target, mode=settings.publish_labels)
+    logged: set[str] = set()
 
     def publish(snapshot: Snapshot) -> WriteResult:
         published = publisher.publish(snapshot.labels or {}, snapshot.features)
         for problem in published.problems:
-            if problem not in told:
+            if problem not in logged:
                 log.warning("%s", problem)
-        told.clear()
-        told.update(published.problems)
+        logged.clear()
+        logged.update(published.problems)
         return WriteResult(" ".join(published.writes), published.bytes) if published.writes else NO_WRITE
 
     return PublishingSink("labels", publish, lambda snapshot: snapshot.labels is not None, status, meters)
 
 
 class FileSink:
-    """Writes the objects as YAML documents, at each change, to a file or to standard output."""
+    """Writes the objects as YAML documents to a file or to standard output whenever they change."""
 
     name = "file"
 
@@ -115,12 +114,12 @@ class FileSink:
         self._status = status
         self._last = ""
         self._nrt: dict[str, Any] | None = None
-        self._trouble = ""
+        self._last_warning = ""
 
     def submit(self, snapshot: Snapshot) -> None:
-        """Write what is new. A file that cannot be written is logged, and tried again the next time.
+        """Write the documents if they changed. A file that cannot be written is logged and tried again the next time.
 
-        While the kubelet is away, what it told before stays: that nothing is known is not that nothing is there.
+        While the kubelet is down, the last NodeResourceTopology stays: an unknown allocation is not an empty one.
         """
         self._nrt = snapshot.nrt or self._nrt
         text = "".join(f"---\n{render_yaml(document)}" for document in documents(snapshot._replace(nrt=self._nrt)))
@@ -128,23 +127,23 @@ class FileSink:
             if text != self._last:
                 self._write(text)
         except OSError as error:
-            self._complain(f"cannot write to {self._path}: {error.strerror or error}")
+            self._warn(f"cannot write to {self._path}: {error.strerror or error}")
             return
-        self._last, self._trouble = text, ""
+        self._last, self._last_warning = text, ""
         if snapshot.nrt is not None:
             self._status.published(self.name)
 
-    def _complain(self, trouble: str) -> None:
-        if trouble != self._trouble:
-            log.warning("%s", trouble)
-        self._trouble = trouble
+    def _warn(self, warning: str) -> None:
+        if warning != self._last_warning:
+            log.warning("%s", warning)
+        self._last_warning = warning
 
     def _write(self, text: str) -> None:
         if self._path == "-":
             sys.stdout.write(text)
             sys.stdout.flush()
             return
-        path = os.path.realpath(self._path)  # a link stays one, and what it leads to is written
+        path = os.path.realpath(self._path)  # a symbolic link stays one, and its target is written
         if os.path.exists(path) and not os.path.isfile(path):
             # a device or a FIFO, such as /dev/null or /dev/stderr, is written to, never replaced
             with open(path, "w", encoding="utf-8") as special:
@@ -164,9 +163,9 @@ class FileSink:
 
 
 def documents(snapshot: Snapshot) -> list[dict[str, Any]]:
-    """Return what is published of a snapshot: the NodeResourceTopology, and the labels as a Node to apply."""
-    found = [snapshot.nrt] if snapshot.nrt is not None else []
+    """Return the published objects of a snapshot: the NodeResourceTopology, and the labels as a Node to apply."""
+    result = [snapshot.nrt] if snapshot.nrt is not None else []
     if snapshot.labels is not None:
         node = {"name": snapshot.node_name, "labels": snapshot.labels}
-        found.append({"apiVersion": "v1", "kind": "Node", "metadata": node})
-    return found
+        result.append({"apiVersion": "v1", "kind": "Node", "metadata": node})
+    return result

@@ -1,4 +1,4 @@
-"""What is answered under which path, as a function of what the agent knows."""
+"""The agent's HTTP pages: health, readiness, metrics, and its state for debugging."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ zonewise agent
 
 
 class AgentSite(GetHandler):
-    """The answers of one agent."""
+    """The pages of one agent."""
 
     def __init__(
         self, status: Status, registry: CollectorRegistry, *, silence_limit: float, readiness_limit: float

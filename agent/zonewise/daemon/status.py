@@ -1,4 +1,4 @@
-"""What the agent knows of itself and of its node, kept for those who ask: probes, metrics, /debug/state."""
+"""The agent's state, shared with probes, metrics and /debug/state."""
 
 from __future__ import annotations
 
@@ -17,70 +17,70 @@ if TYPE_CHECKING:
 
 
 class Snapshot(NamedTuple):
-    """What the last scan found; values that are never changed, so that they may be read while the next one runs."""
+    """The result of the last scan, a value that never changes: other threads may read it during the next scan."""
 
     node_name: str
     machine: Machine = Machine()
     runs: tuple[Run, ...] = ()
     usage: Usage | None = None
-    """None: the kubelet has not told yet."""
+    """None: the kubelet has not reported yet."""
     config: KubeletConfig | None = None
     problems: tuple[str, ...] = ()
-    """What is wrong at present with what the kubelet says, and with labels, each a sentence."""
+    """Current problems with the kubelet's responses and with labels, each a sentence."""
     nrt: dict[str, Any] | None = None
     """The NodeResourceTopology; None as long as there is none to publish."""
     labels: dict[str, str] | None = None
     features: Features = Features({}, {}, {})
-    """What rules of Node Feature Discovery may match, beside the labels."""
+    """Raw features for the rules of Node Feature Discovery, beside the labels."""
 
 
 class Status:
-    """The state that threads share. Times are of the clock given, seconds."""
+    """State that threads share. Times are of the given clock, seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self._snapshot = Snapshot("")
-        self._good: dict[str, float | None] = {}
+        self._published_at: dict[str, float | None] = {}
         self._beat = clock()
 
     @property
     def snapshot(self) -> Snapshot:
-        """Return what the last scan found."""
+        """Return the result of the last scan."""
         return self._snapshot
 
     def set_snapshot(self, snapshot: Snapshot) -> None:
-        """Keep what a scan found."""
+        """Store the result of a scan."""
         self._snapshot = snapshot
 
     def beat(self) -> None:
-        """Note that the loop goes round."""
+        """Note a heartbeat of the loop."""
         with self._lock:
             self._beat = self._clock()
 
     def expect(self, objects: Iterable[str]) -> None:
-        """Say what is going to be published; what is known of these stays known."""
+        """Set the names of the objects to publish; publishing times of these are preserved."""
         with self._lock:
-            self._good = {name: self._good.get(name) for name in objects}
+            self._published_at = {name: self._published_at.get(name) for name in objects}
 
     def published(self, name: str) -> None:
-        """Note that one object is published as the node is now."""
+        """Note that one object is published and matches the node."""
         with self._lock:
-            if name in self._good:
-                self._good[name] = self._clock()
+            if name in self._published_at:
+                self._published_at[name] = self._clock()
 
     def silence(self) -> float:
-        """Return for how many seconds the loop has not gone round."""
+        """Return the seconds since the last heartbeat of the loop."""
         with self._lock:
             return self._clock() - self._beat
 
     def age(self) -> float | None:
-        """Return for how many seconds what is published has not all been known to be right; None: it never was.
+        """Return the seconds since all published objects were last known to match the node; None before the first time.
 
-        0 where nothing is to be published at all.
+        0 where nothing is to be published.
         """
         with self._lock:
-            times = list(self._good.values())
+            times = list(self._published_at.values())
             if not times:
                 return 0.0
             known = [time for time in times if time is not None]

@@ -1,9 +1,10 @@
-"""What the kubelet says: PodResources over gRPC, its configuration, its state files; as values."""
+"""What the kubelet reports: PodResources over gRPC, its configuration, its state files; as values."""
 
 from __future__ import annotations
 
 import os
 
-# gRPC's core logs to standard error by itself, in a format of its own, at each restart of the kubelet ("Got goaway");
-# every error comes to us as an exception. It looks here once, when it is imported, which only modules below this do.
+# gRPC's core logs to standard error in a format of its own, at each restart of the kubelet ("Got goaway"). Every error
+# reaches us as an exception. gRPC reads this variable once, when it is imported, which only modules below this package
+# do.
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")

@@ -1,9 +1,9 @@
-"""Which pods have a cgroup: the UIDs of those that are alive, which List does not tell.
+"""Which pods have a cgroup: the UIDs of alive pods, which List does not have.
 
 The kubelet makes a pod's cgroup before its first container and removes it after its last (kubelet.go SyncPod,
-SyncTerminatedPod); a pod that was refused never has one. Their names are those of pkg/kubelet/cm
-pod_container_manager_linux.go and cgroup_manager_linux.go: kubepods/burstable/pod<UID> with the driver cgroupfs,
-kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod<UID>.slice with systemd, where "-" of the UID is "_".
+SyncTerminatedPod). A rejected pod never has one. The names are those of pkg/kubelet/cm pod_container_manager_linux.go
+and cgroup_manager_linux.go. The driver cgroupfs uses kubepods/burstable/pod<UID>. The driver systemd uses
+kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod<UID>.slice, with "_" for each "-" of the UID.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 MOUNT = "sys/fs/cgroup"
 CONTROLLERS = ("cpu", "memory", "cpuset", "pids")
-"""Hierarchies of cgroup v1; every pod is in each that there is."""
+"""Hierarchies of cgroup v1; every pod is in each existing one."""
 
 _SLICE = ".slice"
 _ROOT = "kubepods"
 _CLASSES = ("burstable", "besteffort")
-"""Guaranteed pods are beside these (qos_container_manager_linux.go Start)."""
+"""Cgroups of the QoS classes; Guaranteed pods are beside these (qos_container_manager_linux.go Start)."""
 
 
 class PodCgroups:
@@ -30,30 +30,30 @@ class PodCgroups:
     def __init__(self, root: str = "/") -> None:
         """Look below the root of a host's files."""
         self._mount = os.path.join(root, MOUNT)
-        self._found: tuple[str, ...] = ()
+        self._roots: tuple[str, ...] = ()
 
     def uids(self) -> frozenset[str] | None:
         """Return the UIDs of all pods that have a cgroup.
 
-        None where the kubelet keeps none (cgroupsPerQOS: false), or they are out of sight: then nothing is known.
+        None where the kubelet makes none (cgroupsPerQOS: false), or where they are not visible: then nothing is known.
         """
-        if not self._found:
-            self._found = tuple(_find(self._mount))
+        if not self._roots:
+            self._roots = tuple(_find_roots(self._mount))
         try:
-            names = [name for place in self._found for name in _names(place)]
+            names = [name for root in self._roots for name in _cgroup_names(root)]
         except OSError:
             self.forget()
             return None
-        return pod_uids(names) if self._found else None
+        return pod_uids(names) if self._roots else None
 
     def directories(self) -> tuple[str, ...]:
-        """Return the directories in which the cgroups of pods come and go; none where the kubelet keeps none."""
-        roots = self._found or tuple(_find(self._mount))
-        return tuple(place for root in roots for place in (root, *_classes(root)))
+        """Return the directories in which cgroups of pods appear; none where the kubelet makes none."""
+        roots = self._roots or tuple(_find_roots(self._mount))
+        return tuple(directory for root in roots for directory in (root, *_class_directories(root)))
 
     def forget(self) -> None:
-        """Look anew where they are: another kubelet may have another driver, and the old one's places stay, empty."""
-        self._found = ()
+        """Search the roots again: another kubelet may have another driver, and the old directories stay, empty."""
+        self._roots = ()
 
 
 # --- names
@@ -61,59 +61,64 @@ class PodCgroups:
 
 def pod_uids(names: Iterable[str]) -> frozenset[str]:
     """Return the UIDs of the pods among cgroups with these names."""
-    return frozenset(filter(None, map(_uid, names)))
+    return frozenset(filter(None, map(_pod_uid, names)))
 
 
-def _uid(name: str) -> str:
+def _pod_uid(name: str) -> str:
     """Return the UID in the name of a pod's cgroup, empty for others."""
-    last = _last(name)
+    last = _last_component(name)
     return last.removeprefix("pod") if last.startswith("pod") else ""
 
 
-def _last(name: str) -> str:
-    """Return the last part of the kubelet's own name of a cgroup.
+def _last_component(cgroup: str) -> str:
+    """Return the last component of the kubelet's own name of a cgroup.
 
-    The driver systemd joins all parts by dashes, and writes "_" for a dash of the kubelet's (ToSystemd).
+    The driver systemd joins all components by dashes, and writes "_" for a dash of the kubelet's (ToSystemd).
     """
-    return name.removesuffix(_SLICE).rpartition("-")[2].replace("_", "-") if name.endswith(_SLICE) else name
+    return cgroup.removesuffix(_SLICE).rpartition("-")[2].replace("_", "-") if cgroup.endswith(_SLICE) else cgroup
 
 
-# --- places
+# --- directories
 
 
-def _find(mount: str) -> Iterator[str]:
-    """Yield where pods are: at the top or one below, as under the cgroupRoot of kind and others (/kubelet/kubepods).
+def _find_roots(mount: str) -> Iterator[str]:
+    """Yield the cgroups "kubepods", at the top or one level below, as under the cgroupRoot of kind (/kubelet/kubepods).
 
-    Not deeper, where there may be other kubelets, each in a container.
+    Not deeper: other kubelets may run there, each in a container.
     """
     unified = os.path.exists(os.path.join(mount, "cgroup.controllers"))
     for top in (mount,) if unified else (os.path.join(mount, controller) for controller in CONTROLLERS):
-        found = [place for above in (top, *_below(top)) for place in _below(above) if _is_root(place)]
-        if found:
-            yield from found
+        roots = [
+            directory
+            for parent in (top, *_subdirectories(top))
+            for directory in _subdirectories(parent)
+            if _is_root(directory)
+        ]
+        if roots:
+            yield from roots
             return
 
 
-def _is_root(place: str) -> bool:
-    return _last(os.path.basename(place)) == _ROOT
+def _is_root(path: str) -> bool:
+    return _last_component(os.path.basename(path)) == _ROOT
 
 
-def _names(place: str) -> Iterator[str]:
-    """Yield the names of the pods' cgroups, and of some others, below a place where pods are. Raises OSError."""
-    for directory in (place, *_classes(place)):
+def _cgroup_names(root: str) -> Iterator[str]:
+    """Yield the names of the pods' cgroups, and of some others, below a root. Raises OSError."""
+    for directory in (root, *_class_directories(root)):
         with os.scandir(directory) as entries:
             yield from (entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
 
 
-def _classes(place: str) -> list[str]:
-    """Return the directories of the classes of service below a place where pods are."""
-    return [path for path in _below(place) if _last(os.path.basename(path)) in _CLASSES]
+def _class_directories(root: str) -> list[str]:
+    """Return the directories of the QoS classes below a root."""
+    return [path for path in _subdirectories(root) if _last_component(os.path.basename(path)) in _CLASSES]
 
 
-def _below(place: str) -> list[str]:
-    """Return the directories in one; none where it is out of reach."""
+def _subdirectories(directory: str) -> list[str]:
+    """Return the directories in one; none where it cannot be read."""
     try:
-        with os.scandir(place) as entries:
+        with os.scandir(directory) as entries:
             return sorted(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
     except OSError:
         return []

@@ -1,8 +1,8 @@
-"""Checkpoints of the kubelet, read tolerantly: an entry that makes no sense costs itself, and is named.
+"""Tolerant reading of the kubelet's checkpoints: a malformed entry is skipped and reported.
 
-The checksums inside are not compared, but for that of dra_manager_state: the others hash the Go runtime's picture of a
-struct that differs between releases (pkg/kubelet/checkpointmanager/checksum), and the kubelet replaces files whole
-(temporary file, fsync, rename: pkg/kubelet/util/store/filestore.go), so that there are no halves of one.
+Checksums are not compared, except that of dra_manager_state. The others hash Go's representation of a struct that
+differs between releases (pkg/kubelet/checkpointmanager/checksum). The kubelet replaces files whole (temporary file,
+fsync, rename: pkg/kubelet/util/store/filestore.go), so no file is half written.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 UNKNOWN_POD = ""
-"""In place of a pod's UID, where a checkpoint of old does not tell it."""
+"""In place of a pod's UID, which old checkpoints do not have."""
 
 WHOLE_POD = ""
-"""In place of a container's name, where something is held by a pod as a whole."""
+"""In place of a container's name, where a pod holds something as a whole."""
 
 T = TypeVar("T")
 _ZONE = re.compile(r"-?[0-9]{1,9}", re.ASCII)
@@ -31,41 +31,41 @@ _MAX_ZONE = 1 << 16  # MAX_NUMNODES of no kernel exceeds 1024 (CONFIG_NODES_SHIF
 
 
 class ParsedCheckpoint(NamedTuple, Generic[T]):
-    """What a file says, and what of it makes no sense."""
+    """The value of a file, and its problems."""
 
     value: T | None
-    """None: nothing can be told from it."""
+    """None: the file is unusable."""
     problems: tuple[str, ...] = ()
     """Sentences that name file, field and value."""
 
 
 class CheckpointReader:
-    """The fields of one file, and what is wrong with them; null is as good as absent, as in Go."""
+    """The fields of one file, and the problems with them; null counts as absent, as in Go."""
 
     def __init__(self, path: str) -> None:
-        self._place = path
+        self._path = path
         self._problems: list[str] = []
 
     def parsed(self, value: T | None) -> ParsedCheckpoint[T]:
-        """Return the end of a reading."""
+        """Return the value together with the problems so far."""
         return ParsedCheckpoint(value, tuple(self._problems))
 
     def problem(self, field: str, value: object, reason: str) -> None:
-        """Record that a field's value makes no sense, on one line: names of fields are keys that the file chose."""
+        """Record a malformed field on one line; field names are keys that the file chose."""
         name = field if field.isprintable() else repr(field)
-        self._problems.append(f"{self._place}: {name[:_LONGEST_NAME]}: {repr(value)[:80]} {reason}")
+        self._problems.append(f"{self._path}: {name[:_LONGEST_NAME]}: {repr(value)[:80]} {reason}")
 
     def document(self, content: bytes | str) -> Mapping[str, Any]:
-        """Return the fields of a JSON object; none, with a problem, where it is not one."""
+        """Return the fields of a JSON object; none, with a problem, for anything else."""
         try:
-            found: object = msgspec.json.decode(content)
+            decoded: object = msgspec.json.decode(content)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            what = f"is no JSON: {error}" if content else "is empty"
-            self._problems.append(f"{self._place}: {what}")
+            reason = f"is no JSON: {error}" if content else "is empty"
+            self._problems.append(f"{self._path}: {reason}")
             return {}
-        if isinstance(found, dict):
-            return cast("dict[str, Any]", found)
-        self._problems.append(f"{self._place}: {repr(found)[:80]} is no object of JSON")
+        if isinstance(decoded, dict):
+            return cast("dict[str, Any]", decoded)
+        self._problems.append(f"{self._path}: {repr(decoded)[:80]} is no object of JSON")
         return {}
 
     def entries(self, field: str, value: object) -> Iterator[tuple[str, Any]]:
@@ -76,7 +76,7 @@ class CheckpointReader:
             self.problem(field, value, "is no object of JSON")
 
     def items(self, field: str, value: object) -> Iterator[tuple[str, Any]]:
-        """Yield the items of a list, each with the name of its place in it."""
+        """Yield the items of a list, each with the name of its field."""
         if isinstance(value, list):
             yield from ((f"{field}[{number}]", item) for number, item in enumerate(cast("list[Any]", value)))
         elif value is not None:
@@ -91,8 +91,8 @@ class CheckpointReader:
 
     def texts(self, field: str, value: object) -> tuple[str, ...]:
         """Return the distinct texts of a list, sorted."""
-        found = (self.text(place, item) for place, item in self.items(field, value))
-        return tuple(sorted({text for text in found if text is not None}))
+        items = (self.text(item_field, item) for item_field, item in self.items(field, value))
+        return tuple(sorted({text for text in items if text is not None}))
 
     def number(self, field: str, value: object) -> int | None:
         """Return a number that is not negative."""
@@ -102,7 +102,7 @@ class CheckpointReader:
         return None
 
     def zone(self, field: str, value: object, least: int = 0) -> int | None:
-        """Return the number of a NUMA node, which is a text where it is the key of an object."""
+        """Return the id of a NUMA node, which is a text where it is the key of an object."""
         number = int(value) if isinstance(value, str) and _ZONE.fullmatch(value) else value
         if isinstance(number, int) and not isinstance(number, bool) and least <= number < _MAX_ZONE:
             return number
@@ -111,8 +111,8 @@ class CheckpointReader:
 
     def zones(self, field: str, value: object) -> tuple[int, ...]:
         """Return the distinct NUMA nodes of a list, ascending."""
-        found = (self.zone(place, item) for place, item in self.items(field, value))
-        return tuple(sorted({zone for zone in found if zone is not None}))
+        numbers = (self.zone(item_field, item) for item_field, item in self.items(field, value))
+        return tuple(sorted({zone for zone in numbers if zone is not None}))
 
     def cpus(self, field: str, value: object) -> CpuSet | None:
         """Return a CPU set."""

@@ -1,7 +1,7 @@
-"""The meaning of a KubeletConfiguration (kubelet.config.k8s.io/v1beta1): the part that decides about zones.
+"""The fields of a KubeletConfiguration (kubelet.config.k8s.io/v1beta1) that decide about zones.
 
-Defaults are those of pkg/kubelet/apis/config/v1beta1/defaults.go, refusals those of pkg/kubelet/apis/config/validation
-and of the managers' own start: with a value that is refused here no kubelet runs, so that nothing can be told from it.
+Defaults are those of pkg/kubelet/apis/config/v1beta1/defaults.go. Validation follows pkg/kubelet/apis/config/validation
+and the managers' own start: no kubelet runs with a value that is rejected here, so such a document says nothing.
 """
 
 from __future__ import annotations
@@ -27,62 +27,62 @@ _BOOLEAN_OPTIONS = frozenset({
 _MAX_ZONES = "max-allowable-numa-nodes"
 _LEAST_MAX_ZONES = 8  # cm/topologymanager/topology_manager.go defaultMaxAllowableNUMANodes
 
-_WORDS = {
+_PARSE_BOOL = {
     **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), "true"),
     **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), "false"),
 }
-"""What Go's strconv.ParseBool takes."""
+"""What Go's strconv.ParseBool accepts."""
 
 T = TypeVar("T")
 
 
 class KubeletConfigError(ValueError):
-    """No configuration that a kubelet runs with: names the place, and each field and its value."""
+    """A configuration that no kubelet runs with; names the origin, and each field with its value."""
 
 
 def parse_config(document: Mapping[str, object], *, origin: str) -> KubeletConfig:
-    """Return what a configuration says, defaults filled in; fields that we do not know are fine.
+    """Return the configuration with defaults filled in; unknown fields are ignored.
 
-    Options keep their names and values, booleans as "true" or "false"; those of the Topology Manager are empty under
-    the policy none, under which the kubelet does not even read them. Raises ConfigError.
+    Options keep their names and values, booleans as "true" or "false". Options of the Topology Manager are empty under
+    the policy none, under which the kubelet does not read them. Raises KubeletConfigError.
     """
     fields = _Fields(document)
-    policy = fields.one_of("topologyManagerPolicy", "none", "best-effort", "restricted", "single-numa-node")
+    policy = fields.choice("topologyManagerPolicy", "none", "best-effort", "restricted", "single-numa-node")
     reserved = fields.cpus("reservedSystemCPUs")
-    made = KubeletConfig(
-        cpu_manager_policy=fields.one_of("cpuManagerPolicy", "none", "static"),
+    config = KubeletConfig(
+        cpu_manager_policy=fields.choice("cpuManagerPolicy", "none", "static"),
         cpu_manager_options=fields.options("cpuManagerPolicyOptions"),
-        memory_manager_policy=fields.one_of("memoryManagerPolicy", "None", "Static"),
+        memory_manager_policy=fields.choice("memoryManagerPolicy", "None", "Static"),
         topology_manager_policy=policy,
-        topology_manager_scope=fields.one_of("topologyManagerScope", "container", "pod"),
+        topology_manager_scope=fields.choice("topologyManagerScope", "container", "pod"),
         topology_manager_options=fields.options("topologyManagerPolicyOptions") if policy != "none" else (),
         reserved_cpus=reserved,
         reserved_milli_cpus=fields.reserved_milli_cpus(reserved),
         reserved_memory=fields.reserved_memory(),
         feature_gates=fields.gates(),
     )
-    if fields.wrong:
-        raise KubeletConfigError(f"{origin}: {'; '.join(sorted(fields.wrong))}")
-    return made
+    if fields.errors:
+        raise KubeletConfigError(f"{origin}: {'; '.join(sorted(fields.errors))}")
+    return config
 
 
 class _Fields:
-    """The fields of one document, and what is wrong with them; null is as good as absent, as in Go."""
+    """The fields of one document, and the errors in them; null counts as absent, as in Go."""
 
     def __init__(self, document: Mapping[str, object]) -> None:
         self._document = document
-        self.wrong: list[str] = []
+        self.errors: list[str] = []
 
-    def one_of(self, field: str, default: str, *others: str) -> str:
+    def choice(self, field: str, default: str, *alternatives: str) -> str:
         value = self._document.get(field)
         if value is None or value == "":
             return default
-        if value not in (default, *others):
-            self._refuse(field, value, f"must be one of {', '.join((default, *others))}")
+        if value not in (default, *alternatives):
+            self._reject(field, value, f"must be one of {', '.join((default, *alternatives))}")
         return str(value)
 
     def cpus(self, field: str) -> CpuSet | None:
-        """Return a CPU set; None where it is absent or empty, which the kubelet takes for the same."""
+        """Return a CPU set; None where it is absent or empty, which the kubelet treats alike."""
         value = self._document.get(field)
         return None if value is None else self._parsed(field, value, _cpus, EMPTY) or None
 
@@ -99,41 +99,41 @@ class _Fields:
         )
 
     def reserved_milli_cpus(self, cpus: CpuSet | None) -> int:
-        """Return the CPU time that is kept from pods; a list of CPUs takes the place of both other fields.
+        """Return the CPU time that is reserved from pods; a list of CPUs replaces both other fields.
 
         cmd/kubelet/app/server.go run(): --reserved-cpus overwrites the cpu of kubeReserved and systemReserved.
         """
-        given = sum(
+        total = sum(
             self._parsed(f"{field}.cpu", value, _milli, 0)
             for field in ("systemReserved", "kubeReserved")
             for name, value in self._entries(field)
             if name == "cpu"
         )
-        return 1000 * len(cpus) if cpus else given
+        return 1000 * len(cpus) if cpus else total
 
     def reserved_memory(self) -> tuple[tuple[int, str, int], ...]:
-        found: dict[tuple[int, str], int] = {}
+        reserved: dict[tuple[int, str], int] = {}
         for field, zone, kind, value in self._reservations():
-            if (zone, kind) in found:
-                self._refuse(field, value, f"zone {zone} has another one")
-            found[zone, kind] = self._parsed(field, value, _bytes, 0)
-        return tuple((zone, kind, found[zone, kind]) for zone, kind in sorted(found))
+            if (zone, kind) in reserved:
+                self._reject(field, value, f"zone {zone} has another one")
+            reserved[zone, kind] = self._parsed(field, value, _bytes, 0)
+        return tuple((zone, kind, reserved[zone, kind]) for zone, kind in sorted(reserved))
 
     def _reservations(self) -> Iterator[tuple[str, int, str, object]]:
         """Yield the field, zone, type and amount of each reservation."""
         listed = self._document.get("reservedMemory")
         if listed is not None and not isinstance(listed, list):
-            self._refuse("reservedMemory", listed, "must be a list")
+            self._reject("reservedMemory", listed, "must be a list")
             return
         for number, entry in enumerate(cast("list[object]", listed or [])):
             field = f"reservedMemory[{number}]"
             if not isinstance(entry, Mapping):
-                self._refuse(field, entry, "must have numaNode and limits")
+                self._reject(field, entry, "must have numaNode and limits")
                 continue
             content = cast("Mapping[str, object]", entry)
             zone = content.get("numaNode", 0)  # an absent number is 0 in Go
             if not isinstance(zone, int) or isinstance(zone, bool) or zone < 0:
-                self._refuse(f"{field}.numaNode", zone, "must be the number of a NUMA node")
+                self._reject(f"{field}.numaNode", zone, "must be the number of a NUMA node")
                 continue
             for kind, amount in self._sorted(f"{field}.limits", content.get("limits")):
                 yield f"{field}.limits.{kind}", zone, kind, amount
@@ -143,7 +143,7 @@ class _Fields:
 
     def _sorted(self, field: str, value: object) -> list[tuple[str, object]]:
         if value is not None and not isinstance(value, Mapping):
-            self._refuse(field, value, "must be values by name")
+            self._reject(field, value, "must be values by name")
             return []
         return sorted((str(name), content) for name, content in cast("Mapping[Any, object]", value or {}).items())
 
@@ -151,11 +151,11 @@ class _Fields:
         try:
             return parse(value)
         except ValueError as error:
-            self._refuse(field, value, str(error))
+            self._reject(field, value, str(error))
             return default
 
-    def _refuse(self, field: str, value: object, reason: str) -> None:
-        self.wrong.append(f"{field}: {repr(value)[:80]}: {reason}")
+    def _reject(self, field: str, value: object, reason: str) -> None:
+        self.errors.append(f"{field}: {repr(value)[:80]}: {reason}")
 
 
 def _cpus(value: object) -> CpuSet:
@@ -167,11 +167,11 @@ def _cpus(value: object) -> CpuSet:
 def _option(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise ValueError("must be a text")
-    if name in _BOOLEAN_OPTIONS and value not in _WORDS:
+    if name in _BOOLEAN_OPTIONS and value not in _PARSE_BOOL:
         raise ValueError('must be "true" or "false"')
     if name == _MAX_ZONES and not (re.fullmatch(r"\+?[0-9]{1,18}", value, re.ASCII) and int(value) >= _LEAST_MAX_ZONES):
         raise ValueError(f"must be a number of at least {_LEAST_MAX_ZONES}")
-    return _WORDS.get(value, value) if name in _BOOLEAN_OPTIONS else value
+    return _PARSE_BOOL.get(value, value) if name in _BOOLEAN_OPTIONS else value
 
 
 def _boolean(value: object) -> bool:

@@ -1,7 +1,7 @@
-"""The kubelet's configuration from its files: the one of --config, and the drop-ins of --config-dir merged into it.
+"""The kubelet's configuration from its files: that of --config, merged with the drop-ins of --config-dir.
 
-As cmd/kubelet/app/server.go mergeKubeletConfigurations() does. What the kubelet was given as flags wins over both and
-is in no file, and a file that changed counts only after the kubelet's restart: /configz tells what is in force.
+The merge is that of cmd/kubelet/app/server.go mergeKubeletConfigurations(). Command-line flags of the kubelet override
+both and are in no file. A changed file is in force only after the kubelet's restart; /configz has what is in force.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DROP_IN = ".conf"
 
 
 class ConfigFiles:
-    """A configuration file, and the directory of its drop-ins where it has one."""
+    """A configuration file, and the directory of its drop-ins, if any."""
 
     def __init__(self, path: str, drop_ins: str = "") -> None:
         self._path = path
@@ -30,11 +30,11 @@ class ConfigFiles:
 
     @property
     def origin(self) -> str:
-        """Return where the configuration is from, for people."""
+        """Return the paths, for messages."""
         return f"{self._path} and {self._drop_ins}/" if self._drop_ins else self._path
 
     def signature(self) -> object | None:
-        """Return what differs when any of the files changed; None where only reading tells."""
+        """Return a value that differs when any of the files changed; None where only reading shows it."""
         try:
             signatures = [(path, files.signature(path)) for path in self._paths()]
         except OSError:
@@ -42,7 +42,7 @@ class ConfigFiles:
         return None if any(signature is None for _, signature in signatures) else tuple(signatures)
 
     def read(self) -> Mapping[str, object]:
-        """Return the merged document. Raises ConfigError, for one bad file too: no kubelet starts with it."""
+        """Return the merged document. Raises KubeletConfigError, for one bad file too: no kubelet starts with it."""
         merged: Mapping[str, object] = {}
         try:
             for path in self._paths():
@@ -58,7 +58,7 @@ class ConfigFiles:
 
 
 def parse_document(content: bytes, path: str) -> Mapping[str, object]:
-    """Return the fields of one file, YAML or JSON; raise ConfigError where it is no KubeletConfiguration."""
+    """Return the fields of one file, YAML or JSON; raise KubeletConfigError where it is no KubeletConfiguration."""
     try:
         document = _decoded(content)
     except (ValueError, RecursionError) as error:
@@ -67,15 +67,15 @@ def parse_document(content: bytes, path: str) -> Mapping[str, object]:
     if fields is None:
         raise KubeletConfigError(f"{path}: {'is empty' if document is None else 'holds no fields'}")
     if (fields.get("apiVersion"), fields.get("kind")) != _KIND:
-        given = f"{fields.get('apiVersion')!r}, kind: {fields.get('kind')!r}"
-        raise KubeletConfigError(f"{path}: apiVersion: {given}: must be {_KIND[0]}, {_KIND[1]}")
+        actual = f"{fields.get('apiVersion')!r}, kind: {fields.get('kind')!r}"
+        raise KubeletConfigError(f"{path}: apiVersion: {actual}: must be {_KIND[0]}, {_KIND[1]}")
     return fields
 
 
 def merge(base: Mapping[str, object], patch: Mapping[str, object]) -> Mapping[str, object]:
     """Return a document with another merged in: a JSON merge patch (RFC 7386).
 
-    Objects are merged name by name, null removes a name, and anything else, lists too, takes the old one's place.
+    Objects are merged by name, null removes a name, and any other value, lists included, replaces the old one.
     """
     merged = dict(base)
     for name, value in patch.items():
@@ -96,7 +96,7 @@ def _fields(value: object) -> Mapping[str, object] | None:
 def _decoded(content: bytes) -> object:
     text = content.decode()
     if text.lstrip().startswith("{"):
-        return json.loads(text)  # YAML has no tabs for blanks, JSON has
+        return json.loads(text)  # YAML does not allow tabs as white space, JSON does
     import yaml
 
     try:
@@ -107,8 +107,8 @@ def _decoded(content: bytes) -> object:
 
 def _drop_ins(directory: str) -> Iterator[str]:
     """Yield the drop-ins in the order of Go's filepath.WalkDir: by name, a directory's own at the place of its name."""
-    with os.scandir(directory) as found:
-        entries = sorted(found, key=lambda entry: os.fsencode(entry.name))
+    with os.scandir(directory) as listing:
+        entries = sorted(listing, key=lambda entry: os.fsencode(entry.name))
     for entry in entries:
         if entry.is_dir(follow_symlinks=False):
             yield from _drop_ins(entry.path)

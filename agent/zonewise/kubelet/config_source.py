@@ -1,4 +1,4 @@
-"""The kubelet's configuration, read again and again; what was read last holds until something better is read."""
+"""Repeated reading of the kubelet's configuration; the last good reading stays in force until a newer one succeeds."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ log = logging.getLogger(__name__)
 
 
 class ConfigReader(Protocol):
-    """Where a configuration stands."""
+    """A location of the configuration."""
 
     @property
     def origin(self) -> str:
-        """Return the place, for people; where there are several, that of what was read last."""
+        """Return the location, for messages; that of the last reading where there are several."""
         ...
 
     def signature(self) -> object | None:
-        """Return what differs when the configuration changed; None where only reading tells."""
+        """Return a value that differs when the configuration changed; None where only reading shows it."""
         ...
 
     def read(self) -> Mapping[str, object]:
@@ -35,52 +35,52 @@ class ConfigReader(Protocol):
 
 
 class ConfigWithFallback:
-    """A place, and another one that counts as long as the first has never told anything.
+    """A primary location, and a fallback that is read until the primary has succeeded once.
 
-    Once it has, a failure is one: what it said before is nearer to the truth than the other place. So it is with
-    /configz and the kubelet's file, which lacks what came by flags, and may be of the kubelet's next start.
+    After that a failure of the primary raises: its last document is closer to the truth than the fallback. An example
+    is /configz with the kubelet's file, which lacks command-line flags and may be that of the kubelet's next start.
     """
 
     def __init__(self, primary: ConfigReader, fallback: ConfigReader) -> None:
-        self._first = primary
-        self._second = fallback
-        self._first_told = False
-        self._said = ""
+        self._primary = primary
+        self._fallback = fallback
+        self._primary_succeeded = False
+        self._logged_reason = ""
         self.origin = primary.origin
 
     def signature(self) -> object | None:
-        """Return None: only asking tells whether the first place tells something now."""
+        """Return None: only reading shows whether the primary works now."""
         return None
 
     def read(self) -> Mapping[str, object]:
-        """Return the document of the first place, or of the second. Raises ConfigError where both fail."""
-        self.origin = self._first.origin
+        """Return the document of the primary, or of the fallback. Raises KubeletConfigError where both fail."""
+        self.origin = self._primary.origin
         try:
-            found = self._first.read()
+            document = self._primary.read()
         except KubeletConfigError as error:
-            if self._first_told:
+            if self._primary_succeeded:
                 raise
-            return self._read_second(error)
-        self._first_told = True
-        return found
+            return self._read_fallback(error)
+        self._primary_succeeded = True
+        return document
 
-    def _read_second(self, reason: KubeletConfigError) -> Mapping[str, object]:
+    def _read_fallback(self, reason: KubeletConfigError) -> Mapping[str, object]:
         try:
-            found = self._second.read()
+            document = self._fallback.read()
         except KubeletConfigError as error:
             raise KubeletConfigError(f"{reason}; and {error}") from error
-        if str(reason) != self._said:
-            self._said = str(reason)
-            log.info("the kubelet's configuration is read from %s: %s", self._second.origin, reason)
-        self.origin = self._second.origin
-        return found
+        if str(reason) != self._logged_reason:
+            self._logged_reason = str(reason)
+            log.info("the kubelet's configuration is read from %s: %s", self._fallback.origin, reason)
+        self.origin = self._fallback.origin
+        return document
 
 
 class ConfigReading(NamedTuple):
-    """What is known of the configuration."""
+    """The configuration, and the outcome of the last reading."""
 
     config: KubeletConfig | None
-    """What was last read well; None where nothing ever was."""
+    """The last good reading; None before the first."""
     problem: str | None
     """Why the last reading failed, and what is used instead."""
     origin: str
@@ -90,44 +90,43 @@ class ConfigSource:
     """The configuration of one kubelet."""
 
     def __init__(self, reader: ConfigReader) -> None:
-        self._place = reader
+        self._reader = reader
         self._signature: object | None = None
         self._last: ConfigReading | None = None
 
     def changed(self) -> bool:
-        """Tell whether reading may give another result; files are looked at, not read, and a URL is not asked."""
-        signature = self._place.signature()
+        """Return whether reading may give another result; stats files, and does not request a URL."""
+        signature = self._reader.signature()
         return self._last is None or signature is None or signature != self._signature
 
     def read(self, *, refresh: bool = True) -> ConfigReading:
-        """Return what is known, reading anew where something changed.
+        """Return the configuration, read again if it changed.
 
-        Without `refresh`, what was known is returned as it is: after events that tell of no restart of the kubelet,
-        without which its configuration stays as it was.
+        Without `refresh` the last reading is returned as it is: a running kubelet does not change its configuration.
         """
         if self._last is not None and not (refresh and self.changed()):
             return self._last
-        # before the content: what changes in between is then read once more, and never missed
-        self._signature = self._place.signature()
+        # before the content: a change in between causes one more reading, and is never missed
+        self._signature = self._reader.signature()
         self._last = self._read(None if self._last is None else self._last.config)
         return self._last
 
     def _read(self, before: KubeletConfig | None) -> ConfigReading:
         try:
-            document = self._place.read()
-            return ConfigReading(parse_config(document, origin=self._place.origin), None, self._place.origin)
+            document = self._reader.read()
+            return ConfigReading(parse_config(document, origin=self._reader.origin), None, self._reader.origin)
         except KubeletConfigError as error:
             used = "what it was before is used" if before is not None else "the kubelet's policies are unknown"
-            return ConfigReading(before, f"{error}; {used}", self._place.origin)
+            return ConfigReading(before, f"{error}; {used}", self._reader.origin)
 
 
 def open_config(
     location: str, *, drop_ins: str = "", ca: str = "", token: str = "", server_name: str = "", fallback: str = ""
 ) -> ConfigSource:
-    """Return the source for a place that is a file, with the directory of its drop-ins if any, or a URL of /configz.
+    """Return the source for a location: a file, with the directory of its drop-ins if any, or a URL of /configz.
 
-    `ca` and `token` are the ServiceAccount's own where they are not given; `instead` is a file that is read as long as
-    the URL never told anything. Raises ConfigError for an unusable URL.
+    `ca` and `token` default to the ServiceAccount's own. `fallback` is a file that is read until the URL has succeeded
+    once. Raises KubeletConfigError for an unusable URL.
     """
     if "://" not in location:
         return ConfigSource(ConfigFiles(location, drop_ins))

@@ -1,7 +1,7 @@
-"""The kubelet's configuration as it is in force, flags included, from its own server: GET /configz.
+"""The kubelet's configuration in force, flags included, from its own server: GET /configz.
 
-The answer is {"kubeletconfig": {...}} (component-base/configz, cmd/kubelet/app/server.go setConfigz()). The kubelet is
-verified always: whoever answered otherwise would be handed the bearer token of our ServiceAccount.
+The response is {"kubeletconfig": {...}} (component-base/configz, cmd/kubelet/app/server.go setConfigz()). The kubelet
+is always verified: the request carries the bearer token of the agent's ServiceAccount.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 TIMEOUT = 2.0
 """Seconds, for connecting and for each read; the kubelet is on this machine."""
 
-_ANSWER_LIMIT = 4 << 20  # bytes; an answer is about 5 KB
+_RESPONSE_LIMIT = 4 << 20  # bytes; a response is about 5 KB
 _PORT = 10250
 
 _UNVERIFIED = (
@@ -30,8 +30,8 @@ _UNVERIFIED = (
     "certificate requests approved), or name the CA that signed its own (kubeletCa; a kubelet that signed for itself "
     "has both in pki/kubelet.crt), or give its configuration file (kubeletConfig)"
 )
-_REFUSALS: dict[int, str] = {
-    HTTPStatus.UNAUTHORIZED: "it does not take our token: it must run with authentication.webhook.enabled",
+_REMEDIES: dict[int, str] = {
+    HTTPStatus.UNAUTHORIZED: "it rejects our token: it must run with authentication.webhook.enabled",
     HTTPStatus.FORBIDDEN: 'our ServiceAccount needs the verb "get" on nodes/configz, or nodes/proxy before 1.36',
     HTTPStatus.NOT_FOUND: "it serves no /configz: it runs with enableDebuggingHandlers: false",
 }
@@ -46,18 +46,18 @@ class _HttpResponse(NamedTuple):
 class Configz:
     """The configuration behind one URL, https only.
 
-    `ca` and `token` are files, read at each fetch, since both are renewed; an empty `token` sends none. `server_name`
-    is the name of the node, which the kubelet's certificate may have in place of the URL's host: one that the cluster
-    signed names its addresses, one that the kubelet signed itself only the node (cmd/kubelet/app/server.go
-    InitializeTLS()).
+    `ca` and `token` are files, read at each request, since both are renewed; an empty `token` sends none. `server_name`
+    is the name of the node, which the kubelet's certificate may have in place of the URL's host. A certificate signed
+    by the cluster has the node's addresses; one that the kubelet signed itself has the node's name only
+    (cmd/kubelet/app/server.go InitializeTLS()).
     """
 
     def __init__(self, url: str, ca: str, token: str = "", server_name: str = "") -> None:
-        """Raise ConfigError for a URL that cannot be used."""
+        """Raise KubeletConfigError for an unusable URL."""
         self.origin = url
         parts = urlsplit(url)
         if parts.scheme != "https" or not parts.hostname:
-            raise KubeletConfigError(f"{url}: must be an https URL: our token goes to nobody who is not verified")
+            raise KubeletConfigError(f"{url}: must be an https URL: the token is sent to a verified server only")
         self._host, self._port, self._path = parts.hostname, parts.port or _PORT, parts.path or "/configz"
         self._ca = ca
         self._token = token
@@ -68,22 +68,24 @@ class Configz:
         return None
 
     def read(self) -> Mapping[str, object]:
-        """Fetch the document. Raises ConfigError, which says what to do where the kubelet or we are not trusted."""
+        """Request the document. Raises KubeletConfigError, which names a remedy where one side does not trust the
+        other.
+        """
         try:
-            answer = self._answer()
+            response = self._verified_response()
         except ssl.SSLError as error:
             raise KubeletConfigError(
-                f"{self.origin}: the kubelet is not verified: {_line(error)}; {_UNVERIFIED}"
+                f"{self.origin}: the kubelet is not verified: {_one_line(error)}; {_UNVERIFIED}"
             ) from error
         except (OSError, HTTPException) as error:
-            raise KubeletConfigError(f"{self.origin}: no answer: {_line(error)}") from error
-        if answer.status != HTTPStatus.OK:
-            said = _REFUSALS.get(answer.status, answer.reason)
-            raise KubeletConfigError(f"{self.origin}: HTTP status {answer.status}: {said}")
-        return _document(answer.body, self.origin)
+            raise KubeletConfigError(f"{self.origin}: no response: {_one_line(error)}") from error
+        if response.status != HTTPStatus.OK:
+            reason = _REMEDIES.get(response.status, response.reason)
+            raise KubeletConfigError(f"{self.origin}: HTTP status {response.status}: {reason}")
+        return _document(response.body, self.origin)
 
-    def _answer(self) -> _HttpResponse:
-        """Return the answer of the first verification that succeeds; the token is sent after it, never before."""
+    def _verified_response(self) -> _HttpResponse:
+        """Return the response of the first verification that succeeds; the token is sent after it, never before."""
         try:
             return self._fetch(self._host)
         except ssl.SSLError:
@@ -104,7 +106,7 @@ class Configz:
             connection.sock = verified
             connection.request("GET", self._path, headers=headers)
             with connection.getresponse() as response:
-                return _HttpResponse(response.status, response.reason, response.read(_ANSWER_LIMIT + 1))
+                return _HttpResponse(response.status, response.reason, response.read(_RESPONSE_LIMIT + 1))
 
 
 def _context(ca: str) -> ssl.SSLContext:
@@ -123,18 +125,18 @@ def _text(path: str) -> str:
         raise KubeletConfigError(f"{path}: no token can be read: {error}") from error
 
 
-def _document(body: bytes, place: str) -> Mapping[str, object]:
-    if len(body) > _ANSWER_LIMIT:
-        raise KubeletConfigError(f"{place}: the answer is larger than {_ANSWER_LIMIT >> 20} MiB")
+def _document(body: bytes, url: str) -> Mapping[str, object]:
+    if len(body) > _RESPONSE_LIMIT:
+        raise KubeletConfigError(f"{url}: the response is larger than {_RESPONSE_LIMIT >> 20} MiB")
     try:
-        found: Any = msgspec.json.decode(body)
+        decoded: Any = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise KubeletConfigError(f"{place}: the answer is no JSON: {error}") from error
-    inner = cast("Mapping[str, object]", found).get("kubeletconfig") if isinstance(found, Mapping) else None
+        raise KubeletConfigError(f"{url}: the response is no JSON: {error}") from error
+    inner = cast("Mapping[str, object]", decoded).get("kubeletconfig") if isinstance(decoded, Mapping) else None
     if not isinstance(inner, Mapping):
-        raise KubeletConfigError(f"{place}: kubeletconfig: is missing in the answer")
+        raise KubeletConfigError(f"{url}: kubeletconfig: is missing in the response")
     return cast("Mapping[str, object]", inner)
 
 
-def _line(error: BaseException) -> str:
+def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())

@@ -1,4 +1,4 @@
-"""cpu_manager_state: the CPUs that containers hold exclusively (pkg/kubelet/cm/cpumanager/state/checkpoint.go)."""
+"""cpu_manager_state: the CPUs that containers have exclusively (pkg/kubelet/cm/cpumanager/state/checkpoint.go)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 
 
 def parse_cpu_manager_state(content: bytes, path: str) -> ParsedCheckpoint[CpuManagerState]:
-    """Return what the file says, in each of the three forms that kubelets have written.
+    """Return the state in the file, in any of the three versions.
 
-    v1 (to 1.17): CPUs by container id; those entries are of the pod UNKNOWN_POD. v2: by pod UID and container. v3 (gate
-    PodLevelResourceManagers): also by pod UID alone; that is then the pod's one entry, under the container WHOLE_POD,
-    since what its containers have are parts of it.
+    - v1 (to 1.17): CPUs by container id; these entries are of the pod UNKNOWN_POD.
+    - v2: by pod UID and container.
+    - v3 (gate PodLevelResourceManagers): by pod UID alone as well. That is then the pod's one entry, under the
+      container WHOLE_POD, since the CPUs of its containers are parts of it.
     """
     file = CheckpointReader(path)
     document = file.document(content)
@@ -26,7 +27,7 @@ def parse_cpu_manager_state(content: bytes, path: str) -> ParsedCheckpoint[CpuMa
         return file.parsed(None)
     policy = file.text("policyName", document.get("policyName"))
     default = file.cpus("defaultCpuSet", document.get("defaultCpuSet"))
-    entries = _containers(file, document.get("entries"))
+    entries = _container_cpus(file, document.get("entries"))
     for uid, entry in file.entries("podEntries", document.get("podEntries")):
         fields: Mapping[str, Any] = dict(file.entries(f"podEntries.{uid}", entry))
         cpus = file.cpus(f"podEntries.{uid}.cpuSet", fields.get("cpuSet", ""))
@@ -35,17 +36,17 @@ def parse_cpu_manager_state(content: bytes, path: str) -> ParsedCheckpoint[CpuMa
     return file.parsed(None if policy is None or default is None else CpuManagerState(policy, default, entries))
 
 
-def _containers(file: CheckpointReader, value: object) -> dict[str, dict[str, CpuSet]]:
-    found: dict[str, dict[str, CpuSet]] = {}
+def _container_cpus(file: CheckpointReader, value: object) -> dict[str, dict[str, CpuSet]]:
+    entries: dict[str, dict[str, CpuSet]] = {}
     for name, entry in file.entries("entries", value):
         if isinstance(entry, str):
-            found.setdefault(UNKNOWN_POD, {}).update(_sets(file, "entries", {name: entry}))
+            entries.setdefault(UNKNOWN_POD, {}).update(_cpu_sets(file, "entries", {name: entry}))
         else:
-            found[name] = dict(_sets(file, f"entries.{name}", entry))
-    return found
+            entries[name] = dict(_cpu_sets(file, f"entries.{name}", entry))
+    return entries
 
 
-def _sets(file: CheckpointReader, field: str, value: object) -> Iterator[tuple[str, CpuSet]]:
+def _cpu_sets(file: CheckpointReader, field: str, value: object) -> Iterator[tuple[str, CpuSet]]:
     for name, text in file.entries(field, value):
         cpus = file.cpus(f"{field}.{name}", text)
         if cpus is not None:

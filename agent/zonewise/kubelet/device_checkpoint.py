@@ -1,4 +1,4 @@
-"""kubelet_internal_checkpoint: the devices of plugins that containers hold, and those that plugins have registered.
+"""kubelet_internal_checkpoint: plugin devices allocated to containers, and devices that plugins have registered.
 
 pkg/kubelet/cm/devicemanager/checkpoint/checkpoint.go.
 """
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 NODE_WITHOUT_TOPOLOGY = -1
-"""How the kubelet says that a device has no topology (cm/devicemanager/pod_devices.go nodeWithoutTopology)."""
+"""The zone of a device without topology (cm/devicemanager/pod_devices.go nodeWithoutTopology)."""
 
 
 def parse_device_checkpoint(content: bytes, path: str) -> ParsedCheckpoint[DeviceCheckpoint]:
-    """Return what the file says, in both forms: device ids by NUMA node, and, before 1.20, as a plain list."""
+    """Return the content of the file, in either version: device ids by NUMA node, or, before 1.20, as a plain list."""
     file = CheckpointReader(path)
     document = file.document(content)
     if not document:
@@ -36,17 +36,17 @@ def parse_device_checkpoint(content: bytes, path: str) -> ParsedCheckpoint[Devic
 
 
 def _entries(file: CheckpointReader, value: object) -> Iterator[PodDevicesEntry]:
-    for place, entry in file.items("Data.PodDeviceEntries", value):
-        content: Mapping[str, Any] = dict(file.entries(place, entry))
-        uid = file.text(f"{place}.PodUID", content.get("PodUID"))
-        container = file.text(f"{place}.ContainerName", content.get("ContainerName"))
-        resource = file.text(f"{place}.ResourceName", content.get("ResourceName"))
+    for entry_field, entry in file.items("Data.PodDeviceEntries", value):
+        content: Mapping[str, Any] = dict(file.entries(entry_field, entry))
+        uid = file.text(f"{entry_field}.PodUID", content.get("PodUID"))
+        container = file.text(f"{entry_field}.ContainerName", content.get("ContainerName"))
+        resource = file.text(f"{entry_field}.ResourceName", content.get("ResourceName"))
         if uid is not None and container is not None and resource is not None:
-            ids = dict(_by_zone(file, f"{place}.DeviceIDs", content.get("DeviceIDs")))
+            ids = dict(_ids_by_zone(file, f"{entry_field}.DeviceIDs", content.get("DeviceIDs")))
             yield PodDevicesEntry(uid, container, resource, ids)
 
 
-def _by_zone(file: CheckpointReader, field: str, value: object) -> Iterator[tuple[int, tuple[str, ...]]]:
+def _ids_by_zone(file: CheckpointReader, field: str, value: object) -> Iterator[tuple[int, tuple[str, ...]]]:
     if isinstance(value, list):
         yield NODE_WITHOUT_TOPOLOGY, file.texts(field, cast("list[object]", value))
         return

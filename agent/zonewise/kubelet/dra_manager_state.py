@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def parse_dra_manager_state(content: bytes, path: str) -> ParsedCheckpoint[tuple[ClaimInfoState, ...]]:
-    """Return the claims of the file, in both forms.
+    """Return the claims of the file, in either version.
 
-    Since 1.32 the claims are JSON inside a text, with that text's CRC-32; before, they stood in the file itself, under
-    "entries", and before 1.31 without the names of devices.
+    Since 1.32 the claims are JSON inside a text, with the CRC-32 of that text. Before, they were in the file itself,
+    under "entries", and before 1.31 without the names of devices.
     """
     file = CheckpointReader(path)
     document = file.document(content)
@@ -39,34 +39,34 @@ def parse_dra_manager_state(content: bytes, path: str) -> ParsedCheckpoint[tuple
 
 
 def _claims(file: CheckpointReader, field: str, value: object) -> Iterator[ClaimInfoState]:
-    for place, entry in file.items(field, value):
-        content: Mapping[str, Any] = dict(file.entries(place, entry))
-        namespace = file.text(f"{place}.Namespace", content.get("Namespace"))
-        name = file.text(f"{place}.ClaimName", content.get("ClaimName"))
+    for claim_field, entry in file.items(field, value):
+        content: Mapping[str, Any] = dict(file.entries(claim_field, entry))
+        namespace = file.text(f"{claim_field}.Namespace", content.get("Namespace"))
+        name = file.text(f"{claim_field}.ClaimName", content.get("ClaimName"))
         if namespace is None or name is None:
             continue
-        pods = sorted(uid for uid, _ in file.entries(f"{place}.PodUIDs", content.get("PodUIDs")))
-        drivers = f"{place}.DriverState"
+        pods = sorted(uid for uid, _ in file.entries(f"{claim_field}.PodUIDs", content.get("PodUIDs")))
+        drivers = f"{claim_field}.DriverState"
         devices = tuple(
             device
             for driver, state in file.entries(drivers, content.get("DriverState"))
             for device in _devices(file, f"{drivers}.{driver}", state, driver, f"{namespace}/{name}")
         )
-        yield ClaimInfoState(namespace, name, tuple(pods), tuple(sorted(devices, key=_order)))
+        yield ClaimInfoState(namespace, name, tuple(pods), tuple(sorted(devices, key=_device_order)))
 
 
 def _devices(file: CheckpointReader, field: str, value: object, driver: str, claim: str) -> Iterator[ClaimedDevice]:
     state: Mapping[str, Any] = dict(file.entries(field, value))
-    for place, entry in file.items(f"{field}.Devices", state.get("Devices")):
-        content: Mapping[str, Any] = dict(file.entries(place, entry))
-        pool = file.text(f"{place}.PoolName", content.get("PoolName"))
-        device = file.text(f"{place}.DeviceName", content.get("DeviceName"))
+    for device_field, entry in file.items(f"{field}.Devices", state.get("Devices")):
+        content: Mapping[str, Any] = dict(file.entries(device_field, entry))
+        pool = file.text(f"{device_field}.PoolName", content.get("PoolName"))
+        device = file.text(f"{device_field}.DeviceName", content.get("DeviceName"))
         share = content.get("ShareID")
         if share is not None:
-            share = file.text(f"{place}.ShareID", share)
+            share = file.text(f"{device_field}.ShareID", share)
         if pool is not None and device is not None:
             yield ClaimedDevice(driver, pool, device, claim, share)
 
 
-def _order(device: ClaimedDevice) -> tuple[str, str, str, str]:
+def _device_order(device: ClaimedDevice) -> tuple[str, str, str, str]:
     return device.driver, device.pool, device.device, device.share or ""

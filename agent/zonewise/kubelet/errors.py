@@ -1,27 +1,27 @@
-"""What can go wrong between the kubelet and us; each with the transport's own error as its cause."""
+"""Errors between the agent and the kubelet; each has the transport's error as its cause."""
 
 from __future__ import annotations
 
 
 class KubeletError(Exception):
-    """The kubelet gave no answer that can be used."""
+    """The kubelet gave no usable response."""
 
 
 class KubeletUnavailable(KubeletError):
-    """Nobody listens on its socket, or the connection broke: it is down, or starts."""
+    """No server listens on the socket, or the connection broke: the kubelet is down or starting."""
 
 
 class KubeletTimeout(KubeletError):
-    """It took the call, and did not answer in time."""
+    """The kubelet accepted the call and did not respond in time."""
 
 
 class Throttled(KubeletError):
-    """It refused for the number of calls: 100 a second and 10 at once, for all clients of the node together."""
+    """The kubelet rejected the call for its rate: 100 a second and 10 at once, for all clients of the node together."""
 
 
 class BadAnswer(KubeletError):
-    """It answered with an error, or with what is no message of its API."""
+    """The kubelet responded with an error, or with what is no message of its API."""
 
 
 class Unsettled(KubeletError):
-    """Its answers do not go together, or lack pods that are alive: it has just started, or pods come and go."""
+    """The kubelet's responses contradict each other, or lack alive pods: it has just started, or pods come and go."""

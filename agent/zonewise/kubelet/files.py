@@ -1,4 +1,4 @@
-"""Small files of the kubelet: read whole, and known again without a reading while they are as they were."""
+"""Small files of the kubelet: read whole, and recognised as unchanged without reading."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import stat
 import time
 from typing import NamedTuple
 
-READ_LIMIT = 64 << 20  # bytes; a device checkpoint of a thousand allocations with their answers is below 10 MB
+READ_LIMIT = 64 << 20  # bytes; a device checkpoint of a thousand allocations is below 10 MB
 
-_SETTLING = 50_000_000
-"""Nanoseconds. The kernel stamps files by its tick, of up to 10 ms (CONFIG_HZ=100): one that is younger than a few of
-them may be written again with the stamp it has, and a size and an inode that it had before."""
+_MIN_AGE = 50_000_000
+"""Nanoseconds. The kernel stamps files by its tick, of up to 10 ms (CONFIG_HZ=100). A file younger than a few ticks may
+be written again with the same stamp, size and inode."""
 
 
 class Signature(NamedTuple):
-    """What differs in two contents of one path."""
+    """A value that differs between two contents of one path."""
 
     device: int
     inode: int
@@ -24,19 +24,21 @@ class Signature(NamedTuple):
     modified: int
     """Nanoseconds."""
     changed: int
-    """Nanoseconds; moves even where a program sets the time of modification back."""
+    """Nanoseconds; advances even where a program sets the time of modification back."""
 
 
 class Content(NamedTuple):
-    """What a file held."""
+    """The content of a file."""
 
     content: bytes
     signature: Signature | None
-    """None: too fresh to be known again."""
+    """None: too fresh to be recognised later."""
 
 
 def signature(path: str) -> Signature | None:
-    """Return a file's signature; None where it is too fresh, absent or out of reach, and only reading tells."""
+    """Return a file's signature; None where the file is too fresh, absent or unreadable, and only reading shows a
+    change.
+    """
     try:
         return _signature(os.stat(path))
     except OSError:
@@ -45,7 +47,7 @@ def signature(path: str) -> Signature | None:
 
 def read(path: str) -> Content:
     """Return a regular file's whole content with the signature of that content; raise OSError."""
-    # O_NONBLOCK: a FIFO in the file's place would let us wait for ever
+    # O_NONBLOCK: opening a FIFO would block for ever
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     with open(descriptor, "rb") as file:
         status = os.fstat(descriptor)
@@ -58,6 +60,6 @@ def read(path: str) -> Content:
 
 
 def _signature(status: os.stat_result) -> Signature | None:
-    if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) < _SETTLING:
+    if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) < _MIN_AGE:
         return None
     return Signature(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)

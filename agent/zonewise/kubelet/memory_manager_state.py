@@ -1,4 +1,4 @@
-"""memory_manager_state: the memory of each zone, and who holds what of it.
+"""memory_manager_state: the memory of each zone, and the blocks assigned to containers.
 
 pkg/kubelet/cm/memorymanager/state/checkpoint.go and state.go.
 """
@@ -17,17 +17,17 @@ _TABLE = ("total", "systemReserved", "allocatable", "reserved", "free")
 
 
 def parse_memory_manager_state(content: bytes, path: str) -> ParsedCheckpoint[MemoryManagerState]:
-    """Return what the file says, in both forms that kubelets write.
+    """Return the state in the file, in either version.
 
-    v2 (gate PodLevelResourceManagers) has blocks by pod UID alone as well; those are then the pod's one entry, under
-    the container WHOLE_POD, since the blocks of its containers are parts of them and would count twice.
+    v2 (gate PodLevelResourceManagers) has blocks by pod UID alone as well. These are then the pod's one entry, under
+    the container WHOLE_POD: the blocks of its containers are parts of them and would count twice.
     """
     file = CheckpointReader(path)
     document = file.document(content)
     if not document:
         return file.parsed(None)
     policy = file.text("policyName", document.get("policyName"))
-    nodes = dict(_nodes(file, document.get("machineState")))
+    nodes = dict(_machine_state(file, document.get("machineState")))
     entries = dict(_containers(file, document.get("entries")))
     for uid, entry in file.entries("podEntries", document.get("podEntries")):
         field = f"podEntries.{uid}"
@@ -36,7 +36,7 @@ def parse_memory_manager_state(content: bytes, path: str) -> ParsedCheckpoint[Me
     return file.parsed(None if policy is None else MemoryManagerState(policy, nodes, entries))
 
 
-def _nodes(file: CheckpointReader, value: object) -> Iterator[tuple[int, NumaNodeState]]:
+def _machine_state(file: CheckpointReader, value: object) -> Iterator[tuple[int, NumaNodeState]]:
     for name, entry in file.entries("machineState", value):
         field = f"machineState.{name}"
         zone = file.zone("machineState", name)
@@ -47,11 +47,11 @@ def _nodes(file: CheckpointReader, value: object) -> Iterator[tuple[int, NumaNod
         cells = file.zones(f"{field}.cells", content.get("cells"))
         yield (
             zone,
-            NumaNodeState(assignments, cells, dict(_tables(file, f"{field}.memoryMap", content.get("memoryMap")))),
+            NumaNodeState(assignments, cells, dict(_memory_map(file, f"{field}.memoryMap", content.get("memoryMap")))),
         )
 
 
-def _tables(file: CheckpointReader, field: str, value: object) -> Iterator[tuple[str, MemoryTable]]:
+def _memory_map(file: CheckpointReader, field: str, value: object) -> Iterator[tuple[str, MemoryTable]]:
     for kind, entry in file.entries(field, value):
         content: Mapping[str, Any] = dict(file.entries(f"{field}.{kind}", entry))
         sizes = [file.number(f"{field}.{kind}.{name}", content.get(name)) for name in _TABLE]
@@ -70,9 +70,9 @@ def _containers(file: CheckpointReader, value: object) -> Iterator[tuple[str, di
 
 
 def _blocks(file: CheckpointReader, field: str, value: object) -> Iterator[MemoryBlock]:
-    for place, entry in file.items(field, value):
-        content: Mapping[str, Any] = dict(file.entries(place, entry))
-        kind = file.text(f"{place}.type", content.get("type"))
-        size = file.number(f"{place}.size", content.get("size"))
+    for block_field, entry in file.items(field, value):
+        content: Mapping[str, Any] = dict(file.entries(block_field, entry))
+        kind = file.text(f"{block_field}.type", content.get("type"))
+        size = file.number(f"{block_field}.size", content.get("size"))
         if kind is not None and size is not None:
-            yield MemoryBlock(kind, size, file.zones(f"{place}.numaAffinity", content.get("numaAffinity")))
+            yield MemoryBlock(kind, size, file.zones(f"{block_field}.numaAffinity", content.get("numaAffinity")))

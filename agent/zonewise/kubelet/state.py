@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class StateReading(NamedTuple):
-    """What the files say, and what of them makes no sense or cannot be read."""
+    """The content of the files, and the problems with them."""
 
     files: StateFiles
     problems: tuple[str, ...]
@@ -36,7 +36,7 @@ class StateReading(NamedTuple):
 
 
 def device_checkpoint_path(directory: str) -> str:
-    """Return the path of the checkpoint of devices of a kubelet with this root directory."""
+    """Return the path of the device checkpoint of a kubelet with this root directory."""
     return os.path.join(directory, DEVICE_PLUGINS, DEVICE_CHECKPOINT)
 
 
@@ -46,10 +46,10 @@ def read_state(directory: str) -> StateReading:
 
 
 class StateReader:
-    """Reads the state files of one kubelet again and again.
+    """Reads the state files of one kubelet repeatedly.
 
-    A file that is absent is None without a problem: managers that are off write none. One that is out of reach, empty
-    or damaged is None with a problem; an entry that is damaged costs only itself.
+    An absent file is None without a problem: a disabled manager writes none. An unreadable, empty or damaged file is
+    None with a problem. A damaged entry is skipped.
     """
 
     def __init__(self, directory: str) -> None:
@@ -59,19 +59,19 @@ class StateReader:
         self._claims = _File(os.path.join(directory, DRA_STATE), parse_dra_manager_state)
 
     def read(self) -> StateReading:
-        """Return what the files say now; a file that did not change gives the very same value again."""
+        """Return the files' content now; an unchanged file gives the very same value again."""
         cpu, memory, devices, claims = (
             self._cpu.read(),
             self._memory.read(),
             self._devices.read(),
             self._claims.read(),
         )
-        made = StateFiles(cpu.value, memory.value, devices.value, claims.value)
-        return StateReading(made, (*cpu.problems, *memory.problems, *devices.problems, *claims.problems))
+        files = StateFiles(cpu.value, memory.value, devices.value, claims.value)
+        return StateReading(files, (*cpu.problems, *memory.problems, *devices.problems, *claims.problems))
 
 
 class _File(Generic[T]):
-    """One file, and what it said when it was last read."""
+    """One file, and its content at the last reading."""
 
     def __init__(self, path: str, parse: Callable[[bytes, str], ParsedCheckpoint[T]]) -> None:
         self._path = path

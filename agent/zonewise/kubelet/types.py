@@ -1,6 +1,6 @@
-"""What the kubelet tells, as immutable values: who holds what, by the PodResources API and by its checkpoint files.
+"""What the kubelet reports, as immutable values: allocations, by the PodResources API and by its checkpoint files.
 
-Zones are the kernel's NUMA node ids. A tuple of zones that is empty means "no topology known", which is not zone 0.
+Zones are the kernel's NUMA node ids. An empty tuple of zones means "no topology known", which is not zone 0.
 """
 
 from typing import NamedTuple
@@ -13,8 +13,8 @@ from zonewise_common.k8s.cpuset import EMPTY, CpuSet
 class ContainerDevices(NamedTuple):
     """Devices of one resource with the same set of zones.
 
-    The kubelet sends an entry for each device and zone; entries of one device are joined here, and -1, with which
-    device plugins say "no NUMA node", is dropped.
+    The kubelet sends one entry for each device and zone. Entries of one device are joined here, and -1 is dropped,
+    which device plugins send for "no NUMA node".
     """
 
     resource: str
@@ -30,13 +30,13 @@ class MemoryBlock(NamedTuple):
     type: str
     """"memory", or "hugepages-2Mi" and so on."""
     size: int
-    """Bytes, of all its zones together: the API does not tell how they are split."""
+    """Bytes, of all its zones together: the API does not say how they are split."""
     zones: tuple[int, ...] = ()
     """Ascending."""
 
 
 class ClaimedDevice(NamedTuple):
-    """A device that Dynamic Resource Allocation gave to a container."""
+    """A device that Dynamic Resource Allocation allocated to a container."""
 
     driver: str
     pool: str
@@ -47,7 +47,7 @@ class ClaimedDevice(NamedTuple):
 
 
 class ContainerResources(NamedTuple):
-    """What one container holds exclusively; restartable init containers are containers here."""
+    """Exclusive resources of one container; restartable init containers count as containers."""
 
     name: str
     cpus: CpuSet = EMPTY
@@ -62,14 +62,15 @@ class PodResources(NamedTuple):
     namespace: str
     name: str
     containers: tuple[ContainerResources, ...] = ()
-    """One named "" holds what the pod has beyond its containers: its own pool, under pod-level resources (1.37)."""
+    """One named "" has the resources of the pod beyond its containers: its own pool, under pod-level resources (1.37).
+    """
 
 
 class Allocatable(NamedTuple):
-    """What the kubelet can give to pods exclusively, whether held now or not.
+    """Resources that the kubelet can allocate to pods exclusively, whether allocated now or not.
 
-    Empty for a while after the kubelet's start: its socket is served before its managers run (4.3 of the study of
-    the kubelet), so "no CPUs" under the static policy means "not ready", never "none".
+    Empty for a while after the kubelet's start: it serves the socket before its managers run. So "no CPUs" under the
+    static policy means "not ready", never "none".
     """
 
     cpus: CpuSet = EMPTY
@@ -86,9 +87,9 @@ class CpuManagerState(NamedTuple):
 
     policy_name: str
     default_cpu_set: CpuSet
-    """CPUs assigned to no container: the shared pool, reserved CPUs among them."""
+    """CPUs of the shared pool, reserved CPUs included."""
     entries: dict[str, dict[str, CpuSet]]
-    """Exclusive CPUs by pod UID and container, those of finished init containers and of rejected pods too."""
+    """Exclusive CPUs by pod UID and container, including ended init containers and rejected pods."""
 
 
 class MemoryTable(NamedTuple):
@@ -98,17 +99,17 @@ class MemoryTable(NamedTuple):
     system_reserved: int
     allocatable: int
     reserved: int
-    """Held by containers."""
+    """Assigned to containers."""
     free: int
 
 
 class NumaNodeState(NamedTuple):
-    """The Memory Manager's record of one zone."""
+    """The Memory Manager's state of one zone."""
 
     number_of_assignments: int
-    """Count of blocks held in it."""
+    """Count of blocks assigned in it."""
     cells: tuple[int, ...]
-    """The group of zones from which memory is given as one while anything is assigned; itself alone otherwise."""
+    """The group of zones from which memory is allocated as one while anything is assigned; otherwise the zone alone."""
     memory_map: dict[str, MemoryTable]
     """By type of memory."""
 
@@ -120,11 +121,11 @@ class MemoryManagerState(NamedTuple):
     machine_state: dict[int, NumaNodeState]
     """By zone."""
     entries: dict[str, dict[str, tuple[MemoryBlock, ...]]]
-    """Blocks by pod UID and container; those of deleted pods stay until the next admission."""
+    """Blocks by pod UID and container; entries of deleted pods stay until the next admission."""
 
 
 class PodDevicesEntry(NamedTuple):
-    """Devices of one resource given to one container."""
+    """Devices of one resource allocated to one container."""
 
     uid: str
     """Of the pod."""
@@ -153,7 +154,7 @@ class ClaimInfoState(NamedTuple):
 
 
 class StateFiles(NamedTuple):
-    """What was read of the checkpoint files. None: the file is absent or unreadable, and nothing is known of it."""
+    """Content of the checkpoint files. None: the file is absent or unreadable."""
 
     cpu: CpuManagerState | None = None
     memory: MemoryManagerState | None = None
@@ -170,7 +171,7 @@ class StateFiles(NamedTuple):
 
 
 class KubeletConfig(NamedTuple):
-    """The part of a KubeletConfiguration (kubelet.config.k8s.io/v1beta1) that decides about zones, defaults filled in.
+    """The fields of a KubeletConfiguration (kubelet.config.k8s.io/v1beta1) that decide about zones, defaults filled in.
 
     The defaults are those of pkg/kubelet/apis/config/v1beta1/defaults.go.
     """
@@ -188,7 +189,7 @@ class KubeletConfig(NamedTuple):
     topology_manager_options: tuple[tuple[str, str], ...] = ()
     """topologyManagerPolicyOptions, sorted by name."""
     reserved_cpus: CpuSet | None = None
-    """reservedSystemCPUs; None where the kubelet picks as many as kube and system reserve."""
+    """reservedSystemCPUs; None where the kubelet chooses as many as kubeReserved and systemReserved ask for."""
     reserved_milli_cpus: int = 0
     """systemReserved + kubeReserved cpu, milli-CPU."""
     reserved_memory: tuple[tuple[int, str, int], ...] = ()
@@ -197,17 +198,17 @@ class KubeletConfig(NamedTuple):
     """Sorted by name."""
 
     def max_allowable_numa_nodes(self) -> int:
-        """Return up to how many NUMA nodes a Topology Manager policy works on: max-allowable-numa-nodes, or 8."""
+        """Return up to how many NUMA nodes a Topology Manager policy works with: max-allowable-numa-nodes, or 8."""
         return int(dict(self.topology_manager_options).get("max-allowable-numa-nodes", "8"))
 
 
 class KubeletReport(NamedTuple):
-    """All that one kubelet said at one moment."""
+    """The state of one kubelet at one moment."""
 
     pods: tuple[PodResources, ...]
     allocatable: Allocatable
     config: KubeletConfig | None = None
-    """None: could not be read from anywhere."""
+    """None: it could not be read."""
     state: StateFiles = StateFiles()
     active: frozenset[str] | None = None
     """UIDs of the pods that have a cgroup, or may not have one yet; None: not known."""

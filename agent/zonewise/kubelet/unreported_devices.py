@@ -1,8 +1,8 @@
-"""Devices that can be given and that GetAllocatableResources does not tell of: those with a topology of no zone.
+"""Allocatable devices that GetAllocatableResources does not report: those with an empty topology.
 
-A plugin may send an empty topology where it could send none. The kubelet then makes an entry of the device for each of
-its zones, which is no entry at all (pkg/kubelet/cm/container_manager.go containerDevicesFromResourceDeviceInstances).
-Its checkpoint has the ids of all healthy devices.
+A plugin may send an empty topology where it could send none. The kubelet then makes one entry of the device for each of
+its zones, hence no entry at all (pkg/kubelet/cm/container_manager.go containerDevicesFromResourceDeviceInstances). Its
+checkpoint has the ids of all healthy devices.
 """
 
 from __future__ import annotations
@@ -23,31 +23,33 @@ DeviceId = tuple[str, str]
 
 
 class UnreportedDevices:
-    """Completes what the kubelet says it can give."""
+    """Adds unreported devices to what the kubelet reports as allocatable."""
 
     def __init__(self, checkpoint: str, socket: str) -> None:
-        """Believe the checkpoint, a path, where it was written after the kubelet made its socket.
+        """Use the checkpoint, a path, if it was written after the kubelet created its socket.
 
-        Until it writes it again, a kubelet that starts leaves in it what was healthy before, while it has no devices
-        yet (devicemanager/manager.go readCheckpoint).
+        A starting kubelet leaves the healthy devices of its last run in the checkpoint until it writes the file again,
+        while it has no devices yet (devicemanager/manager.go readCheckpoint).
         """
         self._checkpoint = checkpoint
         self._socket = socket
-        self._told: set[DeviceId] = set()
+        self._reported: set[DeviceId] = set()
 
     def added_to(self, allocatable: Allocatable, registered: Mapping[str, Iterable[str]]) -> Allocatable:
-        """Return all that can be given: what was told, and those of the registered ids that were never told.
+        """Return everything allocatable: what was reported, and the registered ids that were never reported.
 
-        What was told once has a zone, or has no topology; where it is not told now, its plugin is away, of which
-        nothing is written down at once (PluginDisconnected).
+        A device that was reported once has a zone, or has no topology. If it is not reported now, its plugin is gone,
+        which the checkpoint does not show at once (PluginDisconnected).
         """
-        self._told |= {(devices.resource, one) for devices in allocatable.devices for one in devices.ids}
-        if not self._written_since_the_start():
+        self._reported |= {
+            (devices.resource, device_id) for devices in allocatable.devices for device_id in devices.ids
+        }
+        if not self._is_checkpoint_current():
             return allocatable
-        more = unreported_devices(registered, self._told)
-        return allocatable._replace(devices=(*allocatable.devices, *more)) if more else allocatable
+        unreported = unreported_devices(registered, self._reported)
+        return allocatable._replace(devices=(*allocatable.devices, *unreported)) if unreported else allocatable
 
-    def _written_since_the_start(self) -> bool:
+    def _is_checkpoint_current(self) -> bool:
         try:
             return os.stat(self._checkpoint).st_mtime_ns >= os.stat(self._socket).st_mtime_ns
         except OSError:
@@ -57,10 +59,10 @@ class UnreportedDevices:
 def unreported_devices(
     registered: Mapping[str, Iterable[str]], reported: set[DeviceId]
 ) -> tuple[ContainerDevices, ...]:
-    """Return the registered devices that were never told of, each of no zone."""
-    found: dict[str, list[str]] = defaultdict(list)
+    """Return the registered devices that were never reported, each without a zone."""
+    ids_by_resource: dict[str, list[str]] = defaultdict(list)
     for resource, ids in sorted(registered.items()):
-        for one in sorted(ids):
-            if (resource, one) not in reported:
-                found[resource].append(one)
-    return tuple(ContainerDevices(resource, tuple(ids)) for resource, ids in found.items())
+        for device_id in sorted(ids):
+            if (resource, device_id) not in reported:
+                ids_by_resource[resource].append(device_id)
+    return tuple(ContainerDevices(resource, tuple(ids)) for resource, ids in ids_by_resource.items())

@@ -54,9 +54,9 @@ def amd_labels(machine: Machine) -> dict[str, str]:
         "cu-count": (part.compute_units for part in parts),
         "compute-memory-partition": (part.gpu.partition for part in parts),
     }
-    found = {name: value for kind, values in kinds.items() for name, value in _counted(kind, values)}
+    labels = {name: value for kind, values in kinds.items() for name, value in _count_labels(kind, values)}
     versions = sorted({gpu.driver_version for gpu in gpus if gpu.driver_version is not None})
-    return {**found, f"{PREFIX}/gpu.driver-version": versions[0]} if versions else found
+    return {**labels, f"{PREFIX}/gpu.driver-version": versions[0]} if versions else labels
 
 
 def _parts(gpu: Gpu) -> list[_GpuPartition]:
@@ -65,7 +65,7 @@ def _parts(gpu: Gpu) -> list[_GpuPartition]:
     return [_GpuPartition(gpu, part.memory, part.compute_units, part.simds) for part in gpu.partitions]
 
 
-def _counted(kind: str, values: Iterable[object]) -> Iterator[tuple[str, str]]:
+def _count_labels(kind: str, values: Iterable[object]) -> Iterator[tuple[str, str]]:
     counts = Counter(str(value) for value in values if value is not None)
     name = f"{PREFIX}/gpu.{kind}"
     if len(counts) == 1:

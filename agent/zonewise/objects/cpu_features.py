@@ -70,21 +70,21 @@ Values = dict[str, object]
 
 def cpu_attributes(machine: Machine) -> dict[str, Values]:
     """Return the attribute features of the domain "cpu"."""
-    nx_gzip = any(one.name == "nx_gzip" for one in machine.accelerators)
-    found: dict[str, Values] = {
+    nx_gzip = any(accelerator.name == "nx_gzip" for accelerator in machine.accelerators)
+    features: dict[str, Values] = {
         "cpu.coprocessor": {"nx_gzip": True if nx_gzip else None},
         "cpu.security": _security(machine),
         "cpu.topology": _topology(machine),
     }
     if machine.architecture in X86:
-        found["cpu.model"] = _x86_model(machine)
-        found["cpu.cstate"] = _cstate(machine)
-        found["cpu.pstate"] = _pstate(machine)
-        found["cpu.rdt"] = _rdt(machine.model)
-        found["cpu.sst"] = {"bf.enabled": True if _has_base_frequencies(machine) else None}
+        features["cpu.model"] = _x86_model(machine)
+        features["cpu.cstate"] = _cstate(machine)
+        features["cpu.pstate"] = _pstate(machine)
+        features["cpu.rdt"] = _rdt(machine.model)
+        features["cpu.sst"] = {"bf.enabled": True if _has_base_frequencies(machine) else None}
     elif machine.architecture == "aarch64":
-        found["cpu.model"] = _arm64_model(machine.model)
-    return found
+        features["cpu.model"] = _arm64_model(machine.model)
+    return features
 
 
 def _topology(machine: Machine) -> Values:
@@ -111,15 +111,15 @@ def _arm64_model(model: Model) -> Values:
     # reading; on a hybrid machine that is the register of the core on which NFD happens to run
     if "cpuid" not in model.flags or len(model.variants) > 1:
         return {}
-    found: Values = {}
+    attributes: Values = {}
     if model.vendor is not None:
-        found["vendor_id"] = _ARM_VENDORS.get(model.vendor, "VendorUnknown")
+        attributes["vendor_id"] = _ARM_VENDORS.get(model.vendor, "VendorUnknown")
     stepping = re.fullmatch(r"r(\d+)p(\d+)", model.stepping or "")
     part = re.fullmatch(r"0x[0-9a-f]{1,3}", model.model or "")
     if stepping and part:
-        found["family"] = int(stepping[1]) << 4 | _ARM_BY_ID_REGISTERS
-        found["id"] = int(part[0], 16) << 4 | int(stepping[2])
-    return found
+        attributes["family"] = int(stepping[1]) << 4 | _ARM_BY_ID_REGISTERS
+        attributes["id"] = int(part[0], 16) << 4 | int(stepping[2])
+    return attributes
 
 
 def _cstate(machine: Machine) -> Values:
@@ -131,10 +131,10 @@ def _pstate(machine: Machine) -> Values:
     power = machine.power
     if power.pstate in (None, "off"):
         return {}
-    found: Values = {"status": power.pstate, "turbo": power.turbo}
+    attributes: Values = {"status": power.pstate, "turbo": power.turbo}
     if power.pstate == "active" and len(power.governors) == 1:
-        found["scaling_governor"] = power.governors[0]
-    return found
+        attributes["scaling_governor"] = power.governors[0]
+    return attributes
 
 
 def _rdt(model: Model) -> Values:
@@ -167,6 +167,8 @@ def _security(machine: Machine) -> Values:
         "sgx.epc": ("sgx", "sgx_epc"),
         "tdx.total_keys": ("tdx", "tdx"),
     }
-    found: Values = {f"{name}.enabled": True for name, on in shields.items() if on}
-    found.update((name, security.capacities.get(key)) for name, (shield, key) in amounts.items() if shields[shield])
-    return {**found, "tdx.protected": True if "tdx_guest" in flags else None}
+    attributes: Values = {f"{name}.enabled": True for name, on in shields.items() if on}
+    attributes.update(
+        (name, security.capacities.get(key)) for name, (shield, key) in amounts.items() if shields[shield]
+    )
+    return {**attributes, "tdx.protected": True if "tdx_guest" in flags else None}

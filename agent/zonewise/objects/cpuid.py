@@ -72,19 +72,19 @@ _ARM_NAMES = """
     26bit aes crc32 crunch edsp evtstrm fpa half idiva idivt iwmmxt java lpae neon pmull sha1 sha2 swp thumb thumbee
     tls vfp vfpd32
 """
-_ARM_OTHERS = {"fastmult": "FASTMUL", "vfpv3": "VFPv3", "vfpv3d16": "VFPv3D16", "vfpv4": "VFPv4"}
+_ARM_MIXED_CASE = {"fastmult": "FASTMUL", "vfpv3": "VFPv3", "vfpv3d16": "VFPv3D16", "vfpv4": "VFPv4"}
 
 
 def cpuid_features(architecture: str | None, model: Model) -> list[str]:
     """Return NFD's names for what the flags of /proc/cpuinfo tell, sorted."""
     present = set(model.flags)
     known = _known_names(architecture or "")
-    found = {known[flag] for flag in present if flag in known}
+    names = {known[flag] for flag in present if flag in known}
     if architecture in X86:
-        found.update(name for flag, name in _X86_IMPLIED.items() if flag in present)
-        found.update(_slow_avx(model))
-        found.update(_levels(present))
-    return sorted(found)
+        names.update(name for flag, name in _X86_IMPLIED.items() if flag in present)
+        names.update(_slow_avx(model))
+        names.update(_levels(present))
+    return sorted(names)
 
 
 def _slow_avx(model: Model) -> Iterator[str]:
@@ -92,9 +92,9 @@ def _slow_avx(model: Model) -> Iterator[str]:
     family, number = model.family or "", model.model or ""
     if "avx" not in model.flags or not (family.isdecimal() and number.isdecimal()):
         return
-    place = (int(family), int(number))
-    if (model.vendor == "GenuineIntel" and place[0] == 6 and place[1] < 60) or (
-        model.vendor == "AuthenticAMD" and place < (23, 49)
+    processor = (int(family), int(number))
+    if (model.vendor == "GenuineIntel" and processor[0] == 6 and processor[1] < 60) or (
+        model.vendor == "AuthenticAMD" and processor < (23, 49)
     ):
         yield "AVXSLOW"
 
@@ -107,14 +107,14 @@ def _known_names(architecture: str) -> dict[str, str]:
     if architecture.startswith("s390"):
         return {name: name.upper() for name in _S390_NAMES.split()}
     if architecture.startswith("arm"):
-        return {name: name.upper() for name in _ARM_NAMES.split()} | _ARM_OTHERS
+        return {name: name.upper() for name in _ARM_NAMES.split()} | _ARM_MIXED_CASE
     return {}
 
 
 def _levels(present: set[str]) -> list[str]:
-    found: list[str] = []
+    levels: list[str] = []
     for number, added in enumerate(_X86_LEVELS, start=1):
         if not present.issuperset(added.split()):
             break
-        found.append(f"X86_64_V{number}")
-    return found
+        levels.append(f"X86_64_V{number}")
+    return levels

@@ -64,43 +64,43 @@ def select_sources(document: Mapping[str, Any], sources: Mapping[str, Source], p
 def facts(document: Mapping[str, Any], path: str) -> list[Fact]:
     """Return the facts at and below a path, in the order of the document. Raises UnknownFact."""
     known = {key: value for key, value in document.items() if key not in _NO_FACTS}
-    place, value = ((), known) if path == ALL else _find(known, path)
-    return list(_leaves(place, value))
+    prefix, value = ((), known) if path == ALL else _find(known, path)
+    return list(_leaves(prefix, value))
 
 
 def _find(known: dict[str, Json], path: str) -> tuple[tuple[str, ...], Json]:
-    place: tuple[str, ...] = ()
+    prefix: tuple[str, ...] = ()
     value: Json = known
-    left = path
-    while left or not place:
-        parts = _parts(place, value)
-        name = _first_name(parts, left)
+    rest = path
+    while rest or not prefix:
+        parts = _parts(prefix, value)
+        name = _first_name(parts, rest)
         if name is None:
-            raise UnknownFact(_nothing_there(path, place, list(parts)))
+            raise UnknownFact(_no_fact_message(path, prefix, list(parts)))
         value = parts[name]
         # a place in a list of elements with names leads to the element's own name, under which its sources are kept
-        place = (*place, _own_name(place, value, name))
-        left = left[len(name) + 1 :]
-    return place, value
+        prefix = (*prefix, _own_name(prefix, value, name))
+        rest = rest[len(name) + 1 :]
+    return prefix, value
 
 
-def _parts(place: tuple[str, ...], value: Json) -> dict[str, Json]:
+def _parts(prefix: tuple[str, ...], value: Json) -> dict[str, Json]:
     """Return the parts of a value by name; those of a list with names of their own by place as well."""
     if isinstance(value, dict):
         return value
     if not isinstance(value, list):
         return {}
-    named = {_own_name(place, element, ""): element for element in value}
+    named = {_own_name(prefix, element, ""): element for element in value}
     named.pop("", None)
     if named and all(name.isdecimal() for name in named):
         return named  # of zones: a number is always an id
     return {**named, **{str(number): element for number, element in enumerate(value) if str(number) not in named}}
 
 
-def _own_name(place: tuple[str, ...], element: Json, otherwise: str) -> str:
-    field = IDENTIFIED_BY.get(place[0]) if len(place) == 1 else None
+def _own_name(prefix: tuple[str, ...], element: Json, default: str) -> str:
+    field = IDENTIFIED_BY.get(prefix[0]) if len(prefix) == 1 else None
     own = element.get(field) if field and isinstance(element, dict) else None
-    return otherwise if own is None else str(own)
+    return default if own is None else str(own)
 
 
 def _first_name(parts: Mapping[str, Json], path: str) -> str | None:
@@ -108,23 +108,23 @@ def _first_name(parts: Mapping[str, Json], path: str) -> str | None:
     return max(fitting, key=len, default=None)
 
 
-def _nothing_there(path: str, place: tuple[str, ...], names: list[str]) -> str:
-    where = f'below "{".".join(place)}"' if place else "at the top"
+def _no_fact_message(path: str, prefix: tuple[str, ...], names: list[str]) -> str:
+    location = f'below "{".".join(prefix)}"' if prefix else "at the top"
     if not names:
-        return f'there is no fact "{path}": nothing is {where}'
+        return f'there is no fact "{path}": nothing is {location}'
     more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
-    return f'there is no fact "{path}": {where} there is {", ".join(names[:_SHOWN_NAMES])}{more}'
+    return f'there is no fact "{path}": {location} there is {", ".join(names[:_SHOWN_NAMES])}{more}'
 
 
-def _leaves(place: tuple[str, ...], value: Json) -> Iterator[Fact]:
+def _leaves(prefix: tuple[str, ...], value: Json) -> Iterator[Fact]:
     if isinstance(value, dict) and value:
         for name, part in value.items():
-            yield from _leaves((*place, name), part)
+            yield from _leaves((*prefix, name), part)
     elif isinstance(value, list) and any(isinstance(element, (dict, list)) for element in value):
         for number, element in enumerate(value):
-            yield from _leaves((*place, _own_name(place, element, str(number))), element)
+            yield from _leaves((*prefix, _own_name(prefix, element, str(number))), element)
     else:
-        yield Fact(place, value)
+        yield Fact(prefix, value)
 
 
 def _origin(path: tuple[str, ...], sources: Mapping[str, Source]) -> str | None:

@@ -32,7 +32,7 @@ Values = dict[str, object]
 
 _VERSION = re.compile(r"(?P<major>\d+)(\.(?P<minor>\d+))?(\.(?P<revision>\d+))?(-.*)?")
 _VERSION_ID = re.compile(r"(?P<major>\d+)(\.(?P<minor>\d+))?(\..*)?")
-_MADE_BY_HAND = ("bond", "bridge", "vlan")
+_CONFIGURED_KINDS = ("bond", "bridge", "vlan")
 
 _DMI_NAMES = {
     "bios_date": "bios_date",
@@ -108,12 +108,12 @@ def _version(release: str) -> Values:
 
 
 def _memory(machine: Machine) -> dict[str, Values]:
-    zones, pages = machine.zones, Counter[str]()
+    zones, page_counts = machine.zones, Counter[str]()
     for zone in zones:
-        pages.update(zone.hugepages)
-    counts = {f"hugepages-{size}": count for size, count in pages.items()}
+        page_counts.update(zone.hugepages)
+    counts = {f"hugepages-{size}": count for size, count in page_counts.items()}
     return {
-        "memory.hugepages": {"enabled": any(pages.values()), **counts} if pages else {},
+        "memory.hugepages": {"enabled": any(page_counts.values()), **counts} if page_counts else {},
         "memory.numa": {"is_numa": len(zones) > 1, "node_count": len(zones)} if zones else {},
         "memory.swap": {"enabled": None if machine.swap is None else machine.swap > 0},
     }
@@ -135,9 +135,11 @@ def _instances(machine: Machine) -> dict[str, tuple[Attributes, ...]]:
     nics = [nic for nic in machine.nics if nic.presence == "netdev"]
     own = [nic for nic in nics if not nic.virtual and nic.physical_function is None]
     return {
-        "memory.nv": _distinct({"name": one.name, "devtype": one.type, "mode": one.mode} for one in machine.nvdimms),
+        "memory.nv": _distinct(
+            {"name": nvdimm.name, "devtype": nvdimm.type, "mode": nvdimm.mode} for nvdimm in machine.nvdimms
+        ),
         "network.device": _distinct({**_nic(nic), **_sriov(nic)} for nic in own),
-        "network.virtual": _distinct(_nic(nic) for nic in nics if nic.virtual and nic.kind in _MADE_BY_HAND),
+        "network.virtual": _distinct(_nic(nic) for nic in nics if nic.virtual and nic.kind in _CONFIGURED_KINDS),
         "pci.device": _distinct(_function(function) for function in machine.pci),
         "storage.block": _distinct(
             {"name": drive.name, "rotational": None if drive.rotational is None else int(drive.rotational)}
@@ -172,5 +174,5 @@ def _function(function: PciFunction) -> Values:
 
 def _distinct(instances: Iterable[Mapping[str, object]]) -> tuple[Attributes, ...]:
     """Return instances in order, each once, without what is unknown."""
-    found = {tuple(_known(one).items()) for one in instances}
-    return tuple(dict(one) for one in sorted(found))
+    unique = {tuple(_known(instance).items()) for instance in instances}
+    return tuple(dict(instance) for instance in sorted(unique))

@@ -41,10 +41,10 @@ def gfd_labels(machine: Machine) -> dict[str, str]:
     gpus = [gpu for gpu in machine.gpus if gpu.vendor == "nvidia" and gpu.uuid is not None]
     if not gpus:
         return {}
-    found = {f"{PREFIX}/gpu.count": str(len(gpus))}
-    for part in (_of_machine(machine, gpus), _versions(gpus), _model(gpus), _mig(gpus), _fabric(gpus)):
-        found.update((f"{PREFIX}/{name}", value) for name, value in part)
-    return found
+    labels = {f"{PREFIX}/gpu.count": str(len(gpus))}
+    for part in (_machine_labels(machine, gpus), _versions(gpus), _model(gpus), _mig(gpus), _fabric(gpus)):
+        labels.update((f"{PREFIX}/{name}", value) for name, value in part)
+    return labels
 
 
 def sanitized_name(text: str) -> str:
@@ -52,7 +52,7 @@ def sanitized_name(text: str) -> str:
     return "-".join(re.sub(r"[^A-Za-z0-9-_. ]", "", text).split())
 
 
-def _of_machine(machine: Machine, gpus: list[Gpu]) -> Iterator[tuple[str, str]]:
+def _machine_labels(machine: Machine, gpus: list[Gpu]) -> Iterator[tuple[str, str]]:
     if machine.firmware.product is not None:
         yield "gpu.machine", sanitized_name(machine.firmware.product)
     own = {gpu.address for gpu in gpus}
@@ -106,32 +106,34 @@ def _family(major: str, minor: int) -> str:
 
 def _mig(gpus: list[Gpu]) -> Iterator[tuple[str, str]]:
     yield "mig.capable", "true" if any(gpu.mig is not None for gpu in gpus) else "false"
-    instances = [(gpu, one) for gpu in gpus for one in (gpu.mig.instances if gpu.mig else ()) if one.profile]
-    for profile in sorted({one.profile for _, one in instances if one.profile}):
-        same = [(gpu, one) for gpu, one in instances if one.profile == profile]
+    instances = [
+        (gpu, instance) for gpu in gpus for instance in (gpu.mig.instances if gpu.mig else ()) if instance.profile
+    ]
+    for profile in sorted({instance.profile for _, instance in instances if instance.profile}):
+        group = [(gpu, instance) for gpu, instance in instances if instance.profile == profile]
         plain = profile.replace("+", ".")  # "1g.10gb+me" is the resource nvidia.com/mig-1g.10gb.me
         name = f"mig-{plain}"
-        yield f"{name}.count", str(len(same))
+        yield f"{name}.count", str(len(group))
         yield f"{name}.replicas", "1"
         yield f"{name}.sharing-strategy", "none"
-        model = uniform_value(gpu.model for gpu, _ in same)
+        model = uniform_value(gpu.model for gpu, _ in group)
         if model is not None:
             yield f"{name}.product", f"{sanitized_name(model)}-MIG-{sanitized_name(plain)}"
-        yield from _numbered(name, _sizes([one for _, one in same]))
+        yield from _numbered(name, _sizes([instance for _, instance in group]))
 
 
 def _sizes(instances: list[MigInstance]) -> dict[str, str]:
-    memory = uniform_value(one.memory for one in instances)
+    memory = uniform_value(instance.memory for instance in instances)
     sizes = {
         "memory": None if memory is None else memory // _MIB,
-        "multiprocessors": uniform_value(one.multiprocessors for one in instances),
-        "slices.gi": uniform_value(one.gpu_slices for one in instances),
-        "slices.ci": uniform_value(one.compute_slices for one in instances),
-        "engines.copy": uniform_value(one.copy_engines for one in instances),
-        "engines.decoder": uniform_value(one.decoders for one in instances),
-        "engines.encoder": uniform_value(one.encoders for one in instances),
-        "engines.jpeg": uniform_value(one.jpeg_engines for one in instances),
-        "engines.ofa": uniform_value(one.ofa_engines for one in instances),
+        "multiprocessors": uniform_value(instance.multiprocessors for instance in instances),
+        "slices.gi": uniform_value(instance.gpu_slices for instance in instances),
+        "slices.ci": uniform_value(instance.compute_slices for instance in instances),
+        "engines.copy": uniform_value(instance.copy_engines for instance in instances),
+        "engines.decoder": uniform_value(instance.decoders for instance in instances),
+        "engines.encoder": uniform_value(instance.encoders for instance in instances),
+        "engines.jpeg": uniform_value(instance.jpeg_engines for instance in instances),
+        "engines.ofa": uniform_value(instance.ofa_engines for instance in instances),
     }
     return {name: str(size) for name, size in sizes.items() if size is not None}
 

@@ -62,19 +62,19 @@ def validate_labels(labels: Mapping[str, str]) -> Labels:
 
     A value that Kubernetes would refuse is cleaned; one of NFD's is left out, as NFD does.
     """
-    found: dict[str, str] = {}
+    valid: dict[str, str] = {}
     problems: list[str] = []
     for name, text in sorted(labels.items()):
-        if wrong := _wrong_name(name):
+        if wrong := _name_error(name):
             problems.append(f"label {name[:300]!r} is left out: {wrong}")
         elif is_label_value(text):
-            found[name] = text
+            valid[name] = text
         elif (value := sanitized_label_value(text)) and not name.startswith(f"{NFD}/"):
-            found[name] = value
+            valid[name] = value
             problems.append(f"label {name}: {text[:100]!r} is no value of a label, {value!r} is used")
         else:
             problems.append(f"label {name} is left out: {text[:100]!r} is no value of a label")
-    return Labels(found, tuple(problems))
+    return Labels(valid, tuple(problems))
 
 
 def is_label_value(text: str) -> bool:
@@ -84,19 +84,19 @@ def is_label_value(text: str) -> bool:
 
 def is_allowed_label(name: str) -> bool:
     """Tell whether a label's name is valid, and in a namespace that is for labels such as ours."""
-    return _wrong_name(name) is None
+    return _name_error(name) is None
 
 
-def _wrong_name(name: str) -> str | None:
-    prefix, _, rest = name.rpartition("/")
-    if not _NAME.fullmatch(rest) or not _PREFIX.fullmatch(prefix) or len(prefix) > _MAX_PREFIX:
+def _name_error(name: str) -> str | None:
+    prefix, _, suffix = name.rpartition("/")
+    if not _NAME.fullmatch(suffix) or not _PREFIX.fullmatch(prefix) or len(prefix) > _MAX_PREFIX:
         return "it is no qualified name with a prefix"
-    if _below(prefix, _RESERVED) and not any(_below(prefix, excepted) for excepted in _EXCEPTED):
+    if _is_within(prefix, _RESERVED) and not any(_is_within(prefix, excepted) for excepted in _EXCEPTED):
         return f"the namespace {prefix} is reserved"
     return None
 
 
-def _below(prefix: str, domain: str) -> bool:
+def _is_within(prefix: str, domain: str) -> bool:
     return prefix == domain or prefix.endswith(f".{domain}")
 
 

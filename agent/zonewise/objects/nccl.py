@@ -47,10 +47,10 @@ def machine_to_nccl(machine: Machine) -> str:
     functions = {function.address: function for function in machine.pci}
     gpus = {gpu.address for gpu in machine.gpus}
     for function in machine.pci:
-        inside = [*_gpu(machine, function), *_nic(machine, function)]
-        if inside or function.address in gpus:
-            made = _pci(function, functions, inside)
-            _parent(machine, function, functions, cpus, switches).children.append(made)
+        children = [*_gpu(machine, function), *_nic(machine, function)]
+        if children or function.address in gpus:
+            element = _pci(function, functions, children)
+            _parent(machine, function, functions, cpus, switches).children.append(element)
     system = Element("system", {"version": VERSION}, [cpus[zone] for zone in sorted(cpus)])
     return "\n".join(_lines(system, "")) + "\n"
 
@@ -78,7 +78,7 @@ def _parent(
 
 
 def _cpu(machine: Machine, number: int) -> Element:
-    zone = next((one for one in machine.zones if one.id == number), None)
+    zone = next((candidate for candidate in machine.zones if candidate.id == number), None)
     x86 = machine.architecture == "x86_64"
     attributes: dict[str, object] = {
         "numaid": number,
@@ -110,8 +110,8 @@ def _cpuid_family(family: str | None) -> int | None:
 def _pci(function: PciFunction, functions: dict[str, PciFunction], children: list[Element]) -> Element:
     link = function.link
     port = functions.get(function.parent or "")
-    speeds = [one.max_speed_gts for one in (link, port.link if port else None) if one and one.max_speed_gts]
-    widths = [one.max_width for one in (link, port.link if port else None) if one and one.max_width]
+    speeds = [end.max_speed_gts for end in (link, port.link if port else None) if end and end.max_speed_gts]
+    widths = [end.max_width for end in (link, port.link if port else None) if end and end.max_width]
     attributes: dict[str, object] = {
         "busid": function.address,
         "class": _hexadecimal(function.class_full or function.pci_class),

@@ -26,13 +26,13 @@ def nearest_nics(machine: Machine) -> dict[str, NearestNics]:
     """
     gpus = {gpu.address for gpu in machine.gpus}
     nics = _candidates(machine)
-    found: dict[str, dict[str, set[str]]] = {}
+    nics_by_gpu: dict[str, dict[str, set[str]]] = {}
     for link in machine.links:
         for gpu, nic in ((link.a, link.b), (link.b, link.a)):
             if gpu in gpus and nic in nics and link.relation in CLOSEST_FIRST:
-                found.setdefault(gpu, {}).setdefault(link.relation, set()).add(nic)
-    best = {gpu: min(relations, key=CLOSEST_FIRST.index) for gpu, relations in found.items()}
-    return {gpu: NearestNics(relation, tuple(sorted(found[gpu][relation]))) for gpu, relation in best.items()}
+                nics_by_gpu.setdefault(gpu, {}).setdefault(link.relation, set()).add(nic)
+    best = {gpu: min(relations, key=CLOSEST_FIRST.index) for gpu, relations in nics_by_gpu.items()}
+    return {gpu: NearestNics(relation, tuple(sorted(nics_by_gpu[gpu][relation]))) for gpu, relation in best.items()}
 
 
 def _candidates(machine: Machine) -> set[str]:

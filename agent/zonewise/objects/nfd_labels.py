@@ -38,10 +38,10 @@ _MELLANOX = "15b3"
 
 def nfd_labels(features: Features) -> dict[str, str]:
     """Return NFD's labels by name."""
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for part in (_cpu, _kernel, _memory, _network, _pci, _usb, _storage, _system, _rdma):
-        found.update((f"{PREFIX}/{name}", value) for name, value in part(features))
-    return found
+        labels.update((f"{PREFIX}/{name}", value) for name, value in part(features))
+    return labels
 
 
 def _all(prefix: str, attributes: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -12,5 +12,5 @@ T = TypeVar("T")
 
 def uniform_value(values: Iterable[T | None]) -> T | None:
     """Return the value that all have; None where they differ, where one is unknown, and where there are none."""
-    found = set(values)
-    return found.pop() if len(found) == 1 else None
+    distinct = set(values)
+    return distinct.pop() if len(distinct) == 1 else None

@@ -21,8 +21,8 @@ PREFIX = "zonewise.dev"
 
 def zonewise_labels(machine: Machine) -> dict[str, str]:
     """Return our labels by name."""
-    found = [*_processor(machine), *_zones(machine), *_gpus(machine), *_rdma(machine)]
-    return {f"{PREFIX}/{name}": str(value) for name, value in found if value is not None}
+    pairs = [*_processor(machine), *_zones(machine), *_gpus(machine), *_rdma(machine)]
+    return {f"{PREFIX}/{name}": str(value) for name, value in pairs if value is not None}
 
 
 def _processor(machine: Machine) -> Iterator[tuple[str, object]]:
@@ -73,8 +73,8 @@ def _rdma(machine: Machine) -> Iterator[tuple[str, object]]:
     active = [(device, port) for device in machine.infiniband for port in device.ports if port.state == "ACTIVE"]
     yield "rdma-ports", len(active)
     # beside the NICs that GPUs compute over there are slower ones for storage and management
-    of_gpus = {nic for near in nearest_nics(machine).values() for nic in near.nics}
-    used = [(device, port) for device, port in active if not of_gpus or device.address in of_gpus]
+    gpu_nics = {nic for near in nearest_nics(machine).values() for nic in near.nics}
+    used = [(device, port) for device, port in active if not gpu_nics or device.address in gpu_nics]
     yield "rdma-link-layer", uniform_value(port.link_layer for _, port in used)
     rates = [port.rate_gbps for _, port in used if port.rate_gbps is not None]
     yield "rdma-gbps", f"{min(rates):g}" if rates and len(rates) == len(used) else None

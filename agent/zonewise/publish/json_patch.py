@@ -22,30 +22,30 @@ def json_patch(before: object, after: object, path: str = "") -> list[Operation]
 def _operations(before: object, after: object, path: str) -> Iterator[Operation]:
     kinds = type(before), type(after)
     if kinds == (dict, dict):
-        yield from _of_fields(cast("Mapping[str, object]", before), cast("Mapping[str, object]", after), path)
+        yield from _field_operations(cast("Mapping[str, object]", before), cast("Mapping[str, object]", after), path)
         return
     if kinds == (list, list):
         old, new = cast("Sequence[object]", before), cast("Sequence[object]", after)
         if len(old) == len(new):
-            yield from _of_items(old, new, path)
+            yield from _item_operations(old, new, path)
             return
     if kinds[0] is not kinds[1] or before != after:  # the types, since 1 == True
         yield {"op": "replace", "path": path, "value": after}
 
 
-def _of_fields(before: Mapping[str, object], after: Mapping[str, object], path: str) -> Iterator[Operation]:
+def _field_operations(before: Mapping[str, object], after: Mapping[str, object], path: str) -> Iterator[Operation]:
     for name in before:
         if name not in after:
             yield {"op": "remove", "path": f"{path}/{_escaped(name)}"}
     for name, value in after.items():
-        place = f"{path}/{_escaped(name)}"
+        field_path = f"{path}/{_escaped(name)}"
         if name in before:
-            yield from _operations(before[name], value, place)
+            yield from _operations(before[name], value, field_path)
         else:
-            yield {"op": "add", "path": place, "value": value}
+            yield {"op": "add", "path": field_path, "value": value}
 
 
-def _of_items(before: Sequence[object], after: Sequence[object], path: str) -> Iterator[Operation]:
+def _item_operations(before: Sequence[object], after: Sequence[object], path: str) -> Iterator[Operation]:
     for number, (old, new) in enumerate(zip(before, after, strict=True)):
         yield from _operations(old, new, f"{path}/{number}")
 

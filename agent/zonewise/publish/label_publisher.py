@@ -55,7 +55,7 @@ class LabelWriteResult(NamedTuple):
     """Labels left out or set by others, and what keeps us from publishing; each a sentence."""
 
 
-class _Sent(NamedTuple):
+class _PathResult(NamedTuple):
     """What one of the two ways came to."""
 
     bytes: int = 0
@@ -77,7 +77,7 @@ class LabelPublisher:
     ) -> None:
         """Take how to publish: AUTO, NODE_FEATURE or NODE."""
         self._client = client
-        self._place = target
+        self._target = target
         self._mode = mode
         self._clock = clock
         self._writer = FeatureWriter(client, target)
@@ -87,60 +87,68 @@ class LabelPublisher:
     def publish(self, labels: Mapping[str, str], features: Features) -> LabelWriteResult:
         """Make what the API server has equal to the labels and features. Raises KubeError; call again then."""
         if self._last is not None:
-            before_labels, before_features, looked, done = self._last
+            before_labels, before_features, verified_at, result = self._last
             same = (before_labels, before_features) == (labels, features)
-            if same and self._clock() - looked < MASTER_TIMEOUT:
-                return LabelWriteResult(problems=done.problems)
-        wanted = validate_labels(labels)
-        made = self._make_object(wanted.values, features)
-        put = self._set_directly(wanted.values, made.served)
-        writes = tuple(what for what, sent in (("nodefeature", made.bytes), ("node", put.bytes)) if sent)
-        done = LabelWriteResult(writes, made.bytes + put.bytes, wanted.problems + made.problems + put.problems)
-        self._last = (dict(labels), features, self._clock(), done)
-        return done
+            if same and self._clock() - verified_at < MASTER_TIMEOUT:
+                return LabelWriteResult(problems=result.problems)
+        valid = validate_labels(labels)
+        object_result = self._write_object(valid.values, features)
+        node_result = self._label_node(valid.values, object_result.served)
+        writes = tuple(
+            what for what, sent in (("nodefeature", object_result.bytes), ("node", node_result.bytes)) if sent
+        )
+        result = LabelWriteResult(
+            writes,
+            object_result.bytes + node_result.bytes,
+            valid.problems + object_result.problems + node_result.problems,
+        )
+        self._last = (dict(labels), features, self._clock(), result)
+        return result
 
-    def _make_object(self, labels: Mapping[str, str], features: Features) -> _Sent:
-        place = self._place
+    def _write_object(self, labels: Mapping[str, str], features: Features) -> _PathResult:
+        target = self._target
         if self._mode == NODE:
-            if self._last is None and place.namespace:
+            if self._last is None and target.namespace:
                 self._writer.remove()  # what an agent with another setting has left
-            return _Sent()
-        if not place.namespace or not is_label_value(place.node):
-            wrong = "no namespace is given" if not place.namespace else f"{place.node} is no value of a label"
+            return _PathResult()
+        if not target.namespace or not is_label_value(target.node):
+            reason = "no namespace is given" if not target.namespace else f"{target.node} is no value of a label"
         else:
             try:
-                return _Sent(_retried(lambda: self._writer.write(labels, features)), served=True)
+                return _PathResult(_retry_conflicts(lambda: self._writer.write(labels, features)), served=True)
             except NotServed as error:
-                wrong = str(error)
+                reason = str(error)
             except Forbidden as error:  # also where the kind is not served: authorization comes first
                 if self._mode != AUTO:
                     raise
-                wrong = str(error)
-        log.debug("no NodeFeature: %s", wrong)
-        return _Sent(problems=() if self._mode == AUTO else (f"there is no NodeFeature: {wrong}",))
+                reason = str(error)
+        log.debug("no NodeFeature: %s", reason)
+        return _PathResult(problems=() if self._mode == AUTO else (f"there is no NodeFeature: {reason}",))
 
-    def _set_directly(self, labels: Mapping[str, str], served: bool) -> _Sent:
-        def attempt() -> _Sent:
-            metadata: Object = self._client.get(NODES, self._place.node)["metadata"]
-            wanted = labels
-            if self._mode == NODE_FEATURE or (served and not self._is_alone(labels, metadata)):
+    def _label_node(self, labels: Mapping[str, str], served: bool) -> _PathResult:
+        def attempt() -> _PathResult:
+            metadata: Object = self._client.get(NODES, self._target.node)["metadata"]
+            desired = labels
+            if self._mode == NODE_FEATURE or (served and not self._is_master_absent(labels, metadata)):
                 # what we have set before stays right until a master claims it
-                wanted = {name: labels[name] for name in owned_labels(metadata) & labels.keys()}
-            patch = node_labels_patch(wanted, metadata)
+                desired = {name: labels[name] for name in owned_labels(metadata) & labels.keys()}
+            patch = node_labels_patch(desired, metadata)
             if patch.body:
                 self._client.patch(
-                    NODES, self._place.node, patch.body, kind=PatchKind.MERGE, field_manager=FIELD_MANAGER
+                    NODES, self._target.node, patch.body, kind=PatchKind.MERGE, field_manager=FIELD_MANAGER
                 )
-            return _Sent(len(msgspec.json.encode(patch.body)) if patch.body else 0, patch.problems)
+            return _PathResult(len(msgspec.json.encode(patch.body)) if patch.body else 0, patch.problems)
 
         try:
-            return _retried(attempt)
+            return _retry_conflicts(attempt)
         except Forbidden as error:
             if not served:
                 raise
-            return _Sent(problems=(f"no master of Node Feature Discovery has set our labels, nor may we: {error}",))
+            return _PathResult(
+                problems=(f"no master of Node Feature Discovery has set our labels, nor may we: {error}",)
+            )
 
-    def _is_alone(self, labels: Mapping[str, str], metadata: Object) -> bool:
+    def _is_master_absent(self, labels: Mapping[str, str], metadata: Object) -> bool:
         """Tell whether no master has set labels of ours for long enough: labels that nobody but us asks it to set."""
         only_ours = {name for name in labels if name.startswith(f"{OWN}/")} or labels.keys()
         if not claimed_by_nfd(metadata).isdisjoint(only_ours):
@@ -151,7 +159,7 @@ class LabelPublisher:
         return self._clock() - self._waiting_since >= MASTER_TIMEOUT
 
 
-def _retried(attempt: Callable[[], T]) -> T:
+def _retry_conflicts(attempt: Callable[[], T]) -> T:
     """Return what an attempt gives, made anew where somebody else has written since it read."""
     for _ in range(_ATTEMPTS - 1):
         try:

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 NODE_NAME = "nfd.node.kubernetes.io/node-name"
 
-_MOST_NAME = 253  # characters of an object's name (RFC 1123 subdomain)
+_MAX_NAME = 253  # characters of an object's name (RFC 1123 subdomain)
 
 Object = dict[str, Any]
 
@@ -75,7 +75,7 @@ class LabelTarget(NamedTuple):
 def object_name(node: str) -> str:
     """Return the name of a node's object."""
     name = f"zonewise-{node}"
-    return name if len(name) <= _MOST_NAME else f"zonewise-{hashlib.sha256(node.encode()).hexdigest()}"
+    return name if len(name) <= _MAX_NAME else f"zonewise-{hashlib.sha256(node.encode()).hexdigest()}"
 
 
 def node_feature(target: LabelTarget, owners: list[Object], labels: Mapping[str, str], features: Features) -> Object:
@@ -95,8 +95,8 @@ def node_feature(target: LabelTarget, owners: list[Object], labels: Mapping[str,
                 "flags": {name: {"elements": {key: {} for key in keys}} for name, keys in features.flags.items()},
                 "attributes": {name: {"elements": values} for name, values in sorted(attributes.items())},
                 "instances": {
-                    name: {"elements": [{"attributes": one} for one in found]}
-                    for name, found in features.instances.items()
+                    name: {"elements": [{"attributes": elements} for elements in instances]}
+                    for name, instances in features.instances.items()
                 },
             },
             "labels": dict(labels),
@@ -111,12 +111,12 @@ def owner_references(pod: Mapping[str, Any]) -> list[Object]:
     pod and not the removal of the DaemonSet (nfd-worker -owner-refs=pod,ds).
     """
     metadata = pod["metadata"]
-    made_by = [
+    daemon_sets = [
         {key: owner[key] for key in ("apiVersion", "kind", "name", "uid")}
         for owner in metadata.get("ownerReferences") or ()
         if owner.get("kind") == "DaemonSet"
     ]
-    return [{"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"]}, *made_by]
+    return [{"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"]}, *daemon_sets]
 
 
 def node_feature_patch(current: Object, desired: Object) -> list[Object]:
@@ -148,7 +148,7 @@ class FeatureWriter:
 
     def __init__(self, client: FeatureClient, target: LabelTarget) -> None:
         self._client = client
-        self._place = target
+        self._target = target
         self._owners: list[Object] | None = None
 
     def write(self, labels: Mapping[str, str], features: Features) -> int:
@@ -157,18 +157,18 @@ class FeatureWriter:
         Raises NotServed and KubeError, of which Conflict, AlreadyExists and Invalid may mean that somebody else has
         written meanwhile.
         """
-        name, namespace = object_name(self._place.node), self._place.namespace
+        name, namespace = object_name(self._target.node), self._target.namespace
         try:
-            there = self._client.get(NODE_FEATURES, name, namespace=namespace)
+            current = self._client.get(NODE_FEATURES, name, namespace=namespace)
         except NotFound as error:
             if not error.details.get("name"):  # where only the object is missing, the server says which
                 raise NotServed(str(error)) from error
-            there = None
-        obj = node_feature(self._place, self._owned_by(), labels, features)
-        if there is None:
+            current = None
+        obj = node_feature(self._target, self._owner_references(), labels, features)
+        if current is None:
             self._client.create(NODE_FEATURES, obj, namespace=namespace)
             return len(msgspec.json.encode(obj))
-        patch = node_feature_patch(there, obj)
+        patch = node_feature_patch(current, obj)
         if not patch:
             return 0
         self._client.patch(
@@ -179,25 +179,25 @@ class FeatureWriter:
     def remove(self) -> None:
         """Remove the object where there is one."""
         try:
-            self._client.delete(NODE_FEATURES, object_name(self._place.node), namespace=self._place.namespace)
+            self._client.delete(NODE_FEATURES, object_name(self._target.node), namespace=self._target.namespace)
         except (NotFound, Forbidden) as error:
             log.debug("no NodeFeature of ours to remove: %s", error)
 
-    def _owned_by(self) -> list[Object]:
+    def _owner_references(self) -> list[Object]:
         """Return our pod and its DaemonSet; the Node where there is no pod, or it may not be read."""
         if self._owners is None:
-            self._owners = self._pod_and_maker() or self._node()
+            self._owners = self._pod_owners() or self._node_owner()
         return self._owners
 
-    def _pod_and_maker(self) -> list[Object]:
-        if not self._place.pod:
+    def _pod_owners(self) -> list[Object]:
+        if not self._target.pod:
             return []
         try:
-            return owner_references(self._client.get(PODS, self._place.pod, namespace=self._place.namespace))
+            return owner_references(self._client.get(PODS, self._target.pod, namespace=self._target.namespace))
         except (Forbidden, NotFound) as error:
             log.warning("the NodeFeature belongs to the Node, and outlives the DaemonSet: %s", error)
             return []
 
-    def _node(self) -> list[Object]:
-        uid = self._client.get(NODES, self._place.node)["metadata"]["uid"]
-        return [{"apiVersion": "v1", "kind": "Node", "name": self._place.node, "uid": uid}]
+    def _node_owner(self) -> list[Object]:
+        uid = self._client.get(NODES, self._target.node)["metadata"]["uid"]
+        return [{"apiVersion": "v1", "kind": "Node", "name": self._target.node, "uid": uid}]

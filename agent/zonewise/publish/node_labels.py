@@ -45,14 +45,14 @@ def node_labels_patch(desired: Mapping[str, str], metadata: Mapping[str, Any]) -
     owned: list[str] = []
     problems: list[str] = []
     for name, value in sorted(desired.items()):
-        there = labels.get(name)
-        if name in ours or (there is None and name not in claimed):
+        current = labels.get(name)
+        if name in ours or (current is None and name not in claimed):
             owned.append(name)
-            if there != value:
+            if current != value:
                 changes[name] = value
-        elif there is not None and there != value:
-            who = field_manager(name, metadata) or "somebody else"
-            problems.append(f"label {name} is {there!r} by {who}, and not set to {value!r}")
+        elif current is not None and current != value:
+            manager = field_manager(name, metadata) or "somebody else"
+            problems.append(f"label {name} is {current!r} by {manager}, and not set to {value!r}")
     return NodeLabelsPatch(_body(changes, ",".join(owned), metadata), tuple(problems))
 
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import msgspec
 
 from zonewise.publish.json_patch import json_patch
-from zonewise.publish.write_result import NO_WRITE, WriteResult
 from zonewise_common.kube.client import PatchKind
 from zonewise_common.kube.errors import Conflict, Invalid, NotFound
 from zonewise_common.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES
@@ -23,6 +22,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zonewise_common.kube.resources import Resource
+
+
+class WriteResult(NamedTuple):
+    """What one publish sent to the API server."""
+
+    operation: str
+    """"apply", "patch" or "none"."""
+    bytes: int = 0
+    """Of the request's body."""
+
+
+NO_WRITE = WriteResult("none")
+
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +64,7 @@ class ObjectClient(Protocol):
         ...
 
 
-class _Known(NamedTuple):
+class _ServerCopy(NamedTuple):
     """The API server's copy."""
 
     object: Object
@@ -66,32 +78,32 @@ class NrtPublisher:
     def __init__(self, client: ObjectClient, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
         self._clock = clock
-        self._known: _Known | None = None
+        self._known: _ServerCopy | None = None
         self._owner: Object | None = None
-        self._looked = -VERIFY_EVERY
+        self._verified_at = -VERIFY_EVERY
 
     def publish(self, desired: Object) -> WriteResult:
         """Make the API server's copy equal to the object. Raises KubeError; the next call then goes on from there."""
         name = desired["metadata"]["name"]
-        if self._clock() - self._looked >= VERIFY_EVERY:
-            self._owner = self._node(name)
-            self._known = self._copy(name)
-            self._looked = self._clock()
+        if self._clock() - self._verified_at >= VERIFY_EVERY:
+            self._owner = self._read_node(name)
+            self._known = self._read_copy(name)
+            self._verified_at = self._clock()
         try:
             return self._write(name, desired)
         except (Conflict, Invalid, NotFound) as error:
             log.info("the NodeResourceTopology %s is not as we left it: %s", name, error)
-            self._known = self._copy(name)
+            self._known = self._read_copy(name)
             return self._write(name, desired)
 
-    def _copy(self, name: str) -> _Known | None:
+    def _read_copy(self, name: str) -> _ServerCopy | None:
         try:
-            there = self._client.get(NODE_RESOURCE_TOPOLOGIES, name)
+            current = self._client.get(NODE_RESOURCE_TOPOLOGIES, name)
         except NotFound:
             return None
-        return _Known(_ours(there), there["metadata"]["resourceVersion"])
+        return _ServerCopy(_managed_fields(current), current["metadata"]["resourceVersion"])
 
-    def _node(self, name: str) -> Object | None:
+    def _read_node(self, name: str) -> Object | None:
         try:
             uid = self._client.get(NODES, name)["metadata"]["uid"]
         except NotFound:
@@ -99,35 +111,35 @@ class NrtPublisher:
             return None
         return {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
 
-    def _write(self, name: str, wanted: Object) -> WriteResult:
+    def _write(self, name: str, desired: Object) -> WriteResult:
         known = self._known
         if known is None:
-            owned = _owned(wanted, [], self._owner)
+            owned = _with_owner(desired, [], self._owner)
             self._client.apply(NODE_RESOURCE_TOPOLOGIES, owned, field_manager=FIELD_MANAGER)
-            self._known = self._copy(name)
+            self._known = self._read_copy(name)
             return WriteResult("apply", len(msgspec.json.encode(owned)))
-        owned = _owned(wanted, known.object["metadata"].get("ownerReferences", []), self._owner)
+        owned = _with_owner(desired, known.object["metadata"].get("ownerReferences", []), self._owner)
         operations = json_patch(known.object, owned)
         if not operations:
             return NO_WRITE
         patch = [{"op": "test", "path": "/metadata/resourceVersion", "value": known.resource_version}, *operations]
-        answer = self._client.patch(
+        written = self._client.patch(
             NODE_RESOURCE_TOPOLOGIES, name, patch, kind=PatchKind.JSON, field_manager=FIELD_MANAGER
         )
-        self._known = _Known(owned, answer["metadata"]["resourceVersion"])
+        self._known = _ServerCopy(owned, written["metadata"]["resourceVersion"])
         return WriteResult("patch", len(msgspec.json.encode(patch)))
 
 
-def _ours(there: Object) -> Object:
+def _managed_fields(obj: Object) -> Object:
     """Return what of an object we have a say in: who owns it, attributes and zones."""
-    metadata = {key: there["metadata"][key] for key in ("name", "ownerReferences") if key in there["metadata"]}
-    told = {key: there[key] for key in ("attributes", "zones") if key in there}
-    return {"apiVersion": there["apiVersion"], "kind": there["kind"], "metadata": metadata, **told}
+    metadata = {key: obj["metadata"][key] for key in ("name", "ownerReferences") if key in obj["metadata"]}
+    content = {key: obj[key] for key in ("attributes", "zones") if key in obj}
+    return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata, **content}
 
 
-def _owned(wanted: Object, owners: list[Object], node: Object | None) -> Object:
+def _with_owner(desired: Object, owners: list[Object], node: Object | None) -> Object:
     """Return the object owned by its Node, so that it goes when the node goes, and by whom it is owned besides."""
     if node is not None and node not in owners:
         # one of our name is a Node that is gone: its garbage collection would take the object with it
         owners = [owner for owner in owners if (owner["kind"], owner["name"]) != ("Node", node["name"])] + [node]
-    return {**wanted, "metadata": {**wanted["metadata"], **({"ownerReferences": owners} if owners else {})}}
+    return {**desired, "metadata": {**desired["metadata"], **({"ownerReferences": owners} if owners else {})}}

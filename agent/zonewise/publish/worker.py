@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 Value = TypeVar("Value")
 
-_LAST_WORDS = 0.2
+_CLOSE_TIMEOUT = 0.2
 """Seconds for a request that is under way: an answer comes in milliseconds, or may take until its timeout."""
 DEFAULT_BACKOFF = Backoff(base=0.1, cap=30.0)
 
@@ -44,9 +44,9 @@ class PublishWorker(Generic[Value]):
         self._failed = failed
         self._draw = draw
         self._failures = 0  # since the last success
-        self._trouble = ""  # why the last attempt failed
+        self._last_error = ""  # why the last attempt failed
         self._changed = threading.Condition()
-        self._offered: list[Value] = []  # none or one
+        self._pending: list[Value] = []  # none or one
         self._busy = False
         self._closed = False
         self._thread = threading.Thread(target=self._run, name=f"publish-{name}", daemon=True)
@@ -58,18 +58,18 @@ class PublishWorker(Generic[Value]):
     def submit(self, value: Value) -> None:
         """Have a value published in place of any that waits."""
         with self._changed:
-            self._offered = [value]
+            self._pending = [value]
             self._changed.notify_all()
 
     def idle(self) -> bool:
         """Tell whether all that was offered is published."""
         with self._changed:
-            return not self._offered and not self._busy
+            return not self._pending and not self._busy
 
     def wait_idle(self, seconds: float) -> bool:
         """Wait until all that was offered is published; tell whether that came within the time."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self._offered and not self._busy, seconds)
+            return self._changed.wait_for(lambda: not self._pending and not self._busy, seconds)
 
     def close(self) -> None:
         """Stop; a value that waits is given up, and a request that nobody answers is left to end by itself."""
@@ -77,10 +77,10 @@ class PublishWorker(Generic[Value]):
             self._closed = True
             self._changed.notify_all()
         if self._thread.is_alive():
-            self._thread.join(_LAST_WORDS)
+            self._thread.join(_CLOSE_TIMEOUT)
 
     def _run(self) -> None:
-        while (value := self._take()) is not None:
+        while (value := self._next_value()) is not None:
             try:
                 self._publish(value[0])
             except Exception as error:  # noqa: BLE001 -- the top of the loop: a defect must not end publishing for ever
@@ -91,32 +91,32 @@ class PublishWorker(Generic[Value]):
             finally:
                 self._done()
 
-    def _take(self) -> list[Value] | None:
+    def _next_value(self) -> list[Value] | None:
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._offered)
+            self._changed.wait_for(lambda: self._closed or self._pending)
             if self._closed:
                 return None
-            taken, self._offered, self._busy = self._offered, [], True
-            return taken
+            values, self._pending, self._busy = self._pending, [], True
+            return values
 
     def _succeeded(self) -> None:
         if self._failures:
             log.info("the %s is published again, after %d failures", self._name, self._failures)
-        self._failures, self._trouble = 0, ""
+        self._failures, self._last_error = 0, ""
 
     def _retry_later(self, value: Value, error: Exception) -> None:
-        asked = error.retry_after if isinstance(error, ApiError) else None
-        delay = self._backoff.delay(self._failures, self._draw(), asked)
+        retry_after = error.retry_after if isinstance(error, ApiError) else None
+        delay = self._backoff.delay(self._failures, self._draw(), retry_after)
         self._failures += 1
         known = isinstance(error, KubeError)
         # an outage of hours is not worth a line each half minute
-        level = logging.DEBUG if str(error) == self._trouble else logging.WARNING
-        self._trouble = str(error)
-        said = "cannot publish the %s, trying again in %.1f s: %s"
-        log.log(level, said, self._name, delay, error, exc_info=not known)
+        level = logging.DEBUG if str(error) == self._last_error else logging.WARNING
+        self._last_error = str(error)
+        message = "cannot publish the %s, trying again in %.1f s: %s"
+        log.log(level, message, self._name, delay, error, exc_info=not known)
         with self._changed:
             self._changed.wait_for(lambda: self._closed, delay)
-            self._offered = self._offered or [value]
+            self._pending = self._pending or [value]
 
     def _done(self) -> None:
         with self._changed:

@@ -116,6 +116,6 @@ class Picture(NamedTuple):
 def union(sets: tuple[CpuSet, ...]) -> CpuSet:
     """Return the union of CPU sets."""
     bits = 0
-    for one in sets:
-        bits |= one.bits
+    for cpus in sets:
+        bits |= cpus.bits
     return CpuSet.from_bits(bits) if bits else EMPTY

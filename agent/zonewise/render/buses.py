@@ -15,7 +15,7 @@ _KINDS = ("gpu", "accelerator", "network", "storage", "memory")
 """The order of devices that sit side by side."""
 
 _FOLDED_FROM = {"gpu": 9}
-_FOLDED_FROM_ELSE = 4
+_DEFAULT_FOLDED_FROM = 4
 """GPUs are what a person looks for by number; of other equal devices more than three are one line."""
 
 
@@ -23,18 +23,18 @@ class _Bridge(NamedTuple):
     """A bridge while the tree is built: the bridges right below it, and the devices right below it."""
 
     bridges: dict[str, _Bridge]
-    found: list[LocatedDevice]
+    devices: list[LocatedDevice]
 
 
 def group_by_bus(devices: Iterable[LocatedDevice]) -> tuple[Bus | Device, ...]:
     """Return devices grouped by what they share, in the order given; equal neighbours folded."""
     roots: dict[str, _Bridge] = {}
-    for place, one in enumerate(devices):
-        root = one.function.root if one.function else None
-        bridge = roots.setdefault(root or f"~{place}", _Bridge({}, []))
-        for address in one.function.bridges if one.function and root else ():
+    for i, located in enumerate(devices):
+        root = located.function.root if located.function else None
+        bridge = roots.setdefault(root or f"~{i}", _Bridge({}, []))
+        for address in located.function.bridges if located.function and root else ():
             bridge = bridge.bridges.setdefault(address, _Bridge({}, []))
-        bridge.found.append(one)
+        bridge.devices.append(located)
     return _folded([item for name, root in roots.items() for item in _root_items(name, root)])
 
 
@@ -60,29 +60,29 @@ def _root_name(name: str) -> str:
 
 def _items(bridge: _Bridge) -> tuple[Bus | Device, ...]:
     below = [item for address, inner in bridge.bridges.items() for item in _bridge_items(address, inner)]
-    return _folded([*(one.device for one in bridge.found), *below])
+    return _folded([*(located.device for located in bridge.devices), *below])
 
 
 def _bridge_items(address: str, bridge: _Bridge) -> Sequence[Bus | Device]:
     items = _items(bridge)
-    slots = {one.function.address.rpartition(".")[0] for one in bridge.found if one.function}
+    slots = {located.function.address.rpartition(".")[0] for located in bridge.devices if located.function}
     if len(items) == 1 or (not bridge.bridges and len(slots) == 1):
         return items  # a port with one device below, maybe of several functions
     return (Bus((f"switch {address.removeprefix('0000:')}",), items),)
 
 
 def _folded(items: Sequence[Bus | Device]) -> tuple[Bus | Device, ...]:
-    alike: dict[object, list[Bus | Device]] = {}
-    for place, item in enumerate(items):
-        key = item._replace(names=(), addresses=()) if isinstance(item, Device) else place
-        alike.setdefault(key, []).append(item)
-    return tuple(sorted((one for same in alike.values() for one in _merged(same)), key=_rank))
+    groups: dict[object, list[Bus | Device]] = {}
+    for i, item in enumerate(items):
+        key = item._replace(names=(), addresses=()) if isinstance(item, Device) else i
+        groups.setdefault(key, []).append(item)
+    return tuple(sorted((item for group in groups.values() for item in _merged(group)), key=_rank))
 
 
-def _merged(same: list[Bus | Device]) -> Sequence[Bus | Device]:
-    devices = [item for item in same if isinstance(item, Device)]
-    if len(devices) < 2 or len(devices) < _FOLDED_FROM.get(devices[0].kind, _FOLDED_FROM_ELSE):
-        return same
+def _merged(items: list[Bus | Device]) -> Sequence[Bus | Device]:
+    devices = [item for item in items if isinstance(item, Device)]
+    if len(devices) < 2 or len(devices) < _FOLDED_FROM.get(devices[0].kind, _DEFAULT_FOLDED_FROM):
+        return items
     return (
         devices[0]._replace(
             names=tuple(name for device in devices for name in device.names),

@@ -70,15 +70,15 @@ def clip(line: Line, width: int) -> Line:
     """Return a line of at most so many columns, with an ellipsis where something is cut off."""
     if line_width(line) <= width:
         return line
-    left = width - 1
-    kept: list[Span] = []
+    remaining = width - 1
+    spans: list[Span] = []
     for style, text in line:
-        part = text[: _fitting(text, left)]
-        kept.append((style, part))
-        left -= column_width(part)
+        part = text[: _fitting(text, remaining)]
+        spans.append((style, part))
+        remaining -= column_width(part)
         if part != text:
-            return (*kept, (style, ELLIPSIS))
-    return tuple(kept)
+            return (*spans, (style, ELLIPSIS))
+    return tuple(spans)
 
 
 def _fitting(text: str, width: int) -> int:
@@ -117,16 +117,16 @@ def wrap(phrases: Iterable[Span], width: int, *, separator: str = "  ", indent: 
         if last and line_width(last) + len(separator) + column_width(text) <= width:
             lines[-1] = (*last, ("dim", separator), (style, text))
             continue
-        for part in _broken(text, width - indent):
+        for part in _break(text, width - indent):
             lines.append((("", " " * indent), (style, part)) if lines else ((style, part),))
     return lines
 
 
-def _broken(text: str, width: int) -> list[str]:
+def _break(text: str, width: int) -> list[str]:
     parts: list[str] = []
     while column_width(text) > width:
         end = max(_fitting(text, width), 1)
-        cut = next((place for mark in ("| ", ",", " ") if (place := text.rfind(mark, 0, end) + 1)), end)
+        cut = next((position for mark in ("| ", ",", " ") if (position := text.rfind(mark, 0, end) + 1)), end)
         parts.append(text[:cut].rstrip(" "))
         text = text[cut:].lstrip(" ")
     return [*parts, text]

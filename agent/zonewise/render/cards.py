@@ -73,8 +73,7 @@ def core_squares(cores: Sequence[CpuSet], alike: Cores, width: float) -> Node:
     pitch = _CORE + _CORE_GAP
     columns = _columns(len(cores), int((width + _CORE_GAP) / pitch))
     parts = [
-        Positioned(place % columns * pitch, place // columns * pitch, _square(cpus, alike))
-        for place, cpus in enumerate(cores)
+        Positioned(i % columns * pitch, i // columns * pitch, _square(cpus, alike)) for i, cpus in enumerate(cores)
     ]
     rows = -(-len(cores) // columns)
     return Node(min(columns, len(cores)) * pitch - _CORE_GAP, rows * pitch - _CORE_GAP, tuple(parts))
@@ -91,7 +90,7 @@ def _columns(count: int, most: int) -> int:
 def _square(cpus: CpuSet, alike: Cores) -> Node:
     count = len(cpus)
     step = _CORE / (count + 1)
-    marks = tuple((step * place, 3.5, step * place, _CORE - 3.5) for place in range(1, count + 1))
+    marks = tuple((step * i, 3.5, step * i, _CORE - 3.5) for i in range(1, count + 1))
     kinds = ["core", *([alike.kind] if alike.kind else [])]
     kinds += [word for word in ("offline", "isolated") if word in alike.state]
     kinds += ["denied"] if "not allowed" in alike.state else []
@@ -126,8 +125,8 @@ def memory_card(memory: Memory) -> Node:
 def device_columns(items: Sequence[Bus | Device], columns: int) -> Node:
     """Return the devices of a zone below its stem, in so many columns of about one height."""
     depth = max(_depth(item) for item in items)
-    width = min(max([_CARD_LEAST, *(_wanted(item) for item in items)]), _CARD_MOST) + depth * _BRANCH
-    nodes = [_item(item, width) for item in items]
+    width = min(max([_CARD_LEAST, *(_wanted_width(item) for item in items)]), _CARD_MOST) + depth * _BRANCH
+    nodes = [_item_node(item, width) for item in items]
     total = sum(node.height + GAP for node, _ in nodes)
     split: list[list[tuple[Node, float]]] = [[]]
     height = 0.0
@@ -155,14 +154,14 @@ def _hung(items: Sequence[tuple[Node, float]]) -> Node:
     return Node(node.width + _BRANCH, node.height, (Lines(tuple(strokes), "stem"), Positioned(_BRANCH, 0, node)))
 
 
-def _item(item: Bus | Device, width: float) -> tuple[Node, float]:
+def _item_node(item: Bus | Device, width: float) -> tuple[Node, float]:
     """Return a device or a bus with what is on it, so wide, and the height at which its branch meets it."""
     if isinstance(item, Device):
         card = _card(item, width)
         return card, card.height / 2
     label = paragraph(item.names, width - 12, SMALL)
     head = Node(label.width + 12, label.height + 4, (Positioned(6, 2, label),), "bus")
-    hung = _hung([_item(inner, width - _BRANCH) for inner in item.items])
+    hung = _hung([_item_node(inner, width - _BRANCH) for inner in item.items])
     reach = Lines(((_STEM, head.height, _STEM, head.height + 5),), "stem")
     body = Node(hung.width, hung.height, hung.parts)
     node = Node(
@@ -173,9 +172,9 @@ def _item(item: Bus | Device, width: float) -> tuple[Node, float]:
     return node, head.height / 2
 
 
-def _wanted(item: Bus | Device) -> float:
+def _wanted_width(item: Bus | Device) -> float:
     if not isinstance(item, Device):
-        return max(_wanted(inner) for inner in item.items)
+        return max(_wanted_width(inner) for inner in item.items)
     first = text_width(device_name(item), SIZE, "bold") + text_width(item.link or "", SMALL)
     second = text_width(device_text(item), SMALL) + text_width(
         format_name_range(item.addresses) if item.addresses else "", SMALL
@@ -194,8 +193,8 @@ def _card(device: Device, width: float) -> Node:
     ]
     height = _CARD_TOP + _CARD_LINE * len(rows) + 5
     parts: list[Text | Lines | Positioned] = [Lines(((2.5, 3, 2.5, height - 3),), f"stripe-{device.kind}")]
-    for place, (text, size, style, end, end_style) in enumerate(rows):
-        left, right, base = 12.0, width - 7, _CARD_TOP + _CARD_LINE * place + 12
+    for i, (text, size, style, end, end_style) in enumerate(rows):
+        left, right, base = 12.0, width - 7, _CARD_TOP + _CARD_LINE * i + 12
         beside = text_width(end, SMALL) + 8 if end and text_width(end, SMALL) + 40 <= right - left else 0
         parts.append(Text(left, base, shortened(text, right - left - beside, size, style), size, style))
         if beside:

@@ -20,7 +20,7 @@ class CoreSorter:
     """Knows the cores of a machine by their CPUs, with the caches that are within one core."""
 
     def __init__(self, machine: Machine) -> None:
-        self._core_of: dict[int, Core] = {cpu: core for core in reversed(machine.cores) for cpu in core.cpus}
+        self._core_by_cpu: dict[int, Core] = {cpu: core for core in reversed(machine.cores) for cpu in core.cpus}
         self._private: dict[int, list[Cache]] = {}
         self._states = _states(machine)
         self.shared_caches: tuple[Cache, ...] = tuple(
@@ -31,47 +31,49 @@ class CoreSorter:
         """Tell whether a cache serves but one core, and note it with that core."""
         if not self.within_core(cache.cpus):
             return False
-        self._private.setdefault(self._holder(cache.cpus).first(), []).append(cache)
+        self._private.setdefault(self._core_cpus(cache.cpus).first(), []).append(cache)
         return True
 
     def within_core(self, cpus: CpuSet) -> bool:
         """Tell whether CPUs, at least one, are all of one core."""
-        return cpus <= self._holder(cpus)
+        return cpus <= self._core_cpus(cpus)
 
-    def _holder(self, cpus: CpuSet) -> CpuSet:
+    def _core_cpus(self, cpus: CpuSet) -> CpuSet:
         """Return the CPUs of the core of the first CPU."""
         first = cpus.first()
-        core = self._core_of.get(first)
+        core = self._core_by_cpu.get(first)
         return core.cpus if core else CpuSet((first,))
 
     def cores(self, cpus: CpuSet) -> tuple[Cores, ...]:
         """Return the cores of the given CPUs, the equal ones together, in the order of their first CPUs."""
-        alike: dict[tuple[Cores, int], list[CpuSet]] = {}
-        left = cpus
-        while left:
-            first = left.first()
-            core = self._core_of.get(first)
-            held = core.cpus & left if core else CpuSet((first,))
-            left -= held
-            key = Cores((), core is not None, core.kind if core else None, self._caches(core, first), self._state(held))
-            alike.setdefault((key, len(held)), []).append(held)
-        return tuple(key._replace(cores=tuple(held)) for (key, _), held in alike.items())
+        groups: dict[tuple[Cores, int], list[CpuSet]] = {}
+        remaining = cpus
+        while remaining:
+            first = remaining.first()
+            core = self._core_by_cpu.get(first)
+            threads = core.cpus & remaining if core else CpuSet((first,))
+            remaining -= threads
+            key = Cores(
+                (), core is not None, core.kind if core else None, self._caches(core, first), self._state(threads)
+            )
+            groups.setdefault((key, len(threads)), []).append(threads)
+        return tuple(key._replace(cores=tuple(held)) for (key, _), held in groups.items())
 
     def _caches(self, core: Core | None, first: int) -> tuple[str, ...]:
         private = self._private.get(core.cpus.first() if core else first, ())
         names = Counter(cache_name(cache) for cache in sorted(private, key=lambda cache: (cache.level, cache.type)))
         return tuple(name if count == 1 else f"{count} × {name}" for name, count in names.items())
 
-    def _state(self, held: CpuSet) -> tuple[str, ...]:
+    def _state(self, threads: CpuSet) -> tuple[str, ...]:
         """Say what is special about the threads of a core; by their places in the core where not all are."""
-        found: list[str] = []
+        states: list[str] = []
         for name, cpus in self._states:
-            places = [place for place, cpu in enumerate(held, 1) if cpu in cpus]
-            if len(places) == len(held):
-                found.append(name)
+            positions = [position for position, cpu in enumerate(threads, 1) if cpu in cpus]
+            if len(positions) == len(threads):
+                states.append(name)
             else:
-                found += [f"thread {place} {name}" for place in places]
-        return tuple(found)
+                states += [f"thread {position} {name}" for position in positions]
+        return tuple(states)
 
 
 def _states(machine: Machine) -> tuple[tuple[str, CpuSet], ...]:

@@ -73,7 +73,7 @@ class DeviceTable:
             yield clip((("bus", row.prefix), row.name), width)
             return
         if _name_width(row) > name or self._without_address(name) > width:
-            yield from _flowing(row, width)
+            yield from _flowed(row, width)
             return
         cells: list[Line] = [pad((("bus", row.prefix), row.name), name), pad((("", row.what),), self._what)]
         if self._link:
@@ -99,12 +99,12 @@ def _with_remarks(line: Line, row: _DeviceRow, width: int) -> Iterator[Line]:
         yield (("bus", row.below), *extra)
 
 
-def _flowing(row: _DeviceRow, width: int) -> Iterator[Line]:
+def _flowed(row: _DeviceRow, width: int) -> Iterator[Line]:
     """Yield a device in as many lines as it takes."""
     phrases = (("", row.what), ("", row.link), ("dim", row.address), *row.remarks)
     lines = wrap([(row.name), *(phrase for phrase in phrases if phrase[1])], width - len(row.below), indent=0)
-    for place, line in enumerate(lines):
-        yield (("bus", row.below if place else row.prefix), *line)
+    for i, line in enumerate(lines):
+        yield (("bus", row.below if i else row.prefix), *line)
 
 
 def _top_rows(item: Bus | Device) -> Iterator[_DeviceRow]:
@@ -116,8 +116,8 @@ def _top_rows(item: Bus | Device) -> Iterator[_DeviceRow]:
 
 
 def _rows_below(bus: Bus, prefix: str) -> Iterator[_DeviceRow]:
-    for place, item in enumerate(bus.items):
-        last = place == len(bus.items) - 1
+    for i, item in enumerate(bus.items):
+        last = i == len(bus.items) - 1
         branch, below = f"{prefix}{'└' if last else '├'} ", f"{prefix}{' ' if last else '│'} "
         if isinstance(item, Device):
             yield _device_row(item, branch, below)

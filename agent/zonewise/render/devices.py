@@ -48,19 +48,19 @@ class GpuNames:
         self._names = {gpu.address: f"GPU{number}" for gpu, number in zip(machine.gpus, numbers, strict=True)}
         self.all = tuple(f"GPU{number}" for number in numbers)
 
-    def of(self, address: str | None) -> str:
+    def gpu_name(self, address: str | None) -> str:
         """Return the name of the GPU at an address; the address itself where there is none."""
         return self._names.get(address) or (address or "unknown")
 
     def name_group(self, addresses: Sequence[str | None]) -> str:
         """Return the names of several in a row: "GPU0..GPU3", "GPU0, GPU2"."""
-        found = sorted((self.of(address) for address in set(addresses)), key=self._place)
-        places = [self._place(name) for name in found]
-        if len(found) > 2 and places == list(range(places[0], places[0] + len(places))):
-            return format_name_range(found)
-        return ", ".join(found)
+        names = sorted((self.gpu_name(address) for address in set(addresses)), key=self._position)
+        positions = [self._position(name) for name in names]
+        if len(names) > 2 and positions == list(range(positions[0], positions[0] + len(positions))):
+            return format_name_range(names)
+        return ", ".join(names)
 
-    def _place(self, name: str) -> int:
+    def _position(self, name: str) -> int:
         return self.all.index(name) if name in self.all else len(self.all)
 
 
@@ -102,17 +102,17 @@ class PciLookup:
 def located_devices(machine: Machine) -> list[LocatedDevice]:
     """Return the devices to be shown: virtual functions go with their physical one, software devices are left out."""
     inventory = PciLookup(machine)
-    found = [*_gpus(machine, inventory), *_network(machine, inventory), *_storage(machine, inventory)]
-    found += _accelerators(machine, inventory)
-    shown = {one.function.address for one in found if one.function}
-    found += _driverless(machine, inventory, shown)
-    return sorted(found, key=_order)
+    located = [*_gpus(machine, inventory), *_network(machine, inventory), *_storage(machine, inventory)]
+    located += _accelerators(machine, inventory)
+    shown = {device.function.address for device in located if device.function}
+    located += _driverless(machine, inventory, shown)
+    return sorted(located, key=_order)
 
 
-def _order(found: LocatedDevice) -> tuple[str, ...]:
-    if found.function is None:
+def _order(located: LocatedDevice) -> tuple[str, ...]:
+    if located.function is None:
         return ("~",)
-    return (*(found.function.root or "~", *found.function.bridges), found.function.address)
+    return (*(located.function.root or "~", *located.function.bridges), located.function.address)
 
 
 def _degraded(link: PciLink) -> bool:
@@ -137,7 +137,7 @@ def _gpus(machine: Machine, inventory: PciLookup) -> Iterator[LocatedDevice]:
     for name, gpu in zip(names.all, machine.gpus, strict=True):
         if inventory.is_virtual(gpu.address):
             continue
-        what = _gpu_what(gpu, inventory.functions.get(gpu.address or ""))
+        what = _gpu_description(gpu, inventory.functions.get(gpu.address or ""))
         device = Device("gpu", (name,), (), what, notes=_gpu_notes(gpu), warnings=tuple(_warnings(gpu)))
         yield inventory.locate(device, gpu.address, gpu.zone)
 
@@ -149,7 +149,7 @@ def gpu_model(gpu: Gpu) -> str:
     return f"{_VENDORS.get(gpu.vendor, gpu.vendor)} GPU"
 
 
-def _gpu_what(gpu: Gpu, function: PciFunction | None) -> str:
+def _gpu_description(gpu: Gpu, function: PciFunction | None) -> str:
     model = gpu_model(gpu)
     if not gpu.model and function:
         model = f"{model} {_ids(function.vendor, function.device)}".strip()
@@ -213,21 +213,21 @@ def _network(machine: Machine, inventory: PciLookup) -> Iterator[LocatedDevice]:
         notes = () if nic.presence == "netdev" or own else (_PRESENCES.get(nic.presence, nic.presence),)
         function = inventory.functions.get(nic.address or "")
         unseen = _ids(function.vendor, function.device) if function and notes else ""
-        what = unseen or _nic_what(nic, own)
+        what = unseen or _nic_description(nic, own)
         device = Device("network", (name,), (), what, _nic_state(nic, own), notes=notes)
         yield inventory.locate(device, nic.address, nic.zone)
     for name, own in rdma.items():
         if name in shown or own.address is None or inventory.is_virtual(own.address):
             continue
-        device = Device("network", (name,), (), _rdma_what(own), _rdma_state(own))
+        device = Device("network", (name,), (), _rdma_description(own), _rdma_state(own))
         yield inventory.locate(device, own.address, own.zone)
 
 
-def _nic_what(nic: Nic, rdma: RdmaDevice | None) -> str:
+def _nic_description(nic: Nic, rdma: RdmaDevice | None) -> str:
     if nic.speed_mbps and nic.speed_mbps > 0:
         return f"{nic.link_layer or 'network'} {format_link_speed(nic.speed_mbps)}"
     if rdma and any(port.rate_gbps for port in rdma.ports):
-        return _rdma_what(rdma)
+        return _rdma_description(rdma)
     return nic.link_layer or "network"
 
 
@@ -239,7 +239,7 @@ def _nic_state(nic: Nic, rdma: RdmaDevice | None) -> str | None:
     return nic.state if nic.state and nic.state != "unknown" else None
 
 
-def _rdma_what(device: RdmaDevice) -> str:
+def _rdma_description(device: RdmaDevice) -> str:
     layers = sorted({port.link_layer for port in device.ports if port.link_layer})
     rates = sorted({port.rate_gbps for port in device.ports if port.rate_gbps})
     layer = "/".join(layers) or "RDMA"
@@ -265,15 +265,15 @@ def _storage(machine: Machine, inventory: PciLookup) -> Iterator[LocatedDevice]:
 
 
 def _accelerators(machine: Machine, inventory: PciLookup) -> Iterator[LocatedDevice]:
-    for one in machine.accelerators:
-        if inventory.is_virtual(one.address):
+    for accelerator in machine.accelerators:
+        if inventory.is_virtual(accelerator.address):
             continue
-        ids = "" if one.kind in _NAMED_KINDS else _ids(one.vendor, one.device)
-        device = Device("accelerator", (one.name,), (), f"{one.kind} {ids}".strip())
-        yield inventory.locate(device, one.address, one.zone)
-    zones_made = {zone.device for zone in machine.zones}
+        ids = "" if accelerator.kind in _NAMED_KINDS else _ids(accelerator.vendor, accelerator.device)
+        device = Device("accelerator", (accelerator.name,), (), f"{accelerator.kind} {ids}".strip())
+        yield inventory.locate(device, accelerator.address, accelerator.zone)
+    zone_devices = {zone.device for zone in machine.zones}
     for dax in machine.dax_devices:
-        if dax.name in zones_made:
+        if dax.name in zone_devices:
             continue  # shown as the zone that it has become
         medium = dax.medium or ("CXL" if dax.cxl else "memory")
         what = " ".join(filter(None, (medium, format_bytes(dax.size) if dax.size else "", "DAX")))

@@ -42,7 +42,7 @@ def format_count(number: int, noun: str, many: str = "") -> str:
 
 def format_cpu_list(cpus: CpuSet) -> str:
     """Write a CPU set as the kernel does, but evenly spaced runs of one length as "0,2,..,62" or "0-1,4-5,..,60-61"."""
-    return _joined([(low, high) for low, high in cpus.ranges()])
+    return _format_runs([(low, high) for low, high in cpus.ranges()])
 
 
 def format_number_list(numbers: Sequence[int]) -> str:
@@ -53,21 +53,21 @@ def format_number_list(numbers: Sequence[int]) -> str:
             runs[-1] = (runs[-1][0], number)
         else:
             runs.append((number, number))
-    return _joined(runs)
+    return _format_runs(runs)
 
 
-def _joined(runs: list[tuple[int, int]]) -> str:
+def _format_runs(runs: list[tuple[int, int]]) -> str:
     parts: list[str] = []
-    place = 0
-    while place < len(runs):
-        length = _progression(runs, place)
-        texts = [str(low) if low == high else f"{low}-{high}" for low, high in runs[place : place + length]]
+    i = 0
+    while i < len(runs):
+        length = _progression_length(runs, i)
+        texts = [str(low) if low == high else f"{low}-{high}" for low, high in runs[i : i + length]]
         parts += [*texts[:2], "..", texts[-1]] if length >= _STRIDED_RUNS else texts
-        place += length
+        i += length
     return ",".join(parts)
 
 
-def _progression(runs: list[tuple[int, int]], start: int) -> int:
+def _progression_length(runs: list[tuple[int, int]], start: int) -> int:
     """Tell how many runs from a place on are of one length and at one distance; 1 where that is too few to matter."""
     end = start + 1
     while end < len(runs) and all(
@@ -115,16 +115,16 @@ def format_name_range(names: Sequence[str]) -> str:
     """Write a row of names by its ends: "nvme0n1..nvme3n1", or "sda,..,sdf" where they are not counted through."""
     if len(names) == 1:
         return names[0]
-    return f"{names[0]}..{names[-1]}" if _consecutive(names) else f"{names[0]},..,{names[-1]}"
+    return f"{names[0]}..{names[-1]}" if _is_consecutive(names) else f"{names[0]},..,{names[-1]}"
 
 
-def _consecutive(names: Sequence[str]) -> bool:
+def _is_consecutive(names: Sequence[str]) -> bool:
     """Tell whether names differ in numbers only, and these go up by one from each name to the next."""
     split = [_NUMBERS.split(name) for name in names]
     if len({tuple(parts[::2]) for parts in split}) > 1:
         return False
     rows = [[int(digits) for digits in parts[1::2]] for parts in split]
-    steps = {tuple(b - a for a, b in zip(one, other, strict=True)) for one, other in pairwise(rows)}
+    steps = {tuple(b - a for a, b in zip(row, successor, strict=True)) for row, successor in pairwise(rows)}
     return len(steps) == 1 and set(next(iter(steps))) in ({1}, {0, 1})
 
 

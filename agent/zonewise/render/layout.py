@@ -29,7 +29,7 @@ _EMPTY = "no memory"
 _INSIDE_ZONES = frozenset({"cache", "cluster"})
 
 
-class _Placed(NamedTuple):
+class _Placement(NamedTuple):
     """What stands beside the CPUs of a box, by the CPUs of that box; by None what has no place in the tree."""
 
     memories: dict[CpuSet | None, list[Zone]]
@@ -38,19 +38,19 @@ class _Placed(NamedTuple):
 
 def layout(machine: Machine) -> Picture:
     """Return the picture of a machine as a tree of boxes; every CPU is in it once."""
-    everything = all_cpus(machine)
+    cpus = all_cpus(machine)
     sorter = CoreSorter(machine)
-    tree = nest(everything, _groups(machine, sorter))
-    placed = _place(machine, tree)
+    tree = nest(cpus, _groups(machine, sorter))
+    placed = _place_zones_and_devices(machine, tree)
     boxes = [_box(machine, sorter, placed, node) for node in tree]
-    loose = sorter.cores(remaining_cpus(everything, tree))
-    devices = [found.device for held in placed.devices.values() for found in held]
+    loose_cores = sorter.cores(remaining_cpus(cpus, tree))
+    devices = [located.device for held in placed.devices.values() for located in held]
     return clean_all(
         Picture(
             title=title(machine),
             facts=facts(machine),
-            boxes=(*fold_siblings(boxes), *loose),
-            memories=_memories(machine, placed.memories.get(None, ()), placed=False),
+            boxes=(*fold_siblings(boxes), *loose_cores),
+            memories=_memories(machine, placed.memories.get(None, ()), is_placed=False),
             devices=group_by_bus(placed.devices.get(None, ())),
             distances=distances(machine),
             notes=notes(machine, devices),
@@ -84,16 +84,16 @@ def _groups(machine: Machine, sorter: CoreSorter) -> list[CpuGroup]:
 # --- zones without CPUs, and devices, beside the CPUs that they are nearest to
 
 
-def _place(machine: Machine, tree: Sequence[NestedGroup]) -> _Placed:
+def _place_zones_and_devices(machine: Machine, tree: Sequence[NestedGroup]) -> _Placement:
     homes = dict(_zone_homes(tree))
-    placed = _Placed({}, {})
+    placed = _Placement({}, {})
     for zone in machine.zones:
         if not zone.cpus:
             homes[zone.id] = _home(tree, zone.local_cpus)
             placed.memories.setdefault(homes[zone.id], []).append(zone)
-    for found in located_devices(machine):
-        home = homes.get(found.zone) if found.zone is not None else None
-        placed.devices.setdefault(home, []).append(found)
+    for located in located_devices(machine):
+        home = homes.get(located.zone) if located.zone is not None else None
+        placed.devices.setdefault(home, []).append(located)
     return placed
 
 
@@ -114,20 +114,20 @@ def _home(tree: Sequence[NestedGroup], cpus: CpuSet) -> CpuSet | None:
     return None
 
 
-def _memories(machine: Machine, zones: Iterable[Zone], *, placed: bool = True) -> tuple[Memory, ...]:
+def _memories(machine: Machine, zones: Iterable[Zone], *, is_placed: bool = True) -> tuple[Memory, ...]:
     alike: dict[tuple[str, ...], list[int]] = {}
     names = GpuNames(machine)
     for zone in zones:
         near = f"nearest to CPUs {format_cpu_list(zone.local_cpus)}" if zone.local_cpus else "nearest CPUs unknown"
-        alike.setdefault((*_memory_facts(zone, names), *(() if placed else (near,))), []).append(zone.id)
-    found = [Memory(tuple(ids), phrases) for phrases, ids in alike.items()]
-    return tuple(sorted(found, key=lambda memory: _EMPTY in memory.facts))
+        alike.setdefault((*_memory_facts(zone, names), *(() if is_placed else (near,))), []).append(zone.id)
+    memories = [Memory(tuple(ids), phrases) for phrases, ids in alike.items()]
+    return tuple(sorted(memories, key=lambda memory: _EMPTY in memory.facts))
 
 
 def _memory_facts(zone: Zone, names: GpuNames) -> tuple[str, ...]:
     kind = "kept for a GPU" if zone.kind == "device" else ""
     if zone.device:
-        kind = f"memory of {names.of(zone.device)}" if zone.kind == "device" else zone.device
+        kind = f"memory of {names.gpu_name(zone.device)}" if zone.kind == "device" else zone.device
     access = zone.accesses[0] if zone.accesses else None
     return tuple(
         phrase
@@ -154,10 +154,10 @@ def _amount(zone: Zone) -> str:
 
 
 def _zone_details(zone: Zone) -> tuple[str, ...]:
-    pages = [f"{count} × {kind}B" for kind, count in zone.hugepages.items() if count]
+    hugepages = [f"{count} × {kind}B" for kind, count in zone.hugepages.items() if count]
     caches = [format_bytes(cache.size) for cache in zone.side_caches if cache.size]
     return (
-        *((f"huge pages {', '.join(pages)}",) if pages else ()),
+        *((f"huge pages {', '.join(hugepages)}",) if hugepages else ()),
         *((f"memory-side cache {', '.join(caches)}",) if caches else ()),
     )
 
@@ -170,7 +170,7 @@ def _kind(node: NestedGroup) -> str:
     return "zone" if "zone" in kinds else kinds[0]
 
 
-def _box(machine: Machine, sorter: CoreSorter, placed: _Placed, node: NestedGroup) -> Box:
+def _box(machine: Machine, sorter: CoreSorter, placed: _Placement, node: NestedGroup) -> Box:
     children = [_box(machine, sorter, placed, child) for child in node.children]
     own = sorter.cores(remaining_cpus(node.cpus, node.children))
     caches = _caches(node)
@@ -222,6 +222,6 @@ def _details(group: CpuGroup) -> tuple[str, ...]:
 
 def _caches(node: NestedGroup) -> tuple[str, ...]:
     """Return the names of the caches of a box, the largest first."""
-    found = [(group.part, group.cpus == node.cpus) for group in node.groups if isinstance(group.part, Cache)]
-    found.sort(key=lambda pair: -pair[0].level)
-    return tuple(cache_name(cache) + ("" if whole else ", shared beyond") for cache, whole in found)
+    caches = [(group.part, group.cpus == node.cpus) for group in node.groups if isinstance(group.part, Cache)]
+    caches.sort(key=lambda pair: -pair[0].level)
+    return tuple(cache_name(cache) + ("" if whole else ", shared beyond") for cache, whole in caches)

@@ -56,15 +56,15 @@ class _Relations:
     """The relation of any two functions."""
 
     def __init__(self, machine: Machine) -> None:
-        self._of = {frozenset((link.a, link.b)): link.relation for link in machine.links}
+        self._by_pair = {frozenset((link.a, link.b)): link.relation for link in machine.links}
 
     def between(self, a: _MatrixRow, b: _MatrixRow) -> str:
         """Return the relation of two devices by their first functions that have one."""
-        for one in a.addresses:
-            for other in b.addresses:
-                found = self._of.get(frozenset((one, other)))
-                if found:
-                    return _UNKNOWN if found == "unknown" else found
+        for first in a.addresses:
+            for second in b.addresses:
+                relation = self._by_pair.get(frozenset((first, second)))
+                if relation:
+                    return _UNKNOWN if relation == "unknown" else relation
         return _UNKNOWN
 
 
@@ -79,8 +79,8 @@ def render_matrix(machine: Machine, width: int) -> str:
         return "No devices with a PCI address."
     relations = _Relations(machine)
     if len(rows) >= _FOLDED_FROM:
-        rows = _folded(rows, relations)
-    cells = [[one.inner if one is other else relations.between(one, other) for other in rows] for one in rows]
+        rows = _fold_rows(rows, relations)
+    cells = [[row.inner if row is column else relations.between(row, column) for column in rows] for row in rows]
     lines = [line for block in _blocks(rows, cells, width) for line in (*block, ())]
     lines += [*_legend(rows, width), (), *_meanings(cells, rows, width)]
     return paint(lines, colour=False, unicode=True)
@@ -91,9 +91,9 @@ def render_matrix(machine: Machine, width: int) -> str:
 
 def _rows(machine: Machine) -> tuple[_MatrixRow, ...]:
     slots: dict[str, list[LocatedDevice]] = {}
-    for found in located_devices(machine):
-        if found.function and found.device.kind in _KINDS:
-            slots.setdefault(found.function.address.rpartition(".")[0], []).append(found)
+    for located in located_devices(machine):
+        if located.function and located.device.kind in _KINDS:
+            slots.setdefault(located.function.address.rpartition(".")[0], []).append(located)
     zones = {zone.id: format_cpu_list(zone.cpus) for zone in machine.zones}
     rows = [_row(functions, zones) for functions in slots.values()]
     return tuple(sorted(rows, key=lambda row: _KINDS.index(row.kind)))
@@ -103,62 +103,62 @@ def _row(functions: Sequence[LocatedDevice], zones: dict[int, str]) -> _MatrixRo
     first = functions[0]
     function = first.function
     cpus = format_cpu_list(function.cpus) if function and function.cpus else ""
-    addresses = (found.function.address for found in functions if found.function)
-    name = _short(first.device.names[0])
-    whats = dict.fromkeys(_what(found, name) for found in functions)
+    addresses = (located.function.address for located in functions if located.function)
+    name = _short_name(first.device.names[0])
+    descriptions = dict.fromkeys(_description(located, name) for located in functions)
     return _MatrixRow(
         names=(name,),
         kind=first.device.kind,
         addresses=tuple(dict.fromkeys(addresses)),
-        description=", ".join(whats),
+        description=", ".join(descriptions),
         zone=first.zone,
         cpus=cpus or zones.get(-1 if first.zone is None else first.zone, ""),
     )
 
 
-def _what(found: LocatedDevice, row: str) -> str:
-    name = found.device.names[0]
-    return found.device.description if name == row else f"{name} {found.device.description}"
+def _description(located: LocatedDevice, row: str) -> str:
+    name = located.device.names[0]
+    return located.device.description if name == row else f"{name} {located.device.description}"
 
 
-def _short(name: str) -> str:
+def _short_name(name: str) -> str:
     """Return the name of an RDMA device without its netdev's, of a drive without its namespace."""
     name = name.partition("/")[0]
     match = _NAMESPACE.fullmatch(name)
     return match[1] if match else name
 
 
-def _folded(rows: Sequence[_MatrixRow], relations: _Relations) -> tuple[_MatrixRow, ...]:
+def _fold_rows(rows: Sequence[_MatrixRow], relations: _Relations) -> tuple[_MatrixRow, ...]:
     """Return the rows with those of equal relations as one: two devices are equal where every third sees no difference.
 
     That is an equivalence, and all members of a class have one relation among themselves.
     """
     classes: list[list[_MatrixRow]] = []
     for row in rows:
-        for same in classes:
-            if _equal(row, same[0], rows, relations):
-                same.append(row)
+        for members in classes:
+            if _is_equal(row, members[0], rows, relations):
+                members.append(row)
                 break
         else:
             classes.append([row])
     return tuple(_class_row(same, relations) for same in classes)
 
 
-def _equal(a: _MatrixRow, b: _MatrixRow, rows: Sequence[_MatrixRow], relations: _Relations) -> bool:
+def _is_equal(a: _MatrixRow, b: _MatrixRow, rows: Sequence[_MatrixRow], relations: _Relations) -> bool:
     if (a.kind, a.zone, a.cpus) != (b.kind, b.zone, b.cpus):
         return False
-    others = (row for row in rows if row is not a and row is not b)
-    return all(relations.between(a, row) == relations.between(b, row) for row in others)
+    rest = (row for row in rows if row is not a and row is not b)
+    return all(relations.between(a, row) == relations.between(b, row) for row in rest)
 
 
-def _class_row(same: Sequence[_MatrixRow], relations: _Relations) -> _MatrixRow:
-    if len(same) == 1:
-        return same[0]
-    return same[0]._replace(
-        names=tuple(name for row in same for name in row.names),
-        addresses=tuple(address for row in same for address in row.addresses),
-        description=f"{len(same)} devices, the first: {same[0].description}",
-        inner=relations.between(same[0], same[1]),
+def _class_row(members: Sequence[_MatrixRow], relations: _Relations) -> _MatrixRow:
+    if len(members) == 1:
+        return members[0]
+    return members[0]._replace(
+        names=tuple(name for row in members for name in row.names),
+        addresses=tuple(address for row in members for address in row.addresses),
+        description=f"{len(members)} devices, the first: {members[0].description}",
+        inner=relations.between(members[0], members[1]),
     )
 
 
@@ -167,7 +167,7 @@ def _class_row(same: Sequence[_MatrixRow], relations: _Relations) -> _MatrixRow:
 
 def _blocks(rows: Sequence[_MatrixRow], cells: Sequence[Sequence[str]], width: int) -> Iterator[list[Line]]:
     """Yield the table in as many blocks of columns as the width needs."""
-    columns = [[row.label, *(line[place] for line in cells)] for place, row in enumerate(rows)]
+    columns = [[row.label, *(line[i] for line in cells)] for i, row in enumerate(rows)]
     columns.append(["Zone  CPUs", *(f"{'?' if row.zone is None else row.zone:<4}  {row.cpus or '?'}" for row in rows)])
     limits = [_LONGEST_HEAD] * len(rows) + [_LONGEST_AFFINITY]
     widths = [min(max(map(column_width, column)), limit) for column, limit in zip(columns, limits, strict=True)]
@@ -180,12 +180,12 @@ def _blocks(rows: Sequence[_MatrixRow], cells: Sequence[Sequence[str]], width: i
             used += gap + widths[end]
             end += 1
         parts = [(["", *(row.label for row in rows)], names), *zip(columns[start:end], widths[start:end], strict=True)]
-        yield [clip(_table_line(parts, place, gap), width) for place in range(len(rows) + 1)]
+        yield [clip(_table_line(parts, index, gap), width) for index in range(len(rows) + 1)]
         start = end
 
 
-def _table_line(parts: Sequence[tuple[Sequence[str], int]], place: int, gap: int) -> Line:
-    cells = [("", "".join(text for _, text in pad((("", column[place]),), wide))) for column, wide in parts]
+def _table_line(parts: Sequence[tuple[Sequence[str], int]], row: int, gap: int) -> Line:
+    cells = [("", "".join(text for _, text in pad((("", column[row]),), wide))) for column, wide in parts]
     return (("", (" " * gap).join(text for _, text in cells)),)
 
 
@@ -194,7 +194,7 @@ def _table_line(parts: Sequence[tuple[Sequence[str], int]], place: int, gap: int
 
 def _legend(rows: Sequence[_MatrixRow], width: int) -> Iterator[Line]:
     lines = [(row.label, _addresses(row), row.description) for row in rows]
-    wide = [max(column_width(line[place]) for line in lines) for place in range(3)]
+    wide = [max(column_width(line[i]) for line in lines) for i in range(3)]
     for label, addresses, what in lines:
         if sum(wide) + 4 <= width:
             yield (*pad((("", label),), wide[0] + 2), *pad((("", addresses),), wide[1] + 2), ("", what))
@@ -213,8 +213,8 @@ def _meanings(cells: Sequence[Sequence[str]], rows: Sequence[_MatrixRow], width:
     if any(relation.startswith("NV") for relation in used):
         meanings.append(("NV#", "linked by so many NVLinks"))
     for relation, meaning in meanings:
-        for place, line in enumerate(wrap([("", meaning)], width - 6, indent=0)):
-            yield (("", "" if place else relation), ("", " " * (6 if place else 6 - len(relation))), *line)
+        for i, line in enumerate(wrap([("", meaning)], width - 6, indent=0)):
+            yield (("", "" if i else relation), ("", " " * (6 if i else 6 - len(relation))), *line)
     if any(len(row.names) > 1 for row in rows):
         yield from wrap(
             [("", "A row of several devices shows their relation to one another in its own column.")], width

@@ -42,18 +42,18 @@ def nest(region: CpuSet, groups: Sequence[CpuGroup]) -> tuple[NestedGroup, ...]:
     Every CPU of a group is in the result; where two groups overlap, neither inside the other, the larger stays whole
     and of the other the part within it and the part beside it stand apart.
     """
-    found: list[NestedGroup] = []
-    taken = CpuSet()
+    nodes: list[NestedGroup] = []
+    covered = CpuSet()
     inner = [(group.cpus & region, group) for group in groups]
     for cpus, _ in sorted(inner, key=lambda pair: (-len(pair[0]), pair[1].rank)):
-        own = cpus - taken
+        own = cpus - covered
         if not own:
             continue
-        taken |= own
+        covered |= own
         things = tuple(sorted((group for held, group in inner if own <= held), key=lambda group: group.rank))
         rest = [group for held, group in inner if not own <= held and not own.isdisjoint(held)]
-        found.append(NestedGroup(own, things, nest(own, rest)))
-    return tuple(sorted(found, key=lambda node: node.cpus.first()))
+        nodes.append(NestedGroup(own, things, nest(own, rest)))
+    return tuple(sorted(nodes, key=lambda node: node.cpus.first()))
 
 
 def remaining_cpus(node_cpus: CpuSet, children: Sequence[NestedGroup]) -> CpuSet:

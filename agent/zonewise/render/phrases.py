@@ -76,7 +76,7 @@ def core_phrases(cores: Cores, parents: int) -> Iterator[Span]:
     if 1 < parents <= _MOST_SETS:
         size = len(cores.cores) // parents
         sets = [cores._replace(cores=cores.cores[start : start + size]) for start in range(0, len(cores.cores), size)]
-        yield "cpus", "CPUs " + " | ".join(format_cpu_list(one.cpus) for one in sets)
+        yield "cpus", "CPUs " + " | ".join(format_cpu_list(group.cpus) for group in sets)
     else:
         yield "cpus", cpus_text(cores.cpus)
     if cores.caches:

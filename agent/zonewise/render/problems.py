@@ -21,22 +21,22 @@ _NUMBERS = re.compile(r"[0-9a-f]*[0-9][0-9a-f:.]*")
 
 def render_problems(machine: Machine, width: int) -> str:
     """Return the problems in lines of at most `width` columns, the file first; an empty string where there are none."""
-    alike: dict[tuple[str, ...], list[Problem]] = {}
+    groups: dict[tuple[str, ...], list[Problem]] = {}
     for problem in machine.problems:
         texts = (problem.path, problem.problem, problem.used or "")
-        alike.setdefault(tuple(_NUMBERS.sub("#", text) for text in texts), []).append(problem)
-    lines = [line for same in alike.values() for line in _lines(same, width)]
+        groups.setdefault(tuple(_NUMBERS.sub("#", text) for text in texts), []).append(problem)
+    lines = [line for group in groups.values() for line in _lines(group, width)]
     return paint(lines, colour=False, unicode=True)
 
 
-def _lines(same: Sequence[Problem], width: int) -> list[Line]:
-    first = same[0]
-    files = len({problem.path for problem in same})
+def _lines(problems: Sequence[Problem], width: int) -> list[Line]:
+    first = problems[0]
+    files = len({problem.path for problem in problems})
     texts = [clean(first.problem)]
     if first.used:
         texts.append(f"used instead: {clean(first.used)}")
-    if len(same) > 1:
-        texts.append(f"({format_count(files, 'file')} like this)" if files > 1 else f"({len(same)} times)")
+    if len(problems) > 1:
+        texts.append(f"({format_count(files, 'file')} like this)" if files > 1 else f"({len(problems)} times)")
     body = [line for text in texts for line in wrap([("", text)], width - 2, indent=0)]
     return [*_path_lines(clean(first.path), width), *((("", "  "), *line) for line in body)]
 

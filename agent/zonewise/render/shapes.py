@@ -26,7 +26,7 @@ _EMS = {
     0.84: "w#+<=>^~×",
     0.88: "M",
 }
-_EM_OF = {character: em for em, characters in _EMS.items() for character in characters}
+_EM_BY_CHARACTER = {character: em for em, characters in _EMS.items() for character in characters}
 _WIDEST_EM = 1.02  # of characters that are in no class: "W", "m", "@", "…", and those of East Asian scripts
 _BOLD = 1.15
 _RADII = {"package": 8.0, "unknown": 8.0, "bus": 8.0, "zone": 6.0, "cache": 4.0, "memory": 4.0, "page": 0.0}
@@ -75,7 +75,7 @@ class Positioned(NamedTuple):
 @lru_cache(4096)  # the same texts are measured again in every arrangement that is tried
 def text_width(text: str, size: float, style: str = "") -> float:
     """Return how wide a text is at most, in user units."""
-    ems = sum(_EM_OF.get(character, _WIDEST_EM) for character in text)
+    ems = sum(_EM_BY_CHARACTER.get(character, _WIDEST_EM) for character in text)
     return ems * size * (_BOLD if "bold" in style else 1)
 
 
@@ -183,7 +183,8 @@ def svg_elements(node: Node, x: float = 0, y: float = 0) -> Iterator[str]:
             yield f"<title>{escape_xml(node.title)}</title>"
         radius = min(_RADII.get(node.kind, _RADIUS), node.width / 4)
         yield (
-            f'<rect class="{node.kind}" x="{format_coordinate(x)}" y="{format_coordinate(y)}" rx="{format_coordinate(radius)}" '
+            f'<rect class="{node.kind}" x="{format_coordinate(x)}" y="{format_coordinate(y)}" '
+            f'rx="{format_coordinate(radius)}" '
             f'width="{format_coordinate(node.width)}" height="{format_coordinate(node.height)}"/>'
         )
     for part in node.parts:
@@ -200,13 +201,14 @@ def svg_elements(node: Node, x: float = 0, y: float = 0) -> Iterator[str]:
 def _text(part: Text, x: float, y: float) -> str:
     anchor = ' text-anchor="end"' if part.right else ""
     style = f' class="{part.style}"' if part.style else ""
-    place = f'x="{format_coordinate(x + part.x)}" y="{format_coordinate(y + part.y)}"'
-    return f'<text {place} font-size="{format_coordinate(part.size)}"{style}{anchor}>{escape_xml(part.text)}</text>'
+    position = f'x="{format_coordinate(x + part.x)}" y="{format_coordinate(y + part.y)}"'
+    return f'<text {position} font-size="{format_coordinate(part.size)}"{style}{anchor}>{escape_xml(part.text)}</text>'
 
 
 def _strokes(part: Lines, x: float, y: float) -> str:
     path = "".join(
-        f"M{format_coordinate(x + x1)} {format_coordinate(y + y1)}L{format_coordinate(x + x2)} {format_coordinate(y + y2)}"
+        f"M{format_coordinate(x + x1)} {format_coordinate(y + y1)}"
+        f"L{format_coordinate(x + x2)} {format_coordinate(y + y2)}"
         for x1, y1, x2, y2 in part.strokes
     )
     return f'<path class="{part.style}" d="{path}"/>'

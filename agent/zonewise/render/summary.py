@@ -78,26 +78,26 @@ def distances(machine: Machine) -> tuple[tuple[int, tuple[int | None, ...]], ...
     """Return the SLIT rows of the zones; none where two numbers tell it all, where nothing is known, or of too many."""
     if len(machine.zones) > _MOST_DISTANCES or not any(zone.distances for zone in machine.zones):
         return ()
-    own, others = _distance_values(machine)
-    if len(own) == 1 and len(others) <= 1:
+    own, between = _distance_values(machine)
+    if len(own) == 1 and len(between) <= 1:
         return ()
     ids = [str(zone.id) for zone in machine.zones]
-    return tuple((zone.id, tuple(zone.distances.get(other) for other in ids)) for zone in machine.zones)
+    return tuple((zone.id, tuple(zone.distances.get(column) for column in ids)) for zone in machine.zones)
 
 
 def _distance_values(machine: Machine) -> tuple[set[int | None], set[int | None]]:
     """Return the values on the diagonal of the SLIT, and all others."""
     ids = [str(zone.id) for zone in machine.zones]
     own = {zone.distances.get(str(zone.id)) for zone in machine.zones}
-    others = {zone.distances.get(other) for zone in machine.zones for other in ids if other != str(zone.id)}
-    return own, others
+    between = {zone.distances.get(column) for zone in machine.zones for column in ids if column != str(zone.id)}
+    return own, between
 
 
 def _even_distances(machine: Machine) -> Iterator[str]:
     """Yield the two numbers that tell the distances of all zones, where two do."""
-    own, others = _distance_values(machine)
-    if len(own) == len(others) == 1 and None not in own | others:
-        yield f"Distances: {own.pop()} within a zone, {others.pop()} between zones"
+    own, between = _distance_values(machine)
+    if len(own) == len(between) == 1 and None not in own | between:
+        yield f"Distances: {own.pop()} within a zone, {between.pop()} between zones"
 
 
 # --- notes
@@ -127,10 +127,10 @@ def _nvlinks(machine: Machine) -> Iterator[str]:
     """Yield who is linked with whom by NVLink, GPUs with equal partners together."""
     names = GpuNames(machine)
     pairs = {frozenset((link.a, link.b)): link.relation for link in machine.links if link.relation.startswith("NV")}
-    yield from _among("NVLink", pairs, names)
+    yield from _clique_notes("NVLink", pairs, names)
     if not pairs:
-        yield from _switched(machine, names)
-    yield from _among("XGMI", dict(_xgmi_pairs(machine)), names)
+        yield from _switch_notes(machine, names)
+    yield from _clique_notes("XGMI", dict(_xgmi_pairs(machine)), names)
 
 
 def _xgmi_pairs(machine: Machine) -> Iterator[tuple[frozenset[str], str]]:
@@ -140,7 +140,7 @@ def _xgmi_pairs(machine: Machine) -> Iterator[tuple[frozenset[str], str]]:
                 yield frozenset((gpu.address, peer.address)), format_count(peer.links, "link") if peer.links else ""
 
 
-def _among(what: str, pairs: dict[frozenset[str], str], names: GpuNames) -> Iterator[str]:
+def _clique_notes(what: str, pairs: dict[frozenset[str], str], names: GpuNames) -> Iterator[str]:
     for group, relation in _cliques(pairs):
         how = "each with every other" if len(group) > 2 else "with one another"
         by = f" by {relation}" if relation else ""
@@ -149,21 +149,21 @@ def _among(what: str, pairs: dict[frozenset[str], str], names: GpuNames) -> Iter
 
 def _cliques(pairs: dict[frozenset[str], str]) -> Iterator[tuple[Sequence[str], str]]:
     """Yield sets of GPUs of which every two have the same relation; pairs where there is no larger set."""
-    left = {pair: relation for pair, relation in pairs.items() if len(pair) == 2}
-    everyone = sorted({address for pair in left for address in pair})
-    while left:
-        pair, relation = next(iter(left.items()))
+    remaining = {pair: relation for pair, relation in pairs.items() if len(pair) == 2}
+    addresses = sorted({address for pair in remaining for address in pair})
+    while remaining:
+        pair, relation = next(iter(remaining.items()))
         group = sorted(pair)
-        for other in everyone:
-            if other not in group and all(left.get(frozenset((other, one))) == relation for one in group):
-                group.append(other)
-        for one in group:
-            for other in group:
-                left.pop(frozenset((one, other)), None)
+        for second in addresses:
+            if second not in group and all(remaining.get(frozenset((second, first))) == relation for first in group):
+                group.append(second)
+        for first in group:
+            for second in group:
+                remaining.pop(frozenset((first, second)), None)
         yield sorted(group), relation
 
 
-def _switched(machine: Machine, names: GpuNames) -> Iterator[str]:
+def _switch_notes(machine: Machine, names: GpuNames) -> Iterator[str]:
     alike: dict[tuple[str, int], list[str | None]] = {}
     for gpu in machine.gpus:
         for peer in gpu.nvlinks:

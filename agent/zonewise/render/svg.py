@@ -73,9 +73,9 @@ def render_svg(machine: Machine) -> str:
     least = max(min(text_width(title, _TITLE_SIZE, "bold"), _WIDEST_TITLE), _NARROWEST)
     body = best_arrangement(picture, least)
     width = max(body.width, least)
-    page = stacked([_head(picture, width), body, _foot(picture, width)], 16)
-    page = padded(page._replace(width=width), _MARGIN, "page")
-    wide, high = format_coordinate(page.width), format_coordinate(page.height)
+    document = stacked([_head(picture, width), body, _foot(picture, width)], 16)
+    document = padded(document._replace(width=width), _MARGIN, "page")
+    wide, high = format_coordinate(document.width), format_coordinate(document.height)
     description = "; ".join(", ".join(facts) for facts in picture.facts)
     return "\n".join(
         (
@@ -84,7 +84,7 @@ def render_svg(machine: Machine) -> str:
             f'<title id="title">{escape_xml(title)}</title>',
             f'<desc id="description">{escape_xml(description)}</desc>',
             f"<style>{_STYLE}</style>",
-            *svg_elements(page),
+            *svg_elements(document),
             "</svg>",
             "",
         )
@@ -98,25 +98,25 @@ def _head(picture: Picture, width: float) -> Node:
 
 def _foot(picture: Picture, width: float) -> Node:
     notes = stacked([paragraph([note], width, SIZE) for note in picture.notes], 2)
-    table = _distances(picture)
+    table = _distance_table(picture)
     legend = _legend(picture, width)
     beside = in_row([table, legend], 32)
     return stacked([notes, beside if beside.width <= width else stacked([table, legend], GAP)], 14)
 
 
-def _distances(picture: Picture) -> Node:
+def _distance_table(picture: Picture) -> Node:
     if not picture.distances:
         return Node(0, 0)
     texts = [str(value) for zone, row in picture.distances for value in (zone, *row)]
     cell, line = max(text_width(text, SMALL) for text in texts) + 12, 16.0
     left = text_width("Distances", SMALL, "bold") + 4
     parts: list[Text] = [Text(0, 11, "Distances", SMALL, "bold")]
-    for place, (zone, row) in enumerate(picture.distances, 1):
-        parts.append(Text(left + place * cell, 11, str(zone), SMALL, "dim", right=True))
-        parts.append(Text(0, 11 + place * line, f"Zone {zone}", SMALL, "dim"))
+    for i, (zone, row) in enumerate(picture.distances, 1):
+        parts.append(Text(left + i * cell, 11, str(zone), SMALL, "dim", right=True))
+        parts.append(Text(0, 11 + i * line, f"Zone {zone}", SMALL, "dim"))
         for column, value in enumerate(row, 1):
             text = "?" if value is None else str(value)
-            parts.append(Text(left + column * cell, 11 + place * line, text, SMALL, right=True))
+            parts.append(Text(left + column * cell, 11 + i * line, text, SMALL, right=True))
     count = len(picture.distances)
     return Node(left + count * cell, (count + 1) * line, tuple(parts))
 

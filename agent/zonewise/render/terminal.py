@@ -50,7 +50,7 @@ def _picture(picture: Picture, width: int) -> list[Line]:
     for facts in picture.facts:
         lines += wrap([("", fact) for fact in facts], width, separator=" · ")
     lines.append(())
-    widest = max((_natural(box) for box in picture.boxes if isinstance(box, Box)), default=width)
+    widest = max((_natural_width(box) for box in picture.boxes if isinstance(box, Box)), default=width)
     lines += _children(picture.boxes, width, 1, widest)
     lines += _memory_lines(picture.memories, width)
     if picture.devices:
@@ -138,13 +138,13 @@ def _grid(boxes: Sequence[Box], width: int, widest: int) -> list[Line]:
     """Return boxes side by side, in as many columns as have room for their least widths."""
     if not boxes:
         return []
-    fitting = max(1, min(len(boxes), (width + _GAP) // (max(_least(box) for box in boxes) + _GAP)))
+    fitting = max(1, min(len(boxes), (width + _GAP) // (max(_least_width(box) for box in boxes) + _GAP)))
     columns = -(-len(boxes) // -(-len(boxes) // fitting))
     whole = width if not widest else min(width, columns * (widest + _GAP) - _GAP)
     each, rest = divmod(whole + _GAP, columns)
     if widest:
         rest = 0  # the outermost boxes are of one width, inner ones fill theirs
-    widths = [each - _GAP + (place < rest) for place in range(columns)]
+    widths = [each - _GAP + (i < rest) for i in range(columns)]
     lines: list[Line] = []
     for start in range(0, len(boxes), columns):
         row = [_box(box, wide) for box, wide in zip(boxes[start : start + columns], widths, strict=False)]
@@ -156,26 +156,26 @@ def _grid(boxes: Sequence[Box], width: int, widest: int) -> list[Line]:
 # --- widths
 
 
-def _least(box: Box) -> int:
+def _least_width(box: Box) -> int:
     """Return the columns in which a box is easy to read."""
     parts = [min(line_width(_title(box)), _LONGEST_TITLE) + 2]
     parts += [DeviceTable(box.devices).least] if box.devices else []
     for child in box.children:
         phrases = _in_phrases(child, len(box.members))
-        parts.append(_least(child) if isinstance(child, Box) and not phrases else _widest(phrases))
+        parts.append(_least_width(child) if isinstance(child, Box) and not phrases else _widest(phrases))
     return max(parts) + _EDGES
 
 
-def _natural(box: Box) -> int:
+def _natural_width(box: Box) -> int:
     """Return the columns in which everything in a box stands in one line."""
     parts = [line_width(_title(box)) + 2, sum(column_width(text) + 2 for text in box.details) - 2]
     parts += [DeviceTable(box.devices).natural] if box.devices else []
-    parts += [_length(memory_phrases(memory)) for memory in box.memories]
+    parts += [_phrases_width(memory_phrases(memory)) for memory in box.memories]
     phrases = [_in_phrases(child, len(box.members)) for child in box.children]
-    parts += [_length(one) for one in phrases]
+    parts += [_phrases_width(child_phrases) for child_phrases in phrases]
     boxes = [child for child, own in zip(box.children, phrases, strict=True) if isinstance(child, Box) and not own]
     if boxes:
-        parts.append((max(_natural(child) for child in boxes) + _GAP) * len(boxes) - _GAP)
+        parts.append((max(_natural_width(child) for child in boxes) + _GAP) * len(boxes) - _GAP)
     return max(parts) + _EDGES
 
 
@@ -183,5 +183,5 @@ def _widest(phrases: Iterable[Span]) -> int:
     return min(max(column_width(text) for _, text in phrases), _LONGEST_TITLE)
 
 
-def _length(phrases: Iterable[Span]) -> int:
+def _phrases_width(phrases: Iterable[Span]) -> int:
     return sum(column_width(text) + 2 for _, text in phrases) - 2

@@ -1,1 +1,1 @@
-"""Who uses what: a machine and what its kubelet says -> what each zone has, can give, and has left."""
+"""What pods use of a machine, and what is available, zone by zone."""

@@ -1,4 +1,4 @@
-"""What some pods hold together, what of their init containers is left over included."""
+"""The resources allocated to some pods, including leftovers of their init containers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DeviceId = tuple[str, str]
 
 
 class Allocations(NamedTuple):
-    """What is held."""
+    """Allocated resources."""
 
     cpus: CpuSet = EMPTY
     blocks: tuple[MemoryBlock, ...] = ()
@@ -29,23 +29,26 @@ class Allocations(NamedTuple):
 def pod_allocations(
     pods: Iterable[PodResources], owners: PodMatching, state: StateFiles, is_selected: Callable[[PodResources], bool]
 ) -> Allocations:
-    """Return what those of the pods hold of which the function is true."""
-    chosen = [pod for pod in pods if is_selected(pod)]
+    """Return what is allocated to the pods for which the predicate is true."""
+    selected = [pod for pod in pods if is_selected(pod)]
     uids = {uid for uid, pod in owners.pods.items() if is_selected(pod)}
-    containers = [container for pod in chosen for container in pod.containers]
+    containers = [container for pod in selected for container in pod.containers]
     listed = (
-        (devices.resource, one) for container in containers for devices in container.devices for one in devices.ids
+        (devices.resource, device_id)
+        for container in containers
+        for devices in container.devices
+        for device_id in devices.ids
     )
     return Allocations(
-        CpuSet.union(chain((container.cpus for container in containers), _recorded_cpus(state, uids))),
-        tuple(_blocks(chosen, uids, tuple(pod for pod in owners.unrecorded if is_selected(pod)), state)),
+        CpuSet.union(chain((container.cpus for container in containers), _checkpointed_cpus(state, uids))),
+        tuple(_blocks(selected, uids, tuple(pod for pod in owners.unrecorded if is_selected(pod)), state)),
         frozenset(chain(listed, checkpointed_devices(state, uids))),
         frozenset(device for container in containers for device in container.claimed),
     )
 
 
 def memory_blocks(pods: Iterable[PodResources]) -> Iterator[MemoryBlock]:
-    """Yield the memory blocks that List tells of pods."""
+    """Yield the memory blocks of pods in List."""
     for pod in pods:
         for container in pod.containers:
             yield from container.memory
@@ -56,20 +59,20 @@ def checkpointed_devices(state: StateFiles, uids: Iterable[str]) -> Iterator[Dev
     known = set(uids)
     for entry in state.devices.entries if state.devices else ():
         if entry.uid in known:
-            yield from ((entry.resource, one) for of_zone in entry.ids_by_zone.values() for one in of_zone)
+            yield from ((entry.resource, device_id) for ids in entry.ids_by_zone.values() for device_id in ids)
 
 
-def _recorded_cpus(state: StateFiles, uids: Iterable[str]) -> Iterator[CpuSet]:
+def _checkpointed_cpus(state: StateFiles, uids: Iterable[str]) -> Iterator[CpuSet]:
     for uid in uids:
         yield from (state.cpu.entries.get(uid, {}) if state.cpu else {}).values()
 
 
 def _blocks(
-    chosen: Iterable[PodResources], uids: Iterable[str], unrecorded: Iterable[PodResources], state: StateFiles
+    pods: Iterable[PodResources], uids: Iterable[str], unrecorded: Iterable[PodResources], state: StateFiles
 ) -> Iterator[MemoryBlock]:
-    """Yield the blocks of the checkpoint, and those listed of pods that it does not have."""
+    """Yield the blocks of the checkpoint, and the listed blocks of pods that are not in it."""
     if state.memory is None:
-        yield from memory_blocks(chosen)
+        yield from memory_blocks(pods)
         return
     for uid in uids:
         for blocks in state.memory.entries.get(uid, {}).values():

@@ -1,4 +1,4 @@
-"""CPUs: which the kubelet gives to one container alone, and which of them are left."""
+"""CPUs: which ones the kubelet allocates exclusively, and which of these are free."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class CpuUsage(NamedTuple):
 
     allocatable: CpuSet
     free: CpuSet | None
-    """None where none is given exclusively."""
+    """None where no CPU is allocated exclusively."""
     reserved: CpuSet | None
     problems: tuple[str, ...] = ()
 
     def zone_amount(self, zone: Zone) -> Amount:
         """Return the count of CPUs of one zone."""
         allocatable = self.allocatable & zone.cpus
-        left = allocatable if self.free is None else allocatable & self.free
-        return Amount(len(zone.cpus), len(allocatable), len(left))
+        available = allocatable if self.free is None else allocatable & self.free
+        return Amount(len(zone.cpus), len(allocatable), len(available))
 
     def zone_free_cpus(self, zone: Zone) -> CpuSet | None:
         """Return the free CPUs of one zone."""
@@ -37,7 +37,7 @@ class CpuUsage(NamedTuple):
 
 
 def cpu_usage(machine: Machine, report: KubeletReport, excluded: CpuSet) -> CpuUsage:
-    """Return who may have which CPU; what is excluded counts as reserved.
+    """Return which CPUs are allocatable and which are free; excluded CPUs count as reserved.
 
     Without the static policy every pod runs on all CPUs but those of reservedSystemCPUs.
     """
@@ -47,22 +47,18 @@ def cpu_usage(machine: Machine, report: KubeletReport, excluded: CpuSet) -> CpuU
         reserved = report.config.reserved_cpus if report.config is not None else None
         return CpuUsage(zoned - (reserved or EMPTY), None, reserved)
     allocatable = report.allocatable.cpus
-    strangers = allocatable - zoned
-    problems = (
-        (f"the kubelet can give CPUs {strangers}, which are in no zone of this machine: they are not counted",)
-        if strangers
-        else ()
-    )
-    kept = (allocatable & zoned) - excluded
-    return CpuUsage(kept, _free(kept, report), online - allocatable, problems)
+    unknown = allocatable - zoned
+    problems = (f"allocatable CPUs {unknown} are in no zone of this machine: they are not counted",) if unknown else ()
+    usable = (allocatable & zoned) - excluded
+    return CpuUsage(usable, _free(usable, report), online - allocatable, problems)
 
 
 def _free(allocatable: CpuSet, report: KubeletReport) -> CpuSet:
-    """Return the CPUs that no container has.
+    """Return the CPUs that no container has exclusively.
 
-    The kubelet gives CPUs of its default set only (policy_static.go GetAvailableCPUs), and the CPUs of init containers
-    that have ended and of pods that it refused are not in it. The file and List are read one after the other, so that
-    a CPU is free only if both say so.
+    The kubelet allocates CPUs of its default set only (policy_static.go GetAvailableCPUs). CPUs of ended init
+    containers and of rejected pods are not in that set. File and List are read one after the other, so a CPU is free
+    only if both say so.
     """
     listed: Iterable[CpuSet] = (container.cpus for pod in report.pods for container in pod.containers)
     state = report.state.cpu

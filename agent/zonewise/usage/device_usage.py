@@ -1,4 +1,4 @@
-"""Devices of device plugins: how many the kubelet can give in each zone, and how many of them are left."""
+"""Devices of device plugins: how many are allocatable in each zone, and how many are available."""
 
 from __future__ import annotations
 
@@ -17,106 +17,111 @@ if TYPE_CHECKING:
     from zonewise.usage.pod_matching import PodMatching
 
 DeviceZones = dict["DeviceId", frozenset[int]]
-"""The zones that each device is close to; none where that is unknown."""
+"""The zones that each device is close to; empty where unknown."""
 
 
 class DeviceUsage(NamedTuple):
     """The devices of the node."""
 
     amounts: dict[int, dict[str, Amount]]
-    """By zone and resource. A device that is close to several zones is one in each: it can be given to a pod of any
-    of them, and is then gone from all (devicemanager/topology_hints.go)."""
+    """By zone and resource. A device close to several zones counts in each of them. It can be allocated to a pod of any
+    of these zones, and is then unavailable in all (devicemanager/topology_hints.go)."""
     unzoned: dict[str, Amount]
     shared: tuple[SharedDevices, ...] = ()
-    """Those in amounts that are close to several zones."""
+    """Devices in `amounts` that are close to several zones."""
     problems: tuple[str, ...] = ()
 
 
 def device_usage(
     machine: Machine, report: KubeletReport, owners: PodMatching, excluded: frozenset[DeviceId]
 ) -> DeviceUsage:
-    """Return how many devices there are, can be given, and are left; those that are excluded count as reserved.
+    """Return how many devices exist, are allocatable, and are available; excluded devices count as reserved.
 
-    A device that is held and no longer offered, as it is unhealthy or its plugin is away, is there and cannot be given.
+    A device that is held and no longer healthy, or whose plugin is gone, exists and is not allocatable.
     """
     known = {zone.id for zone in machine.zones}
-    offered = _places(report.allocatable.devices)
-    held = _held(report, owners)
-    places = held | offered
+    healthy = _device_zones(report.allocatable.devices)
+    held = _held_devices(report, owners)
+    all_zones = held | healthy
     by_zone: dict[int | None, set[DeviceId]] = defaultdict(set)
     by_zones: dict[tuple[int, ...], set[DeviceId]] = defaultdict(set)
-    for device, zones in places.items():
+    for device, zones in all_zones.items():
         near = zones & known
         for zone in near or (None,):
             by_zone[zone].add(device)
         if len(near) > 1:
             by_zones[tuple(sorted(near))].add(device)
-    given = offered.keys() - excluded
-    left = given - held.keys()
+    usable = healthy.keys() - excluded
+    available = usable - held.keys()
     return DeviceUsage(
-        {zone: _amounts(devices, given, left) for zone, devices in by_zone.items() if zone is not None},
-        _amounts(by_zone[None], given, left) | _unseen(report, {resource for resource, _ in places}),
-        tuple(sorted(_shared(by_zones, given, left))),
-        tuple(_strange(places, known)),
+        {zone: _amounts(devices, usable, available) for zone, devices in by_zone.items() if zone is not None},
+        _amounts(by_zone[None], usable, available)
+        | _without_healthy_devices(report, {resource for resource, _ in all_zones}),
+        tuple(sorted(_shared(by_zones, usable, available))),
+        tuple(_unknown_zones(all_zones, known)),
     )
 
 
-def _places(entries: Iterable[ContainerDevices]) -> DeviceZones:
-    found: DeviceZones = {}
+def _device_zones(entries: Iterable[ContainerDevices]) -> DeviceZones:
+    zones_by_device: DeviceZones = {}
     for entry in entries:
-        zones = frozenset(zone for zone in entry.zones if zone >= 0)  # -1 is a plugin's way to say "none"
-        for one in entry.ids:
-            device = (entry.resource, one)
-            found[device] = found.get(device, frozenset()) | zones
-    return found
+        zones = frozenset(zone for zone in entry.zones if zone >= 0)  # -1 means "none" for a device plugin
+        for device_id in entry.ids:
+            device = (entry.resource, device_id)
+            zones_by_device[device] = zones_by_device.get(device, frozenset()) | zones
+    return zones_by_device
 
 
-def _held(report: KubeletReport, owners: PodMatching) -> DeviceZones:
-    """Return the devices that pods hold; those left by init containers are in the checkpoint alone."""
-    found = _places(devices for pod in report.pods for container in pod.containers for devices in container.devices)
-    of_pods = set(checkpointed_devices(report.state, owners.alive))
+def _held_devices(report: KubeletReport, owners: PodMatching) -> DeviceZones:
+    """Return the devices that pods hold; devices of ended init containers are in the checkpoint only."""
+    zones_by_device = _device_zones(
+        devices for pod in report.pods for container in pod.containers for devices in container.devices
+    )
+    active = set(checkpointed_devices(report.state, owners.alive))
     for entry in report.state.devices.entries if report.state.devices else ():
         for zone, ids in entry.ids_by_zone.items():
-            for one in ids:
-                device = (entry.resource, one)
-                if device in of_pods:
-                    found[device] = found.get(device, frozenset()) | ({zone} if zone >= 0 else frozenset())
-    return found
+            for device_id in ids:
+                device = (entry.resource, device_id)
+                if device in active:
+                    zones_by_device[device] = zones_by_device.get(device, frozenset()) | (
+                        {zone} if zone >= 0 else frozenset()
+                    )
+    return zones_by_device
 
 
-def _amounts(devices: Iterable[DeviceId], given: set[DeviceId], left: set[DeviceId]) -> dict[str, Amount]:
+def _amounts(devices: Iterable[DeviceId], usable: set[DeviceId], available: set[DeviceId]) -> dict[str, Amount]:
     by_resource: dict[str, list[DeviceId]] = defaultdict(list)
     for device in devices:
         by_resource[device[0]].append(device)
     return {
-        resource: Amount(len(group), len(given.intersection(group)), len(left.intersection(group)))
+        resource: Amount(len(group), len(usable.intersection(group)), len(available.intersection(group)))
         for resource, group in sorted(by_resource.items())
     }
 
 
 def _shared(
-    by_zones: Mapping[tuple[int, ...], set[DeviceId]], given: set[DeviceId], left: set[DeviceId]
+    by_zones: Mapping[tuple[int, ...], set[DeviceId]], usable: set[DeviceId], available: set[DeviceId]
 ) -> Iterator[SharedDevices]:
     for zones, devices in by_zones.items():
-        for resource, amount in _amounts(devices, given, left).items():
+        for resource, amount in _amounts(devices, usable, available).items():
             yield SharedDevices(resource, zones, amount)
 
 
-def _unseen(report: KubeletReport, seen: set[str]) -> dict[str, Amount]:
-    """Return the resources that have a plugin and no healthy device: the kubelet refuses pods that ask for even 0.
+def _without_healthy_devices(report: KubeletReport, known: set[str]) -> dict[str, Amount]:
+    """Return the resources that have a plugin and no healthy device: the kubelet rejects pods that request even 0.
 
-    Where the others are it does not tell.
+    The zones of these devices are unknown.
     """
     checkpoint = report.state.devices
     return (
-        {resource: Amount(0, 0, 0) for resource in checkpoint.registered if resource not in seen} if checkpoint else {}
+        {resource: Amount(0, 0, 0) for resource in checkpoint.registered if resource not in known} if checkpoint else {}
     )
 
 
-def _strange(places: Mapping[DeviceId, frozenset[int]], known: set[int]) -> Iterable[str]:
-    """Tell of devices in zones that there are none of, one sentence for each resource and zone."""
+def _unknown_zones(zones_by_device: Mapping[DeviceId, frozenset[int]], known: set[int]) -> Iterable[str]:
+    """Report devices in zones that the machine does not have, one sentence for each resource and zone."""
     counts: dict[tuple[str, int], int] = defaultdict(int)
-    for (resource, _), zones in places.items():
+    for (resource, _), zones in zones_by_device.items():
         for zone in zones - known:
             counts[resource, zone] += 1
     for (resource, zone), count in counts.items():

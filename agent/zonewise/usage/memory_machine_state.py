@@ -1,4 +1,4 @@
-"""The Memory Manager's book: how much of each type of memory is free and held in each zone, and which zones are one.
+"""The Memory Manager's machine state: free and reserved bytes of each type in each zone, and which zones form a group.
 
 The rules are those of pkg/kubelet/cm/memorymanager/policy_static.go, updateMachineState and releaseMemory.
 """
@@ -29,14 +29,14 @@ class _Cell:
 
 
 class MemoryMachineState:
-    """The book, to be changed block by block."""
+    """The machine state, changed block by block."""
 
     def __init__(self, cells: dict[int, _Cell]) -> None:
         self._cells = cells
 
     @classmethod
     def from_checkpoint(cls, state: MemoryManagerState) -> MemoryMachineState:
-        """Open the book as the checkpoint has it."""
+        """Return the state of the checkpoint."""
         return cls(
             {
                 zone: _Cell(
@@ -51,7 +51,7 @@ class MemoryMachineState:
 
     @classmethod
     def idle(cls, allocatable: ZoneMemory) -> MemoryMachineState:
-        """Open the book of a node where nobody holds anything."""
+        """Return the state of a node without any assignment."""
         cells: dict[int, _Cell] = {}
         for (zone, kind), size in allocatable.items():
             cell = cells.setdefault(zone, _Cell(0, (zone,), {}, {}))
@@ -59,46 +59,46 @@ class MemoryMachineState:
         return cls(cells)
 
     def assign(self, blocks: Iterable[MemoryBlock]) -> None:
-        """Write blocks down as held: of the zones of a block the lowest are used up first."""
-        for block in _in_order(blocks):
-            left = max(0, block.size)
-            for zone, cell in self._of(block):
+        """Assign blocks: of the zones of a block the lowest are used up first."""
+        for block in _canonical_order(blocks):
+            remaining = max(0, block.size)
+            for zone, cell in self._cells_of_block(block):
                 cell.assignments += 1
                 cell.group = tuple(sorted(block.zones))
-                moved = min(left, cell.free.get(block.type, 0))
+                moved = min(remaining, cell.free.get(block.type, 0))
                 self._move(zone, block.type, moved)
-                left -= moved
+                remaining -= moved
 
     def release(self, blocks: Iterable[MemoryBlock]) -> None:
-        """Write blocks down as given back: again the lowest zones first; a zone that nobody uses is alone again."""
-        for block in _in_order(blocks):
-            left = max(0, block.size)
-            for zone, cell in self._of(block):
+        """Release blocks: again the lowest zones first; a zone without assignments leaves its group."""
+        for block in _canonical_order(blocks):
+            remaining = max(0, block.size)
+            for zone, cell in self._cells_of_block(block):
                 cell.assignments -= 1
                 if cell.assignments <= 0:
                     cell.group = (zone,)
-                moved = min(left, cell.held.get(block.type, 0))
+                moved = min(remaining, cell.held.get(block.type, 0))
                 self._move(zone, block.type, -moved)
-                left -= moved
+                remaining -= moved
 
     def free(self) -> ZoneMemory:
-        """Return what is free."""
+        """Return the free bytes."""
         return {(zone, kind): size for zone, cell in self._cells.items() for kind, size in cell.free.items()}
 
     def assigned(self) -> tuple[int, ...]:
         """Return the zones of which any memory is assigned, ascending.
 
-        Not those where less is free than can be given: the kubelet frees what init containers had under the containers
-        that took it over, so that all of a zone can be free and assigned.
+        Not the zones where less is free than allocatable: the kubelet frees the memory of init containers under the
+        containers that reuse it, so that all of a zone can be free and assigned.
         """
         return tuple(zone for zone, cell in sorted(self._cells.items()) if cell.assignments > 0)
 
     def group(self, zone: int) -> tuple[int, ...]:
-        """Return the zones that give memory as one with a zone, it among them; none where it is alone."""
+        """Return the zones that form a group with a zone, it included; none where it is alone."""
         cell = self._cells.get(zone)
         return tuple(sorted(cell.group)) if cell is not None and len(cell.group) > 1 else ()
 
-    def _of(self, block: MemoryBlock) -> Iterable[tuple[int, _Cell]]:
+    def _cells_of_block(self, block: MemoryBlock) -> Iterable[tuple[int, _Cell]]:
         return ((zone, self._cells[zone]) for zone in sorted(block.zones) if zone in self._cells)
 
     def _move(self, zone: int, kind: str, size: int) -> None:
@@ -107,6 +107,6 @@ class MemoryMachineState:
             self._cells[zone].held[kind] = self._cells[zone].held.get(kind, 0) + size
 
 
-def _in_order(blocks: Iterable[MemoryBlock]) -> list[MemoryBlock]:
-    """Return blocks so that the order in which they were told makes no difference; groups come last and stay."""
+def _canonical_order(blocks: Iterable[MemoryBlock]) -> list[MemoryBlock]:
+    """Return blocks in an order independent of the kubelet's response; groups come last and so stay in force."""
     return sorted(blocks, key=lambda block: (len(block.zones), block.zones, block.type, block.size))

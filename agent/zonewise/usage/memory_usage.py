@@ -1,4 +1,4 @@
-"""Memory and huge pages: what the Memory Manager gives of each zone, and what of that is left."""
+"""Memory and huge pages: what the Memory Manager allocates of each zone, and what of that is available."""
 
 from __future__ import annotations
 
@@ -24,106 +24,112 @@ class MemoryUsage(NamedTuple):
     """The memory of the node."""
 
     amounts: dict[int, dict[str, Amount]]
-    """By zone and type, those of the machine's zones."""
+    """By zone and type, for the machine's zones."""
     groups: dict[int, tuple[int, ...]]
     assigned: tuple[int, ...] | None = None
-    """Zones; None where the Memory Manager gives none."""
+    """Zones; None where the Memory Manager assigns none."""
     problems: tuple[str, ...] = ()
 
 
 def memory_usage(
     machine: Machine, report: KubeletReport, owners: PodMatching, excluded: tuple[MemoryBlock, ...]
 ) -> MemoryUsage:
-    """Return how much memory of each zone can be given and is left; what is excluded counts as reserved."""
+    """Return how much memory of each zone is allocatable and available; excluded memory counts as reserved."""
     if not is_memory_manager_static(report):
-        return _shared(machine, report)
+        return _shared_memory_usage(machine, report)
     allocatable, problems = _allocatable(report.allocatable.memory)
-    ledger = _ledger(report, owners, allocatable)
-    groups = {zone.id: ledger.group(zone.id) for zone in machine.zones}
-    free, assigned = ledger.free(), ledger.assigned()
-    ledger.release(excluded)
-    given = ledger.free()
-    kept = {place: max(0, size - (given.get(place, 0) - free.get(place, 0))) for place, size in allocatable.items()}
-    amounts = {zone.id: _amounts(zone, _of_zone(kept, zone.id), _of_zone(free, zone.id)) for zone in machine.zones}
-    strange = _strange(machine, allocatable, report)
-    return MemoryUsage(amounts, groups, assigned, (*problems, *strange, *_beyond(machine, allocatable)))
+    state = _machine_state(report, owners, allocatable)
+    groups = {zone.id: state.group(zone.id) for zone in machine.zones}
+    free, assigned = state.free(), state.assigned()
+    state.release(excluded)
+    without_excluded = state.free()
+    usable = {
+        key: max(0, size - (without_excluded.get(key, 0) - free.get(key, 0))) for key, size in allocatable.items()
+    }
+    amounts = {
+        zone.id: _amounts(zone, _zone_memory(usable, zone.id), _zone_memory(free, zone.id)) for zone in machine.zones
+    }
+    problems_of_zones = _unknown_zones(machine, allocatable, report)
+    return MemoryUsage(
+        amounts, groups, assigned, (*problems, *problems_of_zones, *_over_capacity(machine, allocatable))
+    )
 
 
-def _shared(machine: Machine, report: KubeletReport) -> MemoryUsage:
+def _shared_memory_usage(machine: Machine, report: KubeletReport) -> MemoryUsage:
     """Return the memory of a node whose pods all share it."""
     reserved: dict[int, dict[str, int]] = {}
     for zone, kind, size in report.config.reserved_memory if report.config is not None else ():
-        of_zone = reserved.setdefault(zone, {})
-        of_zone[kind] = of_zone.get(kind, 0) + max(0, size)
+        zone_reserved = reserved.setdefault(zone, {})
+        zone_reserved[kind] = zone_reserved.get(kind, 0) + max(0, size)
     amounts = {zone.id: shared_memory(zone, reserved.get(zone.id, {})) for zone in machine.zones}
     return MemoryUsage(amounts, dict.fromkeys(amounts, ()))
 
 
-def _ledger(report: KubeletReport, owners: PodMatching, allocatable: ZoneMemory) -> MemoryMachineState:
-    """Return the Memory Manager's book as it is when the next pod asks.
+def _machine_state(report: KubeletReport, owners: PodMatching, allocatable: ZoneMemory) -> MemoryMachineState:
+    """Return the Memory Manager's state as the next admission will see it.
 
-    At that moment the kubelet first gives back what it has noted for pods that are gone (memory_manager.go
-    removeStaleState), so that it is free now. Without the checkpoint the book is made up from what List tells.
+    The kubelet then first releases the entries of deleted pods (memory_manager.go removeStaleState), so their memory
+    counts as free now. Without the checkpoint the state is rebuilt from List.
     """
     state = report.state.memory
     if state is None or not state.machine_state:
-        ledger = MemoryMachineState.idle(allocatable)
-        ledger.assign(memory_blocks(report.pods))
-        return ledger
-    ledger = MemoryMachineState.from_checkpoint(state)
-    gone = (containers for uid, containers in state.entries.items() if uid not in owners.alive)
-    ledger.release(block for containers in gone for blocks in containers.values() for block in blocks)
-    ledger.assign(memory_blocks(owners.unrecorded))
-    return ledger
+        machine_state = MemoryMachineState.idle(allocatable)
+        machine_state.assign(memory_blocks(report.pods))
+        return machine_state
+    machine_state = MemoryMachineState.from_checkpoint(state)
+    stale = (containers for uid, containers in state.entries.items() if uid not in owners.alive)
+    machine_state.release(block for containers in stale for blocks in containers.values() for block in blocks)
+    machine_state.assign(memory_blocks(owners.unrecorded))
+    return machine_state
 
 
 def _allocatable(blocks: Iterable[MemoryBlock]) -> tuple[ZoneMemory, tuple[str, ...]]:
-    """Return what the API says can be given; a block is of one zone (policy_static.go GetAllocatableMemory)."""
-    found: ZoneMemory = {}
+    """Return the allocatable sizes of the API; a block is of one zone (policy_static.go GetAllocatableMemory)."""
+    sizes: ZoneMemory = {}
     problems: list[str] = []
     for block in blocks:
         if len(block.zones) == 1:
-            place = (block.zones[0], block.type)
-            found[place] = found.get(place, 0) + max(0, block.size)
+            key = (block.zones[0], block.type)
+            sizes[key] = sizes.get(key, 0) + max(0, block.size)
         else:
             problems.append(
-                f"the kubelet can give {block.size} bytes of {block.type} of "
+                f"{block.size} allocatable bytes of {block.type} are of "
                 f"{'no zone' if not block.zones else 'several zones'}: they are not counted"
             )
-    return found, tuple(problems)
+    return sizes, tuple(problems)
 
 
 def _amounts(zone: Zone, allocatable: dict[str, int], free: dict[str, int]) -> dict[str, Amount]:
     capacity = memory_capacity(zone)
-    found: dict[str, Amount] = {}
+    amounts: dict[str, Amount] = {}
     for kind in canonical_order({*capacity, *allocatable}):
         size = allocatable.get(kind, 0)
-        # the kubelet counted when it started; pools of huge pages may have been made smaller since
-        found[kind] = Amount(max(capacity.get(kind, 0), size), size, max(0, min(size, free.get(kind, 0))))
-    return found
+        # the kubelet counted at its start; huge page pools may have shrunk since
+        amounts[kind] = Amount(max(capacity.get(kind, 0), size), size, max(0, min(size, free.get(kind, 0))))
+    return amounts
 
 
-def _of_zone(amounts: ZoneMemory, zone: int) -> dict[str, int]:
-    return {kind: size for (of_zone, kind), size in amounts.items() if of_zone == zone}
+def _zone_memory(amounts: ZoneMemory, zone: int) -> dict[str, int]:
+    return {kind: size for (key_zone, kind), size in amounts.items() if key_zone == zone}
 
 
-# --- what makes no sense
+# --- contradictions
 
 
-def _strange(machine: Machine, allocatable: ZoneMemory, report: KubeletReport) -> Iterator[str]:
+def _unknown_zones(machine: Machine, allocatable: ZoneMemory, report: KubeletReport) -> Iterator[str]:
     known = {zone.id for zone in machine.zones}
     for (zone, kind), size in allocatable.items():
         if zone not in known and size:
-            yield f"the kubelet can give {size} bytes of {kind} of zone {zone}, which this machine does not have"
+            yield f"{size} allocatable bytes of {kind} are of zone {zone}, which this machine does not have"
     for block in memory_blocks(report.pods):
         if block.size > 0 and not any((zone, block.type) in allocatable for zone in block.zones):
-            places = f"zones {', '.join(map(str, block.zones))}" if block.zones else "no zone"
-            yield f"a pod holds {block.size} bytes of {block.type} of {places}, where the kubelet has none to give"
+            zones = f"zones {', '.join(map(str, block.zones))}" if block.zones else "no zone"
+            yield f"a pod holds {block.size} bytes of {block.type} of {zones}, where none is allocatable"
 
 
-def _beyond(machine: Machine, allocatable: ZoneMemory) -> Iterator[str]:
+def _over_capacity(machine: Machine, allocatable: ZoneMemory) -> Iterator[str]:
     for zone in machine.zones:
         capacity = memory_capacity(zone)
-        for kind, size in _of_zone(allocatable, zone.id).items():
+        for kind, size in _zone_memory(allocatable, zone.id).items():
             if kind in capacity and size > capacity[kind]:
-                yield f"the kubelet can give {size} bytes of {kind} of zone {zone.id}, which has {capacity[kind]}"
+                yield f"{size} bytes of {kind} of zone {zone.id} are allocatable, which has {capacity[kind]}"

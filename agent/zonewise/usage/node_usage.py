@@ -1,7 +1,6 @@
-"""Who uses what: a machine and what its kubelet told, made into what each zone has, can give, and has left.
+"""Computes what each zone of a node has, what it can allocate, and what is available.
 
-The rules are the kubelet's own (the study of the kubelet, sections 4 and 5), so that what is said to be available is
-what the next pod would be admitted to.
+The rules are the kubelet's own (pkg/kubelet/cm), so that the next pod would be admitted to what is available.
 """
 
 from __future__ import annotations
@@ -12,24 +11,24 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise.usage.allocations import pod_allocations
 from zonewise.usage.cpu_usage import cpu_usage
 from zonewise.usage.device_usage import device_usage
-from zonewise.usage.exclusive_resources import has_exclusive_resources
 from zonewise.usage.memory_usage import memory_usage
-from zonewise.usage.numa_placement import numa_placement
 from zonewise.usage.pod_matching import match_pods
 from zonewise.usage.policies import not_ready_reason
 from zonewise.usage.types import Amount, Usage, ZoneUsage
 from zonewise.usage.zone_capacity import CPU, canonical_order
+from zonewise_common.nrt.numaplacement import NumaPlacement, encode
 from zonewise_common.nrt.podfingerprint import fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
-    from zonewise.kubelet.types import ClaimedDevice, KubeletReport, PodResources
+    from zonewise.kubelet.types import ClaimedDevice, ContainerResources, KubeletConfig, KubeletReport, PodResources
     from zonewise.machine.model.machine import Machine
+    from zonewise_common.nrt.numaplacement import ContainerName
 
 
 class KubeletNotReady(NamedTuple):
-    """The kubelet's answers are not yet to be believed."""
+    """The kubelet's responses are not valid yet."""
 
     reason: str
     """A sentence."""
@@ -43,19 +42,19 @@ def exclude_none(_: PodResources) -> bool:
 def node_usage(
     machine: Machine, report: KubeletReport, *, excluded: Callable[[PodResources], bool] = exclude_none
 ) -> Usage | KubeletNotReady:
-    """Return what every zone has, can give, and has left.
+    """Return capacity, allocatable and available amounts of every zone.
 
-    What excluded pods hold counts as reserved, neither allocatable nor available, and they are in no fingerprint and no
-    placement. The same facts give the same value, in whatever order the kubelet told them.
+    Resources of excluded pods count as reserved: neither allocatable nor available. Excluded pods are in no fingerprint
+    and in no placement. The same facts give the same value, whatever the order of the kubelet's response.
     """
     reason = not_ready_reason(report)
     if reason is not None:
         return KubeletNotReady(reason)
-    owners = match_pods(report.pods, report.state, report.active)
-    apart = pod_allocations(report.pods, owners, report.state, excluded)
-    cpus = cpu_usage(machine, report, apart.cpus)
-    memory = memory_usage(machine, report, owners, apart.blocks)
-    devices = device_usage(machine, report, owners, apart.devices)
+    matching = match_pods(report.pods, report.state, report.active)
+    excluded_allocations = pod_allocations(report.pods, matching, report.state, excluded)
+    cpus = cpu_usage(machine, report, excluded_allocations.cpus)
+    memory = memory_usage(machine, report, matching, excluded_allocations.blocks)
+    devices = device_usage(machine, report, matching, excluded_allocations.devices)
     zones: list[ZoneUsage] = []
     for zone in sorted(machine.zones, key=lambda zone: zone.id):
         amounts = devices.amounts.get(zone.id, {}) | memory.amounts[zone.id]
@@ -66,7 +65,7 @@ def node_usage(
     return Usage(
         zones=tuple(zones),
         unzoned=devices.unzoned,
-        claimed=_claimed(report, apart.claimed),
+        claimed=_claimed_counts(report, excluded_allocations.claimed),
         reserved_cpus=cpus.reserved,
         fingerprint_all=fingerprint((pod.namespace, pod.name) for pod in counted),
         fingerprint_exclusive=fingerprint((pod.namespace, pod.name) for pod in counted if has_exclusive_resources(pod)),
@@ -81,18 +80,68 @@ def _ordered(amounts: dict[str, Amount]) -> dict[str, Amount]:
     return {resource: amounts[resource] for resource in canonical_order(amounts)}
 
 
-def _claimed(report: KubeletReport, excluded: frozenset[ClaimedDevice]) -> dict[str, int]:
-    """Return how many devices of each driver are held through ResourceClaims.
+def _claimed_counts(report: KubeletReport, excluded: frozenset[ClaimedDevice]) -> dict[str, int]:
+    """Return how many devices of each driver are allocated through ResourceClaims.
 
-    One device may be listed for many containers; shares of a device are devices of their own. The checkpoint has
-    those of init containers too.
+    One device may be listed for many containers; shares of a device count as devices. The checkpoint also has the
+    devices of init containers.
     """
-    found = {device for pod in report.pods for container in pod.containers for device in container.claimed}
-    found.update(device for claim in report.state.claims or () for device in claim.devices)
-    apart = {_identity(device) for device in excluded}
-    drivers = Counter(driver for driver, *_ in {_identity(device) for device in found} - apart)
+    devices = {device for pod in report.pods for container in pod.containers for device in container.claimed}
+    devices.update(device for claim in report.state.claims or () for device in claim.devices)
+    excluded_devices = {_identity(device) for device in excluded}
+    drivers = Counter(driver for driver, *_ in {_identity(device) for device in devices} - excluded_devices)
     return dict(sorted(drivers.items()))
 
 
 def _identity(device: ClaimedDevice) -> tuple[str, str, str, str | None]:
     return device.driver, device.pool, device.device, device.share
+
+
+def numa_placement(
+    machine: Machine, config: KubeletConfig | None, pods: Iterable[PodResources]
+) -> NumaPlacement | None:
+    """Return the zone of each container that has exclusive resources of a zone.
+
+    None unless the Topology Manager's policy is single-numa-node: under other policies a container may span zones.
+    None, too, where a container is in several zones or in a zone that the machine does not have: containers are encoded
+    by number, and the reader must count the same ones. The rule for a container's zone is that of
+    resource-topology-exporter's pkg/resourcemonitor: the zone of its CPUs, else of its devices, else of its memory.
+    """
+    if config is None or config.topology_manager_policy != "single-numa-node" or not machine.zones:
+        return None
+    known = {zone.id for zone in machine.zones}
+    zone_by_container: dict[ContainerName, int] = {}
+    for pod in pods:
+        if not has_exclusive_resources(pod):
+            continue
+        for container in pod.containers:
+            zones = next((zones for zones in _candidate_zones(machine, container) if zones), frozenset[int]())
+            if len(zones) > 1 or not zones <= known:
+                return None
+            for zone in zones:
+                zone_by_container[pod.namespace, pod.name, container.name] = zone
+    return encode(zone_by_container, max(known) + 1)
+
+
+def _candidate_zones(machine: Machine, container: ContainerResources) -> Iterator[frozenset[int]]:
+    """Yield the zones of its CPUs, of its devices, and of its memory."""
+    yield frozenset(zone.id for zone in machine.zones if not zone.cpus.isdisjoint(container.cpus))
+    yield frozenset(zone for devices in container.devices if devices.ids for zone in devices.zones if zone >= 0)
+    yield frozenset(zone for block in container.memory for zone in block.zones if zone >= 0)
+
+
+def has_exclusive_resources(pod: PodResources) -> bool:
+    """Return whether a pod counts for the fingerprint method "with-exclusive-resources".
+
+    It counts where any container has CPUs, memory of a zone, or a device of a zone. This is the rule of
+    resource-topology-exporter's pkg/numalocality; scheduler-plugins derives the same from the pods' requests.
+    """
+    return any(_holds(container) for container in pod.containers)
+
+
+def _holds(container: ContainerResources) -> bool:
+    return (
+        bool(container.cpus)
+        or any(zone >= 0 for block in container.memory for zone in block.zones)
+        or any(zone >= 0 for devices in container.devices if devices.ids for zone in devices.zones)
+    )

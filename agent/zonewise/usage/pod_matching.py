@@ -1,26 +1,26 @@
-"""Which pod of the kubelet's checkpoints is which pod of its List, though List has no UIDs and checkpoints no names.
+"""Matches the pods of the kubelet's checkpoints with those of List: List has no UIDs, and checkpoints have no names.
 
-The checkpoints of memory and devices keep the entries of deleted pods until the kubelet next admits one, and do not
-say which those are. They also hold entries of init containers that have ended, of pods that are still there, and these
-List leaves out. So a UID is taken for a listed pod whose containers hold, each by name, exactly what List says; what
-the UID has beyond that is of init containers. UIDs for which no listed pod is left are gone.
+The checkpoints of memory and devices keep the entries of deleted pods until the next admission, unmarked. They also
+hold entries of ended init containers, which List omits. A UID matches a listed pod if each container of the pod holds
+exactly what List says. What the UID holds beyond that is of init containers. UIDs without a listed pod are stale.
 
-CPUs and devices belong to one container only, which settles most matches. Pods that hold nothing but equal amounts of
-memory of the same zones can be mistaken for one another, and it does not matter: whichever is taken for gone, equal
-entries are given back. Where init containers make them unequal, those that hold most are taken for alive: we may then
-promise less than there is until the next admission, never more.
+A CPU or a device belongs to one container, which settles most matches. Pods that hold only equal amounts of memory of
+the same zones are interchangeable: equal entries are released whichever is stale. Where init containers make the
+entries unequal, the largest are taken for alive. The available amount may then be too low until the next admission, and
+is never too high.
 
-A pod that is just being admitted is in one file and not yet in the other. One that only List has is returned as
-unrecorded, to be charged for. One of which List tells more than the files do matches no UID, so that it is charged for
-and its UID is given back, which comes to the same.
+Rules for a pod that is not in all sources:
 
-Some UIDs have entries of init containers only, and could be any listed pod that holds nothing. Where it is known which
-pods are active, those that are keep what they have. Where it is not, all are taken for gone. Nearly always they are
-(jobs that validate the GPUs of a node are such), and a device kept for one would be kept until the next admission,
-which may never come for want of that very device.
-
-An active UID that no listed pod could be is gone all the same: its containers are dead, and its volumes are being
-unmounted, while the kubelet gives what it had to others. Only while a kubelet starts is it a pod that List lacks.
+- A pod during its admission is in one file and not yet in the other. A pod that only List has is `unrecorded`, and is
+  charged for.
+- A pod for which List has more than the files matches no UID. It is charged for, and its UID is released, which amounts
+  to the same.
+- A UID with entries of init containers only could be any listed pod that holds nothing. If the active pods are known,
+  the active UIDs keep their entries. If not, all such UIDs are taken for stale. Nearly always they are (jobs that
+  validate the GPUs of a node). Keeping a device for one could block it for ever: the next admission might need that
+  very device.
+- An active UID that matches no listed pod is stale as well: its containers are dead and its volumes are being
+  unmounted, while the kubelet reallocates its resources. Only during a kubelet's start may it be a pod that List lacks.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from zonewise.kubelet.types import ContainerResources, MemoryBlock, PodResources, StateFiles
+    from zonewise.kubelet.types import ContainerResources, KubeletReport, MemoryBlock, PodResources, StateFiles
     from zonewise_common.k8s.cpuset import CpuSet
 
 AllocatedItem = tuple[object, ...]
-"""One thing held: (CPU, bits), (MEMORY, type, bytes, zones) or (DEVICE, resource, id)."""
+"""One allocation: (CPU, bits), (MEMORY, type, bytes, zones) or (DEVICE, resource, id)."""
 ItemsByContainer = dict[str, frozenset[AllocatedItem]]
-"""What the containers of one pod hold, by name."""
+"""The allocations of one pod by container name."""
 PodShape = tuple[tuple[str, frozenset[AllocatedItem]], ...]
-"""The same of a listed pod, as a key; containers that hold nothing are in it."""
+"""The same of a listed pod, as a hashable key; containers without allocations are included."""
 
 CPU, MEMORY, DEVICE = "cpu", "memory", "device"
 _NOTHING: frozenset[AllocatedItem] = frozenset()
 
 
 class PodMatching(NamedTuple):
-    """Who is who."""
+    """The result of a matching."""
 
     pods: dict[str, PodResources]
-    """The listed pod of each UID that is alive, but for those of init containers alone."""
+    """The listed pod of each alive UID, except UIDs with entries of init containers only."""
     unrecorded: tuple[PodResources, ...]
-    """Listed pods that hold something, and are not in the checkpoints."""
+    """Listed pods with allocations that are not in the checkpoints."""
     alive: frozenset[str]
-    """The UIDs that keep what they hold."""
+    """The UIDs whose entries stay in force."""
     unlisted: frozenset[str] = frozenset()
-    """UIDs that hold something, and that match no listed pod; where it is known, active ones that could be none."""
+    """UIDs with entries that match no listed pod; where the active pods are known, active UIDs only."""
 
 
 def match_pods(pods: Iterable[PodResources], state: StateFiles, active: frozenset[str] | None = None) -> PodMatching:
@@ -65,57 +65,62 @@ def match_pods(pods: Iterable[PodResources], state: StateFiles, active: frozense
     """
     listed = _shapes(pods, state)
     holding = {shape: group for shape, group in listed.items() if any(held for _, held in shape)}
-    recorded = _recorded(state)
-    first = active or frozenset[str]()
-    order = sorted(recorded, key=lambda uid: (uid in first, _weight(recorded[uid].items())), reverse=True)
-    taken: dict[PodShape, list[str]] = defaultdict(list)
-    fitting = _fitting(recorded, holding)
-    matched = {uid for uid in order if _assign(uid, fitting, holding, taken, set())}
-    known = {uid: pod for shape, group in holding.items() for uid, pod in zip(taken[shape], group, strict=False)}
-    unrecorded = tuple(pod for shape, group in holding.items() for pod in group[len(taken[shape]) :])
+    recorded = _checkpointed_items(state)
+    preferred = active or frozenset[str]()
+    order = sorted(recorded, key=lambda uid: (uid in preferred, _weight(recorded[uid].items())), reverse=True)
+    uids_by_shape: dict[PodShape, list[str]] = defaultdict(list)
+    candidates = _candidate_shapes(recorded, holding)
+    matched = {uid for uid in order if _assign(uid, candidates, holding, uids_by_shape, set())}
+    pods_by_uid = {
+        uid: pod for shape, group in holding.items() for uid, pod in zip(uids_by_shape[shape], group, strict=False)
+    }
+    unrecorded = tuple(pod for shape, group in holding.items() for pod in group[len(uids_by_shape[shape]) :])
     if active is None:
-        return PodMatching(known, unrecorded, frozenset(matched), frozenset(recorded.keys() - matched))
-    others = [uid for uid in order if uid in active and uid not in matched]
-    fitting = _with_idle(fitting, recorded, listed.keys() - holding.keys()) if others else fitting
-    idle = {uid for uid in others if _assign(uid, fitting, listed, taken, set())}
-    return PodMatching(known, unrecorded, frozenset(matched | idle), frozenset(others) - idle)
+        return PodMatching(pods_by_uid, unrecorded, frozenset(matched), frozenset(recorded.keys() - matched))
+    unmatched = [uid for uid in order if uid in active and uid not in matched]
+    candidates = _with_idle_shapes(candidates, recorded, listed.keys() - holding.keys()) if unmatched else candidates
+    idle = {uid for uid in unmatched if _assign(uid, candidates, listed, uids_by_shape, set())}
+    return PodMatching(pods_by_uid, unrecorded, frozenset(matched | idle), frozenset(unmatched) - idle)
 
 
 def _shapes(pods: Iterable[PodResources], state: StateFiles) -> dict[PodShape, list[PodResources]]:
-    found: dict[PodShape, list[PodResources]] = defaultdict(list)
+    pods_by_shape: dict[PodShape, list[PodResources]] = defaultdict(list)
     for pod in sorted(pods, key=lambda pod: (pod.namespace, pod.name)):
-        found[tuple(sorted((one.name, _listed(one, state)) for one in pod.containers))].append(pod)
-    return found
+        pods_by_shape[
+            tuple(sorted((container.name, _listed_items(container, state)) for container in pod.containers))
+        ].append(pod)
+    return pods_by_shape
 
 
 def _assign(
     uid: str,
-    fitting: dict[str, list[PodShape]],
-    listed: dict[PodShape, list[PodResources]],
-    taken: dict[PodShape, list[str]],
+    candidates: dict[str, list[PodShape]],
+    pods_by_shape: dict[PodShape, list[PodResources]],
+    uids_by_shape: dict[PodShape, list[str]],
     tried: set[PodShape],
 ) -> bool:
-    """Take a UID for one of the pods that it fits, if need be by taking another UID for another pod.
+    """Assign a UID to one of the shapes that it fits, if need be by moving another UID to another shape.
 
-    These are Kuhn's augmenting paths. A UID once taken stays taken, and the sets of UIDs that can be taken together
-    form a matroid (Edmonds and Fulkerson 1965), so that going from the heaviest to the lightest gives the heaviest set.
+    These are Kuhn's augmenting paths. A UID once assigned stays assigned. The sets of UIDs that can be assigned
+    together form a matroid (Edmonds and Fulkerson 1965). Hence assigning from the heaviest to the lightest gives the
+    heaviest set.
     """
-    for shape in fitting.get(uid, ()):
+    for shape in candidates.get(uid, ()):
         if shape in tried:
             continue
         tried.add(shape)
-        if len(taken[shape]) < len(listed[shape]):
-            taken[shape].append(uid)
+        if len(uids_by_shape[shape]) < len(pods_by_shape[shape]):
+            uids_by_shape[shape].append(uid)
             return True
-        for place, other in enumerate(taken[shape]):
-            if _assign(other, fitting, listed, taken, tried):
-                taken[shape][place] = uid
+        for i, assigned in enumerate(uids_by_shape[shape]):
+            if _assign(assigned, candidates, pods_by_shape, uids_by_shape, tried):
+                uids_by_shape[shape][i] = uid
                 return True
     return False
 
 
-def _fitting(recorded: dict[str, ItemsByContainer], listed: Iterable[PodShape]) -> dict[str, list[PodShape]]:
-    """Return the shapes of listed pods that each UID could be, those that hold most first."""
+def _candidate_shapes(recorded: dict[str, ItemsByContainer], listed: Iterable[PodShape]) -> dict[str, list[PodShape]]:
+    """Return the shapes of listed pods that each UID could be, largest first."""
     anchors: dict[tuple[str, frozenset[AllocatedItem]], list[PodShape]] = defaultdict(list)
     for shape in sorted(listed, key=_weight, reverse=True):
         anchors[next(part for part in shape if part[1])].append(shape)
@@ -126,13 +131,18 @@ def _fitting(recorded: dict[str, ItemsByContainer], listed: Iterable[PodShape]) 
     return {uid: shapes for uid, shapes in fits.items() if shapes}
 
 
-def _with_idle(
-    fitting: dict[str, list[PodShape]], recorded: dict[str, ItemsByContainer], idle: Iterable[PodShape]
+def _with_idle_shapes(
+    candidates: dict[str, list[PodShape]], recorded: dict[str, ItemsByContainer], idle: Iterable[PodShape]
 ) -> dict[str, list[PodShape]]:
-    """Return the same with shapes that hold nothing, which each UID could be that has nothing under their names."""
+    """Return the same with shapes that hold nothing; a UID could be each of those if it holds nothing under their
+    names.
+    """
     names = [(shape, frozenset(name for name, _ in shape)) for shape in sorted(idle)]
     return {
-        uid: [*fitting.get(uid, ()), *(shape for shape, taken in names if taken.isdisjoint(held))]
+        uid: [
+            *candidates.get(uid, ()),
+            *(shape for shape, container_names in names if container_names.isdisjoint(held)),
+        ]
         for uid, held in recorded.items()
     }
 
@@ -142,47 +152,76 @@ def _fits(held: ItemsByContainer, shape: PodShape) -> bool:
 
 
 def _weight(containers: Iterable[tuple[str, frozenset[AllocatedItem]]]) -> tuple[int, int, list[str]]:
-    """Return a key by which what holds more comes later, and the order does not depend on UIDs."""
+    """Return a key by which larger allocations sort later, independent of UIDs."""
     items = [(name, item) for name, held in containers for item in held]
     size = sum(item[2] for _, item in items if item[0] == MEMORY and isinstance(item[2], int))
     return size, len(items), sorted(map(repr, items))
 
 
-# --- what is held, in one form
+# --- allocations in one form
 
 
-def _listed(container: ContainerResources, state: StateFiles) -> frozenset[AllocatedItem]:
+def _listed_items(container: ContainerResources, state: StateFiles) -> frozenset[AllocatedItem]:
     """Return what a listed container holds, of the kinds whose checkpoint was read."""
     items: set[AllocatedItem] = set()
     if state.cpu is not None:
-        items.update(_cpus(container.cpus))
+        items.update(_cpu_items(container.cpus))
     if state.memory is not None:
-        items.update(_blocks(container.memory))
+        items.update(_memory_items(container.memory))
     if state.devices is not None:
-        items.update((DEVICE, devices.resource, one) for devices in container.devices for one in devices.ids)
+        items.update(
+            (DEVICE, devices.resource, device_id) for devices in container.devices for device_id in devices.ids
+        )
     return frozenset(items)
 
 
-def _recorded(state: StateFiles) -> dict[str, ItemsByContainer]:
-    found: dict[str, dict[str, set[AllocatedItem]]] = defaultdict(lambda: defaultdict(set))
+def _checkpointed_items(state: StateFiles) -> dict[str, ItemsByContainer]:
+    items_by_pod: dict[str, dict[str, set[AllocatedItem]]] = defaultdict(lambda: defaultdict(set))
     for uid, containers in state.cpu.entries.items() if state.cpu else ():
         for name, cpus in containers.items():
-            found[uid][name].update(_cpus(cpus))
-    for uid, of_pod in state.memory.entries.items() if state.memory else ():
-        for name, blocks in of_pod.items():
-            found[uid][name].update(_blocks(blocks))
+            items_by_pod[uid][name].update(_cpu_items(cpus))
+    for uid, by_container in state.memory.entries.items() if state.memory else ():
+        for name, blocks in by_container.items():
+            items_by_pod[uid][name].update(_memory_items(blocks))
     for entry in state.devices.entries if state.devices else ():
-        ids = (one for of_zone in entry.ids_by_zone.values() for one in of_zone)
-        found[entry.uid][entry.container].update((DEVICE, entry.resource, one) for one in ids)
-    held = {uid: {name: frozenset(items) for name, items in of_pod.items() if items} for uid, of_pod in found.items()}
+        ids = (device_id for zone_ids in entry.ids_by_zone.values() for device_id in zone_ids)
+        items_by_pod[entry.uid][entry.container].update((DEVICE, entry.resource, device_id) for device_id in ids)
+    held = {
+        uid: {name: frozenset(items) for name, items in of_pod.items() if items} for uid, of_pod in items_by_pod.items()
+    }
     return {uid: of_pod for uid, of_pod in held.items() if of_pod}
 
 
-def _cpus(cpus: CpuSet) -> Iterator[AllocatedItem]:
+def _cpu_items(cpus: CpuSet) -> Iterator[AllocatedItem]:
     if cpus:
         yield CPU, cpus.bits
 
 
-def _blocks(blocks: Iterable[MemoryBlock]) -> Iterator[AllocatedItem]:
+def _memory_items(blocks: Iterable[MemoryBlock]) -> Iterator[AllocatedItem]:
     # a block of an init container that a later one has used up stays, with 0 bytes
     return ((MEMORY, block.type, block.size, tuple(sorted(block.zones))) for block in blocks if block.size > 0)
+
+
+PodName = tuple[str, str]
+"""Namespace and name of a pod."""
+
+
+def is_listed(name: PodName, pods: Iterable[PodResources]) -> bool:
+    """Return whether List has a pod."""
+    return any((pod.namespace, pod.name) == name for pod in pods)
+
+
+def incomplete_list_reason(report: KubeletReport, own: PodName | None = None) -> str | None:
+    """Return why List may lack alive pods, a sentence; None without an indication.
+
+    `own` is the pod that the agent runs in. An indication may also come from pods that have just ended, or, where the
+    cgroups are not known, from pods deleted long ago. So it is of use after a kubelet's start only.
+    """
+    if own is not None and not is_listed(own, report.pods):
+        return f"List does not have the agent's own pod {own[0]}/{own[1]} yet"
+    unlisted = match_pods(report.pods, report.state, report.active).unlisted
+    if unlisted:
+        return f"List does not have {len(unlisted)} pods yet that the kubelet's checkpoints have"
+    if report.active is not None and len(report.pods) < len(report.active):
+        return f"List does not have all pods yet: it has {len(report.pods)}, and cgroups are of {len(report.active)}"
+    return None

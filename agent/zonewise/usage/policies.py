@@ -1,4 +1,4 @@
-"""Which of the kubelet's managers give things exclusively, and whether they have begun to."""
+"""Which of the kubelet's managers allocate exclusively, and whether they are ready."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ if TYPE_CHECKING:
 
 
 def is_cpu_manager_static(report: KubeletReport) -> bool:
-    """Tell whether the CPU Manager is static.
+    """Return whether the CPU Manager's policy is static.
 
-    It is where it has CPUs to give; else the checkpoint is believed before the configuration, since the running kubelet
-    wrote it, and refuses to start upon that of another policy, while a file of configuration may be of the next start.
+    Allocatable CPUs prove it. Otherwise the checkpoint is preferred to the configuration. The running kubelet wrote the
+    checkpoint, and does not start with a checkpoint of another policy; a configuration file may be that of its next
+    start.
     """
     if report.allocatable.cpus:
         return True
@@ -22,7 +23,7 @@ def is_cpu_manager_static(report: KubeletReport) -> bool:
 
 
 def is_memory_manager_static(report: KubeletReport) -> bool:
-    """Tell whether the Memory Manager is Static, by the same rule."""
+    """Return whether the Memory Manager's policy is Static, by the same rule."""
     if report.allocatable.memory:
         return True
     if report.state.memory is not None:
@@ -31,12 +32,13 @@ def is_memory_manager_static(report: KubeletReport) -> bool:
 
 
 def not_ready_reason(report: KubeletReport) -> str | None:
-    """Return why the answers of the kubelet are not yet to be believed, a sentence; None where they are.
+    """Return why the kubelet's responses are not valid yet, a sentence; None where they are.
 
-    Its socket is served before its managers run, and then they have nothing to give (section 4.3 of the study).
+    The kubelet serves the PodResources socket before its managers run; until then nothing is allocatable
+    (cmd/kubelet/app/server.go startKubelet, pkg/kubelet/kubelet.go initializeRuntimeDependentModules).
     """
     if is_cpu_manager_static(report) and not report.allocatable.cpus:
-        return "the kubelet is not ready: its CPU Manager is static and has no CPUs to give yet"
+        return "the kubelet is not ready: its CPU Manager is static and has no allocatable CPUs yet"
     if is_memory_manager_static(report) and not report.allocatable.memory:
-        return "the kubelet is not ready: its Memory Manager is Static and has no memory to give yet"
+        return "the kubelet is not ready: its Memory Manager is Static and has no allocatable memory yet"
     return None

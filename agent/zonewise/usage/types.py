@@ -1,4 +1,4 @@
-"""What each zone has, can give to pods, and has left, as immutable values."""
+"""Capacity, allocatable and available amounts of each zone, as immutable values."""
 
 from typing import NamedTuple
 
@@ -12,9 +12,9 @@ class Amount(NamedTuple):
     capacity: int
     """What the hardware has."""
     allocatable: int
-    """What the kubelet may give to pods exclusively."""
+    """What the kubelet may allocate to pods exclusively."""
     available: int
-    """What of that it would still give to the next one."""
+    """What it would still allocate to the next pod."""
 
 
 class ZoneUsage(NamedTuple):
@@ -24,10 +24,10 @@ class ZoneUsage(NamedTuple):
     amounts: dict[str, Amount]
     """By resource, in canonical order: cpu, memory, hugepages by size, devices by name."""
     free_cpus: CpuSet | None = None
-    """The CPUs behind the available amount of cpu; None where the kubelet gives none exclusively (policy none)."""
+    """The CPUs behind the available amount of cpu; None under the CPU Manager's policy none."""
     memory_group: tuple[int, ...] = ()
-    """The zones from which the Memory Manager gives memory as one at present, this one among them; empty where it is
-    alone, or the Memory Manager is not Static. A zone of a group gives nothing to pods of a single zone."""
+    """The zones from which the Memory Manager allocates memory as one at present, this one included. Empty for a single
+    zone, and where the Memory Manager is not Static. A zone of a group has nothing for pods of a single zone."""
 
 
 class SharedDevices(NamedTuple):
@@ -43,22 +43,22 @@ class Usage(NamedTuple):
     """One node."""
 
     zones: tuple[ZoneUsage, ...]
-    """Ascending by zone; those of the machine, whether anything can be had there or not."""
+    """Ascending by zone; all zones of the machine, with resources or without."""
     unzoned: dict[str, Amount]
-    """Devices that the kubelet knows no zone of, by resource, sorted; none of those of which it has no healthy one."""
+    """Devices without a known zone, by resource, sorted; a resource without healthy devices has none here."""
     claimed: dict[str, int]
     """Count of distinct devices held through ResourceClaims, by driver, sorted."""
     reserved_cpus: CpuSet | None
-    """CPUs that the kubelet gives to nobody exclusively; None where unknown."""
+    """CPUs that the kubelet allocates to no container exclusively; None where unknown."""
     fingerprint_all: str
     """The pod fingerprint over all counted pods, method "all"."""
     fingerprint_exclusive: str
-    """The same over those that hold something of a zone, method "with-exclusive-resources"."""
+    """The same over pods with exclusive resources of a zone, method "with-exclusive-resources"."""
     problems: tuple[str, ...] = ()
-    """What the kubelet said that makes no sense, and what was done about it; each a sentence."""
+    """Contradictions in the kubelet's responses, and how they were resolved; each a sentence."""
     placement: NumaPlacement | None = None
-    """In which zone each counted container is; None unless the kubelet keeps each in one."""
+    """The zone of each counted container; None unless the kubelet aligns each to one zone."""
     shared: tuple[SharedDevices, ...] = ()
-    """Devices that are close to several zones, sorted; they are in the amounts of each of these too."""
+    """Devices close to several zones, sorted; the amounts of each of these zones include them."""
     memory_assigned: tuple[int, ...] | None = None
     """Zones of which the Memory Manager has assigned any memory, ascending; None where it assigns none."""

@@ -136,7 +136,7 @@ def test_ascii_where_the_output_takes_nothing_else(
     server: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With LANG=C the picture is drawn in ASCII, without being told."""
-    monkeypatch.setattr(output, "takes_unicode", lambda: False)
+    monkeypatch.setattr(output, "supports_unicode", lambda: False)
     assert run(capsys, "show", "--root", server).isascii()
 
 
@@ -210,7 +210,7 @@ def test_explaining_does_not_change_the_machine(server: str, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("frobnicate",), "unknown command frobnicate: there is agent, capture, foretell, scheduler, show"),
+        (("frobnicate",), "unknown command frobnicate: there is agent, capture, fit, foretell, scheduler, show"),
         (("--frobnicate",), "unknown option --frobnicate; see `zonewise --help`"),
         (("show", "-o", "pdf"), "unknown format pdf: there is text, svg, json"),
         (("show", "-o"), "expected at least one argument"),

@@ -1,4 +1,4 @@
-"""What wakes the agent: changed files, hardware that comes and goes, other threads, signals."""
+"""Events that wake the agent: changed files, hotplugged hardware, other threads, signals."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _BUFFER = 64 << 10  # bytes; an event is 16 to 272
 
 
 class InotifyMask(IntFlag):
-    """What to tell of, and what is told."""
+    """Bits of an event and of a watch."""
 
     MODIFY = 0x2
     ATTRIB = 0x4
@@ -38,10 +38,10 @@ class InotifyEvent(NamedTuple):
     """One event."""
 
     watch: int
-    """-1: of no watch, but of the queue itself."""
+    """-1: not of a watch, but of the queue itself."""
     mask: int
     name: str
-    """In a watched directory; empty: the directory itself."""
+    """Name in a watched directory; empty: the directory itself."""
 
 
 class Inotify:
@@ -56,27 +56,29 @@ class Inotify:
         return self._descriptor
 
     def add(self, directory: str, mask: int) -> int:
-        """Watch a directory, for this too where it is watched already; return the number of the watch."""
-        wanted = mask | InotifyMask.ONLYDIR | InotifyMask.MASK_ADD
+        """Watch a directory, for these events too where it is watched already; return the number of the watch."""
+        full_mask = mask | InotifyMask.ONLYDIR | InotifyMask.MASK_ADD
         path = os.fsencode(directory)
-        return self._checked(self._libc.inotify_add_watch(self._descriptor, path, ctypes.c_uint32(wanted)), directory)
+        return self._checked(
+            self._libc.inotify_add_watch(self._descriptor, path, ctypes.c_uint32(full_mask)), directory
+        )
 
     def remove(self, watch: int) -> None:
         """Stop watching; a watch that the kernel has removed already is no error."""
         self._libc.inotify_rm_watch(self._descriptor, watch)
 
     def read(self) -> list[InotifyEvent]:
-        """Return the events that are there; none where there are none."""
-        found: list[InotifyEvent] = []
+        """Return the pending events."""
+        events: list[InotifyEvent] = []
         while True:
             try:
                 buffer = os.read(self._descriptor, _BUFFER)
             except BlockingIOError:
-                return found
-            found.extend(decode(buffer))
+                return events
+            events.extend(decode(buffer))
 
     def close(self) -> None:
-        """Give everything back to the kernel."""
+        """Close the queue and all its watches."""
         os.close(self._descriptor)
 
     def _checked(self, result: int, what: str) -> int:

@@ -1,4 +1,4 @@
-"""Why the agent looks again."""
+"""Why the agent scans again."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """Each is also the value of a metric's label."""
+    """Each is also a value of the metric label `reason`."""
 
     START = "start"
     TIMER = "timer"
-    """The slow rescan, for what tells nobody that it changed."""
+    """The periodic scan, for changes without an event."""
     RETRY = "retry"
-    """What failed is tried again."""
+    """A failed operation is tried again."""
     STATE = "state"
-    """A state file of the kubelet: a pod got or gave back CPUs, memory or claims."""
+    """A state file of the kubelet: CPUs, memory or claims were allocated or released."""
     DEVICES = "devices"
     """The kubelet's checkpoint of devices, or a plugin's new socket."""
     SOCKET = "socket"
-    """A socket that the kubelet serves was made anew: the kubelet restarted."""
+    """A socket of the kubelet was created anew: the kubelet restarted."""
     PODS = "pods"
-    """The kubelet told of a pod."""
+    """The kubelet reported a change of a pod."""
     CONFIG = "config"
     """The kubelet's configuration files."""
     HARDWARE = "hardware"
-    """The kernel told of a device, a CPU or memory."""
+    """The kernel reported a change of a device, a CPU or memory."""
     NOTIFY = "notify"
-    """Somebody touched the notification file."""
+    """The notification file was touched."""
     RELOAD = "reload"
     """The agent's own settings, or SIGHUP."""
     STOP = "stop"

@@ -1,4 +1,4 @@
-"""The kernel's messages about devices, CPUs and memory that come and go: lib/kobject_uevent.c, man 7 netlink."""
+"""The kernel's messages about devices, CPUs and memory that appear and vanish: lib/kobject_uevent.c, man 7 netlink."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SUBSYSTEMS = frozenset(
     {"accel", "block", "cpu", "cxl", "dax", "drm", "infiniband", "memory", "net", "node", "nvme", "pci"}
 )
 _SOFTWARE = frozenset({"block", "net"})
-"""Those with devices of no hardware at all: a pod's start makes veths, a loop device is attached for an image."""
+"""Subsystems that have devices without hardware: a pod's start makes veths, attaching an image makes a loop device."""
 
 _VIRTUAL = "/devices/virtual/"
 _SUBSYSTEM = "SUBSYSTEM="
@@ -36,7 +36,7 @@ class Uevent(NamedTuple):
 
     @property
     def matters(self) -> bool:
-        """Whether it may change what a machine is made of."""
+        """Whether it may change the description of the machine."""
         if self.subsystem not in _SUBSYSTEMS:
             return False
         if self.subsystem == "block" and self.action == "change":
@@ -45,7 +45,7 @@ class Uevent(NamedTuple):
 
 
 def parse_uevent(message: bytes) -> Uevent | None:
-    """Return what a message of the kernel says; None for any other: "ACTION@PATH" and KEY=VALUE, each ended by NUL."""
+    """Decode a message of the kernel: "ACTION@PATH" and KEY=VALUE, each ended by NUL; None for any other message."""
     header, _, rest = message.partition(b"\0")
     action, at, path = header.decode(errors="replace").partition("@")
     if not at or not path.startswith("/"):
@@ -56,7 +56,7 @@ def parse_uevent(message: bytes) -> Uevent | None:
 
 
 class Uevents:
-    """A socket of the kernel's messages, bound by open_uevents(); a test gives one of a pair."""
+    """A socket of the kernel's messages, bound by open_uevents(); tests pass one of a pair."""
 
     def __init__(self, messages: socket.socket) -> None:
         self._socket = messages
@@ -67,7 +67,7 @@ class Uevents:
         return self._socket.fileno()
 
     def read(self) -> set[Reason]:
-        """Return whether any of the messages that are there matters."""
+        """Return Reason.HARDWARE if any pending message matters."""
         reasons: set[Reason] = set()
         while True:
             try:
@@ -77,7 +77,7 @@ class Uevents:
             except OSError as error:
                 if error.errno != errno.ENOBUFS:
                     raise
-                reasons.add(Reason.HARDWARE)  # more came than the queue holds
+                reasons.add(Reason.HARDWARE)  # more messages than the queue holds
                 continue
             event = parse_uevent(message) if _is_kernel(sender) else None
             if event is not None and event.matters:
@@ -85,12 +85,12 @@ class Uevents:
                 reasons.add(Reason.HARDWARE)
 
     def close(self) -> None:
-        """Hear no more."""
+        """Close the socket."""
         self._socket.close()
 
 
 def open_uevents() -> Uevents | None:
-    """Return the kernel's messages; None where it does not let us hear them."""
+    """Return the kernel's messages; None where they are not permitted."""
     try:
         messages = socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC, _KOBJECT_UEVENT)
     except OSError as error:
@@ -106,5 +106,5 @@ def open_uevents() -> Uevents | None:
 
 
 def _is_kernel(sender: object) -> bool:
-    """Tell whether a message is from the kernel, whose port id is 0; any process may send to a group if it is root."""
+    """Return whether a message is from the kernel, whose port id is 0; any process of root may send to a group."""
     return not isinstance(sender, tuple) or sender == (0, _KERNEL_GROUP)

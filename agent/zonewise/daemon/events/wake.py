@@ -1,4 +1,4 @@
-"""Waking by other threads and by signals."""
+"""Wakes the loop from other threads and by signals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SIGNALS = {signal.SIGTERM: Reason.STOP, signal.SIGINT: Reason.STOP, signal.SIGH
 
 
 class Wake:
-    """Takes reasons from any thread."""
+    """Accepts reasons from any thread."""
 
     def __init__(self) -> None:
         self._descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -24,7 +24,7 @@ class Wake:
 
     def __call__(self, reason: Reason) -> None:
         """Wake the waiting thread; returns at once."""
-        self._reasons.append(reason)  # before the counter: whoever reads that finds this
+        self._reasons.append(reason)  # before the counter: a thread that reads the counter finds the reason
         os.eventfd_write(self._descriptor, 1)
 
     def fileno(self) -> int:
@@ -32,7 +32,7 @@ class Wake:
         return self._descriptor
 
     def read(self) -> set[Reason]:
-        """Return the reasons that are there."""
+        """Return the pending reasons."""
         try:
             os.eventfd_read(self._descriptor)
         except BlockingIOError:
@@ -40,16 +40,16 @@ class Wake:
         return {self._reasons.popleft() for _ in range(len(self._reasons))}
 
     def close(self) -> None:
-        """Take no more."""
+        """Close the descriptor."""
         os.close(self._descriptor)
 
 
 class Signals:
-    """SIGTERM and SIGINT as STOP, SIGHUP as RELOAD, from its making on; made by the main thread, once.
+    """SIGTERM and SIGINT as STOP, SIGHUP as RELOAD, from construction on; constructed by the main thread, once.
 
-    Python runs handlers between two instructions of the main thread, so that a signal just before a wait would be seen
-    after it. The interpreter's C handler writes its number into a pipe at once (signal.set_wakeup_fd), in whatever
-    thread it runs; that is what wakes us and what is read here, and the handlers do nothing.
+    Python runs handlers between two instructions of the main thread, so that a signal just before a wait would be
+    handled after it. The interpreter's C handler writes the signal's number into a pipe at once (signal.set_wakeup_fd),
+    in whatever thread it runs. That pipe wakes the loop and is read here; the handlers do nothing.
     """
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class Signals:
         return self._reader
 
     def read(self) -> set[Reason]:
-        """Return the reasons of the signals that have come."""
+        """Return the reasons of the pending signals."""
         try:
             numbers = os.read(self._reader, 4096)
         except BlockingIOError:
@@ -70,7 +70,7 @@ class Signals:
         return {_SIGNALS[signal.Signals(number)] for number in numbers if number in _SIGNALS}
 
     def close(self) -> None:
-        """Let signals do again what they did before."""
+        """Restore the previous handlers."""
         signal.set_wakeup_fd(self._wakeup)
         for number, handler in self._before.items():
             signal.signal(number, handler)
@@ -79,4 +79,4 @@ class Signals:
 
 
 def _nothing(number: int, frame: FrameType | None) -> None:
-    """Be there, so that the signal does not end the process."""
+    """Replace the default action, which would end the process."""

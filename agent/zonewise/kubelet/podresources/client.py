@@ -1,4 +1,4 @@
-"""Asks the kubelet who holds what, and what there is to hold, over the PodResources API."""
+"""Client of the PodResources API: allocations of pods, and allocatable resources."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ log = logging.getLogger(__name__)
 SERVICE = "v1.PodResourcesLister"
 
 RATE = 50.0
-"""Calls a second. The kubelet takes 100 a second and 10 at once from all clients of the node together, and refuses the
-rest (pkg/kubelet/apis/podresources/constants.go): half of that for us leaves the exporters of GPU vendors, which ask
-every ten seconds or so, far more than they need, and follows 20 pod starts a second at two calls each."""
+"""Calls a second. The kubelet accepts 100 a second and 10 at once from all clients of the node together, and rejects
+the rest (pkg/kubelet/apis/podresources/constants.go). Half of that leaves enough for GPU exporters, which call about
+every ten seconds, and covers 20 pod starts a second at two calls each."""
 
 BURST = 6
-"""Calls at once: more than half of the kubelet's."""
+"""Calls at once: just over half of the kubelet's limit."""
 
-_FIRST_PAUSE = 0.05  # seconds; what was refused for its number may come again within a tenth of a second
+_FIRST_PAUSE = 0.05  # seconds; a throttled call may succeed within a tenth of a second
 _LONGEST_PAUSE = 1.0
 
 
 class PodResourcesClient:
     """One kubelet's PodResources API; safe to share among threads.
 
-    Every call ends within `timeout` seconds, waits and repetitions included. A kubelet that restarts re-creates its
-    socket, so a call is tried again where the socket is absent or the connection broke, and where the kubelet refuses
-    for the number of calls, for `patience` seconds of these. All calls only read: to repeat one is harmless.
+    Every call ends within `timeout` seconds, waits and repetitions included. A restarting kubelet re-creates its
+    socket. So a call is repeated where the socket is absent, the connection broke, or the kubelet throttles, for at
+    most `retry_timeout` seconds. All calls only read, so a repetition is harmless.
 
     Raises KubeletUnavailable, KubeletTimeout, Throttled or BadAnswer.
     """
@@ -56,10 +56,10 @@ class PodResourcesClient:
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], object] | None = None,
     ) -> None:
-        """Connect at the first call. `clock` and `wait` are in seconds; by default, waiting ends when it is closed."""
+        """Connect at the first call. `clock` and `wait` are in seconds; by default close() ends a wait."""
         self._socket = socket_path
         self._timeout = timeout
-        self._patience = min(retry_timeout, timeout)
+        self._retry_timeout = min(retry_timeout, timeout)
         self._clock = clock
         self._closed = threading.Event()
         self._wait = wait or self._closed.wait
@@ -69,16 +69,16 @@ class PodResourcesClient:
         self._methods = {name: self._method(name) for name in ("List", "GetAllocatableResources", "Get")}
 
     def list(self) -> tuple[PodResources, ...]:
-        """Return the active pods by namespace and name, those that hold nothing too."""
+        """Return the active pods by namespace and name, including pods without exclusive resources."""
         pods, problems = decode_list(self._call("List", pb.ListPodResourcesRequest().SerializeToString()))
-        self._note("List", problems)
+        self._keep_problems("List", problems)
         return pods
 
     def allocatable(self) -> Allocatable:
-        """Return what can be given to pods; it is empty for a while after the kubelet's start."""
-        answer = self._call("GetAllocatableResources", pb.AllocatableResourcesRequest().SerializeToString())
-        allocatable, problems = decode_allocatable(answer)
-        self._note("GetAllocatableResources", problems)
+        """Return the allocatable resources; they are empty for a while after the kubelet's start."""
+        response = self._call("GetAllocatableResources", pb.AllocatableResourcesRequest().SerializeToString())
+        allocatable, problems = decode_allocatable(response)
+        self._keep_problems("GetAllocatableResources", problems)
         return allocatable
 
     def get(self, namespace: str, name: str) -> PodResources | None:
@@ -87,7 +87,7 @@ class PodResourcesClient:
         try:
             pods, problems = decode_get(self._call("Get", request.SerializeToString()))
         except BadAnswer as error:
-            if isinstance(error.__cause__, grpc.RpcError) and _says_not_found(error.__cause__):
+            if isinstance(error.__cause__, grpc.RpcError) and _is_not_found(error.__cause__):
                 return None
             raise
         for problem in problems:
@@ -96,7 +96,7 @@ class PodResourcesClient:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What made no sense in the last answers to list() and allocatable(), and what was done about it."""
+        """Problems in the last responses to list() and allocatable(), and how they were resolved."""
         return tuple(problem for problems in self._problems.values() for problem in problems)
 
     def close(self) -> None:
@@ -107,17 +107,17 @@ class PodResourcesClient:
     # --- calls
 
     def _method(self, name: str) -> grpc.UnaryUnaryMultiCallable[bytes, bytes]:
-        # bytes in and out: gRPC logs a traceback of its own for a message that it cannot decode
+        # bytes in and out: gRPC logs a traceback for a message that it cannot decode
         return self._channel.unary_unary(f"/{SERVICE}/{name}", request_serializer=None, response_deserializer=None)
 
     def _call(self, name: str, request: bytes) -> bytes:
-        begun = self._clock()
-        end, last_try = begun + self._timeout, begun + self._patience
+        started = self._clock()
+        end, last_try = started + self._timeout, started + self._retry_timeout
         pause = _FIRST_PAUSE
         while True:
             self._wait_until_allowed(name, end)
             try:
-                return self._try(name, request, end)
+                return self._call_once(name, request, end)
             except (KubeletUnavailable, Throttled) as error:
                 if self._closed.is_set() or self._clock() + pause >= last_try:
                     raise
@@ -132,29 +132,29 @@ class PodResourcesClient:
         if delay:
             self._wait(delay)
 
-    def _try(self, name: str, request: bytes, end: float) -> bytes:
+    def _call_once(self, name: str, request: bytes, end: float) -> bytes:
         what = f"{name} on {self._socket}"
         if self._closed.is_set():
             raise KubeletUnavailable(f"{what}: the client is closed")
         left = end - self._clock()
         if left <= 0:
-            raise KubeletTimeout(f"{what}: no answer within {self._timeout:g} s")
+            raise KubeletTimeout(f"{what}: no response within {self._timeout:g} s")
         try:
             return self._methods[name](request, timeout=left)
         except grpc.RpcError as error:
             raise kubelet_error(error, what) from error
-        except ValueError as error:  # what a closed channel raises, where close() came between
+        except ValueError as error:  # a closed channel raises it, where close() came in between
             raise KubeletUnavailable(f"{what}: {error}") from error
 
-    def _note(self, name: str, problems: tuple[str, ...]) -> None:
+    def _keep_problems(self, name: str, problems: tuple[str, ...]) -> None:
         self._problems[name] = tuple(f"{name} on {self._socket}: {problem}" for problem in problems)
 
 
-def _says_not_found(error: grpc.RpcError) -> bool:
-    """Tell whether Get answered that there is no such pod.
+def _is_not_found(error: grpc.RpcError) -> bool:
+    """Return whether Get responded that there is no such pod.
 
-    The kubelet returns a bare Go error, which gRPC sends as UNKNOWN (pkg/kubelet/apis/podresources/server_v1.go); a
-    server with manners would say NOT_FOUND.
+    The kubelet returns a bare Go error, which gRPC sends as UNKNOWN (pkg/kubelet/apis/podresources/server_v1.go);
+    NOT_FOUND would be the right code.
     """
     code = error.code()
     return code is grpc.StatusCode.NOT_FOUND or (

@@ -1,8 +1,12 @@
-"""The PodResources API's answers as values: joined, sorted, and rid of what makes no sense, which is told in sentences.
+"""Responses of the PodResources API as values: joined, sorted, and with malformed parts dropped and reported.
 
-The kubelet's quirks that end here (k8s.io/kubernetes pkg/kubelet/cm/container_manager_linux.go and
-apis/podresources/server_v1.go): a device close to several zones comes once for each; pods, CPUs and devices come in the
-random order of Go's maps; -1 stands for "no NUMA node"; claimed devices repeat (kubernetes#141335).
+Quirks of the kubelet that end here (k8s.io/kubernetes pkg/kubelet/cm/container_manager_linux.go and
+apis/podresources/server_v1.go):
+
+- A device close to several zones comes once for each zone.
+- Pods, CPUs and devices come in the random order of Go's maps.
+- -1 stands for "no NUMA node".
+- Claimed devices repeat (kubernetes#141335).
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 POD_LEVEL_CONTAINER = ""
-"""The name of the container that stands for what a pod holds beyond its containers: what they share (KEP-5526)."""
+"""The name of the container that stands for the pod-level resources beyond the containers (KEP-5526)."""
 
 _MAX_ZONES = 1024  # CONFIG_NODES_SHIFT is at most 10 (arch/*/Kconfig)
 _NO_ZONE = -1  # as device plugins copy it from /sys/bus/pci/devices/*/numa_node
@@ -38,15 +42,15 @@ M = TypeVar("M", bound=Message)
 
 
 class ListResponse(NamedTuple):
-    """The decoded answer of List."""
+    """The decoded response of List."""
 
     pods: tuple[PodResources, ...]
-    """By namespace and name; containers as the kubelet gives them, restartable init containers first."""
+    """By namespace and name; containers in the kubelet's order, restartable init containers first."""
     problems: tuple[str, ...] = ()
 
 
 class AllocatableResponse(NamedTuple):
-    """The decoded answer of GetAllocatableResources."""
+    """The decoded response of GetAllocatableResources."""
 
     allocatable: Allocatable
     problems: tuple[str, ...] = ()
@@ -80,18 +84,18 @@ def decode_allocatable(response: bytes) -> AllocatableResponse:
     return AllocatableResponse(allocatable, tuple(problems))
 
 
-def _parse(kind: type[M], answer: bytes) -> M:
+def _parse(kind: type[M], response: bytes) -> M:
     try:
-        return kind.FromString(answer)
+        return kind.FromString(response)
     except DecodeError as error:
-        raise BadAnswer(f"{len(answer)} bytes are no {kind.DESCRIPTOR.full_name}: {error}") from error
+        raise BadAnswer(f"{len(response)} bytes are no {kind.DESCRIPTOR.full_name}: {error}") from error
 
 
 def _pod(message: pb.PodResources, problems: list[str]) -> PodResources:
     where = f"pod {message.namespace}/{message.name}"
     containers = tuple(_container(container, where, problems) for container in message.containers)
     if message.cpu_ids or message.memory:
-        containers += _pool(message, containers, where, problems)
+        containers += _pod_level_resources(message, containers, where, problems)
     return PodResources(message.namespace, message.name, containers)
 
 
@@ -106,21 +110,21 @@ def _container(message: pb.ContainerResources, where: str, problems: list[str]) 
     )
 
 
-def _pool(
+def _pod_level_resources(
     message: pb.PodResources, containers: tuple[ContainerResources, ...], where: str, problems: list[str]
 ) -> tuple[ContainerResources, ...]:
-    """Return what the pod holds beyond its containers, as one container more; nothing where they hold it all.
+    """Return the pod-level resources beyond the containers, as one more container; none where the containers have all.
 
     A container's block is cut from a block of the pod with the same zones (memorymanager/policy_static.go AllocatePod).
     """
     cpus = _cpus(message.cpu_ids, where, problems) - CpuSet.union(container.cpus for container in containers)
-    left: Counter[tuple[str, tuple[int, ...]]] = Counter()
+    remaining: Counter[tuple[str, tuple[int, ...]]] = Counter()
     for block in _memory(message.memory, where, problems):
-        left[block.type, block.zones] += block.size
+        remaining[block.type, block.zones] += block.size
     for block in (block for container in containers for block in container.memory):
-        if (block.type, block.zones) in left:
-            left[block.type, block.zones] -= block.size
-    memory = tuple(MemoryBlock(kind, size, zones) for (kind, zones), size in sorted(left.items()) if size > 0)
+        if (block.type, block.zones) in remaining:
+            remaining[block.type, block.zones] -= block.size
+    memory = tuple(MemoryBlock(kind, size, zones) for (kind, zones), size in sorted(remaining.items()) if size > 0)
     return (ContainerResources(POD_LEVEL_CONTAINER, cpus, memory=memory),) if cpus or memory else ()
 
 
@@ -128,24 +132,25 @@ def _cpus(ids: Iterable[int], where: str, problems: list[str]) -> CpuSet:
     try:
         return CpuSet(ids)
     except ValueError:
-        known, unknown = _parted(ids, MAX_CPUS)
+        known, unknown = _split_range(ids, MAX_CPUS)
         problems.append(f"{where}: cpu_ids: {_shown(unknown)} outside 0..{MAX_CPUS - 1}; left out")
         return CpuSet(known)
 
 
 def _devices(entries: Iterable[pb.ContainerDevices], where: str, problems: list[str]) -> tuple[ContainerDevices, ...]:
-    zones_of: dict[tuple[str, str], tuple[int, ...]] = {}
+    zones_by_device: dict[tuple[str, str], tuple[int, ...]] = {}
     for entry in entries:
         resource = entry.resource_name
         zones = _zones(entry.topology, where, resource, problems)
         for device in entry.device_ids:
-            known = zones_of.get((resource, device), zones)
-            zones_of[resource, device] = zones if known == zones else tuple(sorted({*known, *zones}))
-    alike: dict[tuple[str, tuple[int, ...]], list[str]] = {}
-    for (resource, device), near in zones_of.items():
-        alike.setdefault((resource, near), []).append(device)
+            known = zones_by_device.get((resource, device), zones)
+            zones_by_device[resource, device] = zones if known == zones else tuple(sorted({*known, *zones}))
+    ids_by_zones: dict[tuple[str, tuple[int, ...]], list[str]] = {}
+    for (resource, device), near in zones_by_device.items():
+        ids_by_zones.setdefault((resource, near), []).append(device)
     return tuple(
-        ContainerDevices(resource, tuple(sorted(alike[resource, zones])), zones) for resource, zones in sorted(alike)
+        ContainerDevices(resource, tuple(sorted(ids_by_zones[resource, zones])), zones)
+        for resource, zones in sorted(ids_by_zones)
     )
 
 
@@ -165,7 +170,7 @@ def _zones(topology: pb.TopologyInfo, where: str, field: str, problems: list[str
     zones = sorted({node.ID for node in topology.nodes})
     if not zones or (zones[0] >= 0 and zones[-1] < _MAX_ZONES):
         return tuple(zones)
-    known, unknown = _parted(zones, _MAX_ZONES)
+    known, unknown = _split_range(zones, _MAX_ZONES)
     if any(zone != _NO_ZONE for zone in unknown):
         problems.append(f"{where}: {field}: NUMA node {_shown(unknown)} outside 0..{_MAX_ZONES - 1}; left out")
     return tuple(known)
@@ -183,15 +188,17 @@ def _claimed(entries: Iterable[pb.DynamicResource]) -> tuple[ClaimedDevice, ...]
         for entry in entries
         for resource in entry.claim_resources
     }
-    # None is no text to compare with; "no share" comes before the share of an empty name
+    # None cannot be compared with a text; "no share" sorts before the share of an empty name
     return tuple(sorted(devices, key=lambda device: (*device[:4], device.share is not None, device.share or "")))
 
 
-def _parted(ids: Iterable[int], end: int) -> tuple[list[int], list[int]]:
-    """Return the ids in 0..end-1, and those that are not."""
-    every = list(ids)
-    return [one for one in every if 0 <= one < end], [one for one in every if not 0 <= one < end]
+def _split_range(ids: Iterable[int], end: int) -> tuple[list[int], list[int]]:
+    """Return the ids in 0..end-1, and the others."""
+    numbers = list(ids)
+    return [number for number in numbers if 0 <= number < end], [number for number in numbers if not 0 <= number < end]
 
 
 def _shown(ids: list[int]) -> str:
-    return ", ".join(str(one) for one in ids[:_SHOWN]) + (f" and {len(ids) - _SHOWN} more" if ids[_SHOWN:] else "")
+    return ", ".join(str(number) for number in ids[:_SHOWN]) + (
+        f" and {len(ids) - _SHOWN} more" if ids[_SHOWN:] else ""
+    )

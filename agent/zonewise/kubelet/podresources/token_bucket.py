@@ -1,4 +1,4 @@
-"""How often something may happen: a token bucket."""
+"""A token bucket that limits the rate of calls."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 class TokenBucket:
-    """Lets through `rate` events a second, and `burst` of them at once after a pause; safe to share among threads.
+    """Allows `rate` events a second, and `burst` of them at once after a pause; safe to share among threads.
 
-    Kept as one moment: when the bucket would be full again (the "virtual scheduling" of ITU-T I.371 annex A).
-    In any time of t seconds no more than burst + rate * t events are let through.
+    The state is one moment: when the bucket would be full again (the "virtual scheduling" of ITU-T I.371 annex A).
+    Invariant: at most burst + rate * t events are allowed within any t seconds.
     """
 
     def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """Start with a full bucket; the clock tells seconds and never goes back."""
+        """Start with a full bucket; the clock returns seconds and never goes back."""
         self._interval = 1 / rate
         self._tolerance = (burst - 1) / rate
         self._clock = clock
@@ -26,24 +26,24 @@ class TokenBucket:
         self._lock = threading.Lock()
 
     def reserve(self) -> float:
-        """Take the next token, and return after how many seconds it may be used."""
+        """Consume the next token, and return after how many seconds it may be used."""
         with self._lock:
             now = self._clock()
             wait = self._wait(now)
-            self._take(now)
+            self._consume(now)
             return wait
 
     def try_acquire(self) -> bool:
-        """Take a token if there is one now; tell whether there was."""
+        """Consume a token if there is one now; return whether there was."""
         with self._lock:
             now = self._clock()
             if self._wait(now) > 0:
                 return False
-            self._take(now)
+            self._consume(now)
             return True
 
     def _wait(self, now: float) -> float:
         return max(0.0, self._full_at - self._tolerance - now)
 
-    def _take(self, now: float) -> None:
+    def _consume(self, now: float) -> None:
         self._full_at = max(self._full_at, now) + self._interval

@@ -1,8 +1,8 @@
-"""Watches the kubelet's pods: tells at once when one comes, changes or goes, where the kubelet has the Pods API.
+"""Watches the kubelet's pods where the kubelet has the Pods API: each change of a pod is an event.
 
-The API is alpha (KEP-4188, off by default in 1.36), so that its absence is the usual case: the watch looks again now
-and then, and says so once. Nothing may depend on an event; whoever needs a fact asks for it, and an event only tells
-that now is a good time.
+The API is alpha (KEP-4188, off by default in 1.36), so its absence is the usual case. The watch then retries now and
+then, and logs the absence once. No code may depend on an event: facts are read on demand, and an event only says that
+now is a good time.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ log = logging.getLogger(__name__)
 SERVICE = "v1alpha1.Pods"
 
 FIRST_PAUSE = 1.0
-"""Seconds until the next try after a stream that worked has ended."""
+"""Seconds until the next attempt after a working stream has ended."""
 LONGEST_PAUSE = 300.0
-"""Seconds: each try in vain doubles the pause up to here. A kubelet gets the API by a restart with another
-configuration, which is rare, and a picture of the node is taken on a slow interval anyway."""
+"""Seconds: each failed attempt doubles the pause up to this. A kubelet gets the API by a restart with another
+configuration, which is rare, and the node is scanned periodically anyway."""
 
 
 class PodEventType(enum.Enum):
-    """What happened to a pod."""
+    """Kinds of changes of a pod."""
 
     ADDED = pb.ADDED
     MODIFIED = pb.MODIFIED
     DELETED = pb.DELETED
     SYNCED = pb.INITIAL_SYNC_COMPLETE
-    """Nothing: all pods that were there have been told."""
+    """No change: all existing pods have been sent."""
 
 
 class WatchedPod(NamedTuple):
-    """What an event tells of a pod; DELETED ones have no labels and no phase."""
+    """The pod of an event; DELETED ones have no labels and no phase."""
 
     namespace: str
     name: str
@@ -63,7 +63,7 @@ class PodEvent(NamedTuple):
 
 
 class PodWatch:
-    """A thread that passes each event to a callback, reconnects, and looks for the API where it is absent."""
+    """A thread that passes each event to a callback, reconnects, and retries while the API is absent."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class PodWatch:
         first_pause: float = FIRST_PAUSE,
         longest_pause: float = LONGEST_PAUSE,
     ) -> None:
-        """Take the callback, which is called in the watch's own thread. Nothing happens before start()."""
+        """Set the callback, which is called in the watch's own thread. Nothing happens before start()."""
         self._socket = socket_path
         self._on_event = on_event
         self._first_pause = first_pause
@@ -88,7 +88,7 @@ class PodWatch:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the stream and the thread, and wait for it; no event is passed on afterwards."""
+        """End the stream and the thread, and wait for it; no event is delivered afterwards."""
         with self._lock:
             self._stopped.set()
             if self._stream is not None:
@@ -100,40 +100,40 @@ class PodWatch:
 
     def _run(self) -> None:
         pause = self._first_pause
-        told = False
+        logged = False
         while not self._stopped.is_set():
-            worked = self._watch_once(told=told)
-            told = not worked
+            worked = self._watch_once(logged=logged)
+            logged = not worked
             pause = self._first_pause if worked else min(2 * pause, self._longest_pause)
             self._stopped.wait(pause)
 
-    def _watch_once(self, *, told: bool) -> bool:
-        """Follow one stream to its end; tell whether it gave anything."""
-        if not os.path.exists(self._socket):  # the usual case, in which a channel would cost memory for nothing
+    def _watch_once(self, *, logged: bool) -> bool:
+        """Follow one stream to its end; return whether it delivered anything."""
+        if not os.path.exists(self._socket):  # the usual case: a channel would cost memory for nothing
             log.log(
-                logging.DEBUG if told else logging.INFO,
-                "no watch of pods, will look again: there is no %s",
+                logging.DEBUG if logged else logging.INFO,
+                "no watch of pods, will retry: there is no %s",
                 self._socket,
             )
             return False
-        seen = 0
+        count = 0
         with open_channel(self._socket) as channel:
             try:
-                for answer in self._open(channel):
+                for response in self._open(channel):
                     if self._stopped.is_set():
                         break
-                    seen += 1
-                    self._pass_on(answer)
+                    count += 1
+                    self._deliver(response)
             except grpc.RpcError as error:
                 if not self._stopped.is_set():
                     reason = kubelet_error(error, f"WatchPods on {self._socket}")
-                    log.log(logging.DEBUG if told else logging.INFO, "no watch of pods, will look again: %s", reason)
-            except Exception:  # whatever the callback raised: a watch that dies is missed by nobody
+                    log.log(logging.DEBUG if logged else logging.INFO, "no watch of pods, will retry: %s", reason)
+            except Exception:  # the callback raised: the end of the watch would go unnoticed
                 log.exception("the watch of pods ended, will begin anew")
             finally:
                 with self._lock:
                     self._stream = None
-        return seen > 0
+        return count > 0
 
     def _open(self, channel: grpc.Channel) -> Iterator[bytes]:
         method: grpc.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(
@@ -145,17 +145,17 @@ class PodWatch:
                 stream.cancel()
             return stream
 
-    def _pass_on(self, answer: bytes) -> None:
+    def _deliver(self, response: bytes) -> None:
         try:
-            event = decode_event(answer)
+            event = decode_event(response)
         except (DecodeError, ValueError) as error:
-            log.warning("WatchPods on %s: an event of %d bytes is left out: %s", self._socket, len(answer), error)
+            log.warning("WatchPods on %s: an event of %d bytes is left out: %s", self._socket, len(response), error)
             return
         self._on_event(event)
 
 
 def decode_event(response: bytes) -> PodEvent:
-    """Decode a WatchPodsEvent; raise DecodeError where the bytes are none, ValueError for a type that is new to us."""
+    """Decode a WatchPodsEvent; raise DecodeError where the bytes are none, ValueError for an unknown type."""
     message = pb.WatchPodsEvent.FromString(response)
     kind = PodEventType(message.type)
     if kind is PodEventType.SYNCED:

@@ -20,7 +20,7 @@ from zonewise.daemon.pod_labels import pod_exclusion
 from zonewise.daemon.sinks import PublishingSink
 from zonewise.machine.model.problem import Problem
 from zonewise.objects.nrt import NrtOptions, machine_to_nrt
-from zonewise.publish.write_result import NO_WRITE, WriteResult
+from zonewise.publish.nrt_publisher import NO_WRITE, WriteResult
 from zonewise.usage.node_usage import node_usage
 from zonewise.usage.types import Usage
 from zonewise_common.kube.errors import TransportError
@@ -259,7 +259,7 @@ def test_a_defect_costs_one_look(monkeypatch: pytest.MonkeyPatch, caplog: pytest
     loop.look(START)
     before = loop.seen.published
     with monkeypatch.context() as broken:
-        broken.setattr("zonewise.daemon.agent.account", None)
+        broken.setattr("zonewise.daemon.agent.node_usage", None)
         run(loop, [(20.0, {STATE})])
     assert caplog.text.count("TypeError: 'NoneType' object is not callable") >= 5
     assert loop.seen.published == before
@@ -306,11 +306,11 @@ def test_a_problem_is_said_when_it_comes_and_when_it_goes(caplog: pytest.LogCapt
         loop.kubelet.mood = OK
         for _ in range(5):
             loop.look(STATE)
-    problem = "the kubelet does not tell who holds what: GetAllocatableResources on k.sock: cannot connect: "
+    problem = "the kubelet's allocations cannot be read: GetAllocatableResources on k.sock: cannot connect: "
     said = [(record.levelname, record.getMessage()) for record in caplog.records]
     assert said == [
         ("WARNING", f"{problem}Connection refused"),
-        ("INFO", f"no longer so: {problem}Connection refused"),
+        ("INFO", f"resolved: {problem}Connection refused"),
     ]
 
 

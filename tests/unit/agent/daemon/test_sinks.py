@@ -13,7 +13,7 @@ from support.waiting import PATIENCE
 from zonewise.daemon.metrics import AgentMetrics
 from zonewise.daemon.sinks import FileSink, PublishingSink, documents
 from zonewise.daemon.status import Snapshot, Status
-from zonewise.publish.write_result import NO_WRITE, WriteResult
+from zonewise.publish.nrt_publisher import NO_WRITE, WriteResult
 from zonewise_common.kube.errors import ApiError, TransportError
 
 if TYPE_CHECKING:

@@ -45,7 +45,7 @@ def test_the_token_is_read_at_each_fetch(kubelet: KubeletServer, ca: trustme.CA,
     token = write_token(tmp_path)
     place = Configz(kubelet.url, write_ca(tmp_path, ca), token)
     Path(token).write_text("old")
-    assert "HTTP status 401: it does not take our token" in error_of(place)
+    assert "HTTP status 401: it rejects our token" in error_of(place)
     write_token(tmp_path)
     assert place.read() == {"cpuManagerPolicy": "static"}
     assert kubelet.authorizations == ["Bearer old", "Bearer let-me-in"]
@@ -76,10 +76,10 @@ def test_a_certificate_may_name_the_node_in_place_of_its_address(ca: trustme.CA,
         (404, b"", "HTTP status 404: it serves no /configz"),
         (302, b"", "HTTP status 302"),
         (599, b"", "HTTP status 599"),
-        (200, b"<html>", "the answer is no JSON"),
+        (200, b"<html>", "the response is no JSON"),
         (200, b"[]", "kubeletconfig: is missing"),
         (200, b'{"kubeletconfig": 7}', "kubeletconfig: is missing"),
-        (200, b" " * ((4 << 20) + 1), "the answer is larger than 4 MiB"),
+        (200, b" " * ((4 << 20) + 1), "the response is larger than 4 MiB"),
     ],
 )
 def test_answers_that_say_nothing(
@@ -95,7 +95,7 @@ def test_a_kubelet_that_is_down(ca: trustme.CA, tmp_path: Path) -> None:
     with KubeletServer(ca, "127.0.0.1") as kubelet:
         url = kubelet.url
     place = Configz(url, write_ca(tmp_path, ca), write_token(tmp_path))
-    assert error_of(place) == f"{url}: no answer: [Errno 111] Connection refused"
+    assert error_of(place) == f"{url}: no response: [Errno 111] Connection refused"
 
 
 def test_files_that_are_missing_are_named(kubelet: KubeletServer, ca: trustme.CA, tmp_path: Path) -> None:

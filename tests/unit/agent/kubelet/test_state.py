@@ -182,8 +182,10 @@ def test_claims_with_another_checksum_are_not_believed() -> None:
 @pytest.mark.parametrize(
     ("parse", "content", "problem"),
     [
-        (parse_cpu_manager_state, {**POLICY, "entries": {"u": {"c": "x", "d": "3"}}}, "f: entries.u.c: 'x' is no CPU list"),
-        (parse_cpu_manager_state, {**POLICY, "entries": {"u": 3, "v": {"d": "3"}}}, "f: entries.u: 3 is no object of JSON"),
+        (parse_cpu_manager_state, {**POLICY, "entries": {"u": {"c": "x", "d": "3"}}},
+         "f: entries.u.c: 'x' is no CPU list"),
+        (parse_cpu_manager_state, {**POLICY, "entries": {"u": 3, "v": {"d": "3"}}},
+         "f: entries.u: 3 is no object of JSON"),
         (parse_memory_manager_state, {"policyName": "Static", "machineState": {"x": NODE, "1": NODE}},
          "f: machineState: 'x' is no NUMA node"),
         (parse_memory_manager_state, {"policyName": "Static", "entries": {"u": {"c": [{**BLOCK, "size": -1}, BLOCK]}}},
@@ -203,7 +205,7 @@ def test_a_bad_entry_costs_only_itself(parse: Any, content: dict[str, Any], prob
     """What is beside it is there, and the problem names file, field and value."""
     value, problems = parse(encoded(content), "f")
     assert problems == (problem,)
-    assert any(word in repr(value) for word in ("CpuSet('3')", "MemoryBlock", "MemoryTable", "DeviceEntry", "gpu0"))
+    assert any(word in repr(value) for word in ("CpuSet('3')", "MemoryBlock", "MemoryTable", "PodDevicesEntry", "gpu0"))
 
 
 @pytest.mark.parametrize("parse", PARSERS)

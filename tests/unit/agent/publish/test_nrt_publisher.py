@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from zonewise_common.kube.resources import Resource
 
-CRD = Path(__file__).parents[3] / "manifests" / "base" / "noderesourcetopologies.yaml"
+CRD = Path(__file__).parents[4] / "manifests" / "base" / "noderesourcetopologies.yaml"
 NODE = "n1"
 
 

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from support.kubelet_files import replace
 from support.waiting import PATIENCE
+from zonewise.daemon.components import ensure_notify_file, watch_rules
 from zonewise.daemon.events import Reason
 from zonewise.daemon.events.file_watches import FileWatches, WatchRule
 from zonewise.daemon.events.inotify import Inotify, InotifyEvent, InotifyMask, decode
-from zonewise.daemon.events.watch_rules import ensure_notify_file, watch_rules
 from zonewise.daemon.settings import Settings
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ def test_where_the_kernel_refuses_watches_files_are_looked_at(
     assert files.read() == {Reason.STATE}
     said = [record.message for record in caplog.records if "max_user_watches" in record.message]
     assert len(said) == 1
-    assert said[0].startswith(f"{tmp_path}: no watch by the kernel: No space left on device; files are looked at ")
+    assert said[0].startswith(f"{tmp_path}: no watch by the kernel: No space left on device; files are polled ")
 
 
 def test_where_the_kernel_gives_no_queue_files_are_looked_at(

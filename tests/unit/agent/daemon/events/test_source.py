@@ -14,7 +14,7 @@ import pytest
 from support.kubelet_files import replace
 from zonewise.daemon.events import Reason
 from zonewise.daemon.events.file_watches import FileWatches, WatchRule
-from zonewise.daemon.events.source import EventSource, open_events
+from zonewise.daemon.events.source import EventSource, open_event_source
 from zonewise.daemon.events.uevents import Uevents
 from zonewise.daemon.events.wake import Signals, Wake
 
@@ -52,7 +52,7 @@ def rules(directory: Path) -> tuple[WatchRule, ...]:
 
 def test_nothing_comes_when_nothing_happens(tmp_path: Path) -> None:
     """The timeout is kept, with no CPU time to speak of."""
-    with open_events(rules(tmp_path)) as events:
+    with open_event_source(rules(tmp_path)) as events:
         began, used = time.monotonic(), time.thread_time()
         assert events.wait(0.2) == frozenset()
         assert time.monotonic() - began >= 0.2
@@ -62,7 +62,7 @@ def test_nothing_comes_when_nothing_happens(tmp_path: Path) -> None:
 
 def test_what_came_before_the_wait_is_there(tmp_path: Path, wake: Wake) -> None:
     """While a scan runs, events gather."""
-    with open_events(rules(tmp_path), [wake]) as events:
+    with open_event_source(rules(tmp_path), [wake]) as events:
         replace(tmp_path / "cpu_manager_state")
         wake(Reason.PODS)
         assert events.wait(0) == {Reason.STATE, Reason.PODS}
@@ -124,7 +124,7 @@ def test_a_restart_of_the_kubelet(tmp_path: Path) -> None:
     """It clears its directory of plugins and binds its sockets anew: each of the directories may be new, too."""
     for name in ("device-plugins", "pod-resources"):
         (tmp_path / name).mkdir()
-    with open_events(rules(tmp_path)) as events:
+    with open_event_source(rules(tmp_path)) as events:
         for directory, reason in ((tmp_path / "device-plugins", Reason.DEVICES),
                                   (tmp_path / "pod-resources", Reason.SOCKET)):  # fmt: skip
             directory.rmdir()
@@ -138,7 +138,7 @@ def test_a_restart_of_the_kubelet(tmp_path: Path) -> None:
 def test_other_threads_wake_it(tmp_path: Path, wake: Wake) -> None:
     """Every reason of every thread comes, in one wait or several."""
     wanted = set(Reason) - {Reason.STOP}
-    with open_events((), [wake]) as events:
+    with open_event_source((), [wake]) as events:
         threads = [threading.Thread(target=wake, args=(reason,)) for reason in wanted]
         for thread in threads:
             thread.start()
@@ -168,7 +168,7 @@ def test_hardware_wakes_it() -> None:
 )
 def test_signals_wake_it(number: signal.Signals, reason: Reason, signals: Signals) -> None:
     """One that comes before the wait as well as one within."""
-    with open_events((), [signals]) as events:
+    with open_event_source((), [signals]) as events:
         os.kill(os.getpid(), number)
         assert events.wait(LONG) == {reason}
         timer = threading.Timer(0.05, os.kill, (os.getpid(), number))
@@ -180,10 +180,10 @@ def test_signals_wake_it(number: signal.Signals, reason: Reason, signals: Signal
 
 def test_signals_between_two_sources_are_kept(signals: Signals) -> None:
     """A reload makes the source anew; a stop in between must not be lost."""
-    with open_events((), [signals]):
+    with open_event_source((), [signals]):
         pass
     os.kill(os.getpid(), signal.SIGTERM)
-    with open_events((), [signals]) as events:
+    with open_event_source((), [signals]) as events:
         assert events.wait(LONG) == {Reason.STOP}
 
 

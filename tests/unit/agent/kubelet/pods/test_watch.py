@@ -75,7 +75,7 @@ def test_a_socket_that_comes_late(caplog: pytest.LogCaptureFixture) -> None:
             eventually(lambda: len(caplog.records) >= 4)
             kubelet.serve()
             eventually(lambda: len(events) == 1)
-    assert "will look again" in caplog.text
+    assert "will retry" in caplog.text
     assert {record.levelno for record in caplog.records[1:]} == {logging.DEBUG}
     assert caplog.records[0].levelno == logging.INFO
 
@@ -179,4 +179,4 @@ def test_an_event_of_a_new_type(caplog: pytest.LogCaptureFixture) -> None:
         broadcast.send(pb.WatchPodsEvent.FromString(bytes([1 << 3, 9])))
         kubelet.start(pod("a"))
         eventually(lambda: len(events) == 3)
-    assert "an event of 2 bytes is left out: 9 is not a valid Kind" in caplog.text
+    assert "an event of 2 bytes is left out: 9 is not a valid PodEventType" in caplog.text

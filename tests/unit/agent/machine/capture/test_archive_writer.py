@@ -299,7 +299,7 @@ def test_nvml_is_asked_once_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         asked.append(None)
         return NvmlFacts(problem="the driver is not loaded")
 
-    monkeypatch.setattr(child_process.NvmlChild, "ask", ask)
+    monkeypatch.setattr(child_process.NvmlChild, "query", ask)
     tree: Entries = {**server_tree(), "sys/bus/pci/drivers/nvidia/0000:19:00.0": "../../../../devices/x"}
     entries = capture_entries(Live(tree.items()))
     assert entries["zonewise/nvml.json"] == b'{"problem":"the driver is not loaded"}'

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from support.kubelet_reports import Books, books
 from zonewise.kubelet.types import PodResources
-from zonewise.usage.pod_list import incomplete_list_reason
+from zonewise.usage.pod_matching import incomplete_list_reason
 
 
 def active_of(made: Books) -> frozenset[str]:
@@ -36,7 +36,7 @@ def test_a_list_that_lacks_pods(made: Books, data: st.DataObject) -> None:
     pods = tuple(pod for pod in report.pods if data.draw(st.booleans()))
     reason = incomplete_list_reason(report._replace(pods=pods, active=active_of(made)))
     assert (reason is None) == (pods == report.pods)
-    assert reason is None or reason.startswith("List does not yet tell of ")
+    assert reason is None or reason.startswith("List does not have ")
 
 
 @given(books(inits=False), st.data())
@@ -56,5 +56,5 @@ def test_our_own_pod(made: Books) -> None:
     own = PodResources("zonewise", "agent-x")
     report = made.report()._replace(active=active_of(made) | {"own"})
     reason = incomplete_list_reason(report, (own.namespace, own.name))
-    assert reason == "it does not know yet that our own pod zonewise/agent-x runs"
+    assert reason == "List does not have the agent's own pod zonewise/agent-x yet"
     assert incomplete_list_reason(report._replace(pods=(*report.pods, own)), (own.namespace, own.name)) is None

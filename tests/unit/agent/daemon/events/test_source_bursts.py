@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from support.clock import Clock
 from zonewise.daemon.events import Reason
-from zonewise.daemon.events.bursts import burst_deadline, gather
+from zonewise.daemon.events.source import burst_deadline, gather
 
 SECONDS = st.floats(0, 0.05)
 GAPS = st.lists(st.tuples(st.floats(0, 0.01), st.sets(st.sampled_from(Reason), max_size=2)), max_size=30)

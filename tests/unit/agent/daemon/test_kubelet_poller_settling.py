@@ -11,7 +11,7 @@ from support.kubelet_reports import CONFIG, Books, Record, node_of
 from support.kubelets import pod
 from support.loops import DOWN, OK, STARTING, Loop
 from zonewise.daemon.events import Reason
-from zonewise.daemon.settling import SETTLING_SECONDS, KubeletStart, NewPods
+from zonewise.daemon.kubelet_poller import SETTLING_SECONDS, KubeletStart, NewPods
 from zonewise.kubelet.errors import Unsettled
 from zonewise.kubelet.types import Allocatable, ContainerResources, KubeletReport, PodResources
 from zonewise_common.k8s.cpuset import CpuSet
@@ -107,7 +107,7 @@ def test_never_longer(happenings: list[tuple[KubeletReport | None, float]]) -> N
 
 
 def incomplete(*_: object) -> str:
-    return "List does not yet tell of all pods"
+    return "List does not have all pods yet"
 
 
 @pytest.mark.parametrize("how", [DOWN, STARTING, "socket"])
@@ -123,10 +123,10 @@ def test_a_start_is_noticed(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
         loop.kubelet.mood = how
         loop.look(Reason.TIMER)
         loop.kubelet.mood, reasons = OK, {Reason.RETRY}
-    monkeypatch.setattr("zonewise.daemon.settling.why_incomplete", incomplete)
+    monkeypatch.setattr("zonewise.daemon.kubelet_poller.incomplete_list_reason", incomplete)
     assert loop.look(*reasons) is not None
     assert loop.seen.snapshots[-1].problems == (
-        "the kubelet does not tell who holds what: List does not yet tell of all pods",
+        "the kubelet's allocations cannot be read: List does not have all pods yet",
     )
     assert loop.seen.published == before
     loop.clock.advance(SETTLING_SECONDS)
