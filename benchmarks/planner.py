@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 
 from benchmarks.backfill import KTH, TRACES, repeated
 from benchmarks.targets import Row, show
-from zonewise_scheduler.backfill.planner import Planner
+from zonewise_scheduler.backfill import events
+from zonewise_scheduler.backfill.planner_state import new_state
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, policy_named
+from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
 from zonewise_scheduler.quota.api.workload_types import PodSet, Workload
@@ -24,6 +26,7 @@ from zonewise_scheduler.simulator.swf import read_swf
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.simulator.swf import LoggedJob
 
 WAITING, QUEUES, PROCESSORS = 100_000, 30, 1_000
@@ -51,27 +54,29 @@ def _rows(jobs: Sequence[LoggedJob]) -> Iterator[Row]:
 def _after_ends(jobs: Sequence[LoggedJob], policy: str) -> list[float]:
     """Return the seconds that each decision takes after one of the running jobs has ended early."""
     planner, now = _planner(jobs, policy), DAY
-    planner.schedule(now)
+    schedule(planner, now)
     times: list[float] = []
     for serial in range(ENDS):
         running = list(planner.running)
-        planner.finish(running[serial * 7 % len(running)])
+        events.finish(planner, running[serial * 7 % len(running)])
         now += 0.1
         started = time.process_time()
-        planner.schedule(now)
+        schedule(planner, now)
         times.append(time.process_time() - started)
     return times
 
 
-def _planner(jobs: Sequence[LoggedJob], policy: str) -> Planner:
+def _planner(jobs: Sequence[LoggedJob], policy: str) -> PlannerState:
     """Return a planner in which all wait."""
     quota = resource_group(FlavorQuotas("all", (("cpu", ResourceQuota(PROCESSORS // QUEUES)),)))
     names = [f"queue-{place}" for place in range(QUEUES)]
-    planner = Planner(Snapshot([ClusterQueue(name, (quota,), "all") for name in names]), policy_named(policy))
+    planner = new_state(Snapshot([ClusterQueue(name, (quota,), "all") for name in names]), policy_named(policy))
     for place, job in enumerate(jobs):
         pods = (PodSet(requests={"cpu": job.processors}),)
-        planner.submit(
-            Workload("ns", f"job-{place}", pods, f"{place:06}", walltime=job.requested_time), names[place % QUEUES]
+        events.submit(
+            planner,
+            Workload("ns", f"job-{place}", pods, f"{place:06}", walltime=job.requested_time),
+            names[place % QUEUES],
         )
     return planner
 

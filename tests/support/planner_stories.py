@@ -7,15 +7,19 @@ from heapq import heappop, heappush
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from zonewise_scheduler.backfill.planner import Planner
+from zonewise_scheduler.backfill import events
+from zonewise_scheduler.backfill.planner_state import new_state
+from zonewise_scheduler.backfill.scheduling_pass import schedule
+from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ClusterQueuePreemption, LocalQueue
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, FlavorResource, ResourceQuota, resource_group
-from zonewise_scheduler.quota.api.workload_types import DEFAULT_SETTINGS, Eviction, PodSet, Workload
+from zonewise_scheduler.quota.api.workload_types import Eviction, PodSet, Workload
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.backfill.policies import BackfillPolicy
     from zonewise_scheduler.backfill.types import Plan, Reservation
 
@@ -65,16 +69,16 @@ def make_planner(
     rules: BackfillPolicy,
     local_queues: Sequence[LocalQueue] | None = None,
     **settings: Any,
-) -> Planner:
+) -> PlannerState:
     """A planner of queues in which nothing runs."""
-    return Planner(Snapshot(queues), rules, DEFAULT_SETTINGS._replace(**settings), local_queues)
+    return new_state(Snapshot(queues), rules, DEFAULT_SETTINGS._replace(**settings), local_queues)
 
 
 class Story:
     """What became of workloads."""
 
     def __init__(
-        self, planner: Planner, *, lazy: bool = False, watch: Callable[[Planner, float], None] | None = None
+        self, planner: PlannerState, *, lazy: bool = False, watch: Callable[[PlannerState, float], None] | None = None
     ) -> None:
         """`lazy`: what comes and does not fit is no reason to decide, as over one pool; `watch` sees each decision."""
         self.planner = planner
@@ -103,14 +107,14 @@ class Story:
             if left and left[0].workload.created_at == at:
                 self._settle(at)
                 one = left.pop(0)
-                self.planner.submit(one.workload, one.queue)
+                events.submit(self.planner, one.workload, one.queue)
                 if self._fits(one) or not self._lazy:
                     self._decide(at)
                 continue
             self._settle(at)
             _, _, key, serial = heappop(self._ends)
             if self._begun.get(key) == serial and key in self.planner.running:
-                self.planner.finish(key)
+                events.finish(self.planner, key)
             self._decide(at)
         return self
 
@@ -122,11 +126,11 @@ class Story:
         """Let those end whose latest end has come, in this very instant."""
         for key, run in list(self.planner.running.items()):
             if run.deadline <= now and self.starts[key] + self._runs[key] <= now:
-                self.planner.finish(key)
+                events.finish(self.planner, key)
 
     def _decide(self, now: float) -> None:
         while True:
-            step = self.planner.schedule(now)
+            step = schedule(self.planner, now)
             self.steps.append((now, step))
             for one in step.admitted:
                 self._serial += 1
@@ -140,7 +144,7 @@ class Story:
                 if not told or told[-1][1].start != promise.start:
                     told.append((now, promise))
             for victim in step.victims:
-                self.planner.evict(victim.workload.key, Eviction("Preempted", now))
+                events.evict(self.planner, victim.workload.key, Eviction("Preempted", now))
             if not step.victims:
                 break
         if self._watch is not None:
@@ -157,4 +161,4 @@ def story(
     queues: Sequence[ClusterQueue], comings: Iterable[Submission], rules: BackfillPolicy, *, lazy: bool = False
 ) -> Story:
     """Play workloads through queues."""
-    return Story(Planner(Snapshot(queues), rules), lazy=lazy).play(comings)
+    return Story(new_state(Snapshot(queues), rules), lazy=lazy).play(comings)

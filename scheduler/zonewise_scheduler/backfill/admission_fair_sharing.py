@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from zonewise_scheduler.backfill.queue_router import QueueRouter
-    from zonewise_scheduler.quota.api.workload_types import AdmissionFairSharingConfig, Workload
+    from zonewise_scheduler.quota.api.configuration import AdmissionFairSharingConfig
+    from zonewise_scheduler.quota.api.workload_types import Workload
     from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
 _MILLI = 1000

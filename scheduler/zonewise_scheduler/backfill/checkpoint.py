@@ -1,6 +1,6 @@
 """What was promised, as plain values, so that a scheduler that is started anew keeps it.
 
-The new Planner is given the same queues and what runs in them, with the admissions that it has, and is told who waits;
+The new PlannerState is given the same queues and what runs in them, with their admissions, and who waits;
 then what was promised, and only then what has happened since. Nobody who was promised a start has it later for the
 restart. Nor is any LocalQueue better off: what they have used is kept too.
 
@@ -11,19 +11,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import inf
-from typing import TYPE_CHECKING, TypedDict, cast
+from typing import TYPE_CHECKING, TypedDict
 
+from zonewise_scheduler.backfill.events import nodes_changed
 from zonewise_scheduler.backfill.types import Reservation
 from zonewise_scheduler.quota.api.workload_types import Admission, PodSetAdmission
-from zonewise_scheduler.quota.cycle.admission_checks import admission_checks_for_workload
 from zonewise_scheduler.quota.cycle.entry import Head
+from zonewise_scheduler.quota.cycle.scheduling_cycle import admission_checks_for_workload
 from zonewise_scheduler.quota.queue.usage_ledger import UsageLedgerEntry
 from zonewise_scheduler.quota.topology.types import TopologyAssignment, TopologyDomainAssignment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zonewise_scheduler.backfill.planner import Planner
+    from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.quota.api.workload_types import DelayedTopologyRequest
 
 
@@ -66,7 +67,7 @@ class CheckpointUsage(TypedDict):
 
 
 class Checkpoint(TypedDict):
-    """All that a Planner cannot be told anew."""
+    """All that a PlannerState cannot be told anew."""
 
     promises: list[CheckpointReservation]
     """In the order in which they were made."""
@@ -74,7 +75,7 @@ class Checkpoint(TypedDict):
     """By key of the LocalQueue."""
 
 
-def make_checkpoint(planner: Planner) -> Checkpoint:
+def make_checkpoint(planner: PlannerState) -> Checkpoint:
     """Return what is to be kept, between two decisions."""
     used: Mapping[str, UsageLedgerEntry] = (
         {} if planner.fair_sharing is None else planner.fair_sharing.usage_by_local_queue
@@ -88,14 +89,14 @@ def make_checkpoint(planner: Planner) -> Checkpoint:
     }
 
 
-def restore_checkpoint(checkpoint: Checkpoint, planner: Planner) -> None:
-    """Promise the same in a new Planner.
+def restore_checkpoint(checkpoint: Checkpoint, planner: PlannerState) -> None:
+    """Promise the same in a new PlannerState.
 
     Those that do not wait any more are passed over; what cannot be kept any more is promised anew, as early as can be.
     """
     found = [_promise(one, planner) for one in checkpoint["promises"]]
     planner.reservations.restore(one for one in found if one is not None)
-    planner.nodes_changed()
+    nodes_changed(planner)
     if planner.fair_sharing is not None:
         planner.fair_sharing.restore(
             {
@@ -121,7 +122,7 @@ def _kept(promise: Reservation) -> CheckpointReservation:
 def _kept_pod_set(one: PodSetAdmission) -> CheckpointPodSet:
     place: CheckpointPlacement | None = None
     if one.topology_assignment is not None:
-        at = cast("TopologyAssignment", one.topology_assignment)
+        at = one.topology_assignment
         place = {"levels": list(at.levels), "domains": [(list(domain.values), domain.pods) for domain in at.domains]}
     return {
         "name": one.name,
@@ -133,8 +134,8 @@ def _kept_pod_set(one: PodSetAdmission) -> CheckpointPodSet:
     }
 
 
-def _promise(kept: CheckpointReservation, planner: Planner) -> Reservation | None:
-    """Return a promise as a Planner has it; None where its workload does not wait in a queue that admits."""
+def _promise(kept: CheckpointReservation, planner: PlannerState) -> Reservation | None:
+    """Return a promise as a PlannerState has it; None where its workload does not wait in a queue that admits."""
     key, queue = kept["workload"], kept["queue"]
     if planner.pending.get(key) != queue or queue in planner.snapshot.inactive:
         return None

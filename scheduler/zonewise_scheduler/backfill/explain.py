@@ -20,7 +20,7 @@ from zonewise_scheduler.quota.queue.heads import matches_namespace
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from zonewise_scheduler.backfill.planner import Planner
+    from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.backfill.shortage import QuotaShortage
     from zonewise_scheduler.backfill.types import Reservation
     from zonewise_scheduler.quota.api.workload_types import Workload
@@ -77,7 +77,7 @@ class Explanation(NamedTuple):
     """It cannot start even when all has ended."""
 
 
-def explain(planner: Planner, key: str, now: float) -> Explanation:
+def explain(planner: PlannerState, key: str, now: float) -> Explanation:
     """Return why a workload waits, between two decisions; raise KeyError if it does not. The planner is not changed.
 
     It is looked at anew on a copy of the snapshot, whether it was its turn in the last decision or not.
@@ -107,7 +107,7 @@ def explain(planner: Planner, key: str, now: float) -> Explanation:
     return _with_start(found, planner, head, snapshot, room=helped)
 
 
-def _stopped(planner: Planner, queue: str, namespace: str) -> str:
+def _stopped(planner: PlannerState, queue: str, namespace: str) -> str:
     """Return why a queue admits nobody of a namespace."""
     if queue in planner.snapshot.inactive:
         return f"ClusterQueue {queue} is inactive: {planner.snapshot.inactive[queue]}"
@@ -161,19 +161,18 @@ def _place_missing(snapshot: Snapshot, workload: Workload, assignment: Assignmen
 
 
 def _delayed(
-    planner: Planner, head: Head, assignment: Assignment, targets: Sequence[Target], now: float
+    planner: PlannerState, head: Head, assignment: Assignment, targets: Sequence[Target], now: float
 ) -> Reservation | None:
     """Return whose promise would be broken if it started now."""
     made = planner.reservations.by_key
-    gate = ReservationTable(planner, planner.settings)
-    gate.restore(made.values())
-    gate.begin_cycle(now)
+    gate = ReservationTable(made.values())
+    gate.begin_cycle(planner, now)
     workload = with_admission(head.workload, planner.snapshot.cluster_queues[head.cluster_queue].spec, assignment, now)
     key = gate.delayed_reservation(workload, [one.workload for one in targets])
     return made.get(key)
 
 
-def _first(planner: Planner, key: str, order: Sequence[str], now: float) -> str:
+def _first(planner: PlannerState, key: str, order: Sequence[str], now: float) -> str:
     """Return who has its turn before a workload, and keeps it until it has started."""
     made, line = planner.reservations.by_key, planner.pending_queues[planner.pending[key]]
     if line.strict:
@@ -182,7 +181,9 @@ def _first(planner: Planner, key: str, order: Sequence[str], now: float) -> str:
     return next((one for one in claims if one != key), "")
 
 
-def _with_start(found: Explanation, planner: Planner, head: Head, snapshot: Snapshot, *, room: bool) -> Explanation:
+def _with_start(
+    found: Explanation, planner: PlannerState, head: Head, snapshot: Snapshot, *, room: bool
+) -> Explanation:
     """Tell when it can start, and who must have ended for that; of one that is not passed, its forerunners tell that.
 
     A promise is as of the last decision; where there is none, it is as if one were made now.
@@ -201,7 +202,7 @@ def _with_start(found: Explanation, planner: Planner, head: Head, snapshot: Snap
     return found._replace(waits_for=after, start=max(promise.start, found.now))
 
 
-def _needed(planner: Planner, snapshot: Snapshot, promise: Reservation) -> tuple[str, ...]:
+def _needed(planner: PlannerState, snapshot: Snapshot, promise: Reservation) -> tuple[str, ...]:
     """Return a smallest set of those that run, without whom there is room for what is promised; snapshot is used up."""
     ends = sorted(run for run in planner.running.values() if run.deadline <= promise.start)
     gone = [run.workload for run in ends]

@@ -15,14 +15,16 @@ from math import inf
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise_scheduler.backfill.events import evict, finish
 from zonewise_scheduler.backfill.pool.pool_state import OVERRUN_EXTENSION
 from zonewise_scheduler.backfill.run_time_history import RunTimeEstimate
+from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.quota.api.workload_types import Eviction
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Set
 
-    from zonewise_scheduler.backfill.planner import Planner
+    from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
 
 MAX_DECISIONS = 10_000
@@ -42,7 +44,7 @@ class Forecast(NamedTuple):
 
 
 def forecast_starts(
-    planner: Planner,
+    planner: PlannerState,
     now: float,
     history: RunTimeHistory,
     keys: Collection[str] | None = None,
@@ -76,7 +78,7 @@ def forecast_starts(
 class _Lengths:
     """How long all take that wait, and when those end that run."""
 
-    def __init__(self, planner: Planner, now: float, learned: RunTimeHistory) -> None:
+    def __init__(self, planner: PlannerState, now: float, learned: RunTimeHistory) -> None:
         waiting = (planner.pending_queues[queue].heap.get(key) for key, queue in planner.pending.items())
         self.of = {one.key: learned.estimate(one) for one in waiting if one is not None}
         """Of whole runs, by key; of those that run, too, who may have to begin anew."""
@@ -107,7 +109,7 @@ class _How(NamedTuple):
 class _Play:
     """A planner's copy on a virtual clock."""
 
-    def __init__(self, planner: Planner, now: float, lengths: _Lengths, view: int) -> None:
+    def __init__(self, planner: PlannerState, now: float, lengths: _Lengths, view: int) -> None:
         self._planner = planner.copy(MAX_RESERVATION_DEPTH)
         self._began = self._now = now
         self._lengths = lengths
@@ -120,7 +122,7 @@ class _Play:
         """Play on until all have started that are asked for, or nothing happens any more; return the starts by key."""
         for key, ends in self._lengths.ends.items():
             self._expect(key, ends[self._view])
-        for key in list(self._planner.stopping):
+        for key in list(self._planner.running_workloads.stopping):
             self._give_way(key)
         left = set(how.wanted)
         for _ in range(how.most):
@@ -144,14 +146,14 @@ class _Play:
         while self._ends and self._ends[0][0] <= last:
             one = heappop(self._ends)
             if self._runs(one):
-                self._planner.finish(one[-1])
+                finish(self._planner, one[-1])
                 ends.append(one[0])
         self._now = max(first, fmean(ends)) if ends else first
 
     def _decide(self) -> float:
         """Decide, and again where some had to give way; return when to decide again though nothing happens."""
         while True:
-            step = self._planner.schedule(self._now)
+            step = schedule(self._planner, self._now)
             for one in step.admitted:
                 self._starts.setdefault(one.key, self._now)
                 self._expect(one.key, self._now + self._lengths.of[one.key][self._view])
@@ -172,4 +174,4 @@ class _Play:
 
     def _give_way(self, key: str) -> None:
         """Let a workload stop at once, and wait again."""
-        self._planner.evict(key, Eviction("Preempted", self._now))
+        evict(self._planner, key, Eviction("Preempted", self._now))

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.backfill.policies import BackfillPolicy
     from zonewise_scheduler.backfill.types import Reservation
+    from zonewise_scheduler.quota.api.configuration import QuotaSettings
     from zonewise_scheduler.quota.api.queue_types import ClusterQueue
-    from zonewise_scheduler.quota.api.workload_types import QuotaSettings, Workload
+    from zonewise_scheduler.quota.api.workload_types import Workload
 
 _Place = tuple[int, float, str, str]
 """In the order of the queue; the last is the key."""

@@ -13,7 +13,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.quota.api.declared_walltime import with_default_walltime
-from zonewise_scheduler.quota.cycle.admission_checks import admission_checks_for_workload
+from zonewise_scheduler.quota.cycle.scheduling_cycle import admission_checks_for_workload
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
 if TYPE_CHECKING:

@@ -1,17 +1,19 @@
-"""Starts that are promised, and the gate that keeps them.
+"""Reservations: starts held for pending workloads, and the gate that keeps them.
 
-The invariant: where declared run times are upper bounds, no workload that starts ever delays a start that was promised
-to another. It may start if at every time that is promised to others before its own latest end, there is room for it
-beside all that will run then, as Ahead foretells it, and those others. Room is what the quotas of its queue and of the
-cohorts above leave, and its places; what it takes is taken from others nowhere else. Between two such times what is
-used only becomes less, so there is nothing to ask.
+Invariant: where walltimes are upper bounds, no workload that starts ever delays a reservation of another.
 
-A promise is made for the earliest start at which it is in the way of no other promise, and is only ever moved to an
-earlier one. Unless something was not to be expected: a workload outlives its declared run time, or nodes or quotas go.
+Proof.
+1. A workload may start only if it fits at every reserved start of others before its own deadline. "Fits" means: beside
+   everything that the timeline has running at that time, the workloads that start then included.
+2. Fitting is decided by the quotas of its queue and of the cohorts above, and by its topology assignment. What it uses
+   is taken from other workloads nowhere else.
+3. Between two reserved starts usage only shrinks. So a workload that fits at the later one fits in between.
+4. A reservation is made for the earliest start at which it delays no other one. It only moves to earlier starts.
 
-Where some must end first that declare no run time, nobody knows the start. Those that do declare theirs may start all
-the same, since they end; those that do not have to leave room for it when all have ended, unless a start is promised
-to them.
+Exceptions, which move a reservation to a later start: a workload outlives its walltime; nodes or quotas disappear.
+
+A start is unknown (infinite) where workloads without a walltime must end first. A workload with a walltime may start
+all the same, since it ends. One without must leave enough for that reservation, unless it holds a reservation itself.
 """
 
 from __future__ import annotations
@@ -30,223 +32,233 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.backfill.timeline import FutureState, Timeline
     from zonewise_scheduler.backfill.types import Reservation
+    from zonewise_scheduler.quota.api.configuration import QuotaSettings
     from zonewise_scheduler.quota.api.resource_quota import FlavorResource
-    from zonewise_scheduler.quota.api.workload_types import QuotaSettings, Workload
+    from zonewise_scheduler.quota.api.workload_types import Workload
     from zonewise_scheduler.quota.cycle.entry import Head
     from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
 
 class TimelineSource(Protocol):
-    """What is now."""
+    """The present, from which a timeline starts: PlannerState."""
+
+    @property
+    def settings(self) -> QuotaSettings:
+        """How quota is assigned."""
+        ...
 
     def timeline(self, reservations: Iterable[Reservation]) -> Timeline:
-        """Return what will be, where these are promised."""
+        """Return the future beside these reservations."""
         ...
 
 
 class ReservationTable:
-    """All that is promised; a Gate of cycles."""
+    """All reservations; the ReservationGate of cycles and the FutureHeadroom of the headroom bound."""
 
-    def __init__(self, source: TimelineSource, settings: QuotaSettings) -> None:
-        self._present = source
-        self._settings = settings
-        self._made: dict[str, Reservation] = {}
+    def __init__(self, reservations: Iterable[Reservation] = ()) -> None:
+        self._by_key = {reservation.workload.key: reservation for reservation in reservations}
         self._now = 0.0
         self._futures: list[FutureState] | None = None
-        self._most: dict[tuple[str, FlavorResource, int | None], list[tuple[float, int]]] = {}
-        """What was asked of most(): from each time on, the most there is by then."""
+        """The state at each reserved start, ascending; None: to be computed anew."""
+        self._headroom: dict[tuple[str, FlavorResource, int | None], list[tuple[float, int]]] = {}
+        """Cache of max_available: reserved starts, each with the least that is available up to it."""
 
     @property
     def by_key(self) -> Mapping[str, Reservation]:
-        """What is promised, by key of the workload."""
-        return self._made
+        """The reservations by key of the workload, in the order in which they were first made."""
+        return self._by_key
 
     def restore(self, reservations: Iterable[Reservation]) -> None:
-        """Take in what was promised before."""
-        self._made.update((one.workload.key, one) for one in reservations)
+        """Add reservations that were made before a restart."""
+        self._by_key.update((reservation.workload.key, reservation) for reservation in reservations)
         self._futures = None
 
     def first_per_queue(self, depth: int) -> list[Reservation]:
-        """Return so many of each queue as come first, in the order in which they were made."""
-        kept: set[str] = set()
-        of: Counter[str] = Counter()
-        for one in sorted(self._made.values(), key=lambda one: one.start):
-            of[one.queue] += 1
-            if of[one.queue] <= depth:
-                kept.add(one.workload.key)
-        return [one for key, one in self._made.items() if key in kept]
+        """Return the `depth` earliest reservations of each queue, in the order in which they were made."""
+        keys: set[str] = set()
+        count_by_queue: Counter[str] = Counter()
+        for reservation in sorted(self._by_key.values(), key=lambda reservation: reservation.start):
+            count_by_queue[reservation.queue] += 1
+            if count_by_queue[reservation.queue] <= depth:
+                keys.add(reservation.workload.key)
+        return [reservation for key, reservation in self._by_key.items() if key in keys]
 
     # --- the gate
 
-    def begin_cycle(self, now: float) -> None:
-        """Be ready for a cycle."""
+    def begin_cycle(self, source: TimelineSource, now: float) -> None:
+        """Prepare the gate for questions at this time."""
         self._now = now
         if self._futures is None:
-            self._most.clear()
-            self._futures = list(self._present.timeline(self._made.values()).future_states()) if self._made else []
+            self._headroom.clear()
+            self._futures = list(source.timeline(self._by_key.values()).future_states()) if self._by_key else []
 
     def delayed_reservation(self, workload: Workload, victims: Sequence[Workload]) -> str:
-        """Return the key of one whose promised start would be delayed; "": nobody's."""
-        for future in self._reached(workload):
-            undo = _make_room(future, workload, victims)
-            late = "" if has_capacity(future.snapshot, workload) else _whose(future, workload)
-            for one, here in reversed(undo):
-                _have(future.snapshot, one, here=here)
-            if late:
-                return late
+        """Return the key of a workload whose reservation this start would delay; "" if there is none."""
+        for future in self._affected_futures(workload):
+            changes = _replace_by(future, workload, victims)
+            delayed = "" if has_capacity(future.snapshot, workload) else _delayed_key(future, workload)
+            for changed, added in reversed(changes):
+                _set_running(future.snapshot, changed, running=not added)
+            if delayed:
+                return delayed
         return ""
 
     def max_available(self, queue: str, key: FlavorResource, walltime: float, priority: int | None) -> int:
-        """Return the most of a key that one of a queue could have for `limit` seconds from now on, beside the promises.
+        """Return an upper bound of what a workload without a reservation may use for its walltime from now on.
 
-        It is one to whom nothing is promised. `priority`: of one that may make others of its queue give way, as far as
-        its policy lets it; None: nobody does.
+        `priority`: of a workload that may preempt in its queue, as far as the queue's policy allows; None: it may not.
         """
-        found = self._most.get((queue, key, priority))
-        if found is None:
-            found = self._most[queue, key, priority] = list(self._least(queue, key, priority))
-        place = len(found) if walltime == inf else bisect_left(found, self._now + walltime, key=_time)
-        return found[place - 1][1] if place else UNLIMITED
+        bounds = self._headroom.get((queue, key, priority))
+        if bounds is None:
+            bounds = self._headroom[queue, key, priority] = list(self._bounds(queue, key, priority))
+        count = len(bounds) if walltime == inf else bisect_left(bounds, self._now + walltime, key=_bound_time)
+        return bounds[count - 1][1] if count else UNLIMITED
 
-    def _least(self, queue: str, key: FlavorResource, priority: int | None) -> Iterator[tuple[float, int]]:
-        """Yield the promised times, each with the least of a key that there is up to it."""
+    def _bounds(self, queue: str, key: FlavorResource, priority: int | None) -> Iterator[tuple[float, int]]:
+        """Yield the reserved starts, each with the least that is available up to it."""
         least = UNLIMITED
         for future in self._futures or ():
             if future.reservations:
                 node = future.snapshot.cluster_queues[queue]
-                yields = 0 if priority is None else preemptible_usage(node, priority, key)
-                least = min(least, max(0, plus(node.available(key), yields)))
+                preemptible = 0 if priority is None else preemptible_usage(node, priority, key)
+                least = min(least, max(0, plus(node.available(key), preemptible)))
                 yield future.time, least
 
     def record_start(self, workload: Workload, victims: Sequence[Workload]) -> None:
-        """Take note that a workload starts, or makes others give way and then starts."""
-        self._most.clear()
+        """Record that a workload starts, now or once its victims are gone."""
+        self._headroom.clear()
         for future in self._futures or ():
-            reached = self._reaches(workload, future)
-            if reached or is_running(future.snapshot, workload):
-                _make_room(future, workload, victims)
-            if reached:
+            affected = self._affects(workload, future)
+            if affected or is_running(future.snapshot, workload):
+                _replace_by(future, workload, victims)
+            if affected:
                 future.snapshot.add_workload(workload)
 
     def workload_ended(self, workload: Workload) -> None:
-        """Take note that a workload with this admission does not run any more."""
-        self._most.clear()
+        """Record that a workload with this admission does not run any more."""
+        self._headroom.clear()
         for future in self._futures or ():
             if workload.key not in future.reservations and is_running(future.snapshot, workload):
                 future.snapshot.remove_workload(workload)
-            if any(one.key == workload.key for found in future.preempted.values() for one in found):
+            if any(victim.key == workload.key for victims in future.preempted.values() for victim in victims):
                 self._futures = None
                 return
 
     def invalidate(self) -> None:
-        """Take note that something was not to be expected: what was foretold does not hold."""
+        """Record that something unexpected has changed the future."""
         self._futures = None
 
-    def _reached(self, workload: Workload) -> Iterator[FutureState]:
-        """Yield the times promised to others that come before its latest end."""
-        for one in self._futures or ():
-            if self._reaches(workload, one) and one.reservations.keys() - {workload.key}:
-                yield one
+    def _affected_futures(self, workload: Workload) -> Iterator[FutureState]:
+        """Yield the reserved starts of others that come before a workload's deadline."""
+        for future in self._futures or ():
+            if self._affects(workload, future) and future.reservations.keys() - {workload.key}:
+                yield future
 
-    def _reaches(self, workload: Workload, future: FutureState) -> bool:
-        end = self._now + workload.max_duration
-        return future.time < end or (end == inf and workload.key not in self._made)
+    def _affects(self, workload: Workload, future: FutureState) -> bool:
+        deadline = self._now + workload.max_duration
+        return future.time < deadline or (deadline == inf and workload.key not in self._by_key)
 
-    # --- promises
+    # --- the reservations
 
-    def reserve(self, head: Head) -> bool:
-        """Promise a start to a head that cannot start now; tell whether there is one."""
+    def reserve(self, head: Head, source: TimelineSource) -> bool:
+        """Reserve the earliest start of a head that cannot start now; return whether there is one."""
         key = head.workload.key
-        others = [one for name, one in self._made.items() if name != key]
-        found = self._present.timeline(others).earliest_reservation(head, self._settings)
-        if found is None:
+        others = [reservation for other, reservation in self._by_key.items() if other != key]
+        reservation = source.timeline(others).earliest_reservation(head, source.settings)
+        if reservation is None:
             self.release(key)
             return False
-        self.record(found)
+        self.record(reservation)
         return True
 
     def record(self, reservation: Reservation) -> None:
-        """Take in what is promised."""
+        """Add a reservation, or replace the workload's earlier one."""
         key = reservation.workload.key
-        before = self._made.get(key)
-        self._made[key] = reservation
-        if before is None or not _same(before, reservation):
+        old = self._by_key.get(key)
+        self._by_key[key] = reservation
+        if old is None or not _same_future(old, reservation):
             self._futures = None
 
     def remove_started(self, key: str) -> None:
-        """Take note that a workload has started, with which what was foretold was brought up to date (take)."""
-        if self._made.pop(key, None) is None:
+        """Remove the reservation of a workload that has started; record_start has updated the futures."""
+        if self._by_key.pop(key, None) is None:
             return
-        self._most.clear()
+        self._headroom.clear()
         for future in self._futures or ():
             future.reservations.pop(key, None)
 
     def release(self, key: str) -> None:
-        """Take note that a workload waits no more, or cannot start any more."""
-        if self._made.pop(key, None) is not None:
+        """Remove the reservation of a workload that does not wait any more, or can never start."""
+        if self._by_key.pop(key, None) is not None:
             self._futures = None
 
-    def replace_infeasible(self) -> list[Reservation]:
-        """Find other starts for those who cannot have theirs any more, as early as can be, in the order in which they
-        were promised; return what was promised to those who can never start.
+    def replace_infeasible(self, source: TimelineSource) -> list[Reservation]:
+        """Move infeasible reservations to the earliest other starts, the first made first.
+
+        Returns the reservations of workloads that can never start; these are released.
         """
-        order = list(self._made)
-        unkept = {one.workload.key for one in self._present.timeline(self._made.values()).infeasible_reservations()}
-        late = [self._made.pop(key) for key in order if key in unkept]
+        keys = list(self._by_key)
+        infeasible = {
+            reservation.workload.key for reservation in source.timeline(self._by_key.values()).infeasible_reservations()
+        }
+        replaced = [self._by_key.pop(key) for key in keys if key in infeasible]
         self._futures = None
-        lost = [one for one in late if not self.reserve(one.head)]
-        self._made = {key: self._made[key] for key in order if key in self._made}
-        return lost
+        released = [reservation for reservation in replaced if not self.reserve(reservation.head, source)]
+        self._by_key = {key: self._by_key[key] for key in keys if key in self._by_key}
+        return released
 
-    def bring_forward(self, now: float) -> None:
-        """Bring promises forward, those first that were made first, with what is free now."""
-        for promise in list(self._made.values()):
-            if promise.start > now:
-                self.reserve(promise.head)
-
-
-def _time(found: tuple[float, int]) -> float:
-    return found[0]
+    def bring_forward(self, source: TimelineSource, now: float) -> None:
+        """Move reservations to earlier starts where there is enough now, the first made first."""
+        for reservation in list(self._by_key.values()):
+            if reservation.start > now:
+                self.reserve(reservation.head, source)
 
 
-def _make_room(future: FutureState, workload: Workload, victims: Sequence[Workload]) -> list[tuple[Workload, bool]]:
-    """Have a workload's promise not count, and its victims gone; return what undoes it, last first."""
+def _bound_time(bound: tuple[float, int]) -> float:
+    return bound[0]
+
+
+def _replace_by(future: FutureState, workload: Workload, victims: Sequence[Workload]) -> list[tuple[Workload, bool]]:
+    """Remove a workload's own reservation and its victims from a future; add back what that reservation preempted.
+
+    Returns the changes in order: each workload, and whether it was added.
+    """
     snapshot, key = future.snapshot, workload.key
-    promised = snapshot.workloads_by_queue[snapshot.cluster_queue_of(workload).name].get(key)
-    changes = [] if promised is None else [(promised, False)]
-    changes += [(one, True) for one in future.preempted.get(key, ())]
-    changes += [(one, False) for one in victims]
-    undo: list[tuple[Workload, bool]] = []
-    for one, here in changes:
-        if is_running(snapshot, one) != here:
-            _have(snapshot, one, here=here)
-            undo.append((one, not here))
-    return undo
+    reserved = snapshot.workloads_by_queue[snapshot.cluster_queue_of(workload).name].get(key)
+    changes = [] if reserved is None else [(reserved, False)]
+    changes += [(preempted, True) for preempted in future.preempted.get(key, ())]
+    changes += [(victim, False) for victim in victims]
+    done: list[tuple[Workload, bool]] = []
+    for changed, added in changes:
+        if is_running(snapshot, changed) != added:
+            _set_running(snapshot, changed, running=added)
+            done.append((changed, added))
+    return done
 
 
-def _whose(future: FutureState, workload: Workload) -> str:
-    """Return the key of one without whose promise there were room; the first's where it is of several."""
-    others = [one.workload for key, one in future.reservations.items() if key != workload.key]
-    for one in others:
-        with future.snapshot.simulate_workload_removal([one]):
+def _delayed_key(future: FutureState, workload: Workload) -> str:
+    """Return the key of the first workload without whose reservation there is capacity; else of the first one."""
+    others = [reservation.workload for key, reservation in future.reservations.items() if key != workload.key]
+    for other in others:
+        with future.snapshot.simulate_workload_removal([other]):
             if has_capacity(future.snapshot, workload):
-                return one.key
+                return other.key
     return others[0].key
 
 
-def _have(snapshot: Snapshot, workload: Workload, *, here: bool) -> None:
-    if here:
+def _set_running(snapshot: Snapshot, workload: Workload, *, running: bool) -> None:
+    if running:
         snapshot.add_workload(workload)
     else:
         snapshot.remove_workload(workload)
 
 
-def _same(one: Reservation, other: Reservation) -> bool:
-    """Tell whether what is foretold beside one promise is so beside the other."""
+def _same_future(old: Reservation, new: Reservation) -> bool:
+    """Return whether the future beside one reservation is the future beside the other."""
     return (
-        one.start == other.start
-        and one.victims == other.victims
-        and one.workload.admission is not None
-        and other.workload.admission is not None
-        and one.workload.admission.pod_sets == other.workload.admission.pod_sets
+        old.start == new.start
+        and old.victims == new.victims
+        and old.workload.admission is not None
+        and new.workload.admission is not None
+        and old.workload.admission.pod_sets == new.workload.admission.pod_sets
     )

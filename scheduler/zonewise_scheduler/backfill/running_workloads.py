@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from zonewise_scheduler.backfill.pool.pool_state import OVERRUN_EXTENSION
 from zonewise_scheduler.backfill.timeline import RunningWorkload
-from zonewise_scheduler.quota.flavorassigner.delayed_topology import needs_second_pass
+from zonewise_scheduler.quota.flavorassigner.tas_flavorassigner import needs_second_pass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -1,290 +1,281 @@
-"""One decision: cycles until nothing more can start.
+"""The scheduling pass: cycles (quota.cycle) until nothing more can be admitted.
 
-Those that make others give way wait until these are gone. That they start now is promised to them, so that nobody
-takes what is left to them; and their queues are through for this time. So is a StrictFIFO queue whose first cannot
-start.
+A cycle looks at one head of each active ClusterQueue. Time decides at two places:
+
+- The head of a queue is first a workload whose reserved start has come, then one that has waited long enough for a
+  reservation, then the first of the policy's order. One of the former that cannot start gets a reservation.
+- A workload starts only if that delays no reservation (reservation.py).
+
+What follows from a decision about a head (EntryStatus):
+
+    status          the workload                                   its queue, for the rest of the pass
+    admitted        runs                                           goes on
+    preempting      is queued again after the pass; reserved now   is exhausted; its victims stop
+    deferred        is queued again after the pass; reserved now   is exhausted
+    gated           is queued again after the pass                 is exhausted
+    waiting         is queued again; reserved if it was due        is exhausted if StrictFIFO, else goes on
+    skipped         is queued again; due again in the next cycle   goes on
+    inadmissible    is queued again; its reservation is released   is exhausted if StrictFIFO, else goes on
+
+"Reserved now" keeps what a preemptor waits for: no later head of the pass may take it.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from math import inf
 from typing import TYPE_CHECKING
 
+from zonewise_scheduler.backfill.cycle_heads import next_heads
+from zonewise_scheduler.backfill.events import reconfigure
+from zonewise_scheduler.backfill.pass_state import PassState
+from zonewise_scheduler.backfill.planner_state import mark_stopping, release_reservation, stop
 from zonewise_scheduler.backfill.timeline import has_capacity
 from zonewise_scheduler.backfill.types import Plan, Reservation, Victim
 from zonewise_scheduler.quota.cycle.entry import Head
 from zonewise_scheduler.quota.cycle.scheduling_cycle import run_cycle, with_admission
 from zonewise_scheduler.quota.flavorassigner.assignment import NO_LAST_ASSIGNMENT
 from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound
-from zonewise_scheduler.quota.queue.heads import pop_heads
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from zonewise_scheduler.backfill.pending_queue import PendingQueue
-    from zonewise_scheduler.backfill.planner import Planner
+    from zonewise_scheduler.backfill.planner_state import PlannerState
+    from zonewise_scheduler.backfill.types import StopOrder
     from zonewise_scheduler.quota.api.workload_types import Workload
     from zonewise_scheduler.quota.cycle.entry import Decision
-    from zonewise_scheduler.quota.queue.headroom_bound import BoundReason
+
+_CAPACITY_ORDER = {"admitted": 0, "preempting": 1, "deferred": 2}
+"""Workloads that run, then those that will once victims are gone: reservations of the others stand beside these."""
 
 
-class SchedulingPass:
-    """One decision under way."""
-
-    def __init__(self, planner: Planner, now: float) -> None:
-        self.now = now
-        self._planner = planner
-        self._tried: dict[str, int] = {}
-        """Those whose turn it was by time, with how many others had started by then."""
-        self._scans: dict[str, list[Mapping[str, Mapping[str, int]]]] = {}
-        """Where the scans of flavors have come to that go on in the next cycle, by key."""
-        self._through: set[str] = set()
-        """Queues of which nothing more is decided."""
-        self._held: list[Decision] = []
-        """Of those that are to wait in their queues only when all is decided."""
-        self._admitted: list[Workload] = []
-        self._placed: list[Workload] = []
-        self._victims: list[Victim] = []
-        self._promised: list[str] = []
-        self._decisions: dict[str, Decision] = {}
-        later = planner.reservations if planner.policy.reserves else None
-        self._outlook = HeadroomBound(planner.snapshot, planner.settings, later)
-        self._number = 0
-        """Of the cycle."""
-        self._passed: set[str] = set()
-        """Queues that let their turn pass in it."""
-
-    def run(self) -> Plan:
-        """Decide."""
-        planner = self._planner
-        again = [
-            Head(one, planner.snapshot.cluster_queue_of(one).name)
-            for one in planner.running_workloads.awaiting_placement()
-        ]
-        heads = [*again, *self._heads()]
-        while heads:
-            self._decide(heads)
-            heads = self._heads()
-        self._renew()
-        for decision in self._held:
-            planner.pending_queues[decision.head.cluster_queue].heap.requeue(decision)
-        made = planner.reservations.by_key
-        promised = tuple(made[key] for key in self._promised if key in made)
-        return Plan(
-            tuple(self._admitted),
-            tuple(self._victims),
-            planner.drain_stops(),
-            tuple(self._placed),
-            promised,
-            self._decisions,
-            planner.wake_at,
-        )
-
-    def _decide(self, heads: list[Head]) -> None:
-        planner, before = self._planner, len(self._admitted)
-        planner.reservations.begin_cycle(self.now)
-        found = run_cycle(planner.snapshot, heads, planner.settings, self.now, self._number, planner.reservations)
-        for decision in sorted(found, key=_what_it_takes):
-            self._take(decision)
-        if not self._passed and all(one.status == "skipped" for one in found):  # who took their room is through
-            self._through.update(one.head.cluster_queue for one in found)
-        if len(self._admitted) > before:
-            self._outlook.invalidate()
-
-    def _heads(self) -> list[Head]:
-        """Take the next head of each queue in which somebody may have his turn, in the next cycle that has any."""
-        planner = self._planner
-        self._number = planner.next_cycle()
-        names = [name for name in planner.active_queues if name not in self._through]
-        turns = self._turns(names)
-        self._pass_over(names, turns)
-        lines = [planner.pending_queues[name].heap for name in names if name not in self._passed]
-        heads = pop_heads(lines, planner.snapshot, None, self._number, turns)
-        going = {one.cluster_queue for one in heads} | self._passed
-        for name in names:
-            if name not in going:
-                del planner.active_queues[name]
-        return heads
-
-    def _pass_over(self, names: list[str], turns: Mapping[str, str]) -> None:
-        """Let the turn pass of those who would be refused as they were before, and cycles in which all are such.
-
-        It is as if they had been looked at, so that those behind them have their turn in the same cycles as ever. Where
-        a refusal leaves traces in the cycle, all who have their turn have to be such.
-        """
-        planner, alone = self._planner, True
-        if planner.policy.reserves:  # then the outlook asks what is promised
-            planner.reservations.begin_cycle(self.now)
-        while alone:
-            hopeless, alone = self._hopeless(names, turns)
-            self._passed = {name for name in hopeless if alone or not self._outlook.affects_cycle(name)}
-            for name in self._passed:
-                planner.pending_queues[name].heap.mark_inadmissible(*hopeless[name])
-            if not hopeless:
-                return
-            if alone:
-                self._number = planner.next_cycle()
-
-    def _hopeless(self, names: list[str], turns: Mapping[str, str]) -> tuple[dict[str, tuple[str, BoundReason]], bool]:
-        """Return by queue who would be refused of those whose turn it is; tell whether nobody else has his turn."""
-        planner, alone = self._planner, not turns
-        found: dict[str, tuple[str, BoundReason]] = {}
-        for name in names:
-            line = planner.pending_queues[name]
-            if name in turns or name in planner.snapshot.inactive:
-                continue
-            key = line.heap.head_key(planner.snapshot.local_queue_usage)
-            if not key:
-                continue
-            refusal = "" if line.strict or self._is_due(key) else self._refusal(line, key)
-            if refusal:
-                found[name] = key, refusal
-            else:
-                alone = False
-        return found, alone
-
-    def _refusal(self, line: PendingQueue, key: str) -> BoundReason:
-        """Tell whether one would certainly be refused.
-
-        One that is promised a start would be in nobody's way from then on: until then somebody is in its own.
-        """
-        promise = self._planner.reservations.by_key.get(key)
-        return line.heap.inadmissible_reason(key, self._outlook, inf if promise is None else promise.start - self.now)
-
-    def _is_due(self, key: str) -> bool:
-        """Tell whether one is looked at whatever it lacks: it may be promised a start now, or have been by now."""
-        promise = self._planner.reservations.by_key.get(key)
-        return key in self._tried if promise is None else promise.start <= self.now
-
-    def _turns(self, names: list[str]) -> dict[str, str]:
-        """Return whose turn it is by time."""
-        planner = self._planner
-        if not planner.reservations.by_key and not planner.policy.reserves:
-            return {}
-        promises: dict[str, list[Reservation]] = {}
-        for one in planner.reservations.by_key.values():
-            promises.setdefault(one.queue, []).append(one)
-        found: dict[str, str] = {}
-        for name in names:
-            key = planner.pending_queues[name].next_due(
-                self.now, promises.get(name, ()), self._tried, len(self._admitted)
-            )
-            if key:
-                found[name] = key
-                self._tried[key] = len(self._admitted)
-        return found
-
-    def _take(self, decision: Decision) -> None:
-        """Do what was decided about a head."""
-        planner, head = self._planner, decision.head
-        self._decisions[head.workload.key] = decision
-        if head.workload.admission is not None:
-            self._take_again(decision)
-            return
-        line = planner.pending_queues[head.cluster_queue]
-        if decision.status == "admitted":
-            self._admitted.append(decision.workload)
-            planner.record_admission(decision.workload)
-            return
-        if decision.status == "inadmissible":
-            planner.release_reservation(head.workload.key)
-        if decision.status in {"waiting", "skipped"} and self._as_promised(decision):
-            return
-        if decision.status in {"preempting", "deferred", "gated"}:
-            self._hold(decision)
-        else:
-            line.heap.requeue(self._once_round(decision))
-        if decision.status == "skipped":  # another took the quota for this cycle alone
-            self._tried.pop(head.workload.key, None)
-        elif line.strict:
-            self._through.add(head.cluster_queue)
-        if head.workload.key in self._tried and decision.status == "waiting":
-            self._promise(head)
-
-    def _once_round(self, decision: Decision) -> Decision:
-        """Return a decision by which a workload waits whose scan of flavors has come round to where it was before.
-
-        Of several pod sets one may have flavors left to try whenever another has none; Kueue tries for ever.
-        """
-        seen = self._scans.setdefault(decision.head.workload.key, [])
-        if decision.last_assignment.pending_flavors and decision.last_assignment.last_tried_flavor_idx in seen:
-            return decision._replace(last_assignment=NO_LAST_ASSIGNMENT)
-        seen.append(decision.last_assignment.last_tried_flavor_idx)
-        return decision
-
-    def _as_promised(self, decision: Decision) -> bool:
-        """Start one whose promise has come just as it was promised, where others were in the way of all else."""
-        planner, key = self._planner, decision.head.workload.key
-        promise = planner.reservations.by_key.get(key)
-        if promise is None or promise.start > self.now or promise.workload.admission is None:
-            return False
-        workload = replace(promise.workload, admission=promise.workload.admission._replace(reserved_at=self.now))
-        planner.reservations.begin_cycle(self.now)
-        if not has_capacity(planner.snapshot, workload) or planner.reservations.delayed_reservation(workload, ()):
-            return False
-        planner.reservations.record_start(workload, ())
-        planner.snapshot.add_workload(workload)
-        self._take(
-            decision._replace(
-                status="admitted", workload=workload, reason="", message="", requeue_reason="", delayed_reservation=""
-            )
-        )
-        return True
-
-    def _take_again(self, decision: Decision) -> None:
-        """Do what was decided about one that has its quota, and is to have places."""
-        planner = self._planner
-        self._give_way(decision)
-        if decision.status == "admitted":
-            self._placed.append(decision.workload)
-            planner.record_placement(decision.workload)
-        elif decision.status == "evicted":
-            planner.stop(decision.workload, "NodeFailures")
-
-    def _promise(self, head: Head) -> None:
-        """Promise a start; what is promised stays so until all is decided, since others may have been in the way."""
-        promised, key = self._planner.reservations, head.workload.key
-        if key not in promised.by_key and promised.reserve(head):
-            self._promised.append(key)
-
-    def _renew(self) -> None:
-        """Find another start for those who have not had theirs; that is not to be expected."""
-        promised = self._planner.reservations
-        waiting = {key for key, one in self._decisions.items() if one.status == "waiting"}
-        for promise in [one for key, one in promised.by_key.items() if one.start <= self.now and key in waiting]:
-            promised.reserve(promise.head)
-
-    def _hold(self, decision: Decision) -> None:
-        """Keep what a workload will use, and have others give way."""
-        planner, head = self._planner, decision.head
-        self._held.append(decision)
-        self._through.add(head.cluster_queue)
-        self._give_way(decision)
-        if decision.status != "gated" and decision.assignment is not None and head.workload.admission is None:
-            new = with_admission(
-                head.workload, planner.snapshot.cluster_queues[head.cluster_queue].spec, decision.assignment, self.now
-            )
-            victims = tuple(one.workload for one in decision.preemption_targets)
-            if not self._delays(decision, new):
-                planner.reservations.record(Reservation(new, head, self.now, (), victims))
-
-    def _give_way(self, decision: Decision) -> None:
-        """Have others give way."""
-        for one in decision.preemption_targets:
-            if self._planner.mark_stopping(one.workload, "Preempted"):
-                self._victims.append(Victim(one.workload, decision.head.workload, one.reason))
-                self._planner.snapshot.preemption_graph.add(decision.head.workload.key, one.workload.key)
-
-    def _delays(self, decision: Decision, workload: Workload) -> bool:
-        """Tell whether one that waits for the victims of others would delay a promise: of that no gate was asked."""
-        if decision.status != "deferred":
-            return False
-        self._planner.reservations.begin_cycle(self.now)
-        return bool(self._planner.reservations.delayed_reservation(workload, ()))
+def schedule(state: PlannerState, now: float) -> Plan:
+    """Decide everything that can be decided at this time, in seconds."""
+    _prepare(state, now)
+    headroom = HeadroomBound(state.snapshot, state.settings, state.reservations if state.policy.reserves else None)
+    pass_state = PassState(state, headroom)
+    second_pass = [
+        Head(workload, state.snapshot.cluster_queue_of(workload).name)
+        for workload in state.running_workloads.awaiting_placement()
+    ]
+    heads = [*second_pass, *next_heads(pass_state)]
+    while heads:
+        _run_cycle(pass_state, heads)
+        heads = next_heads(pass_state)
+    _replace_missed_reservations(pass_state)
+    for decision in pass_state.deferred_requeues:
+        state.pending_queues[decision.head.cluster_queue].heap.requeue(decision)
+    reservations = state.reservations.by_key
+    return Plan(
+        tuple(pass_state.admitted),
+        tuple(pass_state.victims),
+        _drain_stops(state),
+        tuple(pass_state.placed),
+        tuple(reservations[key] for key in pass_state.reserved if key in reservations),
+        pass_state.decisions,
+        state.wake_at,
+    )
 
 
-def _what_it_takes(decision: Decision) -> int:
-    """Sort what runs, then what will when others are gone, before the rest: promises to the others are beside these."""
-    order = {"admitted": 0, "preempting": 1, "deferred": 2}
-    return order.get(decision.status, len(order))
+# --- before the first cycle
+
+
+def _prepare(state: PlannerState, now: float) -> None:
+    """Apply what time and the events since the last pass have changed."""
+    state.now = now
+    for workload in state.running_workloads.extend_overrun(now):
+        state.freed_queues.update(state.cohort_index.queues_affected_by(workload))
+        state.reservations.invalidate()
+    if not all(state.snapshot.workloads_by_queue[name] for name in state.removed_queues):
+        reconfigure(state, state.configuration)
+    if state.must_check_reservations:
+        replace_infeasible_reservations(state)
+    if state.fair_sharing is not None and state.fair_sharing.sample(now, state.snapshot):
+        state.fair_sharing.update_snapshot(state.snapshot, state.router)
+        queues = state.pending_queues.items()
+        state.active_queues.update((name, None) for name, queue in queues if queue.heap.spec.usage_based_admission)
+    if state.freed_queues:
+        _activate_freed_queues(state)
+        state.reservations.bring_forward(state, now)
+    for reservation in state.reservations.by_key.values():
+        if reservation.start <= now:
+            state.active_queues[reservation.queue] = None
+
+
+def replace_infeasible_reservations(state: PlannerState) -> None:
+    """Move infeasible reservations to other starts; a workload that loses its own may become due again."""
+    state.must_check_reservations = False
+    state.reservations.invalidate()
+    for reservation in state.reservations.replace_infeasible(state) if state.reservations.by_key else ():
+        queue = state.pending_queues[reservation.queue]
+        if (workload := queue.heap.get(reservation.workload.key)) is not None:
+            queue.push_or_update(workload)
+            state.active_queues[reservation.queue] = None
+
+
+def _activate_freed_queues(state: PlannerState) -> None:
+    for name, queue in state.pending_queues.items():
+        if name in state.freed_queues:
+            queue.heap.queue_inadmissible_workloads()
+            state.active_queues[name] = None
+    state.freed_queues.clear()
+
+
+# --- one cycle
+
+
+def _run_cycle(pass_state: PassState, heads: list[Head]) -> None:
+    state, admitted_before = pass_state.state, len(pass_state.admitted)
+    state.reservations.begin_cycle(state, state.now)
+    decisions = run_cycle(state.snapshot, heads, state.settings, state.now, pass_state.cycle, state.reservations)
+    for decision in sorted(decisions, key=_capacity_order):
+        _apply(pass_state, decision)
+    if not pass_state.skipped_queues and all(decision.status == "skipped" for decision in decisions):
+        # The queues whose workloads took the capacity are exhausted, so these heads would be skipped for ever.
+        pass_state.exhausted_queues.update(decision.head.cluster_queue for decision in decisions)
+    if len(pass_state.admitted) > admitted_before:
+        pass_state.headroom.invalidate()
+
+
+def _capacity_order(decision: Decision) -> int:
+    return _CAPACITY_ORDER.get(decision.status, len(_CAPACITY_ORDER))
+
+
+def _apply(pass_state: PassState, decision: Decision) -> None:
+    """Do what follows from a decision; see the table above."""
+    state, head = pass_state.state, decision.head
+    key = head.workload.key
+    pass_state.decisions[key] = decision
+    if head.workload.admission is not None:
+        _apply_second_pass(pass_state, decision)
+        return
+    queue = state.pending_queues[head.cluster_queue]
+    if decision.status == "admitted":
+        _record_admission(pass_state, decision.workload)
+        return
+    if decision.status == "inadmissible":
+        release_reservation(state, key)
+    if decision.status in {"waiting", "skipped"} and _start_as_reserved(pass_state, decision):
+        return
+    if decision.status in {"preempting", "deferred", "gated"}:
+        _hold(pass_state, decision)
+    else:
+        queue.heap.requeue(_without_repeated_scan(pass_state, decision))
+    if decision.status == "skipped":  # another workload took the capacity in this cycle alone
+        pass_state.due_tries.pop(key, None)
+    elif queue.strict:
+        pass_state.exhausted_queues.add(head.cluster_queue)
+    if key in pass_state.due_tries and decision.status == "waiting":
+        _reserve(pass_state, head)
+
+
+def _apply_second_pass(pass_state: PassState, decision: Decision) -> None:
+    """Do what follows from a decision about a workload that has its quota, and lacks a topology assignment."""
+    state = pass_state.state
+    _stop_victims(pass_state, decision)
+    if decision.status == "admitted":
+        pass_state.placed.append(decision.workload)
+        state.running_workloads.update(decision.workload)
+        state.reservations.invalidate()
+        state.must_check_reservations = True
+    elif decision.status == "evicted":
+        stop(state, decision.workload, "NodeFailures")
+
+
+def _record_admission(pass_state: PassState, workload: Workload) -> None:
+    """Record an admitted workload; the snapshot has it already."""
+    state = pass_state.state
+    pass_state.admitted.append(workload)
+    state.pending.pop(workload.key, None)
+    state.reservations.remove_started(workload.key)
+    state.running_workloads.add(workload)
+    if state.fair_sharing is not None and state.snapshot.cluster_queue_of(workload).spec.usage_based_admission:
+        state.fair_sharing.add_entry_penalty(workload)
+        state.fair_sharing.update_snapshot(state.snapshot, state.router, [workload.local_queue_key])
+
+
+def _without_repeated_scan(pass_state: PassState, decision: Decision) -> Decision:
+    """Return the decision, its scan of flavors ended if that has come back to an earlier position.
+
+    Of several pod sets one may have flavors left to try whenever another has none. Kueue then tries for ever.
+    """
+    positions = pass_state.flavor_scans.setdefault(decision.head.workload.key, [])
+    if decision.last_assignment.pending_flavors and decision.last_assignment.last_tried_flavor_idx in positions:
+        return decision._replace(last_assignment=NO_LAST_ASSIGNMENT)
+    positions.append(decision.last_assignment.last_tried_flavor_idx)
+    return decision
+
+
+# --- reservations
+
+
+def _start_as_reserved(pass_state: PassState, decision: Decision) -> bool:
+    """Start a workload exactly as reserved, if its start has come and nothing else fits; return whether it started."""
+    state, key = pass_state.state, decision.head.workload.key
+    reservation = state.reservations.by_key.get(key)
+    if reservation is None or reservation.start > state.now or reservation.workload.admission is None:
+        return False
+    admission = reservation.workload.admission._replace(reserved_at=state.now)
+    workload = replace(reservation.workload, admission=admission)
+    state.reservations.begin_cycle(state, state.now)
+    if not has_capacity(state.snapshot, workload) or state.reservations.delayed_reservation(workload, ()):
+        return False
+    state.reservations.record_start(workload, ())
+    state.snapshot.add_workload(workload)
+    started = decision._replace(
+        status="admitted", workload=workload, reason="", message="", requeue_reason="", delayed_reservation=""
+    )
+    _apply(pass_state, started)
+    return True
+
+
+def _reserve(pass_state: PassState, head: Head) -> None:
+    """Reserve a start for a workload that has none. It keeps that until the pass ends: what delays it may be gone."""
+    state, key = pass_state.state, head.workload.key
+    if key not in state.reservations.by_key and state.reservations.reserve(head, state):
+        pass_state.reserved.append(key)
+
+
+def _replace_missed_reservations(pass_state: PassState) -> None:
+    """Reserve another start for each workload whose reserved start has come in vain, which is unexpected."""
+    state = pass_state.state
+    waiting = {key for key, decision in pass_state.decisions.items() if decision.status == "waiting"}
+    reservations = state.reservations.by_key.items()
+    for reservation in [one for key, one in reservations if one.start <= state.now and key in waiting]:
+        state.reservations.reserve(reservation.head, state)
+
+
+# --- preemption
+
+
+def _hold(pass_state: PassState, decision: Decision) -> None:
+    """Stop the victims of a workload, and reserve what it will use once they are gone."""
+    state, head = pass_state.state, decision.head
+    pass_state.deferred_requeues.append(decision)
+    pass_state.exhausted_queues.add(head.cluster_queue)
+    _stop_victims(pass_state, decision)
+    if decision.status != "gated" and decision.assignment is not None and head.workload.admission is None:
+        spec = state.snapshot.cluster_queues[head.cluster_queue].spec
+        workload = with_admission(head.workload, spec, decision.assignment, state.now)
+        victims = tuple(target.workload for target in decision.preemption_targets)
+        if not _delays_reservation(state, decision, workload):
+            state.reservations.record(Reservation(workload, head, state.now, (), victims))
+
+
+def _stop_victims(pass_state: PassState, decision: Decision) -> None:
+    state, preemptor = pass_state.state, decision.head.workload
+    for target in decision.preemption_targets:
+        if mark_stopping(state, target.workload, "Preempted"):
+            pass_state.victims.append(Victim(target.workload, preemptor, target.reason))
+            state.snapshot.preemption_graph.add(preemptor.key, target.workload.key)
+
+
+def _delays_reservation(state: PlannerState, decision: Decision, workload: Workload) -> bool:
+    """Return whether a deferred workload would delay a reservation; the cycle has checked the other statuses."""
+    if decision.status != "deferred":
+        return False
+    state.reservations.begin_cycle(state, state.now)
+    return bool(state.reservations.delayed_reservation(workload, ()))
+
+
+def _drain_stops(state: PlannerState) -> tuple[StopOrder, ...]:
+    """Return the stop orders of workloads that still run, each once."""
+    stops, state.unreported_stops = state.unreported_stops, []
+    return tuple(order for order in stops if order.workload.key in state.running_workloads.stopping)

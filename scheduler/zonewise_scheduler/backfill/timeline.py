@@ -19,7 +19,8 @@ from zonewise_scheduler.quota.hierarchy.snapshot import fits
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from zonewise_scheduler.quota.api.workload_types import QuotaSettings, Workload
+    from zonewise_scheduler.quota.api.configuration import QuotaSettings
+    from zonewise_scheduler.quota.api.workload_types import Workload
     from zonewise_scheduler.quota.cycle.entry import Head
     from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 

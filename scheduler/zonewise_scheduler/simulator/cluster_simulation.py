@@ -14,9 +14,11 @@ from itertools import count
 from math import inf
 from typing import TYPE_CHECKING
 
+from zonewise_scheduler.backfill import events
 from zonewise_scheduler.backfill.explain import explain
 from zonewise_scheduler.backfill.explain_message import explanation_message
-from zonewise_scheduler.backfill.planner import Planner
+from zonewise_scheduler.backfill.planner_state import new_state
+from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.quota.api.workload_types import Eviction
 from zonewise_scheduler.simulator.history import History, JobHistory, JobOutcome, JobRun
 from zonewise_scheduler.simulator.initial_state import (
@@ -59,8 +61,8 @@ class _Job:
     """Whether it will not be done by its declared run time."""
     runs: tuple[JobRun, ...] = ()
     outcome: JobOutcome = "waiting"
-    promised: tuple[float, float] | None = None
-    why: str = ""
+    reservation: tuple[float, float] | None = None
+    explanation: str = ""
     """What stands in the way of one that has not run."""
 
     @property
@@ -88,7 +90,7 @@ class _ClusterSimulation:
         self._progress = progress
         self._foresight = foresight
         self._snapshot = initial_snapshot(scenario)
-        self._planner = Planner(self._snapshot, rules, scenario.settings, scenario.local_queues)
+        self._planner = new_state(self._snapshot, rules, scenario.settings, scenario.local_queues)
         self._bucket = TokenBucket(latency.rate, latency.burst)
         arrivals = sorted(scenario.arrivals, key=lambda one: one.workload.created_at)
         pods = [sum(one.pods for one in arrival.workload.pod_sets) for arrival in arrivals]
@@ -137,7 +139,7 @@ class _ClusterSimulation:
                 kind = (job.arrival.queue, job.arrival.workload.scheduling_shape)
                 if kind not in said:
                     said[kind] = self._why(job)
-                job.why = said[kind]
+                job.explanation = said[kind]
                 if not possible(job.arrival):
                     job.outcome = "refused"
 
@@ -160,7 +162,7 @@ class _ClusterSimulation:
             arrival = self._jobs[self._come].arrival
             if arrival.workload.created_at > now:
                 return
-            self._planner.submit(arrival.workload, arrival.queue)
+            events.submit(self._planner, arrival.workload, arrival.queue)
             self._come += 1
 
     def _settle(self, now: float) -> None:
@@ -172,17 +174,17 @@ class _ClusterSimulation:
                 continue
             job.runs += (job.run,)
             if job.run.whole:
-                self._planner.finish(job.key)
+                events.finish(self._planner, job.key)
                 job.outcome = "failed" if job.killed else "done"
                 self._over += 1
                 if self._foresight is not None:
                     self._foresight.ended(job.arrival.workload, job.run.end - job.run.start)
             else:
-                self._planner.evict(job.key, Eviction("Preempted", now))
+                events.evict(self._planner, job.key, Eviction("Preempted", now))
             job.run = None
 
     def _decide(self, now: float) -> None:
-        step = self._planner.schedule(now)
+        step = schedule(self._planner, now)
         self._decisions += 1
         for workload in step.admitted:
             self._start(workload, now)
@@ -190,8 +192,8 @@ class _ClusterSimulation:
             self._stop(self._by_key[victim.workload.key], now)
         for promise in step.reserved:
             job = self._by_key[promise.workload.key]
-            if job.promised is None:
-                job.promised = (now, promise.start)
+            if job.reservation is None:
+                job.reservation = (now, promise.start)
         ended = self._come == len(self._jobs) and not self._events  # who cannot start now never will
         self._wake = inf if ended else step.wake_at
 
@@ -256,9 +258,9 @@ def _history_of(job: _Job, told: tuple[float, float, float] | None) -> JobHistor
         workload.priority,
         job.outcome,
         job.runs,
-        job.promised,
+        job.reservation,
         told,
-        job.why,
+        job.explanation,
     )
 
 

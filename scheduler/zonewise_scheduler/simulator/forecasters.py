@@ -11,7 +11,7 @@ from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from zonewise_scheduler.backfill.planner import Planner
+    from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.backfill.pool.pool_forecast import PoolForecast
     from zonewise_scheduler.backfill.pool.pool_state import Job, PoolDecision, PoolPolicy, PoolState
     from zonewise_scheduler.quota.api.workload_types import Workload
@@ -61,7 +61,7 @@ class ClusterForecaster:
         self.forecasts: dict[str, tuple[float, float, float]] = {}
         """What was foretold of whom, by key: earliest, likely and latest start."""
 
-    def decided(self, planner: Planner, now: float, came: Iterable[str]) -> None:
+    def decided(self, planner: PlannerState, now: float, came: Iterable[str]) -> None:
         """Ask about those of the jobs that have just come that have to wait, after a decision."""
         asked: list[str] = []
         for key in came:

@@ -11,15 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.planner_stories import local, make_planner, make_workload, queue
+from zonewise_scheduler.backfill import events
 from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.backfill.queue_router import QueueConfiguration
-from zonewise_scheduler.quota.api.workload_types import AdmissionFairSharingConfig
+from zonewise_scheduler.backfill.scheduling_pass import schedule
+from zonewise_scheduler.quota.api.configuration import AdmissionFairSharingConfig
 from zonewise_scheduler.quota.queue.usage_ledger import UsageLedgerEntry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zonewise_scheduler.backfill.planner import Planner
+    from zonewise_scheduler.backfill.planner_state import PlannerState
+
 
 SPEC = queue("q", 8000)._replace(usage_based_admission=True)
 LARGE = queue("q", 24_000)._replace(usage_based_admission=True)
@@ -28,14 +31,14 @@ DECAY = AdmissionFairSharingConfig(usage_half_life_time=200.0, usage_sampling_in
 GREEDY = BackfillPolicy(reserve_after=inf)
 
 
-def planner(*names: str, decay: AdmissionFairSharingConfig | None = DECAY) -> Planner:
-    return make_planner([SPEC], GREEDY, [local(name) for name in names], decay=decay)
+def planner(*names: str, decay: AdmissionFairSharingConfig | None = DECAY) -> PlannerState:
+    return make_planner([SPEC], GREEDY, [local(name) for name in names], admission_fair_sharing=decay)
 
 
 def shares(weights: Sequence[float], sizes: Sequence[tuple[int, int]], until: float) -> list[float]:
     """What two LocalQueues that always have work are given, in CPU-seconds: jobs of (CPUs, seconds), time and again."""
-    names = [local(name, weight=weight) for name, weight in zip("ab", weights, strict=True)]
-    plan = make_planner([LARGE], GREEDY, names, decay=DECAY)
+    names = [local(name, fair_weight=weight) for name, weight in zip("ab", weights, strict=True)]
+    plan = make_planner([LARGE], GREEDY, names, admission_fair_sharing=DECAY)
     given = {"a": 0.0, "b": 0.0}
     come = {"a": 0, "b": 0}
     ends: list[tuple[float, str]] = []
@@ -44,15 +47,15 @@ def shares(weights: Sequence[float], sizes: Sequence[tuple[int, int]], until: fl
         for name in "ab":
             while sum(key.startswith(f"ns/{name}") for key in plan.pending) < 12:
                 cpus, run = sizes[come[name] % len(sizes)]
-                plan.submit(make_workload(f"{name}{come[name]:04}", cpus * 1000, run, at=now, local=name))
+                events.submit(plan, make_workload(f"{name}{come[name]:04}", cpus * 1000, run, at=now, local=name))
                 come[name] += 1
-        step = plan.schedule(now)
+        step = schedule(plan, now)
         for one in step.admitted:
             heappush(ends, (now + one.walltime, one.key))
             given[one.queue_name] += one.walltime * one.total_requests[0].requests["cpu"]
         now = min(step.wake_at, ends[0][0] if ends else inf)
         while ends and ends[0][0] <= now:
-            plan.finish(heappop(ends)[1])
+            events.finish(plan, heappop(ends)[1])
     return list(given.values())
 
 
@@ -70,18 +73,18 @@ def test_shares_are_as_the_weights(sizes: list[tuple[int, int]], weights: tuple[
 def test_who_has_used_less_is_before_who_came_first() -> None:
     """What it has used is forgotten by and by: half of it each half-life."""
     plan = planner("a", "b")
-    plan.submit(make_workload("first", 8000, local="a", run=100))
-    plan.schedule(0)
+    events.submit(plan, make_workload("first", 8000, local="a", run=100))
+    schedule(plan, 0)
     for now in range(10, 101, 10):
-        assert plan.schedule(now).wake_at == now + DECAY.usage_sampling_interval
+        assert schedule(plan, now).wake_at == now + DECAY.usage_sampling_interval
     usages = plan.snapshot.local_queue_usage
     assert usages["ns/a"] == pytest.approx(8 * (1 - 0.5**0.5))
-    plan.submit(make_workload("again", 8000, local="a", at=1))
-    plan.submit(make_workload("other", 8000, local="b", at=2))
-    plan.finish("ns/first")
-    assert [one.key for one in plan.schedule(100).admitted] == ["ns/other"]
+    events.submit(plan, make_workload("again", 8000, local="a", at=1))
+    events.submit(plan, make_workload("other", 8000, local="b", at=2))
+    events.finish(plan, "ns/first")
+    assert [one.key for one in schedule(plan, 100).admitted] == ["ns/other"]
     before = plan.snapshot.local_queue_usage["ns/a"]
-    plan.schedule(300)
+    schedule(plan, 300)
     assert plan.snapshot.local_queue_usage["ns/a"] == pytest.approx(before / 2)
 
 
@@ -89,40 +92,42 @@ def test_a_burst_of_admissions_does_not_go_unseen() -> None:
     """What is admitted counts at once, so that in one decision both have their turns."""
     plan = planner("a", "b")
     for at in range(8):
-        plan.submit(make_workload(f"a{at}", 1000, local="a", at=at))
-        plan.submit(make_workload(f"b{at}", 1000, local="b", at=at + 100))
-    started = [one.key for one in plan.schedule(200).admitted]
+        events.submit(plan, make_workload(f"a{at}", 1000, local="a", at=at))
+        events.submit(plan, make_workload(f"b{at}", 1000, local="b", at=at + 100))
+    started = [one.key for one in schedule(plan, 200).admitted]
     assert sorted(started) == sorted([f"ns/a{at}" for at in range(4)] + [f"ns/b{at}" for at in range(4)])
 
 
 def test_without_the_setting_usage_does_not_count() -> None:
     plan = planner("a", "b", decay=None)
     for at in range(8):
-        plan.submit(make_workload(f"a{at}", 1000, local="a", at=at))
-        plan.submit(make_workload(f"b{at}", 1000, local="b", at=at + 100))
-    assert [one.key for one in plan.schedule(200).admitted] == [f"ns/a{at}" for at in range(8)]
-    assert plan.schedule(200).wake_at == inf
+        events.submit(plan, make_workload(f"a{at}", 1000, local="a", at=at))
+        events.submit(plan, make_workload(f"b{at}", 1000, local="b", at=at + 100))
+    assert [one.key for one in schedule(plan, 200).admitted] == [f"ns/a{at}" for at in range(8)]
+    assert schedule(plan, 200).wake_at == inf
 
 
 def test_weights_may_change() -> None:
     plan = planner("a", "b")
-    plan.submit(make_workload("one", 1000, local="a"))
-    plan.schedule(0)
+    events.submit(plan, make_workload("one", 1000, local="a"))
+    schedule(plan, 0)
     before = plan.snapshot.local_queue_usage["ns/a"]
-    plan.reconfigure(QueueConfiguration((SPEC,), local_queues=(local("a", weight=2.0), local("b", weight=0.0))))
+    events.reconfigure(
+        plan, QueueConfiguration((SPEC,), local_queues=(local("a", fair_weight=2.0), local("b", fair_weight=0.0)))
+    )
     assert plan.snapshot.local_queue_usage["ns/a"] == pytest.approx(before / 2)
-    plan.submit(make_workload("two", 8000, local="b"))
-    plan.submit(make_workload("three", 7000, local="a", at=1))
-    assert [one.key for one in plan.schedule(1).admitted] == ["ns/three"]
+    events.submit(plan, make_workload("two", 8000, local="b"))
+    events.submit(plan, make_workload("three", 7000, local="a", at=1))
+    assert [one.key for one in schedule(plan, 1).admitted] == ["ns/three"]
 
 
 def test_a_copy_is_not_woken_to_sample() -> None:
     """It plays forward only from one end to the next, and what it uses is its own."""
     plan = planner("a", "b")
-    plan.submit(make_workload("one", 1000, local="a"))
-    plan.schedule(0)
+    events.submit(plan, make_workload("one", 1000, local="a"))
+    schedule(plan, 0)
     other = plan.copy()
-    assert other.schedule(100).wake_at == inf
+    assert schedule(other, 100).wake_at == inf
     assert plan.fair_sharing is not None
     assert plan.fair_sharing.usage_by_local_queue["ns/a"] == UsageLedgerEntry(
         {}, 0, plan.fair_sharing.usage_by_local_queue["ns/a"].pending_penalty

@@ -15,30 +15,33 @@ from support.planner_stories import Story, make_planner, make_workload, queue
 from support.tas_clusters import Host, job, pods_of, snapshot_of
 from support.tas_clusters import queue as placed_queue
 from unit.scheduler.backfill.test_reservation import RULES, check, comings, queues
+from zonewise_scheduler.backfill import events
 from zonewise_scheduler.backfill.checkpoint import make_checkpoint, restore_checkpoint
-from zonewise_scheduler.backfill.planner import Planner
+from zonewise_scheduler.backfill.planner_state import new_state
 from zonewise_scheduler.backfill.policies import BackfillPolicy
+from zonewise_scheduler.backfill.scheduling_pass import schedule
+from zonewise_scheduler.quota.api.configuration import AdmissionFairSharingConfig
 from zonewise_scheduler.quota.api.queue_types import AdmissionCheckStrategyRule, ClusterQueuePreemption
-from zonewise_scheduler.quota.api.workload_types import AdmissionFairSharingConfig
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from support.planner_stories import Submission
+    from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.backfill.types import Reservation
     from zonewise_scheduler.quota.api.queue_types import ClusterQueue
 
 
-def anew(planner: Planner, snapshot: Snapshot) -> Planner:
+def anew(planner: PlannerState, snapshot: Snapshot) -> PlannerState:
     """The planner after a restart: of what it is told of queues and workloads, and of what it kept."""
     for run in planner.running.values():
         snapshot.add_workload(run.workload)
-    found = Planner(snapshot, planner.policy, planner.settings)
+    found = new_state(snapshot, planner.policy, planner.settings)
     for key, name in planner.pending.items():
         workload = planner.pending_queues[name].heap.get(key)
         assert workload is not None
-        found.submit(workload, name)
+        events.submit(found, workload, name)
     restore_checkpoint(json.loads(json.dumps(make_checkpoint(planner), allow_nan=False)), found)
     return found
 
@@ -65,7 +68,7 @@ def test_a_restart_leaves_every_promise_kept(
     rules: BackfillPolicy, specs: list[ClusterQueue], found: list[Submission], when: set[int]
 ) -> None:
     """Whenever it is: nobody who was promised a start has it later."""
-    played = Story(Planner(Snapshot(specs), rules), watch=lambda _, __: again())
+    played = Story(new_state(Snapshot(specs), rules), watch=lambda _, __: again())
 
     def again() -> None:
         if len(played.steps) in when:
@@ -79,29 +82,29 @@ def test_a_restart_leaves_every_promise_kept(
 def test_places_are_kept() -> None:
     """What another may take meanwhile is not what was promised."""
     spec, hosts = placed_queue("a", 99), [Host("one", "x", 2), Host("two", "x", 2)]
-    planner = Planner(snapshot_of([spec], hosts), BackfillPolicy())
+    planner = new_state(snapshot_of([spec], hosts), BackfillPolicy())
     for name, limit in (("short", 5), ("long", 10)):
-        planner.submit(replace(job(name, pods_of(2)), walltime=limit), "a")
-        planner.schedule(0)
-    planner.submit(replace(job("waits", pods_of(2), created=1), walltime=10), "a")
-    planner.schedule(1)
+        events.submit(planner, replace(job(name, pods_of(2)), walltime=limit), "a")
+        schedule(planner, 0)
+    events.submit(planner, replace(job("waits", pods_of(2), created=1), walltime=10), "a")
+    schedule(planner, 1)
     other = anew(planner, snapshot_of([spec], hosts))
     assert as_plain(other.reservations_by_start) == as_plain(planner.reservations_by_start)
-    other.schedule(2)
+    schedule(other, 2)
     assert as_plain(other.reservations_by_start) == as_plain(planner.reservations_by_start)
 
 
 def test_starts_that_nobody_knows_and_checks_are_kept() -> None:
     spec = queue("q", 4)._replace(admission_checks=(AdmissionCheckStrategyRule("capacity"),))
     planner = make_planner([spec], BackfillPolicy())
-    planner.submit(make_workload("runs", 4), "q")
-    planner.submit(make_workload("waits", 4, at=1), "q")
-    planner.schedule(1)
+    events.submit(planner, make_workload("runs", 4), "q")
+    events.submit(planner, make_workload("waits", 4, at=1), "q")
+    schedule(planner, 1)
     other = anew(planner, Snapshot([spec]))
     assert [one.start for one in other.reservations_by_start] == [inf]
     assert as_plain(other.reservations_by_start) == as_plain(planner.reservations_by_start)
-    other.checks_passed("ns/runs", 3)
-    other.schedule(3)
+    events.checks_passed(other, "ns/runs", 3)
+    schedule(other, 3)
     assert [one.start for one in other.reservations_by_start] == [13]
 
 
@@ -109,23 +112,23 @@ def test_who_gives_way_is_not_told_again() -> None:
     """That it leaves is told by its condition Evicted; for whom, by what was kept."""
     spec = queue("q", 4, preemption=ClusterQueuePreemption("LowerPriority"))
     planner = make_planner([spec], BackfillPolicy())
-    planner.submit(make_workload("low", 4), "q")
-    planner.schedule(0)
-    planner.submit(make_workload("high", 4, at=1, priority=1), "q")
-    assert len(planner.schedule(1).victims) == 1
+    events.submit(planner, make_workload("low", 4), "q")
+    schedule(planner, 0)
+    events.submit(planner, make_workload("high", 4, at=1, priority=1), "q")
+    assert len(schedule(planner, 1).victims) == 1
     other = anew(planner, Snapshot([spec]))
     assert as_plain(other.reservations_by_start) == as_plain(planner.reservations_by_start)
-    assert other.stopping == {"ns/low"}
-    assert other.schedule(2).victims == ()
-    other.finish("ns/low")
-    assert [one.key for one in other.schedule(3).admitted] == ["ns/high"]
+    assert other.running_workloads.stopping == {"ns/low"}
+    assert schedule(other, 2).victims == ()
+    events.finish(other, "ns/low")
+    assert [one.key for one in schedule(other, 3).admitted] == ["ns/high"]
 
 
 def test_who_waits_no_more_is_promised_nothing() -> None:
     planner = make_planner([queue("q", 4)], BackfillPolicy())
-    planner.submit(make_workload("runs", 4), "q")
-    planner.submit(make_workload("waits", 4, at=1), "q")
-    planner.schedule(1)
+    events.submit(planner, make_workload("runs", 4), "q")
+    events.submit(planner, make_workload("waits", 4, at=1), "q")
+    schedule(planner, 1)
     kept = make_checkpoint(planner)
     other = make_planner([queue("q", 4)], BackfillPolicy())
     restore_checkpoint(kept, other)
@@ -135,25 +138,25 @@ def test_who_waits_no_more_is_promised_nothing() -> None:
 def test_what_is_not_to_be_kept_any_more_is_promised_anew() -> None:
     """The quota is less than before the restart."""
     planner = make_planner([queue("q", 4)], BackfillPolicy())
-    planner.submit(make_workload("runs", 4, run=10), "q")
-    planner.schedule(0)
-    planner.submit(make_workload("wide", 3, run=10, at=1), "q")
-    planner.schedule(1)
+    events.submit(planner, make_workload("runs", 4, run=10), "q")
+    schedule(planner, 0)
+    events.submit(planner, make_workload("wide", 3, run=10, at=1), "q")
+    schedule(planner, 1)
     other = anew(planner, Snapshot([queue("q", 2)]))
-    other.schedule(2)
+    schedule(other, 2)
     assert other.reservations_by_start == []
     other = anew(planner, Snapshot([queue("q", 3)]))
-    other.schedule(2)
+    schedule(other, 2)
     assert [one.start for one in other.reservations_by_start] == [10]
 
 
 def test_what_local_queues_have_used_is_kept() -> None:
     spec = queue("q", 4)._replace(usage_based_admission=True)
     decay = AdmissionFairSharingConfig(usage_half_life_time=100, usage_sampling_interval=10)
-    planner = make_planner([spec], BackfillPolicy(), decay=decay)
-    planner.submit(make_workload("one", 4, local="a", run=50), "q")
-    planner.schedule(0)
-    planner.schedule(20)
+    planner = make_planner([spec], BackfillPolicy(), admission_fair_sharing=decay)
+    events.submit(planner, make_workload("one", 4, local="a", run=50), "q")
+    schedule(planner, 0)
+    schedule(planner, 20)
     other = anew(planner, Snapshot([spec]))
     assert other.snapshot.local_queue_usage == planner.snapshot.local_queue_usage
-    assert other.schedule(25).wake_at == planner.schedule(25).wake_at == 30
+    assert schedule(other, 25).wake_at == schedule(planner, 25).wake_at == 30

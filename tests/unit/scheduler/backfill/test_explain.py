@@ -14,10 +14,12 @@ from support.tas_clusters import Host, job, pods_of, snapshot_of
 from support.tas_clusters import queue as placed_queue
 from unit.scheduler.backfill.test_reservation import RULES, comings, queues
 from zonewise_common.k8s.taints import Taint
+from zonewise_scheduler.backfill import events
 from zonewise_scheduler.backfill.explain import Explanation, explain
 from zonewise_scheduler.backfill.explain_message import explanation_message, format_duration
-from zonewise_scheduler.backfill.planner import Planner
+from zonewise_scheduler.backfill.planner_state import new_state
 from zonewise_scheduler.backfill.policies import BackfillPolicy, policy_named
+from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.backfill.shortage import QuotaShortage
 from zonewise_scheduler.backfill.timeline import has_capacity, is_running
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ClusterQueuePreemption, ResourceFlavor
@@ -32,6 +34,8 @@ from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from zonewise_scheduler.backfill.planner_state import PlannerState
+
 
 def asked(
     key: str, *found: Submission, queues: Sequence[ClusterQueue] = (), rules: str = "greedy", now: float = 0
@@ -40,11 +44,11 @@ def asked(
     return explain(planned(*found, queues=queues, rules=rules), key, now)
 
 
-def planned(*found: Submission, queues: Sequence[ClusterQueue] = (), rules: str = "greedy") -> Planner:
-    planner = Planner(Snapshot(queues or [queue("q", 8000)]), policy_named(rules, 0.0))
+def planned(*found: Submission, queues: Sequence[ClusterQueue] = (), rules: str = "greedy") -> PlannerState:
+    planner = new_state(Snapshot(queues or [queue("q", 8000)]), policy_named(rules, 0.0))
     for one in found:
-        planner.submit(one.workload, one.queue)
-        planner.schedule(one.workload.created_at)
+        events.submit(planner, one.workload, one.queue)
+        schedule(planner, one.workload.created_at)
     return planner
 
 
@@ -73,7 +77,7 @@ def test_all_that_must_end_are_named() -> None:
 
 
 def test_a_queue_in_a_cohort_may_borrow_no_more() -> None:
-    team = [queue("q", 4000, cohort="team", borrowing=2000), queue("other", 8000, cohort="team")]
+    team = [queue("q", 4000, cohort="team", borrowing_limit=2000), queue("other", 8000, cohort="team")]
     found = asked("/b", submission("a", 5000, 10), submission("b", 1500, 10), queues=team)
     assert found.shortages == (QuotaShortage("all", "cpu", 1500, 1000, "borrowing", "q", 2000),)
     assert explanation_message(found).startswith(
@@ -82,7 +86,7 @@ def test_a_queue_in_a_cohort_may_borrow_no_more() -> None:
 
 
 def test_a_cohort_has_too_little_left_and_another_does_not_lend() -> None:
-    team = [queue("q", 4000, cohort="team"), queue("other", 8000, cohort="team", lending=2000)]
+    team = [queue("q", 4000, cohort="team"), queue("other", 8000, cohort="team", lending_limit=2000)]
     found = asked("/b", submission("a", 5000, 10), submission("b", 3000, 10), queues=team)
     assert found.shortages == (QuotaShortage("all", "cpu", 3000, 1000, "cohort", "team", 6000, not_lent=6000),)
     assert explanation_message(found).startswith(
@@ -99,7 +103,7 @@ def test_a_cohort_has_too_little_left_and_another_does_not_lend() -> None:
             "ClusterQueue q has 8",
         ),
         (
-            {"cohort": "team", "borrowing": 0},
+            {"cohort": "team", "borrowing_limit": 0},
             QuotaShortage("all", "cpu", 9000, 8000, "borrowing", "q", 0, exceeds_max_quota=True),
             "q may borrow 0 at most, and has 8",
         ),
@@ -135,10 +139,10 @@ def flavored(**flavors: int) -> tuple[ClusterQueue, ...]:
 def test_each_flavor_has_its_own_reason() -> None:
     specs = flavored(spot=8000, plain=2000)
     flavors = [ResourceFlavor("spot", node_taints=(Taint("spot", "", "NoSchedule"),)), ResourceFlavor("plain")]
-    planner = Planner(Snapshot(specs, resource_flavors=flavors), policy_named("greedy"))
+    planner = new_state(Snapshot(specs, resource_flavors=flavors), policy_named("greedy"))
     one = submission("a", 3000, 10)
-    planner.submit(one.workload, "q")
-    planner.schedule(0)
+    events.submit(planner, one.workload, "q")
+    schedule(planner, 0)
     found = explain(planner, "/a", 0)
     assert found.never_fits
     assert explanation_message(found) == (
@@ -162,10 +166,10 @@ def test_a_resource_of_which_the_queue_has_no_quota() -> None:
 
 def test_no_domain_has_room() -> None:
     hosts = [Host("n1", "r1", 4000), Host("n2", "r2", 4000)]
-    planner = Planner(snapshot_of([placed_queue("q", 8000)], hosts), policy_named("greedy"))
+    planner = new_state(snapshot_of([placed_queue("q", 8000)], hosts), policy_named("greedy"))
     for place, size in enumerate((3000, 2000, 3000)):
-        planner.submit(replace(job(f"j{place}", pods_of(size), created=place), walltime=10 * (place + 1)), "q")
-        planner.schedule(place)
+        events.submit(planner, replace(job(f"j{place}", pods_of(size), created=place), walltime=10 * (place + 1)), "q")
+        schedule(planner, place)
     found = explain(planner, "ns/j2", 5)
     assert found.placement_failure is not None
     assert (
@@ -267,7 +271,7 @@ def test_failed_checks_are_named() -> None:
 
 def test_where_nothing_hinders_its_turn_comes_with_the_next_decision() -> None:
     planner = planned()
-    planner.submit(submission("a", 1000, 1).workload, "q")
+    events.submit(planner, submission("a", 1000, 1).workload, "q")
     assert (
         explanation_message(explain(planner, "/a", 0))
         == "is number 1 in ClusterQueue q, and has its turn with the next decision"
@@ -299,10 +303,10 @@ def test_durations_have_two_units_at_most() -> None:
 )
 @given(queues(preemption=True), comings(most=9))
 def test_every_reason_is_true(rules: BackfillPolicy, specs: list[ClusterQueue], found: list[Submission]) -> None:
-    Story(Planner(Snapshot(specs), rules), watch=check).play(found)
+    Story(new_state(Snapshot(specs), rules), watch=check).play(found)
 
 
-def check(planner: Planner, now: float) -> None:
+def check(planner: PlannerState, now: float) -> None:
     """Compare the reasons of all that wait, after a decision, with what the snapshot and the promises say."""
     for key in planner.pending:
         reason = explain(planner, key, now)
@@ -328,13 +332,13 @@ def check(planner: Planner, now: float) -> None:
         assert not reason.reserved or planner.reservations.by_key[key].start == reason.start or reason.start == now
 
 
-def workload_of(planner: Planner, key: str) -> Workload:
+def workload_of(planner: PlannerState, key: str) -> Workload:
     found = planner.pending_queues[planner.pending[key]].heap.get(key)
     assert found is not None
     return found
 
 
-def fits_without(planner: Planner, key: str, gone: Sequence[str], *, by_force: bool = True) -> bool:
+def fits_without(planner: PlannerState, key: str, gone: Sequence[str], *, by_force: bool = True) -> bool:
     """Tell whether there is room for a workload once others have ended; `by_force`: and have given way."""
     snapshot = planner.snapshot.copy()
     snapshot.remove_workloads([planner.running[one].workload for one in gone])
@@ -343,7 +347,7 @@ def fits_without(planner: Planner, key: str, gone: Sequence[str], *, by_force: b
     return assignment.representative_mode == FlavorAssignmentMode.FIT or (by_force and bool(targets))
 
 
-def breaks(planner: Planner, key: str, other: str, now: float) -> bool:
+def breaks(planner: PlannerState, key: str, other: str, now: float) -> bool:
     """Tell whether at the time that another is promised, it and what runs then leave no room for a workload beside."""
     snapshot = planner.snapshot.copy()
     head = Head(workload_of(planner, key), planner.pending[key])

@@ -12,15 +12,18 @@ from hypothesis import strategies as st
 
 from support.planner_stories import Story, queue, submission
 from unit.scheduler.backfill.test_reservation import RULES, comings, queues
+from zonewise_scheduler.backfill import events
 from zonewise_scheduler.backfill.forecast import Forecast, forecast_starts
-from zonewise_scheduler.backfill.planner import Planner
+from zonewise_scheduler.backfill.planner_state import new_state
 from zonewise_scheduler.backfill.policies import BackfillPolicy, policy_named
 from zonewise_scheduler.backfill.run_time_history import RunTimeHistory
+from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.quota.api.queue_types import ClusterQueuePreemption
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from support.planner_stories import Submission
+    from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.quota.api.queue_types import ClusterQueue
 
 ANN = ("ann", "q", "solve")
@@ -39,12 +42,12 @@ def of_ann(name: str, cpus: int, limit: float, *, at: float = 0) -> Submission:
     return one._replace(workload=replace(one.workload, history_keys=ANN))
 
 
-def planner_of(*found: Submission, queues: list[ClusterQueue] | None = None, rules: str = "greedy") -> Planner:
+def planner_of(*found: Submission, queues: list[ClusterQueue] | None = None, rules: str = "greedy") -> PlannerState:
     """A planner that has decided, at 0, on all that wait in 8 CPUs."""
-    planner = Planner(Snapshot([queue("q", 8)] if queues is None else queues), policy_named(rules, 0.0))
+    planner = new_state(Snapshot([queue("q", 8)] if queues is None else queues), policy_named(rules, 0.0))
     for one in found:
-        planner.submit(one.workload, one.queue)
-        planner.schedule(0)
+        events.submit(planner, one.workload, one.queue)
+        schedule(planner, 0)
     return planner
 
 
@@ -79,7 +82,7 @@ def test_those_that_are_told_to_give_way_are_gone_at_once_and_wait_again() -> No
     planner = planner_of(
         submission("a", 8, 10), submission("high", 8, 20, priority=1), submission("later", 8, 5), queues=specs
     )
-    assert planner.stopping == {"/a"}
+    assert planner.running_workloads.stopping == {"/a"}
     found = forecast_starts(planner, 4, RunTimeHistory())
     assert found["/high"] == Forecast("/high", 4, 4, 4)
     assert found["/later"] == Forecast("/later", 4, 34, 34)
@@ -133,7 +136,7 @@ def test_in_grains_those_that_end_at_about_the_same_time_end_together() -> None:
 def test_starts_ascend_and_asking_changes_nothing(
     rules: BackfillPolicy, specs: list[ClusterQueue], found: list[Submission], runs: list[int]
 ) -> None:
-    def ask(planner: Planner, now: float) -> None:
+    def ask(planner: PlannerState, now: float) -> None:
         told = forecast_starts(planner, now, times)
         assert told.keys() == planner.pending.keys()
         for key, one in told.items():
@@ -143,8 +146,8 @@ def test_starts_ascend_and_asking_changes_nothing(
 
     times = learned(*runs)
     found = [one._replace(workload=replace(one.workload, history_keys=ANN)) for one in found]
-    asked = Story(Planner(Snapshot(specs), rules), watch=ask).play(found)
-    assert as_told(asked) == as_told(Story(Planner(Snapshot(specs), rules)).play(found))
+    asked = Story(new_state(Snapshot(specs), rules), watch=ask).play(found)
+    assert as_told(asked) == as_told(Story(new_state(Snapshot(specs), rules)).play(found))
 
 
 def as_told(played: Story) -> list[object]:
@@ -170,12 +173,12 @@ def test_with_exact_run_times_and_nobody_to_come_it_is_what_happens(
 ) -> None:
     told: dict[float, dict[str, Forecast]] = {}
 
-    def ask(planner: Planner, now: float) -> None:
+    def ask(planner: PlannerState, now: float) -> None:
         if all(one.workload.key in planner.pending or one.workload.key in planner.running for one in found):
             told[now] = forecast_starts(planner, now, RunTimeHistory())
 
     found = [one._replace(run=one.workload.walltime) for one in found]
-    played = Story(Planner(Snapshot(specs), rules), watch=ask).play(found)
+    played = Story(new_state(Snapshot(specs), rules), watch=ask).play(found)
     for asked, each in told.items():
         for key, one in each.items():
             starts = (now for now, step in played.steps if now > asked and key in {new.key for new in step.admitted})

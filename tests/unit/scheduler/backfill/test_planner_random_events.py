@@ -11,18 +11,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.planner_stories import CPU, local, make_workload, queue
+from zonewise_scheduler.backfill import events
 from zonewise_scheduler.backfill.checkpoint import make_checkpoint, restore_checkpoint
-from zonewise_scheduler.backfill.planner import Planner
+from zonewise_scheduler.backfill.planner_state import new_state
 from zonewise_scheduler.backfill.policies import UNLIMITED_DEPTH, BackfillPolicy
 from zonewise_scheduler.backfill.queue_router import QueueConfiguration
+from zonewise_scheduler.backfill.scheduling_pass import schedule
+from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS, AdmissionFairSharingConfig
 from zonewise_scheduler.quota.api.queue_types import AdmissionCheckStrategyRule, ClusterQueuePreemption
-from zonewise_scheduler.quota.api.workload_types import DEFAULT_SETTINGS, AdmissionFairSharingConfig, Eviction, Workload
+from zonewise_scheduler.quota.api.workload_types import Eviction, Workload
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from zonewise_scheduler.backfill.types import Plan
+    from zonewise_scheduler.quota.api.configuration import QuotaSettings
     from zonewise_scheduler.quota.api.queue_types import ClusterQueue
-    from zonewise_scheduler.quota.api.workload_types import QuotaSettings
 
 RULES = [
     BackfillPolicy(),
@@ -64,13 +67,13 @@ ALL_QUEUES = QueueConfiguration(tuple(map(spec, NAMES)), local_queues=LOCALS)
 @st.composite
 def queue_changes(draw: st.DrawFn) -> Change:
     names = draw(st.sets(st.sampled_from(NAMES)))
-    specs = tuple(spec(name, draw(st.integers(0, 8)), stop=draw(STOPS)) for name in sorted(names))
+    specs = tuple(spec(name, draw(st.integers(0, 8)), stop_policy=draw(STOPS)) for name in sorted(names))
     locals_ = tuple(one._replace(stop_policy=draw(STOPS)) for one in LOCALS if draw(st.booleans()))
     return Change(QueueConfiguration(specs, local_queues=locals_))
 
 
 FIELDS: list[tuple[str, object]] = [
-    ("priority", 1), ("priority", 0), ("active", False), ("active", True), ("limit", 3.0),
+    ("priority", 1), ("priority", 0), ("active", False), ("active", True), ("walltime", 3.0),
     ("failed_checks", ("capacity",)), ("failed_checks", ()),
 ]  # fmt: skip
 
@@ -88,7 +91,7 @@ class World:
 
     def __init__(self, rules: BackfillPolicy, settings: QuotaSettings) -> None:
         self.queues = ALL_QUEUES
-        self.planner = Planner(Snapshot(ALL_QUEUES.cluster_queues), rules, settings, LOCALS)
+        self.planner = new_state(Snapshot(ALL_QUEUES.cluster_queues), rules, settings, LOCALS)
         self.known: dict[str, Workload] = {}
         self.ends: dict[str, float] = {}
         self.left: set[str] = set()
@@ -101,29 +104,29 @@ class World:
     def come(self, one: Workload) -> None:
         self.known[one.key] = one
         self.left.add(one.key)
-        self.planner.submit(one)
+        events.submit(self.planner, one)
 
     def change(self, one: Change) -> None:
         if one.restart:
             self.restart()
         elif one.queues is not None:
             self.queues = one.queues
-            self.planner.reconfigure(one.queues)
+            events.reconfigure(self.planner, one.queues)
         elif one.fields and self.known:
             key = list(self.known)[one.of % len(self.known)]
             if key in self.left:
                 self.known[key] = replace(self.known[key], **dict(one.fields))
-                self.planner.update(self.known[key])
+                events.update(self.planner, self.known[key])
 
     def restart(self) -> None:
         old, kept = self.planner, make_checkpoint(self.planner)
         running = [self.seen(run.workload) for run in old.running.values()]
         specs = [node.spec for node in old.snapshot.cluster_queues.values()]
         queues = self.queues.local_queues
-        self.planner = Planner(Snapshot(specs, workloads=running), old.policy, old.settings, queues)
+        self.planner = new_state(Snapshot(specs, workloads=running), old.policy, old.settings, queues)
         for key in (*old.pending, *old.inadmissible):
-            self.planner.submit(self.known[key])
-        self.planner.reconfigure(self.queues)
+            events.submit(self.planner, self.known[key])
+        events.reconfigure(self.planner, self.queues)
         restore_checkpoint(kept, self.planner)
 
     def seen(self, one: Workload) -> Workload:
@@ -134,14 +137,14 @@ class World:
         """Let those end whose time it is, those stop that were told to a while ago, and decide."""
         for key, run in list(self.planner.running.items()):
             if key in self.going:
-                self.planner.evict(key, Eviction("Preempted", now))
+                events.evict(self.planner, key, Eviction("Preempted", now))
             elif run.workload.admission is not None and run.workload.admission.pending_checks:
-                self.planner.checks_passed(key, now)
+                events.checks_passed(self.planner, key, now)
                 self.ends[key] = now + 2
             elif self.ends[key] <= now:
-                self.planner.finish(key)
+                events.finish(self.planner, key)
                 self.left.discard(key)
-        step = self.planner.schedule(now)
+        step = schedule(self.planner, now)
         for one in step.admitted:
             self.told[one.key] = 0
             self.ends[one.key] = now + 2

@@ -9,13 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.planner_stories import CPU, make_planner, make_workload, queue
+from zonewise_scheduler.backfill import events
 from zonewise_scheduler.backfill.policies import UNLIMITED_DEPTH, BackfillPolicy
 from zonewise_scheduler.backfill.queue_router import QueueConfiguration
+from zonewise_scheduler.backfill.scheduling_pass import replace_infeasible_reservations, schedule
 from zonewise_scheduler.quota.api.queue_types import ResourceFlavor
 from zonewise_scheduler.quota.api.workload_types import Eviction
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.backfill.planner import Planner
+    from zonewise_scheduler.backfill.planner_state import PlannerState
 
 RULES = [
     BackfillPolicy(),
@@ -26,28 +28,28 @@ RULES = [
 ]
 
 
-def starts(planner: Planner, now: float) -> list[str]:
-    return [one.key for one in planner.schedule(now).admitted]
+def starts(planner: PlannerState, now: float) -> list[str]:
+    return [one.key for one in schedule(planner, now).admitted]
 
 
-def promises(planner: Planner) -> list[tuple[str, float]]:
+def promises(planner: PlannerState) -> list[tuple[str, float]]:
     return [(one.workload.key, one.start) for one in planner.reservations_by_start]
 
 
-def busy(rules: BackfillPolicy, cpus: int = 4) -> Planner:
+def busy(rules: BackfillPolicy, cpus: int = 4) -> PlannerState:
     """A queue in which one runs until 10, and three wait."""
     planner = make_planner([queue("q", cpus)], rules)
-    planner.submit(make_workload("runs", cpus, run=10), "q")
-    planner.schedule(0)
+    events.submit(planner, make_workload("runs", cpus, run=10), "q")
+    schedule(planner, 0)
     for at, name, wants, run in ((0.25, "wide", 4, 10), (0.5, "long", 1, 20), (0.75, "short", 1, 5)):
-        planner.submit(make_workload(name, wants, run=run, at=at), "q")
-    planner.schedule(1)
+        events.submit(planner, make_workload(name, wants, run=run, at=at), "q")
+    schedule(planner, 1)
     return planner
 
 
 def test_more_quota_is_used_at_once() -> None:
     planner = busy(BackfillPolicy())
-    planner.reconfigure(QueueConfiguration((queue("q", 8),)))
+    events.reconfigure(planner, QueueConfiguration((queue("q", 8),)))
     assert starts(planner, 2) == ["ns/wide"]
 
 
@@ -55,18 +57,18 @@ def test_what_runs_is_counted_on_where_there_is_less_quota() -> None:
     """What is used may be more than there is, until it ends; promises move as far as they must."""
     planner = busy(BackfillPolicy(depth=UNLIMITED_DEPTH))
     assert promises(planner) == [("ns/wide", 10), ("ns/long", 20), ("ns/short", 20)]
-    planner.reconfigure(QueueConfiguration((queue("q", 3),)))
+    events.reconfigure(planner, QueueConfiguration((queue("q", 3),)))
     assert starts(planner, 2) == []
     assert planner.snapshot.cluster_queues["q"].usage[CPU] == 4
     assert promises(planner) == [("ns/long", 10), ("ns/short", 10)]
-    planner.finish("ns/runs")
+    events.finish(planner, "ns/runs")
     assert set(starts(planner, 10)) == {"ns/long", "ns/short"}
 
 
 def test_who_had_to_be_refused_is_promised_a_start_once_there_is_quota() -> None:
     planner = busy(BackfillPolicy(), 3)
     assert promises(planner) == [("ns/long", 10)]
-    planner.reconfigure(QueueConfiguration((queue("q", 4),)))
+    events.reconfigure(planner, QueueConfiguration((queue("q", 4),)))
     assert starts(planner, 2) == ["ns/long"]
     assert promises(planner) == [("ns/wide", 22)]
 
@@ -76,23 +78,23 @@ def test_workloads_of_a_queue_that_is_gone_wait_until_it_is_back() -> None:
     specs = queue("a", 4, cohort="c"), queue("b", 4, cohort="c")
     planner = make_planner(specs, BackfillPolicy())
     for name in ("one", "two"):
-        planner.submit(make_workload(name, 4, run=10), "a")
-        planner.schedule(0)
-    planner.submit(make_workload("three", 4, at=1), "a")
-    planner.submit(make_workload("four", 8, at=1), "b")
-    planner.schedule(1)
-    planner.reconfigure(QueueConfiguration(specs[1:]))
+        events.submit(planner, make_workload(name, 4, run=10), "a")
+        schedule(planner, 0)
+    events.submit(planner, make_workload("three", 4, at=1), "a")
+    events.submit(planner, make_workload("four", 8, at=1), "b")
+    schedule(planner, 1)
+    events.reconfigure(planner, QueueConfiguration(specs[1:]))
     assert starts(planner, 2) == []
     assert planner.inadmissible["ns/three"].message == "there is no ClusterQueue a"
     assert promises(planner) == [("ns/four", 10)]
-    planner.finish("ns/one")
+    events.finish(planner, "ns/one")
     assert starts(planner, 3) == []
     assert planner.snapshot.inactive == {"a": "it has been deleted"}
-    planner.evict("ns/two", Eviction("Preempted", 4))
+    events.evict(planner, "ns/two", Eviction("Preempted", 4))
     assert starts(planner, 4) == []
     assert list(planner.snapshot.cluster_queues) == ["b"]
     assert planner.inadmissible.keys() == {"ns/two", "ns/three"}
-    planner.reconfigure(QueueConfiguration(specs))
+    events.reconfigure(planner, QueueConfiguration(specs))
     assert starts(planner, 5) == ["ns/two", "ns/three"]
     assert promises(planner) == [("ns/four", 15)]
 
@@ -101,8 +103,9 @@ def test_a_promise_of_a_flavor_that_the_queue_has_no_more_is_made_anew() -> None
     planner = busy(BackfillPolicy())
     other = queue("q", 4)
     flavors = tuple(one._replace(name="other") for one in other.resource_groups[0].flavors)
-    planner.reconfigure(
-        QueueConfiguration((other._replace(resource_groups=(other.resource_groups[0]._replace(flavors=flavors),)),))
+    events.reconfigure(
+        planner,
+        QueueConfiguration((other._replace(resource_groups=(other.resource_groups[0]._replace(flavors=flavors),)),)),
     )
     assert starts(planner, 2) == ["ns/wide"]
     assert planner.running["ns/wide"].workload.usage == {CPU._replace(flavor="other"): 4}
@@ -110,10 +113,10 @@ def test_a_promise_of_a_flavor_that_the_queue_has_no_more_is_made_anew() -> None
 
 def test_a_flavor_that_is_missing_holds_its_queues() -> None:
     planner = busy(BackfillPolicy())
-    planner.reconfigure(QueueConfiguration((queue("q", 8),), flavors=()))
+    events.reconfigure(planner, QueueConfiguration((queue("q", 8),), flavors=()))
     assert starts(planner, 2) == []
     assert promises(planner) == []
-    planner.reconfigure(QueueConfiguration((queue("q", 8),), flavors=(ResourceFlavor("all"),)))
+    events.reconfigure(planner, QueueConfiguration((queue("q", 8),), flavors=(ResourceFlavor("all"),)))
     assert starts(planner, 2) == ["ns/wide"]
 
 
@@ -122,11 +125,11 @@ def test_a_queue_is_only_for_namespaces_that_suit() -> None:
     spec = queue("q", 4)
     nobody = spec._replace(namespace_selector=None)
     planner = make_planner([nobody], BackfillPolicy())
-    planner.submit(make_workload("one", 4), "q")
-    step = planner.schedule(0)
+    events.submit(planner, make_workload("one", 4), "q")
+    step = schedule(planner, 0)
     assert step.decisions["ns/one"].reason == "Misconfigured"
     assert promises(planner) == []
-    planner.reconfigure(QueueConfiguration((spec,), namespaces={"ns": {}}))
+    events.reconfigure(planner, QueueConfiguration((spec,), namespaces={"ns": {}}))
     assert starts(planner, 1) == ["ns/one"]
 
 
@@ -148,12 +151,12 @@ def test_to_reset_to_the_same_changes_no_promise(
     for now, (cpus, run, name, priority) in enumerate(found):
         for one in (planner, other):
             for key in [key for key, each in one.running.items() if each.deadline <= now]:
-                one.finish(key)
-            one.submit(make_workload(f"{now}", cpus, run=run, at=now, priority=priority), name)
+                events.finish(one, key)
+            events.submit(one, make_workload(f"{now}", cpus, run=run, at=now, priority=priority), name)
         if now == when:
             before = promises(planner)
-            planner.reconfigure(QueueConfiguration(specs))
-            planner._repair()  # pyright: ignore[reportPrivateUsage] -- before anybody starts
+            events.reconfigure(planner, QueueConfiguration(specs))
+            replace_infeasible_reservations(planner)
             assert promises(planner) == before
         assert starts(planner, now) == starts(other, now)
         assert promises(planner) == promises(other)

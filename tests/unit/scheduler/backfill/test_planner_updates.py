@@ -12,23 +12,25 @@ from hypothesis import strategies as st
 from support.planner_stories import CPU, local, make_planner, make_workload, queue
 from support.tas_clusters import LEVELS, Host, flavor_topologies, hosts_of, job, pods_of, snapshot_of
 from support.tas_clusters import queue as placed_queue
-from zonewise_scheduler.backfill.planner import Planner
+from zonewise_scheduler.backfill import events
+from zonewise_scheduler.backfill.planner_state import PlannerState, new_state
 from zonewise_scheduler.backfill.policies import UNLIMITED_DEPTH, BackfillPolicy
 from zonewise_scheduler.backfill.queue_router import QueueConfiguration
+from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.quota.api.queue_types import AdmissionCheckStrategyRule, ClusterQueuePreemption
 from zonewise_scheduler.quota.api.workload_types import Eviction, PodSet
-from zonewise_scheduler.quota.flavorassigner.delayed_topology import PROVISIONING_REQUEST_CONTROLLER
+from zonewise_scheduler.quota.flavorassigner.tas_flavorassigner import PROVISIONING_REQUEST_CONTROLLER
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 from zonewise_scheduler.tas.tas_snapshot import TASSnapshot
 
 CHECKED = queue("q", 4)._replace(admission_checks=(AdmissionCheckStrategyRule("capacity"),))
 
 
-def starts(planner: Planner, now: float) -> list[str]:
-    return [one.key for one in planner.schedule(now).admitted]
+def starts(planner: PlannerState, now: float) -> list[str]:
+    return [one.key for one in schedule(planner, now).admitted]
 
 
-def promises(planner: Planner) -> list[tuple[str, float]]:
+def promises(planner: PlannerState) -> list[tuple[str, float]]:
     return [(one.workload.key, one.start) for one in planner.reservations_by_start]
 
 
@@ -38,16 +40,16 @@ def promises(planner: Planner) -> list[tuple[str, float]]:
 def test_a_run_begins_when_its_checks_are_passed() -> None:
     """Until then nobody knows when it will end; then it is at its declared run time from that time on."""
     planner = make_planner([CHECKED], BackfillPolicy())
-    planner.submit(make_workload("one", 4, run=10), "q")
-    planner.submit(make_workload("two", 4, run=10, at=1), "q")
-    (one,) = planner.schedule(1).admitted
+    events.submit(planner, make_workload("one", 4, run=10), "q")
+    events.submit(planner, make_workload("two", 4, run=10, at=1), "q")
+    (one,) = schedule(planner, 1).admitted
     assert one.admission is not None
     assert one.admission.pending_checks == ("capacity",)
     assert planner.running["ns/one"].deadline == inf
     assert promises(planner) == [("ns/two", inf)]
-    planner.checks_passed("ns/one", 5)
+    events.checks_passed(planner, "ns/one", 5)
     assert planner.running["ns/one"].deadline == 15
-    planner.schedule(5)
+    schedule(planner, 5)
     assert promises(planner) == [("ns/two", 15)]
 
 
@@ -56,21 +58,21 @@ def test_a_check_of_another_flavor_is_none() -> None:
         [CHECKED._replace(admission_checks=(AdmissionCheckStrategyRule("capacity", frozenset({"spot"})),))],
         BackfillPolicy(),
     )
-    planner.submit(make_workload("one", 4, run=10), "q")
-    planner.schedule(0)
+    events.submit(planner, make_workload("one", 4, run=10), "q")
+    schedule(planner, 0)
     assert planner.running["ns/one"].deadline == 10
 
 
 def test_whoever_has_checks_to_pass_is_before_no_promise() -> None:
     """It may take any time, so that it would hold what is promised to another."""
     planner = make_planner([CHECKED._replace(cohort_name="c"), queue("p", 0, cohort="c")], BackfillPolicy())
-    planner.submit(make_workload("runs", 3, run=10), "p")
-    planner.schedule(0)
-    planner.submit(make_workload("wide", 4, run=10, at=1), "p")
-    planner.schedule(1)
-    planner.submit(make_workload("brief", 1, run=1, at=2), "q")
+    events.submit(planner, make_workload("runs", 3, run=10), "p")
+    schedule(planner, 0)
+    events.submit(planner, make_workload("wide", 4, run=10, at=1), "p")
+    schedule(planner, 1)
+    events.submit(planner, make_workload("brief", 1, run=1, at=2), "q")
     assert starts(planner, 2) == []
-    planner.submit(make_workload("sure", 1, run=1, at=3), "p")
+    events.submit(planner, make_workload("sure", 1, run=1, at=3), "p")
     assert starts(planner, 3) == ["ns/sure"]
 
 
@@ -78,13 +80,13 @@ def test_a_failed_check_stops_a_workload_and_it_waits_from_then_on() -> None:
     """Its checks begin anew with its next admission."""
     planner = make_planner([CHECKED], BackfillPolicy())
     one = make_workload("one", 4)
-    planner.submit(one, "q")
-    planner.submit(make_workload("two", 4, at=1), "q")
-    planner.schedule(1)
-    planner.update(replace(one, failed_checks=("capacity",)))
-    step = planner.schedule(2)
+    events.submit(planner, one, "q")
+    events.submit(planner, make_workload("two", 4, at=1), "q")
+    schedule(planner, 1)
+    events.update(planner, replace(one, failed_checks=("capacity",)))
+    step = schedule(planner, 2)
     assert [(stop.workload.key, stop.reason) for stop in step.stopped] == [("ns/one", "AdmissionCheck")]
-    planner.evict("ns/one", Eviction("AdmissionCheck", 3))
+    events.evict(planner, "ns/one", Eviction("AdmissionCheck", 3))
     assert starts(planner, 3) == ["ns/two"]
     assert promises(planner) == [("ns/one", inf)]
 
@@ -95,12 +97,12 @@ def test_a_workload_whose_checks_have_failed_is_barred(strict: bool) -> None:
     spec = CHECKED._replace(queueing_strategy="StrictFIFO" if strict else "BestEffortFIFO")
     planner = make_planner([spec], BackfillPolicy())
     one = make_workload("one", 2)
-    planner.submit(replace(one, failed_checks=("capacity",)), "q")
-    planner.submit(make_workload("two", 2, at=1), "q")
-    step = planner.schedule(1)
+    events.submit(planner, replace(one, failed_checks=("capacity",)), "q")
+    events.submit(planner, make_workload("two", 2, at=1), "q")
+    step = schedule(planner, 1)
     assert [each.key for each in step.admitted] == ([] if strict else ["ns/two"])
     assert step.decisions["ns/one"].reason == "PendingEvaluation"
-    planner.update(one)
+    events.update(planner, one)
     assert "ns/one" in starts(planner, 2)
 
 
@@ -112,25 +114,25 @@ HOSTS = [Host(name, "x", 2) for name in ("one", "two", "three")]
 
 def test_pods_of_a_failed_node_move() -> None:
     """To a host that is free; the workload runs on, and is told of once."""
-    planner = Planner(snapshot_of([placed_queue("a", 99)], HOSTS), BackfillPolicy())
-    planner.submit(job("moves", pods_of(2, 2)), "a")
-    (one,) = planner.schedule(0).admitted
-    planner.update(replace(one, unhealthy_nodes=("one",)))
-    step = planner.schedule(1)
+    planner = new_state(snapshot_of([placed_queue("a", 99)], HOSTS), BackfillPolicy())
+    events.submit(planner, job("moves", pods_of(2, 2)), "a")
+    (one,) = schedule(planner, 0).admitted
+    events.update(planner, replace(one, unhealthy_nodes=("one",)))
+    step = schedule(planner, 1)
     assert [hosts_of(each) for each in step.placed] == [{"main": {"three": 1, "two": 1}}]
     assert (step.admitted, step.stopped) == ((), ())
-    assert planner.schedule(2).placed == ()
+    assert schedule(planner, 2).placed == ()
     assert planner.running["ns/moves"].workload.unhealthy_nodes == ()
-    planner.finish("ns/moves")
+    events.finish(planner, "ns/moves")
 
 
 def test_a_workload_whose_pods_cannot_move_is_to_stop() -> None:
-    planner = Planner(snapshot_of([placed_queue("a", 99)], HOSTS[:2]), BackfillPolicy())
-    planner.submit(job("stays", pods_of(2, 2)), "a")
-    (one,) = planner.schedule(0).admitted
-    planner.update(replace(one, unhealthy_nodes=("one",)))
-    assert [(each.workload.key, each.reason) for each in planner.schedule(1).stopped] == [("ns/stays", "NodeFailures")]
-    planner.evict("ns/stays", Eviction("NodeFailures", 2))
+    planner = new_state(snapshot_of([placed_queue("a", 99)], HOSTS[:2]), BackfillPolicy())
+    events.submit(planner, job("stays", pods_of(2, 2)), "a")
+    (one,) = schedule(planner, 0).admitted
+    events.update(planner, replace(one, unhealthy_nodes=("one",)))
+    assert [(each.workload.key, each.reason) for each in schedule(planner, 1).stopped] == [("ns/stays", "NodeFailures")]
+    events.evict(planner, "ns/stays", Eviction("NodeFailures", 2))
     assert starts(planner, 2) == ["ns/stays"]
 
 
@@ -139,17 +141,19 @@ def test_places_are_found_once_there_are_nodes() -> None:
     rule = AdmissionCheckStrategyRule("new-nodes", controller_name=PROVISIONING_REQUEST_CONTROLLER)
     spec = placed_queue("a", 2)._replace(admission_checks=(rule,))
     snapshot = snapshot_of([spec], [])
-    planner = Planner(snapshot, BackfillPolicy())
-    planner.submit(job("one", pods_of(2)), "a")
-    (one,) = planner.schedule(0).admitted
+    planner = new_state(snapshot, BackfillPolicy())
+    events.submit(planner, job("one", pods_of(2)), "a")
+    (one,) = schedule(planner, 0).admitted
     assert hosts_of(one) == {}
     flavors = tuple((snapshot.resource_flavors or {}).values())
-    planner.reconfigure(
-        QueueConfiguration((spec,), flavors=flavors), TASSnapshot(flavor_topologies([Host("new", "x", 2)], LEVELS))
+    events.reconfigure(
+        planner,
+        QueueConfiguration((spec,), flavors=flavors),
+        TASSnapshot(flavor_topologies([Host("new", "x", 2)], LEVELS)),
     )
-    assert planner.schedule(1).placed == ()
-    planner.checks_passed("ns/one", 2)
-    (one,) = planner.schedule(2).placed
+    assert schedule(planner, 1).placed == ()
+    events.checks_passed(planner, "ns/one", 2)
+    (one,) = schedule(planner, 2).placed
     assert hosts_of(one) == {"main": {"new": 1}}
     assert planner.running["ns/one"].workload is one
     assert one.admission is not None
@@ -161,13 +165,15 @@ def test_other_nodes_move_promises() -> None:
     spec = placed_queue("a", 99)
     snapshot = snapshot_of([spec], HOSTS[:1])
     flavors = tuple((snapshot.resource_flavors or {}).values())
-    planner = Planner(snapshot, BackfillPolicy())
-    planner.submit(replace(job("runs", pods_of(2)), walltime=10), "a")
-    planner.schedule(0)
-    planner.submit(job("waits", pods_of(2), created=1), "a")
-    planner.schedule(1)
+    planner = new_state(snapshot, BackfillPolicy())
+    events.submit(planner, replace(job("runs", pods_of(2)), walltime=10), "a")
+    schedule(planner, 0)
+    events.submit(planner, job("waits", pods_of(2), created=1), "a")
+    schedule(planner, 1)
     assert promises(planner) == [("ns/waits", 10)]
-    planner.reconfigure(QueueConfiguration((spec,), flavors=flavors), TASSnapshot(flavor_topologies(HOSTS[:2], LEVELS)))
+    events.reconfigure(
+        planner, QueueConfiguration((spec,), flavors=flavors), TASSnapshot(flavor_topologies(HOSTS[:2], LEVELS))
+    )
     assert starts(planner, 2) == ["ns/waits"]
 
 
@@ -177,26 +183,26 @@ def test_other_nodes_move_promises() -> None:
 def test_pods_that_are_not_needed_any_more_give_back_what_they_had() -> None:
     planner = make_planner([queue("q", 4)], BackfillPolicy())
     one = replace(make_workload("one", 1), pod_sets=(PodSet(pods=4, requests={"cpu": 1}),))
-    planner.submit(one, "q")
-    planner.submit(make_workload("two", 3, at=1), "q")
-    planner.schedule(1)
+    events.submit(planner, one, "q")
+    events.submit(planner, make_workload("two", 3, at=1), "q")
+    schedule(planner, 1)
     assert promises(planner) == [("ns/two", 11)]
-    planner.update(replace(one, reclaimable_pods={"main": 3}))
+    events.update(planner, replace(one, reclaimable_pods={"main": 3}))
     assert starts(planner, 2) == ["ns/two"]
-    planner.finish("ns/one")
-    planner.finish("ns/two")
+    events.finish(planner, "ns/one")
+    events.finish(planner, "ns/two")
     assert planner.snapshot.cluster_queues["q"].usage[CPU] == 0
 
 
 def test_a_longer_declared_run_time_moves_promises() -> None:
     planner = make_planner([queue("q", 4)], BackfillPolicy())
     one = make_workload("one", 4, run=10)
-    planner.submit(one, "q")
-    planner.submit(make_workload("two", 4, at=1), "q")
-    planner.schedule(1)
+    events.submit(planner, one, "q")
+    events.submit(planner, make_workload("two", 4, at=1), "q")
+    schedule(planner, 1)
     assert promises(planner) == [("ns/two", 11)]
-    planner.update(replace(one, walltime=20))
-    planner.schedule(2)
+    events.update(planner, replace(one, walltime=20))
+    schedule(planner, 2)
     assert promises(planner) == [("ns/two", 21)]
 
 
@@ -204,30 +210,30 @@ def test_a_lower_priority_may_make_it_a_victim() -> None:
     rules = ClusterQueuePreemption("LowerPriority")
     planner = make_planner([queue("q", 4, preemption=rules)], BackfillPolicy())
     one = make_workload("one", 4, priority=1)
-    planner.submit(one, "q")
-    planner.submit(make_workload("two", 4, at=1, priority=1), "q")
-    assert planner.schedule(1).victims == ()
-    planner.update(replace(one, priority=0))
-    assert [each.workload.key for each in planner.schedule(2).victims] == ["ns/one"]
+    events.submit(planner, one, "q")
+    events.submit(planner, make_workload("two", 4, at=1, priority=1), "q")
+    assert schedule(planner, 1).victims == ()
+    events.update(planner, replace(one, priority=0))
+    assert [each.workload.key for each in schedule(planner, 2).victims] == ["ns/one"]
 
 
 def test_what_is_asked_of_a_waiting_workload_may_change() -> None:
     """What was promised to it as it was is promised no more; in its new state it has a promise of its own."""
     planner = make_planner([queue("q", 4)], BackfillPolicy())
     one, two = make_workload("one", 4, run=10), make_workload("two", 4, at=1)
-    planner.submit(one, "q")
-    planner.submit(two, "q")
-    planner.schedule(1)
-    planner.update(replace(two))
+    events.submit(planner, one, "q")
+    events.submit(planner, two, "q")
+    schedule(planner, 1)
+    events.update(planner, replace(two))
     assert promises(planner) == [("ns/two", 11)]
-    planner.update(replace(two, pod_sets=(PodSet(requests={"cpu": 5}),)))
-    planner.schedule(2)
+    events.update(planner, replace(two, pod_sets=(PodSet(requests={"cpu": 5}),)))
+    schedule(planner, 2)
     assert promises(planner) == []
 
 
 def test_an_update_of_nobody_is_an_error() -> None:
     with pytest.raises(KeyError):
-        make_planner([queue("q", 4)], BackfillPolicy()).update(make_workload("one", 4))
+        events.update(make_planner([queue("q", 4)], BackfillPolicy()), make_workload("one", 4))
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 9)), min_size=1, max_size=10), st.integers(0, 2))
@@ -237,11 +243,11 @@ def test_to_tell_the_same_again_changes_nothing(found: list[tuple[int, int]], ev
     for now, one in enumerate(came):
         for each in (planner, other):
             for key in [key for key, run in each.running.items() if run.deadline <= now]:
-                each.finish(key)
-            each.submit(one, "q")
+                events.finish(each, key)
+            events.submit(each, one, "q")
         for again in came[: now + 1 : every + 1]:
             if again.key in planner.running or again.key in planner.pending:
-                planner.update(replace(again))
+                events.update(planner, replace(again))
         assert starts(planner, now) == starts(other, now)
         assert promises(planner) == promises(other)
 
@@ -252,16 +258,16 @@ def test_to_tell_the_same_again_changes_nothing(found: list[tuple[int, int]], ev
 def test_who_declares_no_run_time_has_the_default_of_its_queue() -> None:
     """Of its LocalQueue before its ClusterQueue; what runs when the planner is made has it too."""
     spec = queue("q", 4)._replace(default_walltime=20)
-    names = [local("own", default_limit=10), local("plain")]
+    names = [local("own", default_walltime=10), local("plain")]
     planner = make_planner([spec], BackfillPolicy(), names)
     for name, at in (("own", 0), ("plain", 1)):
-        planner.submit(make_workload(name, 2, inf, at=at, local=name))
-    planner.submit(make_workload("declared", 2, 5, at=2, local="own"))
-    planner.schedule(2)
+        events.submit(planner, make_workload(name, 2, inf, at=at, local=name))
+    events.submit(planner, make_workload("declared", 2, 5, at=2, local="own"))
+    schedule(planner, 2)
     assert {key: run.deadline for key, run in planner.running.items()} == {"ns/own": 12, "ns/plain": 22}
     assert promises(planner) == [("ns/declared", 12)]
     running = [replace(run.workload, walltime=inf) for run in planner.running.values()]
-    other = Planner(Snapshot([spec], workloads=running), BackfillPolicy(), local_queues=names)
+    other = new_state(Snapshot([spec], workloads=running), BackfillPolicy(), local_queues=names)
     assert {key: run.deadline for key, run in other.running.items()} == {"ns/own": 12, "ns/plain": 22}
 
 
@@ -269,27 +275,27 @@ def test_what_ran_at_a_restart_is_taken_as_it_is() -> None:
     """Whoever has not passed its checks has no end; whoever has runs since then."""
     planner = make_planner([CHECKED], BackfillPolicy())
     for name in ("one", "two"):
-        planner.submit(make_workload(name, 2, 10), "q")
-    planner.schedule(1)
-    planner.checks_passed("ns/one", 4)
+        events.submit(planner, make_workload(name, 2, 10), "q")
+    schedule(planner, 1)
+    events.checks_passed(planner, "ns/one", 4)
     told = [run.workload for run in planner.running.values()]
     forgotten = [
         replace(one, admission=one.admission._replace(pending_checks=())) for one in told if one.admission is not None
     ]
     for found in (told, forgotten):
-        other = Planner(Snapshot([CHECKED], workloads=found), BackfillPolicy())
+        other = new_state(Snapshot([CHECKED], workloads=found), BackfillPolicy())
         assert {key: run.deadline for key, run in other.running.items()} == {"ns/one": 14, "ns/two": inf}
 
 
 def test_a_failed_check_breaks_a_promise() -> None:
     """Others may have the room while it cannot."""
     planner = make_planner([queue("q", 4)], BackfillPolicy())
-    planner.submit(make_workload("runs", 2, 10), "q")
-    planner.schedule(0)
+    events.submit(planner, make_workload("runs", 2, 10), "q")
+    schedule(planner, 0)
     wide = make_workload("wide", 4, 10, at=1)
-    planner.submit(wide, "q")
-    planner.submit(make_workload("long", 2, 50, at=2), "q")
+    events.submit(planner, wide, "q")
+    events.submit(planner, make_workload("long", 2, 50, at=2), "q")
     assert starts(planner, 2) == []
-    planner.update(replace(wide, failed_checks=("capacity",)))
+    events.update(planner, replace(wide, failed_checks=("capacity",)))
     assert starts(planner, 3) == ["ns/long"]
     assert promises(planner) == []

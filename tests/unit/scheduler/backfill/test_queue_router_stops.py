@@ -10,13 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.planner_stories import local, make_planner, make_workload, queue
+from zonewise_scheduler.backfill import events
 from zonewise_scheduler.backfill.policies import UNLIMITED_DEPTH, BackfillPolicy
 from zonewise_scheduler.backfill.queue_router import QueueConfiguration
+from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.quota.api.queue_types import ClusterQueuePreemption
 from zonewise_scheduler.quota.api.workload_types import Eviction
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.backfill.planner import Planner
+    from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.quota.api.queue_types import StopPolicy
 
 RULES = [
@@ -27,40 +29,40 @@ RULES = [
 ]
 
 
-def starts(planner: Planner, now: float) -> list[str]:
-    return [one.key for one in planner.schedule(now).admitted]
+def starts(planner: PlannerState, now: float) -> list[str]:
+    return [one.key for one in schedule(planner, now).admitted]
 
 
-def stopped(planner: Planner, now: float) -> list[tuple[str, str]]:
-    return [(one.workload.key, one.reason) for one in planner.schedule(now).stopped]
+def stopped(planner: PlannerState, now: float) -> list[tuple[str, str]]:
+    return [(one.workload.key, one.reason) for one in schedule(planner, now).stopped]
 
 
-def promises(planner: Planner) -> list[tuple[str, float]]:
+def promises(planner: PlannerState) -> list[tuple[str, float]]:
     return [(one.workload.key, one.start) for one in planner.reservations_by_start]
 
 
 @pytest.mark.parametrize("rules", RULES, ids=str)
 def test_workloads_of_a_held_local_queue_are_in_nobodys_way(rules: BackfillPolicy) -> None:
     """Even the first of a queue without passing; held no more, they have their places back, but for promises."""
-    planner = make_planner([queue("q", 4)], rules, [local("held", stop="Hold"), local("free")])
-    planner.submit(make_workload("first", 4, at=0, local="held"))
-    planner.submit(make_workload("second", 4, at=1, local="free"))
-    planner.submit(make_workload("third", 4, at=2, local="free"))
+    planner = make_planner([queue("q", 4)], rules, [local("held", stop_policy="Hold"), local("free")])
+    events.submit(planner, make_workload("first", 4, at=0, local="held"))
+    events.submit(planner, make_workload("second", 4, at=1, local="free"))
+    events.submit(planner, make_workload("third", 4, at=2, local="free"))
     assert starts(planner, 2) == ["ns/second"]
     assert planner.inadmissible["ns/first"].message == "LocalQueue ns/held is inactive: stopPolicy is Hold"
-    planner.reconfigure(QueueConfiguration((queue("q", 4),), local_queues=(local("held"), local("free"))))
-    planner.finish("ns/second")
+    events.reconfigure(planner, QueueConfiguration((queue("q", 4),), local_queues=(local("held"), local("free"))))
+    events.finish(planner, "ns/second")
     assert not planner.inadmissible
     assert starts(planner, 3) == ["ns/third" if rules.reserves else "ns/first"]
 
 
 def test_what_runs_in_a_held_queue_goes_on() -> None:
     planner = make_planner([queue("q", 4)], BackfillPolicy())
-    planner.submit(make_workload("runs", 2), "q")
-    planner.schedule(0)
-    planner.submit(make_workload("waits", 2, at=1), "q")
-    planner.reconfigure(QueueConfiguration((queue("q", 4)._replace(stop_policy="Hold"),)))
-    step = planner.schedule(1)
+    events.submit(planner, make_workload("runs", 2), "q")
+    schedule(planner, 0)
+    events.submit(planner, make_workload("waits", 2, at=1), "q")
+    events.reconfigure(planner, QueueConfiguration((queue("q", 4)._replace(stop_policy="Hold"),)))
+    step = schedule(planner, 1)
     assert (step.admitted, step.stopped) == ((), ())
     assert list(planner.running) == ["ns/runs"]
 
@@ -69,17 +71,17 @@ def test_nothing_is_promised_in_a_held_queue() -> None:
     """What was is not any more, and others of the cohort have the room; once it is held no more, it is again."""
     specs = queue("a", 4, cohort="c"), queue("b", 4, cohort="c")
     planner = make_planner(specs, BackfillPolicy())
-    planner.submit(make_workload("runs", 4, run=10), "a")
-    planner.schedule(0)
-    planner.submit(make_workload("wide", 8, run=10), "a")
-    assert [one.start for one in planner.schedule(0).reserved] == [10]
-    planner.submit(make_workload("long", 4, run=50, at=1), "b")
+    events.submit(planner, make_workload("runs", 4, run=10), "a")
+    schedule(planner, 0)
+    events.submit(planner, make_workload("wide", 8, run=10), "a")
+    assert [one.start for one in schedule(planner, 0).reserved] == [10]
+    events.submit(planner, make_workload("long", 4, run=50, at=1), "b")
     assert starts(planner, 1) == []
-    planner.reconfigure(QueueConfiguration((specs[0]._replace(stop_policy="Hold"), specs[1])))
+    events.reconfigure(planner, QueueConfiguration((specs[0]._replace(stop_policy="Hold"), specs[1])))
     assert starts(planner, 2) == ["ns/long"]
     assert planner.reservations_by_start == []
-    planner.reconfigure(QueueConfiguration(specs))
-    planner.schedule(3)
+    events.reconfigure(planner, QueueConfiguration(specs))
+    schedule(planner, 3)
     assert promises(planner) == [("ns/wide", 52)]
 
 
@@ -87,52 +89,52 @@ def test_nothing_is_promised_in_a_held_queue() -> None:
 def test_what_runs_is_to_stop_where_the_queue_is_drained(which: str) -> None:
     """It is told once, waits when its pods are gone, and starts again when the queue admits."""
     planner = make_planner([queue("q", 4)], BackfillPolicy(), [local("lq")])
-    planner.submit(make_workload("runs", 2, local="lq"))
-    planner.schedule(0)
+    events.submit(planner, make_workload("runs", 2, local="lq"))
+    schedule(planner, 0)
     stop: StopPolicy = "HoldAndDrain"
     drained = QueueConfiguration(
         (queue("q", 4)._replace(stop_policy=stop if which == "ClusterQueue" else "None"),),
-        local_queues=(local("lq", stop=stop if which == "LocalQueue" else "None"),),
+        local_queues=(local("lq", stop_policy=stop if which == "LocalQueue" else "None"),),
     )
-    planner.reconfigure(drained)
+    events.reconfigure(planner, drained)
     assert stopped(planner, 1) == [("ns/runs", f"{which}Stopped")]
     assert stopped(planner, 2) == []
-    assert planner.stopping == {"ns/runs"}
-    planner.evict("ns/runs", Eviction(f"{which}Stopped", 3))
+    assert planner.running_workloads.stopping == {"ns/runs"}
+    events.evict(planner, "ns/runs", Eviction(f"{which}Stopped", 3))
     assert starts(planner, 3) == []
-    planner.reconfigure(QueueConfiguration((queue("q", 4),), local_queues=(local("lq"),)))
+    events.reconfigure(planner, QueueConfiguration((queue("q", 4),), local_queues=(local("lq"),)))
     assert starts(planner, 4) == ["ns/runs"]
 
 
 def test_a_deactivated_workload_stops_and_waits_aside() -> None:
     planner = make_planner([queue("q", 4)], BackfillPolicy())
     one = make_workload("one", 2)
-    planner.submit(one, "q")
-    planner.schedule(0)
-    planner.update(replace(one, active=False))
+    events.submit(planner, one, "q")
+    schedule(planner, 0)
+    events.update(planner, replace(one, active=False))
     assert stopped(planner, 1) == [("ns/one", "Deactivated")]
-    planner.evict("ns/one", Eviction("Deactivated", 2))
+    events.evict(planner, "ns/one", Eviction("Deactivated", 2))
     assert starts(planner, 2) == []
     assert planner.inadmissible["ns/one"].message == "it is deactivated"
-    planner.update(one)
+    events.update(planner, one)
     assert starts(planner, 3) == ["ns/one"]
 
 
 def test_a_workload_that_waits_aside_can_be_withdrawn() -> None:
     planner = make_planner([queue("q", 4)], BackfillPolicy())
-    planner.submit(make_workload("one", 2), "nowhere")
+    events.submit(planner, make_workload("one", 2), "nowhere")
     assert planner.inadmissible["ns/one"].message == "there is no ClusterQueue nowhere"
-    planner.withdraw("ns/one")
+    events.withdraw(planner, "ns/one")
     assert not planner.inadmissible
     with pytest.raises(KeyError):
-        planner.withdraw("ns/one")
+        events.withdraw(planner, "ns/one")
 
 
 def test_a_workload_without_its_local_queue_waits_for_it() -> None:
     planner = make_planner([queue("q", 4)], BackfillPolicy(), [])
-    planner.submit(make_workload("one", 2, local="lq"))
+    events.submit(planner, make_workload("one", 2, local="lq"))
     assert planner.inadmissible["ns/one"].message == "there is no LocalQueue ns/lq"
-    planner.reconfigure(QueueConfiguration((queue("q", 4),), local_queues=(local("lq"),)))
+    events.reconfigure(planner, QueueConfiguration((queue("q", 4),), local_queues=(local("lq"),)))
     assert starts(planner, 1) == ["ns/one"]
 
 
@@ -140,31 +142,31 @@ def test_victims_that_take_their_time_stay_the_same() -> None:
     """They are told once; while they leave, whatever happens, nobody else is told in their stead."""
     rules = ClusterQueuePreemption("LowerPriority")
     planner = make_planner([queue("q", 4, preemption=rules)], BackfillPolicy())
-    planner.submit(make_workload("old", 2, at=0), "q")
-    planner.schedule(0)
-    planner.submit(make_workload("new", 2, at=1), "q")
-    planner.schedule(1)
-    planner.submit(make_workload("high", 2, at=2, priority=1), "q")
-    assert [one.workload.key for one in planner.schedule(2).victims] == ["ns/new"]
+    events.submit(planner, make_workload("old", 2, at=0), "q")
+    schedule(planner, 0)
+    events.submit(planner, make_workload("new", 2, at=1), "q")
+    schedule(planner, 1)
+    events.submit(planner, make_workload("high", 2, at=2, priority=1), "q")
+    assert [one.workload.key for one in schedule(planner, 2).victims] == ["ns/new"]
     for now in (3, 4):
-        planner.submit(make_workload(f"low{now}", 1, at=now), "q")
-        assert planner.schedule(now).victims == ()
-    assert planner.stopping == {"ns/new"}
-    planner.evict("ns/new", Eviction("Preempted", 5))
+        events.submit(planner, make_workload(f"low{now}", 1, at=now), "q")
+        assert schedule(planner, now).victims == ()
+    assert planner.running_workloads.stopping == {"ns/new"}
+    events.evict(planner, "ns/new", Eviction("Preempted", 5))
     assert starts(planner, 5) == ["ns/high"]
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from(["held", "free"])), max_size=8), st.sampled_from(RULES))
 def test_held_ones_are_as_if_they_were_not_there(found: list[tuple[int, str]], rules: BackfillPolicy) -> None:
-    planner = make_planner([queue("q", 4)], rules, [local("held", stop="Hold"), local("free")])
+    planner = make_planner([queue("q", 4)], rules, [local("held", stop_policy="Hold"), local("free")])
     other = make_planner([queue("q", 4)], rules, [local("free")])
     for now, (cpus, name) in enumerate(found):
         one = make_workload(f"{now}", cpus, run=3, at=now, local=name)
-        planner.submit(one)
+        events.submit(planner, one)
         if name == "free":
-            other.submit(one)
+            events.submit(other, one)
         for key in [key for key, run in planner.running.items() if run.deadline <= now]:
-            planner.finish(key)
-            other.finish(key)
+            events.finish(planner, key)
+            events.finish(other, key)
         assert starts(planner, now) == starts(other, now)
         assert promises(planner) == promises(other)

@@ -16,7 +16,7 @@ from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ClusterQueueP
 from zonewise_scheduler.quota.api.workload_types import Admission, PodSetAdmission, Workload
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.backfill.planner import Planner
+    from zonewise_scheduler.backfill.planner_state import PlannerState
 
 NAMES = "abc"
 RULES = [
@@ -36,7 +36,7 @@ def queues(draw: st.DrawFn, *, preemption: bool) -> list[ClusterQueue]:
         limits: dict[str, int] = {}
         cohort = draw(st.sampled_from(["team", "team", ""]))
         if cohort:
-            for field in ("borrowing", "lending"):
+            for field in ("borrowing_limit", "lending_limit"):
                 limit = draw(st.sampled_from([None, 0, 2]))
                 if limit is not None:
                     limits[field] = limit
@@ -116,9 +116,9 @@ def test_the_most_that_is_left_beside_promises(
 ) -> None:
     """It delays nobody to take so much for so long, and somebody to take more."""
 
-    def watch(planner: Planner, now: float) -> None:
+    def watch(planner: PlannerState, now: float) -> None:
         gate = planner.reservations
-        gate.begin_cycle(now)
+        gate.begin_cycle(planner, now)
         for name in NAMES:
             for limit in (
                 0,
@@ -146,7 +146,7 @@ def taking(name: str, amount: int, limit: float) -> Workload:
 def test_a_promise_is_made_beside_whoever_preempts_in_the_same_cycle() -> None:
     """At 3 the wide one of the queue that borrows would be promised 4, while another takes its quota back until 5."""
     takes_back = ClusterQueuePreemption("Never", "LowerPriority")
-    specs = [queue("a", 2, cohort="team"), queue("c", 5, cohort="team", borrowing=0, preemption=takes_back)]
+    specs = [queue("a", 2, cohort="team"), queue("c", 5, cohort="team", borrowing_limit=0, preemption=takes_back)]
     found = [
         submission("0", 3, 2, queue="a"),
         submission("1", 5, 1, queue="c"),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from math import inf
 
-from zonewise_scheduler.backfill.planner import Planner
+from zonewise_scheduler.backfill import events
+from zonewise_scheduler.backfill.planner_state import new_state
 from zonewise_scheduler.backfill.policies import BackfillPolicy
+from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ClusterQueuePreemption, FlavorFungibility
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
 from zonewise_scheduler.quota.api.workload_types import Admission, PodSet, PodSetAdmission, Workload
@@ -33,8 +35,8 @@ def test_a_scan_that_goes_round_ends_the_workloads_turn() -> None:
         flavor_fungibility=FlavorFungibility("TryNextFlavor", "TryNextFlavor", "PreemptionOverBorrowing"),
     )
     running = [work("one", 4, flavor="fast"), work("other", 3, flavor="slow")]
-    planner = Planner(Snapshot([spec], workloads=running), BackfillPolicy(reserve_after=inf))
-    planner.submit(work("two sets", 1, 2), "q")
-    assert planner.schedule(0).decisions["/two sets"].status == "waiting"
-    planner.finish("/one")
-    assert [one.key for one in planner.schedule(1).admitted] == ["/two sets"]
+    planner = new_state(Snapshot([spec], workloads=running), BackfillPolicy(reserve_after=inf))
+    events.submit(planner, work("two sets", 1, 2), "q")
+    assert schedule(planner, 0).decisions["/two sets"].status == "waiting"
+    events.finish(planner, "/one")
+    assert [one.key for one in schedule(planner, 1).admitted] == ["/two sets"]

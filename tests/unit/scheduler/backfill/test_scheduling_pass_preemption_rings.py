@@ -11,14 +11,16 @@ from hypothesis import strategies as st
 
 from support.planner_stories import Story, make_planner, queue, submission
 from support.quota_strategies import PREEMPTIONS
+from zonewise_scheduler.backfill import events
 from zonewise_scheduler.backfill.policies import UNLIMITED_DEPTH, BackfillPolicy
+from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ClusterQueuePreemption
 from zonewise_scheduler.quota.api.workload_types import Eviction
 from zonewise_scheduler.quota.hierarchy.preemption_graph import PreemptionGraph
 
 if TYPE_CHECKING:
     from support.planner_stories import Submission
-    from zonewise_scheduler.backfill.planner import Planner
+    from zonewise_scheduler.backfill.planner_state import PlannerState
 
 RULES = [BackfillPolicy(reserve_after=float("inf")), BackfillPolicy(), BackfillPolicy(depth=UNLIMITED_DEPTH)]
 TAKES_BACK = ClusterQueuePreemption("LowerPriority", "Any", "LowerPriority")
@@ -54,12 +56,12 @@ def test_a_ring_is_gone_round_once(rules: BackfillPolicy) -> None:
     assert len(story.starts) == 4
 
 
-def settle(planner: Planner) -> list[tuple[str, str]]:
+def settle(planner: PlannerState) -> list[tuple[str, str]]:
     """Decide until nobody has to give way; return who did, and to whom."""
     found: list[tuple[str, str]] = []
-    while victims := planner.schedule(1).victims:
+    while victims := schedule(planner, 1).victims:
         for one in victims:
-            planner.evict(one.workload.key, Eviction("Preempted", 1))
+            events.evict(planner, one.workload.key, Eviction("Preempted", 1))
             found.append((one.preemptor.key, one.workload.key))
     return found
 
@@ -70,14 +72,14 @@ def test_a_ring_is_forgotten(how: str) -> None:
     planner = make_planner([taker("b", 3), taker("c", 4)], RULES[0])
     found: list[tuple[str, str]] = []
     for one in RING:
-        planner.submit(one.workload, one.queue)
+        events.submit(planner, one.workload, one.queue)
         found += settle(planner)
     assert found == [("/low-c", "/high-b"), ("/high-c", "/low-c"), ("/low-b", "/high-c"), ("/high-b", "/low-b")]
     assert not settle(planner)
     if how == "withdrawn":
-        planner.withdraw("/low-b")
+        events.withdraw(planner, "/low-b")
     else:
-        planner.update(replace(RING[3].workload, priority=1))
+        events.update(planner, replace(RING[3].workload, priority=1))
     assert settle(planner)[0] == ("/low-c", "/high-b")
 
 

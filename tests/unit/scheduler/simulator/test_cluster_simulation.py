@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
 from support.scenarios import EAGER, arrival, find_job, queue, scenario, start_times, with_nodes
-from zonewise_scheduler.backfill.planner import Planner
 from zonewise_scheduler.backfill.policies import policy_named
-from zonewise_scheduler.backfill.types import Plan, Victim
+from zonewise_scheduler.backfill.scheduling_pass import schedule
+from zonewise_scheduler.backfill.types import Victim
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
 from zonewise_scheduler.quota.api.workload_types import PodSet
@@ -19,18 +20,19 @@ from zonewise_scheduler.simulator.forecasters import ClusterForecaster
 from zonewise_scheduler.simulator.history import JobRun
 from zonewise_scheduler.simulator.latency import Latency
 
+if TYPE_CHECKING:
+    from zonewise_scheduler.backfill.planner_state import PlannerState
+    from zonewise_scheduler.backfill.types import Plan
+
 GREEDY, FIFO = policy_named("greedy"), policy_named("fifo")
 PREEMPTING = (queue(preemption=EAGER),)
 
 
-class Fickle(Planner):
-    """Stops all that it has started."""
-
-    def decide(self, now: float) -> Plan:
-        """Start what fits, and tell it to go."""
-        step = super().schedule(now)
-        victims = tuple(Victim(one, one, "InClusterQueue") for one in step.admitted)
-        return step._replace(victims=victims)
+def stop_whatever_starts(state: PlannerState, now: float) -> Plan:
+    """Start what fits, and preempt it at once."""
+    plan = schedule(state, now)
+    victims = tuple(Victim(workload, workload, "InClusterQueue") for workload in plan.admitted)
+    return plan._replace(victims=victims)
 
 
 # --- ties
@@ -106,27 +108,29 @@ def test_pods_that_find_no_place_wait_though_there_is_quota() -> None:
     history = simulate_cluster(with_nodes(scenario(*jobs, queues=(queue(cpus=100),)), ("m", 8), ("n", 4)), GREEDY)
     assert start_times(history) == {"a": 0, "b": 0, "c": 5, "d": None}
     assert find_job(history, "d").outcome == "refused"
-    assert find_job(history, "d").why.startswith("flavor default: ")
+    assert find_job(history, "d").explanation.startswith("flavor default: ")
 
 
 def test_who_has_not_run_is_told_why() -> None:
     """Under FIFO nobody passes one that fits nowhere; what requests nothing is given no place."""
     jobs = arrival("wide", 9, 1), arrival("small", 1, 1, 1)
     history = simulate_cluster(scenario(*jobs), FIFO)
-    assert [(one.outcome, one.why) for one in history.jobs] == [
-        ("refused", find_job(history, "wide").why),
+    assert [(one.outcome, one.explanation) for one in history.jobs] == [
+        ("refused", find_job(history, "wide").explanation),
         ("waiting", "ns/wide is before it in ClusterQueue q, and is not passed"),
     ]
-    assert find_job(history, "wide").why.startswith("needs 0.009 CPUs of flavor default; ClusterQueue q has 0.008")
+    assert find_job(history, "wide").explanation.startswith(
+        "needs 0.009 CPUs of flavor default; ClusterQueue q has 0.008"
+    )
     bare = arrival("bare", 0, 1)
     bare = bare._replace(workload=replace(bare.workload, pod_sets=(PodSet(),)))
     (job,) = simulate_cluster(with_nodes(scenario(bare), ("m", 8)), GREEDY).jobs
-    assert (job.outcome, job.why) == ("refused", "it requests nothing, and so is given no flavor and no place")
+    assert (job.outcome, job.explanation) == ("refused", "it requests nothing, and so is given no flavor and no place")
 
 
 def test_jobs_that_make_each_other_give_way_for_ever_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a planner would that has taken leave of its senses."""
-    monkeypatch.setattr(cluster_simulation, "Planner", Fickle)
+    monkeypatch.setattr(cluster_simulation, "schedule", stop_whatever_starts)
     with pytest.raises(SimulationError, match="ns/a: preempted 1000 times; it will not come to an end"):
         simulate_cluster(scenario(arrival("a", 1, 10)), GREEDY)
 
@@ -247,7 +251,7 @@ def test_who_has_to_wait_is_foretold_its_start_once_its_like_have_run() -> None:
     jobs = [arrival(f"j{one:02}", 8, 10, 5 * one, limit=100) for one in range(12)]
     kin = [one._replace(workload=replace(one.workload, history_keys=("ann",))) for one in jobs]
     history = simulate_cluster(scenario(*kin), GREEDY, forecaster=foresight)
-    told = [one.told for one in history.jobs]
+    told = [one.forecast for one in history.jobs]
     assert told[0] is None
     assert told[1] == (5, 100, 100)
     assert told[-1] is not None

@@ -29,7 +29,7 @@ def learned(**runs: Sequence[float]) -> RunTimeHistory:
     times = RunTimeHistory()
     for user, lengths in runs.items():
         for run in lengths:
-            times.observe(job(0, 1, kin=(user, "q", "solve")), run)
+            times.observe(job(0, 1, history_keys=(user, "q", "solve")), run)
     return times
 
 
@@ -38,30 +38,30 @@ def learned(**runs: Sequence[float]) -> RunTimeHistory:
 
 def test_the_narrowest_circle_that_knows_enough_is_asked() -> None:
     times = learned(ann=[10, 20, 30])
-    times.observe(job(0, 1, kin=("ann", "q", "other")), 500)
-    times.observe(job(0, 1, kin=("ann", "q", "other")), 600)
-    assert times.estimate(job(1, 1, 100, kin=ANN)) == RunTimeEstimate(10, 20, 100)
-    assert times.estimate(job(1, 1, 1000, kin=("ann", "q", "other"))) == RunTimeEstimate(10, 30, 1000)
+    times.observe(job(0, 1, history_keys=("ann", "q", "other")), 500)
+    times.observe(job(0, 1, history_keys=("ann", "q", "other")), 600)
+    assert times.estimate(job(1, 1, 100, history_keys=ANN)) == RunTimeEstimate(10, 20, 100)
+    assert times.estimate(job(1, 1, 1000, history_keys=("ann", "q", "other"))) == RunTimeEstimate(10, 30, 1000)
 
 
 def test_what_is_unknown_may_take_nothing_or_all_that_it_declares() -> None:
-    assert learned(ann=[10, 20]).estimate(job(1, 1, 100, kin=ANN)) == RunTimeEstimate(0, 100, 100)
-    assert learned(ann=[10, 20, 30]).estimate(job(1, 1, 100, kin=BEN)) == RunTimeEstimate(0, 100, 100)
+    assert learned(ann=[10, 20]).estimate(job(1, 1, 100, history_keys=ANN)) == RunTimeEstimate(0, 100, 100)
+    assert learned(ann=[10, 20, 30]).estimate(job(1, 1, 100, history_keys=BEN)) == RunTimeEstimate(0, 100, 100)
     assert learned(ann=[10, 20, 30]).estimate(job(1, 1)) == RunTimeEstimate(0, inf, inf)
 
 
 def test_nothing_takes_longer_than_it_declares() -> None:
-    assert learned(ann=[10, 20, 30]).estimate(job(1, 1, 15, kin=ANN)) == RunTimeEstimate(10, 15, 15)
+    assert learned(ann=[10, 20, 30]).estimate(job(1, 1, 15, history_keys=ANN)) == RunTimeEstimate(10, 15, 15)
 
 
 def test_what_ended_sooner_says_nothing_of_a_job_that_still_runs() -> None:
     times = learned(ann=[10, 20, 30, 40])
-    assert times.estimate(job(1, 1, 100, kin=ANN), elapsed=15) == RunTimeEstimate(20, 30, 100)
-    assert times.estimate(job(1, 1, 100, kin=ANN), elapsed=35) == RunTimeEstimate(35, 100, 100)
+    assert times.estimate(job(1, 1, 100, history_keys=ANN), elapsed=15) == RunTimeEstimate(20, 30, 100)
+    assert times.estimate(job(1, 1, 100, history_keys=ANN), elapsed=35) == RunTimeEstimate(35, 100, 100)
 
 
 def test_only_the_last_are_kept() -> None:
-    assert learned(ann=[1] * 50 + [9] * SAMPLES_PER_GROUP).estimate(job(1, 1, 100, kin=ANN)).short == 9
+    assert learned(ann=[1] * 50 + [9] * SAMPLES_PER_GROUP).estimate(job(1, 1, 100, history_keys=ANN)).short == 9
 
 
 # --- forecasts
@@ -71,7 +71,7 @@ def running(*jobs: tuple[int, int, float]) -> PoolState:
     """A machine of 8 CPUs on which ann's jobs have run since 0."""
     state = PoolState(cpus(8))
     for serial, size, limit in jobs:
-        state.start(job(serial, size, limit, kin=ANN), 0)
+        state.start(job(serial, size, limit, history_keys=ANN), 0)
     return state
 
 
@@ -79,7 +79,7 @@ def test_a_forecast_is_the_queue_played_forward() -> None:
     """The jobs of ann declare 100 s, and take between 10 and 30: two of them are before the last."""
     state = running((0, 8, 100))
     for serial in (1, 2):
-        state.submit(job(serial, 8, 100, kin=ANN))
+        state.submit(job(serial, 8, 100, history_keys=ANN))
     found = forecast_pool(5, state, pool_policy_named("greedy"), learned(ann=[10, 20, 30]))
     assert found == [
         PoolForecast(state.pending[0], 10, 20, 100),

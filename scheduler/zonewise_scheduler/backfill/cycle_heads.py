@@ -1,0 +1,119 @@
+"""The heads of the next cycle: one workload of each active queue.
+
+A due workload comes first. A head that certainly cannot be admitted is skipped without a nomination.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.quota.queue.heads import pop_heads
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zonewise_scheduler.backfill.pass_state import PassState
+    from zonewise_scheduler.backfill.pending_queue import PendingQueue
+    from zonewise_scheduler.backfill.types import Reservation
+    from zonewise_scheduler.quota.cycle.entry import Head
+    from zonewise_scheduler.quota.queue.headroom_bound import BoundReason
+
+
+def next_heads(pass_state: PassState) -> list[Head]:
+    """Begin the next cycle that has any heads, and pop them; queues without a head become inactive."""
+    state = pass_state.state
+    _begin_cycle(pass_state)
+    names = [name for name in state.active_queues if name not in pass_state.exhausted_queues]
+    due = _due_workloads(pass_state, names)
+    _skip_certain_rejections(pass_state, names, due)
+    heaps = [state.pending_queues[name].heap for name in names if name not in pass_state.skipped_queues]
+    heads = pop_heads(heaps, state.snapshot, None, pass_state.cycle, due)
+    still_active = {head.cluster_queue for head in heads} | pass_state.skipped_queues
+    for name in names:
+        if name not in still_active:
+            del state.active_queues[name]
+    return heads
+
+
+def _begin_cycle(pass_state: PassState) -> None:
+    pass_state.state.cycles += 1
+    pass_state.cycle = pass_state.state.cycles
+
+
+def _due_workloads(pass_state: PassState, names: list[str]) -> dict[str, str]:
+    """Return by queue the workload that is due (PendingQueue.next_due)."""
+    state = pass_state.state
+    if not state.reservations.by_key and not state.policy.reserves:
+        return {}
+    reservations_by_queue: dict[str, list[Reservation]] = {}
+    for reservation in state.reservations.by_key.values():
+        reservations_by_queue.setdefault(reservation.queue, []).append(reservation)
+    admissions = len(pass_state.admitted)
+    due: dict[str, str] = {}
+    for name in names:
+        reservations = reservations_by_queue.get(name, ())
+        key = state.pending_queues[name].next_due(state.now, reservations, pass_state.due_tries, admissions)
+        if key:
+            due[name] = key
+            pass_state.due_tries[key] = admissions
+    return due
+
+
+def _skip_certain_rejections(pass_state: PassState, names: list[str], due: Mapping[str, str]) -> None:
+    """Skip the heads that would be rejected as before, and the cycles that have no other heads.
+
+    The outcome is the same as if these heads had been nominated: the workloads behind them become heads in the same
+    cycles. Where the rejection of a head affects its cycle, it is skipped only together with all other heads.
+    """
+    state, only_rejections = pass_state.state, True
+    if state.policy.reserves:  # then the headroom bound reads the reservations
+        state.reservations.begin_cycle(state, state.now)
+    while only_rejections:
+        rejections, only_rejections = _certain_rejections(pass_state, names, due)
+        pass_state.skipped_queues = {
+            name for name in rejections if only_rejections or not pass_state.headroom.affects_cycle(name)
+        }
+        for name in pass_state.skipped_queues:
+            state.pending_queues[name].heap.mark_inadmissible(*rejections[name])
+        if not rejections:
+            return
+        if only_rejections:
+            _begin_cycle(pass_state)
+
+
+def _certain_rejections(
+    pass_state: PassState, names: list[str], due: Mapping[str, str]
+) -> tuple[dict[str, tuple[str, BoundReason]], bool]:
+    """Return by queue the head that would certainly be rejected, and whether there is no other head."""
+    state, only_rejections = pass_state.state, not due
+    rejections: dict[str, tuple[str, BoundReason]] = {}
+    for name in names:
+        queue = state.pending_queues[name]
+        if name in due or name in state.snapshot.inactive:
+            continue
+        key = queue.heap.head_key(state.snapshot.local_queue_usage)
+        if not key:
+            continue
+        reason = "" if queue.strict or _must_nominate(pass_state, key) else _bound_reason(pass_state, queue, key)
+        if reason:
+            rejections[name] = key, reason
+        else:
+            only_rejections = False
+    return rejections, only_rejections
+
+
+def _must_nominate(pass_state: PassState, key: str) -> bool:
+    """Return whether a head is nominated whatever it lacks: it may get a reservation, or its start has come."""
+    reservation = pass_state.state.reservations.by_key.get(key)
+    return key in pass_state.due_tries if reservation is None else reservation.start <= pass_state.state.now
+
+
+def _bound_reason(pass_state: PassState, queue: PendingQueue, key: str) -> BoundReason:
+    """Return why a head would certainly be rejected; "" if that is not certain.
+
+    From its reserved start on, a workload delays no reservation. So only the time before that start is checked.
+    """
+    reservation = pass_state.state.reservations.by_key.get(key)
+    seconds = inf if reservation is None else reservation.start - pass_state.state.now
+    return queue.heap.inadmissible_reason(key, pass_state.headroom, seconds)

@@ -1,0 +1,190 @@
+"""What happens to workloads, queues and nodes, as changes of the planner's state. Nothing is decided.
+
+A workload goes through these states:
+
+    state          event                                    next state
+    -              submit                                   pending; inadmissible where QueueRouter has a message
+    pending        submit, update                           pending, or inadmissible
+    inadmissible   submit, update, reconfigure              pending, or inadmissible
+    pending        withdraw                                 -
+    inadmissible   withdraw                                 -
+    pending        scheduling pass: admitted                running
+    running        update, checks_passed                    running
+    running        scheduling pass: victim or stop order    running, and marked as stopping
+    running        evict                                    pending, or inadmissible
+    running        finish                                   -
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.backfill.pending_queue import PendingQueue
+from zonewise_scheduler.backfill.planner_state import CohortIndex, release_reservation, review_running
+from zonewise_scheduler.backfill.queue_router import (
+    InadmissibleWorkload,
+    QueueRouter,
+    rebuild_snapshot,
+    same_requirements,
+    same_state,
+)
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.backfill.planner_state import PlannerState
+    from zonewise_scheduler.backfill.queue_router import QueueConfiguration
+    from zonewise_scheduler.quota.api.workload_types import Eviction, Workload
+    from zonewise_scheduler.quota.hierarchy.topology_snapshot import TopologySnapshot
+
+
+def submit(state: PlannerState, workload: Workload, queue: str = "") -> None:
+    """Add a workload, or replace its state while it waits.
+
+    It is pending in the ClusterQueue of its LocalQueue, or in `queue` where LocalQueues do not matter. It is
+    inadmissible if QueueRouter.inadmissible_message says so.
+    """
+    key = workload.key
+    name = state.router.cluster_queue(workload, queue)
+    message = state.router.inadmissible_message(workload, queue, state.pending_queues)
+    if state.pending.get(key, name) != name or (message and key in state.pending):
+        withdraw(state, key)
+    state.inadmissible.pop(key, None)
+    if message:
+        state.inadmissible[key] = InadmissibleWorkload(workload, queue, message)
+        return
+    pending_queue = state.pending_queues[name]
+    workload = state.router.with_default_walltime(workload, pending_queue.heap.spec)
+    if (old := pending_queue.heap.get(key)) is not None:
+        if same_state(old, workload):
+            return
+        if not same_requirements(old, workload):
+            release_reservation(state, key)
+        if old.priority != workload.priority:
+            _forget_preemptions(state, key, name)
+    state.pending[key] = name
+    pending_queue.push_or_update(workload)
+    state.active_queues[name] = None
+
+
+def withdraw(state: PlannerState, key: str) -> None:
+    """Remove a workload that is pending or inadmissible; raise KeyError if it is neither."""
+    if state.inadmissible.pop(key, None) is not None:
+        return
+    queue = state.pending.pop(key)
+    state.pending_queues[queue].heap.delete(key)
+    release_reservation(state, key)
+    _forget_preemptions(state, key, queue)
+
+
+def update(state: PlannerState, workload: Workload) -> None:
+    """Replace the state of a known workload; raise KeyError if it is unknown.
+
+    A running workload keeps the admission that it has in the planner. It may have fewer pods (reclaimable pods),
+    another priority, failed checks or unhealthy nodes, or be deactivated.
+    """
+    run = state.running.get(workload.key)
+    if run is None:
+        inadmissible = state.inadmissible.get(workload.key)
+        submit(state, workload, state.pending[workload.key] if inadmissible is None else inadmissible.queue)
+        return
+    old = run.workload
+    new = state.router.with_default_walltime(workload, state.snapshot.cluster_queue_of(old).spec)
+    new = replace(new, admission=old.admission, eviction=old.eviction or workload.eviction)
+    if not same_state(new, old):
+        _replace_running(state, new)
+
+
+def checks_passed(state: PlannerState, key: str, now: float) -> None:
+    """Record that a workload has passed its admission checks and runs from now on: its deadline is known.
+
+    Raises KeyError if it has no quota.
+    """
+    workload = state.running[key].workload
+    if workload.admission is not None and workload.admission.pending_checks:
+        admission = workload.admission._replace(pending_checks=(), admitted_at=now)
+        _replace_running(state, replace(workload, admission=admission))
+
+
+def finish(state: PlannerState, key: str) -> None:
+    """Remove a running workload that has ended, all its pods gone; raise KeyError if it does not run."""
+    _remove_running(state, key)
+    state.snapshot.preemption_graph.forget(key)
+
+
+def evict(state: PlannerState, key: str, eviction: Eviction) -> None:
+    """Submit a running workload again, all its pods gone; raise KeyError if it does not run."""
+    workload = _remove_running(state, key)
+    queue = state.snapshot.cluster_queue_of(workload).name
+    submit(state, replace(workload, admission=None, eviction=eviction, failed_checks=()), queue)
+
+
+def reconfigure(
+    state: PlannerState, configuration: QueueConfiguration, placements: TopologySnapshot | None = None
+) -> None:
+    """Replace queues, cohorts, flavors and LocalQueues, and the nodes if `placements` is given.
+
+    Running workloads stay counted. Pending workloads keep their order, and their reservations as far as these stay
+    feasible. `placements`: the new topologies, empty.
+    """
+    submitted = [
+        (workload, queue)
+        for key, queue in state.pending.items()
+        if (workload := state.pending_queues[queue].heap.get(key)) is not None
+    ]
+    submitted += [(inadmissible.workload, inadmissible.queue) for inadmissible in state.inadmissible.values()]
+    running = [run.workload for run in state.running_workloads]
+    state.snapshot, state.removed_queues = rebuild_snapshot(state.snapshot, configuration, running, placements)
+    state.namespaces, state.router = configuration.namespaces, QueueRouter(configuration.local_queues)
+    state.configuration, state.cohort_index = configuration, CohortIndex(state.snapshot)
+    state.pending_queues = {
+        name: PendingQueue(node.spec, state.policy, state.settings)
+        for name, node in state.snapshot.cluster_queues.items()
+        if name not in state.removed_queues
+    }
+    queue_of_reserved = {key: state.pending[key] for key in state.reservations.by_key}
+    state.pending, state.inadmissible, state.active_queues = {}, {}, {}
+    for workload, queue in submitted:
+        submit(state, workload, queue)
+    for key, queue in queue_of_reserved.items():
+        if state.pending.get(key) != queue or queue in state.snapshot.inactive:
+            state.reservations.release(key)
+    for workload in running:
+        review_running(state, workload)
+    if state.fair_sharing is not None:
+        state.fair_sharing.update_snapshot(state.snapshot, state.router)
+    nodes_changed(state)
+
+
+def nodes_changed(state: PlannerState) -> None:
+    """Record that nodes, or what is available on them, may have changed within the same topologies."""
+    state.freed_queues.update(state.pending_queues)
+    state.must_check_reservations = True
+
+
+def _forget_preemptions(state: PlannerState, key: str, queue: str) -> None:
+    """Forget what a pending workload has preempted, and what has preempted it.
+
+    Either may have kept other workloads from preempting.
+    """
+    if state.snapshot.preemption_graph.forget(key):
+        state.freed_queues.update(state.cohort_index.queues_sharing_quota(queue))
+
+
+def _remove_running(state: PlannerState, key: str) -> Workload:
+    workload = state.running_workloads.remove(key).workload
+    state.freed_queues.update(state.cohort_index.queues_affected_by(workload))
+    state.snapshot.remove_workload(workload)
+    state.reservations.workload_ended(workload)
+    return workload
+
+
+def _replace_running(state: PlannerState, workload: Workload) -> None:
+    old = state.running[workload.key].workload
+    state.freed_queues.update(state.cohort_index.queues_affected_by(old))
+    if old.priority != workload.priority:
+        state.snapshot.preemption_graph.forget(workload.key)
+    state.snapshot.remove_workload(old)
+    state.snapshot.add_workload(workload)
+    state.running_workloads.update(workload)
+    review_running(state, workload)
+    state.must_check_reservations = True

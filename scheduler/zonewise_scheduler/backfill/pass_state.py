@@ -1,0 +1,41 @@
+"""What one scheduling pass has done so far."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zonewise_scheduler.backfill.planner_state import PlannerState
+    from zonewise_scheduler.backfill.types import Victim
+    from zonewise_scheduler.quota.api.workload_types import Workload
+    from zonewise_scheduler.quota.cycle.entry import Decision
+    from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound
+
+
+class PassState:
+    """One pass over a planner's state, at state.now."""
+
+    def __init__(self, state: PlannerState, headroom: HeadroomBound) -> None:
+        self.state = state
+        self.headroom = headroom
+        self.cycle = 0
+        """The number of the current cycle."""
+        self.skipped_queues: set[str] = set()
+        """Queues whose head the current cycle skips, since it certainly cannot be admitted."""
+        self.exhausted_queues: set[str] = set()
+        """Queues of which this pass decides nothing more."""
+        self.due_tries: dict[str, int] = {}
+        """By key of each workload that was a head because it was due: how many had been admitted by then."""
+        self.flavor_scans: dict[str, list[Mapping[str, Mapping[str, int]]]] = {}
+        """By key: the last tried flavors of each cycle whose scan of flavors the next one continues."""
+        self.deferred_requeues: list[Decision] = []
+        """Decisions about workloads that are queued again only when the pass ends."""
+        self.admitted: list[Workload] = []
+        self.placed: list[Workload] = []
+        self.victims: list[Victim] = []
+        self.reserved: list[str] = []
+        """Keys of the workloads that got their first reservation."""
+        self.decisions: dict[str, Decision] = {}
+        """The last decision about each workload, by key."""

@@ -1,0 +1,212 @@
+"""The planner's state: everything that events change and that a scheduling pass decides from.
+
+The live controller, the simulator and a checkpoint hold this one value. Functions over it do the rest:
+
+    events.py            what happens to queues, nodes and workloads; nothing is decided
+    scheduling_pass.py   decides what starts and what stops
+    forecast.py          plays a copy forward
+    explain.py           says why a workload waits
+    checkpoint.py        writes and restores what a restart would lose
+
+Times are seconds of any one clock.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass, field
+from math import inf
+from typing import TYPE_CHECKING
+
+from zonewise_scheduler.backfill.admission_fair_sharing import AdmissionFairSharing
+from zonewise_scheduler.backfill.pending_queue import PendingQueue
+from zonewise_scheduler.backfill.policies import UNLIMITED_DEPTH
+from zonewise_scheduler.backfill.queue_router import (
+    InadmissibleWorkload,
+    QueueConfiguration,
+    QueueRouter,
+    with_required_checks,
+)
+from zonewise_scheduler.backfill.reservation import ReservationTable
+from zonewise_scheduler.backfill.running_workloads import RunningWorkloads
+from zonewise_scheduler.backfill.timeline import Timeline
+from zonewise_scheduler.backfill.types import StopOrder
+from zonewise_scheduler.quota.api.workload_types import Eviction
+from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from zonewise_scheduler.backfill.policies import BackfillPolicy
+    from zonewise_scheduler.backfill.timeline import RunningWorkload
+    from zonewise_scheduler.backfill.types import Reservation, StopReason
+    from zonewise_scheduler.quota.api.queue_types import LocalQueue
+    from zonewise_scheduler.quota.api.workload_types import Workload
+    from zonewise_scheduler.quota.api.configuration import QuotaSettings
+    from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
+
+NO_CONFIGURATION = QueueConfiguration(())
+
+
+class CohortIndex:
+    """The queues of each cohort tree. Held queues count as well: their quota is lent on."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        names_by_tree: dict[str, list[str]] = {}
+        roots = {name: node.root for name, node in snapshot.cluster_queues.items()}
+        for name, root in roots.items():
+            names_by_tree.setdefault(name if root is None else f"/{root.name}", []).append(name)
+        self._all = tuple(roots)
+        self._tree_by_queue = {name: tuple(names) for names in names_by_tree.values() for name in names}
+
+    def queues_sharing_quota(self, queue: str) -> tuple[str, ...]:
+        """Return the queues of a queue's tree, itself among them."""
+        return self._tree_by_queue[queue]
+
+    def queues_affected_by(self, workload: Workload) -> Iterable[str]:
+        """Return the queues that may use what a workload frees: those of its tree, or all if it has a topology."""
+        admission = workload.admission
+        if admission is None:
+            return ()
+        if any(pod_set.topology_assignment is not None for pod_set in admission.pod_sets):
+            return self._all
+        return self._tree_by_queue[admission.cluster_queue]
+
+
+@dataclass(eq=False, slots=True)
+class PlannerState:
+    """Queues, nodes, workloads and reservations."""
+
+    snapshot: Snapshot
+    policy: BackfillPolicy
+    settings: QuotaSettings
+    pending_queues: dict[str, PendingQueue]
+    """By the name of the ClusterQueue."""
+    router: QueueRouter
+    cohort_index: CohortIndex
+    namespaces: Mapping[str, Mapping[str, str]] | None = None
+    """Labels by the namespace's name; None: any namespace suits every queue."""
+    fair_sharing: AdmissionFairSharing | None = None
+    pending: dict[str, str] = field(default_factory=dict[str, str])
+    """The ClusterQueue of each workload in a pending queue, by key."""
+    inadmissible: dict[str, InadmissibleWorkload] = field(default_factory=dict[str, InadmissibleWorkload])
+    """Workloads in no pending queue, by key."""
+    running_workloads: RunningWorkloads = field(default_factory=RunningWorkloads)
+    reservations: ReservationTable = field(default_factory=ReservationTable)
+    active_queues: dict[str, None] = field(default_factory=dict[str, None])
+    """Queues in which the next pass looks for a head; ordered."""
+    freed_queues: set[str] = field(default_factory=set[str])
+    """Queues that may use what was freed since the last pass."""
+    must_check_reservations: bool = False
+    """Whether a change since the last pass may have made a reservation infeasible."""
+    unreported_stops: list[StopOrder] = field(default_factory=list[StopOrder])
+    """Not yet part of any Plan."""
+    configuration: QueueConfiguration = NO_CONFIGURATION
+    """As of the last reconfiguration."""
+    removed_queues: set[str] = field(default_factory=set[str])
+    """Queues that the configuration lacks; they last until their workloads have finished."""
+    now: float = 0.0
+    """The time of the last pass."""
+    cycles: int = 0
+    """How many cycles have begun."""
+
+    @property
+    def running(self) -> Mapping[str, RunningWorkload]:
+        """The workloads that have an admission, by key."""
+        return self.running_workloads.by_key
+
+    @property
+    def reservations_by_start(self) -> list[Reservation]:
+        """The reservations, the earliest first."""
+        return sorted(self.reservations.by_key.values(), key=lambda reservation: reservation.start)
+
+    @property
+    def wake_at(self) -> float:
+        """When the next pass is due without any event: at a reserved start, or at the next sample of usage."""
+        starts = (reservation.start for reservation in self.reservations.by_key.values())
+        earliest = min((start for start in starts if start > self.now), default=inf)
+        return earliest if self.fair_sharing is None else min(earliest, self.fair_sharing.next_sample_at)
+
+    def timeline(self, reservations: Iterable[Reservation]) -> Timeline:
+        """Return the future from the last pass on, beside these reservations."""
+        return Timeline(self.now, self.snapshot.copy(), self.running_workloads, reservations)
+
+    def copy(self, depth: int = UNLIMITED_DEPTH) -> PlannerState:
+        """Return an independent state; `depth`: it has at most so many reservations of a queue."""
+        other = copy(self)
+        other.policy = self.policy._replace(depth=min(self.policy.depth, depth))
+        other.snapshot = self.snapshot.copy()
+        other.snapshot.preemption_graph = self.snapshot.preemption_graph.copy()
+        other.reservations = ReservationTable(self.reservations.first_per_queue(depth))
+        other.pending_queues = {name: queue.copy(other.policy) for name, queue in self.pending_queues.items()}
+        other.pending, other.inadmissible = dict(self.pending), dict(self.inadmissible)
+        other.running_workloads = self.running_workloads.copy()
+        other.active_queues, other.freed_queues = dict(self.active_queues), set(self.freed_queues)
+        other.unreported_stops, other.removed_queues = list(self.unreported_stops), set(self.removed_queues)
+        other.fair_sharing = None if self.fair_sharing is None else self.fair_sharing.copy()
+        return other
+
+
+def new_state(
+    snapshot: Snapshot,
+    policy: BackfillPolicy,
+    settings: QuotaSettings = DEFAULT_SETTINGS,
+    local_queues: Iterable[LocalQueue] | None = None,
+    namespaces: Mapping[str, Mapping[str, str]] | None = None,
+) -> PlannerState:
+    """Return the state of queues in which the workloads of the snapshot run; it owns the snapshot from now on.
+
+    `local_queues` None: workloads are submitted to ClusterQueues, whatever LocalQueues they name.
+    """
+    sharing = settings.admission_fair_sharing
+    state = PlannerState(
+        snapshot,
+        policy,
+        settings,
+        {name: PendingQueue(node.spec, policy, settings) for name, node in snapshot.cluster_queues.items()},
+        QueueRouter(local_queues),
+        CohortIndex(snapshot),
+        namespaces,
+        None if sharing is None else AdmissionFairSharing(sharing),
+    )
+    for name, workloads in snapshot.workloads_by_queue.items():
+        spec = snapshot.cluster_queues[name].spec
+        for key, workload in workloads.items():
+            workloads[key] = with_required_checks(state.router.with_default_walltime(workload, spec), spec)
+            state.running_workloads.add(workloads[key])
+            review_running(state, workloads[key])
+    return state
+
+
+# --- changes that events and passes share
+
+
+def release_reservation(state: PlannerState, key: str) -> None:
+    """Take the reservation from a pending workload, if it has one; other reservations may move forward."""
+    if key in state.reservations.by_key:
+        queue = state.reservations.by_key[key].queue
+        state.freed_queues.update(state.cohort_index.queues_sharing_quota(queue))
+        state.reservations.release(key)
+
+
+def review_running(state: PlannerState, workload: Workload) -> None:
+    """Stop a running workload that may not continue; note whether it still lacks a topology assignment."""
+    reason = state.router.stop_reason(workload, state.snapshot.cluster_queue_of(workload).spec)
+    state.running_workloads.track_placement(workload, state.snapshot.tas_snapshot)
+    if reason is not None:
+        stop(state, workload, reason)
+
+
+def stop(state: PlannerState, workload: Workload, reason: StopReason) -> None:
+    """Stop a running workload that no other preempts."""
+    if mark_stopping(state, workload, reason):
+        state.unreported_stops.append(StopOrder(workload, reason))
+
+
+def mark_stopping(state: PlannerState, workload: Workload, reason: str) -> bool:
+    """Record that a running workload is to stop; return False if it was to stop already."""
+    if workload.key in state.running_workloads.stopping:
+        return False
+    stopping = state.running_workloads.mark_stopping(workload.key, Eviction(reason, state.now))
+    state.snapshot.workloads_by_queue[state.snapshot.cluster_queue_of(workload).name][workload.key] = stopping
+    return True
