@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.extender import Caller, Extender, ExtenderCluster, build_pod, new_cluster, plain_nrt, running_extender
-from support.ledger_kubelets import SHARED, SINGLE, Kubelet, kind_of, shape_of
+from support.ledger_kubelets import SHARED, SINGLE, Kubelet, node_kind, pod_shape
 from support.ports import reserved_port
 from support.waiting import eventually
 from zonewise.cli import main
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.admission.pod import PodShape
 
-KIND = kind_of(SINGLE, gpus=0)
-HALF, MOST, WHOLE = shape_of((4, 0)), shape_of((5, 0)), shape_of((8, 0))
+KIND = node_kind(SINGLE, gpus=0)
+HALF, MOST, WHOLE = pod_shape((4, 0)), pod_shape((5, 0)), pod_shape((8, 0))
 CONDITION = "zonewise.dev/ZonesFree"
 
 
@@ -51,7 +51,7 @@ class Site:
 
     def in_flight(self, node: str) -> list[str]:
         """Return the names of the pods that are charged on a node."""
-        return [one.partition("/")[2] for one in self.extender.state(node)["inFlight"]]
+        return [one.partition("/")[2] for one in self.extender.state(node)["assumedPods"]]
 
     def until_in_flight(self, node: str, *names: str) -> None:
         self.extender.until(lambda: self.in_flight(node) == list(names))
@@ -88,11 +88,11 @@ def test_three_pods_before_any_is_bound(site: Site) -> None:
     """Three pods that want most of a zone of a node with two: two have it before any is bound, the third hears why."""
     pods = [site.create(f"p{number}") for number in range(3)]
     assert [site.ask(pod) for pod in pods] == ["n", "n", ""]
-    assert site.why(pods[2], "n") == "node(s) would refuse it: needs 5 CPUs in one zone"
+    assert site.why(pods[2], "n") == "node(s) would reject it: needs 5 CPUs in one zone"
     assert site.in_flight("n") == ["p0", "p1"]
-    assert site.extender.metric('zonewise_promises_total{outcome="made"}') == 2
-    assert site.extender.metric("zonewise_pods_in_flight") == 2
-    assert "pod=lab/p0 node=n foretold=c0 cpus=0-4" in site.extender.said
+    assert site.extender.metric('zonewise_assumed_pods_total{outcome="assumed"}') == 2
+    assert site.extender.metric("zonewise_pods_assumed") == 2
+    assert "pod=lab/p0 node=n predicted=c0 cpus=0-4" in site.extender.said
 
 
 def test_asked_again(site: Site) -> None:
@@ -123,10 +123,10 @@ def test_a_pod_that_is_deleted(site: Site) -> None:
 
 
 def test_a_pod_that_is_never_bound() -> None:
-    """A promise runs out after --promise-limit."""
-    with new_site("--promise-limit", "1s") as site:
+    """A promise runs out after --assume-timeout."""
+    with new_site("--assume-timeout", "1s") as site:
         assert site.ask(site.create("p")) == "n"
-        site.extender.until(lambda: site.extender.metric('zonewise_promises_total{outcome="expired"}') == 1)
+        site.extender.until(lambda: site.extender.metric('zonewise_assumed_pods_total{outcome="expired"}') == 1)
         assert site.in_flight("n") == []
 
 
@@ -135,11 +135,11 @@ def test_a_report_covers_it(site: Site) -> None:
     pod = site.create("p", WHOLE)
     site.ask(pod)
     site.world.bind(pod, "n")
-    site.kubelets["n"].sees(_promise(pod, WHOLE))
+    site.kubelets["n"].decide(_promise(pod, WHOLE))
     site.world.report(site.kubelets["n"])
     site.until_in_flight("n")
     assert site.extender.state("n")["freeCpus"]["zone 0"] == ""
-    assert site.extender.metric('zonewise_promises_total{outcome="covered"}') == 1
+    assert site.extender.metric('zonewise_assumed_pods_total{outcome="covered"}') == 1
 
 
 def _promise(pod: dict[str, Any], shape: PodShape) -> Any:
@@ -167,23 +167,23 @@ def test_pods_that_are_there_at_the_start() -> None:
 
 def test_a_miss(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A kubelet's refusal of a promised pod is counted, kept for --replay, and the pair is set aside."""
-    with new_site("--miss-dir", str(tmp_path / "misses"), nodes=("a", "b")) as site:
+    with new_site("--misprediction-dir", str(tmp_path / "mispredictions"), nodes=("a", "b")) as site:
         pod = site.create("p")
         assert site.ask(pod, "a") == "a"
         site.world.bind(pod, "a")
         site.until_in_flight("a", "p")
         site.world.reject(pod, "TopologyAffinityError", "Resources cannot be allocated with Topology locality")
-        site.extender.until(lambda: "was foretold to fit" in site.extender.said)
-        assert site.extender.metric('zonewise_prediction_misses_total{reason="TopologyAffinityError"}') == 1
+        site.extender.until(lambda: "mispredicted as admitted" in site.extender.said)
+        assert site.extender.metric('zonewise_mispredictions_total{reason="TopologyAffinityError"}') == 1
         again = site.create("q")
-        assert site.why(again, "a").startswith("node(s) that lately refused such a pod")
+        assert site.why(again, "a").startswith("node(s) in backoff since they rejected such a pod")
         assert site.ask(again, "a", "b") == "b"
         assert site.ask(site.create("other", HALF), "a") == "a", "only such pods"
-    [file] = (tmp_path / "misses").iterdir()
+    [file] = (tmp_path / "mispredictions").iterdir()
     assert main(["scheduler", "--replay", str(file)]) == 1
     said = capsys.readouterr().out
     assert said == (
-        "kubelet:  TopologyAffinityError: Resources cannot be allocated with Topology locality\nforetold: admitted\n"
+        "kubelet:   TopologyAffinityError: Resources cannot be allocated with Topology locality\npredicted: admitted\n"
     )
     case = json.loads(file.read_text())
     case["state"]["free_cpus"] = 0
@@ -206,7 +206,9 @@ def test_bind() -> None:
         assert site.caller.call("bind", arguments).json == {"Error": ""}
         bound = site.world.pod("p")
         assert bound["spec"]["nodeName"] == "n"
-        assert bound["metadata"]["annotations"] == {"zonewise.dev/foretold": "c0 cpus=0-4"}
+        annotations = bound["metadata"]["annotations"]
+        keys = ("zonewise.dev/predicted-admission", "zonewise.dev/foretold")
+        assert annotations == dict.fromkeys(keys, "c0 cpus=0-4")
         assert "already" in site.caller.call("bind", arguments).json["Error"]
 
 
@@ -218,18 +220,18 @@ def test_no_bind_unless_wished(site: Site) -> None:
 # --- what is not known
 
 
-@pytest.mark.parametrize(("policy", "node"), [("blind", "new"), ("unaligned", ""), ("refuse", "")])
+@pytest.mark.parametrize(("policy", "node"), [("allow", "new"), ("allow-unaligned", ""), ("deny", "")])
 def test_unreported_nodes(policy: str, node: str) -> None:
     """A node without a report takes any pod, those that ask nothing of zones, or none."""
     with new_site("--unreported-nodes", policy) as site:
         site.world.add_node("new")
         assert site.ask(site.create("p"), "new") == node
         shared = site.caller.filter(site.create("shared", SHARED), ["new"])
-        assert shared.json["NodeNames"] == ([] if policy == "refuse" else ["new"])
-        assert ("foretold=unknown" in site.extender.said) == (policy == "blind")
+        assert shared.json["NodeNames"] == ([] if policy == "deny" else ["new"])
+        assert ("predicted=unknown" in site.extender.said) == (policy == "allow")
 
 
-@pytest.mark.parametrize(("policy", "node"), [("blind", "new"), ("unaligned", "new"), ("refuse", "")])
+@pytest.mark.parametrize(("policy", "node"), [("allow", "new"), ("allow-unaligned", "new"), ("deny", "")])
 def test_daemons_on_unreported_nodes(policy: str, node: str) -> None:
     """A DaemonSet's pod may go where no report is yet, since the report may need it; unless none may."""
     with new_site("--unreported-nodes", policy) as site:
@@ -240,7 +242,7 @@ def test_daemons_on_unreported_nodes(policy: str, node: str) -> None:
         assert site.ask(site.world.create(made), "new") == node
 
 
-@pytest.mark.parametrize(("policy", "node"), [("blind", "n"), ("unaligned", ""), ("refuse", "")])
+@pytest.mark.parametrize(("policy", "node"), [("allow", "n"), ("allow-unaligned", ""), ("deny", "")])
 def test_stale_reports(policy: str, node: str) -> None:
     """A node on which a pod has run for --stale-after without being in the report is treated by the policy."""
     with new_site("--stale-reports", policy, "--stale-after", "1s") as site:
@@ -251,7 +253,7 @@ def test_stale_reports(policy: str, node: str) -> None:
         assert site.ask(site.create("p")) == node
         assert (site.why(site.create("q"), "n") if not node else "stale").endswith("stale")
         shared = site.caller.filter(site.create("shared", SHARED), ["n"])
-        assert shared.json["NodeNames"] == ([] if policy == "refuse" else ["n"])
+        assert shared.json["NodeNames"] == ([] if policy == "deny" else ["n"])
 
 
 def test_the_report_of_another_agent(site: Site) -> None:
@@ -260,7 +262,7 @@ def test_the_report_of_another_agent(site: Site) -> None:
     site.world.publish(plain_nrt("plain", free=(6, 4)))
     site.extender.until(lambda: "freeCpus" in site.extender.state("plain"))
     assert site.ask(site.create("p"), "plain") == "plain"
-    assert site.why(site.create("q"), "plain") == "node(s) would refuse it: needs 5 CPUs in one zone"
+    assert site.why(site.create("q"), "plain") == "node(s) would reject it: needs 5 CPUs in one zone"
     assert site.extender.state("plain")["unknown"] != []
 
 
@@ -286,13 +288,13 @@ def test_waking(site: Site) -> None:
     for pod in holders:
         assert site.ask(pod) == "n"
         site.world.bind(pod, "n")
-        kubelet.sees(_promise(pod, WHOLE))
+        kubelet.decide(_promise(pod, WHOLE))
     site.world.report(kubelet)
     site.until_in_flight("n")
     waiting = site.create("w", WHOLE)
     site.create("never", WHOLE)
     assert site.ask(waiting) == ""
-    kubelet.ends(holders[0]["metadata"]["uid"])
+    kubelet.end_pod(holders[0]["metadata"]["uid"])
     site.world.delete(holders[0])
     site.world.report(kubelet)
     eventually(lambda: bool(conditions(site, "w")))
@@ -300,13 +302,13 @@ def test_waking(site: Site) -> None:
     assert (condition["status"], condition["reason"]) == ("True", "NodeChanged")
     assert conditions(site, "never") == [], "nobody has asked about it"
     assert site.ask(waiting) == "n"
-    site.extender.until(lambda: site.extender.metric("zonewise_pods_woken_total") >= 1)
+    site.extender.until(lambda: site.extender.metric("zonewise_pods_requeued_total") >= 1)
 
 
 def test_a_pod_that_is_gone_is_not_woken(site: Site) -> None:
-    """A pod that was refused after it had gone is forgotten once it cannot be woken."""
+    """A pod that was refused after it had gone is forgotten once it cannot be requeued."""
     holder = site.create("p", WHOLE)
-    both = shape_of((8, 0), (8, 0))
+    both = pod_shape((8, 0), (8, 0))
     site.ask(holder)
     ghost = {**site.create("ghost", both)}
     site.world.delete(ghost)
@@ -315,7 +317,7 @@ def test_a_pod_that_is_gone_is_not_woken(site: Site) -> None:
     site.world.delete(holder)
     site.until_in_flight("n")
     assert site.ask(site.create("q", both)) == "n"
-    assert "cannot be woken" not in site.extender.said
+    assert "cannot be requeued" not in site.extender.said
 
 
 # --- beginning and end
@@ -376,7 +378,7 @@ def test_logs_in_json() -> None:
     with new_site("--log-format", "json") as site:
         site.ask(site.create("p"))
         lines = [json.loads(line) for line in site.extender.said.splitlines()]
-        assert "pod=lab/p node=n foretold=c0 cpus=0-4" in [line["message"] for line in lines]
+        assert "pod=lab/p node=n predicted=c0 cpus=0-4" in [line["message"] for line in lines]
 
 
 def run(*flags: str) -> tuple[int, str, str]:
@@ -391,11 +393,11 @@ def run(*flags: str) -> tuple[int, str, str]:
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        ([], "say --extender-only"),
+        ([], "--extender-only is required"),
         (["--extender-only", "--listen", "here"], "--listen: 'here' must be ADDRESS:PORT"),
-        (["--extender-only", "--listen", ""], "listen: without an address"),
-        (["--extender-only", "--promise-limit", "soon"], "--promise-limit: 'soon' must be a duration"),
-        (["--extender-only", "--unreported-nodes", "maybe"], "must be one of blind, unaligned, refuse"),
+        (["--extender-only", "--listen", ""], "listen: the extender needs an address"),
+        (["--extender-only", "--assume-timeout", "soon"], "--assume-timeout: 'soon' must be a duration"),
+        (["--extender-only", "--unreported-nodes", "maybe"], "must be one of allow, allow-unaligned, deny"),
         (["--extender-only", "--config", "/nowhere.yaml"], "/nowhere.yaml: no such file"),
         (["--extender-only", "--kubeconfig", "/nowhere"], "/nowhere"),
         (["--extender-only", "--api-server", "x:y"], "apiServer"),
@@ -404,7 +406,10 @@ def run(*flags: str) -> tuple[int, str, str]:
             ["--extender-only", "--api-server", "http://127.0.0.1:1", "--tls-cert", "/a.pem", "--tls-key", "/b.pem"],
             "tls: /a.pem, /b.pem cannot be used",
         ),
-        (["--extender-only", "--api-server", "http://127.0.0.1:1", "--miss-dir", "/dev/null/x"], "missDir: /dev/null"),
+        (
+            ["--extender-only", "--api-server", "http://127.0.0.1:1", "--misprediction-dir", "/dev/null/x"],
+            "mispredictionDir: /dev/null",
+        ),
         (["--replay", "/nowhere.json"], "/nowhere.json: cannot be read"),
         (["--replay", __file__], "is no case"),
         (["--extender-only", "--unknown"], "--unknown"),

@@ -15,7 +15,7 @@ import pytest
 
 from support.extender import Caller, build_nrt, build_pod, new_cluster, running_extender
 from support.fit_nodes import node
-from support.ledger_kubelets import GPU, SINGLE, Kubelet, container, kind_of
+from support.ledger_kubelets import GPU, SINGLE, Kubelet, container, node_kind
 from zonewise_scheduler.admission.node import Policies, idle_node
 from zonewise_scheduler.admission.pod import PodShape
 from zonewise_scheduler.nodes.assumed.types import PendingPod
@@ -31,11 +31,11 @@ Json = dict[str, Any]
 NODES = ("a", "b", "c", "d")
 BURST = 48
 STATES: dict[str, NodeState] = {
-    "single-numa-node, container": idle_node(kind_of(SINGLE)),
-    "single-numa-node, pod": idle_node(kind_of(SINGLE._replace(scope="pod"))),
-    "restricted, container": idle_node(kind_of(Policies(topology="restricted", cpu="static"))),
-    "restricted, pod": idle_node(kind_of(Policies(topology="restricted", scope="pod", cpu="static"))),
-    "best-effort": idle_node(kind_of(Policies(topology="best-effort", cpu="static"))),
+    "single-numa-node, container": idle_node(node_kind(SINGLE)),
+    "single-numa-node, pod": idle_node(node_kind(SINGLE._replace(scope="pod"))),
+    "restricted, container": idle_node(node_kind(Policies(topology="restricted", cpu="static"))),
+    "restricted, pod": idle_node(node_kind(Policies(topology="restricted", scope="pod", cpu="static"))),
+    "best-effort": idle_node(node_kind(Policies(topology="best-effort", cpu="static"))),
     "none, full cores": node(2, 4, devices={GPU: {1: 2, 2: 2}}, cpu="static", full_cores=True),
 }
 TOLERANT = ("best-effort",)
@@ -95,7 +95,7 @@ class Stage:
         if not self.arriving:
             return
         arrival = self.arriving.pop(self.chance.randrange(len(self.arriving)))
-        verdict = arrival.kubelet.sees(arrival.promise)
+        verdict = arrival.kubelet.decide(arrival.promise)
         if verdict.admitted:
             self.running.append(arrival)
             now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -108,7 +108,7 @@ class Stage:
     def end_one(self) -> None:
         if self.running and self.chance.random() < 0.3:
             arrival = self.running.pop(self.chance.randrange(len(self.running)))
-            arrival.kubelet.ends(arrival.promise.uid)
+            arrival.kubelet.end_pod(arrival.promise.uid)
             self.world.set_status(arrival.pod, phase="Succeeded")
             self.done += 1
             self.look(arrival.kubelet.node)
@@ -134,7 +134,7 @@ class Stage:
 def staged(state: NodeState, seed: int) -> Generator[tuple[Stage, Caller]]:
     with new_cluster() as world:
         stage = Stage(world, state, random.Random(seed))
-        with running_extender("--api-server", world.server.url, "--stale-reports", "blind") as extender:
+        with running_extender("--api-server", world.server.url, "--stale-reports", "allow") as extender:
             extender.until(extender.ready)
             with contextlib.closing(Caller(extender)) as caller:
                 yield stage, caller
@@ -175,7 +175,7 @@ def without(state: NodeState, seed: int) -> tuple[list[str], int]:
         enough = [kubelet for kubelet in kubelets if _has(kubelet.state, shape)]
         if not enough:
             continue
-        verdict = chance.choice(enough).sees(PendingPod(str(number), "lab", str(number), shape))
+        verdict = chance.choice(enough).decide(PendingPod(str(number), "lab", str(number), shape))
         running += verdict.admitted
         refused += [] if verdict.admitted else [verdict.reason]
     return refused, running

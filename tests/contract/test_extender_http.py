@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from support.extender import Caller, Extender, build_nrt, build_pod, new_cluster, running_extender
-from support.ledger_kubelets import SHARED, SINGLE, kind_of, shape_of
+from support.ledger_kubelets import SHARED, SINGLE, node_kind, pod_shape
 from zonewise_scheduler.admission.node import idle_node
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
 NODES = ("node-a", "node-b", "node-aa")
-ASKS = shape_of((5, 0))
+ASKS = pod_shape((5, 0))
 
 
 class Site(NamedTuple):
@@ -44,8 +44,8 @@ def site() -> Generator[Site]:
         for name in NODES:
             world.add_node(name)
             # large enough for all promises of all these tests, in whatever order and time they run
-            world.publish(build_nrt(name, idle_node(kind_of(SINGLE, gpus=0, cpus=500))))
-        with running_extender("--api-server", world.server.url, "--bind", "true", "--promise-limit", "1s") as extender:
+            world.publish(build_nrt(name, idle_node(node_kind(SINGLE, gpus=0, cpus=500))))
+        with running_extender("--api-server", world.server.url, "--bind", "true", "--assume-timeout", "1s") as extender:
             extender.until(extender.ready)
             with contextlib.closing(Caller(extender)) as caller:
                 yield Site(extender, caller, [0])
@@ -98,7 +98,7 @@ def test_reasons_by_name(site: Site) -> None:
     assert reply.selected_node == ""
     assert reply.reasons.pop("node-z").startswith("node(s) without a report of zones")
     assert reply.reasons.keys() == {*NODES, "node-z"}
-    assert set(reply.reasons.values()) >= {"node(s) would refuse it: needs 501 CPUs in one zone"}
+    assert set(reply.reasons.values()) >= {"node(s) would reject it: needs 501 CPUs in one zone"}
 
 
 def _guaranteed(cpus: str) -> dict[str, Any]:

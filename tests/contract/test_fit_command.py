@@ -27,7 +27,7 @@ class Foretelling(CliRunner):
     """A directory with a report in it, and the command run there."""
 
     def __init__(self, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        super().__init__(place, capsys, "foretell")
+        super().__init__(place, capsys, "fit")
         machine = node_of((0, 1))
         devices = tuple(ContainerDevices(GPU, (f"g{zone}",), (zone,)) for zone in (0, 1))
         usage = node_usage(machine, KubeletReport((), allocatable_of(machine, devices), ALIGNED))
@@ -57,7 +57,7 @@ def test_a_pod_that_fits(desk: Foretelling) -> None:
     said = desk.ask("pod.json")
     assert (said.status, said.err) == (0, "")
     first, given = said.out.splitlines()
-    assert first == "node-7 would take it, and 1 more like it"
+    assert first == "node-7 would admit it, and 1 more like it"
     assert given.startswith("  main: CPUs ")
     assert f"1 {GPU} of zone 0" in given
 
@@ -67,7 +67,7 @@ def test_a_pod_that_does_not(desk: Foretelling) -> None:
     desk.write("pod.yaml", yaml.safe_dump(pod(cpu="1", memory="1Gi", **{GPU: "2"})))
     said = desk.ask("pod.yaml")
     assert said.status == 1
-    assert said.out.startswith("node-7 would refuse it: TopologyAffinityError: needs 2 example.com/gpu in one zone; ")
+    assert said.out.startswith("node-7 would reject it: TopologyAffinityError: needs 2 example.com/gpu in one zone; ")
 
 
 SPEC = {"spec": pod(cpu="2", memory="1Gi")["spec"]}
@@ -82,7 +82,7 @@ WRAPPED: list[Object] = [
 def test_templates(desk: Foretelling, wrapped: Object) -> None:
     """Whatever has a pod template is asked for the pod that it would make."""
     desk.write("it.yaml", yaml.safe_dump(wrapped))
-    assert desk.ask("it.yaml").out.startswith("node-7 would take it")
+    assert desk.ask("it.yaml").out.startswith("node-7 would admit it")
 
 
 def test_several_reports(desk: Foretelling) -> None:
@@ -133,4 +133,4 @@ def test_bad_reports(desk: Foretelling) -> None:
     desk.write("report.yaml", yaml.safe_dump(desk.report))
     said = desk.ask("pod.yaml")
     assert "'many'" in said.err
-    assert said.out.startswith("node-7 would take it")
+    assert said.out.startswith("node-7 would admit it")

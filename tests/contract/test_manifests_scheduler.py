@@ -147,7 +147,7 @@ def test_the_pod_is_locked(overlay: str) -> None:
             "capabilities": {"drop": ["ALL"]},
         }
         writable = {one["mountPath"] for one in container["volumeMounts"] if not one.get("readOnly")}
-        assert writable == ({"/misses"} if container["name"] == "zonewise" else set())
+        assert writable == ({"/mispredictions"} if container["name"] == "zonewise" else set())
         assert not any("hostPort" in port for port in container["ports"])
 
 
@@ -191,7 +191,7 @@ def test_it_takes_what_it_is_given(overlay: str, *, bind: bool) -> None:
 
 def test_the_settings_repeat_defaults() -> None:
     """The file says what holds without it, but for the log, the place for misses and, over TLS, what that needs."""
-    plain = ExtenderSettings(log_format="json", misprediction_dir="/misses")
+    plain = ExtenderSettings(log_format="json", misprediction_dir="/mispredictions")
     assert settings_of(objects(BOTH)) == plain
     over_tls = settings_of(objects(ALONE))
     assert over_tls == plain._replace(
@@ -278,7 +278,7 @@ def test_its_messages() -> None:
             *diagnosis.LEDGER_REASONS.values(),
             diagnosis.NO_REPORT,
             diagnosis.STALE_REPORT,
-            "would refuse it: needs 6 CPUs",
+            "would reject it: needs 6 CPUs",
         )
     )
     explained = re.findall(r"^\| (.+?) \| ", DEPLOY.split("| 16 node(s) ... | |\n|---|---|\n")[1], re.MULTILINE)[:5]

@@ -18,7 +18,7 @@ from support.extender import Extender
 from support.manifests import MANIFESTS, NAMESPACE, Object, apply, combined, objects, of_kind, rendered
 from support.nrt_objects import guaranteed, nrt
 from support.ports import reserved_port
-from support.programs import dying_with_us, find_program, why_no
+from support.programs import dying_with_us, find_program, missing_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -86,7 +86,7 @@ class Site(NamedTuple):
 @pytest.fixture(scope="module", params=WAYS)
 def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[Site]:
     if find_program("kube-scheduler") is None:
-        pytest.skip(why_no("kube-scheduler"))
+        pytest.skip(missing_program("kube-scheduler"))
     way, place = str(request.param), tmp_path_factory.mktemp("scheduler")
     overlay = WAYS[way]
     made = combined(overlay, "scheduler/components/bind") if way == "bind" else objects(overlay)
@@ -185,7 +185,7 @@ def test_a_pod_from_its_birth_to_its_node(site: Site) -> None:
     for name in ("job", "other"):
         placed = site.until(name, lambda pod: "nodeName" in pod["spec"])
         assert placed["spec"]["nodeName"] == NODE
-        assert ("zonewise.dev/foretold" in placed["metadata"].get("annotations", {})) == (site.way == "bind")
+        assert ("zonewise.dev/predicted-admission" in placed["metadata"].get("annotations", {})) == (site.way == "bind")
     for said in (site.extender.said, site.log.read_text()):
         assert "forbidden" not in said.lower()
 

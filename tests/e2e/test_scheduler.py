@@ -108,7 +108,7 @@ def test_three_pods_at_once(cluster: Cluster) -> None:
         assert refused(found) == {}
         [waiting] = [name for name, one in found.items() if one["status"]["phase"] == "Pending"]
         [told] = [one["message"] for one in found[waiting]["status"]["conditions"] if one["type"] == "PodScheduled"]
-        assert "1 node(s) would refuse it: needs 9 CPUs in one zone" in told
+        assert "1 node(s) would reject it: needs 9 CPUs in one zone" in told
         cluster.delete(next(name for name in found if name != waiting))
         cluster.settled([waiting], lambda one: one["status"]["phase"] == "Running")
         cluster.clear()

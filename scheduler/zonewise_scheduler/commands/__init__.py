@@ -1,1 +1,1 @@
-"""Subcommands of `zonewise` that the scheduler brings."""
+"""Subcommands of `zonewise` for the cluster."""

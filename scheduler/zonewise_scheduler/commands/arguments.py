@@ -1,4 +1,4 @@
-"""Values of arguments: types for argparse, each of which raises ArgumentTypeError that says what is expected."""
+"""Types for argparse. Each raises ArgumentTypeError with the expected form."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ def duration(text: str) -> float:
     """Return seconds of 90, 90s, 15m, 24h, 7d, 500ms; "never" is infinite."""
     if text == "never":
         return inf
-    found = _DURATION.fullmatch(text)
-    if found is None or len(found[1]) > _MOST_DIGITS:
+    match = _DURATION.fullmatch(text)
+    if match is None or len(match[1]) > _MOST_DIGITS:
         raise ArgumentTypeError(f"{text!r} is no duration, such as 90s, 15m, 24h or 7d")
-    return float(found[1]) * _UNITS[found[2]]
+    return float(match[1]) * _UNITS[match[2]]
 
 
 def span(text: str) -> tuple[float, float]:
-    """Return the least and the most seconds of 2s, 1-2s, 500ms-2s; where the first has no unit, it is the second's."""
+    """Return the shortest and the longest seconds of 2s, 1-2s, 500ms-2s; the first takes the unit of the second."""
     first, dash, second = text.partition("-")
     if not dash:
         second = first
     elif first[-1:].isdigit():
         first += second.lstrip("0123456789.")
-    least, most = duration(first), duration(second)
-    if least > most or most == inf:
+    shortest, longest = duration(first), duration(second)
+    if shortest > longest or longest == inf:
         raise ArgumentTypeError(f"{text!r} is no span of time, such as 2s or 1-2s")
-    return least, most
+    return shortest, longest
 
 
 def rate(text: str) -> tuple[float, int]:
-    """Return requests per second, and how many at once, of 50/100; of 50 alone, so many at once as in a second."""
+    """Return requests per second and the burst of 50/100; without a burst it is the requests of a second."""
     per_second, slash, burst = text.partition("/")
     if not _NUMBER.fullmatch(per_second) or not float(per_second) or (slash and not _is_count(burst)):
-        raise ArgumentTypeError(f"{text!r} is no rate, such as 50/100: so many a second, and so many at once")
+        raise ArgumentTypeError(f"{text!r} is no rate, such as 50/100: requests per second, and burst")
     return float(per_second), int(burst) if slash else max(1, int(float(per_second)))
 
 
@@ -58,11 +58,11 @@ def count(text: str) -> int:
 
 
 def names(text: str) -> list[str]:
-    """Return what is between commas, without blanks; what is there twice counts once."""
-    found = dict.fromkeys(name.strip() for name in text.split(","))
-    if "" in found:
+    """Return the distinct names of a comma-separated list, without blanks."""
+    distinct = dict.fromkeys(name.strip() for name in text.split(","))
+    if "" in distinct:
         raise ArgumentTypeError(f"{text!r} is no list of names, such as easy,greedy")
-    return list(found)
+    return list(distinct)
 
 
 def _is_count(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""`zonewise foretell`: what a node's kubelet would answer to a pod, and what it would give it."""
+"""`zonewise fit`: whether the kubelet of a node would admit a pod, and what it would allocate."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-_REFUSED = 1
-_MOST = 1000
-"""Pods tried one after another, at most."""
+_NO_NODE_FITS = 1
+_MAX_PODS = 1000
+"""Pods admitted one after another, at most."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -27,69 +27,82 @@ def add_arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     parser.epilog = (
         "A report is what `kubectl get noderesourcetopologies NODE -o yaml` prints, or on a node `zonewise agent "
-        "--oneshot --dry-run`. Status 0: some node would take the pod; 1: none would."
+        "--oneshot --dry-run`. Status 0: some node would admit the pod; 1: none would."
     )
     add("pod", metavar="POD", help='a Pod, or anything with a pod template (Job, Deployment), as YAML or JSON; "-" is '
         "standard input")  # fmt: skip
     add("--report", metavar="FILE", action="append", required=True, dest="reports",
-        help="a NodeResourceTopology, or a list of them; may be given several times")  # fmt: skip
+        help="a NodeResourceTopology, or a list of them; may be repeated")  # fmt: skip
 
 
 def run(arguments: Namespace) -> int:
-    """Print a verdict for each node. Raises CommandError."""
+    """Print the predicted verdict of each node. Raises CommandError."""
     from zonewise_scheduler.admission.report.interning import KindInterner
     from zonewise_scheduler.admission.report.node_report import read_nrt
 
-    shape = _shape(arguments.pod)
+    shape = _read_shape(arguments.pod)
     kinds = KindInterner()
-    taken = False
+    fits = False
     for path in arguments.reports:
-        for made in _documents(path):
-            report = read_nrt(made, kinds)
+        for nrt in _read_objects(path):
+            report = read_nrt(nrt, kinds)
             for problem in report.problems:
                 sys.stderr.write(f"{path}: {problem}\n")
             if report.state is None:
                 raise CommandError(f"{path}: no NodeResourceTopology with zones that can be used")
-            admitted, lines = _answer(report.node, report.state, shape)
-            taken = taken or admitted
+            admitted, lines = _verdict_lines(report.node, report.state, shape)
+            fits = fits or admitted
             sys.stdout.write("".join(f"{line}\n" for line in lines))
-    return 0 if taken else _REFUSED
+    return 0 if fits else _NO_NODE_FITS
 
 
-COMMAND = Command("say what a node's kubelet would answer to a pod", add_arguments, run)
+def _run_deprecated(arguments: Namespace) -> int:
+    sys.stderr.write("zonewise: `zonewise foretell` is deprecated: use `zonewise fit`\n")
+    return run(arguments)
 
 
-def _answer(node: str, state: NodeState, shape: PodShape) -> tuple[bool, list[str]]:
-    from zonewise_scheduler.admission import admit, explain_rejection
+COMMAND = Command("predict whether a node's kubelet would admit a pod", add_arguments, run)
+DEPRECATED_COMMAND = Command("deprecated: use `zonewise fit`", add_arguments, _run_deprecated)
+"""`zonewise foretell`. Deprecated in 0.1.0, dropped in the next minor version."""
+
+
+def _verdict_lines(node: str, state: NodeState, shape: PodShape) -> tuple[bool, list[str]]:
+    """Return whether the node would admit the pod, and the verdict as text."""
+    from zonewise_scheduler.admission.admit import admit
+    from zonewise_scheduler.admission.explain.rejection import explain_rejection
 
     verdict = admit(state, shape)
-    doubts = [f"  not sure: {doubt}" for doubt in verdict.uncertain]
+    uncertainties = [f"  not sure: {uncertainty}" for uncertainty in verdict.uncertain]
     if not verdict.admitted:
         reason = f"{verdict.reason}: " if verdict.reason else ""
-        return False, [f"{node} would refuse it: {reason}{explain_rejection(state, shape, verdict)}", *doubts]
-    more = _more(verdict, shape)
-    return True, [f"{node} would take it, and {more} more like it", *map(_given, verdict.assignments), *doubts]
+        return False, [f"{node} would reject it: {reason}{explain_rejection(state, shape, verdict)}", *uncertainties]
+    assignments = map(_assignment_line, verdict.assignments)
+    return True, [
+        f"{node} would admit it, and {_further_pods(verdict, shape)} more like it",
+        *assignments,
+        *uncertainties,
+    ]
 
 
-def _more(verdict: Verdict, shape: PodShape) -> str:
-    """Return how many more such pods the node would take."""
-    from zonewise_scheduler.admission import admit
+def _further_pods(verdict: Verdict, shape: PodShape) -> str:
+    """Return the number of equal pods that the node would admit after this one."""
+    from zonewise_scheduler.admission.admit import admit
 
-    for count in range(_MOST):
+    for count in range(_MAX_PODS):
         following = admit(verdict.after, shape) if verdict.after is not None else verdict
         if not following.admitted or following.after == verdict.after:
             return "any number" if following.admitted else str(count)
         verdict = following
-    return f"at least {_MOST}"
+    return f"at least {_MAX_PODS}"
 
 
-def _given(given: ContainerAssignment) -> str:
+def _assignment_line(assignment: ContainerAssignment) -> str:
     from zonewise_common.k8s.cpuset import CpuSet
 
-    parts = [f"CPUs {CpuSet.from_bits(given.cpus)}"] if given.cpus else []
-    parts += [f"{share.size / (1 << 30):g} GiB {share.type} of {_zones(share.zones)}" for share in given.memory]
-    parts += [f"{share.number} {share.resource} of {_zones(share.zones)}" for share in given.devices]
-    return f"  {given.container}: {', '.join(parts)}"
+    parts = [f"CPUs {CpuSet.from_bits(assignment.cpus)}"] if assignment.cpus else []
+    parts += [f"{block.size / (1 << 30):g} GiB {block.type} of {_zones(block.zones)}" for block in assignment.memory]
+    parts += [f"{share.number} {share.resource} of {_zones(share.zones)}" for share in assignment.devices]
+    return f"  {assignment.container}: {', '.join(parts)}"
 
 
 def _zones(bits: int) -> str:
@@ -101,31 +114,31 @@ def _zones(bits: int) -> str:
     return f"{'zone' if len(zones) == 1 else 'zones'} {zones}"
 
 
-def _shape(path: str) -> PodShape:
+def _read_shape(path: str) -> PodShape:
     from zonewise_common.k8s.fields import FieldError
     from zonewise_scheduler.admission.pod_spec import read_pod
 
-    documents = list(_documents(path))
-    if len(documents) != 1:
-        raise CommandError(f"{path}: holds {len(documents)} objects, not one pod")
+    objects = list(_read_objects(path))
+    if len(objects) != 1:
+        raise CommandError(f"{path}: holds {len(objects)} objects, not one pod")
     try:
-        return read_pod(_pod(documents[0], path))
+        return read_pod(_pod(objects[0], path))
     except FieldError as error:
         raise CommandError(f"{path}: {error}") from error
 
 
-def _pod(made: Json, path: str) -> Json:
-    """Return the pod of an object, or its pod template, wherever that is."""
-    while made.get("kind", "Pod") != "Pod" or "containers" not in (made.get("spec") or {}):
-        spec: Json = made.get("spec") or {}
-        inner = spec.get("template") or spec.get("jobTemplate")
-        if not isinstance(inner, dict):
-            raise CommandError(f"{path}: {made.get('kind', 'it')} is no Pod and has no pod template")
-        made = {"kind": "Pod", **cast("Json", inner)} if "template" in spec else cast("Json", inner)
-    return made
+def _pod(obj: Json, path: str) -> Json:
+    """Return the pod of an object, or its pod template at any depth."""
+    while obj.get("kind", "Pod") != "Pod" or "containers" not in (obj.get("spec") or {}):
+        spec: Json = obj.get("spec") or {}
+        template = spec.get("template") or spec.get("jobTemplate")
+        if not isinstance(template, dict):
+            raise CommandError(f"{path}: {obj.get('kind', 'it')} is no Pod and has no pod template")
+        obj = {"kind": "Pod", **cast("Json", template)} if "template" in spec else cast("Json", template)
+    return obj
 
 
-def _documents(path: str) -> Iterator[Json]:
+def _read_objects(path: str) -> Iterator[Json]:
     import yaml
 
     try:
@@ -149,10 +162,10 @@ def _items(document: object, path: str) -> Iterator[Json]:
         return
     if not isinstance(document, dict):
         raise CommandError(f"{path}: must hold objects, not {type(document).__name__}")
-    made = cast("Json", document)
-    items = made.get("items")
+    obj = cast("Json", document)
+    items = obj.get("items")
     if isinstance(items, list):
         for item in cast("list[object]", items):
             yield from _items(item, path)
     else:
-        yield made
+        yield obj

@@ -1,4 +1,4 @@
-"""`zonewise scheduler`: serves kube-scheduler, so that no kubelet has to refuse a pod."""
+"""`zonewise scheduler`: serves kube-scheduler as an extender, so that no kubelet rejects a pod."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments: every setting that a file can hold, and what else can be done."""
+    """Declare an argument for each setting, and for the modes of the command."""
     add = parser.add_argument
     parser.epilog = (
         f"Each setting is also read from the environment ({PREFIX}LISTEN for --listen) and from the file, where it is "
         "written in camelCase (staleAfter, tls.cert). Flags win over the environment, it over the file."
     )
     add("--extender-only", action="store_true", help="serve kube-scheduler as an extender, and queue nothing")
-    add("--replay", metavar="FILE", help="say what is foretold now for a case of --miss-dir, and what its kubelet did: "
-        "status 0 where both agree, 1 where not")  # fmt: skip
+    add("--replay", metavar="FILE", help="predict the admission of a case of --misprediction-dir again, and compare it "
+        "with the kubelet's: status 0 where both agree, 1 where not")  # fmt: skip
     add("--config", metavar="FILE", help=f"settings (default: ${CONFIG_VARIABLE}, or {DEFAULT_FILE} where it is)")
     OPTIONS.add_arguments(parser)
 
@@ -33,13 +33,13 @@ def run(arguments: Namespace) -> int:
     if arguments.replay:
         return _replay(arguments.replay)
     if not arguments.extender_only:
-        raise CommandError("say --extender-only: serving kube-scheduler is what this version does")
+        raise CommandError("--extender-only is required: this version only serves kube-scheduler")
     with require_extra("scheduler"):
-        from zonewise_scheduler.extender.main import run_scheduler
+        from zonewise_scheduler.extender.main import run_extender
     path = arguments.config or os.environ.get(CONFIG_VARIABLE)
     try:
         content = read_settings_file(path, DEFAULT_FILE)
-        return run_scheduler(read_settings(OPTIONS.flag_values(arguments), os.environ, content, path or DEFAULT_FILE))
+        return run_extender(read_settings(OPTIONS.flag_values(arguments), os.environ, content, path or DEFAULT_FILE))
     except SettingsError as error:
         raise CommandError(str(error)) from error
 
@@ -49,14 +49,14 @@ def _replay(path: str) -> int:
 
     try:
         with open(path, encoding="utf-8") as file:
-            miss = read_case(file.read())
+            case = read_case(file.read())
     except OSError as error:
         raise CommandError(f"{path}: cannot be read: {error.strerror}") from error
     except (CaseError, UnicodeDecodeError) as error:
         raise CommandError(f"{path}: is no case: {error}") from error
-    foretold = replay(miss)
-    sys.stdout.write(f"kubelet:  {miss.reason}: {miss.message}\nforetold: {foretold.reason or 'admitted'}\n")
-    return 0 if foretold.reason == miss.reason else 1
+    verdict = replay(case)
+    sys.stdout.write(f"kubelet:   {case.reason}: {case.message}\npredicted: {verdict.reason or 'admitted'}\n")
+    return 0 if verdict.reason == case.reason else 1
 
 
 COMMAND = Command("serve kube-scheduler with each node's zones", add_arguments, run)

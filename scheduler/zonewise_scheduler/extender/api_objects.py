@@ -1,4 +1,4 @@
-"""What is kept of the API's objects: as little as decides, since there may be 65,000 nodes with a million pods."""
+"""The fields of API objects that the extender needs. All else is dropped: there may be a million pods."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 
-_FINISHED = ("Succeeded", "Failed")  # pkg/api/v1/pod/util.go IsPodPhaseTerminal
+_TERMINAL_PHASES = ("Succeeded", "Failed")  # pkg/api/v1/pod/util.go IsPodPhaseTerminal
 _REJECTION_REASONS = (
     "TopologyAffinityError",
     "SMTAlignmentError",
@@ -42,36 +42,36 @@ class ObservedPod(NamedTuple):
     namespace: str
     name: str
     shape: PodShape | None
-    """None: it has a field that nobody can read."""
+    """None: the spec has an invalid field."""
     node: str = ""
     """Empty: not bound."""
     phase: str = ""
     started: float | None = None
-    """When its kubelet took it, seconds since the epoch; None: not yet."""
+    """status.startTime in seconds since the epoch; None: its kubelet has not seen it yet."""
     reason: str = ""
     message: str = ""
 
     @property
     def terminal(self) -> bool:
-        """Tell whether it runs no more, and never will."""
-        return self.phase in _FINISHED
+        """Tell whether the phase is final."""
+        return self.phase in _TERMINAL_PHASES
 
     @property
     def rejected(self) -> bool:
-        """Tell whether its kubelet refused to run it."""
+        """Tell whether its kubelet rejected it at admission."""
         return self.phase == "Failed" and (self.reason in _REJECTION_REASONS or self.reason.startswith(_OUT_OF_PREFIX))
 
 
 class PublishedReport(NamedTuple):
-    """A NodeResourceTopology, and when it was written."""
+    """A NodeResourceTopology and its time of writing."""
 
     report: NodeReport
     published: float | None
-    """Seconds since the epoch, of the last change of anything in it; None: it does not tell."""
+    """Seconds since the epoch of the last change of any field; None: unknown."""
 
 
 def decode_pod(raw: msgspec.Raw) -> ObservedPod:
-    """Return what matters of a v1.Pod. Raises msgspec.DecodeError."""
+    """Decode a v1.Pod. Raises msgspec.DecodeError."""
     pod: Json = _OBJECT.decode(raw)
     metadata: Json = pod.get("metadata") or {}
     status: Json = pod.get("status") or {}
@@ -80,7 +80,7 @@ def decode_pod(raw: msgspec.Raw) -> ObservedPod:
     try:
         shape = read_pod(pod)
     except FieldError as error:
-        log.warning("pod=%s/%s is not charged to any zone: %s", namespace, name, error)
+        log.warning("pod=%s/%s counts in no zone: %s", namespace, name, error)
         shape = None
     return ObservedPod(
         metadata.get("uid", ""), namespace, name, shape, spec.get("nodeName", ""), status.get("phase", ""),
@@ -89,21 +89,21 @@ def decode_pod(raw: msgspec.Raw) -> ObservedPod:
 
 
 def decode_node(raw: msgspec.Raw) -> NodeInfo:
-    """Return what matters of a v1.Node. Raises msgspec.DecodeError and ValueError."""
+    """Decode a v1.Node. Raises msgspec.DecodeError and ValueError."""
     return read_node_info(_OBJECT.decode(raw))
 
 
 def decode_report(raw: msgspec.Raw, kinds: KindInterner, release: Callable[[str], tuple[int, int]]) -> PublishedReport:
-    """Return what a NodeResourceTopology says; its problems are logged. Raises msgspec.DecodeError.
+    """Decode a NodeResourceTopology, and log its problems. Raises msgspec.DecodeError.
 
-    `release` tells that of a node's kubelet.
+    `release` returns the release of a node's kubelet.
     """
-    made: Json = _OBJECT.decode(raw)
-    metadata: Json = made.get("metadata") or {}
-    report = read_nrt(made, kinds, release=release(metadata.get("name", "")))
+    nrt: Json = _OBJECT.decode(raw)
+    metadata: Json = nrt.get("metadata") or {}
+    report = read_nrt(nrt, kinds, release=release(metadata.get("name", "")))
     for problem in report.problems:
         log.warning("node=%s report: %s", report.node, problem)
-    times = [_seconds(one.get("time")) for one in metadata.get("managedFields") or ()]
+    times = [_seconds(entry.get("time")) for entry in metadata.get("managedFields") or ()]
     return PublishedReport(report, max((time for time in times if time is not None), default=None))
 
 

@@ -1,7 +1,7 @@
-"""The cluster in memory: what the API server shows, what is promised on top, and each node's row in the arrays.
+"""The extender's cache: objects of the API server, assumed pods, and one row of the arrays for each node.
 
-Events come from the reflectors' threads, questions from the server's; one lock is around all of it. Rows are brought up
-to date when a question needs them, so that a burst of events on one node costs one row.
+Reflector threads write events, server threads read. One lock protects everything. A row is updated when a call needs
+it, so that a burst of events on one node updates one row once.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise_scheduler.admission.report.interning import KindInterner
 from zonewise_scheduler.admission.report.node_report import DEFAULT_RELEASE
 from zonewise_scheduler.extender import diagnosis
+from zonewise_scheduler.extender.fallback_policy import ALLOW, ALLOW_UNALIGNED, DENY
 from zonewise_scheduler.extender.formatting import describe_state
 from zonewise_scheduler.extender.node_table import NodeTable
 from zonewise_scheduler.extender.unschedulable_pods import UnschedulablePods
@@ -24,34 +25,25 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.pod import PodShape
     from zonewise_scheduler.admission.verdict import Verdict
     from zonewise_scheduler.extender.api_objects import ObservedPod, PublishedReport
+    from zonewise_scheduler.extender.fallback_policy import FallbackPolicy
     from zonewise_scheduler.extender.types import CandidateNodes
     from zonewise_scheduler.nodes.assumed.types import LedgerCounters, LedgerTimeouts, Misprediction, PendingPod
     from zonewise_scheduler.nodes.node.node_info import NodeInfo
 
 
-_MOST_WAITING = 4
-"""Shapes of waiting pods, the most frequent ones, for which places are kept: each costs a pass over all nodes."""
-
-
-class FallbackPolicy(NamedTuple):
-    """Which pods may go where nobody knows enough.
-
-    "blind": any; "unaligned": those that ask nothing of a zone, and DaemonSets'; "refuse": none.
-    """
-
-    unreported: str = "unaligned"
-    stale: str = "unaligned"
-    stale_after: float = 60.0
-    """Seconds that a pod must have run without being in the report for that to be stale."""
+_MAX_PENDING_SHAPES = 4
+"""The most common shapes of unschedulable pods count for scores: each costs a pass over all nodes."""
 
 
 class ScheduleResult(NamedTuple):
-    """The node that a pod is promised, or why there is none."""
+    """The node on which a pod is assumed, or a reason for every candidate."""
 
     node: str
+    """Empty: no candidate admits the pod."""
     verdict: Verdict | None
+    """None: the node has no report, or there is no node."""
     failed_nodes: dict[str, str]
-    """By node asked about, where there is none."""
+    """Reason by candidate; empty where a node was selected."""
 
 
 class ExtenderCache:
@@ -64,21 +56,21 @@ class ExtenderCache:
         fallback: FallbackPolicy,
         on_misprediction: Callable[[Misprediction], object],
     ) -> None:
-        """Take a clock that tells the seconds since the epoch and never goes back, and whom to tell of misses."""
+        """Take a clock in seconds since the epoch that never goes back, and a callback for mispredictions."""
         self.kinds = KindInterner()
         self._clock = clock
-        self._trust = fallback
-        self._missed = on_misprediction
+        self._fallback = fallback
+        self._on_misprediction = on_misprediction
         self._lock = threading.Lock()
         self._ledger = Ledger(timeouts=timeouts)
-        self._rows = NodeTable()
+        self._table = NodeTable()
         self._nodes: dict[str, NodeInfo] = {}
-        self._waiting = UnschedulablePods()
+        self._unschedulable = UnschedulablePods()
 
-    # --- what happens
+    # --- events
 
     def update_node(self, old: NodeInfo | None, new: NodeInfo | None) -> None:
-        """Take that a node came, changed, or went."""
+        """Add, update or remove a node."""
         with self._lock:
             if new is not None:
                 self._nodes[new.name] = new
@@ -86,192 +78,203 @@ class ExtenderCache:
                 self._nodes.pop(old.name, None)
 
     def kubelet_release(self, node: str) -> tuple[int, int]:
-        """Return the release of a node's kubelet, the newest that is known where the node does not tell."""
+        """Return the release of a node's kubelet; the newest known release where the node does not have it."""
         info = self._nodes.get(node)
         return (info.release if info is not None else None) or DEFAULT_RELEASE
 
     def update_report(self, old: PublishedReport | None, new: PublishedReport | None) -> None:
-        """Take a node's report, or that it has none any more."""
+        """Add, update or remove a node's report."""
         with self._lock:
             if new is not None:
                 self._ledger.update_report(new.report, self._clock(), published=new.published)
-                self._ease(new.report.node)
+                self._clear_rejections(new.report.node)
             elif old is not None:
                 self._ledger.remove_report(old.report.node, self._clock())
 
     def update_pod(self, old: ObservedPod | None, new: ObservedPod | None) -> None:
-        """Take what became of a pod."""
-        miss: Misprediction | None = None
+        """Add, update or remove a pod; call back where its kubelet rejected it against the prediction."""
+        misprediction: Misprediction | None = None
         with self._lock:
-            at = self._clock()
+            now = self._clock()
             if new is None:
-                self._pod_gone(old, at)
+                self._remove_pod(old, now)
             else:
-                miss = self._pod_seen(new, at)
-        if miss is not None:  # without the lock: it may be written to a slow disk
-            self._missed(miss)
+                misprediction = self._add_pod(new, now)
+        if misprediction is not None:  # without the lock: the callback may write to a slow disk
+            self._on_misprediction(misprediction)
 
     def tick(self) -> None:
-        """Take that time has passed."""
+        """Apply what time alone changes: expired assumed pods, ended backoffs."""
         with self._lock:
             self._ledger.tick(self._clock())
             self._refresh()
-            arrived = [name for name in self._rows.nodes_with_assumed_pods() if not self._ledger.assumed_pods(name)]
-            self._ease(*arrived, *self._rows.nodes_in_backoff())
+            blocked = self._table.nodes_with_assumed_pods()
+            settled = [name for name in blocked if not self._ledger.assumed_pods(name)]
+            self._clear_rejections(*settled, *self._table.nodes_in_backoff())
 
-    # --- what is asked
+    # --- queries
 
     def select_and_assume(
         self, pod: PendingPod, candidates: CandidateNodes, *, daemon_set: bool = False
     ) -> ScheduleResult:
-        """Promise a pod the best of the nodes asked about that will take it; one that it was promised before goes.
+        """Assume a pod on the best candidate that admits it. An earlier assumption of the same pod is forgotten.
 
-        `daemon`: it is a DaemonSet's.
+        `daemon_set`: the pod belongs to a DaemonSet.
         """
         with self._lock:
-            at = self._clock()
-            self._ledger.forget(pod.uid, at)
+            now = self._clock()
+            self._ledger.forget(pod.uid, now)
             self._refresh()
-            refused: dict[str, str] = {}
-            for name in self._rows.by_score(pod.shape, self._waiting.most_common_shapes(_MOST_WAITING)):
+            reasons: dict[str, str] = {}
+            for name in self._table.by_score(pod.shape, self._unschedulable.most_common_shapes(_MAX_PENDING_SHAPES)):
                 if name not in candidates:
                     continue
-                if self._is_stale(name, at):
-                    refused[name] = diagnosis.STALE_REPORT
+                if self._is_stale(name, now):
+                    reasons[name] = diagnosis.STALE_REPORT
                     continue
-                reason = self._rows.rejection(name, pod.shape)
+                reason = self._table.rejection(name, pod.shape)
                 if reason is None:
-                    verdict = self._ledger.assume(pod, name, at)
+                    verdict = self._ledger.assume(pod, name, now)
                     if verdict.admitted:
-                        self._waiting.remove(pod.uid)
+                        self._unschedulable.remove(pod.uid)
                         return ScheduleResult(name, verdict, {})
                     reason = verdict.reason
-                    self._rows.reject(name, pod.shape, reason)
+                    self._table.reject(name, pod.shape, reason)
                 if reason in diagnosis.LEDGER_REASONS:
-                    refused[name] = diagnosis.LEDGER_REASONS[reason]
-            return self._unreported(pod, candidates, at, daemon=daemon_set) or self._none(pod, candidates, refused)
+                    reasons[name] = diagnosis.LEDGER_REASONS[reason]
+            selected = self._assume_unreported(pod, candidates, now, daemon_set=daemon_set)
+            return selected or self._add_unschedulable(pod, candidates, reasons)
 
     def pods_to_requeue(self) -> list[PendingPod]:
-        """Return waiting pods that a node may take now; each of them again after a longer and longer pause."""
+        """Return unschedulable pods that a changed node may admit; each again after an exponential backoff."""
         with self._lock:
             self._refresh()
-            return self._waiting.pop_due(self._clock(), self._rows.change_revisions)
+            return self._unschedulable.pop_due(self._clock(), self._table.change_revisions)
 
     def remove_unschedulable(self, uid: str) -> None:
-        """Take that a waiting pod is no more."""
+        """Drop an unschedulable pod that no longer exists."""
         with self._lock:
-            self._waiting.remove(uid)
+            self._unschedulable.remove(uid)
 
     def scores(self, shape: PodShape, names: list[str]) -> list[int]:
-        """Return 0 to 100 for each node; 0 where nothing is known of it."""
+        """Return 0 to 100 for each node; 0 for a node without a report."""
         with self._lock:
             self._refresh()
-            return self._rows.scores(shape, self._waiting.most_common_shapes(_MOST_WAITING), names)
+            return self._table.scores(shape, self._unschedulable.most_common_shapes(_MAX_PENDING_SHAPES), names)
 
     @property
     def allows_every_node(self) -> bool:
-        """Tell whether a pod that asks nothing of a zone may have any node."""
-        return "refuse" not in (self._trust.unreported, self._trust.stale)
+        """Tell whether a pod that no kubelet aligns may be bound to any node."""
+        return DENY not in (self._fallback.unreported, self._fallback.stale)
 
     def allowed_nodes(self, names: list[str]) -> tuple[list[str], dict[str, str]]:
-        """Return the nodes that a pod may have that asks nothing of a zone, and why it may not have the others."""
+        """Return the nodes allowed for a pod that no kubelet aligns, and the reason for each of the rest."""
         with self._lock:
-            at = self._clock()
+            now = self._clock()
             self._refresh()
-            failed = {name: why for name in names if (why := self._distrust(name, at))}
+            failed = {name: reason for name in names if (reason := self._denial(name, now))}
             return [name for name in names if name not in failed], failed
 
     def predicted_verdict(self, uid: str) -> Verdict | None:
-        """Return what a pod is foretold to get; None where it has no promise."""
+        """Return the verdict predicted for an assumed pod; None where the pod is not assumed."""
         with self._lock:
             return self._ledger.predicted_verdict(uid)
 
     def counters(self) -> LedgerCounters:
-        """Return the ledger's."""
+        """Return the ledger's counters."""
         with self._lock:
             return self._ledger.counters()
 
     def node_counts(self) -> dict[str, int]:
-        """Return how many nodes there are, by what is known of them."""
+        """Return the number of nodes by the state of their report."""
         with self._lock:
-            at = self._clock()
-            reported = [name for name in self._rows if name in self._nodes]
-            stale = sum(self._ledger.is_stale(name, at, self._trust.stale_after) for name in reported)
+            now = self._clock()
+            reported = [name for name in self._table if name in self._nodes]
+            stale = sum(self._ledger.is_stale(name, now, self._fallback.stale_after) for name in reported)
             unreported = len(self._nodes) - len(reported)
             return {"reported": len(reported) - stale, "stale": stale, "unreported": unreported}
 
     def dump(self) -> dict[str, object]:
-        """Return what is known of each node, for people."""
+        """Return the cache's view of each node, as JSON for `/debug/state`."""
         with self._lock:
-            names = sorted({*self._nodes, *self._rows})
+            names = sorted({*self._nodes, *self._table})
             counters = self._ledger.counters()._asdict()
-        return {"counters": counters, "nodes": {name: self._node(name) for name in names}}
+        return {"counters": counters, "nodes": {name: self._dump_node(name) for name in names}}
 
-    def _node(self, name: str) -> dict[str, object]:
+    def _dump_node(self, name: str) -> dict[str, object]:
         with self._lock:  # for each node anew: kube-scheduler's calls must not wait for all of them
-            state, entries = self._ledger.state(name), self._ledger.assumed_pods(name)
-        charged = [f"{entry.namespace}/{entry.name}" for entry in entries]
-        return {"inFlight": charged, **(describe_state(state) if state is not None else {"report": None})}
+            state, pods = self._ledger.state(name), self._ledger.assumed_pods(name)
+        assumed = [f"{pod.namespace}/{pod.name}" for pod in pods]
+        description = {"report": None} if state is None else describe_state(state)
+        # deprecated in 0.1.0, dropped in the next minor version: inFlight
+        return {"assumedPods": assumed, "inFlight": assumed, **description}
 
-    # --- inside, with the lock held
+    # --- with the lock held
 
-    def _pod_gone(self, pod: ObservedPod | None, at: float) -> None:
+    def _remove_pod(self, pod: ObservedPod | None, now: float) -> None:
         if pod is not None:
-            self._waiting.remove(pod.uid)
-            self._ledger.remove_pod(pod.uid, at)
+            self._unschedulable.remove(pod.uid)
+            self._ledger.remove_pod(pod.uid, now)
 
-    def _pod_seen(self, pod: ObservedPod, at: float) -> Misprediction | None:
-        """Take in a pod as it is now; return what was foretold wrongly of it, where something was."""
+    def _add_pod(self, pod: ObservedPod, now: float) -> Misprediction | None:
+        """Apply the present state of a pod; return its misprediction, if any."""
         if pod.node or pod.terminal:
-            self._waiting.remove(pod.uid)
+            self._unschedulable.remove(pod.uid)
         if pod.rejected:
-            return self._ledger.reject_pod(pod.uid, pod.reason, pod.message, at)
+            return self._ledger.reject_pod(pod.uid, pod.reason, pod.message, now)
         if pod.terminal:
-            self._ledger.remove_pod(pod.uid, at, terminated=True)
+            self._ledger.remove_pod(pod.uid, now, terminated=True)
         elif pod.node and pod.shape is not None:
             bound = BoundPod(pod.uid, pod.namespace, pod.name, pod.shape, pod.node, pod.started)
-            self._ledger.add_pod(bound, at)
+            self._ledger.add_pod(bound, now)
         return None
 
     def _refresh(self) -> None:
         changed = self._ledger.changed_nodes()
         if changed:
-            self._rows.update((name, self._ledger.state(name)) for name in sorted(changed))
-            self._waiting.recheck_all()
+            self._table.update((name, self._ledger.state(name)) for name in sorted(changed))
+            self._unschedulable.recheck_all()
 
-    def _ease(self, *names: str) -> None:
-        """Take that less may be in the way on some nodes.
+    def _clear_rejections(self, *names: str) -> None:
+        """Forget what some nodes have rejected.
 
-        Once pods have arrived as foretold the state is equal, but the orders in which they might matter no more.
+        Once assumed pods have arrived as predicted, a node's state is equal, but their order no longer matters: the
+        node may admit what it rejected.
         """
-        if self._rows.clear_rejections(names):
-            self._waiting.recheck_all()
+        if self._table.clear_rejections(names):
+            self._unschedulable.recheck_all()
 
-    def _is_stale(self, name: str, at: float) -> bool:
-        return self._trust.stale != "blind" and self._ledger.is_stale(name, at, self._trust.stale_after)
+    def _is_stale(self, name: str, now: float) -> bool:
+        return self._fallback.stale != ALLOW and self._ledger.is_stale(name, now, self._fallback.stale_after)
 
-    def _unreported(self, pod: PendingPod, asked: CandidateNodes, at: float, *, daemon: bool) -> ScheduleResult | None:
-        """Send a pod where nobody knows anything, if that is wished, or if it is a DaemonSet's.
+    def _assume_unreported(
+        self, pod: PendingPod, candidates: CandidateNodes, now: float, *, daemon_set: bool
+    ) -> ScheduleResult | None:
+        """Assume a pod on a node without a report, where the policy allows it.
 
-        Those have one node each, and the network and the agent are among them: without them a new node would never
-        have a report.
+        Each pod of a DaemonSet has one node. The network and the agent are among them: without these a new node would
+        never have a report.
         """
-        if self._trust.unreported != "blind" and not (daemon and self._trust.unreported == "unaligned"):
+        policy = self._fallback.unreported
+        if policy != ALLOW and not (daemon_set and policy == ALLOW_UNALIGNED):
             return None
-        for name in asked.names:
-            if name not in self._rows and self._ledger.assume(pod, name, at, allow_unreported=True).admitted:
+        for name in candidates.names:
+            if name not in self._table and self._ledger.assume(pod, name, now, allow_unreported=True).admitted:
                 return ScheduleResult(name, None, {})
         return None
 
-    def _none(self, pod: PendingPod, asked: CandidateNodes, refused: dict[str, str]) -> ScheduleResult:
-        self._waiting.add(pod, self._rows.revision)
-        told = diagnosis.diagnose(pod.shape, asked.names, self._rows)
-        told.update(refused)
-        return ScheduleResult("", None, told)
+    def _add_unschedulable(
+        self, pod: PendingPod, candidates: CandidateNodes, reasons: dict[str, str]
+    ) -> ScheduleResult:
+        self._unschedulable.add(pod, self._table.revision)
+        failed = diagnosis.diagnose(pod.shape, candidates.names, self._table)
+        failed.update(reasons)
+        return ScheduleResult("", None, failed)
 
-    def _distrust(self, name: str, at: float) -> str:
-        if self._trust.unreported == "refuse" and name not in self._rows:
+    def _denial(self, name: str, now: float) -> str:
+        """Return the reason for which the fallback policy denies a node; empty: it does not."""
+        if self._fallback.unreported == DENY and name not in self._table:
             return diagnosis.NO_REPORT
-        if self._trust.stale == "refuse" and self._ledger.is_stale(name, at, self._trust.stale_after):
+        if self._fallback.stale == DENY and self._ledger.is_stale(name, now, self._fallback.stale_after):
             return diagnosis.STALE_REPORT
         return ""

@@ -1,6 +1,6 @@
-"""Why nodes will not take a pod, in few words: kube-scheduler puts the distinct ones into one event, with counts.
+"""Reasons for which nodes reject a pod. kube-scheduler puts the distinct ones into one event, with counts.
 
-"0/5000 nodes are available: 4980 node(s) would refuse it: needs 9 CPUs in one zone, 20 node(s) without a report ..."
+"0/5000 nodes are available: 4980 node(s) would reject it: needs 9 CPUs in one zone, 20 node(s) without a report ..."
 """
 
 from __future__ import annotations
@@ -22,51 +22,50 @@ if TYPE_CHECKING:
     from zonewise_scheduler.extender.node_table import NodeTable
 
 LEDGER_REASONS = {
-    BLOCKED_BY_ASSUMED: "node(s) whose kubelet has yet to report the pods that were sent there",
-    NODE_BACKOFF: "node(s) that lately refused such a pod, and are not asked again for a while",
+    BLOCKED_BY_ASSUMED: "node(s) whose kubelet has yet to report the pods that are assumed on them",
+    NODE_BACKOFF: "node(s) in backoff since they rejected such a pod against the prediction",
 }
 NO_REPORT = "node(s) without a report of zones (is the zonewise agent running there?)"
 STALE_REPORT = "node(s) whose report of zones is stale"
-_UNKNOWN_REASON = "node(s) would refuse it"
+_UNKNOWN_REASON = "node(s) would reject it"
 
 _MAX_SAMPLED = 8
-"""About as many nodes are looked at in one go: each costs some 0.5 ms, and is kept for the next time."""
+"""About the number of nodes that one call explains: each costs some 0.5 ms, and is cached."""
 
 
 def diagnose(shape: PodShape, names: Sequence[str], table: NodeTable) -> dict[str, str]:
-    """Return by node why it will not take a pod.
+    """Return by node the reason for which it rejects a pod.
 
-    Of many nodes some are looked at, and what is the commonest reason among them stands for the others.
+    Of many nodes a sample is explained. The most common reason of the sample stands for the rest.
     """
-    places = table.lookup(names)
-    unknown = places.count(UNKNOWN_ROW)
+    rows = table.lookup(names)
+    unknown = rows.count(UNKNOWN_ROW)
     stride = -(-(len(names) - unknown) // _MAX_SAMPLED) or 1
-    # by their places, not in the order asked: so they are the same ones the next time
-    looked_at = _at_places(names, places, stride) or _at_places(names, places, 1)[:1]
-    states = [(name, table.state(place)) for name, place in looked_at]
+    # by row, not by the order of the names: so the next call samples the same nodes, which are cached
+    sampled = _sampled_rows(names, rows, stride) or _sampled_rows(names, rows, 1)[:1]
+    states = [(name, table.state(row)) for name, row in sampled]
     reasons = {name: _reason(state, shape) for name, state in states if state is not None}
-    found = dict.fromkeys(names, _commonest(reasons.values()))
+    diagnosis = dict.fromkeys(names, _most_common(reasons.values()))
     if unknown:
-        found.update((name, NO_REPORT) for name, place in zip(names, places, strict=True) if place == UNKNOWN_ROW)
-    found.update(reasons)
-    return found
+        diagnosis.update((name, NO_REPORT) for name, row in zip(names, rows, strict=True) if row == UNKNOWN_ROW)
+    diagnosis.update(reasons)
+    return diagnosis
 
 
-def _at_places(names: Sequence[str], places: Sequence[int], stride: int) -> list[tuple[str, int]]:
-    return [pair for pair in zip(names, places, strict=True) if pair[1] % stride == 0 and pair[1] != UNKNOWN_ROW]
+def _sampled_rows(names: Sequence[str], rows: Sequence[int], stride: int) -> list[tuple[str, int]]:
+    return [pair for pair in zip(names, rows, strict=True) if pair[1] % stride == 0 and pair[1] != UNKNOWN_ROW]
 
 
-def _commonest(reasons: Iterable[str]) -> str:
-    counted = Counter(reasons).most_common(1)
-    return counted[0][0] if counted else _UNKNOWN_REASON
+def _most_common(reasons: Iterable[str]) -> str:
+    counts = Counter(reasons).most_common(1)
+    return counts[0][0] if counts else _UNKNOWN_REASON
 
 
 @lru_cache(maxsize=4096)
 def _reason(state: NodeState, shape: PodShape) -> str:
     verdict = admit(state, shape)
     if verdict.admitted:
-        return LEDGER_REASONS[
-            BLOCKED_BY_ASSUMED
-        ]  # it would fit, were it not for pods under way whose order nobody knows
-    # the first clause is what the pod asks for, the others are what this very node has
+        # the node's state admits the pod, but not after every arrival order of the assumed pods
+        return LEDGER_REASONS[BLOCKED_BY_ASSUMED]
+    # the first clause is the pod's request, the rest describes this node
     return f"{_UNKNOWN_REASON}: {explain_rejection(state, shape, verdict).partition(';')[0]}"

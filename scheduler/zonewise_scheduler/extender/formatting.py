@@ -1,4 +1,4 @@
-"""What a pod is foretold to get and what a node has left, as people read it: for logs, annotations, /debug/state."""
+"""Predicted verdicts and node states as text and JSON: for logs, annotations and /debug/state."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.node import NodeState
     from zonewise_scheduler.admission.verdict import ContainerAssignment, Verdict
 
-VERDICT_ANNOTATION = "zonewise.dev/foretold"
+VERDICT_ANNOTATION = "zonewise.dev/predicted-admission"
+OLD_VERDICT_ANNOTATION = "zonewise.dev/foretold"
+"""Deprecated in 0.1.0, dropped in the next minor version."""
 
 
 def format_verdict(verdict: Verdict) -> str:
-    """Return by container its zones and CPUs: "main zones=0 cpus=1-8,65-72"; several are separated by "; "."""
+    """Return the zones and CPUs of each container, separated by "; ": "main zones=0 cpus=1-8,65-72"."""
     return "; ".join(_format_assignment(assignment) for assignment in verdict.assignments) or "nothing exclusive"
 
 
 def describe_state(state: NodeState) -> dict[str, object]:
-    """Return what a node has left, in words and numbers: CPUs as lists, memory in bytes, devices by their zones."""
+    """Return what is available on a node: CPUs as lists, memory in bytes, devices by their zones."""
     kind = state.kind
     return {
         "topologyManager": f"{kind.policies.topology}, scope {kind.policies.scope}",
@@ -40,9 +42,9 @@ def _format_assignment(assignment: ContainerAssignment) -> str:
     zones = 0
     for share in (*assignment.memory, *assignment.devices):
         zones |= share.zones
-    told = [assignment.container]
+    parts = [assignment.container]
     if zones:
-        told.append(f"zones={CpuSet.from_bits(zones)}")
+        parts.append(f"zones={CpuSet.from_bits(zones)}")
     if assignment.cpus:
-        told.append(f"cpus={CpuSet.from_bits(assignment.cpus)}")
-    return " ".join(told)
+        parts.append(f"cpus={CpuSet.from_bits(assignment.cpus)}")
+    return " ".join(parts)

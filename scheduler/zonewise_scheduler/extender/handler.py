@@ -1,4 +1,4 @@
-"""The extender's verbs as a site: bytes in, bytes out, and what is wrong with either."""
+"""The extender's verbs over HTTP: decodes requests, encodes responses, and maps errors to either."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ an extender that is not nodeCacheCapable, are about as much."""
 
 
 class Extender(Protocol):
-    """What the extender does."""
+    """The verbs of an extender."""
 
     def filter(self, pod: Json, candidates: CandidateNodes) -> ExtenderFilterResult:
-        """Choose among the nodes asked about. Raises FieldError."""
+        """Return the candidates that pass. Raises FieldError."""
         ...
 
     def prioritize(self, pod: Json, candidates: CandidateNodes) -> list[HostPriority]:
-        """Score them. Raises FieldError."""
+        """Return a score for each candidate. Raises FieldError."""
         ...
 
     def bind(self, binding: ExtenderBindingArgs) -> None:
@@ -49,31 +49,31 @@ class Extender(Protocol):
 
 
 class ExtenderHandler:
-    """Serves the verbs under /filter, /prioritize and, where it is wanted, /bind."""
+    """Serves the verbs under /filter, /prioritize and, if enabled, /bind."""
 
     max_body = MAX_BODY_BYTES
 
     def __init__(self, verbs: Extender, metrics: ExtenderMetrics, *, bind: bool) -> None:
-        self._meters = metrics
+        self._metrics = metrics
         self._verbs = verbs
         self._paths: dict[str, Callable[[bytes], object]] = {"/filter": self._filter, "/prioritize": self._prioritize}
         if bind:
             self._paths["/bind"] = self._bind
 
     def methods(self, path: str) -> Collection[str]:
-        """Return what may be asked of a path."""
+        """Return the methods of a path."""
         return ("POST",) if path in self._paths else ()
 
     def handle(self, request: Request) -> Response:
-        """Answer one call; what cannot be read gets 400 with a sentence that names the field."""
-        began = time.perf_counter()
+        """Handle one call. An invalid request gets status 400 and a message that names the field."""
+        start = time.perf_counter()
         try:
-            page = Response(200, "application/json", msgspec.json.encode(self._paths[request.path](request.body)))
+            response = Response(200, "application/json", msgspec.json.encode(self._paths[request.path](request.body)))
         except (msgspec.DecodeError, RequestError, UnicodeError) as error:
-            log.warning("%s: a request is refused: %s", request.path, error)
-            page = text_response(400, f"{error}\n")
-        self._meters.observe_request(request.path[1:], page.status, time.perf_counter() - began)
-        return page
+            log.warning("%s: invalid request: %s", request.path, error)
+            response = text_response(400, f"{error}\n")
+        self._metrics.observe_request(request.path[1:], response.status, time.perf_counter() - start)
+        return response
 
     def _filter(self, body: bytes) -> ExtenderFilterResult:
         arguments = _ARGUMENTS.decode(body)
@@ -84,8 +84,8 @@ class ExtenderHandler:
             raise
         except FieldError as error:
             raise RequestError(f"Pod.{error}") from error
-        except Exception as error:  # kube-scheduler should say it, and try the pod again
-            log.exception("filter went wrong")
+        except Exception as error:  # kube-scheduler reports it in an event, and tries the pod again
+            log.exception("filter failed")
             return ExtenderFilterResult(error=f"zonewise: {error.__class__.__name__}: {error}")
 
     def _prioritize(self, body: bytes) -> list[HostPriority]:
@@ -99,7 +99,7 @@ class ExtenderHandler:
         binding = _BINDING.decode(body)
         try:
             self._verbs.bind(binding)
-        except Exception as error:  # noqa: BLE001 -- whatever it was, kube-scheduler must hear that the pod is not bound
+        except Exception as error:  # noqa: BLE001 -- kube-scheduler must learn that the pod is not bound
             log.warning("pod=%s/%s node=%s not bound: %s", binding.namespace, binding.name, binding.node, error)
             return ExtenderBindingResult(f"zonewise: {error}")
         return ExtenderBindingResult()

@@ -1,4 +1,4 @@
-"""Follows the API server: nodes, their reports and all pods, each by a reflector of its own, into the cluster."""
+"""Informers: one reflector each for nodes, their reports and pods, which keep the extender's cache up to date."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _STOP_TIMEOUT = 0.3
-"""Seconds that each thread gets to end, which one that waits for a silent API server does not: together they must stay
-well below the grace of a pod."""
+"""Seconds for which a thread may take to stop; one that waits for a silent API server takes longer and is left behind.
+The sum over all threads must stay well below a pod's termination grace period."""
 TICK_PERIOD = 1.0
-"""Seconds between looks at what time alone changes: promises that run out, reports that grow stale."""
+"""Seconds between calls of ExtenderCache.tick: assumed pods expire, reports become stale."""
 
 
 class Informers:
-    """Keeps a cluster as the API server has it, in threads of its own as long as it is entered."""
+    """Keeps a cache up to date, in threads that run while the context is entered."""
 
     def __init__(self, client: Client, cache: ExtenderCache) -> None:
         def report(raw: msgspec.Raw) -> PublishedReport:
@@ -39,9 +39,9 @@ class Informers:
         self._nodes = Reflector(client, NODES, decode_node, cache.update_node)
         self._reports = Reflector(client, NODE_RESOURCE_TOPOLOGIES, report, cache.update_report)
         self._pods = Reflector(client, PODS, decode_pod, cache.update_pod)
-        self._cluster = cache
+        self._cache = cache
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="watching", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="informers", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -55,12 +55,12 @@ class Informers:
 
     @property
     def unsynced(self) -> list[str]:
-        """Return of what not everything is known yet that there was at the start."""
-        known = {"nodes": self._nodes, "reports": self._reports, "pods": self._pods}
-        return [name for name, reflector in known.items() if not reflector.has_synced]
+        """Return the resources whose first list is not complete yet."""
+        reflectors = {"nodes": self._nodes, "reports": self._reports, "pods": self._pods}
+        return [name for name, reflector in reflectors.items() if not reflector.has_synced]
 
     def _run(self) -> None:
-        # nodes first: how a report is read depends on the release of the node's kubelet
+        # nodes first: a report is read according to the release of the node's kubelet
         self._nodes.start()
         while not self._nodes.wait_synced(0.1) and not self._stopping.is_set():
             pass
@@ -68,9 +68,9 @@ class Informers:
         self._pods.start()
         while self.unsynced and not self._stopping.wait(0.1):
             pass
-        gc.freeze()  # to search all of this for garbage takes up to half a second, and there is none in it
+        gc.freeze()  # a collection over all of these objects takes up to half a second, and finds no garbage
         while not self._stopping.wait(TICK_PERIOD):
             try:
-                self._cluster.tick()
-            except Exception:  # a fault of ours must not end the ticking
-                log.exception("a look at what time changes went wrong")
+                self._cache.tick()
+            except Exception:  # a bug must not end the loop
+                log.exception("the periodic update of the cache failed")

@@ -1,4 +1,4 @@
-"""The program around the extender: starts the parts, and runs until it is told to stop."""
+"""The extender as a program: starts its parts, and runs until SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from zonewise_common.service.authorizer import Authorizer
 from zonewise_common.service.http_server import serving
 from zonewise_common.service.options import SettingsError
 from zonewise_common.service.tls import open_certificates
-from zonewise_scheduler.extender.cache import ExtenderCache, FallbackPolicy
+from zonewise_scheduler.extender.cache import ExtenderCache
+from zonewise_scheduler.extender.fallback_policy import FallbackPolicy
 from zonewise_scheduler.extender.handler import ExtenderHandler
 from zonewise_scheduler.extender.informers import Informers
 from zonewise_scheduler.extender.metrics import ExtenderMetrics
@@ -35,38 +36,37 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_SWITCH = 0.0005
-"""Seconds that one thread may hold the interpreter while another wants it. A call of kube-scheduler must not wait for
-the 5 ms of the default whenever a burst of events is being read."""
-_IDLE = 120.0
-"""Seconds that a connection of kube-scheduler is kept: longer than it keeps one itself (90 s in Go's net/http), since
-it does not repeat a POST on a connection that is closed just then."""
+_SWITCH_INTERVAL = 0.0005
+"""Seconds for which one thread may hold the interpreter while another waits. With the default of 5 ms, a call of
+kube-scheduler would wait while a burst of events is read."""
+_IDLE_TIMEOUT = 120.0
+"""Seconds for which an idle connection of kube-scheduler stays open. Go's net/http closes it after 90 s, and does not
+repeat a POST on a connection that the server closes first."""
 
 
-def run_scheduler(settings: ExtenderSettings) -> int:
+def run_extender(settings: ExtenderSettings) -> int:
     """Run until SIGTERM or SIGINT, and return the program's status. Raises SettingsError."""
     logs.configure_logging(settings.log_level, settings.log_format)
-    sys.setswitchinterval(_SWITCH)
-    stop = _stop_signal()
+    sys.setswitchinterval(_SWITCH_INTERVAL)
+    stop = _stop_event()
     with ExitStack() as stack:
         client = stack.enter_context(closing(open_client(settings.api_server, settings.kubeconfig)))
-        meters = ExtenderMetrics()
-        trust = FallbackPolicy(settings.unreported_nodes, settings.stale_reports, settings.stale_after)
-        cluster = ExtenderCache(
-            _clock(), LedgerTimeouts(assume_timeout=settings.promise_limit), trust, _missed(settings, meters)
-        )
-        meters.export(cluster)
-        watching = stack.enter_context(Informers(client, cluster))
-        stack.enter_context(Requeuer(client, cluster, meters))
-        site = ExtenderHandler(ExtenderVerbs(cluster, client, meters, watching), meters, bind=settings.bind)
+        metrics = ExtenderMetrics()
+        fallback = FallbackPolicy(settings.unreported_nodes, settings.stale_reports, settings.stale_after)
+        timeouts = LedgerTimeouts(assume_timeout=settings.assume_timeout)
+        cache = ExtenderCache(_monotonic_clock(), timeouts, fallback, _misprediction_callback(settings, metrics))
+        metrics.export(cache)
+        informers = stack.enter_context(Informers(client, cache))
+        stack.enter_context(Requeuer(client, cache, metrics))
+        handler = ExtenderHandler(ExtenderVerbs(cache, client, metrics, informers), metrics, bind=settings.bind)
         certificates = open_certificates(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
-        stack.enter_context(serving(settings.listen, site, certificates=certificates, idle=_IDLE))
+        stack.enter_context(serving(settings.listen, handler, certificates=certificates, idle=_IDLE_TIMEOUT))
         if settings.metrics_listen:
             authorizer = Authorizer(client) if settings.metrics_auth == "token" else None
             certificates = open_certificates(settings.tls_cert, settings.tls_key, "")
-            pages = StatusHandler(cluster, meters.registry, watching)
+            status = StatusHandler(cache, metrics.registry, informers)
             stack.enter_context(
-                serving(settings.metrics_listen, pages, authorizer=authorizer, certificates=certificates)
+                serving(settings.metrics_listen, status, authorizer=authorizer, certificates=certificates)
             )
         log.info("the extender starts")
         stop.wait()
@@ -74,35 +74,36 @@ def run_scheduler(settings: ExtenderSettings) -> int:
     return 0
 
 
-def _clock() -> Callable[[], float]:
-    """Return a clock that tells the seconds since the epoch, as at the start, and never goes back."""
+def _monotonic_clock() -> Callable[[], float]:
+    """Return a clock in seconds since the epoch that ignores later steps of the system clock."""
     start = time.time() - time.monotonic()
     return lambda: start + time.monotonic()
 
 
-def _missed(settings: ExtenderSettings, meters: ExtenderMetrics) -> Callable[[Misprediction], None]:
-    """Return what is done with a pod that was foretold wrongly. Raises SettingsError."""
+def _misprediction_callback(settings: ExtenderSettings, metrics: ExtenderMetrics) -> Callable[[Misprediction], None]:
+    """Return a callback that counts, logs and stores a misprediction. Raises SettingsError."""
+    directory = settings.misprediction_dir
     try:
-        files = MispredictionFiles(settings.miss_dir, settings.miss_files) if settings.miss_dir else None
+        files = MispredictionFiles(directory, settings.misprediction_files) if directory else None
     except OSError as error:
-        raise SettingsError(f"missDir: {settings.miss_dir}: {error.strerror}") from error
+        raise SettingsError(f"mispredictionDir: {directory}: {error.strerror}") from error
 
-    def tell(miss: Misprediction) -> None:
-        meters.count_misprediction(miss.reason)
-        log.warning("pod=%s/%s node=%s reason=%s was foretold to fit: %s", miss.namespace, miss.name, miss.node,
-                    miss.reason, miss.message)  # fmt: skip
+    def report(misprediction: Misprediction) -> None:
+        metrics.count_misprediction(misprediction.reason)
+        log.warning("pod=%s/%s node=%s reason=%s mispredicted as admitted: %s", misprediction.namespace,
+                    misprediction.name, misprediction.node, misprediction.reason, misprediction.message)  # fmt: skip
         if files is not None:
-            files.write(miss)
+            files.write(misprediction)
 
-    return tell
+    return report
 
 
-def _stop_signal() -> threading.Event:
+def _stop_event() -> threading.Event:
     stop = threading.Event()
 
-    def tell(_number: int, _frame: FrameType | None) -> None:
+    def set_stop(_number: int, _frame: FrameType | None) -> None:
         stop.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, tell)
+        signal.signal(number, set_stop)
     return stop

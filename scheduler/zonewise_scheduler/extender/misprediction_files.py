@@ -1,4 +1,4 @@
-"""Writes down what was foretold wrongly, each in a file that `zonewise scheduler --replay` takes."""
+"""Writes each misprediction to a file that `zonewise scheduler --replay` reads."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_SUFFIX = ".miss.json"
+_SUFFIX, _OLD_SUFFIX = ".misprediction.json", ".miss.json"
 
 
 class MispredictionFiles:
-    """A directory that holds the newest of them."""
+    """A directory with the newest mispredictions."""
 
     def __init__(self, directory: str, max_files: int) -> None:
-        """Take the directory, which is made where it is absent; raises OSError where it cannot be written."""
+        """Create the directory where it does not exist. Raises OSError where that fails."""
         os.makedirs(directory, exist_ok=True)
-        self._directory, self._most = directory, max_files
+        self._directory, self._max_files = directory, max_files
 
     def write(self, misprediction: Misprediction) -> None:
-        """Write one; what cannot be written is logged."""
-        # names of nodes may be almost as long as those of files
+        """Write a file and delete the oldest ones; an OSError is logged."""
+        # the name of a node may be almost as long as that of a file can be
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(misprediction.at))  # sorts by time
         name = re.sub("[^A-Za-z0-9.-]+", "-", f"{stamp}-{misprediction.node[:128]}-{misprediction.uid[:36]}")
         path = os.path.join(self._directory, f"{name}{_SUFFIX}")
@@ -36,11 +36,11 @@ class MispredictionFiles:
             with open(f"{path}.new", "w", encoding="utf-8") as file:
                 file.write(case_json(misprediction))
             os.replace(f"{path}.new", path)
-            self._drop_old()
+            self._delete_oldest()
         except OSError as error:
-            log.warning("miss-dir: %s: %s", path, error.strerror)
+            log.warning("misprediction-dir: %s: %s", path, error.strerror)
 
-    def _drop_old(self) -> None:
-        files = sorted(name for name in os.listdir(self._directory) if name.endswith(_SUFFIX))
-        for name in files[: -self._most]:
+    def _delete_oldest(self) -> None:
+        files = sorted(name for name in os.listdir(self._directory) if name.endswith((_SUFFIX, _OLD_SUFFIX)))
+        for name in files[: -self._max_files]:
             os.unlink(os.path.join(self._directory, name))

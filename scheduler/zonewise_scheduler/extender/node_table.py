@@ -1,4 +1,4 @@
-"""Each node's row in the arrays, when it last changed, and which pods it has refused since."""
+"""The row of each node in the arrays, the revision of its last change, and the pods that it has rejected since."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _ADMITTED_BONUS = 1000
 """Above any score."""
 _EXCLUDED = -10 * _ADMITTED_BONUS
 _MAX_REJECTIONS = 64
-"""Shapes remembered for a row: a node that never changes must not gather all there ever were."""
+"""Shapes stored for a row: a bound, since a node that never changes would collect every shape."""
 _MAX_CHANGES = 256
-"""Nodes that are told of at once: more than pods are woken together, with those that were woken before."""
+"""Changes returned at once: more than the pods requeued by one look and the ones before it."""
 
 
 class NodeTable:
-    """See the module. Revisions count the times at which anything changed."""
+    """See the module. The revision counts changes of the table."""
 
     def __init__(self) -> None:
         self.revision = 0
@@ -40,8 +40,8 @@ class NodeTable:
         self._names: list[str] = []
         self._free: list[int] = []
         self._changed: NDArray[np.int64] = np.zeros(0, np.int64)
-        self._refused: dict[int, dict[PodShape, str]] = {}
-        self._crowded: set[int] = set()  # rows that refused a pod for those in flight
+        self._rejections: dict[int, dict[PodShape, str]] = {}
+        self._blocked_rows: set[int] = set()  # rows that rejected a pod because of assumed pods
 
     def __contains__(self, name: str) -> bool:
         return name in self._row_of
@@ -50,7 +50,7 @@ class NodeTable:
         return iter(self._row_of)
 
     def lookup(self, names: Sequence[str]) -> list[int]:
-        """Return the row of each node, UNKNOWN where nothing is known of it."""
+        """Return the row of each node, UNKNOWN_ROW for a node without a report."""
         return [self._row_of.get(name, UNKNOWN_ROW) for name in names]
 
     def state(self, row: int) -> NodeState | None:
@@ -58,7 +58,7 @@ class NodeTable:
         return self._table.state(row)
 
     def update(self, changed: Iterable[tuple[str, NodeState | None]]) -> None:
-        """Take new states; the row of a node without one is the next node's."""
+        """Write new states. None frees the row for another node."""
         self.revision += 1
         for name, state in changed:
             row = self._row_of.get(name)
@@ -67,67 +67,70 @@ class NodeTable:
                     continue
                 row = self._new_row(name)
             self._table.set(row, state)
-            self._forget(row)
+            self._mark_changed(row)
             if state is None:
                 del self._row_of[name]
                 self._free.append(row)
 
     def clear_rejections(self, names: Iterable[str]) -> bool:
-        """Take that these nodes may take what they have refused, though their states are the same; tell if any had."""
-        rows = [row for row in map(self._row_of.get, names) if row is not None and row in self._refused]
+        """Forget the rejections of nodes whose states are unchanged; tell whether there were any."""
+        rows = [row for row in map(self._row_of.get, names) if row is not None and row in self._rejections]
         self.revision += bool(rows)
         for row in rows:
-            self._forget(row)
+            self._mark_changed(row)
         return bool(rows)
 
     def nodes_in_backoff(self) -> list[str]:
-        """Return the nodes that have refused a pod for a time only."""
-        return [self._names[row] for row, refused in self._refused.items() if NODE_BACKOFF in refused.values()]
+        """Return the nodes that have rejected a pod because of a backoff."""
+        return [self._names[row] for row, rejections in self._rejections.items() if NODE_BACKOFF in rejections.values()]
 
     def nodes_with_assumed_pods(self) -> list[str]:
-        """Return the nodes that have refused a pod for those in flight."""
-        return [self._names[row] for row in self._crowded]
+        """Return the nodes that have rejected a pod because of assumed pods."""
+        return [self._names[row] for row in self._blocked_rows]
 
     def reject(self, name: str, shape: PodShape, reason: str) -> None:
-        """Remember that a node will not take a pod, whatever the arrays say, until it changes."""
+        """Store that a node rejects a shape until it changes, whatever the arrays say."""
         row = self._row_of[name]
-        refused = self._refused.setdefault(row, {})
-        if len(refused) == _MAX_REJECTIONS:
-            refused.clear()
-        refused[shape] = reason
+        rejections = self._rejections.setdefault(row, {})
+        if len(rejections) == _MAX_REJECTIONS:
+            rejections.clear()
+        rejections[shape] = reason
         if reason == BLOCKED_BY_ASSUMED:
-            self._crowded.add(row)
+            self._blocked_rows.add(row)
 
     def rejection(self, name: str, shape: PodShape) -> str | None:
-        """Return what was remembered so."""
-        refused = self._refused.get(self._row_of[name])
-        return None if refused is None else refused.get(shape)
+        """Return the stored reason for which a node rejects a shape; None: there is none."""
+        rejections = self._rejections.get(self._row_of[name])
+        return None if rejections is None else rejections.get(shape)
 
     def by_score(self, shape: PodShape, pending: tuple[PendingShape, ...]) -> Iterator[str]:
-        """Yield the nodes that may take a pod: sure ones, by score; those that need a look; those with a crowd."""
+        """Yield the nodes that may admit a pod, each group by score.
+
+        First those that admit it for sure, then undecided ones, then those that rejected a pod because of assumed pods.
+        """
         fits = self._table.fits(shape)
         rank = score(self._table, shape, pending)
         rank += (fits == ADMITTED) * _ADMITTED_BONUS
-        rank[list(self._crowded)] -= 2 * _ADMITTED_BONUS
+        rank[list(self._blocked_rows)] -= 2 * _ADMITTED_BONUS
         rank[fits == REJECTED] = _EXCLUDED
-        while rank.size and (best := rank.max()) > _EXCLUDED:  # score by score: most often the first one is the last
+        while rank.size and (best := rank.max()) > _EXCLUDED:  # score by score: the caller usually stops at the first
             rows = np.flatnonzero(rank == best)
             rank[rows] = _EXCLUDED
             for row in rows.tolist():
                 yield self._names[row]
 
     def scores(self, shape: PodShape, pending: tuple[PendingShape, ...], names: Sequence[str]) -> list[int]:
-        """Return 0 to 100 for each node; 0 where nothing is known of it."""
-        found: NDArray[np.int64] = score(self._table, shape, pending)
-        return [0 if row == UNKNOWN_ROW else int(found[row]) for row in self.lookup(names)]
+        """Return 0 to 100 for each node; 0 for a node without a report."""
+        scores: NDArray[np.int64] = score(self._table, shape, pending)
+        return [0 if row == UNKNOWN_ROW else int(scores[row]) for row in self.lookup(names)]
 
     def change_revisions(self, shape: PodShape) -> list[int]:
-        """Return the revisions at which nodes that may take a pod last changed, ascending: the latest of them."""
-        may = self._table.fits(shape) != REJECTED
-        may[[row for row, refused in self._refused.items() if shape in refused]] = False
-        found = self._changed[: may.size][may]
-        found.sort()
-        return found[-_MAX_CHANGES:].tolist()
+        """Return the latest revisions at which nodes that may admit a pod last changed, ascending."""
+        candidates = self._table.fits(shape) != REJECTED
+        candidates[[row for row, rejections in self._rejections.items() if shape in rejections]] = False
+        revisions = self._changed[: candidates.size][candidates]
+        revisions.sort()
+        return revisions[-_MAX_CHANGES:].tolist()
 
     def _new_row(self, name: str) -> int:
         if self._free:
@@ -141,7 +144,7 @@ class NodeTable:
         self._row_of[name] = row
         return row
 
-    def _forget(self, row: int) -> None:
+    def _mark_changed(self, row: int) -> None:
         self._changed[row] = self.revision
-        self._refused.pop(row, None)
-        self._crowded.discard(row)
+        self._rejections.pop(row, None)
+        self._blocked_rows.discard(row)

@@ -1,10 +1,10 @@
-"""Wakes pods that wait in kube-scheduler, once a node's zones may take them.
+"""Requeues unschedulable pods in kube-scheduler once a node's zones may admit them.
 
-A pod that an extender refused is tried again at any event that kube-scheduler hears of (schedule_one.go,
-findNodesThatFitPod). Zones become free a moment after such an event, when the kubelet has let a pod go and its agent
-has said so, and of that kube-scheduler hears nothing: the pod would wait for the flush after five minutes. So the pod
-itself is changed, by a condition that says what has happened; with queueing hints (on since Kubernetes 1.32) any change
-of a pod counts.
+kube-scheduler requeues a pod that an extender rejected at any cluster event (pkg/scheduler/schedule_one.go,
+findNodesThatFitPod). Zones become free a moment after such an event: the kubelet releases the resources of a pod, then
+the agent reports it. kube-scheduler does not watch that report, so the pod would wait for the flush after five minutes.
+The requeuer therefore sets a condition on the pod. With queueing hints (on since Kubernetes 1.32) any change of a pod
+is an event for it.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ log = logging.getLogger(__name__)
 CONDITION = "zonewise.dev/ZonesFree"
 """Type of the condition of a pod."""
 PERIOD = 0.25
-"""Seconds between looks at who could be woken."""
+"""Seconds between looks for pods to requeue."""
 _STOP_TIMEOUT = 1.0
-"""Seconds that its end may take: a thread that waits for an API server is then left behind."""
+"""Seconds for which the thread may take to stop; one that waits for an API server is then left behind."""
 
 
 class Requeuer:
-    """Wakes pods, in a thread of its own as long as it is entered."""
+    """Requeues pods, in a thread that runs while the context is entered."""
 
     def __init__(self, client: Client, cache: ExtenderCache, metrics: ExtenderMetrics) -> None:
         self._client = client
-        self._cluster = cache
-        self._meters = metrics
+        self._cache = cache
+        self._metrics = metrics
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="waking", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="requeue", daemon=True)
 
     def __enter__(self) -> None:
         self._thread.start()
@@ -54,12 +54,12 @@ class Requeuer:
     def _run(self) -> None:
         while not self._stopping.wait(PERIOD):
             try:
-                for pod in self._cluster.pods_to_requeue():
-                    self._wake(pod)
-            except Exception:  # a fault of ours must not end the waking
-                log.exception("waking pods went wrong")
+                for pod in self._cache.pods_to_requeue():
+                    self._requeue(pod)
+            except Exception:  # a bug must not end the loop
+                log.exception("requeueing pods failed")
 
-    def _wake(self, pod: PendingPod) -> None:
+    def _requeue(self, pod: PendingPod) -> None:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         condition = {
             "type": CONDITION,
@@ -69,17 +69,17 @@ class Requeuer:
             "lastProbeTime": now,
             "lastTransitionTime": now,
         }
-        # the UID makes it a conflict where the pod is another by now
+        # with the UID, the patch conflicts where the pod was deleted and created again
         body = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
         try:
             self._client.patch(
                 PODS, pod.name, body, kind=PatchKind.STRATEGIC, namespace=pod.namespace, subresource="status"
             )
-        except (NotFound, Conflict):  # it is gone, or another of its name is there
-            self._cluster.remove_unschedulable(pod.uid)
+        except (NotFound, Conflict):  # the pod was deleted, or created again under its name
+            self._cache.remove_unschedulable(pod.uid)
             return
         except KubeError as error:
-            log.warning("pod=%s/%s cannot be woken: %s", pod.namespace, pod.name, error)
+            log.warning("pod=%s/%s cannot be requeued: %s", pod.namespace, pod.name, error)
             return
-        self._meters.count_requeued()
-        log.debug("pod=%s/%s woken", pod.namespace, pod.name)
+        self._metrics.count_requeued()
+        log.debug("pod=%s/%s requeued", pod.namespace, pod.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.service.options import (
@@ -16,17 +17,22 @@ from zonewise_common.service.options import (
     whole_number,
 )
 from zonewise_common.service.shared_options import API_SERVER, LOGS, METRICS_AUTH, check_tls, tls_options
+from zonewise_scheduler.extender.fallback_policy import ALLOW, ALLOW_UNALIGNED, DENY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+log = logging.getLogger(__name__)
+
 DEFAULT_FILE = "/etc/zonewise/scheduler.yaml"
 
-_FALLBACKS = ("blind", "unaligned", "refuse")
+_POLICIES = (ALLOW, ALLOW_UNALIGNED, DENY)
+_OLD_POLICIES = {"blind": ALLOW, "unaligned": ALLOW_UNALIGNED, "refuse": DENY}
+"""Deprecated in 0.1.0, dropped in the next minor version."""
 
 
 class ExtenderSettings(NamedTuple):
-    """What the scheduler was told. Durations are seconds; empty strings mean "none"."""
+    """Durations are seconds; an empty string means "none"."""
 
     kubeconfig: str = ""
     api_server: str = ""
@@ -36,47 +42,81 @@ class ExtenderSettings(NamedTuple):
     tls_key: str = ""
     tls_client_ca: str = ""
     metrics_auth: str = "none"
-    unreported_nodes: str = "unaligned"
-    stale_reports: str = "unaligned"
+    unreported_nodes: str = ALLOW_UNALIGNED
+    stale_reports: str = ALLOW_UNALIGNED
     stale_after: float = 60.0
-    promise_limit: float = 120.0
+    assume_timeout: float = 120.0
     bind: bool = False
-    miss_dir: str = ""
-    miss_files: int = 100
+    misprediction_dir: str = ""
+    misprediction_files: int = 100
     log_level: str = "info"
     log_format: str = "text"
 
 
+def _fallback_policy(value: object) -> str:
+    """Take a fallback policy, by its present or its deprecated name."""
+    if isinstance(value, str) and value in _OLD_POLICIES:
+        log.warning("the policy %s is deprecated: use %s", value, _OLD_POLICIES[value])
+        return _OLD_POLICIES[value]
+    return choice(*_POLICIES)(value)
+
+
+_ASSUME_TIMEOUT = Option(
+    "assumeTimeout", duration, "forget an assumed pod that is not bound within this time (default: 120s)", "DURATION"
+)
+_MISPREDICTION_DIR = Option(
+    "mispredictionDir", text, "write a case for --replay there when a kubelet rejects a pod whose admission was "
+    "predicted", "PATH",
+)  # fmt: skip
+_MISPREDICTION_FILES = Option(
+    "mispredictionFiles", whole_number(1, 100_000), "keep the newest so many cases (default: 100)", "NUMBER"
+)
+_RENAMED = {"promiseLimit": _ASSUME_TIMEOUT, "missDir": _MISPREDICTION_DIR, "missFiles": _MISPREDICTION_FILES}
+"""Deprecated in 0.1.0, dropped in the next minor version; with the option that replaces each."""
+
+_DEPRECATED = tuple(
+    Option(key, option.parse, f"deprecated: use {option.flag}", option.metavar) for key, option in _RENAMED.items()
+)
+
 OPTIONS = Options((
     *API_SERVER,
     Option("listen", listen_address, "serve the extender there (default: 127.0.0.1:9810)", "ADDRESS:PORT"),
-    Option("metricsListen", listen_address, 'serve metrics and health there (default: ":9811"; "" for none)', "ADDRESS:PORT"),
+    Option("metricsListen", listen_address, 'serve metrics and health there (default: ":9811"; "" for none)',
+           "ADDRESS:PORT"),
     *tls_options("serve both", "take callers of the extender"),
     METRICS_AUTH,
-    Option("unreportedNodes", choice(*_FALLBACKS), "pods on nodes without a report: any (blind), those that ask nothing of "
-           "a zone (unaligned), none (refuse) (default: unaligned)", "|".join(_FALLBACKS)),
-    Option("staleReports", choice(*_FALLBACKS), "the same for nodes whose report is stale (default: unaligned)",
-           "|".join(_FALLBACKS)),
-    Option("staleAfter", duration, "a report is stale when a pod has run so long without being in it (default: 60s)",
+    Option("unreportedNodes", _fallback_policy, "pods on nodes without a report: all (allow), those that no kubelet "
+           "aligns (allow-unaligned), none (deny) (default: allow-unaligned)", "|".join(_POLICIES)),
+    Option("staleReports", _fallback_policy, "the same for nodes whose report is stale (default: allow-unaligned)",
+           "|".join(_POLICIES)),
+    Option("staleAfter", duration, "a report is stale once a pod has run so long without being in it (default: 60s)",
            "DURATION"),
-    Option("promiseLimit", duration, "take a node back from a pod that is not bound within this time (default: 120s)",
-           "DURATION"),
-    Option("bind", boolean, "serve the verb bind too: bind pods ourselves, with the foretold zones as an annotation "
+    _ASSUME_TIMEOUT,
+    Option("bind", boolean, "serve the verb bind too: bind pods, with the predicted zones as an annotation "
            "(default: false)", "true|false"),
-    Option("missDir", text, "write a case for --replay there when a kubelet refuses what was foretold to fit", "PATH"),
-    Option("missFiles", whole_number(1, 100_000), "keep the newest so many of them (default: 100)", "NUMBER"),
+    _MISPREDICTION_DIR,
+    _MISPREDICTION_FILES,
     *LOGS,
+    *_DEPRECATED,
 ))  # fmt: skip
 
 
 def read_settings(
     flags: Mapping[str, str | None], environment: Mapping[str, str], content: str | None, path: str = DEFAULT_FILE
 ) -> ExtenderSettings:
-    """Return the settings of all places together; as the agent's. Raises SettingsError."""
-    made = ExtenderSettings(**OPTIONS.read(flags, environment, content, path))
-    check_tls(made)
-    if made.tls_client_ca and not made.tls_cert:
-        raise SettingsError("tls.clientCa needs tls.cert and tls.key: without TLS nobody shows a certificate")
-    if not made.listen:
-        raise SettingsError("listen: without an address there is no extender to ask")
-    return made
+    """Return the settings of flags, environment and file; flags win over the environment, it over the file.
+
+    `content` is the text of the file at `path`; None: there is no file. Raises SettingsError.
+    """
+    values = OPTIONS.read(flags, environment, content, path)
+    for old, option in zip(_DEPRECATED, _RENAMED.values(), strict=True):
+        if old.field in values:
+            log.warning("%s (%s) is deprecated: use %s (%s)", old.flag, old.key, option.flag, option.key)
+            values.setdefault(option.field, values.pop(old.field))
+    settings = ExtenderSettings(**values)
+    check_tls(settings)
+    if settings.tls_client_ca and not settings.tls_cert:
+        raise SettingsError("tls.clientCa needs tls.cert and tls.key: without TLS no client shows a certificate")
+    if not settings.listen:
+        raise SettingsError("listen: the extender needs an address")
+    return settings

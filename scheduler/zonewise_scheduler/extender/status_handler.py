@@ -1,4 +1,4 @@
-"""Health, readiness, metrics and state of the scheduler."""
+"""Health, readiness, metrics and state of the extender over HTTP."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ zonewise scheduler
 /healthz      200 while the program works
 /readyz       200 once all nodes, reports and pods are known
 /metrics      for Prometheus
-/debug/state  what it knows of each node, as JSON
+/debug/state  its view of each node, as JSON
 """
 
 
 class StatusHandler(GetHandler):
-    """The answers of one scheduler."""
+    """Serves the paths of the index."""
 
     def __init__(self, cache: ExtenderCache, registry: CollectorRegistry, informers: Informers) -> None:
-        self._cluster = cache
-        self._watching = informers
+        self._cache = cache
+        self._informers = informers
         super().__init__({
             "/": lambda _request: text_response(200, _INDEX),
             "/healthz": lambda _request: text_response(200, "ok\n"),
-            "/readyz": self._readiness,
+            "/readyz": self._readyz,
             "/metrics": lambda request: metrics_response(registry, request.accept),
             "/debug/state": self._state,
         })  # fmt: skip
 
-    def _readiness(self, _request: Request) -> Response:
-        missing = self._watching.unsynced
-        return text_response(503, f"not known yet: {', '.join(missing)}\n") if missing else text_response(200, "ok\n")
+    def _readyz(self, _request: Request) -> Response:
+        unsynced = self._informers.unsynced
+        return text_response(503, f"not known yet: {', '.join(unsynced)}\n") if unsynced else text_response(200, "ok\n")
 
     def _state(self, _request: Request) -> Response:
-        return json_response(self._cluster.dump())
+        return json_response(self._cache.dump())

@@ -1,7 +1,7 @@
-"""Requests and answers of kube-scheduler's extender protocol.
+"""Requests and responses of kube-scheduler's extender protocol.
 
-staging/src/k8s.io/kube-scheduler/extender/v1/types.go. Those types have no JSON tags, so that the names of Go's fields
-are the keys; pods and nodes inside are as the API has them. A nil of Go is null here.
+Source: staging/src/k8s.io/kube-scheduler/extender/v1/types.go. These Go types have no JSON tags, so the names of the
+fields are the keys. Pods and nodes inside are as the API has them. A nil of Go is null.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class ExtenderArgs(msgspec.Struct, rename="pascal"):
     nodes: NodeList | None = None
     """Whole nodes, to extenders that are not nodeCacheCapable."""
     node_names: msgspec.Raw = msgspec.Raw(b"null")
-    """A list of names, unread: most often only one of them matters."""
+    """A list of names, unparsed: usually only one of them matters."""
 
 
 class NodeList(msgspec.Struct):
@@ -75,58 +75,58 @@ class _Named(msgspec.Struct):
 
 
 _MAX_SEARCHES = 4
-"""Names that are searched for before all are read, which takes as long as to search for about so many."""
+"""Searches in the unread list before all names are read; reading takes about as long as these searches."""
 _NAMED = msgspec.json.Decoder(_Named)
 _NAMES = msgspec.json.Decoder(list[str])
 
 
 class RequestError(ValueError):
-    """A request that cannot be answered; the message names the field."""
+    """An invalid request; the message names the field."""
 
 
 class CandidateNodes:
-    """The nodes that are asked about, read no further than need be."""
+    """The candidate nodes of a request, parsed only as far as needed."""
 
     def __init__(self, arguments: ExtenderArgs) -> None:
-        """Take a request. Raises RequestError where it names no nodes in any way."""
+        """Take a request. Raises RequestError where it has neither nodes nor names."""
         self._raw = bytes(arguments.node_names)
         self._nodes = arguments.nodes.items or [] if arguments.nodes is not None else None
         self._names: list[str] | None = None
-        self._known: frozenset[str] = frozenset()
+        self._name_set: frozenset[str] = frozenset()
         self._searches = 0
         if self._nodes is None and self._raw == b"null":
-            raise RequestError("neither Nodes nor NodeNames: there is no node to choose from")
+            raise RequestError("neither Nodes nor NodeNames: the request has no candidates")
         if self._nodes is None and not self._raw.startswith(b"["):
             raise RequestError(f"NodeNames: not a list: {self._raw[:80].decode()}")
 
     @property
     def names(self) -> list[str]:
-        """Return the names, in the order given. Raises RequestError."""
+        """Return the names in the order of the request. Raises RequestError."""
         if self._names is None:
-            self._names = _read_names(self._raw) if self._nodes is None else _names_of(self._nodes)
+            self._names = _read_names(self._raw) if self._nodes is None else _node_names(self._nodes)
         return self._names
 
     def __contains__(self, name: str) -> bool:
-        """Tell whether a node is asked about. Raises RequestError."""
+        """Tell whether a node is a candidate. Raises RequestError."""
         if self._names is None and self._nodes is None and self._searches < _MAX_SEARCHES:
-            # names of nodes are DNS subdomains, so that none needs an escape or is part of another's quotes
+            # names of nodes are DNS subdomains, so none needs an escape or contains a quote
             self._searches += 1
             return f'"{name}"'.encode() in self._raw
-        self._known = self._known or frozenset(self.names)
-        return name in self._known
+        self._name_set = self._name_set or frozenset(self.names)
+        return name in self._name_set
 
     def pass_all(self) -> ExtenderFilterResult:
-        """Return an answer that lets all nodes pass."""
+        """Return the result that passes every candidate."""
         if self._nodes is None:
             return ExtenderFilterResult(node_names=msgspec.Raw(self._raw), failed_nodes={})
         return ExtenderFilterResult(nodes=NodeList(self._nodes), failed_nodes={})
 
     def pass_nodes(self, passing: list[str], failed: dict[str, str]) -> ExtenderFilterResult:
-        """Return an answer that lets some nodes pass, with why others do not."""
+        """Return the result that passes some candidates, with the reasons of the failed ones."""
         if self._nodes is None:
             return ExtenderFilterResult(node_names=passing, failed_and_unresolvable_nodes=failed)
-        kept = set(passing)
-        nodes = [node for name, node in zip(self.names, self._nodes, strict=True) if name in kept]
+        passing_names = set(passing)
+        nodes = [node for name, node in zip(self.names, self._nodes, strict=True) if name in passing_names]
         return ExtenderFilterResult(nodes=NodeList(nodes), failed_and_unresolvable_nodes=failed)
 
 
@@ -137,11 +137,11 @@ def _read_names(raw: bytes) -> list[str]:
         raise RequestError(f"NodeNames: {error}") from error
 
 
-def _names_of(nodes: list[msgspec.Raw]) -> list[str]:
+def _node_names(nodes: list[msgspec.Raw]) -> list[str]:
     names: list[str] = []
-    for place, node in enumerate(nodes):
+    for index, node in enumerate(nodes):
         try:
             names.append(_NAMED.decode(node).metadata.name)
         except msgspec.DecodeError as error:
-            raise RequestError(f"Nodes.items[{place}]: {error}") from error
+            raise RequestError(f"Nodes.items[{index}]: {error}") from error
     return names

@@ -1,8 +1,11 @@
-"""The pods that no node took; which of them are to be woken when.
+"""The pods that no node admits, and when each is requeued.
 
-Pods of a shape stand in a line, the one first of which nothing has been heard and that has not been woken for longest.
-Each look goes to some lines in turn and wakes from the front. So whoever stands in a line comes to its front, and is
-woken as long as some node that may take it has changed since it was refused.
+Pods of one shape share a queue. Invariant: a pod is requeued as long as a node that may admit it changed after the pod
+was rejected.
+
+1. The head of a queue is the pod that was requeued or rejected longest ago: add() and requeue() move a pod to the tail.
+2. Each call of pop_due() takes some queues in rotation, and requeues pods from the head.
+3. So every pod of a queue comes to its head, and a queue stays in the rotation while such a node exists.
 """
 
 from __future__ import annotations
@@ -19,127 +22,127 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.assumed.types import PendingPod
 
 INITIAL_BACKOFF = 1.0
-"""Seconds before a pod is woken again; kube-scheduler itself waits as long after a first failure. For as long a node
-that a pod was woken for wakes no other of its shape, unless the pod is heard of before."""
+"""Seconds before a pod is requeued again, as kube-scheduler's podInitialBackoffDuration. For so long, a node for which
+a pod was requeued requeues no further pod of that shape, unless kube-scheduler tries the pod earlier."""
 MAX_BACKOFF = 60.0
+"""Seconds."""
 MAX_REQUEUED = 64
-"""Pods woken together: each costs a write, and the next look comes soon."""
+"""Pods requeued by one call: each costs a write, and the next call follows soon."""
 MAX_SHAPES = 8
-"""Shapes that one look asks all nodes about, so that no call of kube-scheduler waits for long."""
+"""Shapes that one call compares with all nodes: a bound on the time for which calls of kube-scheduler wait."""
 MAX_SCANNED = 2000
-"""Pods of a line that one look passes by."""
+"""Pods of a queue that one call passes over."""
 
 
 class _UnschedulablePod:
-    __slots__ = ("pause", "pod", "quiet_until", "refused")
+    __slots__ = ("backoff", "backoff_end", "pod", "rejected_at")
 
     def __init__(self, pod: PendingPod) -> None:
         self.pod = pod
-        self.refused = 0
-        self.pause = 0.0
-        self.quiet_until = 0.0
+        self.rejected_at = 0
+        self.backoff = 0.0
+        self.backoff_end = 0.0
 
 
 class _ShapeQueue:
     """The pods of one shape."""
 
-    __slots__ = ("pods", "woken")
+    __slots__ = ("pods", "requeued")
 
     def __init__(self) -> None:
         self.pods: dict[str, _UnschedulablePod] = {}
-        self.woken: dict[str, float] = {}  # when; those of which nothing was heard since
+        self.requeued: dict[str, float] = {}  # time by UID, until kube-scheduler tries the pod
 
-    def due(self, at: float, changes: list[int], most: int) -> tuple[list[_UnschedulablePod], bool]:
-        """Return the pods to be woken, and whether others may have to be; one node wakes one pod."""
-        for uid in [uid for uid, woken in self.woken.items() if woken + INITIAL_BACKOFF <= at]:
-            del self.woken[uid]
-        left = changes[: max(0, len(changes) - len(self.woken))]
+    def due(self, now: float, changes: list[int], limit: int) -> tuple[list[_UnschedulablePod], bool]:
+        """Return the pods to requeue, and whether the queue stays in the rotation; one node requeues one pod."""
+        for uid in [uid for uid, time in self.requeued.items() if time + INITIAL_BACKOFF <= now]:
+            del self.requeued[uid]
+        unused = changes[: max(0, len(changes) - len(self.requeued))]
         due: list[_UnschedulablePod] = []
-        again = bool(self.woken)
-        for waiting in islice(self.pods.values(), MAX_SCANNED):
-            if not changes or changes[-1] <= waiting.refused:
+        pending = bool(self.requeued)
+        for entry in islice(self.pods.values(), MAX_SCANNED):
+            if not changes or changes[-1] <= entry.rejected_at:
                 continue
-            again = True
-            if not left or left[-1] <= waiting.refused or len(due) == most:
+            pending = True
+            if not unused or unused[-1] <= entry.rejected_at or len(due) == limit:
                 break
-            if at >= waiting.quiet_until:
-                left.pop()
-                due.append(waiting)
-        return due, again
+            if now >= entry.backoff_end:
+                unused.pop()
+                due.append(entry)
+        return due, pending
 
-    def wake(self, uid: str, at: float) -> None:
-        """Take that a pod is woken: it goes to the end of the line, for longer and longer."""
-        waiting = self.pods[uid] = self.pods.pop(uid)
-        waiting.pause = min(max(2 * waiting.pause, INITIAL_BACKOFF), MAX_BACKOFF)
-        waiting.quiet_until = at + waiting.pause
-        self.woken[uid] = at
+    def requeue(self, uid: str, now: float) -> None:
+        """Move a pod to the tail, and double its backoff."""
+        entry = self.pods[uid] = self.pods.pop(uid)
+        entry.backoff = min(max(2 * entry.backoff, INITIAL_BACKOFF), MAX_BACKOFF)
+        entry.backoff_end = now + entry.backoff
+        self.requeued[uid] = now
 
 
 class UnschedulablePods:
-    """See the module. Times are seconds of one clock; revisions count the changes of nodes."""
+    """See the module. Times are seconds of one clock; revisions count changes of the node table."""
 
     def __init__(self) -> None:
         self._shapes: dict[str, PodShape] = {}
-        self._lines: dict[PodShape, _ShapeQueue] = {}
-        self._next: dict[PodShape, None] = {}  # the lines that are to be looked at, in turn
+        self._queues: dict[PodShape, _ShapeQueue] = {}
+        self._rotation: dict[PodShape, None] = {}  # the queues to check, in order
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._shapes
 
     def add(self, pod: PendingPod, revision: int) -> None:
-        """Take in a pod that all nodes refused as they are, at the end of its line."""
-        line = self._lines.get(pod.shape)
-        waiting = line.pods.pop(pod.uid, None) if line is not None else None
-        if line is None or waiting is None:
+        """Add a pod that every node rejects at this revision, at the tail of its queue."""
+        queue = self._queues.get(pod.shape)
+        entry = queue.pods.pop(pod.uid, None) if queue is not None else None
+        if queue is None or entry is None:
             self.remove(pod.uid)
-            line, waiting = self._lines.setdefault(pod.shape, _ShapeQueue()), _UnschedulablePod(pod)
+            queue, entry = self._queues.setdefault(pod.shape, _ShapeQueue()), _UnschedulablePod(pod)
             self._shapes[pod.uid] = pod.shape
-        waiting.refused = revision
-        line.pods[pod.uid] = waiting
-        line.woken.pop(pod.uid, None)
+        entry.rejected_at = revision
+        queue.pods[pod.uid] = entry
+        queue.requeued.pop(pod.uid, None)
 
     def remove(self, uid: str) -> None:
-        """Let a pod go that waits no more."""
+        """Remove a pod, if present."""
         shape = self._shapes.pop(uid, None)
         if shape is None:
             return
-        line = self._lines[shape]
-        del line.pods[uid]
-        line.woken.pop(uid, None)
-        if not line.pods:
-            del self._lines[shape]
-            self._next.pop(shape, None)
+        queue = self._queues[shape]
+        del queue.pods[uid]
+        queue.requeued.pop(uid, None)
+        if not queue.pods:
+            del self._queues[shape]
+            self._rotation.pop(shape, None)
 
     def most_common_shapes(self, limit: int) -> tuple[PendingShape, ...]:
-        """Return the shapes that most of them have, with how many, as a power of two: what is kept for it lasts."""
-        lines = self._lines.items()
-        if len(lines) > limit:
-            kept = set(sorted(self._lines, key=lambda shape: -len(self._lines[shape].pods))[:limit])
-            lines = [(shape, line) for shape, line in lines if shape in kept]
-        return tuple(PendingShape(shape, 1 << len(line.pods).bit_length() - 1) for shape, line in lines)
+        """Return the most common shapes, with their number rounded to a power of two, so that cached scores last."""
+        queues = self._queues.items()
+        if len(queues) > limit:
+            shapes = set(sorted(self._queues, key=lambda shape: -len(self._queues[shape].pods))[:limit])
+            queues = [(shape, queue) for shape, queue in queues if shape in shapes]
+        return tuple(PendingShape(shape, 1 << len(queue.pods).bit_length() - 1) for shape, queue in queues)
 
     def recheck_all(self) -> None:
-        """Have all of them looked at: nodes have changed."""
-        for shape in self._lines:
-            self._next.setdefault(shape)
+        """Put every queue into the rotation: nodes have changed."""
+        for shape in self._queues:
+            self._rotation.setdefault(shape)
 
-    def pop_due(self, at: float, node_changes: Callable[[PodShape], list[int]]) -> list[PendingPod]:
-        """Return the pods to be woken, of the lines that are next to be looked at; none once all were since stir().
+    def pop_due(self, now: float, node_changes: Callable[[PodShape], list[int]]) -> list[PendingPod]:
+        """Return the pods to requeue, from the next queues of the rotation.
 
-        `places` tells, ascending, when the nodes that may take a pod last changed, the latest of them. A pod is woken
-        for a node that has changed since it was refused: those that would have taken it then are ruled out by something
-        that only kube-scheduler knows. One node wakes one pod of a shape, since it may have room for no more; another
-        one a second later, if nothing is heard of the first. Pods that were not heard of are woken again, after longer
-        and longer pauses.
+        `node_changes` returns the latest revisions at which nodes that may admit a shape last changed, ascending. A
+        node that has not changed since the pod was rejected is ruled out by something that only kube-scheduler knows.
+        One node requeues one pod of a shape, since it may admit no more; a second later it requeues the next, unless
+        kube-scheduler tried the first. A pod that kube-scheduler does not try is requeued again after its backoff.
         """
-        found: list[PendingPod] = []
-        for shape in list(islice(self._next, MAX_SHAPES)):
-            line = self._lines[shape]
-            due, again = line.due(at, node_changes(shape), MAX_REQUEUED - len(found))
-            for waiting in due:
-                line.wake(waiting.pod.uid, at)
-                found.append(waiting.pod)
-            del self._next[shape]
-            if again:
-                self._next[shape] = None
-        return found
+        pods: list[PendingPod] = []
+        for shape in list(islice(self._rotation, MAX_SHAPES)):
+            queue = self._queues[shape]
+            due, pending = queue.due(now, node_changes(shape), MAX_REQUEUED - len(pods))
+            for entry in due:
+                queue.requeue(entry.pod.uid, now)
+                pods.append(entry.pod)
+            del self._rotation[shape]
+            if pending:
+                self._rotation[shape] = None
+        return pods

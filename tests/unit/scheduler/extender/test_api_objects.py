@@ -1,4 +1,4 @@
-"""What is kept of pods and reports, and that damage costs no more than what is damaged."""
+"""Decoded pods, nodes and reports; a damaged field costs that field only."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ def raw(value: object) -> msgspec.Raw:
     return msgspec.Raw(json.dumps(value).encode())
 
 
-def seen(spec: dict[str, Any] | None = None, **status: Any) -> ObservedPod:
-    made = build_pod("p", SHAPE)
-    made["metadata"]["uid"] = "uid-1"
-    made["spec"] |= spec or {}
-    return decode_pod(raw(made | {"status": status}))
+def observe(spec: dict[str, Any] | None = None, **status: Any) -> ObservedPod:
+    body = build_pod("p", SHAPE)
+    body["metadata"]["uid"] = "uid-1"
+    body["spec"] |= spec or {}
+    return decode_pod(raw(body | {"status": status}))
 
 
 def test_a_pod() -> None:
-    """A pod on a node, with what it asks for and when its kubelet took it."""
-    found = seen({"nodeName": "n"}, phase="Running", startTime="2026-01-01T00:00:10Z")
-    assert found == ObservedPod("uid-1", "lab", "p", SHAPE, "n", "Running", 1767225610.0)
-    assert not found.terminal
-    assert not found.rejected
+    """A bound pod with its shape and its start time."""
+    pod_info = observe({"nodeName": "n"}, phase="Running", startTime="2026-01-01T00:00:10Z")
+    assert pod_info == ObservedPod("uid-1", "lab", "p", SHAPE, "n", "Running", 1767225610.0)
+    assert not pod_info.terminal
+    assert not pod_info.rejected
 
 
 @pytest.mark.parametrize(
-    ("phase", "reason", "finished", "refused"),
+    ("phase", "reason", "terminal", "rejected"),
     [
         ("Pending", "", False, False),
         ("Running", "TopologyAffinityError", False, False),
@@ -51,57 +51,57 @@ def test_a_pod() -> None:
         ("Failed", "OutOfexample.com/gpu", True, True),
     ],
 )
-def test_ends(phase: str, reason: str, finished: bool, refused: bool) -> None:
-    """A refused pod is one that failed with a reason of admission; others that ended have run."""
-    found = seen(phase=phase, reason=reason)
-    assert (found.terminal, found.rejected) == (finished, refused)
+def test_terminal_phases(phase: str, reason: str, terminal: bool, rejected: bool) -> None:
+    """A rejected pod has failed with a reason of admission; any other terminal pod has run."""
+    pod_info = observe(phase=phase, reason=reason)
+    assert (pod_info.terminal, pod_info.rejected) == (terminal, rejected)
 
 
-def test_a_pod_that_nobody_can_read(caplog: pytest.LogCaptureFixture) -> None:
-    """A damaged quantity costs the shape, and is said; what else is known of the pod stays."""
+def test_a_pod_with_an_invalid_spec(caplog: pytest.LogCaptureFixture) -> None:
+    """A damaged quantity costs the shape, and is logged; the other fields stay."""
     broken = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "many"}}}], "nodeName": "n"}
-    found = seen(broken, phase="Running")
-    assert (found.shape, found.node, found.phase) == (None, "n", "Running")
-    assert "pod=lab/p is not charged to any zone: spec.containers[0].resources.requests" in caplog.text
+    pod_info = observe(broken, phase="Running")
+    assert (pod_info.shape, pod_info.node, pod_info.phase) == (None, "n", "Running")
+    assert "pod=lab/p counts in no zone: spec.containers[0].resources.requests" in caplog.text
     assert "many" in caplog.text
 
 
 @pytest.mark.parametrize("time", [None, "", "yesterday", 7])
-def test_no_time(time: object) -> None:
-    """A start time that is none is not known, which is not zero."""
-    assert seen(startTime=time).started is None
+def test_an_invalid_start_time(time: object) -> None:
+    """An invalid start time is unknown, which is not zero."""
+    assert observe(startTime=time).started is None
 
 
 def test_a_report() -> None:
     """A report has its node's state, with the rules of the release of its kubelet, and when it was last written."""
-    made = build_nrt("n", NODE)
-    made["metadata"]["managedFields"] = [
+    body = build_nrt("n", NODE)
+    body["metadata"]["managedFields"] = [
         {"manager": "a", "time": "2026-01-01T00:00:10Z"}, {"manager": "b", "time": "2026-01-01T00:00:30Z"}, {}
     ]  # fmt: skip
-    found = decode_report(raw(made), KindInterner(), {"n": (1, 33)}.__getitem__)
-    assert found.published == 1767225630.0
-    assert found.report.node == "n"
-    assert found.report.state is not None
-    assert found.report.state.kind.policies == NODE.kind.policies._replace(release=(1, 33))
+    decoded = decode_report(raw(body), KindInterner(), {"n": (1, 33)}.__getitem__)
+    assert decoded.published == 1767225630.0
+    assert decoded.report.node == "n"
+    assert decoded.report.state is not None
+    assert decoded.report.state.kind.policies == NODE.kind.policies._replace(release=(1, 33))
 
 
 def test_a_damaged_report(caplog: pytest.LogCaptureFixture) -> None:
-    """What is damaged in a report is said, and the report is told nevertheless."""
-    made = build_nrt("n", NODE)
-    made["zones"][0]["resources"][0]["available"] = "some"
-    found = decode_report(raw(made), KindInterner(), lambda _: (1, 36))
-    assert found.published is None
+    """A damaged quantity is logged, and the rest of the report counts."""
+    body = build_nrt("n", NODE)
+    body["zones"][0]["resources"][0]["available"] = "some"
+    decoded = decode_report(raw(body), KindInterner(), lambda _: (1, 36))
+    assert decoded.published is None
     assert "node=n report: zones[0].resources[0] (cpu)" in caplog.text
 
 
 def test_a_node() -> None:
-    """A node tells the release of its kubelet."""
-    made = {"metadata": {"name": "n"}, "status": {"nodeInfo": {"kubeletVersion": "v1.35.2"}}}
-    assert decode_node(raw(made)).release == (1, 35)
+    """A node has the release of its kubelet."""
+    body = {"metadata": {"name": "n"}, "status": {"nodeInfo": {"kubeletVersion": "v1.35.2"}}}
+    assert decode_node(raw(body)).release == (1, 35)
 
 
-@pytest.mark.parametrize("see", [decode_pod, decode_node])
-def test_no_object(see: Any) -> None:
-    """What is no object at all is an error for the reflector, which keeps what was known."""
+@pytest.mark.parametrize("decode", [decode_pod, decode_node])
+def test_a_value_that_is_no_object(decode: Any) -> None:
+    """A value that is no object raises an error; the reflector then keeps its last state."""
     with pytest.raises(msgspec.DecodeError):
-        see(msgspec.Raw(b"[]"))
+        decode(msgspec.Raw(b"[]"))

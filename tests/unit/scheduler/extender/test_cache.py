@@ -1,4 +1,4 @@
-"""The cluster: one node for a pod at a time, of those asked about, by what is known; and who is woken for what."""
+"""The extender's cache: one node for a pod at a time, fallback policies, and pods that are requeued."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.clock import Clock
-from support.ledger_kubelets import SHARED, SINGLE, Kubelet, kind_of, shape_of
+from support.ledger_kubelets import SHARED, SINGLE, Kubelet, node_kind, pod_shape
 from zonewise_scheduler.admission.node import idle_node
 from zonewise_scheduler.admission.report.node_report import NodeReport
 from zonewise_scheduler.extender import diagnosis
 from zonewise_scheduler.extender.api_objects import ObservedPod, PublishedReport
-from zonewise_scheduler.extender.cache import ExtenderCache, FallbackPolicy, ScheduleResult
+from zonewise_scheduler.extender.cache import ExtenderCache, ScheduleResult
+from zonewise_scheduler.extender.fallback_policy import FallbackPolicy
 from zonewise_scheduler.extender.types import CandidateNodes, ExtenderArgs
 from zonewise_scheduler.nodes.assumed.types import BLOCKED_BY_ASSUMED, NODE_BACKOFF, LedgerTimeouts, PendingPod
 from zonewise_scheduler.nodes.node.node_info import NodeInfo
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.pod import PodShape
     from zonewise_scheduler.nodes.assumed.types import Misprediction
 
-KIND = kind_of(SINGLE, gpus=0)
+KIND = node_kind(SINGLE, gpus=0)
 """Two zones of eight CPUs."""
-TRUST, WAITS = FallbackPolicy(), LedgerTimeouts()
-HALF, MOST, WHOLE = shape_of((4, 0)), shape_of((5, 0)), shape_of((8, 0))
+FALLBACK, TIMEOUTS = FallbackPolicy(), LedgerTimeouts()
+HALF, FIVE_CPUS, WHOLE = pod_shape((4, 0)), pod_shape((5, 0)), pod_shape((8, 0))
 
 
-def asked(*names: str) -> CandidateNodes:
+def candidates(*names: str) -> CandidateNodes:
     return CandidateNodes(ExtenderArgs({}, node_names=msgspec.Raw(msgspec.json.encode(names))))
 
 
@@ -38,17 +39,17 @@ def pod(name: str, shape: PodShape = HALF) -> PendingPod:
     return PendingPod(f"uid-{name}", "lab", name, shape)
 
 
-class Site:
-    """A cluster of simulated kubelets, and what is told of it."""
+class CacheHarness:
+    """A cluster of simulated kubelets, and the cache that observes it."""
 
-    def __init__(self, *names: str, trust: FallbackPolicy = TRUST, waits: LedgerTimeouts = WAITS) -> None:
+    def __init__(self, *names: str, fallback: FallbackPolicy = FALLBACK, timeouts: LedgerTimeouts = TIMEOUTS) -> None:
         self.clock = Clock()
-        self.misses: list[Misprediction] = []
-        self.cluster = ExtenderCache(self.clock, waits, trust, self.misses.append)
+        self.mispredictions: list[Misprediction] = []
+        self.cluster = ExtenderCache(self.clock, timeouts, fallback, self.mispredictions.append)
         self.kubelets: dict[str, Kubelet] = {}
         self.bound: set[str] = set()
-        self.foreign = False
-        """Another scheduler has sent a pod where we did not."""
+        self.bound_elsewhere = False
+        """Whether another scheduler has bound a pod."""
         for name in names:
             self.kubelets[name] = Kubelet(name, idle_node(KIND))
             self.cluster.update_node(None, NodeInfo(name))
@@ -57,75 +58,75 @@ class Site:
     def report(self, name: str) -> None:
         self.cluster.update_report(None, PublishedReport(self.kubelets[name].report(), self.clock()))
 
-    def unreport(self, name: str) -> None:
+    def remove_report(self, name: str) -> None:
         self.cluster.update_report(PublishedReport(NodeReport(name, None, (), ()), None), None)
 
-    def choose(self, one: PendingPod, *names: str) -> ScheduleResult:
-        return self.cluster.select_and_assume(one, asked(*(names or self.kubelets)))
+    def select(self, pending: PendingPod, *names: str) -> ScheduleResult:
+        return self.cluster.select_and_assume(pending, candidates(*(names or self.kubelets)))
 
-    def seen(self, one: PendingPod, node: str = "", **more: Any) -> None:
-        self.cluster.update_pod(None, ObservedPod(*one, node=node, **more))
+    def observe(self, pending: PendingPod, node: str = "", **more: Any) -> None:
+        self.cluster.update_pod(None, ObservedPod(*pending, node=node, **more))
 
-    def gone(self, one: PendingPod) -> None:
-        self.cluster.update_pod(ObservedPod(*one), None)
+    def delete(self, pending: PendingPod) -> None:
+        self.cluster.update_pod(ObservedPod(*pending), None)
 
-    def arrive(self, one: PendingPod, node: str) -> bool:
-        """Have a pod bound, and its kubelet admit or refuse it."""
-        self.bound.add(one.uid)
-        self.seen(one, node)
-        verdict = self.kubelets[node].sees(one)
+    def bind(self, pending: PendingPod, node: str) -> bool:
+        """Bind a pod, and let its kubelet admit or reject it."""
+        self.bound.add(pending.uid)
+        self.observe(pending, node)
+        verdict = self.kubelets[node].decide(pending)
         if not verdict.admitted:
-            self.seen(one, node, phase="Failed", reason=verdict.reason, message=verdict.message)
+            self.observe(pending, node, phase="Failed", reason=verdict.reason, message=verdict.message)
         return verdict.admitted
 
-    def in_flight(self) -> dict[str, list[str]]:
-        """By node the names of the pods that are charged."""
+    def assumed_pods(self) -> dict[str, list[str]]:
+        """Return the names of the assumed pods by node."""
         nodes: Any = self.cluster.dump()["nodes"]
-        return {name: [one.removeprefix("lab/") for one in node["inFlight"]] for name, node in nodes.items()}
+        return {name: [pending.removeprefix("lab/") for pending in node["inFlight"]] for name, node in nodes.items()}
 
 
 # --- choosing
 
 
 def test_three_pods_before_any_is_bound() -> None:
-    """Each of three pods that want most of a zone is told what is left by the ones before it; the third one none."""
-    site = Site("n")
-    told = [site.choose(pod(name, MOST)) for name in "abc"]
-    assert [choice.node for choice in told] == ["n", "n", ""]
-    assert told[2].failed_nodes == {"n": "node(s) would refuse it: needs 5 CPUs in one zone"}
+    """Each of three pods that need most of a zone gets a zone that the earlier ones leave; the third gets none."""
+    harness = CacheHarness("n")
+    results = [harness.select(pod(name, FIVE_CPUS)) for name in "abc"]
+    assert [result.node for result in results] == ["n", "n", ""]
+    assert results[2].failed_nodes == {"n": "node(s) would reject it: needs 5 CPUs in one zone"}
 
 
-def test_only_nodes_asked_about() -> None:
-    """A node that was not asked about is not chosen, though it would be the best; unknown names are refused."""
-    site = Site("a", "b", "c")
-    assert site.choose(pod("p"), "b").node == "b"
-    choice = site.choose(pod("q"), "d")
-    assert choice == ScheduleResult("", None, {"d": diagnosis.NO_REPORT})
+def test_only_candidates_are_selected() -> None:
+    """The best node is not selected if it is no candidate; an unknown candidate has its reason."""
+    harness = CacheHarness("a", "b", "c")
+    assert harness.select(pod("p"), "b").node == "b"
+    result = harness.select(pod("q"), "d")
+    assert result == ScheduleResult("", None, {"d": diagnosis.NO_REPORT})
 
 
-def test_asked_again() -> None:
-    """A pod that is asked about again is decided again, and what it was promised before is free."""
-    site = Site("a", "b")
-    one = pod("p", WHOLE)
-    assert site.choose(one, "a").node == "a"
-    assert site.choose(one, "b").node == "b"
-    assert site.in_flight() == {"a": [], "b": ["p"]}
-    assert site.choose(one, "z").node == ""
-    assert site.in_flight() == {"a": [], "b": []}
-    assert site.cluster.predicted_verdict(one.uid) is None
+def test_a_pod_filtered_again_is_decided_again() -> None:
+    """A pod that is filtered again is decided again, and its earlier node is free."""
+    harness = CacheHarness("a", "b")
+    pending = pod("p", WHOLE)
+    assert harness.select(pending, "a").node == "a"
+    assert harness.select(pending, "b").node == "b"
+    assert harness.assumed_pods() == {"a": [], "b": ["p"]}
+    assert harness.select(pending, "z").node == ""
+    assert harness.assumed_pods() == {"a": [], "b": []}
+    assert harness.cluster.predicted_verdict(pending.uid) is None
 
 
-def test_full_nodes_first() -> None:
-    """With nobody waiting pods are packed: the second goes where the first went."""
-    site = Site("a", "b", "c")
-    assert {site.choose(pod(name)).node for name in "pqrs"} == {"a"}
+def test_fuller_nodes_are_preferred() -> None:
+    """Without pending pods, pods are packed: the second goes to the node of the first."""
+    harness = CacheHarness("a", "b", "c")
+    assert {harness.select(pod(name)).node for name in "pqrs"} == {"a"}
 
 
 def test_scores() -> None:
-    """Scores are 0 to 100 by node, in the order asked; 0 for nodes of which nothing is known."""
-    site = Site("a", "b")
-    site.choose(pod("p"), "a")
-    scores = site.cluster.scores(HALF, ["b", "unknown", "a"])
+    """Scores are 0 to 100 in the order of the names; 0 for a node without a report."""
+    harness = CacheHarness("a", "b")
+    harness.select(pod("p"), "a")
+    scores = harness.cluster.scores(HALF, ["b", "unknown", "a"])
     assert scores[1] == 0
     assert 0 <= scores[0] < scores[2] <= 100
 
@@ -133,276 +134,280 @@ def test_scores() -> None:
 # --- what becomes of promises
 
 
-def test_a_pod_that_lands_elsewhere() -> None:
-    """Its promise is charged there, and no longer here."""
-    site = Site("a", "b")
-    site.choose(pod("p"), "a")
-    site.seen(pod("p"), "b")
-    assert site.in_flight() == {"a": [], "b": ["p"]}
+def test_a_pod_bound_elsewhere_is_assumed_there() -> None:
+    """A pod bound to another node is assumed there, and forgotten on the selected node."""
+    harness = CacheHarness("a", "b")
+    harness.select(pod("p"), "a")
+    harness.observe(pod("p"), "b")
+    assert harness.assumed_pods() == {"a": [], "b": ["p"]}
 
 
-def test_a_pod_that_is_deleted() -> None:
-    """A pod that is deleted before it is bound holds nothing."""
-    site = Site("a")
-    site.choose(pod("p"))
-    site.gone(pod("p"))
-    assert site.in_flight() == {"a": []}
+def test_a_deleted_pod_is_forgotten() -> None:
+    """A pod that is deleted before it is bound uses nothing."""
+    harness = CacheHarness("a")
+    harness.select(pod("p"))
+    harness.delete(pod("p"))
+    assert harness.assumed_pods() == {"a": []}
 
 
-def test_a_pod_that_is_never_bound() -> None:
-    """A promise runs out."""
-    site = Site("a", waits=LedgerTimeouts(assume_timeout=5))
-    site.choose(pod("p"))
-    site.clock.advance(4)
-    site.cluster.tick()
-    assert site.in_flight() == {"a": ["p"]}
-    site.clock.advance(2)
-    site.cluster.tick()
-    assert site.in_flight() == {"a": []}
+def test_an_assumed_pod_expires() -> None:
+    """An assumed pod that is never bound expires."""
+    harness = CacheHarness("a", timeouts=LedgerTimeouts(assume_timeout=5))
+    harness.select(pod("p"))
+    harness.clock.advance(4)
+    harness.cluster.tick()
+    assert harness.assumed_pods() == {"a": ["p"]}
+    harness.clock.advance(2)
+    harness.cluster.tick()
+    assert harness.assumed_pods() == {"a": []}
 
 
-def test_a_miss() -> None:
-    """A kubelet's refusal of a promised pod is a miss: it is told, and the node is not asked for such a pod again."""
-    site = Site("a", "b")
-    site.choose(pod("p"), "a")
-    site.seen(pod("p"), "a")
-    site.seen(pod("p"), "a", phase="Failed", reason="TopologyAffinityError", message="no")
-    assert [(miss.node, miss.name, miss.reason) for miss in site.misses] == [("a", "p", "TopologyAffinityError")]
-    assert site.choose(pod("q"), "a").failed_nodes == {"a": diagnosis.LEDGER_REASONS[NODE_BACKOFF]}
-    assert site.choose(pod("q"), "a", "b").node == "b"
+def test_a_rejected_assumed_pod_is_a_misprediction() -> None:
+    """A kubelet's rejection of an assumed pod is a misprediction; the node is then in backoff for such a pod."""
+    harness = CacheHarness("a", "b")
+    harness.select(pod("p"), "a")
+    harness.observe(pod("p"), "a")
+    harness.observe(pod("p"), "a", phase="Failed", reason="TopologyAffinityError", message="no")
+    assert [
+        (misprediction.node, misprediction.name, misprediction.reason) for misprediction in harness.mispredictions
+    ] == [("a", "p", "TopologyAffinityError")]
+    assert harness.select(pod("q"), "a").failed_nodes == {"a": diagnosis.LEDGER_REASONS[NODE_BACKOFF]}
+    assert harness.select(pod("q"), "a", "b").node == "b"
 
 
-def test_a_refusal_of_another_scheduler_is_no_miss() -> None:
-    """What others placed was not foretold."""
-    site = Site("a")
-    site.seen(pod("p"), "a")
-    site.seen(pod("p"), "a", phase="Failed", reason="TopologyAffinityError")
-    assert site.misses == []
-    assert site.choose(pod("q")).node == "a"
+def test_a_rejected_pod_of_another_scheduler_is_none() -> None:
+    """The pods of other schedulers have no prediction."""
+    harness = CacheHarness("a")
+    harness.observe(pod("p"), "a")
+    harness.observe(pod("p"), "a", phase="Failed", reason="TopologyAffinityError")
+    assert harness.mispredictions == []
+    assert harness.select(pod("q")).node == "a"
 
 
-def test_pods_of_others_are_charged() -> None:
-    """A pod that another scheduler has bound takes its place too; one that asks nothing of a zone takes none."""
-    site = Site("a")
-    site.seen(pod("p", WHOLE), "a")
-    site.seen(pod("shared", SHARED), "a")
-    site.seen(pod("q", WHOLE), "a")
-    assert site.choose(pod("r")).node == ""
-    site.seen(pod("p", WHOLE), "a", phase="Succeeded")
-    assert site.choose(pod("r")).node == "a"
+def test_pods_of_other_schedulers_count() -> None:
+    """A pod bound by another scheduler counts too; one that no kubelet aligns does not."""
+    harness = CacheHarness("a")
+    harness.observe(pod("p", WHOLE), "a")
+    harness.observe(pod("shared", SHARED), "a")
+    harness.observe(pod("q", WHOLE), "a")
+    assert harness.select(pod("r")).node == ""
+    harness.observe(pod("p", WHOLE), "a", phase="Succeeded")
+    assert harness.select(pod("r")).node == "a"
 
 
 # --- what is not known
 
 
-@pytest.mark.parametrize(("policy", "node"), [("blind", "new"), ("unaligned", ""), ("refuse", "")])
+@pytest.mark.parametrize(("policy", "node"), [("allow", "new"), ("allow-unaligned", ""), ("deny", "")])
 def test_unreported_nodes(policy: str, node: str) -> None:
-    """A pod that asks of zones goes to a node without a report only if that is wished."""
-    site = Site("a", trust=FallbackPolicy(unreported=policy))
-    choice = site.choose(pod("p"), "new")
-    assert (choice.node, choice.verdict) == (node, None)
-    assert site.choose(pod("q"), "new", "a").node == "a", "where something is known is better"
-    names, failed = site.cluster.allowed_nodes(["a", "new"])
-    assert names == (["a"] if policy == "refuse" else ["a", "new"])
-    assert failed == ({"new": diagnosis.NO_REPORT} if policy == "refuse" else {})
-    assert site.cluster.allows_every_node == (policy != "refuse")
+    """A pod that a kubelet may align goes to a node without a report only if the policy allows it."""
+    harness = CacheHarness("a", fallback=FallbackPolicy(unreported=policy))
+    result = harness.select(pod("p"), "new")
+    assert (result.node, result.verdict) == (node, None)
+    assert harness.select(pod("q"), "new", "a").node == "a", "where something is known is better"
+    names, failed = harness.cluster.allowed_nodes(["a", "new"])
+    assert names == (["a"] if policy == "deny" else ["a", "new"])
+    assert failed == ({"new": diagnosis.NO_REPORT} if policy == "deny" else {})
+    assert harness.cluster.allows_every_node == (policy != "deny")
 
 
-@pytest.mark.parametrize(("policy", "node"), [("blind", "a"), ("unaligned", ""), ("refuse", "")])
+@pytest.mark.parametrize(("policy", "node"), [("allow", "a"), ("allow-unaligned", ""), ("deny", "")])
 def test_stale_reports(policy: str, node: str) -> None:
-    """A report is stale when a pod has run for long without being in it; a new one that has it heals that."""
-    site = Site("a", trust=FallbackPolicy(stale=policy, stale_after=30))
-    site.seen(pod("p"), "a", started=site.clock())
-    site.clock.advance(31)
-    choice = site.choose(pod("q"))
-    assert choice.node == node
-    assert choice.failed_nodes == ({} if node else {"a": diagnosis.STALE_REPORT})
-    assert site.cluster.allowed_nodes(["a"])[0] == ([] if policy == "refuse" else ["a"])
-    assert site.cluster.node_counts() == {"reported": 0, "stale": 1, "unreported": 0}
-    site.kubelets["a"].sees(pod("p"))
-    site.report("a")
-    assert site.choose(pod("r")).node == "a"
+    """A report is stale once a pod has run for long without being in it; a report that covers the pod ends that."""
+    harness = CacheHarness("a", fallback=FallbackPolicy(stale=policy, stale_after=30))
+    harness.observe(pod("p"), "a", started=harness.clock())
+    harness.clock.advance(31)
+    result = harness.select(pod("q"))
+    assert result.node == node
+    assert result.failed_nodes == ({} if node else {"a": diagnosis.STALE_REPORT})
+    assert harness.cluster.allowed_nodes(["a"])[0] == ([] if policy == "deny" else ["a"])
+    assert harness.cluster.node_counts() == {"reported": 0, "stale": 1, "unreported": 0}
+    harness.kubelets["a"].decide(pod("p"))
+    harness.report("a")
+    assert harness.select(pod("r")).node == "a"
 
 
 def test_a_node_loses_its_report() -> None:
-    """Without its report a node takes no pod, and another node may have its row."""
-    site = Site("a", "b")
-    site.unreport("a")
-    assert site.choose(pod("p"), "a").node == ""
-    assert site.cluster.node_counts() == {"reported": 1, "stale": 0, "unreported": 1}
-    site.kubelets["c"] = Kubelet("c", idle_node(KIND))
-    site.report("c")
-    assert site.choose(pod("p"), "a").node == ""
-    assert site.choose(pod("p"), "c").node == "c"
-    site.report("a")
-    assert site.choose(pod("q", WHOLE), "a").node == "a"
+    """Without its report a node admits no pod, and another node may use its row."""
+    harness = CacheHarness("a", "b")
+    harness.remove_report("a")
+    assert harness.select(pod("p"), "a").node == ""
+    assert harness.cluster.node_counts() == {"reported": 1, "stale": 0, "unreported": 1}
+    harness.kubelets["c"] = Kubelet("c", idle_node(KIND))
+    harness.report("c")
+    assert harness.select(pod("p"), "a").node == ""
+    assert harness.select(pod("p"), "c").node == "c"
+    harness.report("a")
+    assert harness.select(pod("q", WHOLE), "a").node == "a"
 
 
 def test_the_release_of_a_kubelet() -> None:
-    """It is that of the node, as long as there is one that tells it."""
-    site = Site("a")
-    site.cluster.update_node(None, NodeInfo("a", release=(1, 33)))
-    assert site.cluster.kubelet_release("a") == (1, 33)
-    site.cluster.update_node(NodeInfo("a"), None)
-    assert site.cluster.kubelet_release("a") == site.cluster.kubelet_release("unknown") == (1, 36)
-    assert site.cluster.node_counts()["unreported"] == 0
+    """The release is that of the node, while the node exists."""
+    harness = CacheHarness("a")
+    harness.cluster.update_node(None, NodeInfo("a", release=(1, 33)))
+    assert harness.cluster.kubelet_release("a") == (1, 33)
+    harness.cluster.update_node(NodeInfo("a"), None)
+    assert harness.cluster.kubelet_release("a") == harness.cluster.kubelet_release("unknown") == (1, 36)
+    assert harness.cluster.node_counts()["unreported"] == 0
 
 
 # --- waking
 
 
-def test_zones_that_become_free() -> None:
-    """A pod that waits is woken once a report shows a place, once, and not again at once."""
-    site = Site("a")
-    site.arrive(pod("p", WHOLE), "a")
-    site.arrive(pod("q", WHOLE), "a")
-    site.report("a")
-    assert site.choose(pod("r")).node == ""
-    assert site.cluster.pods_to_requeue() == []
-    site.kubelets["a"].ends(pod("p").uid)
-    site.seen(pod("p", WHOLE), "a", phase="Succeeded")
-    assert site.cluster.pods_to_requeue() == [], "the report has it yet"
-    site.report("a")
-    assert [one.name for one in site.cluster.pods_to_requeue()] == ["r"]
-    assert site.cluster.pods_to_requeue() == []
-    assert site.choose(pod("r")).node == "a"
-    site.clock.advance(100)
-    assert site.cluster.pods_to_requeue() == []
+def test_pods_are_requeued_for_free_zones() -> None:
+    """An unschedulable pod is requeued once a report shows free zones: once, not again at once."""
+    harness = CacheHarness("a")
+    harness.bind(pod("p", WHOLE), "a")
+    harness.bind(pod("q", WHOLE), "a")
+    harness.report("a")
+    assert harness.select(pod("r")).node == ""
+    assert harness.cluster.pods_to_requeue() == []
+    harness.kubelets["a"].end_pod(pod("p").uid)
+    harness.observe(pod("p", WHOLE), "a", phase="Succeeded")
+    assert harness.cluster.pods_to_requeue() == [], "the report has it yet"
+    harness.report("a")
+    assert [pending.name for pending in harness.cluster.pods_to_requeue()] == ["r"]
+    assert harness.cluster.pods_to_requeue() == []
+    assert harness.select(pod("r")).node == "a"
+    harness.clock.advance(100)
+    assert harness.cluster.pods_to_requeue() == []
 
 
-@pytest.mark.parametrize("how", ["bound", "deleted", "forgotten"])
-def test_who_waits_no_more(how: str) -> None:
-    """A pod that was bound elsewhere, or is gone, is not woken."""
-    site = Site("a")
-    site.seen(pod("p", WHOLE), "a")
-    site.seen(pod("q", WHOLE), "a")
-    site.choose(pod("r"))
-    if how == "bound":
-        site.seen(pod("r"), "elsewhere")
-    elif how == "deleted":
-        site.gone(pod("r"))
+@pytest.mark.parametrize("event", ["bound", "deleted", "forgotten"])
+def test_bound_and_deleted_pods_are_not_requeued(event: str) -> None:
+    """A pod that was bound elsewhere or deleted is not requeued."""
+    harness = CacheHarness("a")
+    harness.observe(pod("p", WHOLE), "a")
+    harness.observe(pod("q", WHOLE), "a")
+    harness.select(pod("r"))
+    if event == "bound":
+        harness.observe(pod("r"), "elsewhere")
+    elif event == "deleted":
+        harness.delete(pod("r"))
     else:
-        site.cluster.remove_unschedulable(pod("r").uid)
-    site.gone(pod("p", WHOLE))
-    site.clock.advance(100)
-    site.cluster.tick()
-    assert site.cluster.pods_to_requeue() == []
+        harness.cluster.remove_unschedulable(pod("r").uid)
+    harness.delete(pod("p", WHOLE))
+    harness.clock.advance(100)
+    harness.cluster.tick()
+    assert harness.cluster.pods_to_requeue() == []
 
 
-def crowded() -> Site:
-    """A node on its way to which are three pods, so that a fourth fits, but not in every order."""
-    site = Site("a")
+def blocked_harness() -> CacheHarness:
+    """Return a node with three assumed pods, which admits a fourth, but not in every order."""
+    harness = CacheHarness("a")
     for name, cpus in (("p", 3), ("q", 5), ("r", 5)):
-        assert site.choose(pod(name, shape_of((cpus, 0)))).node == "a"
-    assert site.choose(pod("s", shape_of((3, 0)))).failed_nodes == {"a": diagnosis.LEDGER_REASONS[BLOCKED_BY_ASSUMED]}
-    return site
+        assert harness.select(pod(name, pod_shape((cpus, 0)))).node == "a"
+    assert harness.select(pod("s", pod_shape((3, 0)))).failed_nodes == {
+        "a": diagnosis.LEDGER_REASONS[BLOCKED_BY_ASSUMED]
+    }
+    return harness
 
 
-def test_pods_in_the_way_arrive() -> None:
-    """Once they have arrived as foretold the node's state is the same, and yet the pod is woken, and placed."""
-    site = crowded()
+def test_assumed_pods_arrive() -> None:
+    """Once the pods have arrived as predicted, the state is equal, and yet the fourth is requeued and assumed."""
+    harness = blocked_harness()
     for name, cpus in (("p", 3), ("q", 5), ("r", 5)):
-        assert site.arrive(pod(name, shape_of((cpus, 0))), "a")
-    assert site.cluster.pods_to_requeue() == []
-    assert site.choose(pod("s", shape_of((3, 0)))).node == "", "nothing was reported yet"
-    site.report("a")
-    assert [one.name for one in site.cluster.pods_to_requeue()] == ["s"]
-    assert site.choose(pod("s", shape_of((3, 0)))).node == "a"
+        assert harness.bind(pod(name, pod_shape((cpus, 0))), "a")
+    assert harness.cluster.pods_to_requeue() == []
+    assert harness.select(pod("s", pod_shape((3, 0)))).node == "", "nothing was reported yet"
+    harness.report("a")
+    assert [pending.name for pending in harness.cluster.pods_to_requeue()] == ["s"]
+    assert harness.select(pod("s", pod_shape((3, 0)))).node == "a"
 
 
-def test_pods_in_the_way_leave() -> None:
-    """A pod for which those on their way leave no place is placed as soon as they are gone."""
-    site = crowded()
-    site.gone(pod("r"))
-    assert site.choose(pod("s", shape_of((3, 0)))).node == "a"
+def test_assumed_pods_are_deleted() -> None:
+    """A pod that assumed pods block is assumed as soon as they are deleted."""
+    harness = blocked_harness()
+    harness.delete(pod("r"))
+    assert harness.select(pod("s", pod_shape((3, 0)))).node == "a"
 
 
-def test_pods_in_the_way_are_presumed_there() -> None:
-    """Where a report has no fingerprints, pods are taken to be in it after a while; who waits for that is woken."""
-    site = Site("a", waits=LedgerTimeouts(report_lag=10))
-    site.kubelets["a"].methods = ()
+def test_assumed_pods_count_as_reported_after_the_lag() -> None:
+    """Pods count as covered by a report without fingerprints after a while; then the blocked pod is requeued."""
+    harness = CacheHarness("a", timeouts=LedgerTimeouts(report_lag=10))
+    harness.kubelets["a"].methods = ()
     for name, cpus in (("p", 3), ("q", 5), ("r", 5)):
-        site.choose(one := pod(name, shape_of((cpus, 0))))
-        site.arrive(one, "a")
-        site.seen(one, "a", started=site.clock())
-    site.choose(pod("s", shape_of((3, 0))))
-    site.clock.advance(1)
-    site.report("a")
-    site.cluster.pods_to_requeue()
-    site.clock.advance(60)
-    site.cluster.tick()
-    assert [one.name for one in site.cluster.pods_to_requeue()] == ["s"]
-    assert site.choose(pod("s", shape_of((3, 0)))).node == "a"
+        harness.select(pending := pod(name, pod_shape((cpus, 0))))
+        harness.bind(pending, "a")
+        harness.observe(pending, "a", started=harness.clock())
+    harness.select(pod("s", pod_shape((3, 0))))
+    harness.clock.advance(1)
+    harness.report("a")
+    harness.cluster.pods_to_requeue()
+    harness.clock.advance(60)
+    harness.cluster.tick()
+    assert [pending.name for pending in harness.cluster.pods_to_requeue()] == ["s"]
+    assert harness.select(pod("s", pod_shape((3, 0)))).node == "a"
 
 
-def test_a_pair_that_is_set_aside_is_tried_again() -> None:
-    """A pod whose only node was set aside is woken, so that it hears when the node is asked again."""
-    site = Site("a", waits=LedgerTimeouts(initial_backoff=10))
-    site.choose(pod("p"), "a")
-    site.seen(pod("p"), "a")
-    site.seen(pod("p"), "a", phase="Failed", reason="TopologyAffinityError")
-    assert site.choose(pod("q"), "a").node == ""
-    woken: list[int] = []
+def test_a_node_in_backoff_is_tried_again() -> None:
+    """A pod whose only node is in backoff is requeued when the backoff ends."""
+    harness = CacheHarness("a", timeouts=LedgerTimeouts(initial_backoff=10))
+    harness.select(pod("p"), "a")
+    harness.observe(pod("p"), "a")
+    harness.observe(pod("p"), "a", phase="Failed", reason="TopologyAffinityError")
+    assert harness.select(pod("q"), "a").node == ""
+    requeued: list[int] = []
     for second in range(1, 40):
-        site.clock.advance(1)
-        site.cluster.tick()
-        if site.cluster.pods_to_requeue():
-            woken.append(second)
-            if site.choose(pod("q")).node:
+        harness.clock.advance(1)
+        harness.cluster.tick()
+        if harness.cluster.pods_to_requeue():
+            requeued.append(second)
+            if harness.select(pod("q")).node:
                 break
-    assert len(woken) < 8
-    assert 10 <= woken[-1] < 30
+    assert len(requeued) < 8
+    assert 10 <= requeued[-1] < 30
 
 
 # --- whatever happens
 
 NODES = ("a", "b", "c")
-PODS = [pod(f"p{number}", shape_of((cpus, 0))) for number, cpus in enumerate((1, 3, 4, 5, 5, 8))]
+PODS = [pod(f"p{number}", pod_shape((cpus, 0))) for number, cpus in enumerate((1, 3, 4, 5, 5, 8))]
 STEPS = st.one_of(
-    st.tuples(st.just("choose"), st.sampled_from(PODS), st.sets(st.sampled_from((*NODES, "unknown")), min_size=1)),
-    st.tuples(st.just("arrive"), st.sampled_from(PODS), st.just(set[str]())),
+    st.tuples(st.just("select"), st.sampled_from(PODS), st.sets(st.sampled_from((*NODES, "unknown")), min_size=1)),
+    st.tuples(st.just("bind"), st.sampled_from(PODS), st.just(set[str]())),
     st.tuples(st.just("elsewhere"), st.sampled_from(PODS), st.sets(st.sampled_from(NODES), min_size=1, max_size=1)),
-    st.tuples(st.sampled_from(["end", "gone", "tick", "wake"]), st.sampled_from(PODS), st.just(set[str]())),
-    st.tuples(st.sampled_from(["report", "unreport"]), st.sampled_from(PODS), st.sets(st.sampled_from(NODES))),
+    st.tuples(st.sampled_from(["end", "delete", "tick", "wake"]), st.sampled_from(PODS), st.just(set[str]())),
+    st.tuples(st.sampled_from(["report", "remove_report"]), st.sampled_from(PODS), st.sets(st.sampled_from(NODES))),
 )
 
 
 @settings(max_examples=60)
 @given(st.lists(STEPS, max_size=40))
 def test_any_history(steps: list[tuple[str, PendingPod, set[str]]]) -> None:
-    """Whatever comes in whatever order: a pod is charged to one node, one of those asked about, which admits it."""
-    site = Site(*NODES)
-    chosen: dict[str, str] = {}
-    for step, one, names in steps:
-        _follow(site, chosen, step, one, names)
-        charged = [name for some in site.in_flight().values() for name in some]
-        assert len(charged) == len(set(charged)), "two nodes for one pod"
-        site.clock.advance(0.1)
-    assert site.misses == [] or site.foreign
+    """In any history a pod is assumed on one node, which is a candidate and admits it."""
+    harness = CacheHarness(*NODES)
+    selected: dict[str, str] = {}
+    for step, pending, names in steps:
+        _follow(harness, selected, step, pending, names)
+        assumed = [name for uids in harness.assumed_pods().values() for name in uids]
+        assert len(assumed) == len(set(assumed)), "two nodes for pending pod"
+        harness.clock.advance(0.1)
+    assert harness.mispredictions == [] or harness.bound_elsewhere
 
 
-def _follow(site: Site, chosen: dict[str, str], step: str, one: PendingPod, names: set[str]) -> None:
-    kubelet = next((made for made in site.kubelets.values() if one.uid in made.pods), None)
-    if step == "choose" and one.uid not in site.bound:
-        choice = site.choose(one, *sorted(names))
-        assert choice.node in {*names, ""}
-        assert set(choice.failed_nodes) == (set() if choice.node else names)
-        chosen[one.uid] = choice.node
-    elif step == "arrive" and one.uid not in site.bound and chosen.get(one.uid):
-        assert site.arrive(one, chosen[one.uid]) or site.foreign
-    elif step == "elsewhere" and one.uid not in site.bound:
-        site.foreign = True
-        site.arrive(one, *names)
+def _follow(harness: CacheHarness, selected: dict[str, str], step: str, pending: PendingPod, names: set[str]) -> None:
+    kubelet = next((host for host in harness.kubelets.values() if pending.uid in host.pods), None)
+    if step == "select" and pending.uid not in harness.bound:
+        result = harness.select(pending, *sorted(names))
+        assert result.node in {*names, ""}
+        assert set(result.failed_nodes) == (set() if result.node else names)
+        selected[pending.uid] = result.node
+    elif step == "bind" and pending.uid not in harness.bound and selected.get(pending.uid):
+        assert harness.bind(pending, selected[pending.uid]) or harness.bound_elsewhere
+    elif step == "elsewhere" and pending.uid not in harness.bound:
+        harness.bound_elsewhere = True
+        harness.bind(pending, *names)
     elif step == "end" and kubelet is not None:
-        kubelet.ends(one.uid)
-        site.seen(one, kubelet.node, phase="Succeeded")
-    elif step == "gone" and one.uid not in site.bound:
-        site.gone(one)
-        chosen.pop(one.uid, None)
+        kubelet.end_pod(pending.uid)
+        harness.observe(pending, kubelet.node, phase="Succeeded")
+    elif step == "delete" and pending.uid not in harness.bound:
+        harness.delete(pending)
+        selected.pop(pending.uid, None)
     elif step == "tick":
-        site.cluster.tick()
+        harness.cluster.tick()
     elif step == "wake":
-        assert all(made.uid not in site.bound for made in site.cluster.pods_to_requeue())
-    elif step in ("report", "unreport"):
+        assert all(host.uid not in harness.bound for host in harness.cluster.pods_to_requeue())
+    elif step in ("report", "remove_report"):
         for name in sorted(names):
-            getattr(site, step)(name)
+            getattr(harness, step)(name)

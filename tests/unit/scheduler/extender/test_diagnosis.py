@@ -1,4 +1,4 @@
-"""Reasons are few, each is true of the node that was looked at, and all nodes have one."""
+"""Diagnoses: few distinct reasons, each true of its sampled node, and one for every node."""
 
 from __future__ import annotations
 
@@ -9,43 +9,43 @@ from zonewise_scheduler.nodes.assumed.types import BLOCKED_BY_ASSUMED
 
 SMALL = node(2, 2, topology="single-numa-node", **STATIC)
 BARE = node(2, 8, topology="single-numa-node", **STATIC)
-ASKS = pod(container(cpus=6, gib=1))
-ASKS_GPU = pod(container(cpus=2, gib=1, devices={GPU: 1}))
+SIX_CPUS = pod(container(cpus=6, gib=1))
+ONE_GPU = pod(container(cpus=2, gib=1, devices={GPU: 1}))
 
 
-def rows_of(**states: object) -> NodeTable:
-    rows = NodeTable()
-    rows.update(states.items())  # pyright: ignore[reportArgumentType]
-    return rows
+def table_with(**states: object) -> NodeTable:
+    table = NodeTable()
+    table.update(states.items())  # pyright: ignore[reportArgumentType]
+    return table
 
 
 def test_each_node_its_own_reason() -> None:
-    """Of few nodes each has its own reason, without the numbers that only it has: equal reasons are counted."""
-    rows = rows_of(a=SMALL, b=SMALL, c=BARE)
-    told = diagnose(ASKS, ["a", "b", "c", "d"], rows)
-    assert told["a"] == told["b"] == "node(s) would refuse it: needs 6 CPUs in one zone"
-    assert told["c"] == LEDGER_REASONS[BLOCKED_BY_ASSUMED]
-    assert told["d"] == NO_REPORT
+    """Each of a few nodes has its own reason, without its own numbers, so that equal reasons can be counted."""
+    table = table_with(a=SMALL, b=SMALL, c=BARE)
+    reasons = diagnose(SIX_CPUS, ["a", "b", "c", "d"], table)
+    assert reasons["a"] == reasons["b"] == "node(s) would reject it: needs 6 CPUs in one zone"
+    assert reasons["c"] == LEDGER_REASONS[BLOCKED_BY_ASSUMED]
+    assert reasons["d"] == NO_REPORT
 
 
 def test_many_nodes() -> None:
-    """Of very many nodes the commonest reason stands for those that were not looked at, and all have one."""
-    rows = rows_of(**{f"n{number}": SMALL for number in range(100)})
+    """For many nodes the most common reason of the sample stands for the rest."""
+    table = table_with(**{f"n{number}": SMALL for number in range(100)})
     names = [f"n{number}" for number in range(120)]
-    told = diagnose(ASKS, names, rows)
-    assert list(told) == names
-    assert set(told.values()) == {"node(s) would refuse it: needs 6 CPUs in one zone", NO_REPORT}
-    assert sum(reason == NO_REPORT for reason in told.values()) == 20
+    reasons = diagnose(SIX_CPUS, names, table)
+    assert list(reasons) == names
+    assert set(reasons.values()) == {"node(s) would reject it: needs 6 CPUs in one zone", NO_REPORT}
+    assert sum(reason == NO_REPORT for reason in reasons.values()) == 20
 
 
 def test_some_of_many_nodes() -> None:
-    """Of whatever few of many nodes, at least one is looked at."""
-    rows = rows_of(**{f"n{number}": SMALL for number in range(100)})
+    """At least one candidate is sampled, whichever its row."""
+    table = table_with(**{f"n{number}": SMALL for number in range(100)})
     for number in range(100):
-        assert "needs 6 CPUs" in diagnose(ASKS, [f"n{number}"], rows)[f"n{number}"]
+        assert "needs 6 CPUs" in diagnose(SIX_CPUS, [f"n{number}"], table)[f"n{number}"]
 
 
 def test_no_node() -> None:
-    """Nothing is said where nothing was asked, or nothing is known."""
-    assert diagnose(ASKS_GPU, [], rows_of()) == {}
-    assert diagnose(ASKS_GPU, ["a"], rows_of()) == {"a": NO_REPORT}
+    """No candidates have no reasons; a candidate without a report has that as its reason."""
+    assert diagnose(ONE_GPU, [], table_with()) == {}
+    assert diagnose(ONE_GPU, ["a"], table_with()) == {"a": NO_REPORT}

@@ -1,4 +1,4 @@
-"""What is foretold, as people read it."""
+"""Predicted verdicts and node states as text."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from zonewise_scheduler.extender.formatting import describe_state, format_verdic
 NODE = node(2, 4, devices={GPU: {1: 1, 2: 2}}, topology="single-numa-node", reserved=1, **STATIC)
 
 
-def test_by_container() -> None:
+def test_a_verdict() -> None:
     """Each container has its zones and CPUs; CPUs are lists as the kernel writes them."""
     verdict = admit(NODE, pod(container("one", 2, 1), container("two", 2, 1, {GPU: 2})))
     assert format_verdict(verdict) == "one zones=0 cpus=2-3; two zones=1 cpus=8-9"
 
 
-def test_nothing_exclusive() -> None:
-    """A pod that is given nothing of a zone has that said of it."""
+def test_a_pod_without_exclusive_resources() -> None:
+    """A pod without exclusive resources has a text that says so."""
     assert format_verdict(Verdict(admitted=True)) == "nothing exclusive"
     assert (
         format_verdict(Verdict(admitted=True, assignments=(ContainerAssignment("c", cpus=0b1011),))) == "c cpus=0-1,3"
     )
 
 
-def test_a_node() -> None:
-    """What is left of a node: CPUs, memory and devices by zone, and what nobody knows."""
-    told = describe_state(NODE._replace(free_cpus=0b1100_0000_0011_0000))
-    assert told["topologyManager"] == "single-numa-node, scope container"
-    assert told["freeCpus"] == {"zone 0": "4-5", "zone 1": "14-15"}
-    assert told["freeMemory"] == {"zone 0": {"memory": 16 * GIB}, "zone 1": {"memory": 16 * GIB}}
-    assert told["freeDevices"] == {f"{GPU}@0": 1, f"{GPU}@1": 2}
-    assert told["unknown"] == []
+def test_a_node_state() -> None:
+    """The available CPUs, memory and devices of a node by zone, and the unknown facts."""
+    description = describe_state(NODE._replace(free_cpus=0b1100_0000_0011_0000))
+    assert description["topologyManager"] == "single-numa-node, scope container"
+    assert description["freeCpus"] == {"zone 0": "4-5", "zone 1": "14-15"}
+    assert description["freeMemory"] == {"zone 0": {"memory": 16 * GIB}, "zone 1": {"memory": 16 * GIB}}
+    assert description["freeDevices"] == {f"{GPU}@0": 1, f"{GPU}@1": 2}
+    assert description["unknown"] == []

@@ -1,4 +1,4 @@
-"""Rows: one for each node that is known, what has changed since when, and which pods were refused since."""
+"""The node table: one row for each reported node, revisions of changes, and rejections since."""
 
 from __future__ import annotations
 
@@ -16,76 +16,76 @@ if TYPE_CHECKING:
 
 IDLE = node(topology="single-numa-node", **STATIC)
 BUSY = IDLE._replace(free_cpus=0)
-ASKS = pod(container(cpus=2, gib=1))
-OTHER = pod(container(cpus=4, gib=1))
+TWO_CPUS = pod(container(cpus=2, gib=1))
+FOUR_CPUS = pod(container(cpus=4, gib=1))
 
 
-def rows_of(**states: NodeState | None) -> NodeTable:
-    rows = NodeTable()
-    rows.update(states.items())
-    return rows
+def table_with(**states: NodeState | None) -> NodeTable:
+    table = NodeTable()
+    table.update(states.items())
+    return table
 
 
-def best(rows: NodeTable) -> list[str]:
-    return list(rows.by_score(ASKS, ()))
+def best(table: NodeTable) -> list[str]:
+    return list(table.by_score(TWO_CPUS, ()))
 
 
 def test_no_node() -> None:
-    """Of nothing nothing is told."""
-    assert best(NodeTable()) == NodeTable().change_revisions(ASKS) == []
-    assert NodeTable().scores(ASKS, (), ["a"]) == [0]
+    """An empty table has no nodes, no changes, and scores 0."""
+    assert best(NodeTable()) == NodeTable().change_revisions(TWO_CPUS) == []
+    assert NodeTable().scores(TWO_CPUS, (), ["a"]) == [0]
 
 
-def test_only_nodes_that_may_take_it() -> None:
-    """The best node comes first, and none that is full comes at all."""
+def test_only_nodes_that_may_admit_it() -> None:
+    """The best node comes first, and a full node is left out."""
     half = IDLE._replace(free_cpus=0b1111)
-    assert best(rows_of(a=IDLE, b=BUSY, c=half)) == ["c", "a"]
+    assert best(table_with(a=IDLE, b=BUSY, c=half)) == ["c", "a"]
 
 
-def test_crowded_nodes_come_last() -> None:
-    """A node that refused any pod for those in flight comes after the others, until it changes or is eased."""
-    rows = rows_of(a=IDLE, b=IDLE)
-    rows.reject("a", OTHER, BLOCKED_BY_ASSUMED)
-    assert best(rows) == ["b", "a"]
-    assert rows.nodes_with_assumed_pods() == ["a"]
-    assert rows.clear_rejections(["a", "unknown"])
-    assert best(rows) == ["a", "b"]
-    assert not rows.clear_rejections(["a"]), "there was nothing in its way"
-    rows.reject("a", OTHER, BLOCKED_BY_ASSUMED)
-    rows.update([("a", IDLE)])
-    assert rows.nodes_with_assumed_pods() == []
+def test_nodes_with_assumed_pods_come_last() -> None:
+    """A node that rejected a pod because of assumed pods comes last, until it changes or its rejections are cleared."""
+    table = table_with(a=IDLE, b=IDLE)
+    table.reject("a", FOUR_CPUS, BLOCKED_BY_ASSUMED)
+    assert best(table) == ["b", "a"]
+    assert table.nodes_with_assumed_pods() == ["a"]
+    assert table.clear_rejections(["a", "unknown"])
+    assert best(table) == ["a", "b"]
+    assert not table.clear_rejections(["a"]), "there was nothing in its way"
+    table.reject("a", FOUR_CPUS, BLOCKED_BY_ASSUMED)
+    table.update([("a", IDLE)])
+    assert table.nodes_with_assumed_pods() == []
 
 
-def test_refusals_are_remembered_until_the_node_changes() -> None:
-    """By node and shape; a change of one node lets the refusals of others stand."""
-    rows = rows_of(a=IDLE, b=IDLE)
+def test_rejections_last_until_the_node_changes() -> None:
+    """Rejections are stored by node and shape; a change of one node leaves those of others."""
+    table = table_with(a=IDLE, b=IDLE)
     for name in "ab":
-        rows.reject(name, ASKS, NODE_BACKOFF)
-    assert rows.nodes_in_backoff() == ["a", "b"]
-    rows.update([("a", IDLE)])
-    assert [rows.rejection(name, ASKS) for name in "ab"] == [None, NODE_BACKOFF]
-    assert rows.rejection("b", OTHER) is None
+        table.reject(name, TWO_CPUS, NODE_BACKOFF)
+    assert table.nodes_in_backoff() == ["a", "b"]
+    table.update([("a", IDLE)])
+    assert [table.rejection(name, TWO_CPUS) for name in "ab"] == [None, NODE_BACKOFF]
+    assert table.rejection("b", FOUR_CPUS) is None
 
 
-def test_what_is_remembered_has_an_end() -> None:
-    """A node that never changes does not gather all shapes there ever were."""
-    rows = rows_of(a=IDLE)
+def test_rejections_are_bounded() -> None:
+    """A node that never changes does not collect every shape."""
+    table = table_with(a=IDLE)
     shapes = [pod(container(cpus=2, gib=number)) for number in range(200)]
     for shape in shapes:
-        rows.reject("a", shape, NODE_BACKOFF)
-    assert rows.rejection("a", shapes[-1]) == NODE_BACKOFF
-    assert rows.rejection("a", shapes[0]) is None
+        table.reject("a", shape, NODE_BACKOFF)
+    assert table.rejection("a", shapes[-1]) == NODE_BACKOFF
+    assert table.rejection("a", shapes[0]) is None
 
 
 def test_changes() -> None:
-    """Told is, of nodes that may take a pod and have not refused it since, when they changed, ascending."""
-    rows = rows_of(a=IDLE, b=IDLE, c=BUSY)
-    rows.update([("a", IDLE._replace(free_cpus=0b11))])
-    assert rows.change_revisions(ASKS) == [1, 2]
-    rows.reject("a", ASKS, BLOCKED_BY_ASSUMED)
-    assert rows.change_revisions(ASKS) == [1]
-    rows.clear_rejections(["a"])
-    assert rows.change_revisions(ASKS) == [1, 3]
+    """The revisions of nodes that may admit a pod and have not rejected it since, ascending."""
+    table = table_with(a=IDLE, b=IDLE, c=BUSY)
+    table.update([("a", IDLE._replace(free_cpus=0b11))])
+    assert table.change_revisions(TWO_CPUS) == [1, 2]
+    table.reject("a", TWO_CPUS, BLOCKED_BY_ASSUMED)
+    assert table.change_revisions(TWO_CPUS) == [1]
+    table.clear_rejections(["a"])
+    assert table.change_revisions(TWO_CPUS) == [1, 3]
 
 
 STATES = st.sampled_from([IDLE, BUSY, None])
@@ -93,20 +93,20 @@ WRITES = st.lists(st.dictionaries(st.sampled_from("abcdef"), STATES, max_size=4)
 
 
 @given(WRITES)
-def test_rows_are_used_again(writes: list[dict[str, NodeState | None]]) -> None:
-    """Whatever comes and goes: each known node has a row of its own, and there are no more than needed."""
-    rows = NodeTable()
+def test_rows_are_reused(writes: list[dict[str, NodeState | None]]) -> None:
+    """Each reported node has its own row, and there are no more rows than needed, in any history."""
+    table = NodeTable()
     known: dict[str, NodeState] = {}
-    most = 0
+    max_rows = 0
     for states in writes:
-        most = max(most, len({*known, *(name for name, state in states.items() if state)}))
-        rows.update(states.items())
+        max_rows = max(max_rows, len({*known, *(name for name, state in states.items() if state)}))
+        table.update(states.items())
         known |= {name: state for name, state in states.items() if state is not None}
         known = {name: state for name, state in known.items() if states.get(name, state) is not None}
-        places = rows.lookup("abcdef")
-        assert [place != UNKNOWN_ROW for place in places] == [name in known for name in "abcdef"]
-        assert set(rows) == known.keys()
-        assert {name: rows.state(place) for name, place in zip("abcdef", places, strict=True) if place >= 0} == known
-        assert len({place for place in places if place >= 0}) == len(known)
-        assert max(places) < most
-        assert sorted(best(rows)) == sorted(name for name, state in known.items() if state is IDLE)
+        rows = table.lookup("abcdef")
+        assert [row != UNKNOWN_ROW for row in rows] == [name in known for name in "abcdef"]
+        assert set(table) == known.keys()
+        assert {name: table.state(row) for name, row in zip("abcdef", rows, strict=True) if row >= 0} == known
+        assert len({row for row in rows if row >= 0}) == len(known)
+        assert max(rows) < max_rows
+        assert sorted(best(table)) == sorted(name for name, state in known.items() if state is IDLE)

@@ -1,4 +1,4 @@
-"""The extender protocol: read no further than need be, and nothing misread for that."""
+"""The extender protocol: lazily parsed candidates give the same results as parsed ones."""
 
 from __future__ import annotations
 
@@ -25,55 +25,55 @@ NAMES = st.lists(LABELS, min_size=1, max_size=3).map(".".join)
 
 
 @st.composite
-def alike(draw: st.DrawFn) -> list[str]:
-    """Names of which some begin, end or contain others."""
+def similar_names(draw: st.DrawFn) -> list[str]:
+    """Names of which some are prefixes, suffixes or parts of others."""
     some = draw(st.lists(NAMES, min_size=1, max_size=8))
     more = [f"{draw(LABELS)}{name}" for name in some] + [f"{name}{draw(LABELS)}" for name in some]
     more += [name[1:] for name in some if len(name) > 1] + [name[:-1] for name in some if len(name) > 1]
     return draw(st.permutations(list(dict.fromkeys([*some, *more]))))
 
 
-def asked(**arguments: Any) -> CandidateNodes:
-    """What is asked by JSON as kube-scheduler writes it."""
+def candidates(**arguments: Any) -> CandidateNodes:
+    """Return the candidates of a request in JSON as kube-scheduler writes it."""
     body = json.dumps({"Pod": {}, "Nodes": None, "NodeNames": None} | arguments, separators=(",", ":"))
     return CandidateNodes(msgspec.json.decode(body.encode(), type=ExtenderArgs))
 
 
-def nodes_of(names: list[str]) -> dict[str, Any]:
+def node_list(names: list[str]) -> dict[str, Any]:
     return {"items": [{"metadata": {"name": name, "labels": {"a": "b"}}} for name in names]}
 
 
-@given(alike(), st.data())
+@given(similar_names(), st.data())
 def test_membership(names: list[str], data: st.DataObject) -> None:
-    """A node is in the request if and only if its name is, however many are asked about, and in both ways to send."""
-    inside = data.draw(st.lists(st.sampled_from(names), unique=True))
-    ways = [asked(NodeNames=inside), asked(Nodes=nodes_of(inside))]
+    """A node is a candidate if and only if its name is in the request, in both forms and for any number."""
+    included = data.draw(st.lists(st.sampled_from(names), unique=True))
+    requests = [candidates(NodeNames=included), candidates(Nodes=node_list(included))]
     for name in names:
-        assert [name in way for way in ways] == [name in inside] * 2
-    assert [way.names for way in ways] == [inside] * 2
+        assert [name in request for request in requests] == [name in included] * 2
+    assert [request.names for request in requests] == [included] * 2
 
 
 @given(st.lists(NAMES, unique=True), st.data())
-def test_answers(names: list[str], data: st.DataObject) -> None:
-    """What passes comes back in the way in which it was sent, in its order and whole; why others do not, by name."""
+def test_results(names: list[str], data: st.DataObject) -> None:
+    """The nodes that pass come back in the form and order of the request; the failed ones with their reasons."""
     passing = data.draw(st.lists(st.sampled_from(names), unique=True)) if names else []
     failed = {name: "no" for name in names if name not in passing}
-    kept = [name for name in names if name in passing]
-    of_names = written(asked(NodeNames=names).pass_nodes(kept, failed))
-    of_nodes = written(asked(Nodes=nodes_of(names)).pass_nodes(kept, failed))
-    assert (of_names["NodeNames"], of_names["Nodes"]) == (kept, None)
-    assert (of_nodes["NodeNames"], of_nodes["Nodes"]) == (None, nodes_of(kept))
-    assert of_names["FailedAndUnresolvableNodes"] == of_nodes["FailedAndUnresolvableNodes"] == failed
-    assert written(asked(NodeNames=names).pass_all())["NodeNames"] == names
-    assert written(asked(Nodes=nodes_of(names)).pass_all())["Nodes"] == nodes_of(names)
+    passing_names = [name for name in names if name in passing]
+    by_names = encoded(candidates(NodeNames=names).pass_nodes(passing_names, failed))
+    by_nodes = encoded(candidates(Nodes=node_list(names)).pass_nodes(passing_names, failed))
+    assert (by_names["NodeNames"], by_names["Nodes"]) == (passing_names, None)
+    assert (by_nodes["NodeNames"], by_nodes["Nodes"]) == (None, node_list(passing_names))
+    assert by_names["FailedAndUnresolvableNodes"] == by_nodes["FailedAndUnresolvableNodes"] == failed
+    assert encoded(candidates(NodeNames=names).pass_all())["NodeNames"] == names
+    assert encoded(candidates(Nodes=node_list(names)).pass_all())["Nodes"] == node_list(names)
 
 
-def written(result: ExtenderFilterResult) -> dict[str, Any]:
+def encoded(result: ExtenderFilterResult) -> dict[str, Any]:
     return json.loads(msgspec.json.encode(result))
 
 
-def test_nodes_come_back_byte_by_byte() -> None:
-    """A node that passes is not written anew: no field, no order and no number of it changes."""
+def test_nodes_are_returned_unchanged() -> None:
+    """A node that passes is not encoded anew: no field, order or number changes."""
     node = b'{"metadata": {"name":"n", "z":1.50, "a":12345678901234567890123},"status":{}}'
     arguments = msgspec.json.decode(b'{"Pod":{},"Nodes":{"items":[' + node + b"]}}", type=ExtenderArgs)
     assert node in msgspec.json.encode(CandidateNodes(arguments).pass_nodes(["n"], {}))
@@ -81,8 +81,8 @@ def test_nodes_come_back_byte_by_byte() -> None:
 
 
 def test_fields_are_those_of_go() -> None:
-    """The keys are the names of Go's fields, and Go's zero values are as Go writes them."""
-    assert written(ExtenderFilterResult(error="e")) == {
+    """The keys are the names of Go's fields, and zero values are as Go writes them."""
+    assert encoded(ExtenderFilterResult(error="e")) == {
         "Nodes": None, "NodeNames": None, "FailedNodes": None, "FailedAndUnresolvableNodes": None, "Error": "e"
     }  # fmt: skip
     assert json.loads(msgspec.json.encode([HostPriority("n", 3)])) == [{"Host": "n", "Score": 3}]
@@ -91,11 +91,16 @@ def test_fields_are_those_of_go() -> None:
     assert msgspec.json.decode(sent, type=ExtenderBindingArgs) == ExtenderBindingArgs("p", "s", "u", "n")
 
 
-def test_no_nodes_in_any_way() -> None:
-    """A request with neither Nodes nor NodeNames says so; one with an empty list of either asks about nothing."""
+def test_neither_nodes_nor_names() -> None:
+    """A request with neither Nodes nor NodeNames is an error; an empty list of either has no candidates."""
     with pytest.raises(RequestError, match="neither Nodes nor NodeNames"):
-        asked()
-    assert asked(NodeNames=[]).names == asked(Nodes={"items": None}).names == asked(Nodes={"items": []}).names == []
+        candidates()
+    assert (
+        candidates(NodeNames=[]).names
+        == candidates(Nodes={"items": None}).names
+        == candidates(Nodes={"items": []}).names
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -108,7 +113,7 @@ def test_no_nodes_in_any_way() -> None:
         ({"Nodes": {"items": [{"metadata": {"name": 7}}]}}, r"Nodes.items\[0\].*name"),
     ],
 )
-def test_what_is_no_list_of_names(arguments: dict[str, Any], field: str) -> None:
-    """What cannot be read is an error that names the field."""
+def test_invalid_names(arguments: dict[str, Any], field: str) -> None:
+    """An invalid list of names is an error that names the field."""
     with pytest.raises(RequestError, match=field):
-        _ = asked(**arguments).names
+        _ = candidates(**arguments).names

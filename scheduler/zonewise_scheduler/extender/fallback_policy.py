@@ -1,0 +1,17 @@
+"""Which pods may be bound to a node whose zones are unknown."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+ALLOW, ALLOW_UNALIGNED, DENY = "allow", "allow-unaligned", "deny"
+"""Every pod; pods that no kubelet aligns, and pods of DaemonSets; none."""
+
+
+class FallbackPolicy(NamedTuple):
+    """For nodes without a report, and for nodes with a stale one: ALLOW, ALLOW_UNALIGNED or DENY."""
+
+    unreported: str = ALLOW_UNALIGNED
+    stale: str = ALLOW_UNALIGNED
+    stale_after: float = 60.0
+    """Seconds: the report is stale once a pod has run this long without being in it."""
