@@ -24,25 +24,21 @@ from zonewise_scheduler.admission.node import DeviceClass, NodeKind, NodeState, 
 from zonewise_scheduler.admission.pod import Container, PodShape
 from zonewise_scheduler.nodes.filters.info_table import NodeInfoTable, amounts_by_resource
 from zonewise_scheduler.nodes.node.node_info import Labels, NodeInfo
+from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ResourceFlavor
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
-from zonewise_scheduler.quota.api.workload_types import DEFAULT_SETTINGS, TopologyRequest, Workload
 from zonewise_scheduler.quota.api.workload_types import PodSet as QuotaPods
+from zonewise_scheduler.quota.api.workload_types import TopologyRequest, Workload
 from zonewise_scheduler.quota.cycle.entry import Head
 from zonewise_scheduler.quota.cycle.scheduling_cycle import run_cycle
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
-from zonewise_scheduler.quota.topology.types import (
-    HOSTNAME,
-    PodSetTopologyRequest,
-    SliceConstraint,
-    TASFeatureGates,
-    TASPodSetRequests,
-)
+from zonewise_scheduler.quota.topology.types import HOSTNAME, PodSetTopologyRequest, SliceConstraint
 from zonewise_scheduler.tas.flavor_topology import build_flavor_topology
 from zonewise_scheduler.tas.placement.flavor_assignments import TASAssignments, find_topology_assignments_for_flavor
 from zonewise_scheduler.tas.snapshot.flavor_snapshot import NodeTASFlavorSnapshot, nodes_matching_flavor
 from zonewise_scheduler.tas.tas_snapshot import TASSnapshot
 from zonewise_scheduler.tas.tree.topology_tree import topology_tree_from_nodes
+from zonewise_scheduler.tas.types import TASFeatureGates, TASPodSetRequests
 from zonewise_scheduler.tas.zones.kubelet_states import KubeletStates
 from zonewise_scheduler.tas.zones.node_filling import fill_node, predict_admission
 from zonewise_scheduler.tas.zones.zone_level import ZONE_LEVEL

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from support.kueue_cases import cases_of, cluster_queue, cohort, flat, flavor, part, pod_set, table, usage, workload
 from zonewise_scheduler.quota.api.amount import resource_value
+from zonewise_scheduler.quota.api.configuration import QuotaSettings
 from zonewise_scheduler.quota.api.queue_types import FlavorFungibility
-from zonewise_scheduler.quota.api.workload_types import Admission, PodSet, PodSetAdmission, QuotaSettings, Workload
+from zonewise_scheduler.quota.api.workload_types import Admission, PodSet, PodSetAdmission, Workload
+from zonewise_scheduler.quota.cycle.nomination import search_pod_counts
 from zonewise_scheduler.quota.flavorassigner.flavor_scan import FlavorAssigner
 from zonewise_scheduler.quota.flavorassigner.flavorassigner import assign_flavors
 from zonewise_scheduler.quota.flavorassigner.granular_mode import (
@@ -20,7 +22,6 @@ from zonewise_scheduler.quota.flavorassigner.granular_mode import (
     PreemptionMode,
     is_preferred,
 )
-from zonewise_scheduler.quota.flavorassigner.podset_reducer import search_pod_counts
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 from zonewise_scheduler.quota.hierarchy.topology_snapshot import EmptyTopologySnapshot
 from zonewise_scheduler.tas.tree.assignment_parameters import has_level

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from support.kueue_cases import cases_of, cluster_queue, cohort, flat, flavor, local_queue, part, table, usage, workload
 from zonewise_scheduler.quota.api.amount import resource_value
-from zonewise_scheduler.quota.api.workload_types import AdmissionFairSharingConfig, QuotaSettings
+from zonewise_scheduler.quota.api.configuration import AdmissionFairSharingConfig, QuotaSettings
 from zonewise_scheduler.quota.cycle.scheduling_cycle import quota_resources_to_reserve, run_cycle
 from zonewise_scheduler.quota.flavorassigner.assignment import Assignment, FlavorAssignment, PodSetAssignment
 from zonewise_scheduler.quota.flavorassigner.granular_mode import FlavorAssignmentMode

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 from support.kueue_cases import cases_of, cluster_queue, flavor, local_queue, part, table, workload
 from support.kueue_tas_cases import nodes_of, options_of, ready_of
 from zonewise_scheduler.quota.api.amount import resource_value
-from zonewise_scheduler.quota.api.workload_types import QuotaSettings
-from zonewise_scheduler.quota.cycle.admission_checks import admission_checks_for_workload
+from zonewise_scheduler.quota.api.configuration import QuotaSettings
 from zonewise_scheduler.quota.cycle.entry import Head
-from zonewise_scheduler.quota.cycle.scheduling_cycle import run_cycle
-from zonewise_scheduler.quota.flavorassigner.delayed_topology import needs_second_pass
+from zonewise_scheduler.quota.cycle.scheduling_cycle import admission_checks_for_workload, run_cycle
+from zonewise_scheduler.quota.flavorassigner.tas_flavorassigner import needs_second_pass
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 from zonewise_scheduler.quota.queue.heads import pop_heads
 from zonewise_scheduler.quota.queue.pending_workloads import PendingWorkloads

@@ -1,1 +1,1 @@
-"""Quotas: who may use how much of what, who lends to whom, and who must give way; the rules of Kueue."""
+"""Kueue's rules: quotas, flavors, preemption, and the order of pending workloads."""

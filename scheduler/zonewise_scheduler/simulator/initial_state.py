@@ -17,7 +17,8 @@ from zonewise_scheduler.tas.zones.kubelet_states import build_kubelet_states
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from zonewise_scheduler.quota.api.workload_types import QuotaSettings, Workload
+    from zonewise_scheduler.quota.api.configuration import QuotaSettings
+    from zonewise_scheduler.quota.api.workload_types import Workload
     from zonewise_scheduler.simulator.scenario import Arrival, Scenario
 
 

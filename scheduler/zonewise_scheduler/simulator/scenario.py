@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.quota.api.workload_types import DEFAULT_SETTINGS
+from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from zonewise_scheduler.admission.node import NodeState
     from zonewise_scheduler.nodes.filters.info_table import NodeInfoTable
+    from zonewise_scheduler.quota.api.configuration import QuotaSettings
     from zonewise_scheduler.quota.api.queue_types import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
-    from zonewise_scheduler.quota.api.workload_types import QuotaSettings, Workload
+    from zonewise_scheduler.quota.api.workload_types import Workload
 
 
 class Arrival(NamedTuple):

@@ -1,6 +1,7 @@
-"""Amounts of quota: 64-bit integers with one value that stands for "unlimited", which no sum or difference leaves.
+"""Amounts of quota: 64-bit integers, one of which means "unlimited" (pkg/resources/amount.go, requests.go).
 
-CPUs are counted in milli-CPU, bytes and all else in their unit (Kueue pkg/resources/amount.go, requests.go).
+Sums and differences stay unlimited or within 64 bits. CPUs are in milli-CPU; bytes and all other resources are in their
+unit.
 """
 
 from functools import lru_cache
@@ -8,7 +9,7 @@ from functools import lru_cache
 from zonewise_common.k8s.quantity import parse_milli_value, parse_value
 
 UNLIMITED = (1 << 63) - 1
-"""Of a quota; larger than any other amount. Sums that reach it are unlimited too."""
+"""A quota above every other amount. A sum that reaches it is unlimited too."""
 
 MIN_AMOUNT = -(1 << 63)
 
@@ -16,19 +17,19 @@ _CPU = "cpu"
 
 
 def plus(a: int, b: int) -> int:
-    """Return the sum; unlimited where a part is."""
+    """Return the sum; unlimited where `a` or `b` is."""
     return UNLIMITED if UNLIMITED in (a, b) else _saturated(a + b)
 
 
 def minus(a: int, b: int) -> int:
-    """Return the difference: of two unlimited amounts 0, and LEAST where only `other` is unlimited."""
+    """Return the difference: 0 of two unlimited amounts, and MIN_AMOUNT where only `b` is unlimited."""
     if a == UNLIMITED:
         return 0 if b == UNLIMITED else UNLIMITED
     return MIN_AMOUNT if b == UNLIMITED else _saturated(a - b)
 
 
 def amount_from_quantity(resource: str, quantity: str | int) -> int:
-    """Return a quota; one too large for 64 bits is unlimited. Raises ValueError for what is no quantity."""
+    """Return a quota as an amount; one too large for 64 bits is unlimited. Raises ValueError for no quantity."""
     if resource != _CPU:
         return min(parse_value(quantity), UNLIMITED)
     milli = parse_milli_value(quantity)
@@ -36,25 +37,25 @@ def amount_from_quantity(resource: str, quantity: str | int) -> int:
 
 
 def resource_value(resource: str, quantity: str | int) -> int:
-    """Return what is requested as an amount, cut to 64 bits. Raises ValueError for what is no quantity."""
+    """Return a request as an amount, saturated at 64 bits. Raises ValueError for no quantity."""
     return from_thousandths(resource, parse_milli_value(quantity))
 
 
 def from_thousandths(resource: str, thousandths: int) -> int:
-    """Return an amount that was summed in thousandths of its unit, rounded up once."""
+    """Return an amount that was summed up in thousandths of its unit, rounded up once."""
     return _saturated(thousandths if resource == _CPU else -(-thousandths // 1000))
 
 
 @lru_cache(maxsize=1024)
 def hash_resource_name(resource: str) -> int:
-    """Return a number by which resources are gone through in order: which of them lacks first is told, no other.
+    """Return a hash by which resources are ordered; the first resource that lacks quota is reported.
 
-    The 64-bit FNV-1a hash of the name (pkg/resources/slice_requests.go).
+    The 64-bit FNV-1a hash of the name (pkg/resources/slice_requests.go hashResourceName).
     """
-    found = 0xCBF29CE484222325
+    value = 0xCBF29CE484222325
     for byte in resource.encode():
-        found = (found ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
-    return found
+        value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return value
 
 
 def _saturated(amount: int) -> int:

@@ -1,7 +1,7 @@
 """ClusterQueues, Cohorts, LocalQueues, ResourceFlavors and WorkloadPriorityClasses (apis/kueue/v1beta2, v1beta1).
 
-Each function returns a value with what is wrong in the object. An invalid field has its default; a resource with an
-invalid quota has none, so that nothing is admitted by it.
+Each function returns a value with the problems of the object. An invalid field has its default. A resource with an
+invalid quota has no quota, so that no workload is admitted by it.
 """
 
 from __future__ import annotations
@@ -33,185 +33,188 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 ReadResult = tuple[T, tuple[str, ...]]
+"""A value, and the problems of the object."""
 
-_Within = Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority"]
-_Reclaim = Literal["Never", "LowerPriority", "Any"]
-_Borrow = Literal["Never", "LowerPriority"]
-_Scan = Literal["MayStopSearch", "TryNextFlavor"]
+_WithinClusterQueue = Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority"]
+_ReclaimWithinCohort = Literal["Never", "LowerPriority", "Any"]
+_BorrowWithinCohort = Literal["Never", "LowerPriority"]
+_FungibilityPolicy = Literal["MayStopSearch", "TryNextFlavor"]
 _Preference = Literal["BorrowingOverPreemption", "PreemptionOverBorrowing"]
-_Mode = Literal["UsageBasedAdmissionFairSharing", "NoAdmissionFairSharing"]
-_Strategy = Literal["StrictFIFO", "BestEffortFIFO"]
-_OLD = {"Borrow": "MayStopSearch", "Preempt": "MayStopSearch"}
-"""Of v1beta1."""
+_AdmissionMode = Literal["UsageBasedAdmissionFairSharing", "NoAdmissionFairSharing"]
+_QueueingStrategy = Literal["StrictFIFO", "BestEffortFIFO"]
+_V1BETA1_POLICIES = {"Borrow": "MayStopSearch", "Preempt": "MayStopSearch"}
 
 
 def read_cluster_queue(obj: Mapping[str, Any]) -> ReadResult[ClusterQueue]:
     """Return a ClusterQueue."""
     problems: list[str] = []
     _, name, spec = open_object(obj, problems)
-    strategy: _Strategy = "BestEffortFIFO"
-    stop: StopPolicy = "None"
-    mode: _Mode = "NoAdmissionFairSharing"
+    strategy: _QueueingStrategy = "BestEffortFIFO"
+    stop_policy: StopPolicy = "None"
+    mode: _AdmissionMode = "NoAdmissionFairSharing"
     scope = spec.child("admissionScope")
-    found = ClusterQueue(
+    queue = ClusterQueue(
         name,
-        _groups(spec),
+        _resource_groups(spec),
         spec.text("cohortName") or spec.text("cohort"),
-        spec.choice("queueingStrategy", _Strategy, strategy),
+        spec.choice("queueingStrategy", _QueueingStrategy, strategy),
         _preemption(spec.child("preemption")),
-        _fungibility(spec.child("flavorFungibility")),
-        _weight(spec),
-        spec.choice("stopPolicy", StopPolicy, stop),
-        _namespaces(spec),
-        _checks(spec),
-        scope.choice("admissionMode", _Mode, mode) == "UsageBasedAdmissionFairSharing",
+        _flavor_fungibility(spec.child("flavorFungibility")),
+        _fair_weight(spec),
+        spec.choice("stopPolicy", StopPolicy, stop_policy),
+        _namespace_selector(spec),
+        _admission_checks(spec),
+        scope.choice("admissionMode", _AdmissionMode, mode) == "UsageBasedAdmissionFairSharing",
         read_default_walltime(obj, problems),
     )
     spec.ignore("concurrentAdmissionPolicy")
-    for part in (scope, spec):
-        part.report_unknown()
-    return found, tuple(problems)
+    for reader in (scope, spec):
+        reader.report_unknown()
+    return queue, tuple(problems)
 
 
 def read_cohort(obj: Mapping[str, Any]) -> ReadResult[Cohort]:
     """Return a Cohort."""
     problems: list[str] = []
     _, name, spec = open_object(obj, problems)
-    found = Cohort(name, spec.text("parentName"), _groups(spec), _weight(spec))
+    cohort = Cohort(name, spec.text("parentName"), _resource_groups(spec), _fair_weight(spec))
     spec.report_unknown()
-    return found, tuple(problems)
+    return cohort, tuple(problems)
 
 
 def read_local_queue(obj: Mapping[str, Any]) -> ReadResult[LocalQueue]:
     """Return a LocalQueue."""
     problems: list[str] = []
     namespace, name, spec = open_object(obj, problems)
-    stop: StopPolicy = "None"
-    stop = spec.choice("stopPolicy", StopPolicy, stop)
-    found = LocalQueue(
-        namespace, name, spec.text("clusterQueue"), stop, _weight(spec), read_default_walltime(obj, problems)
-    )
+    stop_policy: StopPolicy = "None"
+    stop_policy = spec.choice("stopPolicy", StopPolicy, stop_policy)
+    cluster_queue, fair_weight = spec.text("clusterQueue"), _fair_weight(spec)
+    walltime = read_default_walltime(obj, problems)
+    queue = LocalQueue(namespace, name, cluster_queue, stop_policy, fair_weight, walltime)
     spec.report_unknown()
-    return found, tuple(problems)
+    return queue, tuple(problems)
 
 
 def read_resource_flavor(obj: Mapping[str, Any]) -> ReadResult[ResourceFlavor]:
-    """Return a ResourceFlavor; one with an invalid taint or toleration has none of them."""
+    """Return a ResourceFlavor; if a taint or toleration is invalid, it has none of them."""
     problems: list[str] = []
     _, name, spec = open_object(obj, problems)
-    found = ResourceFlavor(
+    flavor = ResourceFlavor(
         name,
         spec.pairs("nodeLabels"),
-        spec.read_whole(lambda own: read_taints({"taints": own.get("nodeTaints")}), ()),
+        spec.read_whole(lambda fields: read_taints({"taints": fields.get("nodeTaints")}), ()),
         spec.read_whole(partial(read_tolerations, comparisons=True), ()),
         spec.text("topologyName"),
     )
     spec.ignore("nodeTaints", "tolerations")
     spec.report_unknown()
-    return found, tuple(problems)
+    return flavor, tuple(problems)
 
 
 def read_workload_priority_class(obj: Mapping[str, Any]) -> ReadResult[PriorityClass]:
-    """Return a WorkloadPriorityClass; one without a value has 0, as the API server defaults."""
+    """Return a WorkloadPriorityClass; without a value it has 0, the default of the API server."""
     problems: list[str] = []
     whole = FieldReader(obj, "", problems)
     name = whole.child("metadata").text("name")
-    found = PriorityClass(name, whole.number("value", 0) or 0)
+    priority_class = PriorityClass(name, whole.number("value", 0) or 0)
     whole.ignore("apiVersion", "kind", "description")
     whole.report_unknown()
-    return found, tuple(problems)
+    return priority_class, tuple(problems)
 
 
-# --- parts
+# --- fields
 
 
-def _groups(spec: FieldReader) -> tuple[ResourceGroup, ...]:
-    found: list[ResourceGroup] = []
-    for one in spec.children("resourceGroups"):
-        covered = one.texts("coveredResources")
-        flavors = tuple(map(_flavor_quotas, one.children("flavors")))
-        one.report_unknown()
-        sound = {name for name in covered if all(name in dict(flavor.quotas) for flavor in flavors)}
+def _resource_groups(spec: FieldReader) -> tuple[ResourceGroup, ...]:
+    groups: list[ResourceGroup] = []
+    for reader in spec.children("resourceGroups"):
+        covered = reader.texts("coveredResources")
+        flavors = tuple(map(_flavor_quotas, reader.children("flavors")))
+        reader.report_unknown()
+        valid = {name for name in covered if all(name in dict(flavor.quotas) for flavor in flavors)}
         for name in covered:
-            if name not in sound:
-                one.problems.append(f"{one.path}coveredResources: not every flavor has a quota of {name}")
-        if flavors and sound:
-            found.append(ResourceGroup(flavors, frozenset(sound)))
-    return tuple(found)
+            if name not in valid:
+                reader.problems.append(f"{reader.path}coveredResources: not every flavor has a quota of {name}")
+        if flavors and valid:
+            groups.append(ResourceGroup(flavors, frozenset(valid)))
+    return tuple(groups)
 
 
-def _flavor_quotas(one: FieldReader) -> FlavorQuotas:
+def _flavor_quotas(reader: FieldReader) -> FlavorQuotas:
     quotas: list[tuple[str, ResourceQuota]] = []
-    for resource in one.children("resources"):
+    for resource in reader.children("resources"):
         name = resource.text("name")
         read = partial(amount_from_quantity, name)
         nominal = resource.quantity("nominalQuota", read)
         quota = ResourceQuota(
             nominal or 0, resource.quantity("borrowingLimit", read), resource.quantity("lendingLimit", read)
         )
-        sound = all(
+        limits_are_valid = all(
             limit is not None or not resource.has(field)
             for field, limit in (("borrowingLimit", quota.borrowing_limit), ("lendingLimit", quota.lending_limit))
         )
         if nominal is None and not resource.has("nominalQuota"):
             resource.report("nominalQuota", "there is none")
-        if nominal is not None and sound:
+        if nominal is not None and limits_are_valid:
             quotas.append((name, quota))
         resource.report_unknown()
-    found = FlavorQuotas(one.text("name"), tuple(quotas))
-    one.report_unknown()
-    return found
+    flavor = FlavorQuotas(reader.text("name"), tuple(quotas))
+    reader.report_unknown()
+    return flavor
 
 
-def _preemption(one: FieldReader) -> ClusterQueuePreemption:
-    within: _Within = "Never"
-    reclaim: _Reclaim = "Never"
-    borrow: _Borrow = "Never"
-    borrowing = one.child("borrowWithinCohort")
-    found = ClusterQueuePreemption(
-        one.choice("withinClusterQueue", _Within, within),
-        one.choice("reclaimWithinCohort", _Reclaim, reclaim),
-        borrowing.choice("policy", _Borrow, borrow),
-        borrowing.number("maxPriorityThreshold"),
+def _preemption(reader: FieldReader) -> ClusterQueuePreemption:
+    within: _WithinClusterQueue = "Never"
+    reclaim: _ReclaimWithinCohort = "Never"
+    borrow: _BorrowWithinCohort = "Never"
+    borrow_reader = reader.child("borrowWithinCohort")
+    preemption = ClusterQueuePreemption(
+        reader.choice("withinClusterQueue", _WithinClusterQueue, within),
+        reader.choice("reclaimWithinCohort", _ReclaimWithinCohort, reclaim),
+        borrow_reader.choice("policy", _BorrowWithinCohort, borrow),
+        borrow_reader.number("maxPriorityThreshold"),
     )
-    borrowing.report_unknown()
-    one.report_unknown()
-    return found
+    borrow_reader.report_unknown()
+    reader.report_unknown()
+    return preemption
 
 
-def _fungibility(one: FieldReader) -> FlavorFungibility:
-    renamed = {key: _OLD.get(value, value) if isinstance(value, str) else value for key, value in one.obj.items()}
-    own = FieldReader(renamed, one.path, one.problems)
-    stop: _Scan = "MayStopSearch"
-    goes_on: _Scan = "TryNextFlavor"
+def _flavor_fungibility(reader: FieldReader) -> FlavorFungibility:
+    converted = {
+        key: _V1BETA1_POLICIES.get(value, value) if isinstance(value, str) else value
+        for key, value in reader.obj.items()
+    }
+    reader = FieldReader(converted, reader.path, reader.problems)
+    may_stop: _FungibilityPolicy = "MayStopSearch"
+    try_next: _FungibilityPolicy = "TryNextFlavor"
     preference: _Preference = "BorrowingOverPreemption"
-    found = FlavorFungibility(
-        own.choice("whenCanBorrow", _Scan, stop),
-        own.choice("whenCanPreempt", _Scan, goes_on),
-        own.choice("preference", _Preference, preference),
+    fungibility = FlavorFungibility(
+        reader.choice("whenCanBorrow", _FungibilityPolicy, may_stop),
+        reader.choice("whenCanPreempt", _FungibilityPolicy, try_next),
+        reader.choice("preference", _Preference, preference),
     )
-    own.report_unknown()
-    return found
+    reader.report_unknown()
+    return fungibility
 
 
-def _weight(spec: FieldReader) -> float:
-    """Return fairSharing.weight: 1 where there is none, in thousandths rounded up where there is."""
+def _fair_weight(spec: FieldReader) -> float:
+    """Return fairSharing.weight, rounded up to thousandths; 1 where there is none."""
     sharing = spec.child("fairSharing")
     thousandths = sharing.quantity("weight", parse_milli_value)
     sharing.report_unknown()
     return 1.0 if thousandths is None else thousandths / 1000
 
 
-def _checks(spec: FieldReader) -> tuple[AdmissionCheckStrategyRule, ...]:
+def _admission_checks(spec: FieldReader) -> tuple[AdmissionCheckStrategyRule, ...]:
     strategy = spec.child("admissionChecksStrategy")
     rules = [AdmissionCheckStrategyRule(name) for name in spec.texts("admissionChecks")]
-    for one in strategy.children("admissionChecks"):
-        rules.append(AdmissionCheckStrategyRule(one.text("name"), frozenset(one.texts("onFlavors"))))
-        one.report_unknown()
+    for reader in strategy.children("admissionChecks"):
+        rules.append(AdmissionCheckStrategyRule(reader.text("name"), frozenset(reader.texts("onFlavors"))))
+        reader.report_unknown()
     strategy.report_unknown()
     return tuple(rules)
 
 
-def _namespaces(spec: FieldReader) -> tuple[Requirement, ...] | None:
+def _namespace_selector(spec: FieldReader) -> tuple[Requirement, ...] | None:
     """Return the namespaceSelector. Absent or invalid it selects nothing (nil, metav1.LabelSelectorAsSelector)."""
     return read_label_selector(spec.child("namespaceSelector")) if spec.has("namespaceSelector") else None

@@ -1,4 +1,4 @@
-"""ClusterQueues, Cohorts, LocalQueues and ResourceFlavors, with the defaults of kueue.x-k8s.io/v1beta2."""
+"""ClusterQueues, Cohorts, LocalQueues and ResourceFlavors, with the defaults of the API (apis/kueue/v1beta2)."""
 
 from collections.abc import Mapping
 from math import inf
@@ -10,8 +10,11 @@ from zonewise_common.k8s.taints import Taint, Toleration
 from zonewise_scheduler.quota.api.resource_quota import ResourceGroup
 
 PreemptionPolicy = Literal["", "Never", "LowerPriority", "LowerOrNewerEqualPriority", "Any"]
-"""Which candidates may be preempted; within a queue never Any, in the cohort never LowerOrNewerEqualPriority. "" is
-what no API server has defaulted: nobody, as Never, but it does not keep a queue that borrows from preempting its own.
+"""Which candidates may be preempted.
+
+Within a queue Any is not valid; within a cohort LowerOrNewerEqualPriority is not. "" is a policy that no API server has
+defaulted. It allows no candidate, as Never does. But with fair sharing, a queue whose reclaimWithinCohort is "" may
+preempt its own workloads while it borrows.
 """
 
 StopPolicy = Literal["None", "Hold", "HoldAndDrain"]
@@ -20,20 +23,20 @@ NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
 class ClusterQueuePreemption(NamedTuple):
-    """Whom the workloads of a ClusterQueue may preempt."""
+    """Which workloads those of a ClusterQueue may preempt."""
 
     within_cluster_queue: PreemptionPolicy = "Never"
     """withinClusterQueue."""
     reclaim_within_cohort: PreemptionPolicy = "Never"
-    """reclaimWithinCohort: workloads of queues that are over their nominal quota."""
+    """reclaimWithinCohort: workloads of queues beyond their nominal quota."""
     borrow_within_cohort: Literal["Never", "LowerPriority"] = "Never"
-    """borrowWithinCohort: also while the queue itself borrows."""
+    """borrowWithinCohort: even while the queue itself borrows."""
     max_priority_threshold: int | None = None
-    """borrowWithinCohort.maxPriorityThreshold: then only workloads of at most this priority; None: no such limit."""
+    """borrowWithinCohort.maxPriorityThreshold: in that case only workloads of at most this priority; None: all."""
 
 
 class FlavorFungibility(NamedTuple):
-    """When the scan of flavors stops, and which of those seen is taken where it does not."""
+    """When the scan of flavors stops, and which flavor is preferred where it does not stop."""
 
     when_can_borrow: Literal["MayStopSearch", "TryNextFlavor"] = "MayStopSearch"
     when_can_preempt: Literal["MayStopSearch", "TryNextFlavor"] = "TryNextFlavor"
@@ -41,13 +44,13 @@ class FlavorFungibility(NamedTuple):
 
 
 class AdmissionCheckStrategyRule(NamedTuple):
-    """An admission check that a ClusterQueue asks for."""
+    """An admission check that a ClusterQueue requires."""
 
     name: str
     on_flavors: frozenset[str] = frozenset()
-    """Only for workloads with one of these; empty: for all."""
+    """The check is only for workloads with one of these; empty: for all."""
     controller_name: str = ""
-    """spec.controllerName of the AdmissionCheck; "": it is not known."""
+    """spec.controllerName of the AdmissionCheck; "": unknown."""
 
 
 class ClusterQueue(NamedTuple):
@@ -64,16 +67,16 @@ class ClusterQueue(NamedTuple):
     """fairSharing.weight."""
     stop_policy: StopPolicy = "None"
     namespace_selector: tuple[Requirement, ...] | None = ()
-    """On the labels of a workload's namespace; empty: all namespaces; None: no namespace."""
+    """Requirements on the labels of a workload's namespace; empty: all namespaces; None: no namespace."""
     admission_checks: tuple[AdmissionCheckStrategyRule, ...] = ()
     usage_based_admission: bool = False
-    """admissionScope UsageBasedAdmissionFairSharing: the LocalQueue with the least usage first."""
+    """admissionScope UsageBasedAdmissionFairSharing: the LocalQueue with the least usage comes first."""
     default_walltime: float = inf
-    """Declared run time, in seconds, of workloads that declare none."""
+    """The walltime, in seconds, of workloads that declare none."""
 
 
 class Cohort(NamedTuple):
-    """A group of ClusterQueues and Cohorts that lend to each other, with quotas of its own."""
+    """A group of ClusterQueues and Cohorts that lend to each other; it may have its own quotas."""
 
     name: str
     parent_name: str = ""
@@ -83,7 +86,7 @@ class Cohort(NamedTuple):
 
 
 class LocalQueue(NamedTuple):
-    """What users of a namespace name; it leads to a ClusterQueue."""
+    """The queue that users of a namespace submit to; it points to a ClusterQueue."""
 
     namespace: str
     name: str
@@ -91,7 +94,7 @@ class LocalQueue(NamedTuple):
     stop_policy: StopPolicy = "None"
     fair_weight: float = 1.0
     default_walltime: float = inf
-    """Before that of the ClusterQueue."""
+    """It overrides that of the ClusterQueue."""
 
     @property
     def key(self) -> str:
@@ -106,6 +109,6 @@ class ResourceFlavor(NamedTuple):
     node_labels: Mapping[str, str] = NO_LABELS
     node_taints: tuple[Taint, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
-    """Added to the pods'."""
+    """Added to those of the pods."""
     topology_name: str = ""
-    """topologyName; "": placement is kube-scheduler's."""
+    """topologyName; "": kube-scheduler chooses the nodes."""

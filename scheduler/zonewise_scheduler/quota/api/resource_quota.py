@@ -1,11 +1,14 @@
-"""Quotas as they are declared: per flavor and resource, in groups of resources that get the same flavor."""
+"""Declared quotas, by flavor and resource, in groups of resources that get the same flavor.
+
+pkg/resources/resource.go FlavorResource; pkg/cache/scheduler/resource.go ResourceQuota.
+"""
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
 
 class FlavorResource(NamedTuple):
-    """A resource of one flavor: what quotas are counted by."""
+    """A resource of one flavor: the key of quota and usage."""
 
     flavor: str
     resource: str
@@ -16,9 +19,9 @@ class ResourceQuota(NamedTuple):
 
     nominal: int
     borrowing_limit: int | None = None
-    """At most so much more than its own from its parent; None: no limit."""
+    """The most that the node borrows from its parent; None: no limit."""
     lending_limit: int | None = None
-    """At most so much of its own to others; None: no limit."""
+    """The most of its own quota that the node lends; None: no limit."""
 
 
 class FlavorQuotas(NamedTuple):
@@ -30,15 +33,14 @@ class FlavorQuotas(NamedTuple):
 
 
 class ResourceGroup(NamedTuple):
-    """Resources that a pod set gets of one and the same flavor; the flavors are tried in their order."""
+    """Resources that a pod set gets of the same flavor; the flavors are tried in their order."""
 
     flavors: tuple[FlavorQuotas, ...]
     covered_resources: frozenset[str]
-    """The resources."""
 
     @property
     def flavor_names(self) -> tuple[str, ...]:
-        """The flavors, in the order of the scan."""
+        """The names of the flavors, in the order of the scan."""
         return tuple(flavor.name for flavor in self.flavors)
 
 
@@ -48,8 +50,8 @@ def resource_group(*flavors: FlavorQuotas) -> ResourceGroup:
 
 
 def resource_quotas(groups: tuple[ResourceGroup, ...]) -> Iterator[tuple[FlavorResource, ResourceQuota]]:
-    """Yield the quotas of groups."""
-    for one in groups:
-        for flavor in one.flavors:
+    """Yield the quotas of groups (createResourceQuotas)."""
+    for group in groups:
+        for flavor in group.flavors:
             for resource, quota in flavor.quotas:
                 yield FlavorResource(flavor.name, resource), quota

@@ -1,6 +1,6 @@
-"""Workloads of kueue.x-k8s.io: what they ask for, what they have been given, and what happened to them.
+"""The reader of Workloads: requests, admission, and conditions (apis/kueue/v1beta2/workload_types.go).
 
-A pod template that is invalid makes the Workload unreadable: nothing is known of what it asks for.
+A Workload with an invalid pod template is unreadable, since its requests are unknown.
 """
 
 from __future__ import annotations
@@ -36,32 +36,32 @@ IS_GROUP_WORKLOAD_ANNOTATION = "kueue.x-k8s.io/is-group-workload"
 """Marks the Workload of a group of pods (pkg/controller/jobs/pod/constants)."""
 
 PRIORITY_BOOST_ANNOTATION = "kueue.x-k8s.io/priority-boost"
-"""Added to the priority where the gate PriorityBoost (alpha in 0.20) is on."""
+"""A number that is added to the priority where the gate PriorityBoost (alpha in 0.20) is on."""
 
-_SPEC = (
+_IGNORED_SPEC = (
     "queueName", "priority", "preemptionGates", "active", "maximumExecutionTimeSeconds", "priorityClassName",
     "priorityClassSource", "priorityClassRef",
 )  # fmt: skip
 _EXPLICIT = ("required", "preferred", "unconstrained", "podSetSliceRequiredTopology", "podSetSliceSize")
-_LAYERS = "podsetSliceRequiredTopologyConstraints"
-_REQUEST = (*_EXPLICIT, _LAYERS, "podIndexLabel", "subGroupIndexLabel", "subGroupCount")
-_STATUS = (
+_SLICE_CONSTRAINTS = "podsetSliceRequiredTopologyConstraints"
+_TOPOLOGY_REQUEST = (*_EXPLICIT, _SLICE_CONSTRAINTS, "podIndexLabel", "subGroupIndexLabel", "subGroupCount")
+_IGNORED_STATUS = (
     "requeueState", "resourceRequests", "accumulatedPastExecutionTimeSeconds", "accumulatedPastExexcutionTimeSeconds",
     "schedulingStats", "nominatedClusterNames", "clusterName", "admissionChecks",
 )  # fmt: skip
 
 
 class ReadWorkload(NamedTuple):
-    """What was read of a Workload."""
+    """The result of reading a Workload."""
 
     workload: Workload | None
-    """None: what it asks for cannot be told."""
+    """None: its requests are unknown."""
     problems: tuple[str, ...]
     finished: bool = False
 
 
 def read_workload(obj: Mapping[str, Any], *, priority_boost: bool = False) -> ReadWorkload:
-    """Read a Workload; `boosts`: the gate PriorityBoost. Whatever it is, nothing is raised."""
+    """Read a Workload; `priority_boost`: the gate PriorityBoost. No object makes it raise."""
     problems: list[str] = []
     whole = FieldReader(obj, "", problems)
     whole.ignore("apiVersion", "kind")
@@ -71,13 +71,13 @@ def read_workload(obj: Mapping[str, Any], *, priority_boost: bool = False) -> Re
     try:
         pod_sets = tuple(map(_pod_set, spec.children("podSets")))
         if "QuotaReserved" in conditions:
-            pod_sets = tuple(_updated(pod_sets, status))
-        workload = _workload(metadata, spec, status, pod_sets, conditions, boosts=priority_boost)
+            pod_sets = tuple(_with_pod_set_updates(pod_sets, status))
+        workload = _workload(metadata, spec, status, pod_sets, conditions, priority_boost=priority_boost)
     except FieldError as error:
         problems.append(str(error))
         workload = None
-    spec.ignore(*_SPEC)
-    status.ignore(*_STATUS, "admission", "reclaimablePods", "preemptionGates", "unhealthyNodes")
+    spec.ignore(*_IGNORED_SPEC)
+    status.ignore(*_IGNORED_STATUS, "admission", "reclaimablePods", "preemptionGates", "unhealthyNodes")
     spec.report_unknown()
     status.report_unknown()
     return ReadWorkload(workload, tuple(problems), "Finished" in conditions)
@@ -90,26 +90,27 @@ def _workload(
     pod_sets: tuple[PodSet, ...],
     conditions: Mapping[str, tuple[str, float]],
     *,
-    boosts: bool,
+    priority_boost: bool,
 ) -> Workload:
-    reason, at = conditions.get("Evicted", ("", 0.0))
-    gates = {one.text("name"): one.text("position") for one in status.children("preemptionGates")}
-    names = [one.text("name") for one in spec.children("preemptionGates")]
-    checks = {one.text("name"): one.text("state") for one in status.children("admissionChecks")}
+    eviction_reason, evicted_at = conditions.get("Evicted", ("", 0.0))
+    positions = {gate.text("name"): gate.text("position") for gate in status.children("preemptionGates")}
+    gates = [gate.text("name") for gate in spec.children("preemptionGates")]
+    checks = {check.text("name"): check.text("state") for check in status.children("admissionChecks")}
+    pending_checks = tuple(name for name, state in checks.items() if state != "Ready")
     return Workload(
         metadata.text("namespace"),
         metadata.text("name"),
         pod_sets,
         metadata.text("uid"),
         spec.text("queueName"),
-        (spec.number("priority", 0) or 0) + (_boost(metadata) if boosts else 0),
+        (spec.number("priority", 0) or 0) + (_priority_boost(metadata) if priority_boost else 0),
         metadata.time("creationTimestamp") or 0.0,
-        _admission(status, pod_sets, conditions, tuple(name for name, state in checks.items() if state != "Ready")),
-        Eviction(reason, at) if "Evicted" in conditions else None,
-        {one.text("name"): one.count("count", 0) or 0 for one in status.children("reclaimablePods")},
-        any(gates.get(name) != "Open" for name in names),
+        _admission(status, pod_sets, conditions, pending_checks),
+        Eviction(eviction_reason, evicted_at) if "Evicted" in conditions else None,
+        {pod_set.text("name"): pod_set.count("count", 0) or 0 for pod_set in status.children("reclaimablePods")},
+        any(positions.get(name) != "Open" for name in gates),
         active=spec.flag("active", default=True),
-        unhealthy_nodes=tuple(one.text("name") for one in status.children("unhealthyNodes")),
+        unhealthy_nodes=tuple(node.text("name") for node in status.children("unhealthyNodes")),
         owned_by_single_pod=_read_owned_by_single_pod(metadata),
         walltime=workload_walltime(metadata, spec, status),
         history_keys=history_keys(metadata, spec.text("queueName")),
@@ -138,8 +139,8 @@ def _read_owned_by_single_pod(metadata: FieldReader) -> bool:
         return False
 
 
-def _boost(metadata: FieldReader) -> int:
-    """Return the boost; an invalid one is told, and is none (util/priority/priority.go)."""
+def _priority_boost(metadata: FieldReader) -> int:
+    """Return the boost; an invalid one is reported and counts as 0 (pkg/util/priority/priority.go)."""
     text = metadata.pairs("annotations").get(PRIORITY_BOOST_ANNOTATION, "0")
     try:
         return int(text)
@@ -149,32 +150,30 @@ def _boost(metadata: FieldReader) -> int:
 
 
 def _conditions(status: FieldReader) -> dict[str, tuple[str, float]]:
-    """Return the reasons and times of the conditions that hold."""
+    """Return the reasons and times of the conditions that are true, by type."""
     return {
-        one.text("type"): (one.text("reason"), one.time("lastTransitionTime") or 0.0)
-        for one in status.children("conditions")
-        if one.text("status") == "True"
+        condition.text("type"): (condition.text("reason"), condition.time("lastTransitionTime") or 0.0)
+        for condition in status.children("conditions")
+        if condition.text("status") == "True"
     }
 
 
-def _pod_set(one: FieldReader) -> PodSet:
-    """Return a pod set; raise FieldError for a template that no API server would take."""
-    count, minimum = one.count("count", 1), one.count("minCount")
-    if count is None or (one.has("count") and one.obj.get("count") != count):
-        raise FieldError(f"{one.path}count", "nothing is known of how many pods it has")
-    template, topology = one.child("template"), _topology(one)
+def _pod_set(reader: FieldReader) -> PodSet:
+    """Return a pod set; raise FieldError for a template that the API server would reject."""
+    count, min_count = reader.count("count", 1), reader.count("minCount")
+    if count is None or (reader.has("count") and reader.obj.get("count") != count):
+        raise FieldError(f"{reader.path}count", "nothing is known of how many pods it has")
+    template, topology = reader.child("template"), _topology_request(reader)
     try:
         pod = dict(template.obj)
         pod_spec = dict(template.child("spec").obj)
-        found = PodSet(
-            one.text("name", DEFAULT_POD_SET) or DEFAULT_POD_SET,
+        name = reader.text("name", DEFAULT_POD_SET) or DEFAULT_POD_SET
+        totals = pod_milli_requests(pod).items()
+        pod_set = PodSet(
+            name,
             count,
-            {
-                name: from_thousandths(name, amount)
-                for name, amount in pod_milli_requests(pod).items()
-                if name != "pods"
-            },
-            minimum,
+            {resource: from_thousandths(resource, amount) for resource, amount in totals if resource != "pods"},
+            min_count,
             read_node_selector(pod_spec),
             read_required_terms(pod_spec),
             read_tolerations(pod_spec, comparisons=True),
@@ -183,74 +182,78 @@ def _pod_set(one: FieldReader) -> PodSet:
             shape=read_pod(pod) if pod_spec.get("containers") else None,
         )
     except FieldError as error:
-        raise _within(template.path, error) from error
-    one.report_unknown()
-    return found
+        raise _nested_error(template.path, error) from error
+    reader.report_unknown()
+    return pod_set
 
 
-def _within(at: str, error: FieldError, prefix: str = "") -> FieldError:
-    """Return the error of a part as one of the whole; `prefix` of the field: not there in this part."""
-    return FieldError(f"{at}{error.field.removeprefix(prefix)}", str(error).partition(": ")[2])
+def _nested_error(path: str, error: FieldError, prefix: str = "") -> FieldError:
+    """Return an error with the path of the whole object; `prefix` of the field does not exist in that object."""
+    return FieldError(f"{path}{error.field.removeprefix(prefix)}", str(error).partition(": ")[2])
 
 
-def _updated(pod_sets: tuple[PodSet, ...], status: FieldReader) -> Iterator[PodSet]:
-    """Yield pod sets with what checks that have passed ask of their nodes: those that were made for them, say."""
-    found: dict[str, tuple[tuple[Requirement, ...], tuple[Toleration, ...]]] = {}
+def _with_pod_set_updates(pod_sets: tuple[PodSet, ...], status: FieldReader) -> Iterator[PodSet]:
+    """Yield pod sets with the podSetUpdates of their passed checks, for example for nodes that were provisioned."""
+    updates: dict[str, tuple[tuple[Requirement, ...], tuple[Toleration, ...]]] = {}
     for check in status.children("admissionChecks"):
-        for one in check.children("podSetUpdates") if check.text("state") == "Ready" else ():
-            selector, tolerations = found.get(one.text("name"), ((), ()))
+        for update in check.children("podSetUpdates") if check.text("state") == "Ready" else ():
+            selector, tolerations = updates.get(update.text("name"), ((), ()))
             try:
-                more = read_node_selector(one.obj), read_tolerations(one.obj, comparisons=True)
+                more = read_node_selector(update.obj), read_tolerations(update.obj, comparisons=True)
             except FieldError as error:
-                raise _within(one.path, error, "spec.") from error
-            found[one.text("name")] = (*selector, *more[0]), (*tolerations, *more[1])
-    for one in pod_sets:
-        selector, tolerations = found.get(one.name, ((), ()))
-        yield one._replace(selector=(*one.selector, *selector), tolerations=(*one.tolerations, *tolerations))
+                raise _nested_error(update.path, error, "spec.") from error
+            updates[update.text("name")] = (*selector, *more[0]), (*tolerations, *more[1])
+    for pod_set in pod_sets:
+        selector, tolerations = updates.get(pod_set.name, ((), ()))
+        yield pod_set._replace(
+            selector=(*pod_set.selector, *selector), tolerations=(*pod_set.tolerations, *tolerations)
+        )
 
 
-def _topology(one: FieldReader) -> TopologyRequest | None:
-    if not one.has("topologyRequest"):
+def _topology_request(pod_set: FieldReader) -> TopologyRequest | None:
+    if not pod_set.has("topologyRequest"):
         return None
-    own = one.child("topologyRequest")
+    reader = pod_set.child("topologyRequest")
     try:
-        request = read_topology_request(own.obj)
+        request = read_topology_request(reader.obj)
     except FieldError as error:
-        raise _within(one.path, error) from error
-    explicit = any(map(own.has, _EXPLICIT)) or any(own.children(_LAYERS))  # IsExplicitlyRequestingTAS
-    found = TopologyRequest(request, own.text("podSetGroupName"), explicit)
-    own.ignore(*_REQUEST)
-    own.report_unknown()
-    return found
+        raise _nested_error(pod_set.path, error) from error
+    explicit = any(map(reader.has, _EXPLICIT)) or any(reader.children(_SLICE_CONSTRAINTS))  # IsExplicitlyRequestingTAS
+    topology_request = TopologyRequest(request, reader.text("podSetGroupName"), explicit)
+    reader.ignore(*_TOPOLOGY_REQUEST)
+    reader.report_unknown()
+    return topology_request
 
 
 def _admission(
     status: FieldReader,
     pod_sets: tuple[PodSet, ...],
     conditions: Mapping[str, tuple[str, float]],
-    checks: tuple[str, ...],
+    pending_checks: tuple[str, ...],
 ) -> Admission | None:
-    """Return the admission of a Workload that has its quota; `checks`: those that are not ready."""
+    """Return the admission of a Workload that has its quota."""
     if "QuotaReserved" not in conditions or not status.has("admission"):
         return None
-    own = status.child("admission")
-    counts = {one.name: one.pods for one in pod_sets}
-    sets: list[PodSetAdmission] = []
-    for one in own.children("podSetAssignments"):
-        name = one.text("name", DEFAULT_POD_SET)
-        used = one.amounts("resourceUsage", resource_value)
-        pods = one.count("count", counts.get(name, 1))
-        place = (
-            one.child("topologyAssignment").read_whole(read_topology_assignment, None)
-            if one.has("topologyAssignment")
+    reader = status.child("admission")
+    counts = {pod_set.name: pod_set.pods for pod_set in pod_sets}
+    admitted: list[PodSetAdmission] = []
+    for assignment in reader.children("podSetAssignments"):
+        name = assignment.text("name", DEFAULT_POD_SET)
+        usage = assignment.amounts("resourceUsage", resource_value)
+        pods = assignment.count("count", counts.get(name, 1))
+        topology_assignment = (
+            assignment.child("topologyAssignment").read_whole(read_topology_assignment, None)
+            if assignment.has("topologyAssignment")
             else None
         )
-        delayed: DelayedTopologyRequest = one.choice("delayedTopologyRequest", DelayedTopologyRequest, "")
+        delayed: DelayedTopologyRequest = assignment.choice("delayedTopologyRequest", DelayedTopologyRequest, "")
         pods = counts.get(name, 1) if pods is None else pods
-        sets.append(PodSetAdmission(name, one.pairs("flavors"), used, pods, place, delayed))
-        one.report_unknown()
-    began = conditions["Admitted"][1] if "Admitted" in conditions else None
-    checks = checks if began is None else ()
-    found = Admission(own.text("clusterQueue"), tuple(sets), conditions["QuotaReserved"][1], checks, began)
-    own.report_unknown()
-    return found
+        flavors = assignment.pairs("flavors")
+        admitted.append(PodSetAdmission(name, flavors, usage, pods, topology_assignment, delayed))
+        assignment.report_unknown()
+    admitted_at = conditions["Admitted"][1] if "Admitted" in conditions else None
+    pending_checks = pending_checks if admitted_at is None else ()
+    reserved_at = conditions["QuotaReserved"][1]
+    admission = Admission(reader.text("clusterQueue"), tuple(admitted), reserved_at, pending_checks, admitted_at)
+    reader.report_unknown()
+    return admission

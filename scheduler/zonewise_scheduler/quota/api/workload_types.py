@@ -1,4 +1,7 @@
-"""Workloads: what a job asks for, and what it has been given."""
+"""Workloads as values: the requests of a job, and its admission.
+
+apis/kueue/v1beta2/workload_types.go; pkg/workload/workload.go Info, PodSetResources.
+"""
 
 import math
 from collections.abc import Hashable, Mapping
@@ -13,7 +16,7 @@ from zonewise_common.k8s.taints import Toleration
 from zonewise_scheduler.admission.pod import PodShape
 from zonewise_scheduler.quota.api.amount import MIN_AMOUNT, UNLIMITED, plus
 from zonewise_scheduler.quota.api.resource_quota import FlavorResource
-from zonewise_scheduler.quota.topology.types import PodSetTopologyRequest, PreferredSchedulingTerm
+from zonewise_scheduler.quota.topology.types import PodSetTopologyRequest, PreferredSchedulingTerm, TopologyAssignment
 
 Amounts = Mapping[str, int]
 """By resource."""
@@ -27,17 +30,17 @@ DEFAULT_POD_SET = "main"
 
 
 class TopologyRequest(NamedTuple):
-    """podSets[].topologyRequest."""
+    """podSets[].topologyRequest with its group."""
 
     request: PodSetTopologyRequest = PodSetTopologyRequest()
     pod_set_group_name: str = ""
     """podSetGroupName: pod sets of one group get the same flavors, and are placed together."""
     explicit: bool = True
-    """Placement is asked for: required, preferred, unconstrained or by slices."""
+    """The request asks for a placement: required, preferred, unconstrained or by slices (IsExplicitlyRequestingTAS)."""
 
 
 DelayedTopologyRequest = Literal["", "Pending", "Ready"]
-"""delayedTopologyRequest: the pods are placed only after the quota is reserved, and were not yet or were."""
+"""delayedTopologyRequest: the pods are placed only after the quota is reserved. Pending: they have no placement yet."""
 
 
 class PodSet(NamedTuple):
@@ -45,64 +48,66 @@ class PodSet(NamedTuple):
 
     name: str = DEFAULT_POD_SET
     pods: int = 1
-    """How many: the API's count."""
+    """The number of pods: the API's count."""
     requests: Amounts = NO_AMOUNTS
-    """Of each pod."""
+    """The requests of each pod."""
     min_pods: int | None = None
-    """Partial admission: as few will do; None: all are needed."""
+    """The API's minCount, for partial admission; None: all pods are needed."""
     selector: tuple[Requirement, ...] = ()
     terms: tuple[NodeSelectorTerm, ...] | None = None
-    """Of the required node affinity; None: there is none."""
+    """The terms of the required node affinity; None: no affinity."""
     tolerations: tuple[Toleration, ...] = ()
     topology: TopologyRequest | None = None
     preferences: tuple[PreferredSchedulingTerm, ...] = ()
-    """Of the preferred node affinity."""
+    """The terms of the preferred node affinity."""
     node_requests: Amounts | None = None
-    """What each pod requests of its node, where the quota counts something else (KEP-2937); None: `requests`."""
+    """The requests of each pod to its node, where quotas count other resources (KEP-2937); None: `requests`."""
     shape: PodShape | None = None
-    """What a kubelet's answer to each pod depends on; None: it is not known, and whatever is asked of zones neither."""
+    """What a kubelet's verdict about each pod depends on; None: unknown, and zones are then not looked at."""
 
     @property
     def requests_on_node(self) -> Amounts:
-        """Return what each pod requests of its node."""
+        """Return the requests of each pod to its node."""
         return self.requests if self.node_requests is None else self.node_requests
 
 
 class PodSetAdmission(NamedTuple):
-    """What a pod set was given."""
+    """The flavors, quota and placement of a pod set: the API's PodSetAssignment."""
 
     name: str
     flavors: Mapping[str, str]
     """By resource."""
     usage: Amounts
-    """Of all its pods."""
+    """The usage of all its pods."""
     pods: int
-    topology_assignment: object | None = None
-    """Where they are placed, where that was decided with it."""
+    topology_assignment: TopologyAssignment | None = None
+    """The placement of its pods; None where it has no topology, or its placement is decided later."""
     delayed_topology_request: DelayedTopologyRequest = ""
 
 
 class Admission(NamedTuple):
-    """A workload's quota reservation."""
+    """The quota reservation of a workload."""
 
     cluster_queue: str
     pod_sets: tuple[PodSetAdmission, ...]
     reserved_at: float = 0.0
-    """Since when, seconds."""
+    """When its quota was reserved, seconds."""
     pending_checks: tuple[str, ...] = ()
-    """Admission checks that it has not passed yet; it runs only once there are none."""
+    """Admission checks that have not passed yet; the workload starts only once there are none."""
     admitted_at: float | None = None
-    """When the last of them was passed, from which on its declared run time counts; None: there was none to pass, and
-    it has been running since `at`, or there is one still."""
+    """When the last admission check passed, seconds; the walltime counts from then on.
+
+    None: there was no check to pass, and the workload has been running since `reserved_at`; or a check is pending.
+    """
 
     @property
     def started_at(self) -> float:
-        """Return when it began to run."""
+        """Return when the workload started, seconds."""
         return self.reserved_at if self.admitted_at is None else self.admitted_at
 
 
 class Eviction(NamedTuple):
-    """That a workload is to stop, or has stopped and not started since."""
+    """An eviction: the workload has to stop, or has stopped and has not started since."""
 
     reason: str
     """"Preempted", "PodsReadyTimeout", "AdmissionCheck", "ClusterQueueStopped", ..."""
@@ -110,23 +115,21 @@ class Eviction(NamedTuple):
 
 
 class PodSetResources(NamedTuple):
-    """What a pod set asks for as a whole."""
+    """The requests of all pods of a pod set together."""
 
     name: str
     pods: int
     requests: Amounts
 
     def scaled_to(self, pods: int) -> "PodSetResources":
-        """Return it with another number of pods."""
-        return (
-            self
-            if pods == self.pods
-            else PodSetResources(self.name, pods, scale_requests(self.requests, self.pods, pods))
-        )
+        """Return the requests of another number of pods."""
+        if pods == self.pods:
+            return self
+        return PodSetResources(self.name, pods, scale_requests(self.requests, self.pods, pods))
 
 
 def scale_requests(requests: Amounts, old: int, new: int) -> Amounts:
-    """Return what `new` pods ask for where `old` pods ask for `requests`; nothing is known of no pods."""
+    """Return the requests of `new` pods, from those of `old` pods; the requests of 0 pods cannot be scaled."""
     if old == 0:
         return requests
     return {name: max(MIN_AMOUNT, min(amount // old * new, UNLIMITED)) for name, amount in requests.items()}
@@ -134,7 +137,7 @@ def scale_requests(requests: Amounts, old: int, new: int) -> Amounts:
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """A job in the queue, waiting or running; times are seconds."""
+    """A job with a queue, pending or running; times are in seconds."""
 
     namespace: str
     name: str
@@ -150,18 +153,18 @@ class Workload:
     reclaimable_pods: Mapping[str, int] = field(default_factory=dict[str, int])
     """Pods that are no longer needed, by pod set."""
     preemption_gated: bool = False
-    """A preemption gate is closed: it may not preempt."""
+    """A preemption gate is closed: the workload may not preempt."""
     allowed_flavors: frozenset[str] | None = None
     """None: all."""
     active: bool = True
     unhealthy_nodes: tuple[str, ...] = ()
-    """unhealthyNodes: hostnames of nodes from which its pods are to move."""
+    """unhealthyNodes: hostnames of nodes that its pods have to leave."""
     owned_by_single_pod: bool = False
     """Its owner is a single pod, which never moves (workload.go OwnedBySinglePod)."""
     walltime: float = math.inf
-    """Declared run time in seconds, an upper bound; infinite where none is declared."""
+    """The declared run time in seconds, an upper bound; infinite where none is declared."""
     history_keys: tuple[Hashable, ...] = ()
-    """Whose run times its own is likely to resemble, from the widest circle in: (user, queue, template)."""
+    """What workloads with similar run times have in common, from general to special: (user, queue, template)."""
     failed_checks: tuple[str, ...] = ()
     """Admission checks in state Retry or Rejected."""
 
@@ -177,78 +180,81 @@ class Workload:
 
     @property
     def max_duration(self) -> float:
-        """How long it holds what its admission gives it at most, from its start on, seconds.
+        """The longest time that it holds its admission, from its start on, seconds.
 
-        Nobody knows how long its admission checks will take.
+        It is infinite while admission checks are pending, since their duration is unknown.
         """
         return math.inf if self.admission is not None and self.admission.pending_checks else self.walltime
 
     @cached_property
     def total_requests(self) -> tuple[PodSetResources, ...]:
-        """What each pod set asks for, without the pods that are no longer needed."""
-        found: list[PodSetResources] = []
-        for one in self.pod_sets:
-            pods = one.pods - self.reclaimable_pods.get(one.name, 0)
-            requests = {name: max(0, amount) for name, amount in one.requests.items()}
-            found.append(PodSetResources(one.name, pods, scale_requests(requests, 1, pods)))
-        return tuple(found)
+        """The requests of each pod set, without the pods that are no longer needed."""
+        totals: list[PodSetResources] = []
+        for pod_set in self.pod_sets:
+            pods = pod_set.pods - self.reclaimable_pods.get(pod_set.name, 0)
+            requests = {name: max(0, amount) for name, amount in pod_set.requests.items()}
+            totals.append(PodSetResources(pod_set.name, pods, scale_requests(requests, 1, pods)))
+        return tuple(totals)
 
     @cached_property
     def scheduling_shape(self) -> Hashable:
-        """What a scan of flavors depends on: workloads with equal shapes fare alike at the same time in one queue."""
+        """What a scan of flavors depends on: equal shapes get the same assignment in one queue at one time."""
         sets = tuple(
             (
-                *(one.name, one.pods, one.min_pods, one.selector, one.terms, one.tolerations),
-                *(one.topology, one.preferences, one.shape),
+                *(pod_set.name, pod_set.pods, pod_set.min_pods, pod_set.selector, pod_set.terms, pod_set.tolerations),
+                *(pod_set.topology, pod_set.preferences, pod_set.shape),
             )
-            for one in self.pod_sets
+            for pod_set in self.pod_sets
         )
-        totals = tuple((one.pods, frozenset(one.requests.items())) for one in self.total_requests)
-        nodes = tuple(frozenset(one.requests_on_node.items()) for one in self.pod_sets)
+        totals = tuple((total.pods, frozenset(total.requests.items())) for total in self.total_requests)
+        nodes = tuple(frozenset(pod_set.requests_on_node.items()) for pod_set in self.pod_sets)
         return sets, totals, nodes, self.priority, self.allowed_flavors, self.preemption_gated
 
     @cached_property
     def admitted_pod_sets(self) -> Mapping[str, PodSetAdmission]:
-        """What each pod set holds by its admission, without the pods that are no longer needed."""
+        """The admission of each pod set, by name, without the pods that are no longer needed."""
         if self.admission is None:
             return {}
-        needed = {one.name: one.pods - self.reclaimable_pods.get(one.name, 0) for one in self.pod_sets}
-        return {one.name: _shrunk(one, needed.get(one.name, one.pods)) for one in self.admission.pod_sets}
+        needed = {pod_set.name: pod_set.pods - self.reclaimable_pods.get(pod_set.name, 0) for pod_set in self.pod_sets}
+        return {
+            admitted.name: _shrunk(admitted, needed.get(admitted.name, admitted.pods))
+            for admitted in self.admission.pod_sets
+        }
 
     @cached_property
     def usage(self) -> Usage:
-        """What it holds by its admission."""
-        found: dict[FlavorResource, int] = {}
-        for one in self.admitted_pod_sets.values():
-            for resource, amount in one.usage.items():
-                if flavor := one.flavors.get(resource):
+        """The usage of its admission."""
+        usage: dict[FlavorResource, int] = {}
+        for admitted in self.admitted_pod_sets.values():
+            for resource, amount in admitted.usage.items():
+                if flavor := admitted.flavors.get(resource):
                     key = FlavorResource(flavor, resource)
-                    found[key] = plus(found.get(key, 0), amount)
-        return found
+                    usage[key] = plus(usage.get(key, 0), amount)
+        return usage
 
     @cached_property
     def flavor_resources(self) -> frozenset[FlavorResource]:
-        """What it was given flavors of, even where it uses nothing of it."""
+        """The flavor resources of its admission, even those with a usage of 0."""
         return frozenset(
             FlavorResource(flavor, resource)
-            for one in self.admitted_pod_sets.values()
-            for resource, flavor in one.flavors.items()
+            for admitted in self.admitted_pod_sets.values()
+            for resource, flavor in admitted.flavors.items()
         )
 
     def queue_order_timestamp(self, *, requeue_from_eviction: bool = True) -> float:
-        """Return since when it counts as waiting (workload.go GetQueueOrderTimestamp).
+        """Return since when it counts as pending (workload.go GetQueueOrderTimestamp).
 
-        `from_timeout`: a workload whose pods were not ready in time begins to wait at its eviction.
+        `requeue_from_eviction`: a workload whose pods were not ready in time is pending since its eviction.
         """
         reasons = {"AdmissionCheck", "PodsReadyTimeout"} if requeue_from_eviction else {"AdmissionCheck"}
-        moved = self.eviction is not None and self.eviction.reason in reasons
-        return self.eviction.at if moved and self.eviction is not None else self.created_at
+        requeued = self.eviction is not None and self.eviction.reason in reasons
+        return self.eviction.at if requeued and self.eviction is not None else self.created_at
 
 
-def _shrunk(one: PodSetAdmission, pods: int) -> PodSetAdmission:
-    if pods >= one.pods:  # more are needed than were admitted: partial admission
-        return one
-    return one._replace(usage=scale_requests(one.usage, one.pods, pods), pods=pods)
+def _shrunk(admitted: PodSetAdmission, pods: int) -> PodSetAdmission:
+    if pods >= admitted.pods:  # partial admission: more pods are needed than were admitted
+        return admitted
+    return admitted._replace(usage=scale_requests(admitted.usage, admitted.pods, pods), pods=pods)
 
 
 class PriorityClass(NamedTuple):
@@ -256,44 +262,3 @@ class PriorityClass(NamedTuple):
 
     name: str
     value: int
-
-
-PreemptionStrategy = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
-"""When a workload may be preempted for a fairer sharing (KEP-1714, rules S2-a and S2-b)."""
-
-
-class AdmissionFairSharingConfig(NamedTuple):
-    """The configuration admissionFairSharing (KEP-4136): how what LocalQueues have used is remembered."""
-
-    usage_half_life_time: float = 0.0
-    """Seconds; 0: nothing is remembered."""
-    usage_sampling_interval: float = 300.0
-    """Seconds between samples."""
-    resource_weights: Mapping[str, float] | None = None
-    """By resource; 1 where it is not named."""
-
-    def alpha_rate(self, seconds: float) -> float:
-        """Return which part of what was used is forgotten within a time."""
-        return 1.0 - 0.5 ** (seconds / self.usage_half_life_time) if self.usage_half_life_time else 0.0
-
-
-class QuotaSettings(NamedTuple):
-    """What is the same for all queues."""
-
-    fair_sharing: bool = False
-    preemption_strategies: tuple[PreemptionStrategy, ...] = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
-    """Tried one after the other; none: these two."""
-    partial_admission: bool = True
-    ignore_undeclared_resources: bool = False
-    """quotaCheckStrategy IgnoreUndeclared: resources without quota are not counted."""
-    requeue_from_eviction: bool = True
-    """requeuingStrategy.timestamp Eviction: see Workload.queued_at."""
-    recompute_topology_assignment: bool = True
-    """TASRecomputeAssignmentWithinSchedulingCycle: where another took its places, it looks for others at once."""
-    fail_fast_node_replacement: bool = True
-    """TASFailedNodeReplacementFailFast: a workload whose node failed is evicted where no other is found at once."""
-    admission_fair_sharing: AdmissionFairSharingConfig | None = None
-    """admissionFairSharing; None: no admission follows usage."""
-
-
-DEFAULT_SETTINGS = QuotaSettings()

@@ -1,1 +1,1 @@
-"""One cycle: what is decided about the heads of the queues."""
+"""The scheduling cycle: decisions about one head of each ClusterQueue (pkg/scheduler/scheduler.go)."""

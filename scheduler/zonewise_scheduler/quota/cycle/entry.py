@@ -1,4 +1,4 @@
-"""What a cycle is asked, and what it decides."""
+"""Heads, entries and decisions of a cycle, and the interface to reservations (pkg/scheduler/scheduler.go entry)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.preemption.preemption_context import Target
 
 EntryStatus = Literal["admitted", "preempting", "deferred", "skipped", "gated", "waiting", "inadmissible", "evicted"]
-"""deferred: it will fit once preemptions under way are done; skipped: another workload of the cycle took its room;
-evicted: a node of its failed, and there is no other."""
+"""deferred: the workload fits once the preemptions under way have finished.
+skipped: an entry before it in the cycle used what it needs.
+evicted: one of its nodes is unhealthy, and its pods have no other placement.
+"""
 
 RequeueReason = Literal[
     "",
@@ -29,7 +31,7 @@ RequeueReason = Literal[
     "FailedAfterNomination",
     "Reserved",
 ]
-"""Why a workload is queued again (pkg/cache/queue/cluster_queue.go RequeueReason); Reserved is ours."""
+"""Why a workload is requeued (pkg/cache/queue/cluster_queue.go RequeueReason); Reserved is our addition."""
 
 QuotaReservedReason = Literal[
     "Suspended",
@@ -40,68 +42,67 @@ QuotaReservedReason = Literal[
     "NodeFailures",
     "Reserved",
 ]
-"""Reasons of the condition QuotaReserved=False beside those of assignments, or of Evicted (workload_types.go).
+"""Reasons of the condition QuotaReserved=False or Evicted, besides NoFitReason (apis/kueue/v1beta2/workload_types.go).
 
-Reserved is ours: it fits, but would delay a start that is promised to another.
+Reserved is our addition: the workload fits, but would delay a reservation.
 """
 
 
 class ReservationGate(Protocol):
-    """Keeps starts that were promised to others."""
+    """Keeps workloads from starting that would delay a reservation."""
 
     def delayed_reservation(self, workload: Workload, victims: Sequence[Workload]) -> str:
-        """Return the key of a workload that would be delayed if one with this admission started; "": nobody would.
+        """Return the key of a workload whose reservation is delayed if this one starts; "": no reservation is.
 
-        `victims`: who gives way to it.
+        `workload` has its admission; `victims` are preempted for it.
         """
         ...
 
     def record_start(self, workload: Workload, victims: Sequence[Workload]) -> None:
-        """Take note that it starts."""
+        """Record that a workload starts."""
         ...
 
 
 class NoReservations:
-    """Nothing was promised to anybody."""
+    """A gate without reservations."""
 
-    def delayed_reservation(self, workload: Workload, victims: Sequence[Workload]) -> str:  # noqa: ARG002 -- nobody is asked for
-        """Nobody is delayed."""
+    def delayed_reservation(self, workload: Workload, victims: Sequence[Workload]) -> str:  # noqa: ARG002 -- none
+        """No reservation is delayed."""
         return ""
 
     def record_start(self, workload: Workload, victims: Sequence[Workload]) -> None:
-        """Nothing follows."""
+        """Do nothing."""
 
 
 class Head(NamedTuple):
-    """A workload whose turn it is."""
+    """The workload of a queue that a cycle decides about."""
 
     workload: Workload
-    """One that has an admission runs in the snapshot, and is here again for places: see needs_places."""
+    """A workload with an admission runs in the snapshot. It is a head again for its placement (needs_second_pass)."""
     cluster_queue: str
     """The ClusterQueue's name."""
     last_assignment: AssignmentClusterQueueState = NO_LAST_ASSIGNMENT
-    """Of its last scan of flavors."""
     inadmissible_reason: Literal["", "checks", "namespace"] = ""
-    """Why it may not be admitted whatever there is of quota: failed admission checks, or its namespace; "": it may."""
+    """Why it is not admitted, whatever the quota: failed admission checks, or its namespace; "": it may be admitted."""
 
 
 class Decision(NamedTuple):
-    """What is decided about a head."""
+    """What a cycle decides about a head."""
 
     head: Head
     status: EntryStatus
     workload: Workload
-    """The head's; with its admission, once admitted."""
+    """The head's workload; with its admission, if it is admitted."""
     assignment: Assignment | None = None
     preemption_targets: tuple[Target, ...] = ()
-    """Whom to preempt now."""
+    """The workloads to be preempted now."""
     reason: NoFitReason | QuotaReservedReason = ""
     message: str = ""
     requeue_reason: RequeueReason = ""
     last_assignment: AssignmentClusterQueueState = NO_LAST_ASSIGNMENT
-    """From which its next scan goes on."""
+    """Where its next scan of flavors starts."""
     delayed_reservation: str = ""
-    """The key of the workload whose promised start it would delay."""
+    """The key of the workload whose reservation it would delay."""
 
 
 @dataclass
@@ -117,18 +118,18 @@ class Entry:
 
     @property
     def root(self) -> ResourceNode:
-        """The root of the tree of its queue; the queue where that is in no cohort."""
+        """The root of its queue's tree; the queue itself where it is in no cohort."""
         return self.cq.root or self.cq
 
     @property
     def assignment_usage(self) -> Usage:
-        """What it would use more than now: nothing where it has its quota and waits for places."""
+        """The usage that an admission adds; none where the workload has its quota and lacks its placement."""
         return {} if self.head.workload.admission is not None else self.assignment.usage
 
     @property
     def victims(self) -> list[Workload]:
-        """Who would give way to it."""
-        return [one.workload for one in self.preemption_targets]
+        """The workloads to be preempted for it."""
+        return [target.workload for target in self.preemption_targets]
 
     def decide(
         self,
@@ -138,19 +139,17 @@ class Entry:
         message: str = "",
         delayed_reservation: str = "",
     ) -> None:
-        """Take note of what is decided; preemption lets the next scan begin anew."""
-        anew = status in {"preempting", "deferred", "gated"}
-        targets = self.preemption_targets if status == "preempting" else ()
-        progress = NO_LAST_ASSIGNMENT if anew else self.last_assignment
+        """Record the decision. After a preemption the next scan starts from the first flavor."""
+        restart_scan = status in {"preempting", "deferred", "gated"}
         self.decision = Decision(
             self.head,
             status,
             self.head.workload,
             self.assignment,
-            targets,
+            self.preemption_targets if status == "preempting" else (),
             reason,
             message,
             requeue_reason,
-            progress,
+            NO_LAST_ASSIGNMENT if restart_scan else self.last_assignment,
             delayed_reservation,
         )

@@ -1,102 +1,130 @@
-"""What a head could have now: its flavors, and who would have to give way (scheduler.go getInitialAssignments)."""
+"""Nomination: the flavors that a head could have now, and the victims for them (scheduler.go getInitialAssignments)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from zonewise_scheduler.quota.flavorassigner.flavor_scan import FlavorAssigner
 from zonewise_scheduler.quota.flavorassigner.flavorassigner import assign_flavors
 from zonewise_scheduler.quota.flavorassigner.granular_mode import FlavorAssignmentMode
-from zonewise_scheduler.quota.flavorassigner.podset_reducer import search_pod_counts
 from zonewise_scheduler.quota.flavorassigner.tas_flavorassigner import update_for_tas_result
 from zonewise_scheduler.quota.hierarchy.topology_snapshot import TopologyPlacementFailure
 from zonewise_scheduler.quota.preemption.preemption_context import PreemptionContext
 from zonewise_scheduler.quota.preemption.preemption_oracle import get_targets, new_oracle, no_candidates_oracle
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.quota.api.workload_types import QuotaSettings
+    from collections.abc import Callable, Sequence
+
+    from zonewise_scheduler.quota.api.configuration import QuotaSettings
+    from zonewise_scheduler.quota.api.workload_types import PodSet
     from zonewise_scheduler.quota.cycle.entry import Head
     from zonewise_scheduler.quota.flavorassigner.assignment import Assignment
     from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
     from zonewise_scheduler.quota.preemption.preemption_context import Target
 
 Nomination = tuple["Assignment", tuple["Target", ...]]
+R = TypeVar("R")
 
 
 def flavor_assigner(snapshot: Snapshot, head: Head, settings: QuotaSettings) -> FlavorAssigner:
-    """Return the request for a head's flavors."""
+    """Return the assigner for a head's flavors."""
     queue = snapshot.cluster_queues[head.cluster_queue]
-    return FlavorAssigner(
-        snapshot, head.workload, queue, new_oracle(snapshot, settings), settings, head.last_assignment
-    )
+    oracle = new_oracle(snapshot, settings)
+    return FlavorAssigner(snapshot, head.workload, queue, oracle, settings, head.last_assignment)
 
 
 def nominate(assigner: FlavorAssigner) -> Nomination:
-    """Return the flavors that a workload could have, and who would have to give way.
+    """Return the flavors that a workload could have, and the victims for them.
 
-    All its pods, by preemption too, before fewer of them. Where nothing helps, what is in the way of all of them. While
-    it waits it keeps the places where its pods will go: those who give way gone, or if nobody does, all.
+    All its pods, even by preemption, come before fewer pods. Where nothing helps, the assignment has the reasons for
+    all its pods. A workload that waits keeps a placement: where its pods go without the victims, or where it has no
+    victims, in an empty cluster.
     """
-    full = assign_flavors(assigner)
-    found = _helped(assigner, full)
-    if found is None and assigner.settings.partial_admission and assigner.workload.admission is None:
-        found = search_pod_counts(
-            assigner.workload.pod_sets, lambda counts: _helped(assigner, assign_flavors(assigner, counts))
+    assignment = assign_flavors(assigner)
+    nomination = _with_targets(assigner, assignment)
+    if nomination is None and assigner.settings.partial_admission and assigner.workload.admission is None:
+        nomination = search_pod_counts(
+            assigner.workload.pod_sets, lambda counts: _with_targets(assigner, assign_flavors(assigner, counts))
         )
-    assignment, targets = (full, ()) if found is None else found
-    return _with_places_ahead(assigner, assignment, targets), targets
+    assignment, targets = (assignment, ()) if nomination is None else nomination
+    return _with_future_placement(assigner, assignment, targets), targets
 
 
 def assign_without_preemption(snapshot: Snapshot, head: Head, settings: QuotaSettings) -> Assignment | None:
-    """Return what a head could have with nobody giving way, for all its pods or fewer; None: it does not fit."""
-    request = FlavorAssigner(
-        snapshot, head.workload, snapshot.cluster_queues[head.cluster_queue], no_candidates_oracle, settings
-    )
+    """Return the flavors for all pods of a head, or for fewer, without a preemption; None where it does not fit."""
+    queue = snapshot.cluster_queues[head.cluster_queue]
+    assigner = FlavorAssigner(snapshot, head.workload, queue, no_candidates_oracle, settings)
 
-    def fit(counts: tuple[int, ...] | None = None) -> Assignment | None:
-        found = assign_flavors(request, counts)
-        return found if found.representative_mode == FlavorAssignmentMode.FIT else None
+    def assign_if_fits(counts: tuple[int, ...] | None = None) -> Assignment | None:
+        assignment = assign_flavors(assigner, counts)
+        return assignment if assignment.representative_mode == FlavorAssignmentMode.FIT else None
 
-    full = fit()
-    if full is not None or not settings.partial_admission or head.workload.admission is not None:
-        return full
-    return search_pod_counts(head.workload.pod_sets, fit)
-
-
-def _with_places_ahead(request: FlavorAssigner, assignment: Assignment, targets: tuple[Target, ...]) -> Assignment:
-    """Return an assignment that waits for others to give way with the places that are then free."""
-    if assignment.representative_mode != FlavorAssignmentMode.PREEMPT or not assignment.placement_requests:
+    assignment = assign_if_fits()
+    if assignment is not None or not settings.partial_admission or head.workload.admission is not None:
         return assignment
-    with request.snapshot.simulate_workload_removal(one.workload for one in targets):
-        found = request.snapshot.tas_snapshot.find_topology_assignments(
-            request.workload, assignment.placement_requests, empty=not targets
-        )
-    return assignment if isinstance(found, TopologyPlacementFailure) else update_for_tas_result(assignment, found)
+    return search_pod_counts(head.workload.pod_sets, assign_if_fits)
 
 
 def pin_flavors(assigner: FlavorAssigner, assignment: Assignment) -> FlavorAssigner:
-    """Return the request for no other flavors than those of an assignment, from the first on."""
-    flavors = {
-        pods.name: {resource: choice.name for resource, choice in pods.flavors.items()} for pods in assignment.pod_sets
+    """Return an assigner that tries only the flavors of an assignment, from the first on."""
+    mapping = {
+        pod_set.name: {resource: flavor.name for resource, flavor in pod_set.flavors.items()}
+        for pod_set in assignment.pod_sets
     }
-    return replace(assigner, nomination_mapping=flavors)
+    return replace(assigner, nomination_mapping=mapping)
 
 
-def _helped(request: FlavorAssigner, assignment: Assignment) -> Nomination | None:
-    """Return it with those who give way; None where it does not fit and nobody may be made to."""
+def search_pod_counts(pod_sets: Sequence[PodSet], assign_counts: Callable[[tuple[int, ...]], R | None]) -> R | None:
+    """Return the result of `assign_counts` for the largest pod counts, by pod set, for which it is not None.
+
+    All pod sets shrink together, each by the same fraction of the way from its count to its minimum. None where no pod
+    set may shrink. It is a binary search: fewer pods are taken to fit where more pods do.
+    Source: podset_reducer.go Search, KEP-420.
+    """
+    deltas = [pod_set.pods - (pod_set.pods if pod_set.min_pods is None else pod_set.min_pods) for pod_set in pod_sets]
+    steps = sum(deltas)
+    if steps == 0:
+        return None
+    best: R | None = None
+    low, high = 0, steps + 1
+    while low < high:
+        middle = (low + high) // 2
+        counts = (pod_set.pods - delta * middle // steps for pod_set, delta in zip(pod_sets, deltas, strict=True))
+        result = assign_counts(tuple(counts))
+        if result is None:
+            low = middle + 1
+        else:
+            best, high = result, middle
+    return best
+
+
+def _with_future_placement(assigner: FlavorAssigner, assignment: Assignment, targets: tuple[Target, ...]) -> Assignment:
+    """Return an assignment that waits for a preemption with the placement that is available afterwards."""
+    if assignment.representative_mode != FlavorAssignmentMode.PREEMPT or not assignment.placement_requests:
+        return assignment
+    tas_snapshot = assigner.snapshot.tas_snapshot
+    with assigner.snapshot.simulate_workload_removal(target.workload for target in targets):
+        result = tas_snapshot.find_topology_assignments(
+            assigner.workload, assignment.placement_requests, empty=not targets
+        )
+    return assignment if isinstance(result, TopologyPlacementFailure) else update_for_tas_result(assignment, result)
+
+
+def _with_targets(assigner: FlavorAssigner, assignment: Assignment) -> Nomination | None:
+    """Return an assignment with its victims; None where it does not fit and no preemption helps."""
     if assignment.representative_mode == FlavorAssignmentMode.FIT:
         return assignment, ()
     if assignment.representative_mode != FlavorAssignmentMode.PREEMPT:
         return None
     targets = get_targets(
         PreemptionContext(
-            request.snapshot,
-            request.workload,
-            request.queue,
-            assignment.nonzero_usage if request.workload.admission is None else {},
+            assigner.snapshot,
+            assigner.workload,
+            assigner.queue,
+            assignment.nonzero_usage if assigner.workload.admission is None else {},
             assignment.frs_need_preemption,
-            request.settings,
+            assigner.settings,
             assignment.placement_requests,
         )
     )

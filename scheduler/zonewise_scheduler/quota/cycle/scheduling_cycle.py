@@ -1,8 +1,9 @@
-"""One cycle of decisions (pkg/scheduler/scheduler.go): nominate all heads, then decide one after the other.
+"""One scheduling cycle: nominate all heads, then decide about one after the other (pkg/scheduler/scheduler.go).
 
-What is decided counts at once for those behind: admitted workloads and those that wait for a preemption take their
-room, so that what was nominated is checked again in turn. Two preemptors never count on the same victim: the later one
-looks for others, keeping to its flavors, or waits for the earlier one's victims to be gone. So it is with places.
+A decision counts at once for the entries behind it: admitted workloads, and those that wait for a preemption, hold
+their quota and placement. So each nomination is checked again when its decision is due. Two preemptors never count on
+the same victim. The later one searches for other victims, with the same flavors, or waits until the earlier one's
+victims have ended. The same holds for placements.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from typing import TYPE_CHECKING, Literal
 
 from zonewise_scheduler.quota.api.amount import minus, plus
 from zonewise_scheduler.quota.api.workload_types import Admission, PodSetAdmission
-from zonewise_scheduler.quota.cycle.admission_checks import admission_checks_for_workload
 from zonewise_scheduler.quota.cycle.entry import Decision, Entry, NoReservations
 from zonewise_scheduler.quota.cycle.entry_iterator import make_iterator
 from zonewise_scheduler.quota.cycle.nomination import flavor_assigner, nominate, pin_flavors
@@ -24,15 +24,16 @@ from zonewise_scheduler.quota.hierarchy.snapshot import fits
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping
 
+    from zonewise_scheduler.quota.api.configuration import QuotaSettings
     from zonewise_scheduler.quota.api.queue_types import ClusterQueue
     from zonewise_scheduler.quota.api.resource_quota import FlavorResource
-    from zonewise_scheduler.quota.api.workload_types import QuotaSettings, Usage, Workload
+    from zonewise_scheduler.quota.api.workload_types import Usage, Workload
     from zonewise_scheduler.quota.cycle.entry import Head, QuotaReservedReason, ReservationGate
     from zonewise_scheduler.quota.flavorassigner.assignment import Assignment
     from zonewise_scheduler.quota.hierarchy.resource_node import ClusterQueueSnapshot, ResourceNode
     from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
-_OPEN = NoReservations()
+_NO_RESERVATIONS = NoReservations()
 
 
 def run_cycle(
@@ -41,51 +42,53 @@ def run_cycle(
     settings: QuotaSettings,
     now: float,
     number: int = 0,
-    gate: ReservationGate = _OPEN,
+    gate: ReservationGate = _NO_RESERVATIONS,
 ) -> list[Decision]:
-    """Decide about the heads; the snapshot then has those admitted. Victims run on in it until they are removed.
+    """Decide about the heads, and add those admitted to the snapshot. Victims stay in it until they are removed.
 
-    `now`: seconds; `number`: of the cycle; `gate`: keeps what was promised to others. Decisions come in the order in
-    which they were made, those about heads that no quota helps first.
+    `now`: seconds; `number`: of the cycle; `gate`: keeps reservations. Decisions are in the order in which they were
+    made; inadmissible heads come first.
     """
     decisions: list[Decision] = []
     entries: list[Entry] = []
     for head in heads:
-        barred = _barred(snapshot, head)
-        if barred is not None:
-            decisions.append(barred)
+        inadmissible = _decide_inadmissible(snapshot, head)
+        if inadmissible is not None:
+            decisions.append(inadmissible)
         else:
             assignment, targets = nominate(flavor_assigner(snapshot, head, settings))
-            progress = AssignmentClusterQueueState(assignment.last_tried_flavor_idx, number)
-            entries.append(Entry(head, snapshot.cluster_queues[head.cluster_queue], assignment, targets, progress))
+            state = AssignmentClusterQueueState(assignment.last_tried_flavor_idx, number)
+            entries.append(Entry(head, snapshot.cluster_queues[head.cluster_queue], assignment, targets, state))
     cycle = _Cycle(snapshot, settings, now, gate)
     for entry in make_iterator(entries, settings):
-        cycle.decide(entry)
+        cycle.process_entry(entry)
         if entry.decision is not None:
             decisions.append(entry.decision)
-    cycle.settle()
+    cycle.finish()
     return decisions
 
 
-def _barred(snapshot: Snapshot, head: Head) -> Decision | None:
-    """Decide about a head that no quota helps; None for the others."""
+def _decide_inadmissible(snapshot: Snapshot, head: Head) -> Decision | None:
+    """Return the decision about a head that is inadmissible whatever the quota; None for other heads."""
     reason: tuple[QuotaReservedReason, str] | None = None
+    name = head.cluster_queue
     if head.inadmissible_reason == "checks":
         reason = "PendingEvaluation", "its admission checks have failed"
-    elif head.cluster_queue in snapshot.inactive:
-        reason = "Suspended", f"ClusterQueue {head.cluster_queue} is inactive: {snapshot.inactive[head.cluster_queue]}"
-    elif head.cluster_queue not in snapshot.cluster_queues:
-        reason = "Misconfigured", f"there is no ClusterQueue {head.cluster_queue}"
+    elif name in snapshot.inactive:
+        reason = "Suspended", f"ClusterQueue {name} is inactive: {snapshot.inactive[name]}"
+    elif name not in snapshot.cluster_queues:
+        reason = "Misconfigured", f"there is no ClusterQueue {name}"
     elif head.inadmissible_reason == "namespace":
-        reason = "Misconfigured", f"ClusterQueue {head.cluster_queue} is not for namespace {head.workload.namespace}"
+        reason = "Misconfigured", f"ClusterQueue {name} is not for namespace {head.workload.namespace}"
     if reason is None:
         return None
-    again = "NamespaceMismatch" if head.inadmissible_reason == "namespace" and reason[0] == "Misconfigured" else ""
-    return Decision(head, "inadmissible", head.workload, None, (), *reason, again, head.last_assignment)
+    mismatch = head.inadmissible_reason == "namespace" and reason[0] == "Misconfigured"
+    requeue_reason = "NamespaceMismatch" if mismatch else ""
+    return Decision(head, "inadmissible", head.workload, None, (), *reason, requeue_reason, head.last_assignment)
 
 
 class _Cycle:
-    """The state of a cycle: what was taken so far, and who has been told to give way."""
+    """The state of a cycle: its victims, and the quota and placements that its entries hold."""
 
     def __init__(self, snapshot: Snapshot, settings: QuotaSettings, now: float, gate: ReservationGate) -> None:
         self._snapshot = snapshot
@@ -93,198 +96,212 @@ class _Cycle:
         self._now = now
         self._gate = gate
         self._victims: dict[ResourceNode, dict[str, Workload]] = {}
-        """By tree, by key."""
-        self._taken: list[tuple[ClusterQueueSnapshot, Usage]] = []
-        self._placed: list[tuple[Workload, Workload]] = []
-        """Those that were admitted, and are not in the snapshot yet: as they are now, and as they were."""
-        self._kept: list[tuple[Workload, Workload]] = []
-        """Those that wait, with the places that are kept for them, and as they are."""
+        """By root of the tree, by key."""
+        self._held_usage: list[tuple[ClusterQueueSnapshot, Usage]] = []
+        self._admitted: list[tuple[Workload, Workload]] = []
+        """Workloads admitted in this cycle, which are not in the snapshot yet: with their new and old admission."""
+        self._waiting: list[tuple[Workload, Workload]] = []
+        """Workloads that wait with a held placement: with the admission that they will get, and as they are."""
 
-    def decide(self, entry: Entry) -> None:
+    def process_entry(self, entry: Entry) -> None:
         """Decide about one head (processEntry)."""
-        deferred = self._renominate(entry)
-        mode = entry.assignment.representative_mode
-        broken = self._snapshot.tas_snapshot.pod_sets_on_unhealthy_nodes(entry.head.workload)
-        if broken and mode != FlavorAssignmentMode.FIT and self._settings.fail_fast_node_replacement:
-            entry.decide(
-                "evicted", "NodeFailures", message=f"nodes failed: {', '.join(entry.head.workload.unhealthy_nodes)}"
-            )
+        deferred = self._update_assignment_if_needed(entry)
+        mode, workload = entry.assignment.representative_mode, entry.head.workload
+        unhealthy = self._snapshot.tas_snapshot.pod_sets_on_unhealthy_nodes(workload)
+        if unhealthy and mode != FlavorAssignmentMode.FIT and self._settings.fail_fast_node_replacement:
+            entry.decide("evicted", "NodeFailures", message=f"nodes failed: {', '.join(workload.unhealthy_nodes)}")
         elif mode == FlavorAssignmentMode.NO_FIT:
             entry.decide("waiting", entry.assignment.no_fit_reason, "NoFit")
         elif deferred:
-            self._take(entry, entry.assignment_usage, self._kept)
+            self._hold(entry, entry.assignment_usage, self._waiting)
             entry.decide("deferred", "WaitingForPreemptedWorkloads", "PendingPreemption")
         elif mode == FlavorAssignmentMode.PREEMPT and not entry.preemption_targets:
             if entry.cq.spec.preemption.reclaim_within_cohort != "Any":
-                held = entry.head.workload.admission is not None
-                self._take(entry, {} if held else quota_resources_to_reserve(entry.cq, entry.assignment), self._kept)
+                has_quota = workload.admission is not None
+                usage: Usage = {} if has_quota else quota_resources_to_reserve(entry.cq, entry.assignment)
+                self._hold(entry, usage, self._waiting)
             entry.decide("waiting", "WaitingForQuota", "NoCandidates")
-        elif mode == FlavorAssignmentMode.PREEMPT and entry.head.workload.preemption_gated:
+        elif mode == FlavorAssignmentMode.PREEMPT and workload.preemption_gated:
             entry.decide("gated", "AdmissionGated", "PreemptionGated")
-        elif self._overlaps(entry):
+        elif self._has_overlapping_targets(entry):
             entry.decide("skipped", "WaitingForQuota", "FailedAfterNomination", "its victims are another workload's")
         elif self._missing(entry):
             entry.decide("skipped", "WaitingForQuota", "FailedAfterNomination", "another workload was before it")
-        elif delayed := self._delays(entry):
+        elif delayed := self._delayed_reservation(entry):
             entry.decide("waiting", "Reserved", "Reserved", f"it would delay {delayed}", delayed)
         else:
-            self._go_on(entry, mode)
+            self._admit_or_preempt(entry, mode)
 
-    def settle(self) -> None:
-        """Leave in the snapshot what was admitted, and nothing that was only set aside."""
-        for queue, usage in reversed(self._taken):
+    def finish(self) -> None:
+        """Add the admitted workloads to the snapshot, and release what entries held."""
+        for queue, usage in reversed(self._held_usage):
             queue.remove_usage(usage)
-        for new, old in (*self._kept, *self._placed):
+        for new, old in (*self._waiting, *self._admitted):
             self._snapshot.tas_snapshot.remove(new, old)
-        for new, old in self._placed:
+        for new, old in self._admitted:
             if old.admission is not None:
                 self._snapshot.remove_workload(old)
             self._snapshot.add_workload(new)
 
-    def _delays(self, entry: Entry) -> str:
-        """Return whose promised start it would delay, "" where nobody's; what has its quota was asked before."""
+    def _delayed_reservation(self, entry: Entry) -> str:
+        """Return the key of the workload whose reservation is delayed; "" for none, and for a workload with quota."""
         if entry.head.workload.admission is not None:
             return ""
-        return self._gate.delayed_reservation(self._as_admitted(entry), entry.victims)
+        return self._gate.delayed_reservation(self._with_admission(entry), entry.victims)
 
-    def _go_on(self, entry: Entry, mode: FlavorAssignmentMode) -> None:
+    def _admit_or_preempt(self, entry: Entry, mode: FlavorAssignmentMode) -> None:
         if entry.head.workload.admission is None:
-            self._gate.record_start(self._as_admitted(entry), entry.victims)
-        self._victims.setdefault(entry.root, {}).update(
-            (one.workload.key, one.workload) for one in entry.preemption_targets
-        )
+            self._gate.record_start(self._with_admission(entry), entry.victims)
+        self._victims.setdefault(entry.root, {}).update((victim.key, victim) for victim in entry.victims)
         if mode == FlavorAssignmentMode.PREEMPT:
-            self._take(entry, entry.assignment_usage, self._kept)
+            self._hold(entry, entry.assignment_usage, self._waiting)
             entry.decide("preempting", "WaitingForPreemptedWorkloads", "PendingPreemption")
             return
         entry.decide("admitted")
         if entry.decision is not None:
-            entry.decision = entry.decision._replace(workload=self._take(entry, entry.assignment_usage, self._placed))
+            admitted = self._hold(entry, entry.assignment_usage, self._admitted)
+            entry.decision = entry.decision._replace(workload=admitted)
 
-    def _renominate(self, entry: Entry) -> bool:
-        """Nominate anew where others have the victims, or the places; tell whether it fits once those are gone."""
-        overlaps = self._overlaps(entry)
-        if not overlaps and not self._lost_places(entry):
+    def _update_assignment_if_needed(self, entry: Entry) -> bool:
+        """Nominate again if an earlier entry has the same victims, or took the placement (updateAssignmentIfNeeded).
+
+        Tell whether the workload fits once those victims have ended.
+        """
+        overlaps = self._has_overlapping_targets(entry)
+        if not overlaps and not self._has_lost_placement(entry):
             return False
-        request = pin_flavors(
-            flavor_assigner(self._snapshot, entry.head._replace(last_assignment=NO_LAST_ASSIGNMENT), self._settings),
-            entry.assignment,
-        )
-        with self._snapshot.simulate_workload_removal(self._gone(entry) if overlaps else ()):
-            entry.assignment, entry.preemption_targets = nominate(request)
-        entry.last_assignment = entry.last_assignment._replace(
-            last_tried_flavor_idx=entry.assignment.last_tried_flavor_idx
-        )
+        head = entry.head._replace(last_assignment=NO_LAST_ASSIGNMENT)
+        assigner = pin_flavors(flavor_assigner(self._snapshot, head, self._settings), entry.assignment)
+        with self._snapshot.simulate_workload_removal(self._victims_for(entry) if overlaps else ()):
+            entry.assignment, entry.preemption_targets = nominate(assigner)
+        last_tried = entry.assignment.last_tried_flavor_idx
+        entry.last_assignment = entry.last_assignment._replace(last_tried_flavor_idx=last_tried)
         return overlaps and entry.assignment.representative_mode == FlavorAssignmentMode.FIT
 
-    def _lost_places(self, entry: Entry) -> bool:
-        """Tell whether places were found for it, and were then given to another."""
+    def _has_lost_placement(self, entry: Entry) -> bool:
+        """Tell whether an earlier entry took the placement of its nomination."""
         if (
             not self._settings.recompute_topology_assignment
             or not entry.assignment.has_topology_assignment
             or entry.assignment.representative_mode == FlavorAssignmentMode.NO_FIT
         ):
             return False
-        return self._missing(entry) == "places"
+        return self._missing(entry) == "placement"
 
-    def _overlaps(self, entry: Entry) -> bool:
+    def _has_overlapping_targets(self, entry: Entry) -> bool:
         victims = self._victims.get(entry.root, {})
-        return any(one.workload.key in victims for one in entry.preemption_targets)
+        return any(target.workload.key in victims for target in entry.preemption_targets)
 
-    def _gone(self, entry: Entry) -> list[Workload]:
-        """Return the victims so far: of its tree, which has its quota, or of all where they have places in common."""
-        trees = (
-            self._victims.values() if entry.assignment.has_topology_assignment else [self._victims.get(entry.root, {})]
-        )
-        return [one for found in trees for one in found.values()]
+    def _victims_for(self, entry: Entry) -> list[Workload]:
+        """Return the victims so far that matter: those of its tree, or with a placement, those of all trees."""
+        has_placement = entry.assignment.has_topology_assignment
+        trees = self._victims.values() if has_placement else [self._victims.get(entry.root, {})]
+        return [victim for tree_victims in trees for victim in tree_victims.values()]
 
-    def _missing(self, entry: Entry) -> Literal["", "quota", "places"]:
-        """Return what it lacks now, without its victims and those of others.
+    def _missing(self, entry: Entry) -> Literal["", "quota", "placement"]:
+        """Return what it lacks now, without its own victims and those of earlier entries.
 
-        Pods that start at once need places that are free while the victims run, too: Kueue looks at what is to be.
+        Pods that start at once need a placement that is available while the victims run, too. Kueue looks only at the
+        state after the preemptions.
         """
-        gone = self._gone(entry)
-        with self._snapshot.simulate_workload_removal([*gone, *(one.workload for one in entry.preemption_targets)]):
+        victims = self._victims_for(entry)
+        with self._snapshot.simulate_workload_removal([*victims, *entry.victims]):
             if not fits(entry.cq, entry.assignment_usage):
                 return "quota"
-            if not self._has_places(entry):
-                return "places"
-        if entry.assignment.representative_mode != FlavorAssignmentMode.FIT or not gone:
+            if not self._has_placement(entry):
+                return "placement"
+        if entry.assignment.representative_mode != FlavorAssignmentMode.FIT or not victims:
             return ""
-        with self._without_kept():
-            return "" if self._has_places(entry) else "places"
+        with self._without_waiting_placements():
+            return "" if self._has_placement(entry) else "placement"
 
-    def _has_places(self, entry: Entry) -> bool:
-        """Tell whether there is room still at the places that were found for it."""
+    def _has_placement(self, entry: Entry) -> bool:
+        """Tell whether the placement of its nomination is still available."""
         if not entry.assignment.has_topology_assignment:
             return True
-        return self._snapshot.tas_snapshot.fits(self._as_admitted(entry), entry.head.workload)
+        return self._snapshot.tas_snapshot.fits(self._with_admission(entry), entry.head.workload)
 
     @contextmanager
-    def _without_kept(self) -> Generator[None]:
-        """Give back for a while the places that are kept for those who wait."""
-        for new, old in self._kept:
+    def _without_waiting_placements(self) -> Generator[None]:
+        """Remove for a while the placements held for workloads that wait."""
+        for new, old in self._waiting:
             self._snapshot.tas_snapshot.remove(new, old)
         try:
             yield
         finally:
-            for new, old in self._kept:
+            for new, old in self._waiting:
                 self._snapshot.tas_snapshot.add(new, old)
 
-    def _take(self, entry: Entry, usage: Usage, places: list[tuple[Workload, Workload]]) -> Workload:
-        """Take quota and places, if they were found; return the workload with them. Those it leaves are free later."""
+    def _hold(self, entry: Entry, usage: Usage, holders: list[tuple[Workload, Workload]]) -> Workload:
+        """Hold quota, and the placement if there is one, until the cycle ends; return the workload with its admission.
+
+        A placement that the workload leaves becomes available only after the cycle.
+        """
         entry.cq.add_usage(usage)
-        self._taken.append((entry.cq, usage))
-        new, old = self._as_admitted(entry), entry.head.workload
+        self._held_usage.append((entry.cq, usage))
+        new, old = self._with_admission(entry), entry.head.workload
         self._snapshot.tas_snapshot.add(new, old)
-        places.append((new, old))
+        holders.append((new, old))
         return new
 
-    def _as_admitted(self, entry: Entry) -> Workload:
+    def _with_admission(self, entry: Entry) -> Workload:
         return with_admission(entry.head.workload, entry.cq.spec, entry.assignment, self._now)
 
 
-def with_admission(workload: Workload, queue: ClusterQueue, assignment: Assignment, at: float) -> Workload:
-    """Return a workload with the admission that an assignment gives it.
+def with_admission(workload: Workload, queue: ClusterQueue, assignment: Assignment, now: float) -> Workload:
+    """Return a workload with the admission by an assignment, at `now` (seconds).
 
-    One that has its quota keeps its time, and what has become of its checks.
+    A workload that has its quota keeps the time of its admission, and the state of its admission checks.
     """
-    sets = tuple(
+    pod_sets = tuple(
         PodSetAdmission(
-            one.name,
-            {resource: choice.name for resource, choice in one.flavors.items()},
-            {resource: amount for resource, amount in one.requests.items() if resource in one.flavors},
-            one.pods,
-            one.topology_assignment,
-            one.delayed_topology_request,
+            pod_set.name,
+            {resource: flavor.name for resource, flavor in pod_set.flavors.items()},
+            {resource: amount for resource, amount in pod_set.requests.items() if resource in pod_set.flavors},
+            pod_set.pods,
+            pod_set.topology_assignment,
+            pod_set.delayed_topology_request,
         )
-        for one in assignment.pod_sets
+        for pod_set in assignment.pod_sets
     )
     if workload.admission is None:
-        new = Admission(queue.name, sets, at)
-        new = new._replace(pending_checks=admission_checks_for_workload(queue, new))
+        admission = Admission(queue.name, pod_sets, now)
+        admission = admission._replace(pending_checks=admission_checks_for_workload(queue, admission))
     else:
-        new = workload.admission._replace(pod_sets=sets)
-    return replace(workload, admission=new, eviction=None, unhealthy_nodes=())
+        admission = workload.admission._replace(pod_sets=pod_sets)
+    return replace(workload, admission=admission, eviction=None, unhealthy_nodes=())
+
+
+def admission_checks_for_workload(spec: ClusterQueue, admission: Admission) -> tuple[str, ...]:
+    """Return the admission checks that a workload must pass; some are for certain flavors only.
+
+    pkg/workload/workload.go AdmissionChecksForWorkload, KEP-993.
+    """
+    flavors = {name for pod_set in admission.pod_sets for name in pod_set.flavors.values()}
+    return tuple(
+        check.name
+        for check in spec.admission_checks
+        if not check.on_flavors or not check.on_flavors.isdisjoint(flavors)
+    )
 
 
 def quota_resources_to_reserve(queue: ClusterQueueSnapshot, assignment: Assignment) -> Mapping[FlavorResource, int]:
-    """Return the quota kept for a workload that waits and may make nobody give way (quotaResourcesToReserve).
+    """Return the quota that a workload holds for the cycle while it waits, without victims (quotaResourcesToReserve).
 
-    So that those of other queues do not overtake it for ever: as much as its queue's nominal quota has left, or where
-    it borrows, as much as the queue may borrow. Never less than nothing: Kueue gives away to the others of the cycle
-    what a queue has beyond its borrowing limit.
+    So workloads of other queues do not overtake it for ever. It holds what is left of the queue's nominal quota, or
+    where it borrows, what the queue may still borrow. The quota is never negative. Upstream it can be, and entries
+    behind it then get what the queue uses beyond its borrowing limit.
     """
     if assignment.representative_mode != FlavorAssignmentMode.PREEMPT:
         return assignment.usage
-    kept: dict[FlavorResource, int] = {}
+    reserved: dict[FlavorResource, int] = {}
     for key, amount in assignment.usage.items():
-        quota, used = queue.quotas.get(key), queue.usage.get(key, 0)
+        quota, usage = queue.quotas.get(key), queue.usage.get(key, 0)
         nominal = 0 if quota is None else quota.nominal
         if not assignment.borrows:
-            kept[key] = max(0, min(amount, minus(nominal, used)))
+            reserved[key] = max(0, min(amount, minus(nominal, usage)))
         elif quota is None or quota.borrowing_limit is None:
-            kept[key] = amount
+            reserved[key] = amount
         else:
-            kept[key] = max(0, min(amount, minus(plus(nominal, quota.borrowing_limit), used)))
-    return kept
+            reserved[key] = max(0, min(amount, minus(plus(nominal, quota.borrowing_limit), usage)))
+    return reserved

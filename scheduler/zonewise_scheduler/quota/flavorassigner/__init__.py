@@ -1,1 +1,1 @@
-"""Flavors: which ones a workload gets, and what has to happen first."""
+"""Flavor assignment: which flavors the pod sets of a workload get (pkg/scheduler/flavorassigner)."""

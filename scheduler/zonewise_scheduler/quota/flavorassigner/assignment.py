@@ -1,4 +1,7 @@
-"""What flavors a workload gets, or why not."""
+"""Flavor assignments as values: the flavors of each pod set, or the reasons why it has none.
+
+pkg/scheduler/flavorassigner/flavorassigner.go Assignment, PodSetAssignment, Status.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,13 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.workload_types import Amounts, DelayedTopologyRequest, Usage
     from zonewise_scheduler.quota.hierarchy.topology_snapshot import PlacementRequest
     from zonewise_scheduler.quota.preemption.preemption_oracle import PreemptionPossibility
+    from zonewise_scheduler.quota.topology.types import TopologyAssignment
 
 NoFitReason = Literal["", "InUse", "TopologyPlacementFailed", "WaitingForQuota", "ExceedsMaxQuota", "NoMatchingFlavor"]
-"""What stands in the way, from the least to the most severe; the last four are reasons of the condition QuotaReserved
-(workload_types.go)."""
+"""Why a flavor does not fit, from the least to the most severe reason.
+
+The last four are reasons of the condition QuotaReserved (apis/kueue/v1beta2/workload_types.go).
+"""
 
 _SEVERITY: dict[NoFitReason, int] = {
     "": 0, "InUse": 0, "TopologyPlacementFailed": 1, "WaitingForQuota": 2, "ExceedsMaxQuota": 3, "NoMatchingFlavor": 4,
@@ -26,15 +32,15 @@ _SEVERITY: dict[NoFitReason, int] = {
 
 
 class FlavorStatus(NamedTuple):
-    """What stands in the way of one flavor."""
+    """One reason why one flavor does not fit."""
 
     reason: NoFitReason
     flavor: str = ""
-    """"": of all."""
+    """"": the reason holds for all flavors."""
     resource: str = ""
-    """"": of all."""
+    """"": the reason holds for all resources."""
     missing: int = 0
-    """How much more quota it would take, as an amount; 0 where it is not that."""
+    """The amount of quota that is missing; 0 where quota is not the reason."""
     message: str = ""
 
 
@@ -44,13 +50,13 @@ class FlavorAssignment(NamedTuple):
     name: str
     mode: FlavorAssignmentMode
     borrowing: int = 0
-    """See Grade."""
+    """See GranularMode.borrowing_level."""
     tried_flavor_idx: int = -1
-    """The place in the scan where it ended, so that the next goes on behind it; -1: at the end, it begins again."""
+    """The index of the last flavor that the scan tried; the next scan starts behind it. -1: it reached the end."""
 
 
 class ConsideredFlavor(NamedTuple):
-    """What the scan found of one flavor."""
+    """The result of the scan for one flavor."""
 
     flavor: str
     mode: FlavorAssignmentMode
@@ -60,8 +66,8 @@ class ConsideredFlavor(NamedTuple):
 
     @property
     def no_fit_reason(self) -> NoFitReason:
-        """The most severe of its hindrances."""
-        return most_severe_reason(one.reason for one in self.statuses)
+        """The most severe reason of its statuses."""
+        return most_severe_reason(status.reason for status in self.statuses)
 
 
 @dataclass(frozen=True)
@@ -71,45 +77,46 @@ class PodSetAssignment:
     name: str
     pods: int
     requests: Amounts
-    """Of all its pods."""
+    """The requests of all its pods."""
     flavors: Mapping[str, FlavorAssignment] = field(default_factory=dict[str, FlavorAssignment])
     """By resource."""
     statuses: tuple[FlavorStatus, ...] = ()
     error: str = ""
-    """Why there is no telling where its pods are to be placed."""
+    """Why no topology request can be built for its pods."""
     considered_flavors: tuple[ConsideredFlavor, ...] = ()
-    topology_assignment: object | None = None
-    """Where its pods go; None where that is not decided here."""
+    topology_assignment: TopologyAssignment | None = None
+    """Where its pods go; None where the flavor has no topology, or the placement is decided later."""
     delayed_topology_request: DelayedTopologyRequest = ""
 
     @cached_property
     def representative_mode(self) -> FlavorAssignmentMode:
-        """The worst of its resources'.
+        """The worst mode of its resources.
 
-        By a preference for preemption over borrowing, a flavor counts as one to be had where one resource of it has to
-        be borrowed and for another somebody has to give way. Kueue takes the pod set for one that fits at once, and
-        then finds in every cycle that it does not, or starts it while its victims run. Here these are told to go.
+        This differs from upstream where the preference is PreemptionOverBorrowing. A flavor then counts as Fit although
+        one resource must be borrowed and another needs a preemption. Kueue takes such a pod set for one that fits. It
+        then finds in every cycle that it does not fit, or starts it while its victims run. Here the victims are
+        preempted first.
         """
         if self.error or (self.statuses and not self.flavors):
             return FlavorAssignmentMode.NO_FIT
-        return min((one.mode for one in self.flavors.values()), default=FlavorAssignmentMode.FIT)
+        return min((flavor.mode for flavor in self.flavors.values()), default=FlavorAssignmentMode.FIT)
 
 
 class AssignmentClusterQueueState(NamedTuple):
-    """Where the scan of flavors has come to, from one cycle to the next."""
+    """How far the scan of flavors has come, from one cycle to the next (pkg/workload/workload.go)."""
 
     last_tried_flavor_idx: Mapping[str, Mapping[str, int]]
-    """By pod set, by resource: FlavorChoice.tried."""
+    """By pod set and resource: FlavorAssignment.tried_flavor_idx."""
     scheduling_cycle: int = 0
-    """The number of the cycle that it is of."""
+    """The number of the cycle of that scan."""
 
     @property
     def pending_flavors(self) -> bool:
-        """Tell whether there are flavors that were not tried yet."""
-        return any(place != -1 for one in self.last_tried_flavor_idx.values() for place in one.values())
+        """Tell whether some flavors have not been tried yet."""
+        return any(index != -1 for by_resource in self.last_tried_flavor_idx.values() for index in by_resource.values())
 
     def next_flavor_to_try(self, pod_set: str, resource: str) -> int:
-        """Return the place of the first flavor to try."""
+        """Return the index of the first flavor to try."""
         return self.last_tried_flavor_idx.get(pod_set, {}).get(resource, -1) + 1
 
 
@@ -118,64 +125,64 @@ NO_LAST_ASSIGNMENT = AssignmentClusterQueueState({})
 
 @dataclass(frozen=True)
 class Assignment:
-    """The flavors of a workload; of one that does not fit, of the pod sets up to the first that does not."""
+    """The flavors of a workload. Where it does not fit, the pod sets end with the first one that does not."""
 
     pod_sets: tuple[PodSetAssignment, ...]
     usage: Usage
-    """What it would use, beyond what a workload that it replaces does."""
+    """What it would use beyond the usage of the workload slice that it replaces."""
     no_fit_reason: NoFitReason = ""
-    """The reason that is told, where it does not fit."""
+    """The reason that is reported where it does not fit."""
     placement_requests: Mapping[str, Sequence[PlacementRequest]] = field(
         default_factory=dict[str, "Sequence[PlacementRequest]"]
     )
-    """What of it is to be placed in topologies, by flavor."""
+    """The pods to be placed in topologies, by flavor."""
 
     @cached_property
     def representative_mode(self) -> FlavorAssignmentMode:
-        """The worst of its pod sets'."""
-        return min((one.representative_mode for one in self.pod_sets), default=FlavorAssignmentMode.NO_FIT)
+        """The worst mode of its pod sets."""
+        return min((pod_set.representative_mode for pod_set in self.pod_sets), default=FlavorAssignmentMode.NO_FIT)
 
     @property
     def has_topology_assignment(self) -> bool:
-        """Tell whether places were found for some of its pods."""
-        return any(one.topology_assignment is not None for one in self.pod_sets)
+        """Tell whether some of its pods have a placement."""
+        return any(pod_set.topology_assignment is not None for pod_set in self.pod_sets)
 
     @property
     def borrows(self) -> int:
-        """From how far it borrows: see Grade."""
-        return max((one.borrowing for pods in self.pod_sets for one in pods.flavors.values()), default=0)
+        """The largest borrowing level; see GranularMode.borrowing_level."""
+        return max((flavor.borrowing for pod_set in self.pod_sets for flavor in pod_set.flavors.values()), default=0)
 
     @property
     def nonzero_usage(self) -> Usage:
-        """The usage without what is nothing."""
+        """The usage without amounts of 0."""
         return {key: amount for key, amount in self.usage.items() if amount}
 
     @property
     def frs_need_preemption(self) -> frozenset[FlavorResource]:
-        """What others would have to give way from."""
+        """The flavor resources that a preemption must free."""
         return frozenset(
-            FlavorResource(one.name, resource)
-            for pods in self.pod_sets
-            for resource, one in pods.flavors.items()
-            if one.mode == FlavorAssignmentMode.PREEMPT
+            FlavorResource(flavor.name, resource)
+            for pod_set in self.pod_sets
+            for resource, flavor in pod_set.flavors.items()
+            if flavor.mode == FlavorAssignmentMode.PREEMPT
         )
 
     @property
     def last_tried_flavor_idx(self) -> Mapping[str, Mapping[str, int]]:
-        """What the Progress of the next scan is made from."""
+        """The scan position for the AssignmentClusterQueueState of the next scan."""
         return {
-            pods.name: {resource: one.tried_flavor_idx for resource, one in pods.flavors.items()}
-            for pods in self.pod_sets
+            pod_set.name: {resource: flavor.tried_flavor_idx for resource, flavor in pod_set.flavors.items()}
+            for pod_set in self.pod_sets
         }
 
 
 def most_severe_reason(reasons: Iterable[NoFitReason]) -> NoFitReason:
-    """Return the most severe; "" where there is none."""
-    worst = sorted(reasons, key=_SEVERITY.__getitem__)[-1:]
-    return worst[0] if worst and _SEVERITY[worst[0]] else ""
+    """Return the most severe reason; "" for no reasons."""
+    most_severe = sorted(reasons, key=_SEVERITY.__getitem__)[-1:]
+    return most_severe[0] if most_severe and _SEVERITY[most_severe[0]] else ""
 
 
 def least_severe_reason(reasons: Iterable[NoFitReason]) -> NoFitReason:
-    """Return the least severe; "" where there is none."""
-    mildest = sorted(reasons, key=_SEVERITY.__getitem__)[:1]
-    return mildest[0] if mildest else ""
+    """Return the least severe reason; "" for no reasons."""
+    least_severe = sorted(reasons, key=_SEVERITY.__getitem__)[:1]
+    return least_severe[0] if least_severe else ""

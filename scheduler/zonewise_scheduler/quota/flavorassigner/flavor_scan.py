@@ -1,4 +1,8 @@
-"""The scan of a resource group's flavors for pod sets that get the same ones (findFlavorForPodSets)."""
+"""The scan of a resource group for the flavor of pod sets (flavorassigner.go findFlavorForPodSets).
+
+The pod sets of one podset group get the same flavor. Each flavor is checked in three steps: taints and labels,
+topology, and quota.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +10,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.quota.api.amount import hash_resource_name, plus
+from zonewise_common.k8s.taints import find_matching_untolerated_taint
+from zonewise_scheduler.quota.api.amount import hash_resource_name, minus, plus
+from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.quota.api.queue_types import ResourceFlavor
 from zonewise_scheduler.quota.api.resource_quota import FlavorResource
-from zonewise_scheduler.quota.api.workload_types import DEFAULT_SETTINGS
 from zonewise_scheduler.quota.flavorassigner.assignment import (
     NO_LAST_ASSIGNMENT,
     ConsideredFlavor,
     FlavorAssignment,
     FlavorStatus,
-)
-from zonewise_scheduler.quota.flavorassigner.flavor_match import (
-    check_flavor_for_pod_set,
-    check_pod_set_and_flavor_match_for_tas,
 )
 from zonewise_scheduler.quota.flavorassigner.granular_mode import (
     BEST_GRANULAR_MODE,
@@ -29,22 +30,32 @@ from zonewise_scheduler.quota.flavorassigner.granular_mode import (
     is_preferred,
     should_try_next_flavor,
 )
-from zonewise_scheduler.quota.flavorassigner.quota_fit import PREEMPTION_POSSIBILITY, fits_resource_quota
+from zonewise_scheduler.quota.hierarchy.resource_node import find_height_of_lowest_subtree_that_fits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from zonewise_common.k8s.labels import Requirement
+    from zonewise_scheduler.quota.api.configuration import QuotaSettings
     from zonewise_scheduler.quota.api.resource_quota import ResourceGroup
-    from zonewise_scheduler.quota.api.workload_types import Amounts, PodSet, QuotaSettings, Usage, Workload
+    from zonewise_scheduler.quota.api.workload_types import Amounts, PodSet, Usage, Workload
     from zonewise_scheduler.quota.flavorassigner.assignment import AssignmentClusterQueueState
     from zonewise_scheduler.quota.hierarchy.resource_node import ClusterQueueSnapshot
     from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
-    from zonewise_scheduler.quota.preemption.preemption_oracle import PreemptionOracle
+    from zonewise_scheduler.quota.hierarchy.topology_snapshot import TopologySnapshot
+    from zonewise_scheduler.quota.preemption.preemption_oracle import PreemptionOracle, PreemptionPossibility
+
+_PREEMPTION_MODE: dict[PreemptionPossibility, PreemptionMode] = {
+    "NoCandidates": PreemptionMode.NO_CANDIDATES, "Preempt": PreemptionMode.PREEMPT, "Reclaim": PreemptionMode.RECLAIM,
+}  # fmt: skip
+_PREEMPTION_POSSIBILITY: dict[PreemptionMode, PreemptionPossibility] = {
+    mode: possibility for possibility, mode in _PREEMPTION_MODE.items()
+}
 
 
 @dataclass(frozen=True)
 class FlavorAssigner:
-    """A workload that asks for flavors."""
+    """A workload to which flavors are assigned, with all that the assignment depends on."""
 
     snapshot: Snapshot
     workload: Workload
@@ -53,9 +64,9 @@ class FlavorAssigner:
     settings: QuotaSettings = DEFAULT_SETTINGS
     last_assignment: AssignmentClusterQueueState = NO_LAST_ASSIGNMENT
     replace_workload_slice: Workload | None = None
-    """A slice of the same job that it takes the place of: it gets the same flavors, and only the rest is new."""
+    """A slice of the same job that this workload replaces. It gets the same flavors, and only the rest is new usage."""
     nomination_mapping: Mapping[str, Mapping[str, str]] | None = None
-    """Flavors by pod set and resource, from which it does not turn away; None: it is free."""
+    """The only flavors to be tried, by pod set and resource; None: all flavors."""
 
     def resource_flavor(self, name: str) -> ResourceFlavor | None:
         """Return a flavor; None where it is missing."""
@@ -64,136 +75,236 @@ class FlavorAssigner:
 
     @cached_property
     def is_tas_only(self) -> bool:
-        """Tell whether all flavors of the queue have topologies, so that all its pods are placed."""
+        """Tell whether all flavors of the queue have topologies; then all its pods are placed."""
         names = [name for group in self.queue.spec.resource_groups for name in group.flavor_names]
         return bool(names) and all(map(self.snapshot.tas_snapshot.has_topology, names))
 
 
 class FlavorScan(NamedTuple):
-    """What a scan found."""
+    """The result of a scan."""
 
     flavors: Mapping[str, FlavorAssignment]
-    """By resource; empty where no flavor can be had."""
+    """By resource; empty where no flavor fits."""
     statuses: tuple[FlavorStatus, ...]
-    """Of all flavors that were tried; none where one can be had at once."""
+    """Of all flavors that were tried; empty where one fits at once."""
     considered_flavors: tuple[ConsideredFlavor, ...]
 
 
-class _Graded(NamedTuple):
-    grade: GranularMode
-    choices: dict[str, FlavorAssignment]
-    attempt: ConsideredFlavor
+class _EvaluatedFlavor(NamedTuple):
+    mode: GranularMode
+    flavors: dict[str, FlavorAssignment]
+    considered: ConsideredFlavor
 
 
 def find_flavor_for_pod_sets(
     assigner: FlavorAssigner, pod_sets: Sequence[int], requests: Amounts, resource: str, assignment_usage: Usage
 ) -> FlavorScan:
-    """Return the flavor for all resources of the group that `resource` is of.
+    """Return the flavor for all resources of the group that covers `resource`.
 
-    `requests` are of the pod sets together; `used` is what other pod sets of the workload get.
+    `pod_sets` are indices. `requests` are those of the pod sets together. `assignment_usage` is the usage of the pod
+    sets that have their flavors already.
     """
     group = assigner.queue.rg_by_resource[resource]
-    wanted = {
+    group_requests = {
         name: requests[name] for name in sorted(requests, key=hash_resource_name) if name in group.covered_resources
     }
-    rules = assigner.queue.spec.flavor_fungibility
-    best: _Graded | None = None
-    attempts: list[ConsideredFlavor] = []
-    hindrances: list[FlavorStatus] = []
-    at = -1
-    specs = [assigner.workload.pod_sets[place] for place in pod_sets]
-    for at in range(assigner.last_assignment.next_flavor_to_try(specs[0].name, resource), len(group.flavors)):
-        name = group.flavors[at].name
-        if _passed_over(assigner, specs, name, resource):
-            hindrances.append(FlavorStatus("", name, resource, message="it is not among the flavors that may be tried"))
+    fungibility = assigner.queue.spec.flavor_fungibility
+    best: _EvaluatedFlavor | None = None
+    considered_flavors: list[ConsideredFlavor] = []
+    statuses: list[FlavorStatus] = []
+    index = -1
+    specs = [assigner.workload.pod_sets[i] for i in pod_sets]
+    for index in range(assigner.last_assignment.next_flavor_to_try(specs[0].name, resource), len(group.flavors)):
+        name = group.flavors[index].name
+        if _is_excluded(assigner, specs, name, resource):
+            statuses.append(FlavorStatus("", name, resource, message="it is not among the flavors that may be tried"))
             continue
-        problem = _unsuited(assigner, specs, name, group)
+        problem = _mismatch(assigner, specs, name, group)
         if problem:
-            hindrances.append(FlavorStatus("NoMatchingFlavor", name, message=problem))
-            attempts.append(ConsideredFlavor(name, FlavorAssignmentMode.NO_FIT, statuses=(hindrances[-1],)))
+            statuses.append(FlavorStatus("NoMatchingFlavor", name, message=problem))
+            considered_flavors.append(ConsideredFlavor(name, FlavorAssignmentMode.NO_FIT, statuses=(statuses[-1],)))
             continue
-        graded = _grade(assigner, pod_sets, name, wanted, assignment_usage)
-        attempts.append(graded.attempt)
-        hindrances += graded.attempt.statuses
-        if not should_try_next_flavor(graded.grade, rules):
-            best = graded
+        evaluated = _evaluate(assigner, pod_sets, name, group_requests, assignment_usage)
+        considered_flavors.append(evaluated.considered)
+        statuses += evaluated.considered.statuses
+        if not should_try_next_flavor(evaluated.mode, fungibility):
+            best = evaluated
             break
-        if is_preferred(graded.grade, WORST_GRANULAR_MODE if best is None else best.grade, rules):
-            best = graded
+        if is_preferred(evaluated.mode, WORST_GRANULAR_MODE if best is None else best.mode, fungibility):
+            best = evaluated
     if best is None:
-        return FlavorScan({}, tuple(hindrances), tuple(attempts))
-    tried = -1 if at == len(group.flavors) - 1 else at
-    choices = {name: choice._replace(tried_flavor_idx=tried) for name, choice in best.choices.items()}
-    return FlavorScan(
-        choices, () if best.grade.preemption_mode == PreemptionMode.FIT else tuple(hindrances), tuple(attempts)
-    )
+        return FlavorScan({}, tuple(statuses), tuple(considered_flavors))
+    tried = -1 if index == len(group.flavors) - 1 else index
+    flavors = {name: flavor._replace(tried_flavor_idx=tried) for name, flavor in best.flavors.items()}
+    fits = best.mode.preemption_mode == PreemptionMode.FIT
+    return FlavorScan(flavors, () if fits else tuple(statuses), tuple(considered_flavors))
 
 
 def is_flavor_suitable(assigner: FlavorAssigner, pod_sets: Sequence[int], name: str, group: ResourceGroup) -> bool:
-    """Tell whether a flavor of a group may be tried for pod sets, and is one for them."""
-    specs = [assigner.workload.pod_sets[place] for place in pod_sets]
-    passed = any(_passed_over(assigner, specs, name, resource) for resource in group.covered_resources)
-    return not passed and not _unsuited(assigner, specs, name, group)
+    """Tell whether a flavor of a group may be tried for pod sets, and its nodes suit them; quota is not looked at."""
+    specs = [assigner.workload.pod_sets[i] for i in pod_sets]
+    excluded = any(_is_excluded(assigner, specs, name, resource) for resource in group.covered_resources)
+    return not excluded and not _mismatch(assigner, specs, name, group)
 
 
-def _passed_over(request: FlavorAssigner, specs: Sequence[PodSet], name: str, resource: str) -> bool:
+def _is_excluded(assigner: FlavorAssigner, specs: Sequence[PodSet], name: str, resource: str) -> bool:
     """Tell whether a flavor is not to be tried."""
-    pinned, allowed = request.nomination_mapping, request.workload.allowed_flavors
-    if pinned is not None and all(pinned.get(one.name, {}).get(resource) != name for one in specs):
+    mapping, allowed = assigner.nomination_mapping, assigner.workload.allowed_flavors
+    if mapping is not None and all(mapping.get(spec.name, {}).get(resource) != name for spec in specs):
         return True
     return allowed is not None and name not in allowed
 
 
-def _unsuited(request: FlavorAssigner, specs: Sequence[PodSet], name: str, group: ResourceGroup) -> str:
-    """Return why a flavor is no flavor for the pod sets, "" if it is."""
-    flavor, places, everywhere = request.resource_flavor(name), request.snapshot.tas_snapshot, request.is_tas_only
+def _mismatch(assigner: FlavorAssigner, specs: Sequence[PodSet], name: str, group: ResourceGroup) -> str:
+    """Return why the nodes of a flavor do not suit the pod sets; "" if they do."""
+    flavor, tas_snapshot, is_tas_only = (
+        assigner.resource_flavor(name),
+        assigner.snapshot.tas_snapshot,
+        assigner.is_tas_only,
+    )
     if flavor is None:
         return "there is no such flavor"
     problems = (
-        check_pod_set_and_flavor_match_for_tas(one, flavor, group, places, is_tas_only=everywhere)
-        or check_flavor_for_pod_set(one, flavor)
-        for one in specs
+        check_pod_set_and_flavor_match_for_tas(spec, flavor, group, tas_snapshot, is_tas_only=is_tas_only)
+        or check_flavor_for_pod_set(spec, flavor)
+        for spec in specs
     )
     return next(filter(None, problems), "")
 
 
-def _grade(request: FlavorAssigner, pod_sets: Sequence[int], name: str, wanted: Amounts, used: Usage) -> _Graded:
-    """Grade one flavor: as the worst of its resources."""
+def _evaluate(
+    assigner: FlavorAssigner, pod_sets: Sequence[int], name: str, requests: Amounts, assignment_usage: Usage
+) -> _EvaluatedFlavor:
+    """Return the mode of one flavor: the worst mode of its resources."""
     worst, borrowing = BEST_GRANULAR_MODE, 0
-    choices: dict[str, FlavorAssignment] = {}
-    hindrances: list[FlavorStatus] = []
-    for resource, amount in wanted.items():
+    flavors: dict[str, FlavorAssignment] = {}
+    statuses: list[FlavorStatus] = []
+    for resource, amount in requests.items():
         key = FlavorResource(name, resource)
-        before, differs = _before(request, pod_sets, key)
-        if differs:
+        replaced_amount, replaced_flavor = _replaced(assigner, pod_sets, key)
+        if replaced_flavor:
             worst = WORST_GRANULAR_MODE
-            hindrances.append(FlavorStatus("NoMatchingFlavor", name, resource, message=f"the job has {differs}"))
-        asked = plus(used.get(key, 0), amount - before)
-        fair = request.settings.fair_sharing
-        grade, problem = fits_resource_quota(
-            request.queue, request.workload, key, asked, request.oracle, fair_sharing=fair
+            statuses.append(FlavorStatus("NoMatchingFlavor", name, resource, message=f"the job has {replaced_flavor}"))
+        total = plus(assignment_usage.get(key, 0), amount - replaced_amount)
+        fair_sharing = assigner.settings.fair_sharing
+        mode, status = fits_resource_quota(
+            assigner.queue, assigner.workload, key, total, assigner.oracle, fair_sharing=fair_sharing
         )
-        if problem is not None:
-            hindrances.append(problem)
-        borrowing = max(borrowing, grade.borrowing_level)
-        if is_preferred(worst, grade, request.queue.spec.flavor_fungibility):
-            worst = grade
-        choices[resource] = FlavorAssignment(name, grade.preemption_mode.flavor_assignment_mode, grade.borrowing_level)
-    possibility = PREEMPTION_POSSIBILITY.get(worst.preemption_mode)
-    return _Graded(
+        if status is not None:
+            statuses.append(status)
+        borrowing = max(borrowing, mode.borrowing_level)
+        if is_preferred(worst, mode, assigner.queue.spec.flavor_fungibility):
+            worst = mode
+        flavors[resource] = FlavorAssignment(name, mode.preemption_mode.flavor_assignment_mode, mode.borrowing_level)
+    possibility = _PREEMPTION_POSSIBILITY.get(worst.preemption_mode)
+    return _EvaluatedFlavor(
         worst,
-        choices,
-        ConsideredFlavor(name, worst.preemption_mode.flavor_assignment_mode, borrowing, possibility, tuple(hindrances)),
+        flavors,
+        ConsideredFlavor(name, worst.preemption_mode.flavor_assignment_mode, borrowing, possibility, tuple(statuses)),
     )
 
 
-def _before(request: FlavorAssigner, pod_sets: Sequence[int], key: FlavorResource) -> tuple[int, str]:
-    """Return what the replaced slice has of the resource, and its flavor where that is another."""
+def _replaced(assigner: FlavorAssigner, pod_sets: Sequence[int], key: FlavorResource) -> tuple[int, str]:
+    """Return the usage of the replaced slice, and its flavor where that differs from the key's; else ""."""
     amount = 0
-    if request.replace_workload_slice is not None:
-        for place in pod_sets:
-            held = request.replace_workload_slice.admitted_pod_sets.get(request.workload.pod_sets[place].name)
-            if held is None or held.flavors.get(key.resource) != key.flavor:
-                return amount, "none" if held is None else held.flavors.get(key.resource, "none")
-            amount += held.usage.get(key.resource, 0)
+    if assigner.replace_workload_slice is not None:
+        for i in pod_sets:
+            admitted = assigner.replace_workload_slice.admitted_pod_sets.get(assigner.workload.pod_sets[i].name)
+            if admitted is None or admitted.flavors.get(key.resource) != key.flavor:
+                return amount, "none" if admitted is None else admitted.flavors.get(key.resource, "none")
+            amount += admitted.usage.get(key.resource, 0)
     return amount, ""
+
+
+# --- nodes
+
+
+def check_flavor_for_pod_set(pod_set: PodSet, flavor: ResourceFlavor) -> str:
+    """Return why taints or labels keep the pods off a flavor's nodes; "" if nothing does (checkFlavorForPodSets).
+
+    Only the labels of the flavor are known of its nodes. Requirements on other labels are ignored. A node affinity term
+    on other labels alone makes the affinity hold.
+    """
+    taint = find_matching_untolerated_taint(flavor.node_taints, (*pod_set.tolerations, *flavor.tolerations))
+    if taint is not None:
+        return f"taint {taint} is not tolerated"
+    if not _selects(pod_set, flavor.node_labels):
+        return "the node selector or affinity asks for other labels"
+    return ""
+
+
+def check_pod_set_and_flavor_match_for_tas(
+    pod_set: PodSet, flavor: ResourceFlavor, group: ResourceGroup, tas_snapshot: TopologySnapshot, *, is_tas_only: bool
+) -> str:
+    """Return why a flavor's topology does not suit the pods; "" if it does.
+
+    `is_tas_only`: all flavors of the queue have topologies, and all pods are placed, with or without a request. A
+    flavor without topology suits pods with a request where it covers nothing that they request of their nodes.
+    """
+    request = pod_set.topology
+    if request is None or not request.explicit:
+        return "" if is_tas_only or not flavor.topology_name else "its nodes are for pods that ask for placement"
+    if not flavor.topology_name:
+        return "" if group.covered_resources.isdisjoint(pod_set.requests_on_node) else "it has no topology"
+    if not tas_snapshot.has_topology(flavor.name):
+        return "its topology is not known"
+    return "" if tas_snapshot.has_level(flavor.name, request) else "its topology lacks the level that is asked for"
+
+
+def _selects(pod_set: PodSet, labels: Mapping[str, str]) -> bool:
+    if not _all_match((requirement for requirement in pod_set.selector if requirement.key in labels), labels):
+        return False
+    if pod_set.terms is None:
+        return True
+    terms = [
+        [requirement for requirement in term.match_expressions if requirement.key in labels] for term in pod_set.terms
+    ]
+    return not all(terms) or any(_all_match(term, labels) for term in terms)
+
+
+def _all_match(requirements: Iterable[Requirement], labels: Mapping[str, str]) -> bool:
+    return all(requirement.matches(labels.get(requirement.key)) for requirement in requirements)
+
+
+# --- quota
+
+
+def fits_resource_quota(
+    queue: ClusterQueueSnapshot,
+    workload: Workload,
+    key: FlavorResource,
+    amount: int,
+    oracle: PreemptionOracle,
+    *,
+    fair_sharing: bool,
+) -> tuple[GranularMode, FlavorStatus | None]:
+    """Return how a workload can have an amount, and why it cannot have it at once; None if it can (fitsResourceQuota).
+
+    The oracle simulates a preemption only in three cases: the amount is within the nominal quota, a subtree smaller
+    than the tree has enough quota, or the queue may preempt while it borrows.
+    """
+    potential = queue.potential_available(key)
+    if amount > potential:
+        missing = minus(amount, potential)
+        status = FlavorStatus("ExceedsMaxQuota", key.flavor, key.resource, missing)
+        return GranularMode(PreemptionMode.NO_FIT, 0), status
+    height, within_tree = find_height_of_lowest_subtree_that_fits(queue, key, amount)
+    available = max(0, queue.available(key))
+    if amount <= available:
+        return GranularMode(PreemptionMode.FIT, height), None
+    missing = minus(amount, available)
+    if (
+        amount <= queue.subtree_quota.get(key, 0)
+        or within_tree
+        or _can_preempt_while_borrowing(queue, fair_sharing=fair_sharing)
+    ):
+        possibility, borrowing_level = oracle(queue, workload, key, amount)
+        mode = GranularMode(_PREEMPTION_MODE[possibility], borrowing_level)
+        return mode, FlavorStatus("InUse", key.flavor, key.resource, missing)
+    status = FlavorStatus("WaitingForQuota", key.flavor, key.resource, missing)
+    return GranularMode(PreemptionMode.NO_FIT, height), status
+
+
+def _can_preempt_while_borrowing(queue: ClusterQueueSnapshot, *, fair_sharing: bool) -> bool:
+    preemption = queue.spec.preemption
+    return preemption.borrow_within_cohort != "Never" or (fair_sharing and preemption.reclaim_within_cohort != "Never")

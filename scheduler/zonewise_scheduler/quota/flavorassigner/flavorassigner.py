@@ -1,7 +1,8 @@
-"""The flavors of a workload's pod sets (flavorassigner.go assignFlavors).
+"""The flavors of all pod sets of a workload (pkg/scheduler/flavorassigner/flavorassigner.go assignFlavors).
 
-Pod sets get flavors in their order, those of one group (leader and workers) together; each counts on what those before
-it get. All resources of a resource group get the same flavor. Once a pod set gets none, those behind it are not tried.
+Pod sets get flavors in their order; those of one podset group (leader and workers) get them together. Each pod set
+counts the usage of those before it. All resources of a resource group get the same flavor. Once a pod set gets no
+flavor, the rest are not tried.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from zonewise_scheduler.quota.flavorassigner.assignment import (
     least_severe_reason,
     most_severe_reason,
 )
-from zonewise_scheduler.quota.flavorassigner.flavor_scan import find_flavor_for_pod_sets, is_flavor_suitable
+from zonewise_scheduler.quota.flavorassigner.flavor_scan import FlavorScan, find_flavor_for_pod_sets, is_flavor_suitable
 from zonewise_scheduler.quota.flavorassigner.granular_mode import FlavorAssignmentMode
 from zonewise_scheduler.quota.flavorassigner.tas_flavorassigner import update_assignment_for_tas
 
@@ -33,187 +34,191 @@ if TYPE_CHECKING:
 _PODS = "pods"
 
 FlavorRequests = tuple[tuple[FlavorResource, int], ...]
-"""What is asked of a flavor."""
+"""The amounts that a workload needs of one flavor."""
 FlavorAlternatives = tuple[FlavorRequests, ...]
-"""Of these one has to be had as a whole."""
+"""A workload needs all amounts of one of these."""
 
 
 def assign_flavors(assigner: FlavorAssigner, counts: Sequence[int] | None = None) -> Assignment:
-    """Return the flavors of a workload; `counts` of pods by pod set, None: all of them."""
-    totals = assigner.workload.total_requests
+    """Return the flavors of a workload; `counts` of pods by pod set, None: all pods."""
+    requests = assigner.workload.total_requests
     if counts is not None:
-        totals = tuple(one.scaled_to(count) for one, count in zip(totals, counts, strict=True))
-    totals = tuple(_with_pods(assigner, one) for one in totals)
-    found: dict[int, PodSetAssignment] = {}
+        requests = tuple(pod_set.scaled_to(count) for pod_set, count in zip(requests, counts, strict=True))
+    requests = tuple(_with_pods(assigner, pod_set) for pod_set in requests)
+    by_index: dict[int, PodSetAssignment] = {}
     usage: dict[FlavorResource, int] = {}
-    for places in _groups(assigner):
-        found |= _assign_group(assigner, places, totals, usage)
-        for place in places:
-            _use(assigner, found[place], usage)
-        if any(found[place].representative_mode == FlavorAssignmentMode.NO_FIT for place in places):
+    for indices in _podset_groups(assigner):
+        by_index |= _assign_podset_group(assigner, indices, requests, usage)
+        for i in indices:
+            _add_usage(assigner, by_index[i], usage)
+        if any(by_index[i].representative_mode == FlavorAssignmentMode.NO_FIT for i in indices):
             break
-    assignment = Assignment(tuple(found[place] for place in sorted(found)), usage)
+    assignment = Assignment(tuple(by_index[i] for i in sorted(by_index)), usage)
     if assignment.representative_mode != FlavorAssignmentMode.NO_FIT:
         assignment = update_assignment_for_tas(assigner, assignment)
-    return (
-        replace(assignment, no_fit_reason=_why(assigner, assignment))
-        if assignment.representative_mode == FlavorAssignmentMode.NO_FIT
-        else assignment
-    )
+    if assignment.representative_mode != FlavorAssignmentMode.NO_FIT:
+        return assignment
+    return replace(assignment, no_fit_reason=_resolve_no_fit_reason(assigner, assignment))
 
 
 def flavor_alternatives(assigner: FlavorAssigner) -> FlavorAlternatives | None:
-    """Return what a workload asks for, flavor by flavor of those that suit it and could ever have it.
+    """Return the requests of a workload for each flavor that suits it and whose potential quota is enough.
 
-    None where that is no matter of one scan: of several groups of pod sets or of resources, or of fewer pods.
+    None where one scan does not decide the assignment: several podset groups or resource groups, or fewer pods.
     """
-    groups, declared = _groups(assigner), assigner.queue.rg_by_resource
-    shrinks = any(one.min_pods not in {None, one.pods} for one in assigner.workload.pod_sets)
+    groups, rg_by_resource = _podset_groups(assigner), assigner.queue.rg_by_resource
+    shrinks = any(pod_set.min_pods not in {None, pod_set.pods} for pod_set in assigner.workload.pod_sets)
     if len(groups) != 1 or assigner.workload.admission is not None or (shrinks and assigner.settings.partial_admission):
         return None
-    sums = _sums(groups[0], [_with_pods(assigner, one) for one in assigner.workload.total_requests])
-    wanted = {name: amount for name, amount in sums.items() if amount}
-    if len({id(declared.get(name)) for name in sums if name in declared}) != 1 or not wanted.keys() <= declared.keys():
+    sums = _sum_requests(groups[0], [_with_pods(assigner, pod_set) for pod_set in assigner.workload.total_requests])
+    nonzero = {name: amount for name, amount in sums.items() if amount}
+    covered = [name for name in sums if name in rg_by_resource]
+    if len({id(rg_by_resource[name]) for name in covered}) != 1 or not nonzero.keys() <= rg_by_resource.keys():
         return None
-    group = declared[next(name for name in sums if name in declared)]
-    found = [
-        tuple((FlavorResource(name, resource), amount) for resource, amount in wanted.items())
+    group = rg_by_resource[covered[0]]
+    alternatives = [
+        tuple((FlavorResource(name, resource), amount) for resource, amount in nonzero.items())
         for name in group.flavor_names
         if is_flavor_suitable(assigner, groups[0], name, group)
     ]
-    return tuple(one for one in found if all(amount <= assigner.queue.potential_available(key) for key, amount in one))
+    return tuple(
+        requests
+        for requests in alternatives
+        if all(amount <= assigner.queue.potential_available(key) for key, amount in requests)
+    )
 
 
-def _with_pods(request: FlavorAssigner, total: PodSetResources) -> PodSetResources:
-    """Return what a pod set asks for, with its pods where the queue has quota of those."""
-    if _PODS not in request.queue.rg_by_resource:
-        return total
-    return total._replace(requests={**total.requests, _PODS: total.pods})
+def _with_pods(assigner: FlavorAssigner, pod_set: PodSetResources) -> PodSetResources:
+    """Return the requests of a pod set, with its number of pods where the queue has quota for pods."""
+    if _PODS not in assigner.queue.rg_by_resource:
+        return pod_set
+    return pod_set._replace(requests={**pod_set.requests, _PODS: pod_set.pods})
 
 
-def _groups(request: FlavorAssigner) -> list[list[int]]:
-    """Return the places of the pod sets, those of a group together."""
-    found: dict[str | int, list[int]] = {}
-    for place, one in enumerate(request.workload.pod_sets):
-        name = one.topology.pod_set_group_name if one.topology is not None else ""
-        found.setdefault(name or place, []).append(place)
-    return list(found.values())
+def _podset_groups(assigner: FlavorAssigner) -> list[list[int]]:
+    """Return the indices of the pod sets, those of a podset group together."""
+    groups: dict[str | int, list[int]] = {}
+    for i, pod_set in enumerate(assigner.workload.pod_sets):
+        name = pod_set.topology.pod_set_group_name if pod_set.topology is not None else ""
+        groups.setdefault(name or i, []).append(i)
+    return list(groups.values())
 
 
-def _assign_group(
-    request: FlavorAssigner, places: list[int], totals: tuple[PodSetResources, ...], usage: dict[FlavorResource, int]
+def _assign_podset_group(
+    assigner: FlavorAssigner,
+    indices: list[int],
+    requests: tuple[PodSetResources, ...],
+    usage: dict[FlavorResource, int],
 ) -> dict[int, PodSetAssignment]:
-    sums = _sums(places, totals)
-    choices, hindrances, attempts = _choose(request, places, sums, usage)
+    scan = _scan_resources(assigner, indices, _sum_requests(indices, requests), usage)
     return {
-        place: PodSetAssignment(
-            totals[place].name,
-            totals[place].pods,
-            totals[place].requests,
-            _own(request, totals[place], place, choices),
-            hindrances,
-            considered_flavors=attempts,
+        i: PodSetAssignment(
+            requests[i].name,
+            requests[i].pods,
+            requests[i].requests,
+            _resolve_pod_set_flavors(assigner, requests[i], i, scan.flavors),
+            scan.statuses,
+            considered_flavors=scan.considered_flavors,
         )
-        for place in places
+        for i in indices
     }
 
 
-def _sums(places: Iterable[int], totals: Sequence[PodSetResources]) -> dict[str, int]:
+def _sum_requests(indices: Iterable[int], requests: Sequence[PodSetResources]) -> dict[str, int]:
     sums: dict[str, int] = {}
-    for place in places:
-        for name, amount in totals[place].requests.items():
+    for i in indices:
+        for name, amount in requests[i].requests.items():
             sums[name] = plus(sums.get(name, 0), amount)
     return sums
 
 
-def _choose(
-    request: FlavorAssigner, places: list[int], sums: Mapping[str, int], usage: dict[FlavorResource, int]
-) -> tuple[dict[str, FlavorAssignment], tuple[FlavorStatus, ...], tuple[ConsideredFlavor, ...]]:
-    """Choose the flavors of a group of pod sets, resource by resource; none where one of them gets none."""
-    declared = request.queue.rg_by_resource
-    choices = _given(request, places)
-    hindrances: list[FlavorStatus] = []
-    attempts: list[ConsideredFlavor] = []
+def _scan_resources(
+    assigner: FlavorAssigner, indices: list[int], sums: Mapping[str, int], usage: dict[FlavorResource, int]
+) -> FlavorScan:
+    """Return the flavors of a podset group, resource by resource; no flavors where one resource gets none."""
+    rg_by_resource = assigner.queue.rg_by_resource
+    flavors = _admitted_flavors(assigner, indices)
+    statuses: list[FlavorStatus] = []
+    considered_flavors: list[ConsideredFlavor] = []
     for resource in sorted(sums, key=hash_resource_name):
-        if resource not in declared and sums[resource] and not request.settings.ignore_undeclared_resources:
-            problem = FlavorStatus("NoMatchingFlavor", resource=resource, message="the queue has no quota of it")
-            return {}, (problem,), tuple(attempts)
-        if resource in choices or resource not in declared:
+        if resource not in rg_by_resource and sums[resource] and not assigner.settings.ignore_undeclared_resources:
+            status = FlavorStatus("NoMatchingFlavor", resource=resource, message="the queue has no quota of it")
+            return FlavorScan({}, (status,), tuple(considered_flavors))
+        if resource in flavors or resource not in rg_by_resource:
             continue
-        found = find_flavor_for_pod_sets(request, places, sums, resource, usage)
-        attempts += found.considered_flavors
-        if not found.flavors:
-            return {}, found.statuses, tuple(attempts)
-        choices |= found.flavors
-        hindrances += found.statuses
-    return choices, tuple(hindrances), tuple(attempts)
+        scan = find_flavor_for_pod_sets(assigner, indices, sums, resource, usage)
+        considered_flavors += scan.considered_flavors
+        if not scan.flavors:
+            return FlavorScan({}, scan.statuses, tuple(considered_flavors))
+        flavors |= scan.flavors
+        statuses += scan.statuses
+    return FlavorScan(flavors, tuple(statuses), tuple(considered_flavors))
 
 
-def _given(request: FlavorAssigner, places: list[int]) -> dict[str, FlavorAssignment]:
-    """Return the flavors that it has already: it is in the queue again only for places."""
-    found: dict[str, FlavorAssignment] = {}
-    for place in places:
-        held = request.workload.admitted_pod_sets.get(request.workload.pod_sets[place].name)
-        if held is not None:
-            found |= {
-                resource: FlavorAssignment(name, FlavorAssignmentMode.FIT) for resource, name in held.flavors.items()
+def _admitted_flavors(assigner: FlavorAssigner, indices: list[int]) -> dict[str, FlavorAssignment]:
+    """Return the flavors of the admission: a workload with quota is a head again only for its placement."""
+    flavors: dict[str, FlavorAssignment] = {}
+    for i in indices:
+        admitted = assigner.workload.admitted_pod_sets.get(assigner.workload.pod_sets[i].name)
+        if admitted is not None:
+            flavors |= {
+                resource: FlavorAssignment(name, FlavorAssignmentMode.FIT)
+                for resource, name in admitted.flavors.items()
             }
-    return found
+    return flavors
 
 
-def _own(
-    request: FlavorAssigner, total: PodSetResources, place: int, choices: Mapping[str, FlavorAssignment]
+def _resolve_pod_set_flavors(
+    assigner: FlavorAssigner, requests: PodSetResources, index: int, group_flavors: Mapping[str, FlavorAssignment]
 ) -> Mapping[str, FlavorAssignment]:
-    """Return the choices of a group for what one pod set asks for.
+    """Return the flavors of a podset group for the requests of one pod set (resolvePodSetFlavors).
 
-    One that asks for nothing (a leader) gets the flavors with a topology, so that it is placed with its group.
+    A pod set without requests (a leader) gets the flavors with a topology, so that it is placed with its group.
     """
-    if total.requests:
-        return {resource: choice for resource, choice in choices.items() if resource in total.requests}
-    topology = request.workload.pod_sets[place].topology
+    if requests.requests:
+        return {resource: flavor for resource, flavor in group_flavors.items() if resource in requests.requests}
+    topology = assigner.workload.pod_sets[index].topology
     if topology is None or not topology.pod_set_group_name:
         return {}
-    return {
-        resource: choice
-        for resource, choice in choices.items()
-        if request.snapshot.tas_snapshot.has_topology(choice.name)
-    }
+    has_topology = assigner.snapshot.tas_snapshot.has_topology
+    return {resource: flavor for resource, flavor in group_flavors.items() if has_topology(flavor.name)}
 
 
-def _use(request: FlavorAssigner, pods: PodSetAssignment, usage: dict[FlavorResource, int]) -> None:
-    held = (
-        request.replace_workload_slice.admitted_pod_sets.get(pods.name)
-        if request.replace_workload_slice is not None
-        else None
-    )
-    for resource, choice in pods.flavors.items():
-        before = 0 if held is None else held.usage.get(resource, 0)
-        key = FlavorResource(choice.name, resource)
-        usage[key] = plus(usage.get(key, 0), pods.requests.get(resource, 0) - before)
+def _add_usage(assigner: FlavorAssigner, pod_set: PodSetAssignment, usage: dict[FlavorResource, int]) -> None:
+    """Add the usage of a pod set, less that of the slice that it replaces."""
+    replaced = assigner.replace_workload_slice
+    admitted = None if replaced is None else replaced.admitted_pod_sets.get(pod_set.name)
+    for resource, flavor in pod_set.flavors.items():
+        replaced_amount = 0 if admitted is None else admitted.usage.get(resource, 0)
+        key = FlavorResource(flavor.name, resource)
+        usage[key] = plus(usage.get(key, 0), pod_set.requests.get(resource, 0) - replaced_amount)
 
 
-def _why(request: FlavorAssigner, assignment: Assignment) -> NoFitReason:
-    """Return the reason that is told: of flavors that would do as well the mildest, of what is all needed the worst.
+def _resolve_no_fit_reason(assigner: FlavorAssigner, assignment: Assignment) -> NoFitReason:
+    """Return the reason that is reported (resolveNoFitReason).
 
-    resolveNoFitReason.
+    Of the flavors of one resource group, which are alternatives, the least severe reason counts. Of resource groups and
+    pod sets, which are all needed, the most severe reason counts.
     """
     reasons: list[NoFitReason] = []
-    for pods in assignment.pod_sets:
-        if pods.representative_mode != FlavorAssignmentMode.NO_FIT:
+    for pod_set in assignment.pod_sets:
+        if pod_set.representative_mode != FlavorAssignmentMode.NO_FIT:
             continue
-        if not pods.considered_flavors:
+        if not pod_set.considered_flavors:
             reasons.append("NoMatchingFlavor")
             continue
         by_group: dict[object, list[NoFitReason]] = {}
-        for one in pods.considered_flavors:
-            if one.mode == FlavorAssignmentMode.NO_FIT:
-                by_group.setdefault(_group_of(request, one.flavor), []).append(one.no_fit_reason)
+        for considered in pod_set.considered_flavors:
+            if considered.mode == FlavorAssignmentMode.NO_FIT:
+                group = _resource_group_key(assigner, considered.flavor)
+                by_group.setdefault(group, []).append(considered.no_fit_reason)
         reasons += map(least_severe_reason, by_group.values())
     return most_severe_reason(reasons)
 
 
-def _group_of(request: FlavorAssigner, flavor: str) -> object:
-    for place, group in enumerate(request.queue.spec.resource_groups):
+def _resource_group_key(assigner: FlavorAssigner, flavor: str) -> object:
+    """Return the index of the resource group that has a flavor; the flavor where none has it."""
+    for i, group in enumerate(assigner.queue.spec.resource_groups):
         if flavor in group.flavor_names:
-            return place
+            return i
     return flavor

@@ -1,4 +1,4 @@
-"""How a flavor can be had, and which of two ways is better (pkg/scheduler/flavorassigner/flavorassigner.go)."""
+"""Modes of a flavor assignment, and which of two modes is better (pkg/scheduler/flavorassigner/flavorassigner.go)."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ if TYPE_CHECKING:
 
 
 class FlavorAssignmentMode(IntEnum):
-    """What has to happen before a workload gets its flavors; the larger the better."""
+    """What must happen before a workload gets its flavors; a larger mode is better."""
 
     NO_FIT = 0
     PREEMPT = 1
-    """There is quota enough, but it is in use."""
+    """There is enough quota, but it is in use."""
     DEFERRED_FIT = 2
-    """It fits once preemptions that are under way are done."""
+    """The workload fits once the preemptions under way have finished."""
     FIT = 3
 
 
 class PreemptionMode(IntEnum):
-    """As Mode, in the steps by which flavors are compared."""
+    """The finer steps by which two flavors are compared."""
 
     NO_FIT = 0
     NO_CANDIDATES = 1
-    """Others would have to give way, but nobody may be made to."""
+    """A preemption would be needed, but no workload may be preempted."""
     PREEMPT = 2
     RECLAIM = 3
-    """Only workloads of other queues give way."""
+    """All victims are in other ClusterQueues."""
     FIT = 4
 
     @property
     def flavor_assignment_mode(self) -> FlavorAssignmentMode:
-        """The mode that it is a step of."""
+        """The coarser mode that this step belongs to."""
         if self is PreemptionMode.NO_FIT:
             return FlavorAssignmentMode.NO_FIT
         return FlavorAssignmentMode.FIT if self is PreemptionMode.FIT else FlavorAssignmentMode.PREEMPT
 
 
 class GranularMode(NamedTuple):
-    """How a flavor can be had, and from how far it is borrowed."""
+    """How a flavor can be had, and how far away the borrowed quota is."""
 
     preemption_mode: PreemptionMode
     borrowing_level: int
-    """The height of the lowest subtree with quota enough; 0: the queue's own."""
+    """The height of the lowest subtree with enough quota; 0: the ClusterQueue's own quota."""
 
 
 WORST_GRANULAR_MODE = GranularMode(PreemptionMode.NO_FIT, (1 << 31) - 1)
@@ -52,19 +52,19 @@ BEST_GRANULAR_MODE = GranularMode(PreemptionMode.FIT, 0)
 
 
 def is_preferred(a: GranularMode, b: GranularMode, fungibility: FlavorFungibility) -> bool:
-    """Tell whether `one` is better (isPreferred)."""
+    """Tell whether `a` is better than `b` (isPreferred)."""
     if PreemptionMode.NO_FIT in (a.preemption_mode, b.preemption_mode):
         return a.preemption_mode != PreemptionMode.NO_FIT
-    hopeless = a.preemption_mode == PreemptionMode.NO_CANDIDATES
-    if hopeless != (b.preemption_mode == PreemptionMode.NO_CANDIDATES):
-        return not hopeless
+    has_no_candidates = a.preemption_mode == PreemptionMode.NO_CANDIDATES
+    if has_no_candidates != (b.preemption_mode == PreemptionMode.NO_CANDIDATES):
+        return not has_no_candidates
     if fungibility.preference == "PreemptionOverBorrowing":
         return (-a.borrowing_level, a.preemption_mode) > (-b.borrowing_level, b.preemption_mode)
     return (a.preemption_mode, -a.borrowing_level) > (b.preemption_mode, -b.borrowing_level)
 
 
 def should_try_next_flavor(representative_mode: GranularMode, fungibility: FlavorFungibility) -> bool:
-    """Tell whether the scan tries the next flavor after one of this grade (shouldTryNextFlavor)."""
+    """Tell whether the scan goes on to the next flavor after one with this mode (shouldTryNextFlavor)."""
     if representative_mode.preemption_mode <= PreemptionMode.NO_CANDIDATES:
         return True
     if representative_mode.preemption_mode < PreemptionMode.FIT and fungibility.when_can_preempt == "TryNextFlavor":

@@ -1,4 +1,7 @@
-"""Places for the pods of an assignment, where they are to be placed in topologies (tas_flavorassigner.go)."""
+"""Placements for the pods of an assignment (pkg/scheduler/flavorassigner/tas_flavorassigner.go).
+
+Some placements are decided only after the quota is reserved: see is_topology_request_delayed and needs_second_pass.
+"""
 
 from __future__ import annotations
 
@@ -6,130 +9,164 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.quota.flavorassigner.assignment import Assignment, FlavorStatus
-from zonewise_scheduler.quota.flavorassigner.delayed_topology import is_topology_request_delayed
 from zonewise_scheduler.quota.flavorassigner.granular_mode import FlavorAssignmentMode
 from zonewise_scheduler.quota.hierarchy.topology_snapshot import PlacementRequest, TopologyPlacementFailure
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.quota.api.workload_types import PodSet
+    from zonewise_scheduler.quota.api.queue_types import ClusterQueue
+    from zonewise_scheduler.quota.api.workload_types import PodSet, Workload
     from zonewise_scheduler.quota.flavorassigner.assignment import PodSetAssignment
     from zonewise_scheduler.quota.flavorassigner.flavor_scan import FlavorAssigner
-    from zonewise_scheduler.quota.hierarchy.topology_snapshot import TopologyAssignments
+    from zonewise_scheduler.quota.hierarchy.topology_snapshot import TopologyAssignments, TopologySnapshot
+
+PROVISIONING_REQUEST_CONTROLLER = "kueue.x-k8s.io/provisioning-request"
+"""The controller of admission checks that pass once nodes have been provisioned."""
+
+MULTIKUEUE_CONTROLLER = "kueue.x-k8s.io/multikueue"
+"""The controller of admission checks that find another cluster, which then places the pods."""
 
 
 def update_assignment_for_tas(assigner: FlavorAssigner, assignment: Assignment) -> Assignment:
-    """Return an assignment with places, or with what is in the way of them.
+    """Return an assignment with placements, or with the reason why it has none.
 
-    Where there is quota but no place, others would have to give way; where there would be no place in an empty cluster
-    either, it does not fit. Nobody gives way to pods that move from a failed node.
+    Where there is quota but no placement, a preemption is needed. Where an empty cluster has no placement either, the
+    workload does not fit. Pods that leave an unhealthy node preempt no workload.
     """
-    assignment = _with_wishes(assigner, assignment)
+    assignment = _with_placement_requests(assigner, assignment)
     if not assignment.placement_requests:
         return assignment
-    find, wishes = assigner.snapshot.tas_snapshot.find_topology_assignments, assignment.placement_requests
+    tas_snapshot, requests = assigner.snapshot.tas_snapshot, assignment.placement_requests
     if assignment.representative_mode == FlavorAssignmentMode.FIT:
-        found = find(assigner.workload, wishes, empty=False)
-        if not isinstance(found, TopologyPlacementFailure):
-            return update_for_tas_result(assignment, found)
-        problem = FlavorStatus("InUse", found.flavor, message=found.reason)
-        mode = (
-            FlavorAssignmentMode.NO_FIT
-            if assigner.snapshot.tas_snapshot.pod_sets_on_unhealthy_nodes(assigner.workload)
-            else FlavorAssignmentMode.PREEMPT
-        )
-        assignment = _hindered(assignment, found.pod_set, mode, problem)
+        result = tas_snapshot.find_topology_assignments(assigner.workload, requests, empty=False)
+        if not isinstance(result, TopologyPlacementFailure):
+            return update_for_tas_result(assignment, result)
+        status = FlavorStatus("InUse", result.flavor, message=result.reason)
+        moves = bool(tas_snapshot.pod_sets_on_unhealthy_nodes(assigner.workload))
+        mode = FlavorAssignmentMode.NO_FIT if moves else FlavorAssignmentMode.PREEMPT
+        assignment = _update_mode(assignment, result.pod_set, mode, status)
     if assignment.representative_mode == FlavorAssignmentMode.PREEMPT:
-        found = find(assigner.workload, wishes, empty=True)
-        if isinstance(found, TopologyPlacementFailure):
-            problem = FlavorStatus("TopologyPlacementFailed", found.flavor, message=found.reason)
-            return _hindered(assignment, found.pod_set, FlavorAssignmentMode.NO_FIT, problem)
-        for name in {wish.pod_set.name for each in wishes.values() for wish in each}:
-            assignment = _hindered(assignment, name, FlavorAssignmentMode.PREEMPT, None)
+        result = tas_snapshot.find_topology_assignments(assigner.workload, requests, empty=True)
+        if isinstance(result, TopologyPlacementFailure):
+            status = FlavorStatus("TopologyPlacementFailed", result.flavor, message=result.reason)
+            return _update_mode(assignment, result.pod_set, FlavorAssignmentMode.NO_FIT, status)
+        for name in {request.pod_set.name for by_flavor in requests.values() for request in by_flavor}:
+            assignment = _update_mode(assignment, name, FlavorAssignmentMode.PREEMPT, None)
     return assignment
 
 
 def update_for_tas_result(assignment: Assignment, result: TopologyAssignments) -> Assignment:
-    """Return an assignment with the places that were found for it."""
-    pods = (
+    """Return an assignment with the placements of a result."""
+    pod_sets = (
         replace(
-            one,
-            topology_assignment=result[one.name],
-            delayed_topology_request="Ready" if one.delayed_topology_request else "",
+            pod_set,
+            topology_assignment=result[pod_set.name],
+            delayed_topology_request="Ready" if pod_set.delayed_topology_request else "",
         )
-        if one.name in result
-        else one
-        for one in assignment.pod_sets
+        if pod_set.name in result
+        else pod_set
+        for pod_set in assignment.pod_sets
     )
-    return replace(assignment, pod_sets=tuple(pods))
+    return replace(assignment, pod_sets=tuple(pod_sets))
 
 
-def _with_wishes(request: FlavorAssigner, assignment: Assignment) -> Assignment:
-    """Find which pods are to be placed where; a pod set with no flavor to be placed in, or with two, is an error.
+def is_topology_request_delayed(spec: ClusterQueue, flavor: str, workload: Workload) -> bool:
+    """Tell whether pods with this flavor are placed only later."""
+    for check in spec.admission_checks:
+        if check.controller_name == MULTIKUEUE_CONTROLLER:
+            return True
+        if (
+            check.controller_name == PROVISIONING_REQUEST_CONTROLLER
+            and (not check.on_flavors or flavor in check.on_flavors)
+            and workload.admission is None
+        ):
+            return True
+    return False
 
-    Those that have their places keep them, but for those on failed nodes; some are to be placed later.
+
+def needs_second_pass(workload: Workload, tas_snapshot: TopologySnapshot) -> bool:
+    """Tell whether a workload with quota must be a head again for its placement (workload.go NeedsSecondPass).
+
+    The caller has to wait until its admission checks have passed.
     """
-    workload = request.workload
-    if not workload.admitted_pod_sets and not any(_is_placed(request, spec) for spec in workload.pod_sets):
+    if workload.admission is None or workload.eviction is not None:
+        return False
+    pending = any(
+        pod_set.delayed_topology_request == "Pending" and pod_set.topology_assignment is None
+        for pod_set in workload.admission.pod_sets
+    )
+    return pending or bool(tas_snapshot.pod_sets_on_unhealthy_nodes(workload))
+
+
+def _with_placement_requests(assigner: FlavorAssigner, assignment: Assignment) -> Assignment:
+    """Return an assignment with the pods to be placed now.
+
+    It is an error if a pod set has no flavor with a topology, or flavors with two. Pod sets with a placement keep it,
+    but for those on unhealthy nodes. Some are placed later.
+    """
+    workload, tas_snapshot = assigner.workload, assigner.snapshot.tas_snapshot
+    if not workload.admitted_pod_sets and not any(_needs_placement(assigner, spec) for spec in workload.pod_sets):
         return assignment
-    wishes: dict[str, list[PlacementRequest]] = {}
-    pods: list[PodSetAssignment] = []
-    broken = request.snapshot.tas_snapshot.pod_sets_on_unhealthy_nodes(workload)
-    for spec, given in zip(request.workload.pod_sets, assignment.pod_sets, strict=True):
-        one = _as_held(request, given)
-        names = sorted(
-            {choice.name for choice in one.flavors.values() if request.snapshot.tas_snapshot.has_topology(choice.name)}
+    requests: dict[str, list[PlacementRequest]] = {}
+    pod_sets: list[PodSetAssignment] = []
+    unhealthy = tas_snapshot.pod_sets_on_unhealthy_nodes(workload)
+    for spec, assigned in zip(workload.pod_sets, assignment.pod_sets, strict=True):
+        pod_set = _with_admitted_values(workload, assigned)
+        names = sorted({flavor.name for flavor in pod_set.flavors.values() if tas_snapshot.has_topology(flavor.name)})
+        keeps_placement = pod_set.topology_assignment is not None and (
+            pod_set.name not in unhealthy or workload.owned_by_single_pod
         )
-        kept = one.topology_assignment is not None and (one.name not in broken or request.workload.owned_by_single_pod)
-        if not _is_placed(request, spec) or not one.pods or kept:
-            pods.append(one)
-        elif len(names) == 1 and is_topology_request_delayed(request.queue.spec, names[0], request.workload):
-            pods.append(replace(one, delayed_topology_request="Pending"))
+        if not _needs_placement(assigner, spec) or not pod_set.pods or keeps_placement:
+            pod_sets.append(pod_set)
+        elif len(names) == 1 and is_topology_request_delayed(assigner.queue.spec, names[0], workload):
+            pod_sets.append(replace(pod_set, delayed_topology_request="Pending"))
         elif len(names) == 1:
-            pods.append(one)
-            wishes.setdefault(names[0], []).append(PlacementRequest(spec, one.pods, names[0]))
+            pod_sets.append(pod_set)
+            requests.setdefault(names[0], []).append(PlacementRequest(spec, pod_set.pods, names[0]))
         else:
             problem = f"flavors with different topologies: {', '.join(names)}" if names else "no flavor with a topology"
-            pods.append(replace(one, error=problem))
-    return replace(assignment, pod_sets=tuple(pods), placement_requests=wishes)
+            pod_sets.append(replace(pod_set, error=problem))
+    return replace(assignment, pod_sets=tuple(pod_sets), placement_requests=requests)
 
 
-def _as_held(request: FlavorAssigner, one: PodSetAssignment) -> PodSetAssignment:
-    """Return an assignment with the pods that have their quota, which may be fewer, and the places of those that do.
+def _with_admitted_values(workload: Workload, pod_set: PodSetAssignment) -> PodSetAssignment:
+    """Return an assignment with the pods, the requests and the placement of the admission, if there is one.
 
-    workload.go totalRequestsFromAdmission.
+    The pods with quota may be fewer: workload.go totalRequestsFromAdmission.
     """
-    held = request.workload.admitted_pod_sets.get(one.name)
-    if held is None:
-        return one
+    admitted = workload.admitted_pod_sets.get(pod_set.name)
+    if admitted is None:
+        return pod_set
     return replace(
-        one,
-        pods=held.pods,
-        requests=held.usage,
-        topology_assignment=held.topology_assignment,
-        delayed_topology_request=held.delayed_topology_request,
+        pod_set,
+        pods=admitted.pods,
+        requests=admitted.usage,
+        topology_assignment=admitted.topology_assignment,
+        delayed_topology_request=admitted.delayed_topology_request,
     )
 
 
-def _is_placed(request: FlavorAssigner, spec: PodSet) -> bool:
-    return (spec.topology is not None and spec.topology.explicit) or request.is_tas_only
+def _needs_placement(assigner: FlavorAssigner, spec: PodSet) -> bool:
+    return (spec.topology is not None and spec.topology.explicit) or assigner.is_tas_only
 
 
-def _hindered(
-    assignment: Assignment, name: str, mode: FlavorAssignmentMode, problem: FlavorStatus | None
+def _update_mode(
+    assignment: Assignment, name: str, mode: FlavorAssignmentMode, status: FlavorStatus | None
 ) -> Assignment:
-    """Return an assignment with another mode for a pod set's flavors, and for its attempt at the hindrance's flavor."""
+    """Return an assignment with another mode for the flavors of one pod set."""
+    pod_sets = (
+        _with_mode(pod_set, mode, status) if pod_set.name == name else pod_set for pod_set in assignment.pod_sets
+    )
+    return replace(assignment, pod_sets=tuple(pod_sets))
+
+
+def _with_mode(pod_set: PodSetAssignment, mode: FlavorAssignmentMode, status: FlavorStatus | None) -> PodSetAssignment:
+    flavors = {resource: flavor._replace(mode=mode) for resource, flavor in pod_set.flavors.items()}
+    if status is None:
+        return replace(pod_set, flavors=flavors)
+    considered_flavors = tuple(
+        considered._replace(mode=mode, statuses=(status,)) if considered.flavor == status.flavor else considered
+        for considered in pod_set.considered_flavors
+    )
     return replace(
-        assignment,
-        pod_sets=tuple(_hinder(one, mode, problem) if one.name == name else one for one in assignment.pod_sets),
+        pod_set, flavors=flavors, statuses=(*pod_set.statuses, status), considered_flavors=considered_flavors
     )
-
-
-def _hinder(pods: PodSetAssignment, mode: FlavorAssignmentMode, problem: FlavorStatus | None) -> PodSetAssignment:
-    flavors = {resource: choice._replace(mode=mode) for resource, choice in pods.flavors.items()}
-    if problem is None:
-        return replace(pods, flavors=flavors)
-    attempts = tuple(
-        one._replace(mode=mode, statuses=(problem,)) if one.flavor == problem.flavor else one
-        for one in pods.considered_flavors
-    )
-    return replace(pods, flavors=flavors, statuses=(*pods.statuses, problem), considered_flavors=attempts)

@@ -1,1 +1,1 @@
-"""The tree of ClusterQueues and Cohorts with its quotas and what is used of them."""
+"""The quota tree of ClusterQueues and Cohorts (pkg/cache/hierarchy, pkg/cache/scheduler)."""

@@ -1,10 +1,8 @@
-"""The dominant resource share: how much of what could be lent a node borrows, by its weight.
+"""The dominant resource share (DRS): how much of the lendable quota a node borrows, divided by its weight.
 
-Source: pkg/cache/scheduler/fair_sharing.go, KEP-1714.
-
-Of each resource: what is borrowed over all flavors, in thousandths of what the parent could have available of it. The
-largest counts, divided by the node's weight. A node that borrows with weight 0 has an infinite share; two such are
-compared by what they borrow. A root, and a queue in no cohort, borrow nothing.
+pkg/cache/scheduler/fair_sharing.go, KEP-1714. For each resource, the borrowed amount over all flavors counts in
+thousandths of what the parent could lend of it. The largest ratio counts. A node that borrows with weight 0 has an
+infinite share; two such nodes are compared by their ratios. A root node and a queue without cohort borrow nothing.
 """
 
 from __future__ import annotations
@@ -22,18 +20,17 @@ if TYPE_CHECKING:
 
 
 class DRS(NamedTuple):
-    """A node's share; the larger, the less fair."""
+    """The share of a node; a larger share is less fair."""
 
     unweighted_ratio: float = 0.0
-    """Thousandths, before the weight; -1 for what is smaller than any share."""
+    """In thousandths; -1 in NEGATIVE_DRS, which is below every share."""
     fair_weight: float = 1.0
     dominant_resource: str = ""
-    """The dominant one."""
     borrowed_frs: tuple[FlavorResource, ...] = ()
 
     @property
     def comparison_key(self) -> tuple[float, float]:
-        """What shares are compared by."""
+        """The key that shares are compared by (CompareDRS)."""
         infinite = self.fair_weight == 0 and self.unweighted_ratio != 0
         return (math.inf, self.unweighted_ratio) if infinite else (self.precise_weighted_share, 0.0)
 
@@ -46,24 +43,18 @@ class DRS(NamedTuple):
 
     @property
     def rounded_weighted_share(self) -> int:
-        """As statuses tell it: rounded up; the largest integer where it is infinite."""
-        return (
-            UNLIMITED
-            if math.isinf(self.precise_weighted_share)
-            else min(math.ceil(self.precise_weighted_share), UNLIMITED)
-        )
+        """The share in a status: rounded up, and the largest integer where it is infinite."""
+        share = self.precise_weighted_share
+        return UNLIMITED if math.isinf(share) else min(math.ceil(share), UNLIMITED)
 
     @property
     def precise_weighted_share_serialized(self) -> str:
-        """As messages tell it: the shortest decimal that is this number, without an exponent."""
-        return (
-            "+Inf"
-            if math.isinf(self.precise_weighted_share)
-            else f"{Decimal(repr(self.precise_weighted_share)):f}".removesuffix(".0")
-        )
+        """The share in a message: the shortest decimal that is this number, without an exponent."""
+        share = self.precise_weighted_share
+        return "+Inf" if math.isinf(share) else f"{Decimal(repr(share)):f}".removesuffix(".0")
 
     def is_borrowing_on(self, usage: Usage) -> bool:
-        """Tell whether anything that is used here is borrowed."""
+        """Tell whether the node borrows a flavor resource that the usage contains."""
         return any(usage.get(key, 0) > 0 for key in self.borrowed_frs)
 
 
@@ -71,20 +62,20 @@ NEGATIVE_DRS = DRS(unweighted_ratio=-1.0)
 
 
 def dominant_resource_share(node: ResourceNode, requests: Usage | None = None) -> DRS:
-    """Return a node's share, with so much more usage at the node."""
+    """Return the share of a node, with `requests` added to its usage."""
     if node.parent is None:
         return DRS(fair_weight=node.fair_weight)
     borrowing: dict[str, int] = {}
-    borrowed: list[FlavorResource] = []
+    borrowed_frs: list[FlavorResource] = []
     for key, quota in node.subtree_quota.items():
-        used = node.usage.get(key, 0)
-        amount = minus(plus(requests.get(key, 0), used) if requests else used, quota)
+        usage = node.usage.get(key, 0)
+        amount = minus(plus(requests.get(key, 0), usage) if requests else usage, quota)
         if amount > 0:
             borrowing[key.resource] = plus(borrowing.get(key.resource, 0), amount)
-            borrowed.append(key)
-    ratio, resource = 0.0, ""
-    for name in sorted(borrowing):
-        lendable = node.parent.lendable.get(name, 0)
-        if lendable > 0 and float(borrowing[name]) * 1000.0 / float(lendable) > ratio:
-            ratio, resource = float(borrowing[name]) * 1000.0 / float(lendable), name
-    return DRS(ratio, node.fair_weight, resource, tuple(borrowed))
+            borrowed_frs.append(key)
+    ratio, dominant_resource = 0.0, ""
+    for resource in sorted(borrowing):
+        lendable = node.parent.lendable.get(resource, 0)
+        if lendable > 0 and float(borrowing[resource]) * 1000.0 / float(lendable) > ratio:
+            ratio, dominant_resource = float(borrowing[resource]) * 1000.0 / float(lendable), resource
+    return DRS(ratio, node.fair_weight, dominant_resource, tuple(borrowed_frs))

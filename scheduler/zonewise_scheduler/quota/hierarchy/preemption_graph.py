@@ -1,12 +1,18 @@
-"""Who gave way to whom, so that workloads do not preempt each other for ever.
+"""The preemption graph: which workload has preempted which, so that preemptions never go round for ever.
 
-Kueue's policies can be such that a preempts b, b preempts c and c preempts a: a queue takes its nominal quota back from
-a borrower, whatever the priorities (reclaimWithinCohort: Any), and gives it to one of its own of higher priority that
-borrows. None of these would ever get anything done. So nobody preempts another for the second time who has, himself or
-through others, preempted him meanwhile. Who was first stays until one of the two has ended, or has another priority.
+Kueue's policies allow a ring: a preempts b, b preempts c, and c preempts a. A queue reclaims its nominal quota from a
+borrower, whatever the priorities (reclaimWithinCohort: Any). It gives that quota to a workload of higher priority that
+borrows. No workload of the ring would ever finish. Kueue has no guard against this.
 
-That this ends: of finitely many preemptions that would come again and again, each preemptor is preempted again and
-again too, so they contain a ring, and all of it is known here once each has happened. The next of the ring is refused.
+Invariant: a workload never preempts a victim for the second time if that victim has preempted it in the meantime,
+directly or through others. An edge stays until one of its two workloads has ended, or has another priority.
+
+Preemptions end. Proof:
+
+1. Assume that finitely many workloads preempt each other again and again.
+2. Each preemptor among them is preempted again and again too, or it would run to its end.
+3. So their preemptions contain a ring. Once each has happened, the graph has all edges of the ring.
+4. The next preemption of the ring would be a second one whose victim leads back to the preemptor. It is forbidden.
 """
 
 from __future__ import annotations
@@ -18,54 +24,54 @@ if TYPE_CHECKING:
 
 
 class PreemptionGraph:
-    """Preemptions among workloads that are still there, by key."""
+    """Preemptions among workloads that still exist, by key."""
 
     def __init__(self) -> None:
-        self._by: dict[str, set[str]] = {}
-        """Who gave way, by preemptor."""
-        self._to: dict[str, set[str]] = {}
-        """Preemptors, by who gave way to them."""
+        self._victims: dict[str, set[str]] = {}
+        """By preemptor."""
+        self._preemptors: dict[str, set[str]] = {}
+        """By victim."""
 
     def copy(self) -> PreemptionGraph:
-        """Return another that changes on its own."""
-        other = PreemptionGraph()
-        other._by = {key: set(found) for key, found in self._by.items()}
-        other._to = {key: set(found) for key, found in self._to.items()}
-        return other
+        """Return a copy that changes independently."""
+        graph = PreemptionGraph()
+        graph._victims = {key: set(victims) for key, victims in self._victims.items()}
+        graph._preemptors = {key: set(preemptors) for key, preemptors in self._preemptors.items()}
+        return graph
 
     def add(self, preemptor: str, victim: str) -> None:
-        """Take note that one was told to give way to another."""
-        self._by.setdefault(preemptor, set()).add(victim)
-        self._to.setdefault(victim, set()).add(preemptor)
+        """Record a preemption."""
+        self._victims.setdefault(preemptor, set()).add(victim)
+        self._preemptors.setdefault(victim, set()).add(preemptor)
 
     def forget(self, key: str) -> bool:
-        """Forget one that is not there any more, or not as it was; tell whether anything was known of it."""
-        victims, preemptors = self._by.pop(key, set()), self._to.pop(key, set())
-        for one in victims:
-            _discard(self._to, one, key)
-        for one in preemptors:
-            _discard(self._by, one, key)
+        """Forget a workload that has ended, or has changed; tell whether it had any edge."""
+        victims, preemptors = self._victims.pop(key, set()), self._preemptors.pop(key, set())
+        for victim in victims:
+            _discard(self._preemptors, victim, key)
+        for preemptor in preemptors:
+            _discard(self._victims, preemptor, key)
         return bool(victims or preemptors)
 
     def forbidden(self, preemptor: str) -> Set[str]:
-        """Return whom one may not preempt once more, since that would go round."""
-        if preemptor not in self._to or preemptor not in self._by:
+        """Return the victims that a workload must not preempt once more, since that would close a ring."""
+        if preemptor not in self._preemptors or preemptor not in self._victims:
             return frozenset()
-        return {one for one in self._by[preemptor] if self._leads_back(preemptor, one)}
+        return {victim for victim in self._victims[preemptor] if self._leads_back(preemptor, victim)}
 
     def _leads_back(self, preemptor: str, candidate: str) -> bool:
-        """Tell whether the candidate has preempted the preemptor, itself or through others."""
-        seen, reached = {candidate}, [candidate]
-        while reached:
-            victims = self._by.get(reached.pop(), set())
+        """Tell whether the candidate has preempted the preemptor, directly or through others."""
+        visited, stack = {candidate}, [candidate]
+        while stack:
+            victims = self._victims.get(stack.pop(), set())
             if preemptor in victims:
                 return True
-            reached.extend(victims - seen)
-            seen |= victims
+            stack.extend(victims - visited)
+            visited |= victims
         return False
 
 
-def _discard(found: dict[str, set[str]], key: str, one: str) -> None:
-    found[key].discard(one)
-    if not found[key]:
-        del found[key]
+def _discard(edges: dict[str, set[str]], key: str, neighbor: str) -> None:
+    edges[key].discard(neighbor)
+    if not edges[key]:
+        del edges[key]

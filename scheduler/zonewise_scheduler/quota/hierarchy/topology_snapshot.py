@@ -1,8 +1,13 @@
-"""Where pods find places in topologies, as far as quotas ask: the interface to topology-aware placement."""
+"""The interface of quotas to topology-aware scheduling: where the pods of a workload can be placed.
+
+Upstream has this in pkg/cache/scheduler/clusterqueue_snapshot.go FindTopologyAssignmentsForWorkload and Fits.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from zonewise_scheduler.quota.topology.types import TopologyAssignment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence, Set
@@ -19,126 +24,126 @@ class PlacementRequest(NamedTuple):
 
 
 class TopologyPlacementFailure(NamedTuple):
-    """That a pod set finds no place, in words and as values; slices of one pod are pods."""
+    """A pod set has no placement: the reason as a sentence and as values. A slice of one pod is a pod."""
 
     pod_set: str
     flavor: str
     reason: str
     """A sentence."""
     level: str = ""
-    """The level of which one domain must hold all, and none does: a label key; "": all together have too little."""
+    """The level of which one domain must hold all slices, a label key; "": all domains together have too little."""
     domain: tuple[str, ...] = ()
-    """Of that level the one with the most room, by its values from the outermost level on; a zone is its number."""
+    """The domain of that level that holds the most, by its values from the outermost level on. A zone is its number."""
     fitting_slices: int = 0
-    """How many slices fit there, or in all."""
+    """The number of slices that fit into that domain, or into all."""
     slice_count: int = 0
-    """How many there are; 0: it is no matter of room."""
+    """The number of slices of the pod set; 0: the reason is not what is available."""
     slice_size: int = 1
     """Pods of a slice."""
     resource: str = ""
-    """Of which most nodes without room for a pod are shortest; "": of none."""
+    """The resource that is scarcest on most nodes that cannot hold a pod; "": none."""
     node: str = ""
-    """One that takes as many as any, and whose kubelet is what stands in the way of more."""
+    """A node that holds as many pods as any other, and whose kubelet would reject more."""
     kubelet_reason: str = ""
-    """What it lacks: "needs 6 CPUs in one zone; zone 0 has 4 free, zone 1 has 4"."""
+    """What that node lacks: "needs 6 CPUs in one zone; zone 0 has 4 free, zone 1 has 4"."""
 
 
-TopologyAssignments = dict[str, object]
+TopologyAssignments = dict[str, TopologyAssignment]
 """By pod set: where its pods go."""
 
 
 class TopologySnapshot(Protocol):
-    """What knows of topologies: it follows what runs, and finds places for what does not."""
+    """The topologies of all flavors with the placements of running workloads."""
 
     def has_topology(self, flavor: str) -> bool:
         """Tell whether the flavor has a topology that is known."""
         ...
 
     def has_level(self, flavor: str, request: TopologyRequest) -> bool:
-        """Tell whether its topology has the levels that are asked for."""
+        """Tell whether its topology has the levels of the request."""
         ...
 
     def find_topology_assignments(
         self, workload: Workload, requests: Mapping[str, Sequence[PlacementRequest]], *, empty: bool
     ) -> TopologyAssignments | TopologyPlacementFailure:
-        """Find places for the wishes, by flavor; `empty`: as if nothing ran.
+        """Return placements for the requests, by flavor; `empty`: as if no workload ran.
 
-        Those of a workload with failed nodes are for the pods that are there; its other pods stay, and run.
+        For a workload with unhealthy nodes, only the pods on those nodes are placed anew. The rest run on.
         """
         ...
 
     def pod_sets_on_unhealthy_nodes(self, workload: Workload) -> Set[str]:
-        """Return the names of the pod sets that have pods on failed nodes."""
+        """Return the names of the pod sets that have pods on unhealthy nodes."""
         ...
 
     def fits(self, workload: Workload, held: Workload | None = None) -> bool:
-        """Tell whether there is room at the places of a workload's admission, beyond those that it held before."""
+        """Tell whether the placement of a workload's admission is available, beyond the placement that it held."""
         ...
 
     def add(self, workload: Workload, held: Workload | None = None) -> None:
-        """Take note that a workload has the places of its admission, beyond those that it held before."""
+        """Add the placement of a workload's admission, beyond the placement that it held."""
         ...
 
     def remove(self, workload: Workload, held: Workload | None = None) -> None:
-        """Take note that it has them no more."""
+        """Remove what add() added."""
         ...
 
     def add_all(self, workloads: Iterable[Workload]) -> None:
-        """Take note of several."""
+        """Add the placements of several workloads."""
         ...
 
     def remove_all(self, workloads: Iterable[Workload]) -> None:
-        """Take note that several have their places no more."""
+        """Remove the placements of several workloads."""
         ...
 
     def copy(self) -> TopologySnapshot:
-        """Return another that changes on its own."""
+        """Return a copy that changes independently."""
         ...
 
 
 class EmptyTopologySnapshot:
     """A cluster without topologies."""
 
-    def has_topology(self, flavor: str) -> bool:  # noqa: ARG002 -- there is none
-        """No flavor has one."""
+    def has_topology(self, flavor: str) -> bool:  # noqa: ARG002 -- no flavor has one
+        """No flavor has a topology."""
         return False
 
-    def has_level(self, flavor: str, request: TopologyRequest) -> bool:  # noqa: ARG002 -- there is none
-        """There are no levels."""
+    def has_level(self, flavor: str, request: TopologyRequest) -> bool:  # noqa: ARG002 -- no flavor has one
+        """No flavor has a level."""
         return False
 
     def find_topology_assignments(
         self,
-        workload: Workload,  # noqa: ARG002 -- nothing is placed
+        workload: Workload,  # noqa: ARG002 -- no pod is placed
         requests: Mapping[str, Sequence[PlacementRequest]],
         *,
-        empty: bool,  # noqa: ARG002 -- nothing is placed
+        empty: bool,  # noqa: ARG002 -- no pod is placed
     ) -> TopologyAssignments | TopologyPlacementFailure:
-        """Nothing is placed where nothing is wished for."""
-        for flavor, found in requests.items():
-            return TopologyPlacementFailure(found[0].pod_set.name, flavor, "no topology is known")
+        """No request can be placed."""
+        for flavor, of_flavor in requests.items():
+            return TopologyPlacementFailure(of_flavor[0].pod_set.name, flavor, "no topology is known")
         return {}
 
-    def pod_sets_on_unhealthy_nodes(self, workload: Workload) -> Set[str]:  # noqa: ARG002 -- nothing is placed
+    def pod_sets_on_unhealthy_nodes(self, workload: Workload) -> Set[str]:  # noqa: ARG002 -- no pod is placed
         """No pod is on a known node."""
         return frozenset()
 
-    def fits(self, workload: Workload, held: Workload | None = None) -> bool:  # noqa: ARG002 -- nothing is placed
-        """Nothing is in the way."""
+    def fits(self, workload: Workload, held: Workload | None = None) -> bool:  # noqa: ARG002 -- no pod is placed
+        """Every workload fits."""
         return True
 
     def add(self, workload: Workload, held: Workload | None = None) -> None:
-        """Nothing follows."""
+        """Do nothing."""
 
     def remove(self, workload: Workload, held: Workload | None = None) -> None:
-        """Nothing follows."""
+        """Do nothing."""
 
     def add_all(self, workloads: Iterable[Workload]) -> None:
-        """Nothing follows."""
+        """Do nothing."""
 
     def remove_all(self, workloads: Iterable[Workload]) -> None:
-        """Nothing follows."""
+        """Do nothing."""
 
     def copy(self) -> TopologySnapshot:
-        """Return another."""
+        """Return another empty snapshot."""
         return EmptyTopologySnapshot()

@@ -1,1 +1,1 @@
-"""Preemption: which workloads give way to another."""
+"""Preemption: which workloads a preemptor evicts to get quota or a placement (pkg/scheduler/preemption)."""

@@ -1,4 +1,4 @@
-"""Who may be preempted by whom, and who first (pkg/scheduler/preemption/common)."""
+"""Which workloads a policy lets a preemptor preempt, and in which order (pkg/scheduler/preemption/common)."""
 
 from __future__ import annotations
 
@@ -15,19 +15,22 @@ if TYPE_CHECKING:
 
 
 def find_candidates_for_policy(context: PreemptionContext, queue: ClusterQueueSnapshot) -> list[Workload]:
-    """Return those of a queue that its policy lets give way, and have something of what is contested."""
-    rules = context.preemptor_cq.spec.preemption
-    policy = rules.within_cluster_queue if queue is context.preemptor_cq else rules.reclaim_within_cohort
+    """Return the workloads of a queue that the policy allows to preempt, and that use a contested flavor resource.
+
+    Workloads that the preemption graph forbids are left out. Upstream: preemption.go findCandidatesForPolicy.
+    """
+    preemption = context.preemptor_cq.spec.preemption
+    within_queue = queue is context.preemptor_cq
+    policy = preemption.within_cluster_queue if within_queue else preemption.reclaim_within_cohort
     if policy == "Never":
         return []
     forbidden = context.snapshot.preemption_graph.forbidden(context.preemptor.key)
+    from_eviction = context.settings.requeue_from_eviction
     return [
-        one
-        for key, one in context.snapshot.workloads_by_queue[queue.name].items()
-        if not one.flavor_resources.isdisjoint(context.frs_need_preemption)
-        and satisfies_preemption_policy(
-            policy, context.preemptor, one, requeue_from_eviction=context.settings.requeue_from_eviction
-        )
+        workload
+        for key, workload in context.snapshot.workloads_by_queue[queue.name].items()
+        if not workload.flavor_resources.isdisjoint(context.frs_need_preemption)
+        and satisfies_preemption_policy(policy, context.preemptor, workload, requeue_from_eviction=from_eviction)
         and key not in forbidden
     ]
 
@@ -35,7 +38,7 @@ def find_candidates_for_policy(context: PreemptionContext, queue: ClusterQueueSn
 def satisfies_preemption_policy(
     policy: PreemptionPolicy, preemptor: Workload, candidate: Workload, *, requeue_from_eviction: bool = True
 ) -> bool:
-    """Tell whether a policy lets a workload preempt another."""
+    """Tell whether a policy lets a workload preempt a candidate."""
     lower = preemptor.priority > candidate.priority
     match policy:
         case "Any":
@@ -54,41 +57,37 @@ def satisfies_preemption_policy(
 def sort_candidates(
     candidates: Iterable[Workload], queue: str, local_queue_usage: Mapping[str, float]
 ) -> list[Workload]:
-    """Return running workloads in the order in which a workload of `queue` preempts them.
+    """Return running workloads in the order in which a workload of `queue` preempts them (CandidatesOrdering).
 
-    Those evicted already, those of other queues, those of the LocalQueue with more usage (of one queue, where its
-    `usages` are known, by key), of lower priority, admitted later, and then by UID.
+    First are workloads that are evicted already. Then come those of other queues; of a LocalQueue with more usage (in
+    one queue, where `local_queue_usage` is known, by key); of lower priority; admitted later; and by UID.
     """
     if not local_queue_usage:
-        return sorted(candidates, key=lambda one: (_rank(one, queue), _age(one)))
-    return sorted(
-        candidates, key=cmp_to_key(lambda one, other: candidates_ordering(one, other, queue, local_queue_usage))
-    )
+        return sorted(candidates, key=lambda candidate: (_rank(candidate, queue), _age(candidate)))
+    return sorted(candidates, key=cmp_to_key(lambda a, b: candidates_ordering(a, b, queue, local_queue_usage)))
 
 
 def candidates_ordering(a: Workload, b: Workload, queue: str, local_queue_usage: Mapping[str, float]) -> int:
-    """Return a negative number where `one` goes first: see in_order."""
-    mine, yours = _rank(a, queue), _rank(b, queue)
-    if mine != yours:
-        return -1 if mine < yours else 1
-    if local_queue_usage and _queue(a) == _queue(b):
-        used, used_too = (
-            local_queue_usage.get(f"{a.namespace}/{a.queue_name}"),
-            local_queue_usage.get(f"{b.namespace}/{b.queue_name}"),
-        )
-        if used is not None and used_too is not None and used != used_too:
-            return -1 if used > used_too else 1
-    mine, yours = _age(a), _age(b)
-    return -1 if mine < yours else int(mine > yours)
+    """Return a negative number where `a` is before `b`: see sort_candidates."""
+    rank_a, rank_b = _rank(a, queue), _rank(b, queue)
+    if rank_a != rank_b:
+        return -1 if rank_a < rank_b else 1
+    if local_queue_usage and _cluster_queue(a) == _cluster_queue(b):
+        usage_a = local_queue_usage.get(a.local_queue_key)
+        usage_b = local_queue_usage.get(b.local_queue_key)
+        if usage_a is not None and usage_b is not None and usage_a != usage_b:
+            return -1 if usage_a > usage_b else 1
+    age_a, age_b = _age(a), _age(b)
+    return -1 if age_a < age_b else int(age_a > age_b)
 
 
-def _rank(one: Workload, queue: str) -> tuple[bool, bool]:
-    return one.eviction is None, _queue(one) == queue
+def _rank(workload: Workload, queue: str) -> tuple[bool, bool]:
+    return workload.eviction is None, _cluster_queue(workload) == queue
 
 
-def _age(one: Workload) -> tuple[int, float, str]:
-    return one.priority, 0.0 if one.admission is None else -one.admission.reserved_at, one.uid
+def _age(workload: Workload) -> tuple[int, float, str]:
+    return workload.priority, 0.0 if workload.admission is None else -workload.admission.reserved_at, workload.uid
 
 
-def _queue(one: Workload) -> str:
-    return "" if one.admission is None else one.admission.cluster_queue
+def _cluster_queue(workload: Workload) -> str:
+    return "" if workload.admission is None else workload.admission.cluster_queue

@@ -1,53 +1,222 @@
-"""Preemption without fair sharing: a small set that makes room, by a greedy search with fill-back."""
+"""Preemption without fair sharing: a greedy search for a small set of victims, with fill-back.
+
+pkg/scheduler/preemption/preemption.go classicalPreemptions; preemption/classical/hierarchical_preemption.go and
+candidate_generator.go. Candidates of other queues are collected cohort by cohort, from the preemptor's queue upwards.
+Once the quota of a subtree is enough for the request, the preemptor has the hierarchical advantage over workloads that
+use that quota from outside the subtree. Candidates of the cohorts above are then reclaimed for the subtree's own quota.
+Only workloads of queues and cohorts beyond their nominal quota are candidates.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from enum import Enum, auto
+from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.quota.preemption.hierarchical_preemption import candidate_is_valid, collect_candidates
+from zonewise_scheduler.quota.api.amount import minus
+from zonewise_scheduler.quota.preemption.candidate_ordering import find_candidates_for_policy, sort_candidates
 from zonewise_scheduler.quota.preemption.preemption_context import Target, fill_back_workloads, restore_snapshot
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.quota.preemption.hierarchical_preemption import PreemptionCandidates
-    from zonewise_scheduler.quota.preemption.preemption_context import PreemptionContext
+    from collections.abc import Iterator
+
+    from zonewise_scheduler.quota.api.resource_quota import FlavorResource
+    from zonewise_scheduler.quota.api.workload_types import Workload
+    from zonewise_scheduler.quota.hierarchy.resource_node import ClusterQueueSnapshot, CohortSnapshot, ResourceNode
+    from zonewise_scheduler.quota.preemption.preemption_context import PreemptionContext, PreemptionReason
+
+
+class PreemptionVariant(Enum):
+    """Why a workload is a candidate (preemptionVariant)."""
+
+    WITHIN_CQ = auto()
+    """It is in the preemptor's queue."""
+    HIERARCHICAL_RECLAIM = auto()
+    """The preemptor has the hierarchical advantage over it."""
+    RECLAIM_WITHOUT_BORROWING = auto()
+    """It is a candidate only while the preemptor's queue does not borrow."""
+    RECLAIM_WHILE_BORROWING = auto()
+
+    @property
+    def preemption_reason(self) -> PreemptionReason:
+        """The reason of the condition Preempted."""
+        if self is PreemptionVariant.WITHIN_CQ:
+            return "InClusterQueue"
+        while_borrowing = self is PreemptionVariant.RECLAIM_WHILE_BORROWING
+        return "InCohortReclaimWhileBorrowing" if while_borrowing else "InCohortReclamation"
+
+
+class PreemptionCandidate(NamedTuple):
+    """A workload that may be preempted."""
+
+    workload: Workload
+    variant: PreemptionVariant
+    lca: CohortSnapshot | None
+    """The lowest cohort above both queues; None within one queue."""
+
+
+class PreemptionCandidates(NamedTuple):
+    """All candidates."""
+
+    candidates: tuple[PreemptionCandidate, ...]
+    """In the order in which they are tried."""
+    from_other_queues: bool
+    """Tells whether some are in other queues."""
+    for_hierarchical_reclaim: bool
+    """Tells whether the preemptor has the hierarchical advantage over some."""
 
 
 def classical_preemptions(context: PreemptionContext) -> tuple[Target, ...]:
-    """Return who is to give way, none where that does not help (preemption.go classicalPreemptions).
+    """Return the victims; none where no preemption helps (classicalPreemptions).
 
-    Candidates are taken out in their order until the workload fits; then those without whom it fits as well are put
-    back, last first. With borrowing, candidates are fewer; without, the workload has to fit into nominal quota.
+    Candidates are removed in their order until the preemptor fits. Those that are not needed are then added again, in
+    reverse order. An attempt with borrowing has fewer candidates. In an attempt without borrowing, the preemptor must
+    fit into its nominal quota.
     """
     candidates = collect_candidates(context)
-    for borrowing in _attempts(context, candidates):
-        if found := _attempt(context, candidates, borrowing=borrowing):
-            return tuple(found)
+    for borrow in _attempts(context, candidates):
+        if targets := _attempt(context, candidates, borrow=borrow):
+            return tuple(targets)
     return ()
 
 
-def _attempts(ask: PreemptionContext, candidates: PreemptionCandidates) -> tuple[bool, ...]:
-    """Return with or without borrowing, in the order of the attempts."""
-    forbidden = ask.preemptor_cq.spec.preemption.borrow_within_cohort == "Never"
-    if not candidates.from_other_queues or (forbidden and not _below_nominal(ask)):
+def _attempts(context: PreemptionContext, candidates: PreemptionCandidates) -> tuple[bool, ...]:
+    """Return whether to borrow, for each attempt in order."""
+    forbidden = context.preemptor_cq.spec.preemption.borrow_within_cohort == "Never"
+    if not candidates.from_other_queues or (forbidden and not _is_under_nominal(context)):
         return (True,)
     return (False, True) if forbidden and not candidates.for_hierarchical_reclaim else (True, False)
 
 
-def _below_nominal(ask: PreemptionContext) -> bool:
-    queue = ask.preemptor_cq
-    return all(queue.subtree_quota.get(key, 0) > queue.usage.get(key, 0) for key in ask.frs_need_preemption)
+def _is_under_nominal(context: PreemptionContext) -> bool:
+    queue = context.preemptor_cq
+    return all(queue.subtree_quota.get(key, 0) > queue.usage.get(key, 0) for key in context.frs_need_preemption)
 
 
-def _attempt(ask: PreemptionContext, candidates: PreemptionCandidates, *, borrowing: bool) -> list[Target]:
-    found: list[Target] = []
-    for one in candidates.candidates:
-        if not candidate_is_valid(ask, one, borrow=borrowing):
+def _attempt(context: PreemptionContext, candidates: PreemptionCandidates, *, borrow: bool) -> list[Target]:
+    targets: list[Target] = []
+    for candidate in candidates.candidates:
+        if not candidate_is_valid(context, candidate, borrow=borrow):
             continue
-        ask.snapshot.remove_workload(one.workload)
-        found.append(Target(one.workload, one.variant.preemption_reason))
-        if ask.workload_fits(allow_borrowing=borrowing):
-            found = fill_back_workloads(ask, found, allow_borrowing=borrowing)
-            restore_snapshot(ask, found)
-            return found
-    restore_snapshot(ask, found)
+        context.snapshot.remove_workload(candidate.workload)
+        targets.append(Target(candidate.workload, candidate.variant.preemption_reason))
+        if context.workload_fits(allow_borrowing=borrow):
+            targets = fill_back_workloads(context, targets, allow_borrowing=borrow)
+            restore_snapshot(context, targets)
+            return targets
+    restore_snapshot(context, targets)
     return []
+
+
+# --- candidates
+
+
+def collect_candidates(context: PreemptionContext) -> PreemptionCandidates:
+    """Return all candidates: first those evicted already, then the rest.
+
+    Each part begins with hierarchical reclaim, goes on with other queues, and ends with the preemptor's queue.
+    """
+    same_queue = _candidates_of_queue(context, context.preemptor_cq, None, hierarchical_advantage=False)
+    hierarchical, other_queues = _collect_from_cohorts(context)
+    lists = [_sorted(context, candidates) for candidates in (hierarchical, other_queues, same_queue)]
+    evicted = [candidate for candidates in lists for candidate in candidates if candidate.workload.eviction is not None]
+    rest = [candidate for candidates in lists for candidate in candidates if candidate.workload.eviction is None]
+    return PreemptionCandidates((*evicted, *rest), bool(hierarchical or other_queues), bool(hierarchical))
+
+
+def candidate_is_valid(context: PreemptionContext, candidate: PreemptionCandidate, *, borrow: bool) -> bool:
+    """Tell whether a candidate is one still, once those before it have been removed (candidateIsValid)."""
+    if candidate.variant is PreemptionVariant.WITHIN_CQ:
+        return True
+    if borrow and candidate.variant is PreemptionVariant.RECLAIM_WITHOUT_BORROWING:
+        return False
+    node: ResourceNode | None = context.snapshot.cluster_queue_of(candidate.workload)
+    while node is not None and node is not candidate.lca:
+        if node.is_within_nominal(context.frs_need_preemption):
+            return False
+        node = node.parent
+    return True
+
+
+def _sorted(context: PreemptionContext, candidates: list[PreemptionCandidate]) -> list[PreemptionCandidate]:
+    if len(candidates) < 2:
+        return candidates
+    by_key = {candidate.workload.key: candidate for candidate in candidates}
+    workloads = (candidate.workload for candidate in candidates)
+    ordered = sort_candidates(workloads, context.preemptor_cq.name, context.snapshot.local_queue_usage)
+    return [by_key[workload.key] for workload in ordered]
+
+
+def _collect_from_cohorts(context: PreemptionContext) -> tuple[list[PreemptionCandidate], list[PreemptionCandidate]]:
+    """Return the candidates for hierarchical reclaim, and the other candidates of other queues.
+
+    Upstream: collectCandidatesForHierarchicalReclaim.
+    """
+    hierarchical: list[PreemptionCandidate] = []
+    other_queues: list[PreemptionCandidate] = []
+    if context.preemptor_cq.spec.preemption.reclaim_within_cohort == "Never":
+        return hierarchical, other_queues
+    advantage, remaining = _quantities_fit_in_quota(context.preemptor_cq, dict(context.workload_usage))
+    previous: CohortSnapshot | None = None
+    for cohort in context.preemptor_cq.path_parent_to_root():
+        for queue in _borrowing_queues(context, cohort, previous):
+            candidates = _candidates_of_queue(context, queue, cohort, hierarchical_advantage=advantage)
+            (hierarchical if advantage else other_queues).extend(candidates)
+        fits, remaining = _quantities_fit_in_quota(cohort, remaining)
+        advantage = advantage or fits
+        previous = cohort
+    return hierarchical, other_queues
+
+
+def _quantities_fit_in_quota(
+    node: ResourceNode, usage: dict[FlavorResource, int]
+) -> tuple[bool, dict[FlavorResource, int]]:
+    """Tell whether usage fits into the subtree's quota, and return the usage beyond the local quota."""
+    fits = not any(node.borrowing_with(key, amount) for key, amount in usage.items())
+    return fits, {key: max(0, minus(amount, node.local_available(key))) for key, amount in usage.items()}
+
+
+def _borrowing_queues(
+    context: PreemptionContext, cohort: CohortSnapshot, previous: CohortSnapshot | None
+) -> Iterator[ClusterQueueSnapshot]:
+    """Yield the borrowing queues below a cohort, within cohorts that borrow too; the subtree `previous` is skipped."""
+    for child in cohort.child_cohorts:
+        if child is not previous and not child.is_within_nominal(context.frs_need_preemption):
+            yield from _borrowing_queues(context, child, previous)
+    for queue in cohort.child_cqs:
+        if queue is not context.preemptor_cq and not queue.is_within_nominal(context.frs_need_preemption):
+            yield queue
+
+
+def _candidates_of_queue(
+    context: PreemptionContext,
+    queue: ClusterQueueSnapshot,
+    lca: CohortSnapshot | None,
+    *,
+    hierarchical_advantage: bool,
+) -> list[PreemptionCandidate]:
+    return [
+        PreemptionCandidate(
+            workload,
+            _classify_variant(context, workload, queue, hierarchical_advantage=hierarchical_advantage),
+            lca,
+        )
+        for workload in find_candidates_for_policy(context, queue)
+    ]
+
+
+def _classify_variant(
+    context: PreemptionContext, workload: Workload, queue: ClusterQueueSnapshot, *, hierarchical_advantage: bool
+) -> PreemptionVariant:
+    """Return the variant of a candidate (classifyPreemptionVariant)."""
+    if queue is context.preemptor_cq:
+        return PreemptionVariant.WITHIN_CQ
+    if hierarchical_advantage:
+        return PreemptionVariant.HIERARCHICAL_RECLAIM
+    preemption = context.preemptor_cq.spec.preemption
+    threshold = preemption.max_priority_threshold
+    too_high = workload.priority >= context.preemptor.priority or (
+        threshold is not None and workload.priority > threshold
+    )
+    if preemption.borrow_within_cohort == "Never" or too_high:
+        return PreemptionVariant.RECLAIM_WITHOUT_BORROWING
+    return PreemptionVariant.RECLAIM_WHILE_BORROWING

@@ -1,116 +1,118 @@
-"""Preemption with fair sharing: until the workload fits, from whoever has the largest share (KEP-1714).
+"""Preemption with fair sharing: the queue with the largest share loses workloads until the preemptor fits (KEP-1714).
 
-A queue that stays within its nominal quota takes that back from anyone. Otherwise a workload of another queue may be
-preempted where the preemptor's share, with the new workload, is not above the other's: by LessThanOrEqualToFinalShare,
-what the other has left without the preempted workload (S2-a); by LessThanInitialShare, what it has now (S2-b), which is
-tried for those that the first strategy has left, once per queue.
+A queue within its nominal quota reclaims that quota from any queue. In all other cases the share of the preemptor's
+queue, with the preemptor, is compared with the share of the candidate's queue. There are two strategies:
+
+- LessThanOrEqualToFinalShare (S2-a): it must not be above the share of that queue without the candidate.
+- LessThanInitialShare (S2-b): it must be below the share of that queue with the candidate. As the second strategy this
+  is tried for the candidates that the first strategy left, once per queue.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.quota.api.workload_types import DEFAULT_SETTINGS
+from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.quota.hierarchy.fair_sharing import dominant_resource_share
 from zonewise_scheduler.quota.preemption.candidate_ordering import find_candidates_for_policy, sort_candidates
 from zonewise_scheduler.quota.preemption.preemption_context import Target, fill_back_workloads, restore_snapshot
 from zonewise_scheduler.quota.preemption.target_cluster_queue import TargetClusterQueueOrdering
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.quota.api.workload_types import PreemptionStrategy, Workload
+    from zonewise_scheduler.quota.api.configuration import PreemptionStrategy
+    from zonewise_scheduler.quota.api.workload_types import Workload
     from zonewise_scheduler.quota.hierarchy.resource_node import ClusterQueueSnapshot
     from zonewise_scheduler.quota.preemption.preemption_context import PreemptionContext, PreemptionReason
 
 
 def fair_preemptions(context: PreemptionContext) -> tuple[Target, ...]:
-    """Return who is to give way, none where that does not help (preemption.go fairPreemptions)."""
-    candidates = _candidates(context)
+    """Return the victims; none where no preemption helps (preemption.go fairPreemptions)."""
+    candidates = _find_candidates(context)
     if not candidates:
         return ()
-    search = _Search(context)
-    context.preemptor_cq.add_usage(context.workload_usage)  # shares are those with the new workload
+    search = _FairSearch(context)
+    context.preemptor_cq.add_usage(context.workload_usage)  # shares count the preemptor
     first, *more = context.settings.preemption_strategies or DEFAULT_SETTINGS.preemption_strategies
-    fits = search.first(candidates, first) or (bool(more) and search.second())
+    fits = search.run_first_strategy(candidates, first) or (bool(more) and search.run_second_strategy())
     context.preemptor_cq.remove_usage(context.workload_usage)
-    found = fill_back_workloads(context, search.found, allow_borrowing=True) if fits else []
-    restore_snapshot(context, found if fits else search.found)
-    return tuple(found)
+    targets = fill_back_workloads(context, search.targets, allow_borrowing=True) if fits else []
+    restore_snapshot(context, targets if fits else search.targets)
+    return tuple(targets)
 
 
-class _Search:
-    """The targets found so far, which are out of the snapshot, and the candidates left for the second strategy."""
+class _FairSearch:
+    """The targets so far, which are not in the snapshot, and the candidates left for the second strategy."""
 
-    def __init__(self, ask: PreemptionContext) -> None:
-        self.found: list[Target] = []
-        self._ask = ask
-        self._left: list[Workload] = []
+    def __init__(self, context: PreemptionContext) -> None:
+        self.targets: list[Target] = []
+        self._context = context
+        self._retry_candidates: list[Workload] = []
 
-    def first(self, candidates: list[Workload], strategy: PreemptionStrategy) -> bool:
-        """Take by the first strategy; tell whether the workload fits then."""
-        order = TargetClusterQueueOrdering(self._ask.preemptor_cq, candidates)
-        within = self._ask.preemptor_cq.is_within_nominal(self._ask.frs_need_preemption)
-        for queue in order.target_cluster_queues():
-            if queue is self._ask.preemptor_cq:
-                fits = self._take(order.pop_workload(queue), "InClusterQueue")
-            elif within:
-                fits = self._take(order.pop_workload(queue), "InCohortReclamation")
+    def run_first_strategy(self, candidates: list[Workload], strategy: PreemptionStrategy) -> bool:
+        """Remove targets by the first strategy; tell whether the preemptor fits then (runFirstFsStrategy)."""
+        ordering = TargetClusterQueueOrdering(self._context.preemptor_cq, candidates)
+        within_nominal = self._context.preemptor_cq.is_within_nominal(self._context.frs_need_preemption)
+        for queue in ordering.target_cluster_queues():
+            if queue is self._context.preemptor_cq:
+                fits = self._remove(ordering.pop_workload(queue), "InClusterQueue")
+            elif within_nominal:
+                fits = self._remove(ordering.pop_workload(queue), "InCohortReclamation")
             else:
-                fits = self._by_strategy(order, queue, strategy)
+                fits = self._apply_strategy(ordering, queue, strategy)
             if fits:
                 return True
         return False
 
-    def second(self) -> bool:
-        """Take by LessThanInitialShare; tell whether the workload fits then."""
-        order = TargetClusterQueueOrdering(self._ask.preemptor_cq, self._left)
-        for queue in order.target_cluster_queues():
-            mine, theirs = order.almost_lcas(queue)
-            less = dominant_resource_share(mine).comparison_key < dominant_resource_share(theirs).comparison_key
-            candidate = order.pop_workload(queue)
-            if less and self._take(candidate, "InCohortFairSharing"):
+    def run_second_strategy(self) -> bool:
+        """Remove targets by LessThanInitialShare; tell whether the preemptor fits then (runSecondFsStrategy)."""
+        ordering = TargetClusterQueueOrdering(self._context.preemptor_cq, self._retry_candidates)
+        for queue in ordering.target_cluster_queues():
+            preemptor_node, target_node = ordering.almost_lcas(queue)
+            preemptor_share = dominant_resource_share(preemptor_node).comparison_key
+            allowed = preemptor_share < dominant_resource_share(target_node).comparison_key
+            candidate = ordering.pop_workload(queue)
+            if allowed and self._remove(candidate, "InCohortFairSharing"):
                 return True
-            order.drop_queue(queue)
+            ordering.drop_queue(queue)
         return False
 
-    def _by_strategy(
-        self, order: TargetClusterQueueOrdering, queue: ClusterQueueSnapshot, strategy: PreemptionStrategy
+    def _apply_strategy(
+        self, ordering: TargetClusterQueueOrdering, queue: ClusterQueueSnapshot, strategy: PreemptionStrategy
     ) -> bool:
-        """Take the first candidate of a queue that the strategy allows; the others are left."""
-        mine, theirs = order.almost_lcas(queue)
-        share_of_mine, share_of_theirs = (
-            dominant_resource_share(mine).comparison_key,
-            dominant_resource_share(theirs).comparison_key,
-        )
-        while order.has_workload(queue):
-            candidate = order.pop_workload(queue)
+        """Remove the first candidate of a queue that the strategy allows; those before it are left for a retry."""
+        preemptor_node, target_node = ordering.almost_lcas(queue)
+        preemptor_new_share = dominant_resource_share(preemptor_node).comparison_key
+        target_old_share = dominant_resource_share(target_node).comparison_key
+        while ordering.has_workload(queue):
+            candidate = ordering.pop_workload(queue)
             if strategy == "LessThanInitialShare":
-                allowed = share_of_mine < share_of_theirs
+                allowed = preemptor_new_share < target_old_share
             else:
                 queue.remove_usage(candidate.usage)
-                allowed = share_of_mine <= dominant_resource_share(theirs).comparison_key
+                allowed = preemptor_new_share <= dominant_resource_share(target_node).comparison_key
                 queue.add_usage(candidate.usage)
             if allowed:
-                return self._take(candidate, "InCohortFairSharing")
-            self._left.append(candidate)
+                return self._remove(candidate, "InCohortFairSharing")
+            self._retry_candidates.append(candidate)
         return False
 
-    def _take(self, candidate: Workload, reason: PreemptionReason) -> bool:
-        """Take a workload; tell whether the new one fits then."""
-        ask = self._ask
-        ask.snapshot.remove_workload(candidate)
-        self.found.append(Target(candidate, reason))
-        ask.preemptor_cq.remove_usage(ask.workload_usage)
-        fits = ask.workload_fits(allow_borrowing=True)
-        ask.preemptor_cq.add_usage(ask.workload_usage)
+    def _remove(self, candidate: Workload, reason: PreemptionReason) -> bool:
+        """Make a candidate a target; tell whether the preemptor fits then."""
+        context = self._context
+        context.snapshot.remove_workload(candidate)
+        self.targets.append(Target(candidate, reason))
+        context.preemptor_cq.remove_usage(context.workload_usage)
+        fits = context.workload_fits(allow_borrowing=True)
+        context.preemptor_cq.add_usage(context.workload_usage)
         return fits
 
 
-def _candidates(ask: PreemptionContext) -> list[Workload]:
-    """Return those of the queue, and of the borrowing queues of its tree, in their order (preemption.go)."""
-    found = find_candidates_for_policy(ask, ask.preemptor_cq)
-    root = ask.preemptor_cq.root
-    if root is not None and ask.preemptor_cq.spec.preemption.reclaim_within_cohort != "Never":
+def _find_candidates(context: PreemptionContext) -> list[Workload]:
+    """Return the candidates of the preemptor's queue and of the borrowing queues of its tree (findCandidates)."""
+    candidates = find_candidates_for_policy(context, context.preemptor_cq)
+    root = context.preemptor_cq.root
+    if root is not None and context.preemptor_cq.spec.preemption.reclaim_within_cohort != "Never":
         for queue in root.subtree_cluster_queues():
-            if queue is not ask.preemptor_cq and not queue.is_within_nominal(ask.frs_need_preemption):
-                found += find_candidates_for_policy(ask, queue)
-    return sort_candidates(found, ask.preemptor_cq.name, ask.snapshot.local_queue_usage)
+            if queue is not context.preemptor_cq and not queue.is_within_nominal(context.frs_need_preemption):
+                candidates += find_candidates_for_policy(context, queue)
+    return sort_candidates(candidates, context.preemptor_cq.name, context.snapshot.local_queue_usage)

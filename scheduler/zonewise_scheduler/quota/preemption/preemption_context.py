@@ -1,18 +1,19 @@
-"""What preemption is asked, and what it answers."""
+"""What a search for victims starts from, and the steps that both searches share (preemption.go)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from zonewise_scheduler.quota.api.workload_types import DEFAULT_SETTINGS
+from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.quota.hierarchy.topology_snapshot import TopologyPlacementFailure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from zonewise_scheduler.quota.api.configuration import QuotaSettings
     from zonewise_scheduler.quota.api.resource_quota import FlavorResource
-    from zonewise_scheduler.quota.api.workload_types import QuotaSettings, Usage, Workload
+    from zonewise_scheduler.quota.api.workload_types import Usage, Workload
     from zonewise_scheduler.quota.hierarchy.resource_node import ClusterQueueSnapshot
     from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
     from zonewise_scheduler.quota.hierarchy.topology_snapshot import PlacementRequest
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
 PreemptionReason = Literal[
     "InClusterQueue", "InCohortReclamation", "InCohortFairSharing", "InCohortReclaimWhileBorrowing"
 ]
-"""As in the condition Preempted (workload_types.go)."""
+"""The reasons of the condition Preempted (apis/kueue/v1beta2/workload_types.go)."""
 
 
 class Target(NamedTuple):
-    """A workload that is to give way."""
+    """A victim: a workload to be preempted."""
 
     workload: Workload
     reason: PreemptionReason
@@ -32,24 +33,23 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True)
 class PreemptionContext:
-    """A workload that needs others to give way."""
+    """A preemptor, and what it lacks."""
 
     snapshot: Snapshot
     preemptor: Workload
     preemptor_cq: ClusterQueueSnapshot
-    """Of the workload."""
     workload_usage: Usage
-    """What it will use."""
+    """The usage of the preemptor once it is admitted."""
     frs_need_preemption: frozenset[FlavorResource]
-    """What of it is not free."""
+    """The flavor resources that are not available in full."""
     settings: QuotaSettings = DEFAULT_SETTINGS
     placement_requests: Mapping[str, Sequence[PlacementRequest]] = field(
         default_factory=dict[str, "Sequence[PlacementRequest]"]
     )
-    """What of its pods is to be placed in topologies, by flavor."""
+    """The pods of the preemptor to be placed in topologies, by flavor."""
 
     def workload_fits(self, *, allow_borrowing: bool) -> bool:
-        """Tell whether it fits now; without `borrowing`, within its queue's nominal quota."""
+        """Tell whether the preemptor fits now; without `allow_borrowing`, within its queue's nominal quota."""
         for key, amount in self.workload_usage.items():
             if not allow_borrowing and self.preemptor_cq.borrowing_with(key, amount):
                 return False
@@ -57,16 +57,15 @@ class PreemptionContext:
                 return False
         if not self.placement_requests:
             return True
-        found = self.snapshot.tas_snapshot.find_topology_assignments(
-            self.preemptor, self.placement_requests, empty=False
-        )
-        return not isinstance(found, TopologyPlacementFailure)
+        find = self.snapshot.tas_snapshot.find_topology_assignments
+        return not isinstance(find(self.preemptor, self.placement_requests, empty=False), TopologyPlacementFailure)
 
 
 def fill_back_workloads(context: PreemptionContext, targets: list[Target], *, allow_borrowing: bool) -> list[Target]:
-    """Put back, last first, those without whom it fits as well; all are out of the snapshot, and the last is needed.
+    """Return the targets without those that are not needed; the last target is always needed (fillBackWorkloads).
 
-    Returns those that must go, which are still out. preemption.go fillBackWorkloads.
+    Before: no target is in the snapshot. After: the targets that are not needed are in the snapshot again. They are
+    tried in reverse order.
     """
     needed = targets[-1:]
     for target in reversed(targets[:-1]):
@@ -79,6 +78,6 @@ def fill_back_workloads(context: PreemptionContext, targets: list[Target], *, al
 
 
 def restore_snapshot(context: PreemptionContext, targets: list[Target]) -> None:
-    """Put the targets back into the snapshot."""
+    """Add the targets to the snapshot again."""
     for target in targets:
         context.snapshot.add_workload(target.workload)

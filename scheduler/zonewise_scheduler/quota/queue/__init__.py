@@ -1,1 +1,1 @@
-"""The order in which workloads wait."""
+"""Pending workloads of ClusterQueues, in their order (pkg/cache/queue)."""

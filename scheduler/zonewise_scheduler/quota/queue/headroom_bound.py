@@ -1,28 +1,32 @@
-"""Who need not be looked at again: bounds of what a queue can have, by which a turn passes without a nomination.
+"""Headroom bounds: upper bounds of what a queue can have, by which nominations that must fail are skipped.
 
-Something has changed, and all that were set aside have their turn again; most of them for nothing. Of one that was
-refused before, and that has not what it needs now either, that is known from a bound: the most of a FlavorResource that
-a workload of some priority could have, were all gone that it may preempt. If in each flavor it asks for more than that
-of some resource, nomination would end with NoFit or NoCandidates, whatever the order of flavors and candidates.
+When something has changed, all inadmissible workloads become active again, most of them for nothing. The headroom bound
+is the most of a FlavorResource that a workload of some priority can have, by any preemption.
 
-Why that is so (classical preemption; flavors/room.py, preemption/candidates.py, preemption/classical.py). Let a be what
-is asked of a key, and s what those of its own queue hold of it that its policy lets it preempt.
+Invariant: if a workload requests more than the bound of some resource in each of its flavors, its nomination ends with
+NoFit or NoCandidates, whatever the order of flavors and candidates. (Upstream code: fitsResourceQuota and
+classicalPreemptions.)
 
-- It is not free: the bound is at least what is available.
-- A victim of another queue is taken only with the nearer claim to what it has, or in the attempt without borrowing, or
-  if the queue may preempt while it borrows; of queues that may do so there is no bound. There is no nearer claim where
-  each subtree below the root is exceeded with a: the queue's own if a is more than nominal less used, and a cohort's
-  if it is more than that of the cohort and what is local to those below. The attempt without borrowing ends within the
-  nominal quota of the queue, whose own usage falls by s at most: it fails if a is more than nominal less used plus s.
-- So there are victims in the queue alone. Available grows by no more than what is taken out of the queue: at each node
-  it falls by one at most for each one that is used more. With all of them gone it is at most what it is, plus s.
+Proof, for classical preemption. Let `a` be the request, larger than the bound. Let `s` be the usage of workloads in the
+queue that its policy lets the workload preempt.
 
-Other pod sets and resources only ask for more. By fair sharing any queue of the tree may have to give way, so there is
-a bound only for queues that do not reclaim.
+1. The request is not available: the bound is at least what is available.
+2. No victim is in another queue. Such a victim needs one of three conditions:
+   - The preemptor has the hierarchical advantage. It has none if `a` exceeds the quota of each subtree below the root.
+     `a` exceeds the queue's own quota if it is more than nominal quota less usage. It exceeds a cohort's quota if it is
+     more than quota less usage of the cohort, plus the unused local quota of the nodes below.
+   - The attempt is without borrowing. It ends within the nominal quota of the queue, whose own usage falls by `s` at
+     most. It fails if `a` is more than nominal quota less usage plus `s`.
+   - The queue may preempt while it borrows. Such queues have no bound.
+3. So all victims are in the queue itself. Available grows at most by the usage that is removed from the queue: at each
+   node it falls by at most 1 for each 1 of added usage. Without all victims it is at most what it is now plus `s`.
+4. Further pod sets and resources only request more.
 
-Where starts are promised to others, one that has all it needs now may not have it for as long as it runs. In a flavor
-that has enough free of everything it makes nobody give way, unless it lacks places there, and then none but of its own
-queue if that does not reclaim. So it is refused if there will be less at a promised time before its latest end.
+With fair sharing any queue of the tree may lose workloads. Then only queues that do not reclaim have a bound.
+
+With reservations, a workload may have all that it needs now, but not until its deadline. In a flavor with enough
+available quota it preempts no workload, unless it lacks a placement. Then it preempts only in its own queue, if that
+does not reclaim. So it is inadmissible if less is available at a reserved start before its deadline.
 """
 
 from __future__ import annotations
@@ -34,8 +38,8 @@ from zonewise_scheduler.quota.cycle.nomination import flavor_assigner
 from zonewise_scheduler.quota.flavorassigner.flavorassigner import flavor_alternatives
 
 if TYPE_CHECKING:
+    from zonewise_scheduler.quota.api.configuration import QuotaSettings
     from zonewise_scheduler.quota.api.resource_quota import FlavorResource
-    from zonewise_scheduler.quota.api.workload_types import QuotaSettings
     from zonewise_scheduler.quota.cycle.entry import Head
     from zonewise_scheduler.quota.flavorassigner.flavorassigner import FlavorAlternatives, FlavorRequests
     from zonewise_scheduler.quota.hierarchy.resource_node import ClusterQueueSnapshot
@@ -43,110 +47,110 @@ if TYPE_CHECKING:
 
 
 BoundReason = Literal["", "NoQuota", "Reserved"]
-"""What certainly keeps one from starting now; Reserved: what is promised to others; "": perhaps nothing does."""
+"""What certainly keeps a workload from starting now; Reserved: reservations; "": perhaps nothing does."""
 
 
 class FutureHeadroom(Protocol):
-    """What there will be when others start to whom that is promised."""
+    """What is available beside the reservations."""
 
     def max_available(self, queue: str, key: FlavorResource, walltime: float, priority: int | None) -> int:
-        """Return the most of a key that one of a queue could have for `limit` seconds from now on, beside them.
+        """Return the most of a key that a workload of a queue could have for `walltime` seconds from now on.
 
-        `priority`: of one that may make others of its queue give way, as far as its policy lets it; None: nobody does.
+        `priority`: of a workload that may preempt in its own queue, as far as the policy allows; None: it may not.
         """
         ...
 
 
 class HeadroomBound:
-    """The bounds for one state of a snapshot; forget() is told when that changes."""
+    """The bounds for one state of a snapshot; invalidate() must be called when that state changes."""
 
     def __init__(self, snapshot: Snapshot, settings: QuotaSettings, future: FutureHeadroom | None = None) -> None:
         self._snapshot = snapshot
         self._settings = settings
-        self._later = future
-        self._most: dict[tuple[str, int, FlavorResource], int] = {}
+        self._future = future
+        self._bounds: dict[tuple[str, int, FlavorResource], int] = {}
 
     def invalidate(self) -> None:
-        """Take note that something has been admitted or has ended."""
-        self._most.clear()
+        """Forget the bounds: a workload has been admitted or has ended."""
+        self._bounds.clear()
 
     def alternatives(self, head: Head) -> FlavorAlternatives | None:
-        """Return what it has to have one of, good for all of its shape; None where a bound says nothing of it."""
+        """Return the alternative requests of a head and of all workloads with its shape; None: no bound applies."""
         return flavor_alternatives(flavor_assigner(self._snapshot, head, self._settings))
 
     def inadmissible_reason(
         self, queue: str, priority: int, walltime: float, alternatives: FlavorAlternatives
     ) -> BoundReason:
-        """Tell whether one that needs this, and declares to run for so many seconds, would certainly be refused now."""
-        most, found = self._most, "NoQuota"
-        for needed in alternatives:
-            for key, amount in needed:
-                bound = most.get((queue, priority, key))
+        """Return why a workload with these alternatives, priority and walltime (seconds) is certainly inadmissible."""
+        bounds, reason = self._bounds, "NoQuota"
+        for requests in alternatives:
+            for key, amount in requests:
+                bound = bounds.get((queue, priority, key))
                 if bound is None:
-                    bound = most[queue, priority, key] = self._bound(
-                        self._snapshot.cluster_queues[queue], priority, key
-                    )
+                    node = self._snapshot.cluster_queues[queue]
+                    bound = bounds[queue, priority, key] = self._bound(node, priority, key)
                 if amount > bound:
                     break
             else:
-                if self._later is None or not self._is_promised(self._later, queue, priority, walltime, needed):
+                if self._future is None or not self._is_reserved(self._future, queue, priority, walltime, requests):
                     return ""
-                found = "Reserved"
-        return found
+                reason = "Reserved"
+        return reason
 
     def affects_cycle(self, queue: str) -> bool:
-        """Tell whether others of a cycle are decided otherwise for a refusal.
+        """Tell whether an inadmissible head changes decisions about other heads of its cycle.
 
-        A queue that cannot reclaim keeps quota for one that waits while the cycle lasts (cycle.reservation); and fair
-        sharing lets who would be refused take part in its tournament.
+        A queue that cannot reclaim holds quota while the cycle lasts (quota_resources_to_reserve). With fair sharing an
+        inadmissible head takes part in the tournament.
         """
         return (
             self._settings.fair_sharing
             or self._snapshot.cluster_queues[queue].spec.preemption.reclaim_within_cohort != "Any"
         )
 
-    def _is_promised(
-        self, later: FutureHeadroom, queue: str, priority: int, limit: float, needed: FlavorRequests
+    def _is_reserved(
+        self, future: FutureHeadroom, queue: str, priority: int, walltime: float, requests: FlavorRequests
     ) -> bool:
-        """Tell whether a flavor has what is needed now, and will not have it when it is promised to others."""
+        """Tell whether the requests of a flavor are available now, but not at a reserved start before the deadline."""
         node = self._snapshot.cluster_queues[queue]
-        if any(amount > node.available(key) for key, amount in needed):
+        if any(amount > node.available(key) for key, amount in requests):
             return False
-        placed = self._snapshot.resource_flavors is not None and any(
-            self._snapshot.resource_flavors[key.flavor].topology_name for key, _ in needed
+        has_topology = self._snapshot.resource_flavors is not None and any(
+            self._snapshot.resource_flavors[key.flavor].topology_name for key, _ in requests
         )
-        if placed and node.parent is not None and node.spec.preemption.reclaim_within_cohort not in {"Never", ""}:
+        if has_topology and node.parent is not None and node.spec.preemption.reclaim_within_cohort not in {"Never", ""}:
             return False
-        return any(
-            amount > later.max_available(queue, key, limit, priority if placed else None) for key, amount in needed
-        )
+        preemptor_priority = priority if has_topology else None
+        return any(amount > future.max_available(queue, key, walltime, preemptor_priority) for key, amount in requests)
 
     def _bound(self, queue: ClusterQueueSnapshot, priority: int, key: FlavorResource) -> int:
-        """Return the most of a key that could be had; unlimited where nobody knows."""
-        rules = queue.spec.preemption
-        yields = preemptible_usage(queue, priority, key)
-        most = max(0, plus(queue.available(key), yields))
-        if queue.parent is None or rules.reclaim_within_cohort in {"Never", ""}:
-            return most
-        if self._settings.fair_sharing or rules.borrow_within_cohort != "Never":
+        """Return the most of a key that a workload can have; UNLIMITED where no bound is known."""
+        preemption = queue.spec.preemption
+        preemptible = preemptible_usage(queue, priority, key)
+        bound = max(0, plus(queue.available(key), preemptible))
+        if queue.parent is None or preemption.reclaim_within_cohort in {"Never", ""}:
+            return bound
+        if self._settings.fair_sharing or preemption.borrow_within_cohort != "Never":
             return UNLIMITED
-        most = max(most, plus(minus(queue.subtree_quota.get(key, 0), queue.usage.get(key, 0)), yields))
-        local = queue.local_available(key)
+        unused_nominal = minus(queue.subtree_quota.get(key, 0), queue.usage.get(key, 0))
+        bound = max(bound, plus(unused_nominal, preemptible))
+        local_available = queue.local_available(key)
         for cohort in queue.path_parent_to_root():
             if cohort.parent is None:
                 break
-            most = max(most, plus(local, minus(cohort.subtree_quota.get(key, 0), cohort.usage.get(key, 0))))
-            local = plus(local, cohort.local_available(key))
-        return most
+            unused = minus(cohort.subtree_quota.get(key, 0), cohort.usage.get(key, 0))
+            bound = max(bound, plus(local_available, unused))
+            local_available = plus(local_available, cohort.local_available(key))
+        return bound
 
 
 def preemptible_usage(queue: ClusterQueueSnapshot, priority: int, key: FlavorResource) -> int:
-    """Return the most that those of the queue hold whom one of a priority may preempt there."""
-    within = queue.spec.preemption.within_cluster_queue
-    if within in {"Never", ""}:
+    """Return the most usage of the queue's workloads that a workload of a priority may preempt in its queue."""
+    policy = queue.spec.preemption.within_cluster_queue
+    if policy in {"Never", ""}:
         return 0
-    found = 0
-    for other, standing in queue.priority_usage.items():
-        if other < priority or (other == priority and within == "LowerOrNewerEqualPriority"):
-            found += standing.usage.get(key, 0)
-    return found
+    usage = 0
+    for running_priority, entry in queue.priority_usage.items():
+        if running_priority < priority or (running_priority == priority and policy == "LowerOrNewerEqualPriority"):
+            usage += entry.usage.get(key, 0)
+    return usage

@@ -1,4 +1,4 @@
-"""The heads of a cycle: of each queue that admits, the workload whose turn it is (manager.go Heads)."""
+"""The heads of a cycle: one pending workload of each active ClusterQueue (pkg/cache/queue/manager.go Heads)."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def pop_heads(
     cycle: int = 0,
     selected_heads: Mapping[str, str] = NO_SELECTED_HEADS,
 ) -> list[Head]:
-    """Take the heads out of their queues, one of each.
+    """Remove the heads from their queues and return them, one of each queue.
 
-    `namespaces`: labels by name, None where they do not matter; `cycle`: the number of the cycle that they are for;
-    `turns`: by queue the keys of those whose turn it is whatever their order.
+    `namespaces`: labels by name, None: every namespace matches; `cycle`: the number of the cycle; `selected_heads`: by
+    queue, the key of a workload that is its head whatever the order.
     """
-    found: list[Head] = []
+    heads: list[Head] = []
     for queue in pending:
         if queue.spec.name not in snapshot.cluster_queues or queue.spec.name in snapshot.inactive:
             continue
@@ -39,12 +39,14 @@ def pop_heads(
                 head = head._replace(inadmissible_reason="checks")
             elif not matches_namespace(queue.spec, labels):
                 head = head._replace(inadmissible_reason="namespace")
-            found.append(head)
-    return found
+            heads.append(head)
+    return heads
 
 
 def matches_namespace(spec: ClusterQueue, labels: Mapping[str, str] | None) -> bool:
-    """Tell whether a queue is for workloads of a namespace with these labels; None where they do not matter."""
+    """Tell whether a queue admits workloads of a namespace with these labels; None: every namespace matches."""
     if spec.namespace_selector is None:
         return False
-    return labels is None or all(one.matches(labels.get(one.key)) for one in spec.namespace_selector)
+    return labels is None or all(
+        requirement.matches(labels.get(requirement.key)) for requirement in spec.namespace_selector
+    )

@@ -1,13 +1,22 @@
-"""The workloads that wait in a ClusterQueue, in their order (pkg/cache/queue/cluster_queue.go).
+"""The pending workloads of a ClusterQueue, in their order (pkg/cache/queue/cluster_queue.go, pending_workloads.go).
 
-First the one that waits for its victims to be gone, so that nobody takes what they leave (BestEffortFIFO only: in
-StrictFIFO it is the first anyway). Then by priority, by how long it waits, by UID. Where admission follows usage, the
-LocalQueue with the least usage comes before all that.
+First is the sticky preemptor: the workload that waits for its victims to end, so that no other uses what they free
+(BestEffortFIFO only; in StrictFIFO it is the head anyway). Then, where admission follows usage, come the workloads of
+the LocalQueue with the least usage. Then the order is by priority, by time in the queue, and by UID.
 
-A workload that cannot be admitted stays first in StrictFIFO. In BestEffortFIFO it is set aside until wake() tells that
-something has changed, and with it all that would fare alike: those of its shape where it lacks quota, those of them
-that run no shorter where it would delay a promise. It is not, while its scan of flavors has some left to try. To set
-aside and to wake costs by shape, not by workload: of a shape only the first has its turn, so only it is looked at.
+A pending workload is active or inadmissible; inadmissible ones are skipped. What happens to a head by its decision:
+
+| strategy | requeue reason | state |
+|---|---|---|
+| any | any, while flavors are left to try | active |
+| StrictFIFO | any but NamespaceMismatch | active |
+| BestEffortFIFO | FailedAfterNomination, PendingPreemption | active |
+| BestEffortFIFO | NoFit, NoCandidates | inadmissible, with all workloads of its shape |
+| BestEffortFIFO | Reserved | inadmissible, with those of its shape whose walltime is no shorter |
+| any | the others | inadmissible alone |
+
+queue_inadmissible_workloads() makes all active again. These changes cost by shape, not by workload: of a shape only the
+first workload can be the head.
 """
 
 from __future__ import annotations
@@ -30,315 +39,317 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.flavorassigner.flavorassigner import FlavorAlternatives
     from zonewise_scheduler.quota.queue.headroom_bound import BoundReason, HeadroomBound
 
-_AT_ONCE = {"FailedAfterNomination", "PendingPreemption"}
-_REFUSED = {"NoFit", "NoCandidates", "Reserved"}
+_REQUEUED_ACTIVE = {"FailedAfterNomination", "PendingPreemption"}
+_REQUEUED_INADMISSIBLE = {"NoFit", "NoCandidates", "Reserved"}
 
 _Rank = tuple[int, float, float, str, str]
-"""The less, the earlier; the last is the key."""
-_Key = tuple[str, "Hashable"]
-"""LocalQueue, where admission follows usage, and shape."""
+"""A smaller rank is earlier; the last element is the key."""
+_ShapeKey = tuple[str, "Hashable"]
+"""The key of the LocalQueue, where admission follows usage, and the scheduling shape."""
 
 
-class _Lane:
-    """Those of one shape that declare to run for as long, in their order."""
+class _WalltimeGroup:
+    """The workloads of one shape with the same walltime, in their order."""
 
-    __slots__ = ("asleep", "length", "ranks")
+    __slots__ = ("inadmissible", "ranks", "walltime")
 
-    def __init__(self, length: float) -> None:
-        self.length = length
+    def __init__(self, walltime: float) -> None:
+        self.walltime = walltime
         self.ranks: list[_Rank] = []
-        """A heap, with some left over of those that are gone."""
-        self.asleep = False
-        """Set aside: they would delay a promise."""
+        """A heap, which may have stale ranks."""
+        self.inadmissible = False
+        """They would delay a reservation."""
 
-    def copy(self) -> _Lane:
-        other = copy(self)
-        other.ranks = list(self.ranks)
-        return other
+    def copy(self) -> _WalltimeGroup:
+        group = copy(self)
+        group.ranks = list(self.ranks)
+        return group
 
 
-class _Shape:
-    """Those of one shape and, where admission follows usage, of one LocalQueue."""
+class _ShapeGroup:
+    """The workloads of one shape and, where admission follows usage, of one LocalQueue."""
 
-    __slots__ = ("asleep", "firsts", "key", "lanes", "needs", "refused")
+    __slots__ = ("alternatives", "by_walltime", "heads", "inadmissible", "key", "was_inadmissible")
 
-    def __init__(self, key: _Key) -> None:
+    def __init__(self, key: _ShapeKey) -> None:
         self.key = key
-        self.lanes: dict[float, _Lane] = {}
-        """By declared run time, seconds."""
-        self.firsts: list[_Rank] = []
-        """A heap of the first of each lane that is awake, with some left over."""
-        self.asleep = False
-        """Set aside, whoever is first: they lack quota."""
-        self.refused = False
-        """Whether one of them has been looked at, and was."""
-        self.needs: FlavorAlternatives | None = None
-        """Of those that were refused, once it has been asked for."""
+        self.by_walltime: dict[float, _WalltimeGroup] = {}
+        """Walltimes in seconds."""
+        self.heads: list[_Rank] = []
+        """A heap of the first rank of each active walltime group, which may have stale ranks."""
+        self.inadmissible = False
+        """They all lack quota."""
+        self.was_inadmissible = False
+        """Tells whether a cycle has found one of them inadmissible."""
+        self.alternatives: FlavorAlternatives | None = None
+        """Their alternative requests, computed once one of them has been inadmissible."""
 
     @property
-    def queue(self) -> str:
+    def local_queue_key(self) -> str:
         """The LocalQueue, where admission follows usage."""
         return self.key[0]
 
-    def wake(self) -> None:
-        """Have all of its lanes awake."""
-        for lane in self.lanes.values():
-            lane.asleep = False
-        self.firsts = [lane.ranks[0] for lane in self.lanes.values()]
-        heapify(self.firsts)
+    def activate(self) -> None:
+        """Make all walltime groups active."""
+        for group in self.by_walltime.values():
+            group.inadmissible = False
+        self.heads = [group.ranks[0] for group in self.by_walltime.values()]
+        heapify(self.heads)
 
-    def copy(self) -> _Shape:
-        other = copy(self)
-        other.firsts = list(self.firsts)
-        other.lanes = {length: lane.copy() for length, lane in self.lanes.items()}
-        return other
+    def copy(self) -> _ShapeGroup:
+        shape = copy(self)
+        shape.heads = list(self.heads)
+        shape.by_walltime = {walltime: group.copy() for walltime, group in self.by_walltime.items()}
+        return shape
 
 
-class _Place(NamedTuple):
+class _PendingEntry(NamedTuple):
     workload: Workload
     rank: _Rank
-    shape: _Shape
-    lane: _Lane
+    shape: _ShapeGroup
+    group: _WalltimeGroup
 
     @property
-    def asleep(self) -> bool:
-        return self.shape.asleep or self.lane.asleep
+    def inadmissible(self) -> bool:
+        return self.shape.inadmissible or self.group.inadmissible
 
 
 class PendingWorkloads:
-    """One ClusterQueue's."""
+    """The pending workloads of one ClusterQueue."""
 
     def __init__(self, spec: ClusterQueue, *, requeue_from_eviction: bool = True, shortest_first: bool = False) -> None:
-        """Take the queue; `shortest_first`: within a priority by declared run time, before how long they wait."""
+        """Create an empty queue; `shortest_first`: within a priority, a shorter walltime comes first."""
         self.spec = spec
-        self._from_timeout = requeue_from_eviction
+        self._requeue_from_eviction = requeue_from_eviction
         self._shortest_first = shortest_first
-        self._places: dict[str, _Place] = {}
-        """Of all but those set aside alone, by key."""
-        self._alone: dict[str, Workload] = {}
-        """Set aside without those of their shape, by key."""
-        self._shapes: dict[_Key, _Shape] = {}
-        """Some of those that are gone are left."""
-        self._dozing: set[_Key] = set()
-        """Shapes with lanes that are asleep."""
-        self._firsts: dict[str, list[_Rank]] = {}
-        """By LocalQueue as the shapes: heaps of the first of each shape that is awake, with some left over."""
-        self._progress: dict[str, tuple[AssignmentClusterQueueState, int]] = {}
-        """With how often there had been news."""
-        self._news = 0
-        self._preemptor = ""
+        self._entries: dict[str, _PendingEntry] = {}
+        """All but those that are inadmissible alone, by key."""
+        self._inadmissible_alone: dict[str, Workload] = {}
+        """Inadmissible without the others of their shape, by key."""
+        self._shapes: dict[_ShapeKey, _ShapeGroup] = {}
+        """Some may be empty."""
+        self._partly_inadmissible: set[_ShapeKey] = set()
+        """Shapes with inadmissible walltime groups."""
+        self._heads: dict[str, list[_Rank]] = {}
+        """By LocalQueue as in _ShapeKey: heaps of the first rank of each active shape, which may have stale ranks."""
+        self._last_assignments: dict[str, tuple[AssignmentClusterQueueState, int]] = {}
+        """By key, with the generation at that time."""
+        self._generation = 0
+        """How often inadmissible workloads have been made active."""
+        self._sticky_preemptor = ""
 
     def copy(self) -> PendingWorkloads:
-        """Return another that changes on its own."""
-        other = copy(self)
-        other._shapes = {key: shape.copy() for key, shape in self._shapes.items()}
-        other._places = {key: other._moved(place) for key, place in self._places.items()}
-        other._firsts = {queue: list(ranks) for queue, ranks in self._firsts.items()}
-        other._dozing, other._alone, other._progress = set(self._dozing), dict(self._alone), dict(self._progress)
-        return other
+        """Return a copy that changes independently."""
+        pending = copy(self)
+        pending._shapes = {key: shape.copy() for key, shape in self._shapes.items()}
+        pending._entries = {key: pending._copied_entry(entry) for key, entry in self._entries.items()}
+        pending._heads = {local_queue: list(ranks) for local_queue, ranks in self._heads.items()}
+        pending._partly_inadmissible = set(self._partly_inadmissible)
+        pending._inadmissible_alone = dict(self._inadmissible_alone)
+        pending._last_assignments = dict(self._last_assignments)
+        return pending
 
-    def _moved(self, place: _Place) -> _Place:
-        """Return a place of one that this is a copy of as it is here."""
-        shape = self._shapes[place.shape.key]
-        return _Place(place.workload, place.rank, shape, shape.lanes[place.lane.length])
+    def _copied_entry(self, entry: _PendingEntry) -> _PendingEntry:
+        """Return an entry of the original with the groups of this copy."""
+        shape = self._shapes[entry.shape.key]
+        return _PendingEntry(entry.workload, entry.rank, shape, shape.by_walltime[entry.group.walltime])
 
     def __len__(self) -> int:
-        return len(self._places) + len(self._alone)
+        return len(self._entries) + len(self._inadmissible_alone)
 
     def __contains__(self, key: str) -> bool:
-        return key in self._places or key in self._alone
+        return key in self._entries or key in self._inadmissible_alone
 
     def get(self, key: str) -> Workload | None:
-        """Return a workload that waits; None where there is no such."""
-        place = self._places.get(key)
-        return self._alone.get(key) if place is None else place.workload
+        """Return a pending workload; None where there is none with this key."""
+        entry = self._entries.get(key)
+        return self._inadmissible_alone.get(key) if entry is None else entry.workload
 
     @property
     def active(self) -> list[str]:
-        """The keys of those whose turn may come."""
-        return [key for key, one in self._places.items() if not one.asleep]
+        """The keys of the active workloads."""
+        return [key for key, entry in self._entries.items() if not entry.inadmissible]
 
     @property
     def inadmissible(self) -> list[str]:
-        """The keys of those that are set aside."""
-        return [*self._alone, *(key for key, one in self._places.items() if one.asleep)]
+        """The keys of the inadmissible workloads."""
+        return [*self._inadmissible_alone, *(key for key, entry in self._entries.items() if entry.inadmissible)]
 
     def sorted_keys(self, local_queue_usage: Mapping[str, float]) -> list[str]:
-        """Return the keys of all in their order, whether they are set aside or not."""
-        found = [(local_queue_usage.get(one.shape.queue, 0.0), one.rank) for one in self._places.values()]
-        for one in self._alone.values():
-            usage = (
-                local_queue_usage.get(f"{one.namespace}/{one.queue_name}", 0.0)
-                if self.spec.usage_based_admission
-                else 0.0
-            )
-            found.append((usage, self._rank(one)))
-        return sorted((rank[-1] for _, rank in sorted(found)), key=lambda key: key != self._preemptor)
+        """Return the keys of all workloads in their order, active and inadmissible."""
+        order = [
+            (local_queue_usage.get(entry.shape.local_queue_key, 0.0), entry.rank) for entry in self._entries.values()
+        ]
+        for workload in self._inadmissible_alone.values():
+            by_usage = self.spec.usage_based_admission
+            usage = local_queue_usage.get(workload.local_queue_key, 0.0) if by_usage else 0.0
+            order.append((usage, self._rank(workload)))
+        return sorted((rank[-1] for _, rank in sorted(order)), key=lambda key: key != self._sticky_preemptor)
 
     def push_or_update(self, workload: Workload) -> None:
-        """Take in a workload, or its new state; one of a shape that is set aside is set aside."""
+        """Add a workload, or its new state; it is inadmissible if its shape is."""
         key = workload.key
-        old = self._take(key) or self._alone.pop(key, None)
-        if old is not None and old.scheduling_shape != workload.scheduling_shape:
-            self._progress.pop(key, None)
-        self._place(workload)
+        previous = self._remove(key) or self._inadmissible_alone.pop(key, None)
+        if previous is not None and previous.scheduling_shape != workload.scheduling_shape:
+            self._last_assignments.pop(key, None)
+        self._insert(workload)
 
     def delete(self, key: str) -> None:
         """Forget a workload."""
-        self._take(key)
-        self._alone.pop(key, None)
-        self._progress.pop(key, None)
-        if self._preemptor == key:
-            self._preemptor = ""
+        self._remove(key)
+        self._inadmissible_alone.pop(key, None)
+        self._last_assignments.pop(key, None)
+        if self._sticky_preemptor == key:
+            self._sticky_preemptor = ""
 
     def pop(self, local_queue_usage: Mapping[str, float], cycle: int = 0, key: str = "") -> Head | None:
-        """Take out the workload whose turn it is, or that with `key`; None where there is none.
+        """Remove and return the head, or the workload with `key`; None where there is none.
 
-        `usages` of LocalQueues, by key, where admission follows usage; `cycle`: the number of the cycle. The scan of
-        flavors goes on where the last cycle's ended; where that of an earlier one did only if nothing has changed.
+        `local_queue_usage`: by key of the LocalQueue, where admission follows usage; `cycle`: the number of the cycle.
+        The scan of flavors goes on where the scan of the last cycle ended. It goes on from an earlier scan only if
+        inadmissible workloads have not been made active since.
         """
         key = key or self.head_key(local_queue_usage)
-        workload = self._take(key) or self._alone.pop(key, None)
+        workload = self._remove(key) or self._inadmissible_alone.pop(key, None)
         if workload is None:
             return None
-        progress, news = self._progress.pop(workload.key, (NO_LAST_ASSIGNMENT, self._news))
-        fresh = cycle - progress.scheduling_cycle <= 1 or news == self._news
-        return Head(workload, self.spec.name, progress if fresh else NO_LAST_ASSIGNMENT)
+        last, generation = self._last_assignments.pop(workload.key, (NO_LAST_ASSIGNMENT, self._generation))
+        current = cycle - last.scheduling_cycle <= 1 or generation == self._generation
+        return Head(workload, self.spec.name, last if current else NO_LAST_ASSIGNMENT)
 
     def head_key(self, local_queue_usage: Mapping[str, float]) -> str:
-        """Return the key of the workload whose turn it is, "" where there is none."""
-        sticky = self._places.get(self._preemptor)
-        return self._first(local_queue_usage) if sticky is None or sticky.asleep else self._preemptor
+        """Return the key of the head; "" where there is none."""
+        sticky = self._entries.get(self._sticky_preemptor)
+        use_order = sticky is None or sticky.inadmissible
+        return self._first_active(local_queue_usage) if use_order else self._sticky_preemptor
 
     def inadmissible_reason(self, key: str, headroom: HeadroomBound, seconds: float = inf) -> BoundReason:
-        """Tell whether the one whose turn it is fares as the last of its shape did, which was refused.
+        """Return why the head is certainly inadmissible, as the last one of its shape was; "": perhaps it is not.
 
-        `seconds`: it can be in the way of others for no longer than that.
+        `seconds`: it can delay reservations for no longer than that.
         """
-        workload, _, shape, _ = self._places[key]
-        started = key in self._progress and self._progress[key][0].pending_flavors
-        if not shape.refused or started or workload.failed_checks:
+        workload, _, shape, _ = self._entries[key]
+        scan_started = key in self._last_assignments and self._last_assignments[key][0].pending_flavors
+        if not shape.was_inadmissible or scan_started or workload.failed_checks:
             return ""
-        if shape.needs is None:
-            shape.needs = headroom.alternatives(Head(workload, self.spec.name))
-            if shape.needs is None:
-                shape.refused = False
+        if shape.alternatives is None:
+            shape.alternatives = headroom.alternatives(Head(workload, self.spec.name))
+            if shape.alternatives is None:
+                shape.was_inadmissible = False
                 return ""
-        return headroom.inadmissible_reason(
-            self.spec.name, workload.priority, min(workload.walltime, seconds), shape.needs
-        )
+        walltime = min(workload.walltime, seconds)
+        return headroom.inadmissible_reason(self.spec.name, workload.priority, walltime, shape.alternatives)
 
     def mark_inadmissible(self, key: str, reason: BoundReason) -> None:
-        """Let the turn pass of one that would be refused: it is set aside, as if it had been."""
-        self._set_aside(self._places[key], reserved=reason == "Reserved")
+        """Make a workload inadmissible without a cycle, with all that are inadmissible for the same reason."""
+        self._mark_shape_inadmissible(self._entries[key], reserved=reason == "Reserved")
 
     def requeue(self, decision: Decision) -> None:
-        """Take back a workload that was not admitted, by what was decided about it."""
+        """Add a workload again that was not admitted (requeueIfNotPresent); see the table of the module."""
         workload, strict = decision.head.workload, self.spec.queueing_strategy == "StrictFIFO"
-        self._progress[workload.key] = decision.last_assignment, self._news
-        if decision.requeue_reason == "PendingPreemption" and not strict:
-            self._preemptor = workload.key
-        at_once = decision.requeue_reason != "NamespaceMismatch" if strict else decision.requeue_reason in _AT_ONCE
-        if at_once or decision.last_assignment.pending_flavors:
-            self._place(workload)
-        elif decision.requeue_reason in _REFUSED:
-            place = self._place(workload)
-            place.shape.refused = True
-            self._set_aside(place, reserved=decision.requeue_reason == "Reserved")
+        reason = decision.requeue_reason
+        self._last_assignments[workload.key] = decision.last_assignment, self._generation
+        if reason == "PendingPreemption" and not strict:
+            self._sticky_preemptor = workload.key
+        active = reason != "NamespaceMismatch" if strict else reason in _REQUEUED_ACTIVE
+        if active or decision.last_assignment.pending_flavors:
+            self._insert(workload)
+        elif reason in _REQUEUED_INADMISSIBLE:
+            entry = self._insert(workload)
+            entry.shape.was_inadmissible = True
+            self._mark_shape_inadmissible(entry, reserved=reason == "Reserved")
         else:
-            self._alone[workload.key] = workload
+            self._inadmissible_alone[workload.key] = workload
 
     def queue_inadmissible_workloads(self) -> None:
-        """Have the turn of those set aside come again: something has changed."""
-        self._news += 1
-        for key in self._dozing:
-            self._shapes[key].wake()
-        self._dozing.clear()
-        alone, self._alone = self._alone, {}
-        for one in alone.values():
-            self._place(one)
-        self._shapes = {key: shape for key, shape in self._shapes.items() if shape.lanes}
-        self._firsts = {}
+        """Make all inadmissible workloads active: the cluster has changed."""
+        self._generation += 1
+        for key in self._partly_inadmissible:
+            self._shapes[key].activate()
+        self._partly_inadmissible.clear()
+        alone, self._inadmissible_alone = self._inadmissible_alone, {}
+        for workload in alone.values():
+            self._insert(workload)
+        self._shapes = {key: shape for key, shape in self._shapes.items() if shape.by_walltime}
+        self._heads = {}
         for shape in self._shapes.values():
-            shape.asleep = False
-            if first := self._first_of(shape):
-                self._firsts.setdefault(shape.queue, []).append(first)
-        for ranks in self._firsts.values():
+            shape.inadmissible = False
+            if head := self._head_of_shape(shape):
+                self._heads.setdefault(shape.local_queue_key, []).append(head)
+        for ranks in self._heads.values():
             heapify(ranks)
 
-    def _set_aside(self, place: _Place, *, reserved: bool) -> None:
-        """Set one aside with all that fare alike; `reserved`: those that run no shorter."""
-        shape = place.shape
+    def _mark_shape_inadmissible(self, entry: _PendingEntry, *, reserved: bool) -> None:
+        """Make the shape of an entry inadmissible; `reserved`: only walltimes that are no shorter."""
+        shape = entry.shape
         if not reserved:
-            shape.asleep = True
+            shape.inadmissible = True
             return
-        self._dozing.add(shape.key)
-        for lane in shape.lanes.values():
-            lane.asleep = lane.asleep or lane.length >= place.lane.length
-        self._announce(shape)
+        self._partly_inadmissible.add(shape.key)
+        for group in shape.by_walltime.values():
+            group.inadmissible = group.inadmissible or group.walltime >= entry.group.walltime
+        self._push_head(shape)
 
     def _rank(self, workload: Workload) -> _Rank:
-        length = workload.walltime if self._shortest_first else 0.0
-        since = workload.queue_order_timestamp(requeue_from_eviction=self._from_timeout)
-        return -workload.priority, length, since, workload.uid, workload.key
+        walltime = workload.walltime if self._shortest_first else 0.0
+        timestamp = workload.queue_order_timestamp(requeue_from_eviction=self._requeue_from_eviction)
+        return -workload.priority, walltime, timestamp, workload.uid, workload.key
 
-    def _place(self, workload: Workload) -> _Place:
-        key = (
-            f"{workload.namespace}/{workload.queue_name}" if self.spec.usage_based_admission else "",
-            workload.scheduling_shape,
-        )
+    def _insert(self, workload: Workload) -> _PendingEntry:
+        local_queue = workload.local_queue_key if self.spec.usage_based_admission else ""
+        key = local_queue, workload.scheduling_shape
         shape = self._shapes.get(key)
         if shape is None:
-            shape = self._shapes[key] = _Shape(key)
-        lane = shape.lanes.get(workload.walltime)
-        if lane is None:
-            lane = shape.lanes[workload.walltime] = _Lane(workload.walltime)
+            shape = self._shapes[key] = _ShapeGroup(key)
+        group = shape.by_walltime.get(workload.walltime)
+        if group is None:
+            group = shape.by_walltime[workload.walltime] = _WalltimeGroup(workload.walltime)
         rank = self._rank(workload)
-        place = self._places[workload.key] = _Place(workload, rank, shape, lane)
-        heappush(lane.ranks, rank)
-        if lane.ranks[0] == rank and not lane.asleep:
-            heappush(shape.firsts, rank)
-            self._announce(shape)
-        return place
+        entry = self._entries[workload.key] = _PendingEntry(workload, rank, shape, group)
+        heappush(group.ranks, rank)
+        if group.ranks[0] == rank and not group.inadmissible:
+            heappush(shape.heads, rank)
+            self._push_head(shape)
+        return entry
 
-    def _take(self, key: str) -> Workload | None:
-        place = self._places.pop(key, None)
-        if place is None:
+    def _remove(self, key: str) -> Workload | None:
+        entry = self._entries.pop(key, None)
+        if entry is None:
             return None
-        workload, rank, shape, lane = place
-        if lane.ranks[0] == rank:
-            while lane.ranks and not self._stands(lane.ranks[0]):
-                heappop(lane.ranks)
-            if not lane.ranks:
-                del shape.lanes[lane.length]
-            elif not lane.asleep:
-                heappush(shape.firsts, lane.ranks[0])
-            self._announce(shape)
+        workload, rank, shape, group = entry
+        if group.ranks[0] == rank:
+            while group.ranks and not self._is_current(group.ranks[0]):
+                heappop(group.ranks)
+            if not group.ranks:
+                del shape.by_walltime[group.walltime]
+            elif not group.inadmissible:
+                heappush(shape.heads, group.ranks[0])
+            self._push_head(shape)
         return workload
 
-    def _announce(self, shape: _Shape) -> None:
-        """Have a shape's first among those whose turn may come."""
-        if not shape.asleep and (first := self._first_of(shape)):
-            heappush(self._firsts.setdefault(shape.queue, []), first)
+    def _push_head(self, shape: _ShapeGroup) -> None:
+        """Add the head of a shape to the heads of its LocalQueue, if the shape is active."""
+        if not shape.inadmissible and (head := self._head_of_shape(shape)):
+            heappush(self._heads.setdefault(shape.local_queue_key, []), head)
 
-    def _first_of(self, shape: _Shape) -> _Rank | None:
-        """Return the first of a shape's lanes that are awake; None where there is none."""
-        ranks = shape.firsts
-        while ranks and (not self._stands(ranks[0]) or self._places[ranks[0][-1]].lane.asleep):
+    def _head_of_shape(self, shape: _ShapeGroup) -> _Rank | None:
+        """Return the first rank of a shape's active walltime groups; None where there is none."""
+        ranks = shape.heads
+        while ranks and (not self._is_current(ranks[0]) or self._entries[ranks[0][-1]].group.inadmissible):
             heappop(ranks)
         return ranks[0] if ranks else None
 
-    def _stands(self, rank: _Rank) -> bool:
-        """Tell whether a rank is of a workload that is here, and its rank still."""
-        place = self._places.get(rank[-1])
-        return place is not None and place.rank == rank
+    def _is_current(self, rank: _Rank) -> bool:
+        """Tell whether a rank is not stale: whether a pending workload still has it."""
+        entry = self._entries.get(rank[-1])
+        return entry is not None and entry.rank == rank
 
-    def _first(self, usages: Mapping[str, float]) -> str:
-        """Return the key of the workload whose turn it is, "" where there is none."""
+    def _first_active(self, local_queue_usage: Mapping[str, float]) -> str:
+        """Return the key of the first active workload, the sticky preemptor aside; "" where there is none."""
         firsts: list[tuple[float, _Rank]] = []
-        for name, ranks in self._firsts.items():
-            while ranks and (not self._stands(ranks[0]) or self._places[ranks[0][-1]].asleep):
+        for local_queue, ranks in self._heads.items():
+            while ranks and (not self._is_current(ranks[0]) or self._entries[ranks[0][-1]].inadmissible):
                 heappop(ranks)
             if ranks:
-                firsts.append((usages.get(name, 0.0), ranks[0]))
+                firsts.append((local_queue_usage.get(local_queue, 0.0), ranks[0]))
         return min(firsts)[1][-1] if firsts else ""

@@ -1,7 +1,7 @@
-"""What LocalQueues have used lately, where admission follows usage (pkg/util/admissionfairsharing, KEP-4136).
+"""The usage history of LocalQueues, where admission follows usage (pkg/util/admissionfairsharing, KEP-4136).
 
-What was used decays: half of it is forgotten each half-life. A workload that is admitted counts at once with what it
-will add by the next sample, so that a burst of admissions of one queue does not go unseen until then.
+Usage decays: after each half-life, half of it counts. An admitted workload counts at once with what it adds by the next
+sample (the entry penalty). So a burst of admissions of one LocalQueue counts before that sample.
 """
 
 from __future__ import annotations
@@ -12,46 +12,45 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zonewise_scheduler.quota.api.workload_types import AdmissionFairSharingConfig
+    from zonewise_scheduler.quota.api.configuration import AdmissionFairSharingConfig
 
 ResourceSums = dict[str, float]
 """By resource, in its unit: CPUs, bytes, counts."""
 
 
 class UsageLedgerEntry(NamedTuple):
-    """Of one LocalQueue."""
+    """The usage history of one LocalQueue."""
 
     consumed: Mapping[str, float]
-    """At the last sample."""
+    """The decayed usage at the last sample."""
     last_update: float
-    """When that was, seconds."""
+    """When the last sample was taken, seconds."""
     pending_penalty: Mapping[str, float]
-    """What was admitted since counts for."""
+    """The entry penalties since the last sample."""
 
 
 def calculate_decayed_consumed(
     entry: UsageLedgerEntry, running: Mapping[str, float], now: float, config: AdmissionFairSharingConfig
 ) -> UsageLedgerEntry:
-    """Return the next sample, with what runs of the queue now."""
-    rate = config.alpha_rate(now - entry.last_update)
-    consumed = {name: amount * (1.0 - rate) for name, amount in entry.consumed.items()}
+    """Return the next sample; `running`: the usage of the LocalQueue now."""
+    alpha = config.alpha_rate(now - entry.last_update)
+    consumed = {name: amount * (1.0 - alpha) for name, amount in entry.consumed.items()}
     for name, amount in running.items():
-        consumed[name] = consumed.get(name, 0.0) + amount * rate
+        consumed[name] = consumed.get(name, 0.0) + amount * alpha
     return UsageLedgerEntry(consumed, now, {})
 
 
 def push_penalty(
     entry: UsageLedgerEntry, requests: Mapping[str, float], config: AdmissionFairSharingConfig
 ) -> UsageLedgerEntry:
-    """Count a workload that is admitted now."""
-    rate = config.alpha_rate(config.usage_sampling_interval)
-    return entry._replace(
-        pending_penalty=_sum(entry.pending_penalty, {name: one * rate for name, one in requests.items()})
-    )
+    """Add the entry penalty of a workload that is admitted now."""
+    alpha = config.alpha_rate(config.usage_sampling_interval)
+    penalty = {name: amount * alpha for name, amount in requests.items()}
+    return entry._replace(pending_penalty=_sum(entry.pending_penalty, penalty))
 
 
 def calculate_usage(entry: UsageLedgerEntry, weight: float, config: AdmissionFairSharingConfig) -> float:
-    """Return what queues are compared by; infinite for a queue of weight 0, which comes last."""
+    """Return the usage that LocalQueues are compared by; infinite for weight 0, which comes last."""
     if weight <= 0:
         return math.inf
     weights = config.resource_weights or {}
@@ -59,5 +58,5 @@ def calculate_usage(entry: UsageLedgerEntry, weight: float, config: AdmissionFai
     return sum(weights.get(name, 1.0) * sums[name] for name in sorted(sums)) / weight
 
 
-def _sum(one: Mapping[str, float], other: Mapping[str, float]) -> ResourceSums:
-    return {name: one.get(name, 0.0) + other.get(name, 0.0) for name in one.keys() | other.keys()}
+def _sum(a: Mapping[str, float], b: Mapping[str, float]) -> ResourceSums:
+    return {name: a.get(name, 0.0) + b.get(name, 0.0) for name in a.keys() | b.keys()}

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.admission.resource_names import PODS
 from zonewise_scheduler.quota.api.amount import UNLIMITED, plus
+from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
-from zonewise_scheduler.quota.api.workload_types import DEFAULT_SETTINGS
 from zonewise_scheduler.simulator.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.admission.node import NodeState
     from zonewise_scheduler.nodes.filters.info_table import NodeInfoTable
+    from zonewise_scheduler.quota.api.configuration import QuotaSettings
     from zonewise_scheduler.quota.api.queue_types import Cohort, ResourceFlavor
-    from zonewise_scheduler.quota.api.workload_types import QuotaSettings
     from zonewise_scheduler.simulator.scenario import Arrival
 
 DEFAULT_QUEUE = "all"

@@ -10,9 +10,10 @@ import pytest
 from support.fit_nodes import container, node, pod
 from support.scenarios import arrival, queue, scenario, with_nodes
 from zonewise_scheduler.backfill.policies import policy_named
+from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue, Cohort
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
-from zonewise_scheduler.quota.api.workload_types import DEFAULT_SETTINGS, Admission, PodSet, PodSetAdmission, Workload
+from zonewise_scheduler.quota.api.workload_types import Admission, PodSet, PodSetAdmission, Workload
 from zonewise_scheduler.simulator.cluster_simulation import simulate_cluster
 from zonewise_scheduler.simulator.initial_state import (
     FeasibilityCheck,

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.tas_clusters import Host, hosts_of, job, pods_of, queue, snapshot_of
+from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS, QuotaSettings
 from zonewise_scheduler.quota.api.queue_types import AdmissionCheckStrategyRule
-from zonewise_scheduler.quota.api.workload_types import DEFAULT_SETTINGS, PodSet, QuotaSettings
+from zonewise_scheduler.quota.api.workload_types import PodSet
 from zonewise_scheduler.quota.cycle.entry import Head
 from zonewise_scheduler.quota.cycle.scheduling_cycle import run_cycle
-from zonewise_scheduler.quota.flavorassigner.delayed_topology import (
+from zonewise_scheduler.quota.flavorassigner.tas_flavorassigner import (
     MULTIKUEUE_CONTROLLER,
     PROVISIONING_REQUEST_CONTROLLER,
     needs_second_pass,

@@ -23,10 +23,11 @@ from support.tas_clusters import (
     zone_counts,
     zoned_cluster,
 )
-from zonewise_scheduler.quota.api.workload_types import PodSet, QuotaSettings
+from zonewise_scheduler.quota.api.configuration import QuotaSettings
+from zonewise_scheduler.quota.api.workload_types import PodSet
 from zonewise_scheduler.quota.cycle.entry import Head
 from zonewise_scheduler.quota.cycle.scheduling_cycle import run_cycle
-from zonewise_scheduler.quota.flavorassigner.delayed_topology import needs_second_pass
+from zonewise_scheduler.quota.flavorassigner.tas_flavorassigner import needs_second_pass
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 from zonewise_scheduler.quota.hierarchy.topology_snapshot import PlacementRequest
 from zonewise_scheduler.quota.topology.types import HOSTNAME, PodSetTopologyRequest, SliceConstraint

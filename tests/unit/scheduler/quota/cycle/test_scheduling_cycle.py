@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.quota_strategies import KEYS, running, snapshots, usages, waiting
+from zonewise_scheduler.quota.api.configuration import QuotaSettings
 from zonewise_scheduler.quota.api.queue_types import (
     AdmissionCheckStrategyRule,
     ClusterQueue,
@@ -15,10 +16,9 @@ from zonewise_scheduler.quota.api.queue_types import (
     ResourceFlavor,
 )
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, FlavorResource, ResourceQuota, resource_group
-from zonewise_scheduler.quota.api.workload_types import PodSet, QuotaSettings, TopologyRequest, Workload
-from zonewise_scheduler.quota.cycle.admission_checks import admission_checks_for_workload
+from zonewise_scheduler.quota.api.workload_types import PodSet, TopologyRequest, Workload
 from zonewise_scheduler.quota.cycle.entry import Head
-from zonewise_scheduler.quota.cycle.scheduling_cycle import run_cycle
+from zonewise_scheduler.quota.cycle.scheduling_cycle import admission_checks_for_workload, run_cycle
 from zonewise_scheduler.quota.flavorassigner.granular_mode import FlavorAssignmentMode
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 from zonewise_scheduler.quota.hierarchy.topology_snapshot import EmptyTopologySnapshot, TopologyPlacementFailure

@@ -13,12 +13,13 @@ from support.quota_strategies import KEYS, running, snapshots, usages, waiting
 from zonewise_common.k8s.labels import Requirement
 from zonewise_common.k8s.nodeaffinity import NodeSelectorTerm
 from zonewise_common.k8s.taints import Taint, Toleration
+from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue, FlavorFungibility, ResourceFlavor
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, FlavorResource, ResourceQuota, resource_group
-from zonewise_scheduler.quota.api.workload_types import DEFAULT_SETTINGS, PodSet, Workload
+from zonewise_scheduler.quota.api.workload_types import PodSet, Workload
+from zonewise_scheduler.quota.cycle.nomination import search_pod_counts
 from zonewise_scheduler.quota.flavorassigner.assignment import AssignmentClusterQueueState
-from zonewise_scheduler.quota.flavorassigner.flavor_match import check_flavor_for_pod_set
-from zonewise_scheduler.quota.flavorassigner.flavor_scan import FlavorAssigner
+from zonewise_scheduler.quota.flavorassigner.flavor_scan import FlavorAssigner, check_flavor_for_pod_set
 from zonewise_scheduler.quota.flavorassigner.flavorassigner import assign_flavors
 from zonewise_scheduler.quota.flavorassigner.granular_mode import (
     BEST_GRANULAR_MODE,
@@ -28,7 +29,6 @@ from zonewise_scheduler.quota.flavorassigner.granular_mode import (
     PreemptionMode,
     is_preferred,
 )
-from zonewise_scheduler.quota.flavorassigner.podset_reducer import search_pod_counts
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot, fits
 from zonewise_scheduler.quota.preemption.preemption_oracle import new_oracle
 
@@ -153,7 +153,7 @@ def test_the_scan_goes_on_where_it_ended() -> None:
     snapshot = two_flavors(4, 4)
     progress = AssignmentClusterQueueState({"main": {"cpu": 0}})
     assert chosen(assign_flavors(request(snapshot, waiting("new", 2)))) == [{"cpu": "old"}]
-    assert chosen(assign_flavors(request(snapshot, waiting("new", 2), progress=progress))) == [{"cpu": "new"}]
+    assert chosen(assign_flavors(request(snapshot, waiting("new", 2), last_assignment=progress))) == [{"cpu": "new"}]
 
 
 def test_pod_sets_count_on_what_those_before_them_get() -> None:
@@ -209,7 +209,7 @@ def test_which_resource_is_told_of() -> None:
 
 def test_pinned_flavors() -> None:
     new = waiting("new", 2)
-    found = assign_flavors(request(two_flavors(4, 4), new, pinned={"main": {"cpu": "new"}}))
+    found = assign_flavors(request(two_flavors(4, 4), new, nomination_mapping={"main": {"cpu": "new"}}))
     assert chosen(found) == [{"cpu": "new"}]
     assert (
         assign_flavors(

@@ -10,16 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.quota_strategies import KEYS, running, snapshots, usages, waiting
+from zonewise_scheduler.quota.api.configuration import QuotaSettings
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ClusterQueuePreemption
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, FlavorResource, ResourceQuota, resource_group
-from zonewise_scheduler.quota.api.workload_types import Eviction, QuotaSettings
+from zonewise_scheduler.quota.api.workload_types import Eviction
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 from zonewise_scheduler.quota.preemption.candidate_ordering import satisfies_preemption_policy, sort_candidates
 from zonewise_scheduler.quota.preemption.preemption_context import PreemptionContext
 from zonewise_scheduler.quota.preemption.preemption_oracle import get_targets, new_oracle
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.quota.api.workload_types import PreemptionStrategy, Workload
+    from zonewise_scheduler.quota.api.configuration import PreemptionStrategy
+    from zonewise_scheduler.quota.api.workload_types import Workload
 
 STRATEGIES: list[tuple[PreemptionStrategy, ...]] = [
     ("LessThanOrEqualToFinalShare", "LessThanInitialShare"),

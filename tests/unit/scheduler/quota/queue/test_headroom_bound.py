@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from support.planner_stories import Story, Submission, make_planner, queue, story, submission
 from support.quota_strategies import KEYS, running, snapshots, waiting
 from zonewise_scheduler.backfill.policies import UNLIMITED_DEPTH, BackfillPolicy
+from zonewise_scheduler.quota.api.configuration import QuotaSettings
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ClusterQueuePreemption
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
-from zonewise_scheduler.quota.api.workload_types import QuotaSettings
 from zonewise_scheduler.quota.cycle.entry import Head
 from zonewise_scheduler.quota.cycle.nomination import flavor_assigner, nominate
 from zonewise_scheduler.quota.cycle.scheduling_cycle import run_cycle
@@ -119,7 +119,7 @@ def test_nothing_is_decided_otherwise(specs: list[ClusterQueue], found: list[Sub
     """
     rules = BackfillPolicy(reserve_after=float("inf"))
     fast = story(specs, found, rules)
-    with patch.object(PendingWorkloads, "refusal", return_value=""):
+    with patch.object(PendingWorkloads, "inadmissible_reason", return_value=""):
         slow = story(specs, found, rules)
     assert fast.starts == slow.starts
     assert fast.usage == slow.usage
@@ -153,7 +153,7 @@ def test_a_look_would_be_for_nothing(
             time[0] = now
             super()._decide(now)
 
-    with patch.object(PendingWorkloads, "pass_over", look):
+    with patch.object(PendingWorkloads, "mark_inadmissible", look):
         Timed(planner).play(found)
 
 

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.quota_strategies import waiting
+from zonewise_scheduler.quota.api.configuration import AdmissionFairSharingConfig
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue
-from zonewise_scheduler.quota.api.workload_types import AdmissionFairSharingConfig, Eviction
+from zonewise_scheduler.quota.api.workload_types import Eviction
 from zonewise_scheduler.quota.cycle.entry import Decision, Head
 from zonewise_scheduler.quota.flavorassigner.assignment import NO_LAST_ASSIGNMENT, AssignmentClusterQueueState
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
