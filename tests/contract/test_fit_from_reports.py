@@ -29,13 +29,13 @@ from support.kubelet_cases import (
     report_of_trace,
     traces,
 )
+from support.state_file_nodes import NodeHardware, read_state_files
 from zonewise.kubelet.types import ContainerDevices
 from zonewise.objects.nrt import machine_to_nrt
 from zonewise.usage.node_usage import KubeletNotReady, node_usage
 from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.admission.report.interning import KindInterner
 from zonewise_scheduler.admission.report.node_report import NodeReport, read_nrt
-from zonewise_scheduler.admission.report.state_files import NodeHardware, read_state_files
 
 if TYPE_CHECKING:
     from zonewise.kubelet.types import KubeletReport

@@ -1,1 +1,1 @@
-"""From what others write to the fit's values: pods, NodeResourceTopology objects, the kubelet's own files."""
+"""A NodeResourceTopology object, and the other sources of a node's state, read into admission's values."""

@@ -1,4 +1,4 @@
-"""Kinds of nodes, one value for each: of tens of thousands of nodes few are made and configured differently."""
+"""Interned kinds of nodes, one value for each: of tens of thousands of nodes few differ in build and configuration."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _MOST_TUPLES = 1 << 16
 
 
 class KindInterner:
-    """Makes equal values one, so that they are kept once, and are compared by a glance.
+    """Replaces equal values by one, which saves memory and makes comparisons fast.
 
-    Kinds and topologies are kept for as long as any state has them. Not for use from several threads at once.
+    Kinds and topologies stay as long as any state has them. Not safe for use by several threads at once.
     """
 
     def __init__(self) -> None:
@@ -32,27 +32,27 @@ class KindInterner:
         return len(self._kinds)
 
     def intern_kind(self, value: NodeKind) -> NodeKind:
-        """Return the one kind that is equal."""
-        return _one(self._kinds, value)
+        """Return the interned kind that is equal."""
+        return _interned(self._kinds, value)
 
     def intern_topology(self, value: CpuTopology) -> CpuTopology:
-        """Return the one topology that is equal."""
-        return _one(self._topologies, value)
+        """Return the interned topology that is equal."""
+        return _interned(self._topologies, value)
 
     def intern(self, value: _Value) -> _Value:
-        """Return a part of a state that is equal; nearly all nodes that are idle or full have the same ones."""
+        """Return the interned part of a state that is equal; nearly all idle or full nodes have the same parts."""
         if len(self._tuples) >= _MOST_TUPLES:
-            self._tuples.clear()  # they are only kept more than once then
+            self._tuples.clear()  # equal ones then exist more than once, which only costs memory
         return cast("_Value", self._tuples.setdefault(value, value))
 
 
 _Shared = TypeVar("_Shared", NodeKind, CpuTopology)
 
 
-def _one(known: WeakKeyDictionary[_Shared, ref[_Shared]], made: _Shared) -> _Shared:
-    found = known.get(made)
-    one = found() if found is not None else None
-    if one is None:
-        known[made] = ref(made)
-        return made
-    return one
+def _interned(values: WeakKeyDictionary[_Shared, ref[_Shared]], value: _Shared) -> _Shared:
+    reference = values.get(value)
+    interned = reference() if reference is not None else None
+    if interned is None:
+        values[value] = ref(value)
+        return value
+    return interned

@@ -1,4 +1,4 @@
-"""What decides about zones in a kubelet's configuration, as attributes of a report tell it."""
+"""The part of a kubelet's configuration that decides about zones, read from the attributes of a report."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zonewise_scheduler.admission.node import Policies
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_READ = (
+_ATTRIBUTES = (
     names.TOPOLOGY_MANAGER_POLICY,
     names.TOPOLOGY_MANAGER_SCOPE,
     names.TOPOLOGY_MANAGER_MAX_NUMA_NODES,
@@ -48,7 +48,7 @@ _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 
 
 class ReportedPolicies(NamedTuple):
-    """Policies, and what of them was damaged."""
+    """Policies, and which attributes were damaged."""
 
     policies: Policies
     problems: tuple[str, ...]
@@ -57,22 +57,25 @@ class ReportedPolicies(NamedTuple):
 def read_policies(
     attributes: Mapping[str, str], deprecated: tuple[str, ...], release: tuple[int, int]
 ) -> ReportedPolicies:
-    """Return what attributes tell, and the kubelet's defaults of the rest; policy and scope else of topologyPolicies.
+    """Return the policies in attributes; where one is absent, the kubelet's default.
 
-    Both sorts of policies are as scheduler-plugins reads them (pkg/noderesourcetopology/nodeconfig).
+    Policy and scope default to `deprecated`, the topologyPolicies. Both are read as scheduler-plugins reads them
+    (pkg/noderesourcetopology/nodeconfig).
     """
-    return _told(tuple(attributes.get(name) for name in _READ), deprecated[:1], release)
+    return _read_policies(tuple(attributes.get(name) for name in _ATTRIBUTES), deprecated[:1], release)
 
 
 @lru_cache(256)
-def _told(values: tuple[str | None, ...], deprecated: tuple[str, ...], release: tuple[int, int]) -> ReportedPolicies:
-    attributes = {name: value for name, value in zip(_READ, values, strict=True) if value is not None}
+def _read_policies(
+    values: tuple[str | None, ...], deprecated: tuple[str, ...], release: tuple[int, int]
+) -> ReportedPolicies:
+    attributes = {name: value for name, value in zip(_ATTRIBUTES, values, strict=True) if value is not None}
     problems: list[str] = []
     policy, scope = _DEPRECATED.get(deprecated[0] if deprecated else "", ("none", "container"))
     topology_options = _pairs(attributes, names.TOPOLOGY_MANAGER_OPTIONS, problems)
     cpu_options = _pairs(attributes, names.CPU_MANAGER_OPTIONS, problems)
     gates = _pairs(attributes, names.FEATURE_GATES, problems)
-    made = Policies(
+    policies = Policies(
         topology=_choice(attributes, names.TOPOLOGY_MANAGER_POLICY, policy, problems),
         scope=_choice(attributes, names.TOPOLOGY_MANAGER_SCOPE, scope, problems),
         prefer_closest=topology_options.get("prefer-closest-numa-nodes") in _TRUE,
@@ -88,11 +91,11 @@ def _told(values: tuple[str | None, ...], deprecated: tuple[str, ...], release: 
         pod_level_managers=gates.get("PodLevelResourceManagers") in _TRUE,
         release=release,
     )
-    return ReportedPolicies(made, tuple(problems))
+    return ReportedPolicies(policies, tuple(problems))
 
 
 def _choice(attributes: Mapping[str, str], name: str, default: str, problems: list[str]) -> str:
-    value = attributes.get(name) or default  # some writers have an empty text for the default
+    value = attributes.get(name) or default  # some writers use an empty text for the default
     if value in _CHOICES[name]:
         return value
     problems.append(f"{name}: none of {', '.join(_CHOICES[name])}: {value[:80]!r}")

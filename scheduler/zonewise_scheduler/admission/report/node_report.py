@@ -1,10 +1,11 @@
-"""A NodeResourceTopology object to the state of a node.
+"""A NodeResourceTopology object, read into the state of its node.
 
-From our agent's object all comes exactly. From any other (resource-topology-exporter, Node Feature Discovery's topology
-updater, operators) counts are all there is: CPU ids are made up then, policies guessed where nobody says them, and the
-kind tells what is unknown. Guesses are such that a pod is rather admitted than refused: groups of memory and devices of
-several zones are taken for absent. What is told is believed, though: resource-topology-exporter charges memory that a
-pod has of several zones to each of them in full, and less is then available there than the kubelet has.
+Our agent's object is complete. Any other object (resource-topology-exporter, Node Feature Discovery's topology updater,
+operators) has counts only. CPU ids are then invented, absent policies are guessed, and the kind lists what is unknown.
+
+- Guesses admit rather than reject: groups of memory and devices of several zones count as absent.
+- Reported numbers are not corrected: resource-topology-exporter subtracts memory that a pod has of several zones from
+  each of them in full, so less is available than the kubelet has.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _UNREACHABLE = 255
 
 
 class PodsFingerprint(NamedTuple):
-    """A fingerprint of the pods that a report has counted."""
+    """A fingerprint of the pods that a report includes."""
 
     method: str
     """names.ALL_PODS or names.EXCLUSIVE_PODS."""
@@ -40,161 +41,169 @@ class PodsFingerprint(NamedTuple):
 
 
 class NodeReport(NamedTuple):
-    """What an object says of its node."""
+    """What an object contains about its node."""
 
     node: str
     state: NodeState | None
-    """None: nothing can be foretold; a problem says why."""
+    """None: no admission can be predicted; a problem has the reason."""
     fingerprints: tuple[PodsFingerprint, ...]
     problems: tuple[str, ...]
-    """What in the object is damaged, and why there is no state; each names a field and its value."""
+    """Damaged fields with their values, and why there is no state."""
     version: str = ""
     """metadata.resourceVersion."""
 
 
 def read_nrt(
     nrt: Mapping[str, Any],
-    kinds: KindInterner,
+    interner: KindInterner,
     *,
     policies: Policies | None = None,
     release: tuple[int, int] = DEFAULT_RELEASE,
     threads: int | None = None,
 ) -> NodeReport:
-    """Return the state of a node; nothing is raised, and what is damaged is a problem of the report.
+    """Return the state of a node. No object raises an error: damage becomes a problem of the report.
 
-    `policies` of the kubelet and `threads` of a core are what is known from elsewhere, for objects that do not tell
-    them; `release` is that of the kubelet, of which no object tells.
+    `policies` of the kubelet and `threads` per core replace what the object lacks. `release` is that of the kubelet,
+    which no object has.
     """
-    parts = read_nrt_object(nrt)
-    state = _state(parts, kinds, _Known(policies, release, threads))
-    return NodeReport(parts.node, state, _covered(parts), tuple(parts.problems), parts.version)
+    nrt_object = read_nrt_object(nrt)
+    state = _state(nrt_object, interner, _KubeletFacts(policies, release, threads))
+    return NodeReport(nrt_object.node, state, _fingerprints(nrt_object), tuple(nrt_object.problems), nrt_object.version)
 
 
-class _Known(NamedTuple):
-    """What is known of a node from elsewhere."""
+class _KubeletFacts(NamedTuple):
+    """Facts about the kubelet from other sources than the report."""
 
     policies: Policies | None
     release: tuple[int, int]
     threads: int | None
 
 
-def _covered(parts: NrtObject) -> tuple[PodsFingerprint, ...]:
-    attributes = parts.attributes
-    both = [
+def _fingerprints(nrt: NrtObject) -> tuple[PodsFingerprint, ...]:
+    attributes = nrt.attributes
+    agent_fingerprints = [
         PodsFingerprint(method, attributes[name]) for method, name in names.FINGERPRINTS.items() if name in attributes
     ]
-    if both:
-        return tuple(both)
+    if agent_fingerprints:
+        return tuple(agent_fingerprints)
     value = attributes.get(names.PODS_FINGERPRINT)
     if value is not None:
         return (PodsFingerprint(attributes.get(names.PODS_FINGERPRINT_METHOD, names.ALL_PODS), value),)
-    annotated = parts.annotations.get(_ANNOTATED_FINGERPRINT)
+    annotated = nrt.annotations.get(_ANNOTATED_FINGERPRINT)
     return (PodsFingerprint(names.ALL_PODS, annotated),) if isinstance(annotated, str) else ()
 
 
-def _state(parts: NrtObject, kinds: KindInterner, known: _Known) -> NodeState | None:
-    if not parts.zones:
-        parts.problems.append("zones: there is none of type Node that could be read")
+def _state(nrt: NrtObject, interner: KindInterner, known: _KubeletFacts) -> NodeState | None:
+    if not nrt.zones:
+        nrt.problems.append("zones: there is none of type Node that could be read")
         return None
-    if parts.attributes.get(names.USAGE) == names.USAGE_UNKNOWN:
-        parts.problems.append(f"{names.USAGE}: {names.USAGE_UNKNOWN!r}: no kubelet was asked")
+    if nrt.attributes.get(names.USAGE) == names.USAGE_UNKNOWN:
+        nrt.problems.append(f"{names.USAGE}: {names.USAGE_UNKNOWN!r}: no kubelet was asked")
         return None
-    policies, unknown = _policies(parts, known.policies, known.release)
-    cpus = _cpus(parts, known.threads, static=policies.cpu == "static")
-    zones = _zones(parts)
-    memory = read_memory(parts, zones, policies.topology) if policies.memory == "Static" else ReportedMemory()
-    stock = read_devices(parts)
-    distances, far = _distances(parts, zones)
-    uncounted = () if parts.from_agent else _uncounted(policies)
+    policies, unknown = _policies(nrt, known.policies, known.release)
+    cpus = _cpus(nrt, known.threads, static=policies.cpu == "static")
+    zones = _zones(nrt)
+    memory = read_memory(nrt, zones, policies.topology) if policies.memory == "Static" else ReportedMemory()
+    reported_devices = read_devices(nrt)
+    distances, unknown_distances = _distances(nrt, zones)
+    uncounted = () if nrt.from_agent else _uncountable(policies)
     kind = NodeKind(
         policies=policies,
-        zones=kinds.intern(zones),
-        distances=kinds.intern(distances),
-        cpus=kinds.intern_topology(cpus.topology),
-        memory_types=kinds.intern(memory.types),
-        allocatable=kinds.intern(memory.allocatable),
-        devices=kinds.intern(stock.classes),
-        unknown=(*unknown, *cpus.unknown, *uncounted, *(far if policies.prefer_closest else ())),
+        zones=interner.intern(zones),
+        distances=interner.intern(distances),
+        cpus=interner.intern_topology(cpus.topology),
+        memory_types=interner.intern(memory.types),
+        allocatable=interner.intern(memory.allocatable),
+        devices=interner.intern(reported_devices.classes),
+        unknown=(*unknown, *cpus.unknown, *uncounted, *(unknown_distances if policies.prefer_closest else ())),
     )
-    free, groups, devices = kinds.intern(memory.free), kinds.intern(memory.groups), kinds.intern(stock.free)
-    return NodeState(kinds.intern_kind(kind), cpus.free, free, groups, memory.assigned, devices)
+    free, groups, devices = (
+        interner.intern(memory.free),
+        interner.intern(memory.groups),
+        interner.intern(reported_devices.free),
+    )
+    return NodeState(interner.intern_kind(kind), cpus.free, free, groups, memory.assigned, devices)
 
 
-def _cpus(parts: NrtObject, threads: int | None, *, static: bool) -> ReportedCpus:
-    if parts.from_agent:
-        return read_agent_cpus(parts, static=static)
-    made_up = synthesize_cpus(parts, threads)
-    return made_up if static else ReportedCpus(made_up.topology, 0)
+def _cpus(nrt: NrtObject, threads: int | None, *, static: bool) -> ReportedCpus:
+    if nrt.from_agent:
+        return read_agent_cpus(nrt, static=static)
+    synthesized = synthesize_cpus(nrt, threads)
+    return synthesized if static else ReportedCpus(synthesized.topology, 0)
 
 
-def _uncounted(policies: Policies) -> tuple[str, ...]:
-    """Return what counts by zone cannot tell; single-numa-node gives no memory of several zones."""
-    alone = policies.memory != "Static" or policies.topology == "single-numa-node"
-    groups = () if alone else ("zones that give memory as one",)
+def _uncountable(policies: Policies) -> tuple[str, ...]:
+    """Return what counts by zone cannot show; single-numa-node allocates no memory of several zones."""
+    single_zones = policies.memory != "Static" or policies.topology == "single-numa-node"
+    groups = () if single_zones else ("zones that give memory as one",)
     return (*groups, "devices that are ill, or close to several zones or to none")
 
 
-def _zones(parts: NrtObject) -> tuple[int, ...]:
-    """Return all NUMA nodes, those without anything too."""
-    found = {zone.id for zone in parts.zones}
-    empty = zone_set_attribute(parts, names.EMPTY_ZONES)
-    found.update(zone for zone in range(empty.bit_length()) if empty >> zone & 1)
-    return tuple(sorted(found))
+def _zones(nrt: NrtObject) -> tuple[int, ...]:
+    """Return all NUMA nodes, empty ones included."""
+    zones = {zone.id for zone in nrt.zones}
+    empty = zone_set_attribute(nrt, names.EMPTY_ZONES)
+    zones.update(zone for zone in range(empty.bit_length()) if empty >> zone & 1)
+    return tuple(sorted(zones))
 
 
-def _distances(parts: NrtObject, zones: tuple[int, ...]) -> tuple[tuple[tuple[int, ...], ...], tuple[str, ...]]:
-    """Return the distances, and what of them is unknown; zones that are no Node zones tell theirs one way only."""
-    costs = {zone.id: zone.costs for zone in parts.zones}
+def _distances(nrt: NrtObject, zones: tuple[int, ...]) -> tuple[tuple[tuple[int, ...], ...], tuple[str, ...]]:
+    """Return the distances, and which of them are unknown.
+
+    Zones of other types than Node have distances in one direction only.
+    """
+    costs = {zone.id: zone.costs for zone in nrt.zones}
     if not any(costs.values()):
         return (), ("the distances of zones",)
-    nothing: dict[int, int] = {}
+    no_costs: dict[int, int] = {}
     rows: list[tuple[int, ...]] = []
     for a in zones:
-        own = costs.get(a, nothing)
-        rows.append(tuple([own[b] if b in own else costs.get(b, nothing).get(a, _UNREACHABLE) for b in zones]))
-    far = any(_UNREACHABLE in row for row in rows)
-    return tuple(rows), ("some distances of zones",) if far else ()
+        row = costs.get(a, no_costs)
+        rows.append(tuple([row[b] if b in row else costs.get(b, no_costs).get(a, _UNREACHABLE) for b in zones]))
+    unreachable = any(_UNREACHABLE in distances for distances in rows)
+    return tuple(rows), ("some distances of zones",) if unreachable else ()
 
 
 # --- policies
 
 
-def _policies(parts: NrtObject, known: Policies | None, release: tuple[int, int]) -> tuple[Policies, tuple[str, ...]]:
-    """Return the policies of a node, and what of them is a guess."""
-    told = read_policies(parts.attributes, parts.policies, release)
-    parts.problems.extend(told.problems)
-    if parts.from_agent and names.CPU_MANAGER_POLICY in parts.attributes:
-        # the kubelet that runs is believed before its configuration, which may be of its next start
-        cpu = _cpu_policy(parts)
-        return told.policies if told.policies.cpu == cpu else told.policies._replace(cpu=cpu), ()
-    base = told.policies if known is None else known
-    guess = base._replace(cpu=_cpu_policy(parts), memory=_memory_policy(parts))
-    if known is not None:
-        # a manager that gives nothing that the report tells of refuses nothing that could be foretold
-        return base._replace(
-            cpu="none" if guess.cpu == "none" else base.cpu, memory="None" if guess.memory == "None" else base.memory
-        ), _unseen(base, guess)
-    policy = (
-        ()
-        if names.TOPOLOGY_MANAGER_POLICY in parts.attributes or parts.policies
-        else ("the Topology Manager's policy",)
-    )
-    return guess, (*policy, "the policies and options of the CPU Manager and the Memory Manager")
+def _policies(
+    nrt: NrtObject, configured: Policies | None, release: tuple[int, int]
+) -> tuple[Policies, tuple[str, ...]]:
+    """Return the policies of a node, and which of them are guesses."""
+    reported = read_policies(nrt.attributes, nrt.policies, release)
+    nrt.problems.extend(reported.problems)
+    if nrt.from_agent and names.CPU_MANAGER_POLICY in nrt.attributes:
+        # the running kubelet counts, not its configuration, which may be that of its next start
+        cpu = _cpu_policy(nrt)
+        return reported.policies if reported.policies.cpu == cpu else reported.policies._replace(cpu=cpu), ()
+    base = reported.policies if configured is None else configured
+    guess = base._replace(cpu=_cpu_policy(nrt), memory=_memory_policy(nrt))
+    if configured is not None:
+        # rejections by a manager whose allocations the report lacks cannot be predicted
+        cpu = "none" if guess.cpu == "none" else base.cpu
+        memory = "None" if guess.memory == "None" else base.memory
+        return base._replace(cpu=cpu, memory=memory), _unreported(base, guess)
+    reports_policy = names.TOPOLOGY_MANAGER_POLICY in nrt.attributes or nrt.policies
+    unknown = () if reports_policy else ("the Topology Manager's policy",)
+    return guess, (*unknown, "the policies and options of the CPU Manager and the Memory Manager")
 
 
-def _unseen(base: Policies, guess: Policies) -> tuple[str, ...]:
+def _unreported(base: Policies, guess: Policies) -> tuple[str, ...]:
     cpus = ("CPUs, which the kubelet gives out",) if base.cpu == "static" and guess.cpu == "none" else ()
     memory = ("memory, which the kubelet gives out",) if base.memory == "Static" and guess.memory == "None" else ()
     return (*cpus, *memory)
 
 
-def _cpu_policy(parts: NrtObject) -> str:
-    """Return the policy that a report looks like: without the static one the kubelet has no CPUs to give."""
-    if parts.from_agent:
-        return "static" if any(names.FREE_CPUS in zone.attributes for zone in parts.zones) else "none"
-    return "static" if any(zone.counts[CPU].allocatable for zone in parts.zones if CPU in zone.counts) else "none"
+def _cpu_policy(nrt: NrtObject) -> str:
+    """Return the likely policy: without the static one the kubelet has no CPUs to allocate."""
+    if nrt.from_agent:
+        return "static" if any(names.FREE_CPUS in zone.attributes for zone in nrt.zones) else "none"
+    return "static" if any(zone.resources[CPU].allocatable for zone in nrt.zones if CPU in zone.resources) else "none"
 
 
-def _memory_policy(parts: NrtObject) -> str:
-    told = any(count.allocatable for zone in parts.zones for name, count in zone.counts.items() if is_memory(name))
-    return "Static" if told else "None"
+def _memory_policy(nrt: NrtObject) -> str:
+    allocatable = any(
+        count.allocatable for zone in nrt.zones for name, count in zone.resources.items() if is_memory(name)
+    )
+    return "Static" if allocatable else "None"

@@ -1,7 +1,7 @@
-"""A NodeResourceTopology object, field by field: what is damaged is told and left out, and the rest is read.
+"""A NodeResourceTopology object, field by field: damaged fields become problems, and all others are read.
 
-The rules of names are those of the API's helpers (pkg/apis/topology/v1alpha2/helper): zones of type Node named
-"node-<id>", and of equal attributes the first.
+The rules of names are those of the API's helpers (pkg/apis/topology/v1alpha2/helper): zones of type Node are named
+"node-<id>"; of equal attributes the first counts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from zonewise_common.k8s.tolerant import Json
 
-_NODE_ONLY = (NODE,)
+_PLAIN_NUMA_TYPES = (NODE,)
 
 
 class NrtZone(NamedTuple):
@@ -30,11 +30,11 @@ class NrtZone(NamedTuple):
     attributes: dict[str, str]
     costs: dict[int, int]
     """Distances by zone."""
-    counts: dict[str, ResourceInfo]
+    resources: dict[str, ResourceInfo]
 
 
 class NrtObject(NamedTuple):
-    """What was read of an object."""
+    """The fields of an object."""
 
     node: str
     version: str
@@ -45,18 +45,18 @@ class NrtObject(NamedTuple):
     zones: tuple[NrtZone, ...]
     """Ascending."""
     packages: tuple[tuple[int, str], ...]
-    """Numbers and CPU lists, ascending; as l3."""
+    """Numbers and CPU lists, ascending; likewise l3."""
     l3: tuple[tuple[int, str], ...]
     problems: list[str]
 
     @property
     def from_agent(self) -> bool:
-        """Tell whether our agent wrote it."""
+        """Return whether our agent wrote the object."""
         return names.USAGE in self.attributes
 
 
 def read_nrt_object(nrt: Mapping[str, Any]) -> NrtObject:
-    """Read an object; whatever it is, nothing is raised."""
+    """Read an object; no object raises an error."""
     problems: list[str] = []
     metadata = sound_object(nrt.get("metadata"), "metadata", problems)
     node = metadata.get("name")
@@ -64,7 +64,7 @@ def read_nrt_object(nrt: Mapping[str, Any]) -> NrtObject:
         problems.append(f"metadata.name: not a name: {abbreviated(node)}")
         node = ""
     attributes = read_attributes(nrt, "", problems)
-    numa_types = NUMA_TYPES if names.USAGE in attributes else _NODE_ONLY
+    numa_types = NUMA_TYPES if names.USAGE in attributes else _PLAIN_NUMA_TYPES
     zones: dict[int, NrtZone] = {}
     packages: dict[int, str] = {}
     l3: dict[int, str] = {}
@@ -95,12 +95,12 @@ def read_nrt_object(nrt: Mapping[str, Any]) -> NrtObject:
 
 @lru_cache(1 << 12)
 def cpu_bits(text: str) -> int:
-    """Return the CPUs of a list as bits; raise ValueError for what is none."""
+    """Return the CPUs of a CPU list as bits; raise ValueError for another text."""
     return CpuSet.parse_list(text).bits
 
 
 def zone_set_attribute(nrt: NrtObject, name: str) -> int:
-    """Return the zones that an attribute of the node lists, as bits; 0 where it is absent or damaged."""
+    """Return the zones in an attribute of the node, as bits; 0 if it is absent or damaged."""
     text = nrt.attributes.get(name)
     if not text:
         return 0

@@ -1,4 +1,4 @@
-"""The CPUs of a node: told by our agent one by one, or made up of counts where a report has nothing else."""
+"""The CPUs of a report: read one by one from our agent's object, or synthesized from counts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ReportedCpus(NamedTuple):
-    """CPUs, which of them are free, and what of them nobody knows."""
+    """CPUs, the free ones among them, and which facts are unknown."""
 
     topology: CpuTopology
     free: int
@@ -29,18 +29,18 @@ class ReportedCpus(NamedTuple):
     unknown: tuple[str, ...] = ()
 
 
-# --- as our agent tells them
+# --- objects of our agent
 
 
 def read_agent_cpus(nrt: NrtObject, *, static: bool) -> ReportedCpus:
-    """Return the CPUs of an object of our agent; without the static policy none is free to be given."""
+    """Return the CPUs of an object of our agent; without the static policy no CPU can be allocated."""
     texts = tuple(
         (zone.id, zone.attributes[names.CPUS], zone.attributes.get(names.CORES))
         for zone in nrt.zones
         if names.CPUS in zone.attributes
     )
     threads = nrt.attributes.get(names.THREADS_PER_CORE, "1")
-    read = _read(texts, nrt.packages, nrt.l3, nrt.attributes.get(names.RESERVED_CPUS, ""), threads != "1")
+    read = _read_topology(texts, nrt.packages, nrt.l3, nrt.attributes.get(names.RESERVED_CPUS, ""), threads != "1")
     nrt.problems.extend(read.problems)
     topology, unknown = read.topology, read.unknown
     if not static:
@@ -56,52 +56,52 @@ def read_agent_cpus(nrt: NrtObject, *, static: bool) -> ReportedCpus:
     return ReportedCpus(topology, free & topology.cpus & ~topology.reserved, unknown)
 
 
-class _Read(NamedTuple):
+class _ReadTopology(NamedTuple):
     topology: CpuTopology
     problems: tuple[str, ...]
     unknown: tuple[str, ...]
 
 
 @lru_cache(1 << 10)
-def _read(
+def _read_topology(
     zones: tuple[tuple[int, str, str | None], ...],
     packages: tuple[tuple[int, str], ...],
     l3: tuple[tuple[int, str], ...],
     reserved: str,
     threads: bool,
-) -> _Read:
-    """Return the topology of texts, of which nodes of one make have the same."""
+) -> _ReadTopology:
+    """Return the topology in texts, which are equal for nodes of one model."""
     problems: list[str] = []
-    held: list[CpuGroup] = []
+    zone_groups: list[CpuGroup] = []
     cores: list[CpuGroup] = []
-    taken = 0
+    assigned = 0
     for zone, text, cores_text in zones:
         bits = _bits(text, f"node-{zone} {names.CPUS}", problems)
-        if bits is None or bits & taken:
+        if bits is None or bits & assigned:
             if bits is not None:
                 problems.append(f"node-{zone} {names.CPUS}: CPUs of another zone: {text[:80]!r}")
             continue
-        taken |= bits
-        held.append((zone, bits))
+        assigned |= bits
+        zone_groups.append((zone, bits))
         cores.extend(_cores(bits, cores_text, f"node-{zone} {names.CORES}", problems))
-    sockets = _with_rest(_groups(packages, "package", taken, problems), held)
-    caches = _groups(l3, "l3", taken, problems)
-    made = CpuTopology(
+    package_groups = _with_rest(_groups(packages, "package", assigned, problems), zone_groups)
+    caches = _groups(l3, "l3", assigned, problems)
+    topology = CpuTopology(
         cores=tuple(sorted(cores)),
-        zones=tuple(held),
-        packages=sockets,
-        caches=_with_rest(caches, sockets) if caches else (),
-        reserved=(_bits(reserved, names.RESERVED_CPUS, problems) or 0) & taken,
+        zones=tuple(zone_groups),
+        packages=package_groups,
+        caches=_with_rest(caches, package_groups) if caches else (),
+        reserved=(_bits(reserved, names.RESERVED_CPUS, problems) or 0) & assigned,
     )
-    untold = threads and not any(cores_text for _, _, cores_text in zones)
-    return _Read(made, tuple(problems), ("which CPUs are one core",) if untold else ())
+    without_cores = threads and not any(cores_text for _, _, cores_text in zones)
+    return _ReadTopology(topology, tuple(problems), ("which CPUs are one core",) if without_cores else ())
 
 
 def _cores(cpus: int, text: str | None, at: str, problems: list[str]) -> Iterable[CpuGroup]:
     if text is not None:
         try:
             cores = [core.bits for core in read_cores(text)]
-            if sum(cores) == cpus:  # they share none
+            if sum(cores) == cpus:  # no CPU is in two cores
                 return [_group(core) for core in cores]
             problems.append(f"{at}: not the CPUs of the zone: {text[:80]!r}")
         except ValueError as error:
@@ -110,34 +110,34 @@ def _cores(cpus: int, text: str | None, at: str, problems: list[str]) -> Iterabl
 
 
 def _group(bits: int) -> CpuGroup:
-    """Return CPUs with the id that the kubelet has for a core: the lowest."""
+    """Return CPUs with the kubelet's id of a core: its lowest CPU."""
     return (bits & -bits).bit_length() - 1, bits
 
 
 def _groups(texts: Iterable[tuple[int, str]], name: str, known: int, problems: list[str]) -> list[CpuGroup]:
-    """Return groups of CPUs, of those in zones; one that overlaps another is left out."""
-    found: list[CpuGroup] = []
-    taken = 0
+    """Return groups of CPUs, limited to those of zones; a group that overlaps another one is left out."""
+    groups: list[CpuGroup] = []
+    assigned = 0
     for number, text in texts:
         bits = _bits(text, f"{name}-{number} {names.CPUS}", problems) or 0
-        if bits & taken:
+        if bits & assigned:
             problems.append(f"{name}-{number} {names.CPUS}: CPUs of another: {text[:80]!r}")
         elif bits & known:
-            found.append((number, bits & known))
-            taken |= bits
-    return found
+            groups.append((number, bits & known))
+            assigned |= bits
+    return groups
 
 
 def _with_rest(groups: Sequence[CpuGroup], wider: Sequence[CpuGroup]) -> tuple[CpuGroup, ...]:
-    """Return groups, and those of wider ones with the CPUs that are in none.
+    """Return groups, and those of wider groups with the CPUs that are in none.
 
-    A core without an L3 group of its own is in the group of its package (topology.go getUncoreCacheID).
+    A core without an L3 group of its own belongs to the group of its package (topology.go getUncoreCacheID).
     """
-    taken = 0
+    grouped = 0
     for _, bits in groups:
-        taken |= bits
+        grouped |= bits
     numbers = count(max((number for number, _ in groups), default=-1) + 1)
-    return (*groups, *((next(numbers), bits & ~taken) for _, bits in wider if bits & ~taken))
+    return (*groups, *((next(numbers), bits & ~grouped) for _, bits in wider if bits & ~grouped))
 
 
 def _bits(text: str, at: str, problems: list[str]) -> int | None:
@@ -148,41 +148,41 @@ def _bits(text: str, at: str, problems: list[str]) -> int | None:
         return None
 
 
-# --- made up
+# --- objects of others
 
 
 def synthesize_cpus(nrt: NrtObject, threads: int | None) -> ReportedCpus:
-    """Return CPUs with ids that are made up, as many in each zone as are counted there, of each sort.
+    """Return CPUs with invented ids: each zone gets as many of each sort as it has in the report.
 
-    Those reserved come first, then those that are taken, so that as many cores as can be are free as a whole.
+    Reserved CPUs come first, then busy ones, so that as many whole cores as possible are free.
     """
     counts: list[tuple[int, int, int, int]] = []
     for zone in nrt.zones:
-        count = zone.counts.get(CPU)
+        count = zone.resources.get(CPU)
         if count is not None and max(count) > MAX_CPUS:
             nrt.problems.append(f"zone {zone.id} {CPU}: more than {MAX_CPUS}: {max(count)}")
         elif count is not None:
             counts.append((zone.id, count.capacity, count.allocatable, count.available))
-    return _made_up(tuple(counts), threads)
+    return _synthesized(tuple(counts), threads)
 
 
 @lru_cache(1 << 12)
-def _made_up(counts: tuple[tuple[int, int, int, int], ...], threads: int | None) -> ReportedCpus:
+def _synthesized(counts: tuple[tuple[int, int, int, int], ...], threads: int | None) -> ReportedCpus:
     zones: list[CpuGroup] = []
     cores: list[CpuGroup] = []
     reserved = free = first = 0
     for zone, capacity, allocatable, available in counts:
         size = max(capacity, allocatable)
         zones.append((zone, _run(first, size)))
-        kept = size - allocatable
-        reserved |= _run(first, kept)
-        left = min(available, allocatable)
-        free |= _run(first + size - left, left)
+        reserved_count = size - allocatable
+        reserved |= _run(first, reserved_count)
+        free_count = min(available, allocatable)
+        free |= _run(first + size - free_count, free_count)
         step = threads or 1
         cores.extend((core, _run(core, min(step, first + size - core))) for core in range(first, first + size, step))
         first += size
-    held = tuple((zone, bits) for zone, bits in zones if bits)
-    topology = CpuTopology(tuple(cores), held, packages=held, reserved=reserved, exact=False)
+    non_empty = tuple((zone, bits) for zone, bits in zones if bits)
+    topology = CpuTopology(tuple(cores), non_empty, packages=non_empty, reserved=reserved, exact=False)
     unknown = "which CPUs are free" if threads else "which CPUs are free, and how many of them are one core"
     return ReportedCpus(topology, free, (unknown,))
 

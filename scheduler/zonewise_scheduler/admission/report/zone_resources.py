@@ -37,20 +37,20 @@ class ReportedDevices(NamedTuple):
 
 
 def read_memory(nrt: NrtObject, zones: tuple[int, ...], policy: str) -> ReportedMemory:
-    """Return the memory of a node whose Memory Manager is Static, and whose Topology Manager has a policy.
+    """Return the memory of a node whose Memory Manager is Static.
 
-    Groups, and zones of which any is assigned, are told by our agent alone. In other reports a zone is taken for alone,
-    and for assigned where not all is free; not so under restricted, where zones in groups that nobody tells of would
-    then be refused to pods that the kubelet admits.
+    `policy` is that of the Topology Manager. Only our agent reports groups and assigned zones. In other reports no zone
+    is in a group, and a zone counts as assigned if part of its memory is not available. Under restricted none counts as
+    assigned: the kubelet admits pods to zones of an unreported group, which would be rejected otherwise.
     """
-    found = {zone.id: zone for zone in nrt.zones}
-    types = tuple(sorted({name for zone in nrt.zones for name in zone.counts if is_memory(name)}))
+    zones_by_id = {zone.id: zone for zone in nrt.zones}
+    types = tuple(sorted({name for zone in nrt.zones for name in zone.resources if is_memory(name)}))
     allocatable: list[tuple[int, ...]] = []
     free: list[tuple[int, ...]] = []
     groups: list[int] = []
     for number in zones:
-        zone = found.get(number)
-        counts = [zone.counts.get(name, _NONE) if zone else _NONE for name in types]
+        zone = zones_by_id.get(number)
+        counts = [zone.resources.get(name, _NONE) if zone else _NONE for name in types]
         allocatable.append(tuple([count.allocatable for count in counts]))
         free.append(tuple([min(count.available, count.allocatable) for count in counts]))
         groups.append(_group(zone.attributes.get(names.MEMORY_GROUP) if zone else None, number, nrt.problems))
@@ -72,20 +72,22 @@ def _group(text: str | None, zone: int, problems: list[str]) -> int:
 
 
 def read_devices(nrt: NrtObject) -> ReportedDevices:
-    """Return the devices of a node, each in the one class of the zones that it is close to."""
+    """Return the devices of a node, each in the class of exactly the zones that it is close to."""
     counts: dict[tuple[str, int], ResourceInfo] = {}
     shared = list(_shared(nrt))
-    less: dict[tuple[str, int], list[ResourceInfo]] = defaultdict(list)
+    shared_by_zone: dict[tuple[str, int], list[ResourceInfo]] = defaultdict(list)
     for resource, zones, count in shared:
         counts[resource, zones] = count
         for zone in nrt.zones:
             if zones >> zone.id & 1:
-                less[resource, zone.id].append(count)
+                shared_by_zone[resource, zone.id].append(count)
     for zone in nrt.zones:
-        for name, count in zone.counts.items():
+        for name, count in zone.resources.items():
             if not is_compute(name):
-                alone = _less(count, less.get((name, zone.id), []), f"zone {zone.id} {name}", nrt.problems)
-                counts[name, 1 << zone.id] = alone
+                unshared = _without_shared(
+                    count, shared_by_zone.get((name, zone.id), []), f"zone {zone.id} {name}", nrt.problems
+                )
+                counts[name, 1 << zone.id] = unshared
     text = nrt.attributes.get(names.UNZONED_DEVICES)
     if text:
         counts |= {(name, 0): count for name, count in read_amounts(text, names.UNZONED_DEVICES, nrt.problems)}
@@ -94,33 +96,36 @@ def read_devices(nrt: NrtObject) -> ReportedDevices:
         for (resource, zones), count in counts.items()
         if any(count) or not zones
     )
-    return ReportedDevices(tuple([one for one, _ in classes]), tuple([min(free, one.healthy) for one, free in classes]))
+    return ReportedDevices(
+        tuple([device for device, _ in classes]),
+        tuple([min(available, device.healthy) for device, available in classes]),
+    )
 
 
-def _shared(parts: NrtObject) -> Iterator[tuple[str, int, ResourceInfo]]:
-    text = parts.attributes.get(names.SHARED_DEVICES)
+def _shared(nrt: NrtObject) -> Iterator[tuple[str, int, ResourceInfo]]:
+    text = nrt.attributes.get(names.SHARED_DEVICES)
     if not text:
         return
-    known = 0
-    for zone in parts.zones:
-        known |= 1 << zone.id
-    for name, count in read_amounts(text, names.SHARED_DEVICES, parts.problems):
+    all_zones = 0
+    for zone in nrt.zones:
+        all_zones |= 1 << zone.id
+    for name, count in read_amounts(text, names.SHARED_DEVICES, nrt.problems):
         try:
             resource, zones = read_shared_resource(name)
         except ValueError as error:
-            parts.problems.append(f"{names.SHARED_DEVICES} ({name[:80]}): {error}")
+            nrt.problems.append(f"{names.SHARED_DEVICES} ({name[:80]}): {error}")
             continue
-        if zones & ~known or not zones & (zones - 1) or not resource:
-            parts.problems.append(f"{names.SHARED_DEVICES}: not a resource and several zones: {name[:80]!r}")
+        if zones & ~all_zones or not zones & (zones - 1) or not resource:
+            nrt.problems.append(f"{names.SHARED_DEVICES}: not a resource and several zones: {name[:80]!r}")
         else:
             yield resource, zones, count
 
 
-def _less(count: ResourceInfo, shared: list[ResourceInfo], at: str, problems: list[str]) -> ResourceInfo:
+def _without_shared(count: ResourceInfo, shared: list[ResourceInfo], field: str, problems: list[str]) -> ResourceInfo:
     """Return a count without devices that are close to other zones too."""
     if not shared:
         return count
-    left = ResourceInfo(*(size - sum(sizes) for size, *sizes in zip(count, *shared, strict=True)))
-    if min(left) < 0:
-        problems.append(f"{names.SHARED_DEVICES}: more than the {count.capacity} of {at}")
-    return ResourceInfo(*(max(0, size) for size in left))
+    remaining = ResourceInfo(*(size - sum(sizes) for size, *sizes in zip(count, *shared, strict=True)))
+    if min(remaining) < 0:
+        problems.append(f"{names.SHARED_DEVICES}: more than the {count.capacity} of {field}")
+    return ResourceInfo(*(max(0, size) for size in remaining))

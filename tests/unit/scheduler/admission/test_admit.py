@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,10 @@ from hypothesis import strategies as st
 from support.fit_nodes import GIB, GPU, NIC, STATIC, container, node, pod, zone_cpus
 from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.admission.node import NodeState, Resource
-from zonewise_scheduler.admission.pod import Container, PodShape, Role
+from zonewise_scheduler.admission.pod import Container, PodShape
+
+if TYPE_CHECKING:
+    from zonewise_common.k8s.podspec import Role
 
 POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
 ROOM = Resource(64000, 256 * GIB, 110, 100 * GIB)

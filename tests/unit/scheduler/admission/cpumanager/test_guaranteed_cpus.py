@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from support.cpu_nodes import STATIC, bits_of, regular, state_of
@@ -13,7 +15,10 @@ from zonewise_scheduler.admission.cpumanager import (
     pod_guaranteed_cpus,
     uses_pod_level_managers,
 )
-from zonewise_scheduler.admission.pod import Container, PodLevelResources, PodShape, Role
+from zonewise_scheduler.admission.pod import Container, PodLevelResources, PodShape
+
+if TYPE_CHECKING:
+    from zonewise_common.k8s.podspec import Role
 
 GATED = STATIC._replace(pod_level_managers=True)
 

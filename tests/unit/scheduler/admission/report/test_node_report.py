@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from support.kubelet_reports import CONFIG, GIB, allocatable_of, node_of
 from support.machine_parts import CacheSizes, Processors, processors, with_distances
 from support.machines import grace_blackwell, tiered_memory
+from support.state_file_nodes import config_policies
 from zonewise.kubelet.types import (
     Allocatable,
     ContainerDevices,
@@ -32,7 +33,6 @@ from zonewise_common.nrt import names
 from zonewise_scheduler.admission.node import DeviceClass, NodeState, Policies, idle_node
 from zonewise_scheduler.admission.report.interning import KindInterner
 from zonewise_scheduler.admission.report.node_report import NodeReport, PodsFingerprint, read_nrt
-from zonewise_scheduler.admission.report.state_files import config_policies
 
 if TYPE_CHECKING:
     from zonewise.machine.model.machine import Machine

@@ -1,4 +1,4 @@
-"""The closed forms against the kubelet's own procedure: every combination of one hint per resource, in turn."""
+"""The closed forms against the kubelet's procedure: every combination of one hint per resource."""
 
 from __future__ import annotations
 
@@ -26,35 +26,36 @@ class Hint(NamedTuple):
     preferred: bool
 
 
-def literal(kind: NodeKind, hints: list[Hints]) -> Hint:
-    """Policy.Merge as it is written down (pkg/kubelet/cm/topologymanager/policy.go)."""
+def kubelet_merge(kind: NodeKind, hints: list[Hints]) -> Hint:
+    """Policy.Merge, literally (pkg/kubelet/cm/topologymanager/policy.go)."""
     lists = [
-        [Hint(zones, preferred=True) for zones in one.preferred]
-        + [Hint(zones, preferred=False) for zones in one.not_preferred]
+        [Hint(zones, preferred=True) for zones in resource.preferred]
+        + [Hint(zones, preferred=False) for zones in resource.not_preferred]
         or [Hint(None, preferred=False)]
-        for one in hints
+        for resource in hints
     ] or [[Hint(None, preferred=True)]]
     if kind.policies.topology == "single-numa-node":
         lists = [
-            [one for one in some if one.preferred and (one.zones is None or one.zones.bit_count() == 1)]
-            for some in lists
+            [hint for hint in provider if hint.preferred and (hint.zones is None or hint.zones.bit_count() == 1)]
+            for provider in lists
         ]
-    needed = max((min((_size(one) for one in some if one.zones), default=0) for some in lists), default=0)
+    sizes = [min((_size(hint) for hint in provider if hint.zones), default=0) for provider in lists]
+    needed = max(sizes, default=0)
     best: Hint | None = None
-    for chosen in product(*lists):
-        opinions = [one.zones for one in chosen if one.zones is not None]
-        same = all(zones == opinions[0] for zones in opinions)
-        merged = Hint(meet([all_zones(kind), *opinions]), same and all(one.preferred for one in chosen))
-        best = compare(kind, needed, best, merged)
+    for permutation in product(*lists):
+        affinities = [hint.zones for hint in permutation if hint.zones is not None]
+        same = all(zones == affinities[0] for zones in affinities)
+        preferred = same and all(hint.preferred for hint in permutation)
+        best = compare(kind, needed, best, Hint(intersection([all_zones(kind), *affinities]), preferred))
     return best or Hint(all_zones(kind), preferred=False)
 
 
-def meet(sets: Iterable[int]) -> int:
-    """The intersection of some sets."""
-    met = -1
-    for one in sets:
-        met &= one
-    return met
+def intersection(sets: Iterable[int]) -> int:
+    """The intersection of sets."""
+    common = -1
+    for zones in sets:
+        common &= zones
+    return common
 
 
 def compare(kind: NodeKind, needed: int, current: Hint | None, candidate: Hint) -> Hint | None:
@@ -64,22 +65,24 @@ def compare(kind: NodeKind, needed: int, current: Hint | None, candidate: Hint) 
     if current is None or (candidate.preferred and not current.preferred):
         return candidate
     if current.preferred:
-        return fitter(kind, current, candidate) if candidate.preferred else current
-    have, want = _size(current), _size(candidate)
-    if have > needed or have == want:
-        return fitter(kind, current, candidate)
-    if have == needed or want > needed:
+        return narrower(kind, current, candidate) if candidate.preferred else current
+    current_size, candidate_size = _size(current), _size(candidate)
+    if current_size > needed or current_size == candidate_size:
+        return narrower(kind, current, candidate)
+    if current_size == needed or candidate_size > needed:
         return current
-    return candidate if want > have else current
+    return candidate if candidate_size > current_size else current
 
 
-def fitter(kind: NodeKind, current: Hint, candidate: Hint) -> Hint:
+def narrower(kind: NodeKind, current: Hint, candidate: Hint) -> Hint:
     """CompareNUMAAffinityMasks."""
     if current.zones == candidate.zones:
         return current
     if kind.policies.prefer_closest and kind.policies.topology != "single-numa-node":
-        return min(candidate, current, key=lambda one: (_size(one), _mean_distance(kind, one.zones or 0), one.zones))
-    return min(candidate, current, key=lambda one: (_size(one), one.zones))
+        return min(
+            candidate, current, key=lambda hint: (_size(hint), _mean_distance(kind, hint.zones or 0), hint.zones)
+        )
+    return min(candidate, current, key=lambda hint: (_size(hint), hint.zones))
 
 
 def _size(hint: Hint) -> int:
@@ -87,71 +90,71 @@ def _size(hint: Hint) -> int:
 
 
 def _mean_distance(kind: NodeKind, zones: int) -> float:
-    some = [zone for zone in kind.zones if zones >> zone & 1]
-    return sum(kind.distances[a][b] for a in some for b in some) / len(some) ** 2
+    ids = [zone for zone in kind.zones if zones >> zone & 1]
+    return sum(kind.distances[a][b] for a in ids for b in ids) / len(ids) ** 2
 
 
 @st.composite
 def any_hints(draw: st.DrawFn, zones: int) -> Hints:
-    """Hints of a resource, in which the same set is never both."""
+    """Hints of a resource; no set is both preferred and not preferred."""
     sets = draw(st.lists(st.integers(1, (1 << zones) - 1), unique=True, max_size=7))
     preferred = draw(st.integers(0, len(sets)))
     return Hints(tuple(sets[:preferred]), tuple(sets[preferred:]))
 
 
 @st.composite
-def any_question(draw: st.DrawFn, *policies: str) -> tuple[NodeKind, list[Hints]]:
+def any_merge(draw: st.DrawFn, *policies: str) -> tuple[NodeKind, list[Hints]]:
     zones = draw(st.integers(1, 5))
     kind = node(zones, topology=draw(st.sampled_from(policies)), prefer_closest=draw(st.booleans())).kind
     return kind, draw(st.lists(any_hints(zones), max_size=4))
 
 
-@given(any_question("restricted", "single-numa-node", "best-effort"))
-def test_what_all_prefer_is_what_the_product_prefers(question: tuple[NodeKind, list[Hints]]) -> None:
-    """A set that all resources prefer is there exactly if the kubelet's merged hint is preferred, and is the same."""
-    kind, hints = question
-    merged = literal(kind, hints)
+@given(any_merge("restricted", "single-numa-node", "best-effort"))
+def test_common_preferred_sets_are_the_kubelets_preferred_merges(merge_input: tuple[NodeKind, list[Hints]]) -> None:
+    """The kubelet's merged hint is preferred if and only if all resources prefer a common set; it is that set."""
+    kind, hints = merge_input
+    merged = kubelet_merge(kind, hints)
     assert merge_preferred(kind, hints) == (merged.zones if merged.preferred else None)
 
 
-@given(any_question("best-effort"))
-def test_a_compromise_is_what_the_product_ends_with(question: tuple[NodeKind, list[Hints]]) -> None:
-    """Where nothing is agreed, the best intersection is the kubelet's merged hint."""
-    kind, hints = question
+@given(any_merge("best-effort"))
+def test_best_effort_merges_as_the_kubelet_does(merge_input: tuple[NodeKind, list[Hints]]) -> None:
+    """If the resources prefer no common set, the best intersection is the kubelet's merged hint."""
+    kind, hints = merge_input
     if merge_preferred(kind, hints) is None:
-        assert Hint(merge_best_effort(kind, hints), preferred=False) == literal(kind, hints)
+        assert Hint(merge_best_effort(kind, hints), preferred=False) == kubelet_merge(kind, hints)
 
 
 @given(st.lists(st.lists(st.integers(1, 255), max_size=12, unique=True), min_size=1, max_size=4))
-def test_intersections_are_all_there_are(lists: list[list[int]]) -> None:
-    """The sums over supersets find exactly the sets that some combination makes."""
-    made = {meet(chosen) for chosen in product(*lists)} - {0}
-    assert sorted(intersections(lists)) == sorted(made)
+def test_intersections_of_all_combinations(lists: list[list[int]]) -> None:
+    """The sums over supersets yield exactly the sets that some combination makes."""
+    expected = {intersection(sets) for sets in product(*lists)} - {0}
+    assert sorted(intersections(lists)) == sorted(expected)
 
 
-def test_intersections_of_zones_far_apart() -> None:
+def test_intersections_of_sparse_zones() -> None:
     """Ids with gaps cost no more than those without."""
     far = 1 << 40
     assert sorted(intersections([[1 | far, far], [far, 1]])) == [1, far]
 
 
 def test_all_hints_of_eight_zones() -> None:
-    """All sets of eight zones, for five resources, make all sets: counts do not overflow."""
+    """All sets of eight zones, for five resources, make all sets: the counts do not overflow."""
     every = list(range(1, 256))
     assert sorted(intersections([every] * 5)) == every
 
 
 @pytest.mark.parametrize(("closest", "zones"), [(False, 0b0101), (True, 0b0110)])
-def test_near_zones_are_preferred_if_the_option_says_so(closest: bool, zones: int) -> None:
-    """Of pairs that are all as narrow, the one with the lowest number, or the nearest."""
+def test_prefer_closest_numa_nodes(closest: bool, zones: int) -> None:
+    """Among equally narrow pairs, the pair with the lowest number wins, or the nearest with the option."""
     kind = node(4, topology="restricted", prefer_closest=closest).kind
     assert merge_preferred(kind, [Hints((0b0101, 0b0110, 0b1001))]) == zones
 
 
-def test_distances_are_looked_up_by_id_though_they_go_by_order() -> None:
-    """The kubelet's own mistake where ids have gaps (numa_info.go CalculateAverageFor) is made here too."""
+def test_distances_are_indexed_by_zone_id() -> None:
+    """A mistake of the kubelet where ids have gaps (numa_info.go CalculateAverageFor) is reproduced."""
     rows = ((10, 50, 12, 90), (50, 10, 20, 20), (12, 20, 10, 20), (90, 20, 20, 10))
     contiguous = node(4, topology="restricted", prefer_closest=True).kind
     kind = NodeKind(contiguous.policies, (0, 2, 3, 4), rows, contiguous.cpus)
-    # zone 3 is nearer to zone 0, but the kubelet reads places 2 and 3 of the first row
+    # zone 3 is nearer to zone 0, but the kubelet reads indices 2 and 3 of the first row
     assert merge_preferred(kind, [Hints((0b0101, 0b1001))]) == 0b0101

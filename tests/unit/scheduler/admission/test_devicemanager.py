@@ -1,4 +1,4 @@
-"""The Device Manager: its hints against the procedure on single devices, and which devices it gives."""
+"""The Device Manager: hints against the kubelet's procedure on single devices, and allocations."""
 
 from __future__ import annotations
 
@@ -17,34 +17,35 @@ from zonewise_scheduler.admission.topologymanager.hints import Hints
 
 
 class Device(NamedTuple):
-    """One device, as a device plugin tells of it."""
+    """One device of a device plugin."""
 
     zones: int
     healthy: bool
     held: bool
-    idle: bool
-    """Of an ended init container of the same pod."""
+    reusable: bool
+    """Held by an ended init container of the same pod."""
 
 
-def literal(zones: range, devices: list[Device], count: int, *, narrowed: bool) -> tuple[set[int], set[int]]:
-    """GetTopologyHints and generateDeviceTopologyHints (topology_hints.go): preferred, and the others."""
-    near = [zone for zone in zones if any(one.zones >> zone & 1 for one in devices)] if narrowed else []
-    width, found = len(near or zones), list[int]()
-    available = [one for one in devices if one.healthy and not one.held]
-    reusable = [one for one in devices if one.idle]
+def kubelet_hints(zones: range, devices: list[Device], count: int, *, narrowed: bool) -> tuple[set[int], set[int]]:
+    """GetTopologyHints and generateDeviceTopologyHints (topology_hints.go): preferred and not preferred sets."""
+    near = [zone for zone in zones if any(device.zones >> zone & 1 for device in devices)] if narrowed else []
+    width, masks = len(near or zones), list[int]()
+    available = [device for device in devices if device.healthy and not device.held]
+    reusable = [device for device in devices if device.reusable]
     if len(available) + len(reusable) < count:
         return set(), set()
     for size in range(1, len(near or zones) + 1):
-        for some in combinations(near or zones, size):
-            mask = sum(1 << zone for zone in some)
-            if sum(1 for one in devices if one.zones & mask) >= count:
+        for members in combinations(near or zones, size):
+            mask = sum(1 << zone for zone in members)
+            if sum(1 for device in devices if device.zones & mask) >= count:
                 width = min(width, size)
-            if any(one.zones and not one.zones & mask for one in reusable):
+            if any(device.zones and not device.zones & mask for device in reusable):
                 continue
-            matching = [one for one in reusable if one.zones] + [one for one in available if one.zones & mask]
+            matching = [device for device in reusable if device.zones]
+            matching += [device for device in available if device.zones & mask]
             if len(matching) >= count:
-                found.append(mask)
-    return {one for one in found if one.bit_count() == width}, {one for one in found if one.bit_count() != width}
+                masks.append(mask)
+    return {mask for mask in masks if mask.bit_count() == width}, {mask for mask in masks if mask.bit_count() != width}
 
 
 @st.composite
@@ -52,49 +53,46 @@ def any_devices(draw: st.DrawFn) -> tuple[range, list[Device]]:
     zones = range(draw(st.integers(1, 4)))
     near = st.integers(0, (1 << len(zones)) - 1)
     devices = draw(st.lists(st.builds(Device, near, st.booleans(), st.booleans(), st.booleans()), max_size=10))
-    # what an init container has is healthy and held
-    return zones, [one._replace(healthy=True, held=True) if one.idle else one for one in devices]
+    # the devices of an init container are healthy and held
+    return zones, [device._replace(healthy=True, held=True) if device.reusable else device for device in devices]
 
 
 def counted(zones: range, devices: list[Device], release: tuple[int, int]) -> tuple[NodeState, dict[int, int]]:
-    """The same as counts by class, and the idle ones by its place."""
-    near = sorted({one.zones for one in devices})
+    """A node with the devices counted by class, and the reusable ones by index of the class."""
+    near = sorted({device.zones for device in devices})
     state = node(len(zones), devices={GPU: dict.fromkeys(near, 1)}, release=release)
     classes: list[DeviceClass] = []
     free: list[int] = []
-    for some in ([one for one in devices if one.zones == zone_set] for zone_set in near):
-        classes.append(DeviceClass(GPU, some[0].zones, len(some), sum(one.healthy for one in some)))
-        free.append(sum(one.healthy and not one.held for one in some))
+    reusable: dict[int, int] = {}
+    for index, close in enumerate(near):
+        members = [device for device in devices if device.zones == close]
+        classes.append(DeviceClass(GPU, close, len(members), sum(device.healthy for device in members)))
+        free.append(sum(device.healthy and not device.held for device in members))
+        if number := sum(device.reusable for device in members):
+            reusable[index] = number
     kind = state.kind.__class__(
         state.kind.policies, state.kind.zones, state.kind.distances, state.kind.cpus, devices=tuple(classes)
     )
-    idle = {
-        place: some
-        for place, zone_set in enumerate(near)
-        if (some := sum(one.idle for one in devices if one.zones == zone_set))
-    }
-    return NodeState(kind, 0, device_free=tuple(free)), idle
+    return NodeState(kind, 0, device_free=tuple(free)), reusable
 
 
 @given(any_devices(), st.integers(0, 6), st.sampled_from([(1, 35), (1, 36)]))
-def test_hints_are_those_of_the_procedure(
-    machine: tuple[range, list[Device]], count: int, release: tuple[int, int]
-) -> None:
-    """All and only the sets of zones that the kubelet would list; since 1.36 out of the zones that have devices."""
+def test_hints_are_the_kubelets(machine: tuple[range, list[Device]], count: int, release: tuple[int, int]) -> None:
+    """Exactly the sets of zones that the kubelet lists; since 1.36 out of the zones that have devices."""
     zones, devices = machine
-    if not any(one.zones for one in devices):
+    if not any(device.zones for device in devices):
         return
-    state, idle = counted(zones, devices, release)
-    preferred, others = literal(zones, devices, count, narrowed=release >= (1, 36))
-    hints = generate_device_topology_hints(state, GPU, count, idle, include_not_preferred=True)
-    assert (set(hints.preferred), set(hints.not_preferred)) == (preferred, others)
-    assert generate_device_topology_hints(state, GPU, count, idle, include_not_preferred=False) == Hints(
+    state, reusable = counted(zones, devices, release)
+    preferred, not_preferred = kubelet_hints(zones, devices, count, narrowed=release >= (1, 36))
+    hints = generate_device_topology_hints(state, GPU, count, reusable, include_not_preferred=True)
+    assert (set(hints.preferred), set(hints.not_preferred)) == (preferred, not_preferred)
+    assert generate_device_topology_hints(state, GPU, count, reusable, include_not_preferred=False) == Hints(
         hints.preferred
     )
 
 
 def test_an_unhealthy_device_counts_for_the_width() -> None:
-    """One zone would do if its two devices were well, so that two zones, which do, are not preferred."""
+    """With both devices healthy one zone would suffice, so the pairs of zones that do suffice are not preferred."""
     state = node(3, devices={GPU: {1: 2, 2: 1, 4: 1}}, topology="restricted")
     kind = state.kind
     ill = (DeviceClass(GPU, 1, 2, 0), *kind.devices[1:])
@@ -106,33 +104,33 @@ def test_an_unhealthy_device_counts_for_the_width() -> None:
 
 
 def test_a_device_near_several_zones_serves_each() -> None:
-    """It is in the zone of the CPUs, whichever that is."""
+    """It counts in the zone of the other device."""
     state = node(2, devices={GPU: {3: 1}, NIC: {2: 1}}, topology="single-numa-node")
     verdict = admit(state, pod(container(devices={GPU: 1, NIC: 1}), qos="BestEffort"))
-    assert [share[:3] for share in verdict.assignments[0].devices] == [(GPU, 3, 1), (NIC, 2, 1)]
+    assert [allocation[:3] for allocation in verdict.assignments[0].devices] == [(GPU, 3, 1), (NIC, 2, 1)]
     assert verdict.after is not None
     assert verdict.after.device_free == (0, 0)
 
 
-def test_devices_without_zones_do_not_care() -> None:
-    """A resource of which no device has a zone goes anywhere; one of which some have counts only those."""
+def test_devices_without_zones_have_no_preference() -> None:
+    """If no device of a resource has a zone, any device will do. If some have, only those count."""
     state = node(2, devices={NIC: {0: 4}, GPU: {0: 1, 1: 1, 2: 1}}, topology="restricted")
     assert admit(state, pod(container(devices={NIC: 4}), qos="BestEffort")).admitted
     assert admit(state, pod(container(devices={GPU: 2}), qos="BestEffort")).admitted
     assert admit(state, pod(container(devices={GPU: 3}), qos="BestEffort")).reason == "TopologyAffinityError"
 
 
-def test_a_quantity_of_0_still_chooses_zones() -> None:
-    """The GPU's zone is the only one, though none is given; before 1.36 any zone was."""
+def test_a_quantity_of_0_still_has_hints() -> None:
+    """The GPU's zone is the only hint, though no GPU is allocated; before 1.36 any zone was."""
     state = node(2, devices={GPU: {2: 1}, NIC: {1: 1}}, topology="single-numa-node")
-    asked = pod(container(devices={GPU: 0, NIC: 1}), qos="BestEffort")
-    assert admit(state, asked).reason == "TopologyAffinityError"
+    zero_gpus = pod(container(devices={GPU: 0, NIC: 1}), qos="BestEffort")
+    assert admit(state, zero_gpus).reason == "TopologyAffinityError"
     old = node(2, devices={GPU: {2: 1}, NIC: {1: 1}}, topology="single-numa-node", release=(1, 35))
-    assert admit(old, asked).admitted
+    assert admit(old, zero_gpus).admitted
 
 
-def test_a_quantity_of_0_of_nothing_is_refused() -> None:
-    """The kubelet looks for healthy devices before it looks for how many."""
+def test_a_quantity_of_0_without_healthy_devices_is_rejected() -> None:
+    """The kubelet looks for healthy devices before it looks at the count."""
     state = node(2, devices={GPU: {0: 0}})
     verdict = admit(state, pod(container(devices={GPU: 0}), qos="BestEffort"))
     assert verdict.message == (
@@ -141,8 +139,8 @@ def test_a_quantity_of_0_of_nothing_is_refused() -> None:
     )
 
 
-def test_what_no_plugin_offers_is_passed_over() -> None:
-    """The kubelet ignores resources that it has never heard of; that is for the scheduler to see."""
+def test_resources_without_a_plugin_are_skipped() -> None:
+    """The kubelet ignores resources that it does not know; the scheduler has to check them."""
     state = node(2, topology="single-numa-node")
     assert admit(state, pod(container(devices={GPU: 8}), qos="BestEffort")).admitted
 
@@ -157,27 +155,33 @@ def test_too_few_devices_fail_unexpectedly_without_alignment() -> None:
     assert (verdict.container, verdict.resource) == ("c0", GPU)
 
 
-def test_near_devices_first_then_far_ones_then_those_of_nowhere() -> None:
-    """With best-effort a container gets more than its zone has: all of there, then of the next."""
+def test_devices_are_filtered_by_affinity() -> None:
+    """With best-effort a container gets more than its zone has: first the zone's devices, then others."""
     state = node(3, devices={GPU: {0: 2, 1: 2, 2: 1, 4: 1}, NIC: {1: 1}}, topology="best-effort")
     verdict = admit(state, pod(container(devices={GPU: 5, NIC: 1}), qos="BestEffort"))
-    assert {share.zones: share.number for share in verdict.assignments[0].devices if share.resource == GPU} == {
+    assert {
+        allocation.zones: allocation.number
+        for allocation in verdict.assignments[0].devices
+        if allocation.resource == GPU
+    } == {
         0: 1,
         1: 2,
         2: 1,
         4: 1,
     }
-    assert all(share.certain for share in verdict.assignments[0].devices)
+    assert all(allocation.certain for allocation in verdict.assignments[0].devices)
 
 
 # --- picks at random
 
 
-def test_a_pick_between_zones_is_said_to_be_one() -> None:
-    """Without alignment any device may be taken; the likeliest counts are foretold, and not as certain."""
+def test_a_random_pick_is_marked_as_uncertain() -> None:
+    """Without alignment any device may be picked; the most likely counts are predicted as uncertain."""
     state = node(2, devices={GPU: {1: 5, 2: 3}})
     verdict = admit(state, pod(container(devices={GPU: 2}), qos="BestEffort"))
-    assert [(share.zones, share.number, share.certain) for share in verdict.assignments[0].devices] == [
+    assert [
+        (allocation.zones, allocation.number, allocation.certain) for allocation in verdict.assignments[0].devices
+    ] == [
         (1, 1, False),
         (2, 1, False),
     ]
@@ -185,15 +189,15 @@ def test_a_pick_between_zones_is_said_to_be_one() -> None:
 
 
 @pytest.mark.parametrize("count", [4, 8])
-def test_no_choice_is_certain(count: int) -> None:
-    """All of one zone, or all there are."""
+def test_an_allocation_without_alternatives_is_certain(count: int) -> None:
+    """All devices of one zone, or all devices."""
     devices = {GPU: {1: 8}} if count == 4 else {GPU: {1: 5, 2: 3}}
     verdict = admit(node(2, devices=devices), pod(container(devices={GPU: count}), qos="BestEffort"))
-    assert all(share.certain for share in verdict.assignments[0].devices)
+    assert all(allocation.certain for allocation in verdict.assignments[0].devices)
 
 
-def test_what_follows_from_a_pick_is_in_doubt() -> None:
-    """Where a later container is aligned by what an earlier one happened to get, the verdict says so."""
+def test_decisions_after_a_random_pick_are_uncertain() -> None:
+    """If a later container is aligned by the pick of an earlier one, the verdict says so."""
     state = node(2, devices={GPU: {1: 2, 2: 2}}, topology="best-effort")
     first = container("i0", devices={GPU: 3}, role="init")
     verdict = admit(state, pod(first, container("c0", devices={GPU: 2}), qos="BestEffort"))
@@ -201,23 +205,22 @@ def test_what_follows_from_a_pick_is_in_doubt() -> None:
 
 
 @given(st.lists(st.integers(0, 6), min_size=2, max_size=4), st.integers(0, 10))
-def test_a_pick_takes_as_many_as_were_asked_for(heap: list[int], count: int) -> None:
-    """Whatever is drawn, it is there, and together it is the request."""
-    places = {1 << zone: some for zone, some in enumerate(heap)}
-    state = node(len(heap), devices={GPU: places})
+def test_a_random_pick_has_the_requested_count(pool: list[int], count: int) -> None:
+    """The picked devices were free, and together they are the request."""
+    counts = {1 << zone: number for zone, number in enumerate(pool)}
+    state = node(len(pool), devices={GPU: counts})
     verdict = admit(state, pod(container(devices={GPU: count}), qos="BestEffort"))
-    assert verdict.admitted is (count <= sum(heap) and any(heap))
+    assert verdict.admitted is (count <= sum(pool) and any(pool))
     if verdict.after is not None:
-        given_away = [free - left for free, left in zip(state.device_free, verdict.after.device_free, strict=True)]
-        assert sum(given_away) == count
-        assert all(some >= 0 for some in verdict.after.device_free)
+        assert sum(state.device_free) - sum(verdict.after.device_free) == count
+        assert all(0 <= left <= free for free, left in zip(state.device_free, verdict.after.device_free, strict=True))
 
 
 # --- init containers
 
 
-def test_an_app_takes_over_the_devices_of_its_init_container() -> None:
-    """They are used first, and what is not used stays with the pod."""
+def test_an_app_reuses_the_devices_of_its_init_container() -> None:
+    """Reusable devices come first, and unused ones stay with the pod."""
     state = node(2, devices={GPU: {1: 4}}, topology="restricted")
     verdict = admit(
         state,
@@ -230,7 +233,11 @@ def test_an_app_takes_over_the_devices_of_its_init_container() -> None:
     )
     assert verdict.after is not None
     assert verdict.after.device_free == (0,)
-    assert [sum(share.number for share in one.devices) for one in verdict.assignments] == [3, 2, 2]
+    assert [sum(allocation.number for allocation in assignment.devices) for assignment in verdict.assignments] == [
+        3,
+        2,
+        2,
+    ]
 
 
 def test_a_sidecar_keeps_its_devices() -> None:
@@ -239,8 +246,8 @@ def test_a_sidecar_keeps_its_devices() -> None:
     assert admit(state, pod(sidecar, app, qos="BestEffort")).reason == "TopologyAffinityError"
 
 
-def test_an_init_container_ties_the_pod_to_its_zone() -> None:
-    """Hints must hold all that can be taken over, so that a zone with more is no use (kubernetes#123816)."""
+def test_reusable_devices_restrict_hints() -> None:
+    """Hints must contain all reusable devices, so a zone with more devices does not help (kubernetes#123816)."""
     state = node(2, devices={GPU: {1: 1, 2: 4}, NIC: {1: 1}}, topology="single-numa-node")
     init = container("i0", devices={GPU: 1, NIC: 1}, role="init")
     verdict = admit(state, pod(init, container("c0", devices={GPU: 2}), qos="BestEffort"))

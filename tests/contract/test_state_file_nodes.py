@@ -1,10 +1,11 @@
-"""The kubelet's own files to a state, against our agent's object of the same node."""
+"""The kubelet's own files against our agent's object of the same node."""
 
 from __future__ import annotations
 
 from hypothesis import given
 
 from support.kubelet_reports import CONFIG, DEVICE, Books, books, node_of
+from support.state_file_nodes import NodeHardware, read_state_files
 from zonewise.kubelet.types import ContainerDevices, DeviceCheckpoint, StateFiles
 from zonewise.objects.nrt import machine_to_nrt
 from zonewise.usage.node_usage import node_usage
@@ -13,21 +14,20 @@ from zonewise_scheduler.admission.cpu_topology import CpuTopology
 from zonewise_scheduler.admission.node import DeviceClass
 from zonewise_scheduler.admission.report.interning import KindInterner
 from zonewise_scheduler.admission.report.node_report import read_nrt
-from zonewise_scheduler.admission.report.state_files import NodeHardware, read_state_files
 
 NO_CPUS = CpuTopology((), (), ())
 
 
 @given(books())
-def test_files_and_reports_tell_the_same(drawn: Books) -> None:
-    """Of a node whose pods are all alive: CPUs, memory, groups and devices, and what its policies are."""
-    node = drawn._replace(records=tuple(one._replace(alive=True) for one in drawn.records))
+def test_files_and_reports_agree(drawn: Books) -> None:
+    """CPUs, memory, groups, devices and policies of a node whose pods are all alive."""
+    node = drawn._replace(records=tuple(record._replace(alive=True) for record in drawn.records))
     report = node.report()
     assert report.state.devices is not None
     ids = tuple(name for device in node.devices for name in device.ids)
     checkpoint = report.state.devices._replace(registered={DEVICE: ids} if ids else {})
     files = report.state._replace(devices=checkpoint)
-    active = frozenset(one.uid for one in node.records)
+    active = frozenset(record.uid for record in node.records)
     usage = node_usage(node.machine, report._replace(state=files, active=active))
     assert isinstance(usage, Usage)
     state = read_nrt(machine_to_nrt(node.machine, "n", usage, CONFIG), KindInterner()).state
@@ -36,8 +36,8 @@ def test_files_and_reports_tell_the_same(drawn: Books) -> None:
     assert read_state_files(files, CONFIG, NodeHardware(kind.cpus, node.devices, kind.zones, kind.distances)) == state
 
 
-def test_managers_without_a_policy_give_nothing() -> None:
-    """Whatever their files say."""
+def test_managers_without_a_policy_allocate_nothing() -> None:
+    """Their files are ignored."""
     files = Books(node_of((0, 1)), ()).report().state
     config = CONFIG._replace(cpu_manager_policy="none", memory_manager_policy="None")
     state = read_state_files(files, config, NodeHardware(CpuTopology(((0, 1),), ((0, 1),), ((0, 1),)), zones=(1,)))
@@ -51,7 +51,7 @@ def test_devices_without_a_checkpoint_are_all_free() -> None:
 
 
 def test_only_registered_devices_are_healthy() -> None:
-    """A resource whose devices are all gone is known and has none; an ill device counts, but is not there to give."""
+    """A resource without registered devices is known and has none; an unhealthy device counts only in the total."""
     checkpoint = DeviceCheckpoint((), {"r/a": ("x",), "r/gone": ()})
     hardware = NodeHardware(NO_CPUS, (ContainerDevices("r/a", ("x", "y"), (0,)), ContainerDevices("r/b", ("z",))))
     state = read_state_files(StateFiles(devices=checkpoint), CONFIG, hardware)

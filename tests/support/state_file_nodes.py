@@ -1,4 +1,4 @@
-"""The kubelet's own files to the state of its node: for replays, and as a second opinion on reports."""
+"""The kubelet's own files, read into the state of its node: an oracle for reports."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _Zones = tuple[int, ...]
 
 
 class NodeHardware(NamedTuple):
-    """What the files do not tell of a node."""
+    """Facts about a node that the files lack."""
 
     cpus: CpuTopology
     devices: tuple[ContainerDevices, ...] = ()
-    """All of them, unhealthy ones too."""
+    """All of them, unhealthy ones included."""
     zones: _Zones = ()
     """NUMA nodes beyond those with CPUs and those that the Memory Manager knows."""
     distances: tuple[_Zones, ...] = ()
@@ -34,9 +34,9 @@ class NodeHardware(NamedTuple):
 def read_state_files(
     files: StateFiles, config: KubeletConfig, hardware: NodeHardware, release: tuple[int, int] = Policies().release
 ) -> NodeState:
-    """Return the state of a node by the files as they are: with what they still have of pods that are gone.
+    """Return the state of a node by its files, entries of deleted pods included.
 
-    Where there is no checkpoint of devices, all are free and healthy.
+    Without a checkpoint of devices, all devices are free and healthy.
     """
     policies = config_policies(config, release)
     cpus = hardware.cpus
@@ -64,7 +64,7 @@ def read_state_files(
         sum(1 << zone for zone, node in memory.machine_state.items() if node.number_of_assignments > 0)
         if memory
         else 0,
-        tuple(counts[one] for one in sorted(counts)),
+        tuple(counts[device_class] for device_class in sorted(counts)),
     )
 
 
@@ -97,18 +97,18 @@ def _group(memory: MemoryManagerState, zone: int) -> int:
 
 
 def _devices(devices: Iterable[ContainerDevices], checkpoint: DeviceCheckpoint | None) -> Mapping[DeviceClass, int]:
-    """Return the classes of devices, and how many of each are free."""
-    every: dict[tuple[str, int], set[str]] = defaultdict(set)
-    for one in devices:
-        every[one.resource, sum(1 << zone for zone in set(one.zones))].update(one.ids)
+    """Return the classes of devices, with the number of free devices of each."""
+    ids_by_class: dict[tuple[str, int], set[str]] = defaultdict(set)
+    for group in devices:
+        ids_by_class[group.resource, sum(1 << zone for zone in set(group.zones))].update(group.ids)
     held: dict[str, set[str]] = defaultdict(set)
     for entry in checkpoint.entries if checkpoint else ():
         held[entry.resource].update(*entry.ids_by_zone.values())
-    found: dict[DeviceClass, int] = {}
-    for (resource, zones), ids in every.items():
+    free_by_class: dict[DeviceClass, int] = {}
+    for (resource, zones), ids in ids_by_class.items():
         healthy = ids.intersection(checkpoint.registered.get(resource, ())) if checkpoint else ids
-        found[DeviceClass(resource, zones, len(ids), len(healthy))] = len(healthy - held[resource])
+        free_by_class[DeviceClass(resource, zones, len(ids), len(healthy))] = len(healthy - held[resource])
     for resource in checkpoint.registered if checkpoint else ():
-        if not any(one == resource for one, _ in every):
-            found[DeviceClass(resource, 0, 0, 0)] = 0
-    return found
+        if not any(name == resource for name, _ in ids_by_class):
+            free_by_class[DeviceClass(resource, 0, 0, 0)] = 0
+    return free_by_class

@@ -1,0 +1,197 @@
+"""The Memory Manager: hints against the kubelet's procedure, groups, and allocations."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.fit_nodes import GIB, STATIC, container, node, pod
+from zonewise_scheduler.admission.admit import admit
+from zonewise_scheduler.admission.memorymanager.memory_allocation import update_machine_state
+from zonewise_scheduler.admission.memorymanager.memory_hints import calculate_memory_hints, find_best_hint
+from zonewise_scheduler.admission.topologymanager.hints import Hints
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.admission.node import NodeState
+    from zonewise_scheduler.admission.pod import Amounts, Qos
+
+Reusable = dict[tuple[int, str], int]
+
+
+def kubelet_hints(state: NodeState, requests: Amounts, reusable: Reusable) -> tuple[set[int], set[int]]:
+    """calculateHints, literally (policy_static.go), by every set of zones: preferred and not preferred sets."""
+    kind = state.kind
+    width, masks = len(kind.zones), list[int]()
+    for size in range(1, len(kind.zones) + 1):
+        for indices in combinations(range(len(kind.zones)), size):
+            sums = {
+                name: [sum(table[i][column] for i in indices) for table in (kind.allocatable, state.memory_free)]
+                for column, name in enumerate(kind.memory_types)
+            }
+            if any(sums[name][0] < request for name, request in requests):
+                continue
+            width = min(width, size)
+            mask = sum(1 << kind.zones[i] for i in indices)
+            groups = [state.memory_groups[i] for i in indices]
+            assigned = [group for i, group in zip(indices, groups, strict=True) if state.memory_assigned >> i & 1]
+            if (size == 1 and groups[0].bit_count() > 1) or (size > 1 and any(group != mask for group in assigned)):
+                continue
+            if all(sums[name][1] + reusable.get((mask, name), 0) >= request for name, request in requests):
+                masks.append(mask)
+    return {mask for mask in masks if mask.bit_count() == width}, {mask for mask in masks if mask.bit_count() != width}
+
+
+@st.composite
+def any_request(draw: st.DrawFn) -> tuple[NodeState, Amounts, Reusable]:
+    """A node whose zones have allocated memory, alone or as groups; a request; and reusable memory."""
+    zones, hugepages = draw(st.integers(1, 5)), draw(st.sampled_from([0, 4]))
+    state = node(zones, 1, pages=hugepages, gib=draw(st.integers(4, 12)), **STATIC)
+    reusable: Reusable = {}
+    idle_zones = list(range(zones))
+    while idle_zones and draw(st.booleans()):
+        group = draw(st.lists(st.sampled_from(idle_zones), min_size=1, unique=True))
+        idle_zones = [zone for zone in idle_zones if zone not in group]
+        mask = sum(1 << zone for zone in group)
+        for name, most in zip(state.kind.memory_types, state.kind.allocatable[0], strict=True):
+            allocated = draw(st.integers(0, most // GIB * len(group)))
+            state = update_machine_state(state, mask, name, allocated * GIB)
+            reusable[mask, name] = draw(st.integers(0, allocated)) * GIB
+    names = draw(st.lists(st.sampled_from(state.kind.memory_types), min_size=1, unique=True))
+    return state, tuple((name, draw(st.integers(0, 30)) * GIB) for name in sorted(names)), reusable
+
+
+@given(any_request())
+def test_hints_are_the_kubelets(request_input: tuple[NodeState, Amounts, Reusable]) -> None:
+    """Exactly the sets of zones that the kubelet lists, and None where it lists none."""
+    preferred, not_preferred = kubelet_hints(*request_input)
+    hints = calculate_memory_hints(*request_input, include_not_preferred=True)
+    assert (hints is None) == (not preferred and not not_preferred)
+    if hints is not None:
+        assert (set(hints.preferred), set(hints.not_preferred)) == (preferred, not_preferred)
+
+
+@given(any_request())
+def test_preferred_hints_alone(request_input: tuple[NodeState, Amounts, Reusable]) -> None:
+    """They are the same if the others are not listed, and so is whether there is any hint."""
+    wide, short = (
+        calculate_memory_hints(*request_input, include_not_preferred=True),
+        calculate_memory_hints(*request_input, include_not_preferred=False),
+    )
+    assert short == (None if wide is None else Hints(wide.preferred))
+
+
+@given(any_request(), st.integers(0, 31))
+def test_find_best_hint(request_input: tuple[NodeState, Amounts, Reusable], within: int) -> None:
+    """A preferred hint first, then fewest zones, then the lowest number (findBestHint)."""
+    candidates = [
+        (not preferred, zones.bit_count(), zones)
+        for sets, preferred in zip(kubelet_hints(*request_input), (True, False), strict=True)
+        for zones in sets
+        if zones & within == within
+    ]
+    best = min(candidates, default=None)
+    assert find_best_hint(*request_input, within) == (None if best is None else (best[2], not best[0]))
+
+
+@given(any_request(), st.integers(1, 31), st.integers(0, 40))
+def test_update_machine_state(request_input: tuple[NodeState, Amounts, Reusable], zones: int, gib: int) -> None:
+    """Bytes come from the lowest zone first, no zone falls below 0, and the zones become one group."""
+    state = request_input[0]
+    zones &= (1 << len(state.kind.zones)) - 1
+    after = update_machine_state(state, zones, "memory", gib * GIB)
+    column = state.kind.memory_types.index("memory")
+    before = [row[column] for row in state.memory_free]
+    left = [row[column] for row in after.memory_free]
+    inside = [index for index in range(len(before)) if zones >> index & 1]
+    assert sum(before) - sum(left) == min(gib * GIB, sum(before[index] for index in inside))
+    assert all(a == b for index, (a, b) in enumerate(zip(before, left, strict=True)) if index not in inside)
+    touched = [index for index in inside if before[index] != left[index]]
+    assert all(left[index] == 0 for index in inside if touched and index < touched[-1])
+    assert all(after.memory_groups[index] == zones for index in inside)
+    assert after.memory_assigned == state.memory_assigned | zones
+
+
+# --- what a pod gets
+
+
+def test_a_group_allocates_only_as_one() -> None:
+    """Once two zones allocate as one, a pod that fits into one of them is rejected."""
+    state = node(2, 8, gib=16, topology="restricted", **STATIC)
+    first = admit(state, pod(container(cpus=20, gib=20)))
+    assert first.after is not None
+    assert first.after.memory_groups == (3, 3)
+    second = admit(first.after, pod(container(cpus=2, gib=1)))
+    assert (second.reason, second.container) == ("TopologyAffinityError", "c0")
+
+
+def test_a_zone_that_allocates_alone_joins_no_group() -> None:
+    """The kubelet lists no hint then, and fails only in the allocation."""
+    state = node(2, 8, gib=16, topology="restricted", **STATIC)
+    first = admit(state, pod(container(cpus=2, gib=1)))
+    assert first.after is not None
+    second = admit(first.after, pod(container(cpus=20, gib=20)))
+    assert second.reason == "UnexpectedAdmissionError"
+    assert second.resource == "memory"
+
+
+def test_before_1_32_groups_may_be_mixed() -> None:
+    """1.31 does not check whether a set cuts across groups when it allocates."""
+    wide, small = pod(container(cpus=20, gib=20)), pod(container(cpus=2, gib=1))
+    for release, admitted in (((1, 31), True), ((1, 32), False)):
+        state = node(2, 8, gib=16, topology="best-effort", release=release, **STATIC)
+        first = admit(state, small)
+        assert first.after is not None
+        second = admit(first.after, wide)
+        assert second.admitted is admitted
+        assert ("violates NUMA node allocation" in second.message) is not admitted
+
+
+@pytest.mark.parametrize(("topology", "message"), [("none", "default NUMA affinity"), ("single-numa-node", "extend")])
+def test_memory_that_no_zones_have_fails_unexpectedly(topology: str, message: str) -> None:
+    """A request that no zones satisfy has no hints, which the Topology Manager takes for no preference."""
+    state = node(2, 8, gib=16, topology=topology, **STATIC)
+    verdict = admit(state, pod(container(cpus=2, gib=40)))
+    assert verdict.reason == "UnexpectedAdmissionError"
+    assert f"[memorymanager] failed to {'get the' if topology == 'none' else 'find NUMA nodes to'} " in verdict.message
+    assert message in verdict.message
+
+
+def test_an_app_reuses_the_memory_of_its_init_container() -> None:
+    """The block of the init container shrinks to the rest."""
+    state = node(2, 8, gib=16, topology="single-numa-node", **STATIC)
+    verdict = admit(state, pod(container("i0", 2, 12, role="init"), container("c0", 2, 10)))
+    assert verdict.after is not None
+    assert verdict.after.memory_free == ((4 * GIB,), (16 * GIB,))
+    assert [assignment.memory[0].size // GIB for assignment in verdict.assignments] == [2, 10]
+
+
+def test_a_sidecar_keeps_its_memory() -> None:
+    """Other containers do not reuse the memory of a sidecar."""
+    state = node(2, 8, gib=16, topology="single-numa-node", **STATIC)
+    verdict = admit(state, pod(container("i0", 2, 12, role="sidecar"), container("c0", 2, 10)))
+    assert verdict.after is not None
+    assert verdict.after.memory_free == ((4 * GIB,), (6 * GIB,))
+
+
+def test_hugepages_and_memory_come_from_the_same_zones() -> None:
+    """A zone without hugepages provides no memory to a container that requests both."""
+    state = node(2, 8, gib=16, pages=4, topology="none", **STATIC)
+    state = update_machine_state(state, 1, "hugepages-1Gi", 3 * GIB)
+    verdict = admit(state, pod(container(cpus=2, gib=1, pages=2)))
+    assert [(block.type, block.zones) for block in verdict.assignments[0].memory] == [
+        ("hugepages-1Gi", 2),
+        ("memory", 2),
+    ]
+
+
+@pytest.mark.parametrize("qos", ["Burstable", "BestEffort"])
+def test_only_guaranteed_pods_are_pinned(qos: Qos) -> None:
+    """Other classes get no memory of their own."""
+    state = node(2, 8, topology="restricted", **STATIC)
+    verdict = admit(state, pod(container(cpus=2, gib=40), qos=qos))
+    assert verdict.admitted
+    assert verdict.after == state
