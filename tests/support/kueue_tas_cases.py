@@ -15,13 +15,7 @@ from zonewise_scheduler.nodes.filters.info_table import NodeInfoTable
 from zonewise_scheduler.nodes.node.node_info import read_node_info, read_pod_info
 from zonewise_scheduler.quota.api.workload_reader import owned_by_single_pod
 from zonewise_scheduler.quota.topology.request_reader import read_preferred_terms, read_topology_request
-from zonewise_scheduler.quota.topology.types import (
-    HOSTNAME,
-    TASFeatureGates,
-    TASPodSetRequests,
-    TopologyAssignment,
-    TopologyDomainAssignment,
-)
+from zonewise_scheduler.quota.topology.types import HOSTNAME, TopologyAssignment, TopologyDomainAssignment
 from zonewise_scheduler.tas.placement.flavor_assignments import TASAssignments, find_topology_assignments_for_flavor
 from zonewise_scheduler.tas.replacement import find_replacement_assignments
 from zonewise_scheduler.tas.snapshot.domain_states import DomainStates
@@ -29,6 +23,7 @@ from zonewise_scheduler.tas.snapshot.flavor_snapshot import NodeTASFlavorSnapsho
 from zonewise_scheduler.tas.tree.assignment_parameters import TopologyAssignmentParameters
 from zonewise_scheduler.tas.tree.tas_usage import TASUsage, with_assignment_usage
 from zonewise_scheduler.tas.tree.topology_tree import TopologyTree, topology_tree_from_nodes, topology_tree_from_paths
+from zonewise_scheduler.tas.types import TASFeatureGates, TASPodSetRequests
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

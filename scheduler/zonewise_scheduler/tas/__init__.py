@@ -1,1 +1,1 @@
-"""The join of quotas and topologies: where the pods of a cycle's workloads go."""
+"""Topology-aware scheduling: which leaves of a Topology the pods of a workload are assigned (Kueue's tas_* files)."""

@@ -37,11 +37,17 @@ def explain_failure(
     names = [pods.name for pods in result.pod_sets]
     place = names.index(failure.pod_set) if failure.pod_set in names else 0
     pods, whole = result.pod_sets[place], result.zone_slice_sizes[place]
-    shape = search.wishes[place].pod_set.shape
-    if search.trial is None or shape is None or pods.max_pods is None or failure.problem or not pods.max_pods.size:
+    shape = search.requests[place].pod_set.shape
+    if (
+        search.admission_trial is None
+        or shape is None
+        or pods.max_pods is None
+        or failure.problem
+        or not pods.max_pods.size
+    ):
         return found
     leaf = _leaf(search, pods.max_pods, failure)
-    state = search.trial.node_state(int(search.flavor_topology.leaf_rows[leaf]))
+    state = search.admission_trial.node_state(int(search.flavor_topology.leaf_rows[leaf]))
     if state is None:
         return found
     filled = fill_node(state, shape, int(pods.max_pods[leaf]), whole)

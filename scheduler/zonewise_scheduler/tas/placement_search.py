@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from zonewise_scheduler.quota.topology.types import TASFeatureGates
 from zonewise_scheduler.tas.pod_set_placement import requested_topology, subtract_assignment, tas_pod_set_requests
 from zonewise_scheduler.tas.snapshot.assignment_failure import TopologyAssignmentFailure
 from zonewise_scheduler.tas.tree.assignment_parameters import topology_assignment_parameters
+from zonewise_scheduler.tas.types import TASFeatureGates
 from zonewise_scheduler.tas.zones.admission_trial import PodsOnNodes
 from zonewise_scheduler.tas.zones.zone_level import ZONE_LEVEL, requests_zones
 
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from zonewise_scheduler.quota.hierarchy.topology_snapshot import PlacementRequest
-    from zonewise_scheduler.quota.topology.types import TASPodSetRequests, TopologyAssignment
+    from zonewise_scheduler.quota.topology.types import TopologyAssignment
     from zonewise_scheduler.tas.flavor_topology import FlavorTopology
     from zonewise_scheduler.tas.placement.flavor_assignments import TASAssignments
+    from zonewise_scheduler.tas.types import TASPodSetRequests
     from zonewise_scheduler.tas.zones.admission_trial import AdmissionTrial
 
     Attempt = Callable[[Sequence[TASPodSetRequests]], TASAssignments | TopologyAssignmentFailure]
@@ -35,9 +36,9 @@ class PlacementSearch(NamedTuple):
     """One set, or a leader and then its workers, that look for places."""
 
     flavor_topology: FlavorTopology
-    trial: AdmissionTrial | None
+    admission_trial: AdmissionTrial | None
     """None: nothing is known of kubelets."""
-    wishes: Sequence[PlacementRequest]
+    requests: Sequence[PlacementRequest]
     current_assignments: Mapping[str, TopologyAssignment]
     """Where pods are already."""
 
@@ -54,7 +55,7 @@ class PlacementResult(NamedTuple):
 def search_placement(problem: PlacementSearch, attempt: Attempt) -> PlacementResult:
     """Return places, which are given to the trial too; what one zone should hold is tried first as if it must."""
     outcome = _search(problem, attempt, strict=True)
-    softer = [tas_pod_set_requests(wish, strict=False) for wish in problem.wishes]
+    softer = [tas_pod_set_requests(wish, strict=False) for wish in problem.requests]
     if (
         isinstance(outcome.result, TopologyAssignmentFailure)
         and [whole for _, whole in softer] != outcome.zone_slice_sizes
@@ -64,23 +65,23 @@ def search_placement(problem: PlacementSearch, attempt: Attempt) -> PlacementRes
 
 
 def _search(one: PlacementSearch, attempt: Attempt, *, strict: bool) -> PlacementResult:
-    pairs = [tas_pod_set_requests(wish, strict=strict) for wish in one.wishes]
+    pairs = [tas_pod_set_requests(wish, strict=strict) for wish in one.requests]
     pod_sets, wholes = [pods for pods, _ in pairs], [whole for _, whole in pairs]
     problem = _problem(one)
-    if problem is not None or one.trial is None:
+    if problem is not None or one.admission_trial is None:
         return PlacementResult(problem or attempt(pod_sets[::-1]), pod_sets, wholes)
-    pod_sets = [_bound(one, one.trial, place, pods, wholes[place]) for place, pods in enumerate(pod_sets)]
+    pod_sets = [_bound(one, one.admission_trial, place, pods, wholes[place]) for place, pods in enumerate(pod_sets)]
     found = attempt(pod_sets[::-1])
     asked = np.zeros(one.flavor_topology.tree.leaf_count, np.bool_)
     for _ in range(_TRIES):
         if isinstance(found, TopologyAssignmentFailure):
             return PlacementResult(found, pod_sets, wholes)
         given = _given(one, wholes, found.assignments)
-        short = one.trial.shortfalls(given)
+        short = one.admission_trial.shortfalls(given)
         if not short:
-            one.trial.assume(given)
+            one.admission_trial.assume(given)
             return PlacementResult(found, pod_sets, wholes)
-        pod_sets[-1] = _beside(one, one.trial, pod_sets, wholes[-1], (asked, short))
+        pod_sets[-1] = _beside(one, one.admission_trial, pod_sets, wholes[-1], (asked, short))
         found = attempt(pod_sets[::-1])
     problem = TopologyAssignmentFailure(
         pod_sets[-1].name, one.flavor_topology.tree.name, f"no host of {_TRIES} takes the leader beside workers"
@@ -90,7 +91,7 @@ def _search(one: PlacementSearch, attempt: Attempt, *, strict: bool) -> Placemen
 
 def _problem(one: PlacementSearch) -> TopologyAssignmentFailure | None:
     """Return why a request that is about zones makes no sense, in the words in which that is told of other levels."""
-    for wish in one.wishes:
+    for wish in one.requests:
         request = requested_topology(wish.pod_set)
         if requests_zones(request):
             pods = tas_pod_set_requests(wish)[0]._replace(topology_request=request)
@@ -106,7 +107,7 @@ def _bound(
     one: PlacementSearch, trial: AdmissionTrial, place: int, pods: TASPodSetRequests, whole: int
 ) -> TASPodSetRequests:
     """Return pods with how many of them each host takes."""
-    shape = one.wishes[place].pod_set.shape
+    shape = one.requests[place].pod_set.shape
     if shape is None:
         return pods
     return pods._replace(max_pods=trial.max_pods(shape, _limit(one, pods), whole)[one.flavor_topology.leaf_rows])
@@ -121,7 +122,7 @@ def _given(one: PlacementSearch, wholes: Sequence[int], found: Mapping[str, Topo
     """Return the pods that are new on hosts, of the sets of which the shape is known."""
     rows = one.flavor_topology.leaf_rows
     made: list[PodsOnNodes] = []
-    for wish, whole in zip(one.wishes, wholes, strict=True):
+    for wish, whole in zip(one.requests, wholes, strict=True):
         name, shape = wish.pod_set.name, wish.pod_set.shape
         if shape is not None and name in found:
             at = subtract_assignment(found[name], one.current_assignments.get(name))
@@ -142,7 +143,7 @@ def _beside(
     """Return the workers with how many of them hosts take beside the leader: those that were short, and some others."""
     leader, workers = pod_sets
     asked, short = known
-    first, shape = (wish.pod_set.shape for wish in one.wishes)
+    first, shape = (wish.pod_set.shape for wish in one.requests)
     rows, pods = one.flavor_topology.leaf_rows, workers.max_pods
     found = workers.max_pods_with_leader
     if first is None or shape is None or pods is None or leader.max_pods is None:

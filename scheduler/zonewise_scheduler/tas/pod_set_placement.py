@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.nodes.filters.constraints import Constraints
-from zonewise_scheduler.quota.topology.types import TASPodSetRequests, TopologyAssignment
+from zonewise_scheduler.quota.topology.types import TopologyAssignment
 from zonewise_scheduler.tas.tree.topology_assignments import delete_domain
+from zonewise_scheduler.tas.types import TASPodSetRequests
 from zonewise_scheduler.tas.zones.node_filling import ANY_ZONE
 from zonewise_scheduler.tas.zones.zone_level import as_host_request
 
@@ -50,8 +51,8 @@ def tas_pod_set_requests(wish: PlacementRequest, *, strict: bool = True) -> tupl
         wish.pods,
         spec.requests_on_node,
         request,
-        Constraints(tolerations=spec.tolerations, selector=spec.selector, terms=spec.terms),
-        spec.preferences,
+        Constraints(tolerations=spec.tolerations, selector=spec.node_selector, terms=spec.required_terms),
+        spec.preferred_terms,
         topology.pod_set_group_name if topology is not None else "",
     ), whole
 

@@ -1,4 +1,4 @@
-"""The pods of a failed node, placed anew beside those that stay.
+"""Replacement of an unhealthy node: its pods get other leaves, and all other pods keep theirs.
 
 pkg/cache/scheduler/tas_flavor_snapshot.go findReplacementAssignment, requiredReplacementDomain,
 findIncompleteSliceDomain; KEP-2724.
@@ -8,21 +8,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.quota.topology.types import PodSetTopologyRequest, SliceConstraint, TASFeatureGates
 from zonewise_scheduler.tas.placement.flavor_assignments import TASAssignments
 from zonewise_scheduler.tas.placement.pod_set_group import PodSetGroup, find_topology_assignment
 from zonewise_scheduler.tas.snapshot.assignment_failure import TopologyAssignmentFailure
 from zonewise_scheduler.tas.tree.assignment_parameters import topology_assignment_parameters
 from zonewise_scheduler.tas.tree.tas_usage import with_assignment_usage
 from zonewise_scheduler.tas.tree.topology_assignments import delete_domain, merge_topology_assignments
+from zonewise_scheduler.tas.types import TASFeatureGates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from zonewise_scheduler.quota.topology.types import TASPodSetRequests, TopologyAssignment
+    from zonewise_scheduler.quota.topology.types import PodSetTopologyRequest, SliceConstraint, TopologyAssignment
     from zonewise_scheduler.tas.snapshot.flavor_snapshot import TASFlavorSnapshot
     from zonewise_scheduler.tas.tree.tas_usage import TASUsage
     from zonewise_scheduler.tas.tree.topology_tree import TopologyTree
+    from zonewise_scheduler.tas.types import TASPodSetRequests
 
 _DEFAULTS = TASFeatureGates()
 
@@ -35,86 +36,92 @@ def find_replacement_assignments(
     gates: TASFeatureGates = _DEFAULTS,
     assumed_usage: TASUsage | None = None,
 ) -> TASAssignments | TopologyAssignmentFailure:
-    """Return the assignments with the pods of a failed node elsewhere, or why there is no such place.
+    """Return the assignments with the pods of an unhealthy node on other nodes, or why there are none.
 
-    All pods of a set stay in one domain of the required level, and slices stay whole. What the workload uses is no part
-    of the supply. Sets without an assignment are passed over; a leader is placed like any other set.
+    All pods of a pod set stay in one domain of the required level, and slices stay whole. The workload's own usage must
+    not be in the snapshot. Pod sets without an assignment are skipped. A leader is replaced like any other pod set.
     """
-    placed: dict[str, TopologyAssignment] = {}
+    new_assignments: dict[str, TopologyAssignment] = {}
     usage: TASUsage = assumed_usage or {}
-    for pods in pod_sets:
-        if pods.name not in assignments:
+    for pod_set in pod_sets:
+        if pod_set.name not in assignments:
             continue
-        kept, missing = delete_domain(assignments[pods.name], unhealthy_node)
-        new = _moved(snapshot, pods._replace(pod_count=missing), kept, unhealthy_node, gates, usage)
-        if isinstance(new, TopologyAssignmentFailure):
-            return new
-        usage = with_assignment_usage(snapshot.tree, usage, new, pods.single_pod_requests)
-        placed[pods.name] = merge_topology_assignments(snapshot.tree, new, kept)
-    return TASAssignments(placed)
-
-
-def _moved(
-    supply: TASFlavorSnapshot,
-    pods: TASPodSetRequests,
-    kept: TopologyAssignment,
-    failed: str,
-    options: TASFeatureGates,
-    assumed: TASUsage,
-) -> TopologyAssignment | TopologyAssignmentFailure:
-    """Return where the missing pods go."""
-    tree = supply.tree
-    stale = tree.stale_domain(kept)
-    shape = topology_assignment_parameters(tree.level_keys, pods._replace(pod_count=0), options, has_leader=False)
-    if stale:
-        problem = "the existing topologyAssignment is invalid, as it contains the stale domain"
-        return TopologyAssignmentFailure(pods.name, tree.name, f"Cannot replace the node, because {problem} {stale}")
-    if isinstance(shape, str):
-        return TopologyAssignmentFailure(pods.name, tree.name, shape)
-    within: tuple[int, int] | None = None
-    if pods.pod_count % shape.slice_size and kept.domains:
-        broken = next(layer for layer in reversed(shape.slice_constraints) if pods.pod_count % layer.size)
-        within = _incomplete(tree, kept, pods.pod_count, broken)
-        if within is None:
-            return TopologyAssignmentFailure(
-                pods.name, tree.name, f"no slice on level {broken.level} lacks the {pods.pod_count} pod(s)"
-            )
-        pods = pods._replace(topology_request=_mended(pods.topology_request, pods.pod_count))
-    elif shape.required and kept.domains:
-        within = tree.leaf_range(shape.requested_level, tree.ancestor(_leaves(tree, kept)[0][0], shape.requested_level))
-    found = find_topology_assignment(supply, PodSetGroup(pods), assumed, options, within)
-    if isinstance(found, TopologyAssignmentFailure):
-        return found
-    if not found[pods.name].domains:
-        return TopologyAssignmentFailure(
-            pods.name, tree.name, f"cannot find replacement assignment for unhealthy node: {failed}"
+        remaining, missing_count = delete_domain(assignments[pod_set.name], unhealthy_node)
+        replacement = _find_replacement_assignment(
+            snapshot, pod_set._replace(pod_count=missing_count), remaining, unhealthy_node, gates, usage
         )
-    return found[pods.name]
+        if isinstance(replacement, TopologyAssignmentFailure):
+            return replacement
+        usage = with_assignment_usage(snapshot.tree, usage, replacement, pod_set.single_pod_requests)
+        new_assignments[pod_set.name] = merge_topology_assignments(snapshot.tree, replacement, remaining)
+    return TASAssignments(new_assignments)
 
 
-def _incomplete(
-    tree: TopologyTree, kept: TopologyAssignment, missing: int, layer: SliceConstraint
+def _find_replacement_assignment(
+    snapshot: TASFlavorSnapshot,
+    missing: TASPodSetRequests,
+    remaining: TopologyAssignment,
+    unhealthy_node: str,
+    gates: TASFeatureGates,
+    assumed_usage: TASUsage,
+) -> TopologyAssignment | TopologyAssignmentFailure:
+    """Return the assignment of the missing pods beside the remaining ones."""
+    tree = snapshot.tree
+    stale_domain = tree.stale_domain(remaining)
+    params = topology_assignment_parameters(tree.level_keys, missing._replace(pod_count=0), gates, has_leader=False)
+    if stale_domain:
+        problem = "the existing topologyAssignment is invalid, as it contains the stale domain"
+        return TopologyAssignmentFailure(
+            missing.name, tree.name, f"Cannot replace the node, because {problem} {stale_domain}"
+        )
+    if isinstance(params, str):
+        return TopologyAssignmentFailure(missing.name, tree.name, params)
+    required_domain: tuple[int, int] | None = None
+    if missing.pod_count % params.slice_size and remaining.domains:
+        broken_layer = next(layer for layer in reversed(params.slice_constraints) if missing.pod_count % layer.size)
+        required_domain = _incomplete_slice_domain(tree, remaining, missing.pod_count, broken_layer)
+        if required_domain is None:
+            problem = f"no slice on level {broken_layer.level} lacks the {missing.pod_count} pod(s)"
+            return TopologyAssignmentFailure(missing.name, tree.name, problem)
+        request = _keep_whole_layer(missing.topology_request, missing.pod_count)
+        missing = missing._replace(topology_request=request)
+    elif params.required and remaining.domains:
+        first_leaf = _pods_by_leaf(tree, remaining)[0][0]
+        domain = tree.ancestor(first_leaf, params.requested_level)
+        required_domain = tree.leaf_range(params.requested_level, domain)
+    result = find_topology_assignment(snapshot, PodSetGroup(missing), assumed_usage, gates, required_domain)
+    if isinstance(result, TopologyAssignmentFailure):
+        return result
+    if not result[missing.name].domains:
+        return TopologyAssignmentFailure(
+            missing.name, tree.name, f"cannot find replacement assignment for unhealthy node: {unhealthy_node}"
+        )
+    return result[missing.name]
+
+
+def _incomplete_slice_domain(
+    tree: TopologyTree, remaining: TopologyAssignment, missing_count: int, layer: SliceConstraint
 ) -> tuple[int, int] | None:
-    """Return the leaves of the domain in which the missing pods make slices whole again."""
+    """Return the leaves of the domain whose slices the missing pods complete (findIncompleteSliceDomain)."""
     level = tree.level_keys.index(layer.level)
-    counts: dict[int, int] = {}
-    for leaf, pods in _leaves(tree, kept):
-        at = tree.ancestor(leaf, level)
-        counts[at] = counts.get(at, 0) + pods
-    whole = (domain for domain in sorted(counts) if (counts[domain] + missing) % layer.size == 0)
-    found = next(whole, None)
-    return None if found is None else tree.leaf_range(level, found)
+    pod_counts: dict[int, int] = {}
+    for leaf, pods in _pods_by_leaf(tree, remaining):
+        domain = tree.ancestor(leaf, level)
+        pod_counts[domain] = pod_counts.get(domain, 0) + pods
+    completed = (domain for domain in sorted(pod_counts) if (pod_counts[domain] + missing_count) % layer.size == 0)
+    domain = next(completed, None)
+    return None if domain is None else tree.leaf_range(level, domain)
 
 
-def _leaves(tree: TopologyTree, kept: TopologyAssignment) -> list[tuple[int, int]]:
-    """Return the leaves of an assignment, and how many pods each has."""
-    found = ((tree.find_leaf(domain.values), domain.pods) for domain in kept.domains)
-    return [(leaf, pods) for leaf, pods in found if leaf is not None]
+def _pods_by_leaf(tree: TopologyTree, assignment: TopologyAssignment) -> list[tuple[int, int]]:
+    """Return the leaves of an assignment, and the number of pods of each."""
+    pods_by_leaf = ((tree.find_leaf(domain.values), domain.pods) for domain in assignment.domains)
+    return [(leaf, pods) for leaf, pods in pods_by_leaf if leaf is not None]
 
 
-def _mended(request: PodSetTopologyRequest | None, missing: int) -> PodSetTopologyRequest | None:
-    """Return the request with the innermost layer alone of those that the missing pods are whole slices of."""
+def _keep_whole_layer(request: PodSetTopologyRequest | None, missing_count: int) -> PodSetTopologyRequest | None:
+    """Return the request with only the innermost slice layer whose size divides the missing pods."""
     if request is None:
         return None
-    whole = [layer for layer in request.slice_constraints if missing % layer.size == 0]
-    return request._replace(slice_constraints=tuple(whole[-1:]))
+    whole_layers = [layer for layer in request.slice_constraints if missing_count % layer.size == 0]
+    return request._replace(slice_constraints=tuple(whole_layers[-1:]))

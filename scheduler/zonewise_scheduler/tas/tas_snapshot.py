@@ -18,12 +18,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.quota.hierarchy.topology_snapshot import TopologyPlacementFailure
-from zonewise_scheduler.quota.topology.types import (
-    HOSTNAME,
-    TASFeatureGates,
-    TopologyAssignment,
-    TopologyDomainAssignment,
-)
+from zonewise_scheduler.quota.topology.types import HOSTNAME, TopologyAssignment, TopologyDomainAssignment
 from zonewise_scheduler.tas.failure_explanation import explain_failure
 from zonewise_scheduler.tas.leaf_usage import LeafUsage
 from zonewise_scheduler.tas.placement.flavor_assignments import find_topology_assignments_for_flavor
@@ -33,6 +28,7 @@ from zonewise_scheduler.tas.pod_set_placement import group_pod_sets, new_placeme
 from zonewise_scheduler.tas.replacement import find_replacement_assignments
 from zonewise_scheduler.tas.snapshot.assignment_failure import TopologyAssignmentFailure
 from zonewise_scheduler.tas.tree.assignment_parameters import has_level
+from zonewise_scheduler.tas.types import TASFeatureGates
 from zonewise_scheduler.tas.zones.admission_trial import AdmissionTrial, PodsOnNodes
 from zonewise_scheduler.tas.zones.zone_allocations import ZoneAllocations
 from zonewise_scheduler.tas.zones.zone_level import ZONE_LEVEL
@@ -43,11 +39,11 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.node import NodeState
     from zonewise_scheduler.quota.api.workload_types import TopologyRequest, Workload
     from zonewise_scheduler.quota.hierarchy.topology_snapshot import PlacementRequest, TopologyAssignments
-    from zonewise_scheduler.quota.topology.types import TASPodSetRequests
     from zonewise_scheduler.tas.flavor_topology import FlavorTopology
     from zonewise_scheduler.tas.placement.flavor_assignments import TASAssignments
     from zonewise_scheduler.tas.placements import Placement
     from zonewise_scheduler.tas.snapshot.flavor_snapshot import NodeTASFlavorSnapshot
+    from zonewise_scheduler.tas.types import TASPodSetRequests
     from zonewise_scheduler.tas.zones.kubelet_states import KubeletStates
     from zonewise_scheduler.tas.zones.zone_allocations import PodSetKey
 
@@ -209,7 +205,7 @@ class TASSnapshot:
         if not empty:
             found += [self._books.version(one) for one in flavors]
         if self._holdings is not None:
-            found.append(self._holdings.kubelets.revision if empty else self._holdings.version())
+            found.append(self._holdings.kubelet_states.revision if empty else self._holdings.version())
         return tuple(found)
 
     def _find(
@@ -272,7 +268,7 @@ class TASSnapshot:
     def _trial(self, *, empty: bool) -> AdmissionTrial | None:
         if self._holdings is None:
             return None
-        kubelets = self._holdings.kubelets
+        kubelets = self._holdings.kubelet_states
         return AdmissionTrial(kubelets, kubelets.empty_table() if empty else self._holdings.table())
 
     def _admit(self, stay: Placement) -> bool:

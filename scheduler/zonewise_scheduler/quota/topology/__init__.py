@@ -1,1 +1,1 @@
-"""What a Workload requests of a Topology, and the assignment that its status records."""
+"""Topology requests and topology assignments of Workloads, as values and as the API encodes them."""

@@ -1,13 +1,14 @@
-"""Topology assignments as the API of Kueue has them: domains that have much in common are written together.
+"""Reader of the API's TopologyAssignment, whose slices encode domains with common values together.
 
-apis/kueue/v1beta2/workload_types.go TopologyAssignment; pkg/util/tas.
+apis/kueue/v1beta2/workload_types.go TopologyAssignment; pkg/util/tas/tas_assignment.go InternalFrom.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from zonewise_common.k8s.fields import FieldError, abbreviated, object_in, objects_in, string_in
+from zonewise_common.k8s.fields import FieldError, object_in, objects_in, string_in
+from zonewise_common.k8s.tolerant import abbreviated
 from zonewise_scheduler.quota.topology.types import TopologyAssignment, TopologyDomainAssignment
 
 if TYPE_CHECKING:
@@ -17,50 +18,54 @@ T = TypeVar("T")
 
 
 def read_topology_assignment(assignment: Mapping[str, Any]) -> TopologyAssignment:
-    """Return a TopologyAssignment; raise FieldError, naming field and value, for what is none."""
+    """Return the decoded assignment; raise FieldError, naming field and value, for an invalid one."""
     if assignment.get("slices") is None:
         raise FieldError("slices", "nothing is known of the domains")
-    levels = _list(assignment, "levels", "", str)
+    levels = _read_list(assignment, "levels", "", str)
     domains: list[TopologyDomainAssignment] = []
-    for place, one in enumerate(objects_in(assignment, "slices", "")):
-        domains += _domains(one, f"slices[{place}].", len(levels))
+    for i, assignment_slice in enumerate(objects_in(assignment, "slices", "")):
+        domains += _read_slice(assignment_slice, f"slices[{i}].", len(levels))
     return TopologyAssignment(tuple(levels), tuple(domains))
 
 
-def _domains(one: Mapping[str, Any], at: str, levels: int) -> list[TopologyDomainAssignment]:
-    """Return the domains of a slice."""
-    count: object = one.get("domainCount")
-    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        raise FieldError(f"{at}domainCount", f"not a number of domains: {abbreviated(count)}")
-    columns = [
-        _values(each, f"{at}valuesPerLevel[{place}].", count)
-        for place, each in enumerate(objects_in(one, "valuesPerLevel", at))
+def _read_slice(assignment_slice: Mapping[str, Any], path: str, level_count: int) -> list[TopologyDomainAssignment]:
+    domain_count: object = assignment_slice.get("domainCount")
+    if not isinstance(domain_count, int) or isinstance(domain_count, bool) or domain_count < 1:
+        raise FieldError(f"{path}domainCount", f"not a number of domains: {abbreviated(domain_count)}")
+    values_per_level = [
+        _read_level_values(level_values, f"{path}valuesPerLevel[{i}].", domain_count)
+        for i, level_values in enumerate(objects_in(assignment_slice, "valuesPerLevel", path))
     ]
-    if len(columns) != levels:
-        raise FieldError(f"{at}valuesPerLevel", f"not of {levels} levels, but of {len(columns)}")
-    pods = object_in(one, "podCounts", at)
-    each: object = pods.get("universal")
-    counts = [each] * count if isinstance(each, int) else _list(pods, "individual", f"{at}podCounts.", int, count)
+    if len(values_per_level) != level_count:
+        raise FieldError(f"{path}valuesPerLevel", f"not of {level_count} levels, but of {len(values_per_level)}")
+    pod_counts = object_in(assignment_slice, "podCounts", path)
+    universal: object = pod_counts.get("universal")
+    counts = (
+        [universal] * domain_count
+        if isinstance(universal, int)
+        else _read_list(pod_counts, "individual", f"{path}podCounts.", int, domain_count)
+    )
     return [
-        TopologyDomainAssignment(values, pods) for values, pods in zip(zip(*columns, strict=True), counts, strict=True)
+        TopologyDomainAssignment(values, pods)
+        for values, pods in zip(zip(*values_per_level, strict=True), counts, strict=True)
     ]
 
 
-def _values(one: Mapping[str, Any], at: str, count: int) -> list[str]:
-    """Return the values of the domains of a slice at one level."""
-    if one.get("universal") is not None:
-        return [string_in(one, "universal", at)] * count
-    own = object_in(one, "individual", at)
-    prefix, suffix = string_in(own, "prefix", f"{at}individual."), string_in(own, "suffix", f"{at}individual.")
-    return [f"{prefix}{root}{suffix}" for root in _list(own, "roots", f"{at}individual.", str, count)]
+def _read_level_values(level_values: Mapping[str, Any], path: str, domain_count: int) -> list[str]:
+    """Return the values of a slice's domains at one level."""
+    if level_values.get("universal") is not None:
+        return [string_in(level_values, "universal", path)] * domain_count
+    individual, path = object_in(level_values, "individual", path), f"{path}individual."
+    prefix, suffix = string_in(individual, "prefix", path), string_in(individual, "suffix", path)
+    return [f"{prefix}{root}{suffix}" for root in _read_list(individual, "roots", path, str, domain_count)]
 
 
-def _list(owner: Mapping[str, Any], name: str, at: str, kind: type[T], length: int | None = None) -> list[T]:
-    """Return a list of values of one kind, of that length where it is given."""
+def _read_list(owner: Mapping[str, Any], name: str, path: str, kind: type[T], length: int | None = None) -> list[T]:
+    """Return a list whose items are all of one type; it must have the length, unless that is None."""
     value: object = owner.get(name)
-    found = cast("list[object]", value) if isinstance(value, list) else None
-    if found is None or length not in {None, len(found)} or not all(isinstance(one, kind) for one in found):
+    items = cast("list[object]", value) if isinstance(value, list) else None
+    if items is None or length not in {None, len(items)} or not all(isinstance(item, kind) for item in items):
         raise FieldError(
-            f"{at}{name}", f"not a list of {length or 'such'} values: {abbreviated(cast('object', value))}"
+            f"{path}{name}", f"not a list of {length or 'such'} values: {abbreviated(cast('object', value))}"
         )
-    return cast("list[T]", found)
+    return cast("list[T]", items)

@@ -1,55 +1,56 @@
-"""Requests as the Workload's topologyRequest has them."""
+"""Readers of a Workload's topologyRequest, and of a pod template's preferred node affinity."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from zonewise_common.k8s.fields import FieldError, abbreviated, object_in, objects_in, string_in
+from zonewise_common.k8s.fields import FieldError, object_in, objects_in, string_in
 from zonewise_common.k8s.nodeaffinity import read_required_terms
+from zonewise_common.k8s.tolerant import abbreviated
 from zonewise_scheduler.quota.topology.types import PodSetTopologyRequest, PreferredSchedulingTerm, SliceConstraint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_AT = "topologyRequest."
+_PATH = "topologyRequest."
 
 
 def read_topology_request(request: Mapping[str, Any]) -> PodSetTopologyRequest:
-    """Return what a PodSetTopologyRequest asks for; raise FieldError, naming field and value, for what is none."""
+    """Return the PodSetTopologyRequest; raise FieldError, naming field and value, for an invalid one."""
     unconstrained = request.get("unconstrained") or False
     if not isinstance(unconstrained, bool):
-        raise FieldError(f"{_AT}unconstrained", f"not true or false: {abbreviated(unconstrained)}")
-    layers = tuple(
-        SliceConstraint(string_in(one, "topology", _AT), _size(one, "size"))
-        for one in objects_in(request, "podsetSliceRequiredTopologyConstraints", _AT)
+        raise FieldError(f"{_PATH}unconstrained", f"not true or false: {abbreviated(unconstrained)}")
+    slice_constraints = tuple(
+        SliceConstraint(string_in(constraint, "topology", _PATH), _read_count(constraint, "size"))
+        for constraint in objects_in(request, "podsetSliceRequiredTopologyConstraints", _PATH)
     )
-    level = string_in(request, "podSetSliceRequiredTopology", _AT)
-    if level and not layers:  # the form for one layer, of Workloads written before there were several
-        layers = (SliceConstraint(level, _size(request, "podSetSliceSize")),)
+    level = string_in(request, "podSetSliceRequiredTopology", _PATH)
+    if level and not slice_constraints:  # the form for one layer, which older Workloads have
+        slice_constraints = (SliceConstraint(level, _read_count(request, "podSetSliceSize")),)
     return PodSetTopologyRequest(
-        string_in(request, "required", _AT), string_in(request, "preferred", _AT), unconstrained, layers
+        string_in(request, "required", _PATH), string_in(request, "preferred", _PATH), unconstrained, slice_constraints
     )
 
 
 def read_preferred_terms(spec: Mapping[str, Any]) -> tuple[PreferredSchedulingTerm, ...]:
-    """Return the terms of the preferred node affinity of a pod's spec, those left out that match no node.
+    """Return the terms of a pod spec's preferred node affinity, except terms that match no node.
 
-    Raises FieldError, naming field and value, for what no API server would take.
+    Raises FieldError, naming field and value, for a spec that the API server would reject.
     """
-    name = "preferredDuringSchedulingIgnoredDuringExecution"
+    field = "preferredDuringSchedulingIgnoredDuringExecution"
     affinity = object_in(object_in(spec, "affinity", "spec."), "nodeAffinity", "spec.affinity.")
-    found: list[PreferredSchedulingTerm] = []
-    for one in objects_in(affinity, name, "spec.affinity.nodeAffinity."):
-        term = {"nodeSelectorTerms": [object_in(one, "preference", f"{name}.")]}
-        required = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}}
-        weight = _size(one, "weight")
-        found += [PreferredSchedulingTerm(weight, each) for each in read_required_terms({"affinity": required}) or ()]
-    return tuple(found)
+    terms: list[PreferredSchedulingTerm] = []
+    for preferred in objects_in(affinity, field, "spec.affinity.nodeAffinity."):
+        node_selector = {"nodeSelectorTerms": [object_in(preferred, "preference", f"{field}.")]}
+        required = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": node_selector}}
+        weight = _read_count(preferred, "weight")
+        terms += [PreferredSchedulingTerm(weight, term) for term in read_required_terms({"affinity": required}) or ()]
+    return tuple(terms)
 
 
-def _size(owner: Mapping[str, Any], name: str) -> int:
-    """Return a number; 0 where it is absent."""
+def _read_count(owner: Mapping[str, Any], name: str) -> int:
+    """Return a number of at least 0; 0 where it is absent."""
     value = owner.get(name) or 0
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise FieldError(f"{_AT}{name}", f"not a number of pods: {abbreviated(value)}")
+        raise FieldError(f"{_PATH}{name}", f"not a number of pods: {abbreviated(value)}")
     return value

@@ -1,1 +1,1 @@
-"""Topology-aware placement: which domains of a Topology's levels the pods of a workload get."""
+"""The search for a topology assignment: the level and domains that fit, then the pods of each leaf."""

@@ -1,8 +1,8 @@
-"""Balanced placement: of the fewest domains that take all, none gets much more than another.
+"""Balanced placement: the fewest domains that hold all slices, each with nearly the same number of slices.
 
-pkg/cache/scheduler/tas_balanced_placement.go; KEP-2724. For a preferred level only. The domains within one of the next
-level out are looked at together. The threshold is the most slices that each of the chosen domains gets at least;
-domains that cannot take so many are pruned. Where it comes to nothing, the search goes on as without it.
+pkg/cache/scheduler/tas_balanced_placement.go; KEP-2724. It applies to a preferred level only. Candidates are the
+children of one domain of the level above. The threshold is the number of slices that every selected domain gets at
+least; domains that hold fewer are pruned. If no candidate fits, the search continues as without balancing.
 """
 
 from __future__ import annotations
@@ -31,197 +31,211 @@ if TYPE_CHECKING:
 
 
 class BalancedPlacement(NamedTuple):
-    """Where the descent begins, and the counts that it goes by."""
+    """The domains where the descent begins, and the states that it uses."""
 
     levels: list[DomainStates]
     fit: FitDomains
 
 
 class BalancedCandidate(NamedTuple):
-    """Domains of the preferred level within one domain, as they are with what is below the threshold pruned."""
+    """Domains of the preferred level inside one domain, with the states after pruning below the threshold."""
 
     levels: list[DomainStates]
     domains: NDArray[np.int64]
     threshold: int
     domain_count: int
-    """How many of the domains it takes."""
+    """The fewest of the domains that hold all slices."""
 
 
 def find_balanced_placement(
-    tree: TopologyTree, levels: Sequence[DomainStates], shape: TopologyAssignmentParameters
+    tree: TopologyTree, levels: Sequence[DomainStates], params: TopologyAssignmentParameters
 ) -> BalancedPlacement | None:
-    """Return a balanced beginning; None where there is none."""
+    """Return the balanced placement; None if there is none."""
     best: BalancedCandidate | None = None
-    for begin, end in _groups(tree, shape.requested_level) if shape.slice_count else ():
-        one = _candidate(tree, levels, shape, (begin, end), best.threshold if best is not None else 1)
-        if one is not None and (
-            best is None or (one.threshold, -one.domain_count) > (best.threshold, -best.domain_count)
+    for begin, end in _sibling_ranges(tree, params.requested_level) if params.slice_count else ():
+        min_threshold = best.threshold if best is not None else 1
+        candidate = _find_candidate(tree, levels, params, (begin, end), min_threshold)
+        if candidate is not None and (
+            best is None or (candidate.threshold, -candidate.domain_count) > (best.threshold, -best.domain_count)
         ):
-            best = one
-    return _spread(tree, best, shape) if best is not None else None
+            best = candidate
+    return _apply_balanced_placement(tree, best, params) if best is not None else None
 
 
-def _groups(tree: TopologyTree, level: int) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of a level's domains that are within one of the next level out."""
+def _sibling_ranges(tree: TopologyTree, level: int) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of a level's domains that have the same parent."""
     if level == 0:
         yield 0, len(tree.values[0])
         return
-    begins = tree.child_offsets[level - 1].tolist()
-    yield from pairwise(begins)
+    offsets = tree.child_offsets[level - 1].tolist()
+    yield from pairwise(offsets)
 
 
-def _candidate(
+def _find_candidate(
     tree: TopologyTree,
     levels: Sequence[DomainStates],
-    shape: TopologyAssignmentParameters,
-    group: tuple[int, int],
-    least: int,
+    params: TopologyAssignmentParameters,
+    siblings: tuple[int, int],
+    min_threshold: int,
 ) -> BalancedCandidate | None:
-    """Return what a group comes to if its threshold is at least so high."""
-    lower = tree.descendant_ranges(shape.requested_level, *group)[
-        : 2 if shape.requested_level < shape.slice_level else 1
-    ][-1]
-    spread = (
-        levels[shape.requested_level + 1]
-        if shape.requested_level < shape.slice_level
-        else levels[shape.requested_level]
-    )
-    chosen = evaluate_greedy_assignment(spread, np.arange(*lower), shape)
-    if chosen is None:
+    """Return a candidate with at least the minimum threshold (findBestDomainsForBalancedPlacement)."""
+    above_slices = params.requested_level < params.slice_level
+    ranges = tree.descendant_ranges(params.requested_level, *siblings)
+    filled_domains = np.arange(*ranges[1 if above_slices else 0])
+    filled_states = levels[params.requested_level + 1] if above_slices else levels[params.requested_level]
+    greedy = evaluate_greedy_assignment(filled_states, filled_domains, params)
+    if greedy is None:
         return None
-    threshold = _threshold(spread, chosen, shape)
+    threshold = _balance_threshold(filled_states, greedy, params)
     thresholds = [threshold]
-    if (
-        shape.has_leader and chosen.last_domain is not None
-    ):  # with room for the leader in the last of them, it may fit yet
-        thresholds.append(min(threshold, int(spread.slice_count_with_leader[chosen.last_domain])))
-    for one in dict.fromkeys(thresholds):
-        if one < least:
+    if params.has_leader and greedy.last_domain is not None:  # the leader may still fit in the last domain
+        thresholds.append(min(threshold, int(filled_states.slice_count_with_leader[greedy.last_domain])))
+    for lowered_threshold in dict.fromkeys(thresholds):
+        if lowered_threshold < min_threshold:
             break
-        pruned = _pruned(tree, levels, shape, group, one)
-        found = evaluate_greedy_assignment(pruned[shape.requested_level], np.arange(*group), shape)
-        if found is not None:
-            return BalancedCandidate(pruned, np.arange(*group), one, found.domain_count)
+        pruned = _prune_below_threshold(tree, levels, params, siblings, lowered_threshold)
+        domains = np.arange(*siblings)
+        greedy = evaluate_greedy_assignment(pruned[params.requested_level], domains, params)
+        if greedy is not None:
+            return BalancedCandidate(pruned, domains, lowered_threshold, greedy.domain_count)
     return None
 
 
-def _threshold(counts: DomainStates, chosen: GreedyAssignment, shape: TopologyAssignmentParameters) -> int:
-    found = shape.slice_count // chosen.domain_count
-    if chosen.leader_domain is not None:
-        found = min(found, int(counts.slice_count_with_leader[chosen.leader_domain]))
-    return found if chosen.last_domain is None else min(found, int(counts.slice_count[chosen.last_domain]))
+def _balance_threshold(states: DomainStates, greedy: GreedyAssignment, params: TopologyAssignmentParameters) -> int:
+    """Return the most slices that each domain of a greedy assignment can get (balanceThresholdValue)."""
+    threshold = params.slice_count // greedy.domain_count
+    if greedy.leader_domain is not None:
+        threshold = min(threshold, int(states.slice_count_with_leader[greedy.leader_domain]))
+    if greedy.last_domain is None:
+        return threshold
+    return min(threshold, int(states.slice_count[greedy.last_domain]))
 
 
-def _pruned(
+def _prune_below_threshold(
     tree: TopologyTree,
     levels: Sequence[DomainStates],
-    shape: TopologyAssignmentParameters,
-    group: tuple[int, int],
+    params: TopologyAssignmentParameters,
+    siblings: tuple[int, int],
     threshold: int,
 ) -> list[DomainStates]:
-    """Return the counts with a group's domains, and their children, emptied where they are below the threshold."""
-    ranges = tree.descendant_ranges(shape.requested_level, *group)
-    begins = [
-        tree.child_offsets[shape.requested_level + at][begin : end + 1] - ranges[at + 1][0]
-        for at, (begin, end) in enumerate(ranges[:-1])
+    """Return the states with siblings, and their children, emptied if they hold fewer slices than the threshold."""
+    top = params.requested_level
+    ranges = tree.descendant_ranges(top, *siblings)
+    offsets = [
+        tree.child_offsets[top + i][begin : end + 1] - ranges[i + 1][0] for i, (begin, end) in enumerate(ranges[:-1])
     ]
-    own = [
-        DomainStates(*(part[slice(*one)] for part in levels[shape.requested_level + at]))
-        for at, one in enumerate(ranges)
+    states = [
+        DomainStates(*(counts[slice(*level_range)] for counts in levels[top + i]))
+        for i, level_range in enumerate(ranges)
     ]
-    for at in (1, 0) if begins else (0,):
-        leaves = _emptied(own[-1], *_below(own[at], begins[at:], threshold, shape))
-        own = fill_in_counts(leaves, begins, shape.requested_level, shape)
-    outer = list(levels[: shape.requested_level])
-    return outer + [_replaced(levels[shape.requested_level + at], own[at], one) for at, one in enumerate(ranges)]
+    for i in (1, 0) if offsets else (0,):
+        leaves = _empty_leaves(states[-1], *_leaves_below_threshold(states[i], offsets[i:], threshold, params))
+        states = fill_in_counts(leaves, offsets, top, params)
+    higher = list(levels[:top])
+    return higher + [_replace_range(levels[top + i], states[i], level_range) for i, level_range in enumerate(ranges)]
 
 
-def _below(
-    counts: DomainStates, begins: Sequence[NDArray[np.int64]], threshold: int, shape: TopologyAssignmentParameters
+def _leaves_below_threshold(
+    states: DomainStates,
+    child_offsets: Sequence[NDArray[np.int64]],
+    threshold: int,
+    params: TopologyAssignmentParameters,
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return the leaves of domains that take too little, and of those that do so with the leader."""
-    empty = counts.slice_count < threshold
-    hostless = (counts.slice_count_with_leader < threshold) & (counts.leader_count > 0) & shape.has_leader
-    for one in begins:
-        empty, hostless = np.repeat(empty, np.diff(one)), np.repeat(hostless, np.diff(one))
-    return empty, hostless
+    """Return the leaves of domains below the threshold, and of domains that are below it with the leader."""
+    below = states.slice_count < threshold
+    below_with_leader = (states.slice_count_with_leader < threshold) & (states.leader_count > 0) & params.has_leader
+    for offsets in child_offsets:
+        sizes = np.diff(offsets)
+        below, below_with_leader = np.repeat(below, sizes), np.repeat(below_with_leader, sizes)
+    return below, below_with_leader
 
 
-def _emptied(counts: DomainStates, empty: NDArray[np.bool_], hostless: NDArray[np.bool_]) -> LeafCounts:
-    """Return leaves some of which take nothing, and others no leader."""
-    no_leader = empty | hostless
+def _empty_leaves(states: DomainStates, below: NDArray[np.bool_], below_with_leader: NDArray[np.bool_]) -> LeafCounts:
+    """Return leaf counts without the pods of some leaves, and without the leader of others."""
+    no_leader = below | below_with_leader
     return LeafCounts(
-        np.where(empty, 0, counts.pod_count),
-        np.where(no_leader, 0, counts.pod_count_with_leader),
-        np.where(no_leader, 0, counts.leader_count),
-        counts.affinity_score,
+        np.where(below, 0, states.pod_count),
+        np.where(no_leader, 0, states.pod_count_with_leader),
+        np.where(no_leader, 0, states.leader_count),
+        states.affinity_score,
     )
 
 
-def _replaced(counts: DomainStates, own: DomainStates, at: tuple[int, int]) -> DomainStates:
-    """Return the counts of a level with those of a range put in."""
-    begin, end = at
+def _replace_range(states: DomainStates, new_states: DomainStates, level_range: tuple[int, int]) -> DomainStates:
+    """Return the states of a level with those of a range replaced."""
+    begin, end = level_range
     return DomainStates(
-        *(np.concatenate([part[:begin], new, part[end:]]) for part, new in zip(counts, own, strict=True))
+        *(
+            np.concatenate([counts[:begin], new_counts, counts[end:]])
+            for counts, new_counts in zip(states, new_states, strict=True)
+        )
     )
 
 
-# --- the domains that are chosen
+# --- application of the best candidate
 
 
-def _spread(
-    tree: TopologyTree, one: BalancedCandidate, shape: TopologyAssignmentParameters
+def _apply_balanced_placement(
+    tree: TopologyTree, candidate: BalancedCandidate, params: TopologyAssignmentParameters
 ) -> BalancedPlacement | None:
-    """Choose domains of the preferred level, and give the children of these, or themselves, their slices."""
-    level, domains = shape.requested_level, one.domains
-    if level < shape.slice_level:
-        chosen = select_optimal_domain_set_to_fit(one.levels[level], _by_entropy(tree, one, level), shape)
-        if chosen is None:
+    """Select domains of the preferred level, and assign slices to their children, or to themselves."""
+    level, domains = params.requested_level, candidate.domains
+    if level < params.slice_level:
+        ordered = _sort_by_entropy(tree, candidate, level)
+        selected = select_optimal_domain_set_to_fit(candidate.levels[level], ordered, params)
+        if selected is None:
             return None
-        level, domains = level + 1, tree.lower_level_domains(level, np.array(chosen, np.int64))
-    counts = place_slices_on_domains_balanced(one.levels[level], domains, one.threshold, shape)
-    if counts is None:
+        level, domains = level + 1, tree.lower_level_domains(level, np.array(selected, np.int64))
+    placement = place_slices_on_domains_balanced(candidate.levels[level], domains, candidate.threshold, params)
+    if placement is None:
         return None
-    even, order = counts
-    return BalancedPlacement([*one.levels[:level], even, *one.levels[level + 1 :]], FitDomains(level, order))
+    states, order = placement
+    return BalancedPlacement(
+        [*candidate.levels[:level], states, *candidate.levels[level + 1 :]], FitDomains(level, order)
+    )
 
 
 def place_slices_on_domains_balanced(
-    counts: DomainStates, domains: NDArray[np.int64], threshold: int, shape: TopologyAssignmentParameters
+    states: DomainStates, domains: NDArray[np.int64], threshold: int, params: TopologyAssignmentParameters
 ) -> tuple[DomainStates, NDArray[np.int64]] | None:
-    """Return the counts as if the chosen domains had room for just what they get, and these domains in order.
+    """Return states in which the selected domains hold exactly the slices that they get, and these domains in order.
 
-    Each gets the threshold, and the first ones as many of the others as they take.
+    Each domain gets the threshold; the first ones get as many of the extra slices as they hold.
     """
-    chosen = select_optimal_domain_set_to_fit(counts, domains.tolist(), shape)
-    if chosen is None or shape.slice_count < len(chosen) * threshold:
+    selected = select_optimal_domain_set_to_fit(states, domains.tolist(), params)
+    if selected is None or params.slice_count < len(selected) * threshold:
         return None
-    order = sorted_domains_with_leader(counts, np.array(chosen, np.int64), shape)
-    pods, slices, beside, slices_beside, leaders, score = (part.copy() for part in counts)
-    extra = shape.slice_count - len(chosen) * threshold
-    for place, domain in enumerate(order.tolist()):
-        leader = int(shape.has_leader and place == 0)
-        room = counts.slice_count_with_leader[domain] if leader else counts.slice_count[domain]
-        more = min(int(room) - threshold, extra) if leader or extra else 0
-        extra -= more
-        slices[domain] = slices_beside[domain] = threshold + more
-        pods[domain] = (threshold + more) * shape.slice_size
-        beside[domain], leaders[domain] = pods[domain] - leader, leader
-    return None if extra else (DomainStates(pods, slices, beside, slices_beside, leaders, score), order)
+    order = sorted_domains_with_leader(states, np.array(selected, np.int64), params)
+    pods, slices, pods_with_leader, slices_with_leader, leader_count, score = (counts.copy() for counts in states)
+    extra = params.slice_count - len(selected) * threshold
+    for i, domain in enumerate(order.tolist()):
+        leader = int(params.has_leader and i == 0)
+        capacity = states.slice_count_with_leader[domain] if leader else states.slice_count[domain]
+        extra_slices = min(int(capacity) - threshold, extra) if leader or extra else 0
+        extra -= extra_slices
+        slices[domain] = slices_with_leader[domain] = threshold + extra_slices
+        pods[domain] = (threshold + extra_slices) * params.slice_size
+        pods_with_leader[domain], leader_count[domain] = pods[domain] - leader, leader
+    if extra:
+        return None
+    return DomainStates(pods, slices, pods_with_leader, slices_with_leader, leader_count, score), order
 
 
-def _by_entropy(tree: TopologyTree, one: BalancedCandidate, level: int) -> list[int]:
-    """Return a candidate's domains, those first that take most, of those the ones whose children are most alike."""
-    counts, inner, begins = one.levels[level], one.levels[level + 1].pod_count, tree.child_offsets[level]
+def _sort_by_entropy(tree: TopologyTree, candidate: BalancedCandidate, level: int) -> list[int]:
+    """Return the domains by capacity, then by the evenness of their children (compareDomainCapacityAndEntropy)."""
+    states = candidate.levels[level]
+    child_pods, offsets = candidate.levels[level + 1].pod_count, tree.child_offsets[level]
 
-    def key(domain: int) -> tuple[int, int, float, int]:
-        entropy = _entropy(inner[begins[domain] : begins[domain + 1]])
-        return -int(counts.leader_count[domain]), -int(counts.slice_count_with_leader[domain]), -entropy, domain
+    def sort_key(domain: int) -> tuple[int, int, float, int]:
+        entropy = _entropy(child_pods[offsets[domain] : offsets[domain + 1]])
+        return -int(states.leader_count[domain]), -int(states.slice_count_with_leader[domain]), -entropy, domain
 
-    return sorted(one.domains.tolist(), key=key)
+    return sorted(candidate.domains.tolist(), key=sort_key)
 
 
 def _entropy(pods: NDArray[np.int64]) -> float:
-    """Return Shannon's entropy of the pods that children take, in bits."""
-    shares = np.sort(pods[pods > 0]) / max(int(pods.sum()), 1)  # sorted: equal ones have equal sums, to the last bit
+    """Return Shannon's entropy of the distribution of pods over children, in bits."""
+    shares = np.sort(pods[pods > 0]) / max(
+        int(pods.sum()), 1
+    )  # sorted: permutations have bit-equal sums
     return float(-(shares * np.log2(shares)).sum())

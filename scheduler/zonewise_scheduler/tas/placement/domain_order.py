@@ -1,8 +1,8 @@
-"""In which order domains are filled, and which one is the best to end in.
+"""The order in which domains are filled, and the domain that fits best.
 
 pkg/cache/scheduler/tas_flavor_snapshot.go sortedDomains, sortedDomainsWithLeader, findBestFitDomainBy,
-prioritizeLeaderDomain. BestFit begins with the domain that takes most, and ends in the one that takes just enough;
-LeastFreeCapacity begins with the one that takes least. Ties are decided by the order of the level.
+prioritizeLeaderDomain. BestFit fills the domains that hold most first, and ends in the one that holds just enough.
+LeastFreeCapacity fills the domains that hold least first. The order of the level breaks ties.
 """
 
 from __future__ import annotations
@@ -19,102 +19,100 @@ if TYPE_CHECKING:
 
 
 class DomainCounts(NamedTuple):
-    """What the domains of a level take, in units of pods or slices; all (domains,)."""
+    """What the domains of a level hold, in units of slices or pods; all (domains,)."""
 
     units: NDArray[np.int64]
     units_with_leader: NDArray[np.int64]
-    """Beside the leader."""
     leader_count: NDArray[np.int64]
     affinity_score: NDArray[np.int64]
 
 
-def slice_counts(counts: DomainStates) -> DomainCounts:
-    """Return the room in slices of the outermost layer."""
-    return DomainCounts(counts.slice_count, counts.slice_count_with_leader, counts.leader_count, counts.affinity_score)
+def slice_counts(states: DomainStates) -> DomainCounts:
+    """Return the counts in slices of the outermost layer."""
+    return DomainCounts(states.slice_count, states.slice_count_with_leader, states.leader_count, states.affinity_score)
 
 
-def pod_counts(counts: DomainStates, slice_size: int) -> DomainCounts:
-    """Return the room in slices of an inner layer's size, or in pods."""
+def pod_counts(states: DomainStates, slice_size: int) -> DomainCounts:
+    """Return the counts in slices of an inner layer's size, or in pods."""
     return DomainCounts(
-        counts.pod_count // slice_size,
-        counts.pod_count_with_leader // slice_size,
-        counts.leader_count,
-        counts.affinity_score,
+        states.pod_count // slice_size,
+        states.pod_count_with_leader // slice_size,
+        states.leader_count,
+        states.affinity_score,
     )
 
 
 def sorted_domains(
-    counts: DomainStates, domains: NDArray[np.int64], shape: TopologyAssignmentParameters
+    states: DomainStates, domains: NDArray[np.int64], params: TopologyAssignmentParameters
 ) -> NDArray[np.int64]:
     """Return the domains in the order in which workers fill them."""
-    slices = counts.slice_count[domains]
-    keys = [domains, counts.pod_count[domains], slices if shape.least_free_capacity else -slices]
-    if shape.by_affinity_score:
-        keys.append(-counts.affinity_score[domains])
-    return domains[np.lexsort(keys)]
+    slices = states.slice_count[domains]
+    sort_keys = [domains, states.pod_count[domains], slices if params.least_free_capacity else -slices]
+    if params.by_affinity_score:
+        sort_keys.append(-states.affinity_score[domains])
+    return domains[np.lexsort(sort_keys)]
 
 
 def sorted_domains_with_leader(
-    counts: DomainStates, domains: NDArray[np.int64], shape: TopologyAssignmentParameters
+    states: DomainStates, domains: NDArray[np.int64], params: TopologyAssignmentParameters
 ) -> NDArray[np.int64]:
-    """Return the domains in the order in which one that takes all, the leader too, is looked for."""
-    return domains[np.lexsort([domains, *(key[domains] for key in _leader_keys(counts, shape))])]
+    """Return the domains in the order in which one domain for all pods and the leader is searched."""
+    return domains[np.lexsort([domains, *(key[domains] for key in _leader_sort_keys(states, params))])]
 
 
-def first_domain_with_leader(counts: DomainStates, shape: TopologyAssignmentParameters) -> int:
-    """Return the first of all domains of a level in that order."""
-    found = np.arange(len(counts.pod_count))
-    for key in reversed(_leader_keys(counts, shape)):
-        values = key[found]
-        found = found[values == values.min()]
-    return int(found[0])
+def first_domain_with_leader(states: DomainStates, params: TopologyAssignmentParameters) -> int:
+    """Return the first domain of a level in the order of `sorted_domains_with_leader`."""
+    domains = np.arange(len(states.pod_count))
+    for key in reversed(_leader_sort_keys(states, params)):
+        values = key[domains]
+        domains = domains[values == values.min()]
+    return int(domains[0])
 
 
-def _leader_keys(counts: DomainStates, shape: TopologyAssignmentParameters) -> list[NDArray[np.int64]]:
-    """Return by what the domains of a level are ordered, the least significant first."""
-    slices = counts.slice_count_with_leader if shape.least_free_capacity else -counts.slice_count_with_leader
-    return [
-        counts.pod_count_with_leader,
-        slices,
-        *([-counts.affinity_score] if shape.by_affinity_score else []),
-        -counts.leader_count,
-    ]
+def _leader_sort_keys(states: DomainStates, params: TopologyAssignmentParameters) -> list[NDArray[np.int64]]:
+    """Return the sort keys of a level's domains, the least significant first."""
+    slices = states.slice_count_with_leader if params.least_free_capacity else -states.slice_count_with_leader
+    scores = [-states.affinity_score] if params.by_affinity_score else []
+    return [states.pod_count_with_leader, slices, *scores, -states.leader_count]
 
 
 def prioritize_leader_domain(
-    counts: DomainCounts, order: NDArray[np.int64], need: int, shape: TopologyAssignmentParameters
+    counts: DomainCounts, order: NDArray[np.int64], required: int, params: TopologyAssignmentParameters
 ) -> NDArray[np.int64]:
-    """Return an order that begins with the first domain whose loss by the leader leaves room for all."""
-    if not shape.has_leader or len(order) < 2:
+    """Return the order with the leader's domain first.
+
+    That is the first domain that holds the leader and still leaves the required units in all domains together.
+    """
+    if not params.has_leader or len(order) < 2:
         return order
-    alone, beside = counts.units[order], counts.units_with_leader[order]
-    fits = (counts.leader_count[order] > 0) & (alone.sum() - (alone - beside) >= need)
-    place = int(fits.argmax())
-    return np.concatenate([order[place : place + 1], order[:place], order[place + 1 :]]) if fits[place] else order
+    units, units_with_leader = counts.units[order], counts.units_with_leader[order]
+    fits = (counts.leader_count[order] > 0) & (units.sum() - (units - units_with_leader) >= required)
+    i = int(fits.argmax())
+    return np.concatenate([order[i : i + 1], order[:i], order[i + 1 :]]) if fits[i] else order
 
 
 def find_best_fit_domain(
-    available_units: NDArray[np.int64],
+    units: NDArray[np.int64],
     counts: DomainCounts,
     order: NDArray[np.int64],
-    need: int,
-    shape: TopologyAssignmentParameters,
+    required: int,
+    params: TopologyAssignmentParameters,
 ) -> int:
-    """Return the first of the domains with the least room that is enough; the first of all where none has enough.
+    """Return the first domain with the fewest units that suffice; the first of all if none suffices.
 
-    Only those are looked at that have the score of the first.
+    By affinity score, only the leading domains with the first one's score are considered.
     """
-    if shape.by_affinity_score:
+    if params.by_affinity_score:
         scores = counts.affinity_score[order]
         order = order[: int(np.append(scores != scores[0], True).argmax())]
-    amounts = available_units[order]
-    enough = np.where(amounts >= need, amounts, np.iinfo(np.int64).max)
-    return int(order[int(enough.argmin())])
+    candidates = units[order]
+    sufficient = np.where(candidates >= required, candidates, np.iinfo(np.int64).max)
+    return int(order[int(sufficient.argmin())])
 
 
 def find_best_fit_leader_domain(
-    counts: DomainCounts, order: NDArray[np.int64], need: int, shape: TopologyAssignmentParameters
+    counts: DomainCounts, order: NDArray[np.int64], required: int, params: TopologyAssignmentParameters
 ) -> int:
-    """Return the best fit of the domains that have room for the leader."""
-    have = np.where(counts.leader_count > 0, counts.units_with_leader, -1)
-    return find_best_fit_domain(have, counts, order, need, shape)
+    """Return the best fit among the domains that hold the leader."""
+    units = np.where(counts.leader_count > 0, counts.units_with_leader, -1)
+    return find_best_fit_domain(units, counts, order, required, params)

@@ -1,4 +1,4 @@
-"""A workload that grows or shrinks while it runs: pods that run stay where they are.
+"""Elastic workloads: pods of the previous workload slice keep their leaves when the pod count changes.
 
 pkg/cache/scheduler/tas_elastic_workloads.go; KEP-77.
 """
@@ -13,46 +13,42 @@ from zonewise_scheduler.tas.tree.tas_usage import with_assignment_usage
 from zonewise_scheduler.tas.tree.topology_assignments import merge_topology_assignments, truncate_assignment
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.quota.topology.types import TASFeatureGates, TASPodSetRequests, TopologyAssignment
+    from zonewise_scheduler.quota.topology.types import TopologyAssignment
     from zonewise_scheduler.tas.snapshot.flavor_snapshot import TASFlavorSnapshot
     from zonewise_scheduler.tas.tree.tas_usage import TASUsage
+    from zonewise_scheduler.tas.tree.topology_tree import TopologyTree
+    from zonewise_scheduler.tas.types import TASFeatureGates, TASPodSetRequests
 
 
 def handle_elastic_workload(
     snapshot: TASFlavorSnapshot, group: PodSetGroup, assumed_usage: TASUsage, gates: TASFeatureGates
 ) -> dict[str, TopologyAssignment] | TopologyAssignmentFailure | None:
-    """Return where the pods are: those of the slice before, without its last ones or with further ones beside them.
+    """Return the previous assignments, truncated or extended to the new pod count, or why they cannot be extended.
 
-    None where there is no slice before, or any of its domains is no more: all pods are to be placed then. What the
-    slice before uses is no part of the supply or of what is assumed.
+    None: there is no previous assignment, or it has a stale domain, so that all pods need a new assignment. The usage
+    of the previous slice must be neither in the snapshot nor in the assumed usage.
     """
-    before = group.workers.previous_assignment
-    leader = group.leader
-    if before is None or _stale(snapshot, group.workers) or (leader is not None and _stale(snapshot, leader)):
+    tree, workers, leader = snapshot.tree, group.workers, group.leader
+    previous = workers.previous_assignment
+    if previous is None or _has_stale_domain(tree, workers) or (leader is not None and _has_stale_domain(tree, leader)):
         return None
-    kept = {group.workers.name: truncate_assignment(before, group.workers.pod_count)}
+    retained = {workers.name: truncate_assignment(previous, workers.pod_count)}
     if leader is not None and leader.previous_assignment is not None:
-        kept[leader.name] = leader.previous_assignment
-    further = group.workers._replace(pod_count=max(group.workers.pod_count - before.pod_count, 0))
-    missing = [one for one in group.pod_sets if one.name not in kept]
-    if not further.pod_count and not missing:
-        return kept
+        retained[leader.name] = leader.previous_assignment
+    delta = workers._replace(pod_count=max(workers.pod_count - previous.pod_count, 0))
+    unassigned = [pod_set for pod_set in group.pod_sets if pod_set.name not in retained]
+    if not delta.pod_count and not unassigned:
+        return retained
     usage = assumed_usage
-    for one in group.pod_sets:
-        usage = (
-            with_assignment_usage(snapshot.tree, usage, kept[one.name], one.single_pod_requests)
-            if one.name in kept
-            else usage
-        )
-    found = find_topology_assignment(snapshot, PodSetGroup(further, *missing), usage, gates)
-    if isinstance(found, TopologyAssignmentFailure):
-        return found
-    return (
-        found
-        | kept
-        | {further.name: merge_topology_assignments(snapshot.tree, found[further.name], kept[further.name])}
-    )
+    for pod_set in group.pod_sets:
+        if pod_set.name in retained:
+            usage = with_assignment_usage(tree, usage, retained[pod_set.name], pod_set.single_pod_requests)
+    result = find_topology_assignment(snapshot, PodSetGroup(delta, *unassigned), usage, gates)
+    if isinstance(result, TopologyAssignmentFailure):
+        return result
+    merged = merge_topology_assignments(tree, result[delta.name], retained[delta.name])
+    return result | retained | {delta.name: merged}
 
 
-def _stale(supply: TASFlavorSnapshot, pods: TASPodSetRequests) -> bool:
-    return pods.previous_assignment is not None and bool(supply.tree.stale_domain(pods.previous_assignment))
+def _has_stale_domain(tree: TopologyTree, pod_set: TASPodSetRequests) -> bool:
+    return pod_set.previous_assignment is not None and bool(tree.stale_domain(pod_set.previous_assignment))

@@ -1,7 +1,4 @@
-"""At which level, and in which of its domains, the pods fit.
-
-pkg/cache/scheduler/tas_flavor_snapshot.go findLevelWithFitDomains.
-"""
+"""The level and the domains that hold all pods (tas_flavor_snapshot.go findLevelWithFitDomains)."""
 
 from __future__ import annotations
 
@@ -30,89 +27,99 @@ if TYPE_CHECKING:
 
 
 class FitDomains(NamedTuple):
-    """Domains of one level that take all, in the order in which they are filled."""
+    """Domains of one level that hold all pods, in the order in which they are filled."""
 
     level: int
     domains: NDArray[np.int64]
 
 
 class InsufficientLevel(NamedTuple):
-    """The level where too little fits."""
+    """The level whose domains hold too few slices."""
 
     level: int
     fit_count: int
-    """How many fit: in the best domain where one must hold all, else in all together."""
+    """Slices that fit: in the best domain where one must hold all, else in all domains together."""
 
 
 def find_level_with_fit_domains(
-    levels: Sequence[DomainStates], shape: TopologyAssignmentParameters
+    levels: Sequence[DomainStates], params: TopologyAssignmentParameters
 ) -> FitDomains | InsufficientLevel:
-    """Return the domains that take all pods: one of the level where the search begins, or further out if need be.
+    """Return the domains that hold all pods, at the requested level or, if none does, at a higher level.
 
-    A required domain is found exactly if there is one; the same is true of several domains for all others.
+    A required domain is found exactly if one exists. The same holds for several domains for all other requests.
     """
-    level = shape.requested_level
+    level = params.requested_level
     while True:
-        counts = levels[level]
-        if not len(counts.pod_count):
+        states = levels[level]
+        if not len(states.pod_count):
             return InsufficientLevel(level, 0)
-        one = _one(counts, shape)
-        if one is not None:
-            return FitDomains(level, np.array([one]))
-        if shape.required:
-            return InsufficientLevel(level, int(counts.slice_count[first_domain_with_leader(counts, shape)]))
-        if level == 0 or shape.unconstrained:
-            several = _several(counts, shape)
-            return InsufficientLevel(level, several) if isinstance(several, int) else FitDomains(level, several)
+        domain = _find_one_domain(states, params)
+        if domain is not None:
+            return FitDomains(level, np.array([domain]))
+        if params.required:
+            return InsufficientLevel(level, int(states.slice_count[first_domain_with_leader(states, params)]))
+        if level == 0 or params.unconstrained:
+            domains = _find_several_domains(states, params)
+            return InsufficientLevel(level, domains) if isinstance(domains, int) else FitDomains(level, domains)
         level -= 1
 
 
-def _one(counts: DomainStates, shape: TopologyAssignmentParameters) -> int | None:
-    """Return the domain that takes all and fits best, or, where least is free, the first one."""
-    room = slice_counts(counts)
-    able = np.flatnonzero((room.units_with_leader >= shape.slice_count) & (room.leader_count >= int(shape.has_leader)))
-    if not able.size:
+def _find_one_domain(states: DomainStates, params: TopologyAssignmentParameters) -> int | None:
+    """Return the domain that holds all pods: the best fit, or by LeastFreeCapacity the first."""
+    counts = slice_counts(states)
+    fits = (counts.units_with_leader >= params.slice_count) & (counts.leader_count >= int(params.has_leader))
+    candidates = np.flatnonzero(fits)
+    if not candidates.size:
         return None
-    order = sorted_domains_with_leader(counts, able, shape)
-    if shape.least_free_capacity:
+    order = sorted_domains_with_leader(states, candidates, params)
+    if params.least_free_capacity:
         return int(order[0])
-    if shape.by_affinity_score and not shape.required and first_domain_with_leader(counts, shape) != order[0]:
-        return None  # the domain of the best score has too little room: one further out may have enough of that score
-    return _best(room, order, shape.slice_count, shape, leader=shape.has_leader)
+    if params.by_affinity_score and not params.required and first_domain_with_leader(states, params) != order[0]:
+        return None  # the domain with the best score is too small; a higher one may hold enough with that score
+    return _find_best_fit(counts, order, params.slice_count, params, has_leader=params.has_leader)
 
 
-def _several(counts: DomainStates, shape: TopologyAssignmentParameters) -> NDArray[np.int64] | int:
-    """Return the domains that take all together, or how many slices those of the level take."""
-    room, need = slice_counts(counts), shape.slice_count
-    together = int(room.units.sum())
-    if not shape.has_leader and together < need:
-        return together
-    order = sorted_domains_with_leader(counts, np.arange(len(counts.pod_count)), shape)
-    chosen: list[int] = []
-    if shape.has_leader:
-        order = prioritize_leader_domain(room, order, need, shape)
-        if room.leader_count[order[0]] == 0:
+def _find_several_domains(states: DomainStates, params: TopologyAssignmentParameters) -> NDArray[np.int64] | int:
+    """Return domains that hold all pods together, or the number of slices that all domains hold."""
+    counts, remaining = slice_counts(states), params.slice_count
+    total = int(counts.units.sum())
+    if not params.has_leader and total < remaining:
+        return total
+    order = sorted_domains_with_leader(states, np.arange(len(states.pod_count)), params)
+    domains: list[int] = []
+    if params.has_leader:
+        order = prioritize_leader_domain(counts, order, remaining, params)
+        if counts.leader_count[order[0]] == 0:
             return 0
-        enough = not shape.least_free_capacity and room.units_with_leader[order[0]] >= need
-        chosen = [_best(room, order, need, shape, leader=True) if enough else int(order[0])]
-        need -= int(room.units_with_leader[chosen[0]])
-        order = sorted_domains(counts, order[1:], shape)
-    if need <= 0:
-        return np.array(chosen)
-    filled = np.cumsum(room.units[order])
-    last = int(np.searchsorted(filled, need))
+        first_suffices = not params.least_free_capacity and counts.units_with_leader[order[0]] >= remaining
+        domains = [
+            _find_best_fit(counts, order, remaining, params, has_leader=True) if first_suffices else int(order[0])
+        ]
+        remaining -= int(counts.units_with_leader[domains[0]])
+        order = sorted_domains(states, order[1:], params)
+    if remaining <= 0:
+        return np.array(domains)
+    cumulative = np.cumsum(counts.units[order])
+    last = int(np.searchsorted(cumulative, remaining))
     if last == len(order):
-        return shape.slice_count - need + (int(filled[-1]) if last else 0)
-    remains = need - (int(filled[last - 1]) if last else 0)
-    end = int(order[last]) if shape.least_free_capacity else _best(room, order[last:], remains, shape, leader=False)
-    return np.array([*chosen, *order[:last].tolist(), end])
-
-
-def _best(
-    room: DomainCounts, order: NDArray[np.int64], need: int, shape: TopologyAssignmentParameters, *, leader: bool
-) -> int:
-    return (
-        find_best_fit_leader_domain(room, order, need, shape)
-        if leader
-        else find_best_fit_domain(room.units, room, order, need, shape)
+        return params.slice_count - remaining + (int(cumulative[-1]) if last else 0)
+    last_units = remaining - (int(cumulative[last - 1]) if last else 0)
+    last_domain = (
+        int(order[last])
+        if params.least_free_capacity
+        else _find_best_fit(counts, order[last:], last_units, params, has_leader=False)
     )
+    return np.array([*domains, *order[:last].tolist(), last_domain])
+
+
+def _find_best_fit(
+    counts: DomainCounts,
+    order: NDArray[np.int64],
+    required: int,
+    params: TopologyAssignmentParameters,
+    *,
+    has_leader: bool,
+) -> int:
+    if has_leader:
+        return find_best_fit_leader_domain(counts, order, required, params)
+    return find_best_fit_domain(counts.units, counts, order, required, params)

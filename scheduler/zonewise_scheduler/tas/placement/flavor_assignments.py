@@ -1,4 +1,4 @@
-"""All pod sets of a workload over the levels of one topology, or none.
+"""Topology assignments of all pod sets of a workload in one flavor, or of none.
 
 pkg/cache/scheduler/tas_flavor_snapshot.go FindTopologyAssignmentsForFlavor.
 """
@@ -7,27 +7,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_scheduler.quota.topology.types import TASFeatureGates, TopologyAssignment
 from zonewise_scheduler.tas.placement.elastic_workloads import handle_elastic_workload
 from zonewise_scheduler.tas.placement.pod_set_group import PodSetGroup, find_topology_assignment
 from zonewise_scheduler.tas.snapshot.assignment_failure import TopologyAssignmentFailure
 from zonewise_scheduler.tas.tree.tas_usage import with_assignment_usage
+from zonewise_scheduler.tas.types import TASFeatureGates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zonewise_scheduler.quota.topology.types import TASPodSetRequests
+    from zonewise_scheduler.quota.topology.types import TopologyAssignment
     from zonewise_scheduler.tas.snapshot.flavor_snapshot import TASFlavorSnapshot
     from zonewise_scheduler.tas.tree.tas_usage import TASUsage
+    from zonewise_scheduler.tas.types import TASPodSetRequests
 
 _DEFAULTS = TASFeatureGates()
 
 
 class TASAssignments(NamedTuple):
-    """Room for all pods; nothing is taken by it."""
+    """The assignments of all pod sets; they do not change the snapshot."""
 
     assignments: dict[str, TopologyAssignment]
-    """By the name of the set."""
+    """By pod set."""
 
 
 def find_topology_assignments_for_flavor(
@@ -36,55 +37,55 @@ def find_topology_assignments_for_flavor(
     gates: TASFeatureGates = _DEFAULTS,
     assumed_usage: TASUsage | None = None,
 ) -> TASAssignments | TopologyAssignmentFailure:
-    """Return where all pods of all sets go, or why there is no such place; `assumed` is used beside what is known.
+    """Return the assignments of all pod sets, or why there are none; `assumed_usage` adds to the snapshot's usage.
 
-    Exact for one set, or one leader with its workers: it is refused only if there is no place. Several are placed one
-    after the other, without taking back. Equal input gives equal output, whatever the order of nodes.
+    Exact for one pod set, or one leader with its workers: it fails only if no assignment exists. Several are assigned
+    one after the other, without backtracking. The result does not depend on the order of nodes.
 
-    Raises ValueError for a negative number of pods, names that are not unique, and a group that is not a leader, which
-    is one pod, and its workers.
+    Raises ValueError for a negative number of pods, for duplicate names, and for a group that is not a leader, which is
+    one pod, and its workers.
     """
     _check(pod_sets)
-    placed: dict[str, TopologyAssignment] = {}
+    assignments: dict[str, TopologyAssignment] = {}
     usage: TASUsage = assumed_usage or {}
-    before: Sequence[TASPodSetRequests] = ()
-    for group in _groups(pod_sets):
-        for one in before:
-            usage = with_assignment_usage(snapshot.tree, usage, placed[one.name], one.single_pod_requests)
-        found = handle_elastic_workload(snapshot, group, usage, gates) if gates.elastic_jobs else None
-        if found is None:
-            found = find_topology_assignment(snapshot, group, usage, gates)
-        if isinstance(found, TopologyAssignmentFailure):
-            return found
-        placed |= found
-        before = group.pod_sets
-    return TASAssignments(placed)
+    previous_pod_sets: Sequence[TASPodSetRequests] = ()
+    for group in _group_pod_sets(pod_sets):
+        for pod_set in previous_pod_sets:
+            usage = with_assignment_usage(snapshot.tree, usage, assignments[pod_set.name], pod_set.single_pod_requests)
+        result = handle_elastic_workload(snapshot, group, usage, gates) if gates.elastic_jobs else None
+        if result is None:
+            result = find_topology_assignment(snapshot, group, usage, gates)
+        if isinstance(result, TopologyAssignmentFailure):
+            return result
+        assignments |= result
+        previous_pod_sets = group.pod_sets
+    return TASAssignments(assignments)
 
 
-def _groups(pod_sets: Sequence[TASPodSetRequests]) -> list[PodSetGroup]:
-    """Return the sets that are placed together, in the order of their first ones; the smaller of two is the leader."""
-    found: dict[tuple[str, int], list[TASPodSetRequests]] = {}
-    for number, one in enumerate(pod_sets):
-        found.setdefault((one.group_name, -1 if one.group_name else number), []).append(one)
+def _group_pod_sets(pod_sets: Sequence[TASPodSetRequests]) -> list[PodSetGroup]:
+    """Return the groups in the order of their first pod sets; the smaller of two is the leader."""
+    sets_by_group: dict[tuple[str, int], list[TASPodSetRequests]] = {}
+    for i, pod_set in enumerate(pod_sets):
+        sets_by_group.setdefault((pod_set.group_name, -1 if pod_set.group_name else i), []).append(pod_set)
     groups: list[PodSetGroup] = []
-    for sets in found.values():
-        if len(sets) == 1:
-            groups.append(PodSetGroup(sets[0]))
+    for group in sets_by_group.values():
+        if len(group) == 1:
+            groups.append(PodSetGroup(group[0]))
             continue
-        first, second = sets
+        first, second = group
         groups.append(PodSetGroup(second, first) if second.pod_count > first.pod_count else PodSetGroup(first, second))
     return groups
 
 
 def _check(pod_sets: Sequence[TASPodSetRequests]) -> None:
     sizes: dict[str, list[int]] = {}
-    for one in pod_sets:
-        if one.pod_count < 0:
-            raise ValueError(f"pod set {one.name}: size: negative: {one.pod_count}")
-        if one.group_name:
-            sizes.setdefault(one.group_name, []).append(one.pod_count)
-    if len({one.name for one in pod_sets}) < len(pod_sets):
-        raise ValueError(f"pod sets: names are not unique: {', '.join(one.name for one in pod_sets)}")
-    for group, counts in sizes.items():
-        if len(counts) > 2 or (len(counts) == 2 and min(counts) != 1):
-            raise ValueError(f"group {group}: not a leader of one pod and its workers: {counts}")
+    for pod_set in pod_sets:
+        if pod_set.pod_count < 0:
+            raise ValueError(f"pod set {pod_set.name}: size: negative: {pod_set.pod_count}")
+        if pod_set.group_name:
+            sizes.setdefault(pod_set.group_name, []).append(pod_set.pod_count)
+    if len({pod_set.name for pod_set in pod_sets}) < len(pod_sets):
+        raise ValueError(f"pod sets: names are not unique: {', '.join(pod_set.name for pod_set in pod_sets)}")
+    for group, pod_counts in sizes.items():
+        if len(pod_counts) > 2 or (len(pod_counts) == 2 and min(pod_counts) != 1):
+            raise ValueError(f"group {group}: not a leader of one pod and its workers: {pod_counts}")

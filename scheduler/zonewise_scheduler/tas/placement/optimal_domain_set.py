@@ -1,4 +1,4 @@
-"""The fewest domains that take all, and of those the ones with the least to spare.
+"""The fewest domains that hold all slices and, among such sets, the one with the fewest spare pods.
 
 pkg/cache/scheduler/tas_balanced_placement.go evaluateGreedyAssignment, selectOptimalDomainSetToFit.
 """
@@ -21,101 +21,103 @@ if TYPE_CHECKING:
 
 
 class GreedyAssignment(NamedTuple):
-    """The fewest domains that take all."""
+    """The result of filling the largest domains first."""
 
     domain_count: int
+    """The fewest domains that hold all slices."""
     leader_domain: int | None
-    """The one with the leader."""
     last_domain: int | None
-    """The last and smallest of those without."""
+    """The smallest domain without the leader."""
 
 
 def evaluate_greedy_assignment(
-    counts: DomainStates, domains: NDArray[np.int64], shape: TopologyAssignmentParameters
+    states: DomainStates, domains: NDArray[np.int64], params: TopologyAssignmentParameters
 ) -> GreedyAssignment | None:
-    """Return how many domains it takes, the largest first; None where all have too little room."""
-    need, host = shape.slice_count, None
-    order = sorted_domains(counts, domains, shape)
-    if shape.has_leader:
-        order = sorted_domains_with_leader(counts, domains, shape)
-        if not len(order) or counts.leader_count[order[0]] == 0:
+    """Return the greedy assignment; None if the domains hold too few slices."""
+    required, leader_domain = params.slice_count, None
+    order = sorted_domains(states, domains, params)
+    if params.has_leader:
+        order = sorted_domains_with_leader(states, domains, params)
+        if not len(order) or states.leader_count[order[0]] == 0:
             return None
-        host = int(order[0])
-        need -= int(counts.slice_count_with_leader[host])
-        order = sorted_domains(counts, order[1:], shape)
-    if need <= 0:
-        return GreedyAssignment(int(shape.has_leader), host, None)
-    slices = counts.slice_count[order]
-    last = int(np.searchsorted(np.cumsum(slices), need))
-    # of a higher score than others, a domain that was pruned comes before them: it ends the list, as in Kueue
+        leader_domain = int(order[0])
+        required -= int(states.slice_count_with_leader[leader_domain])
+        order = sorted_domains(states, order[1:], params)
+    if required <= 0:
+        return GreedyAssignment(int(params.has_leader), leader_domain, None)
+    slices = states.slice_count[order]
+    last = int(np.searchsorted(np.cumsum(slices), required))
+    # a pruned domain with a higher score precedes others and ends the list, as in Kueue
     if last == len(order) or not slices[: last + 1].all():
         return None
-    return GreedyAssignment(int(shape.has_leader) + last + 1, host, int(order[last]))
+    return GreedyAssignment(int(params.has_leader) + last + 1, leader_domain, int(order[last]))
 
 
-_MOST = 1 << 29
-"""Steps of fewest(), the product of domains, chosen ones and pods, which take about a second."""
+_STEP_LIMIT = 1 << 29
+"""Bound on domains x selected domains x pods in the search for a set; so many steps run for about a second."""
 
 
 def select_optimal_domain_set_to_fit(
-    counts: DomainStates, domains: Sequence[int], shape: TopologyAssignmentParameters
+    states: DomainStates, domains: Sequence[int], params: TopologyAssignmentParameters
 ) -> list[int] | None:
-    """Return as few domains as take all, of those the ones with the least room, of those the first in the order given.
+    """Return the fewest domains that hold all slices; ties go to the fewest spare pods, then to the order given.
 
-    None where all have too little room, and where it would take too long to tell.
+    None if the domains hold too few slices, or if the search would exceed the step limit.
     """
-    found = evaluate_greedy_assignment(counts, np.array(domains, np.int64), shape)
-    most = (
-        found.domain_count * max((int(counts.pod_count[domain]) for domain in domains), default=0)
-        if found is not None
-        else 0
-    )
-    if found is None or len(domains) * (found.domain_count + 1) * 2 * max(most, shape.pod_count) > _MOST:
+    greedy = evaluate_greedy_assignment(states, np.array(domains, np.int64), params)
+    if greedy is None:
         return None
-    steps = _Steps(counts, max(most - shape.pod_count, 0), found.domain_count, shape)
+    max_pods = greedy.domain_count * max((int(states.pod_count[domain]) for domain in domains), default=0)
+    if len(domains) * (greedy.domain_count + 1) * 2 * max(max_pods, params.pod_count) > _STEP_LIMIT:
+        return None
+    search = _SubsetSearch(states, max(max_pods - params.pod_count, 0), greedy.domain_count, params)
     for domain in domains:
-        steps.add(domain)
-    return steps.chosen()
+        search.add(domain)
+    return search.selected()
 
 
-class _Steps:
-    """What remains of pods, and whether of the leader, after any so many of the domains so far."""
+class _SubsetSearch:
+    """Dynamic programming over the domains: the pods, and the leader, that remain after a number of selected ones."""
 
-    def __init__(self, counts: DomainStates, spare: int, number: int, shape: TopologyAssignmentParameters) -> None:
-        self._counts = counts
-        self._zero = spare
-        """The place of 0 remaining pods; as many may be to spare."""
-        self.via = np.full((number + 1, 2, spare + shape.pod_count + 1), -1, np.int32)
-        """(number of domains, leader remains, place of remaining pods): 2 * the last domain, + 1 if it has the leader.
+    def __init__(
+        self, states: DomainStates, max_spare: int, domain_count: int, params: TopologyAssignmentParameters
+    ) -> None:
+        self._states = states
+        self._zero = max_spare
+        """Index of 0 remaining pods; lower indices are spare pods."""
+        self.last_steps = np.full((domain_count + 1, 2, max_spare + params.pod_count + 1), -1, np.int32)
+        """(selected domains, leader remains, index of remaining pods): 2 * the last domain, + 1 if it has the leader.
 
-        -1: it cannot be; the first way to get there stays.
+        -1: unreachable. The first step to reach a state is kept.
         """
-        self.via[0, int(shape.has_leader), -1] = 0
+        self.last_steps[0, int(params.has_leader), -1] = 0
 
     def add(self, domain: int) -> None:
-        """Choose one more domain, or do not."""
-        goes_on = self.via[:-1] >= 0
-        goes_on[:, 0, : self._zero + 1] = False
-        if self._counts.slice_count[domain]:
+        """Extend all states by a further domain that may be selected."""
+        extensible = self.last_steps[:-1] >= 0
+        extensible[:, 0, : self._zero + 1] = False
+        if self._states.slice_count[domain]:
             for leader in (0, 1):
-                self._reach(goes_on[:, leader], leader, int(self._counts.pod_count[domain]), 2 * domain)
-        if self._counts.leader_count[domain]:
-            self._reach(goes_on[:, 1], 0, int(self._counts.pod_count_with_leader[domain]), 2 * domain + 1)
+                self._extend(extensible[:, leader], leader, int(self._states.pod_count[domain]), 2 * domain)
+        if self._states.leader_count[domain]:
+            pods_with_leader = int(self._states.pod_count_with_leader[domain])
+            self._extend(extensible[:, 1], 0, pods_with_leader, 2 * domain + 1)
 
-    def _reach(self, goes_on: NDArray[np.bool_], leader: int, pods: int, code: int) -> None:
-        via = self.via[1:, leader, : self.via.shape[2] - pods]
-        via[goes_on[:, pods:] & (via < 0)] = code
+    def _extend(self, extensible: NDArray[np.bool_], leader: int, pods: int, step: int) -> None:
+        targets = self.last_steps[1:, leader, : self.last_steps.shape[2] - pods]
+        targets[extensible[:, pods:] & (targets < 0)] = step
 
-    def chosen(self) -> list[int] | None:
-        """Return the domains that spare least, in the order in which they were added; None where there are none."""
-        number, leader = len(self.via) - 1, 0
-        ends = np.flatnonzero(self.via[number, 0, : self._zero + 1] >= 0)
+    def selected(self) -> list[int] | None:
+        """Return the set with the fewest spare pods, in the order in which domains were added; None if none fits."""
+        domain_count, leader = len(self.last_steps) - 1, 0
+        ends = np.flatnonzero(self.last_steps[domain_count, 0, : self._zero + 1] >= 0)
         if not len(ends):
             return None
-        place, found = int(ends[-1]), list[int]()
-        for at in range(number, 0, -1):
-            domain, with_leader = divmod(int(self.via[at, leader, place]), 2)
-            place += int((self._counts.pod_count_with_leader if with_leader else self._counts.pod_count)[domain])
+        remaining, domains = int(ends[-1]), list[int]()
+        for count in range(domain_count, 0, -1):
+            domain, with_leader = divmod(int(self.last_steps[count, leader, remaining]), 2)
+            pod_count = self._states.pod_count_with_leader if with_leader else self._states.pod_count
+            remaining += int(pod_count[domain])
             leader = leader or with_leader
-            found.append(domain)
-        return found[::-1]
+            domains.append(domain)
+        return domains[::-1]

@@ -1,7 +1,7 @@
-"""One pod set, or a leader with its workers, over the levels of a tree.
+"""The topology assignment of one pod set, or of a leader with its workers.
 
-pkg/cache/scheduler/tas_flavor_snapshot.go findTopologyAssignment: counts are worked out in the leaves and added up, the
-level and its domains chosen, and the pods handed down from there.
+pkg/cache/scheduler/tas_flavor_snapshot.go findTopologyAssignment. Phase 1 counts the pods of each leaf and sums them.
+Phase 2a selects the level and its domains. Phase 2b assigns pods from there down to the leaves.
 """
 
 from __future__ import annotations
@@ -22,25 +22,26 @@ from zonewise_scheduler.tas.tree.topology_assignments import build_assignment
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from zonewise_scheduler.quota.topology.types import TASFeatureGates, TASPodSetRequests, TopologyAssignment
-    from zonewise_scheduler.tas.placement.minimum_counts import DomainAllotment
+    from zonewise_scheduler.quota.topology.types import TopologyAssignment
+    from zonewise_scheduler.tas.placement.descent import DomainAllotment
+    from zonewise_scheduler.tas.snapshot.assignment_failure import ExclusionStats
     from zonewise_scheduler.tas.snapshot.domain_states import DomainStates
-    from zonewise_scheduler.tas.snapshot.exclusion_stats import ExclusionStats
     from zonewise_scheduler.tas.snapshot.flavor_snapshot import TASFlavorSnapshot
     from zonewise_scheduler.tas.tree.assignment_parameters import TopologyAssignmentParameters
     from zonewise_scheduler.tas.tree.tas_usage import TASUsage
     from zonewise_scheduler.tas.tree.topology_tree import TopologyTree
+    from zonewise_scheduler.tas.types import TASFeatureGates, TASPodSetRequests
 
 
 class PodSetGroup(NamedTuple):
-    """Pod sets that are placed together."""
+    """Pod sets that are assigned together."""
 
     workers: TASPodSetRequests
     leader: TASPodSetRequests | None = None
 
     @property
     def pod_sets(self) -> tuple[TASPodSetRequests, ...]:
-        """Return the pod sets."""
+        """Return the workers, then the leader if there is one."""
         return (self.workers,) if self.leader is None else (self.workers, self.leader)
 
 
@@ -51,98 +52,105 @@ def find_topology_assignment(
     gates: TASFeatureGates,
     required_replacement_domain: tuple[int, int] | None = None,
 ) -> dict[str, TopologyAssignment] | TopologyAssignmentFailure:
-    """Return where the pods go, by the name of the set; or why there is no place.
+    """Return the assignments by pod set, or why there are none.
 
-    `assumed`: what is promised beside what the supply knows to be used. `within`: the leaves that may hold them.
+    `assumed_usage`: usage in addition to the snapshot's. `required_replacement_domain`: the range of leaves that the
+    pods may use; None: all.
     """
     tree, workers, leader = snapshot.tree, group.workers, group.leader
-    shape = topology_assignment_parameters(tree.level_keys, workers, gates, has_leader=leader is not None)
-    if isinstance(shape, str):
-        return TopologyAssignmentFailure(workers.name, tree.name, shape)
+    params = topology_assignment_parameters(tree.level_keys, workers, gates, has_leader=leader is not None)
+    if isinstance(params, str):
+        return TopologyAssignmentFailure(workers.name, tree.name, params)
     if not tree.leaf_count:
         return TopologyAssignmentFailure(
-            workers.name, tree.name, f"no topology domains at level: {tree.level_keys[shape.requested_level]}"
+            workers.name, tree.name, f"no topology domains at level: {tree.level_keys[params.requested_level]}"
         )
-    bound = leader is not None or workers.max_pods is not None or workers.max_pods_with_leader is not None
-    if not (bound or assumed_usage or required_replacement_domain is not None):
-        return _again(snapshot, workers, shape, gates)
-    leaves, excluded = fill_leaf_counts(snapshot, workers, leader, assumed_usage, required_replacement_domain)
-    return _placed(tree, fill_in_counts(leaves, tree.child_offsets, 0, shape), group, shape, lambda: excluded)
+    bounded = leader is not None or workers.max_pods is not None or workers.max_pods_with_leader is not None
+    if not (bounded or assumed_usage or required_replacement_domain is not None):
+        return _find_with_incremental_counts(snapshot, workers, params, gates)
+    leaves, exclusions = fill_leaf_counts(snapshot, workers, leader, assumed_usage, required_replacement_domain)
+    levels = fill_in_counts(leaves, tree.child_offsets, 0, params)
+    return _build_assignments(tree, levels, group, params, lambda: exclusions)
 
 
-def _again(
-    supply: TASFlavorSnapshot, pods: TASPodSetRequests, shape: TopologyAssignmentParameters, options: TASFeatureGates
+def _find_with_incremental_counts(
+    snapshot: TASFlavorSnapshot,
+    pod_set: TASPodSetRequests,
+    params: TopologyAssignmentParameters,
+    gates: TASFeatureGates,
 ) -> dict[str, TopologyAssignment] | TopologyAssignmentFailure:
-    """Return where pods go, or why there is no place, that depend on nothing but what they ask for themselves."""
-    standing = supply.incremental_counts(pods, shape)
-    asked = pods.name, pods.pod_count, pods.topology_request, options
-    found = standing.results.get(asked)
-    if found is None:
-        found = _placed(supply.tree, standing.domain_states, PodSetGroup(pods), shape, standing.exclusions)
-        standing.results[asked] = found
-    return found
+    """Return the result for a pod set that depends on its requests and filters alone; it is cached until a change."""
+    counts = snapshot.incremental_counts(pod_set, params)
+    key = pod_set.name, pod_set.pod_count, pod_set.topology_request, gates
+    result = counts.results.get(key)
+    if result is None:
+        group = PodSetGroup(pod_set)
+        result = _build_assignments(snapshot.tree, counts.domain_states, group, params, counts.exclusions)
+        counts.results[key] = result
+    return result
 
 
-def _placed(
+def _build_assignments(
     tree: TopologyTree,
     levels: Sequence[DomainStates],
     group: PodSetGroup,
-    shape: TopologyAssignmentParameters,
-    excluded: Callable[[], ExclusionStats],
+    params: TopologyAssignmentParameters,
+    exclusions: Callable[[], ExclusionStats],
 ) -> dict[str, TopologyAssignment] | TopologyAssignmentFailure:
-    share = _found(tree, levels, shape)
-    if isinstance(share, InsufficientLevel):
-        return _refused(tree, levels, shape, share, excluded(), group.workers.name)
-    placed = {group.workers.name: build_assignment(tree, share.domains, share.units)}
+    allotment = _assign_leaves(tree, levels, params)
+    if isinstance(allotment, InsufficientLevel):
+        return _failure(tree, levels, params, allotment, exclusions(), group.workers.name)
+    assignments = {group.workers.name: build_assignment(tree, allotment.domains, allotment.units)}
     if group.leader is not None:
-        placed[group.leader.name] = build_assignment(tree, share.domains, share.leader_count)
-    return placed
+        assignments[group.leader.name] = build_assignment(tree, allotment.domains, allotment.leader_count)
+    return assignments
 
 
-def _found(
-    tree: TopologyTree, levels: Sequence[DomainStates], shape: TopologyAssignmentParameters
+def _assign_leaves(
+    tree: TopologyTree, levels: Sequence[DomainStates], params: TopologyAssignmentParameters
 ) -> DomainAllotment | InsufficientLevel:
-    """Return the pods of the leaves: balanced, where that is asked for and can be."""
-    even = find_balanced_placement(tree, levels, shape) if shape.balanced else None
-    share = assign_down_to_leaves(tree, even.levels, even.fit, shape, per_domain=True) if even is not None else None
-    if share is not None:
-        return share
-    found = find_level_with_fit_domains(levels, shape)
-    if isinstance(found, InsufficientLevel):
-        return found
-    return assign_down_to_leaves(tree, levels, found, shape) or InsufficientLevel(found.level, 0)
+    """Return the pods of the leaves, balanced if the parameters ask for it and a balanced placement exists."""
+    balanced = find_balanced_placement(tree, levels, params) if params.balanced else None
+    if balanced is not None:
+        allotment = assign_down_to_leaves(tree, balanced.levels, balanced.fit, params, per_domain=True)
+        if allotment is not None:
+            return allotment
+    fit = find_level_with_fit_domains(levels, params)
+    if isinstance(fit, InsufficientLevel):
+        return fit
+    return assign_down_to_leaves(tree, levels, fit, params) or InsufficientLevel(fit.level, 0)
 
 
-def _refused(
+def _failure(
     tree: TopologyTree,
     levels: Sequence[DomainStates],
-    shape: TopologyAssignmentParameters,
-    short: InsufficientLevel,
-    excluded: ExclusionStats,
-    name: str,
+    params: TopologyAssignmentParameters,
+    insufficient: InsufficientLevel,
+    exclusions: ExclusionStats,
+    pod_set: str,
 ) -> TopologyAssignmentFailure:
-    counts = levels[short.level]
-    best = int(counts.slice_count.argmax())
+    level = insufficient.level
+    best_domain = int(levels[level].slice_count.argmax())
     return TopologyAssignmentFailure(
-        name,
+        pod_set,
         tree.name,
-        level=tree.level_keys[short.level] if shape.required else "",
-        domain=tree.level_values(short.level, best) if shape.required else (),
-        fit_count=short.fit_count,
-        slice_count=shape.slice_count,
-        slice_size=shape.slice_size,
-        layer_fits=_layers(tree, levels, shape, short.level, best) if shape.slice_size_at_level else (),
-        exclusions=excluded,
+        level=tree.level_keys[level] if params.required else "",
+        domain=tree.level_values(level, best_domain) if params.required else (),
+        fit_count=insufficient.fit_count,
+        slice_count=params.slice_count,
+        slice_size=params.slice_size,
+        layer_fits=_layer_fits(tree, levels, params, level, best_domain) if params.slice_size_at_level else (),
+        exclusions=exclusions,
     )
 
 
-def _layers(
-    tree: TopologyTree, levels: Sequence[DomainStates], shape: TopologyAssignmentParameters, level: int, domain: int
+def _layer_fits(
+    tree: TopologyTree, levels: Sequence[DomainStates], params: TopologyAssignmentParameters, level: int, domain: int
 ) -> tuple[LayerFit, ...]:
-    """Return what would fit of each layer in a domain."""
+    """Return the fit of each slice layer in a domain (multiLayerNotFitMessage)."""
     ranges = dict(zip(tree.level_keys[level:], tree.descendant_ranges(level, domain, domain + 1), strict=True))
-    found: list[LayerFit] = []
-    for key, size in shape.slice_constraints:
+    fits: list[LayerFit] = []
+    for key, size in params.slice_constraints:
         pods = levels[tree.level_keys.index(key)].pod_count[slice(*ranges[key])]
-        found.append(LayerFit(key, int(np.sum(pods // size)), shape.pod_count // size))
-    return tuple(found)
+        fits.append(LayerFit(key, int(np.sum(pods // size)), params.pod_count // size))
+    return tuple(fits)

@@ -1,1 +1,1 @@
-"""The capacity of each domain of a Topology for one flavor, as it stands in a cycle."""
+"""The snapshot of a flavor: the capacity of its leaves, and how many pods each domain of its tree holds."""

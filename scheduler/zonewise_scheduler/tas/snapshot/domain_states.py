@@ -1,6 +1,6 @@
-"""How many pods and slices each domain of each level could take: worked out in the leaves and added up.
+"""How many pods and slices each domain holds: counted in the leaves, then summed level by level.
 
-pkg/cache/scheduler/tas_flavor_snapshot.go fillInCounts, fillInCountsHelper.
+pkg/cache/scheduler/tas_flavor_snapshot.go domainState, fillInCounts, fillInCountsHelper.
 """
 
 from __future__ import annotations
@@ -17,114 +17,129 @@ if TYPE_CHECKING:
     from zonewise_scheduler.tas.tree.assignment_parameters import TopologyAssignmentParameters
     from zonewise_scheduler.tas.tree.topology_tree import TopologyTree
 
-_FAR = np.iinfo(np.int64).max
+_INFINITE = np.iinfo(np.int64).max
 
 
 class LeafCounts(NamedTuple):
-    """What the leaves could take; all (leaves,)."""
+    """What leaves hold; all (leaves,)."""
 
     pod_count: NDArray[np.int64]
     pod_count_with_leader: NDArray[np.int64]
-    """Pods beside the leader; where that has no room, or there is none, as many as without it."""
+    """Pods beside the leader; equal to `pod_count` where the leader does not fit, or without a leader."""
     leader_count: NDArray[np.int64]
-    """1 where the leader has room, else 0."""
+    """1 where the leader fits, else 0."""
     affinity_score: NDArray[np.int64]
 
 
 class DomainStates(NamedTuple):
-    """What the domains of one level could take; all (domains,), in the order of the level."""
+    """What the domains of one level hold; all (domains,), in the order of the level."""
 
     pod_count: NDArray[np.int64]
-    """Below the outermost slices' level: pods of whole inner slices."""
+    """Below the slice level: pods in whole inner slices."""
     slice_count: NDArray[np.int64]
-    """Of the outermost layer; 0 below its level."""
+    """Slices of the outermost layer; 0 below the slice level."""
     pod_count_with_leader: NDArray[np.int64]
-    """Pods beside the leader, where that costs least; 0 where no leaf of the domain has room for it."""
+    """Pods beside the leader, which is where it costs least; 0 if it fits in no leaf of the domain."""
     slice_count_with_leader: NDArray[np.int64]
     leader_count: NDArray[np.int64]
     affinity_score: NDArray[np.int64]
-    """The sum of the leaves' scores."""
+    """Sum of the leaves' scores."""
 
 
 def fill_in_counts(
-    leaves: LeafCounts, child_offsets: Sequence[NDArray[np.int64]], level: int, shape: TopologyAssignmentParameters
+    leaves: LeafCounts, child_offsets: Sequence[NDArray[np.int64]], level: int, params: TopologyAssignmentParameters
 ) -> list[DomainStates]:
-    """Return the counts of a level and of all further in; begins as of a Tree, from that level on."""
-    found = [_of_leaves(leaves, level + len(child_offsets), shape)]
-    for at in range(len(child_offsets) - 1, -1, -1):
-        found.append(_of_parents(found[-1], child_offsets[at][:-1], level + at, shape))
-    return found[::-1]
+    """Return the states of a level and of all lower levels; `child_offsets`: a tree's, from that level on."""
+    levels = [_leaf_states(leaves, level + len(child_offsets), params)]
+    for i in range(len(child_offsets) - 1, -1, -1):
+        levels.append(_sum_children(levels[-1], child_offsets[i][:-1], level + i, params))
+    return levels[::-1]
 
 
 def update_counts(
     levels: Sequence[DomainStates],
     tree: TopologyTree,
-    rows: NDArray[np.int64],
+    domains: NDArray[np.int64],
     leaves: LeafCounts,
-    shape: TopologyAssignmentParameters,
+    params: TopologyAssignmentParameters,
 ) -> None:
-    """Write what some leaves of a tree, ascending, take now into the counts of all levels; scores are as they were."""
-    inmost = len(levels) - 1
-    _write(levels[inmost], rows, _of_leaves(leaves, inmost, shape))
-    for level in range(inmost - 1, -1, -1):
-        rows = np.unique(tree.parents[level + 1][rows])
-        children, firsts = _children(tree.child_offsets[level], rows)
-        inner = DomainStates(*(part[children] for part in levels[level + 1]))
-        _write(levels[level], rows, _of_parents(inner, firsts, level, shape))
+    """Update the states of all levels in place after some leaves changed; scores are unchanged.
+
+    `domains`: the changed leaves, ascending; `leaves`: their new counts.
+    """
+    lowest = len(levels) - 1
+    _write_states(levels[lowest], domains, _leaf_states(leaves, lowest, params))
+    for level in range(lowest - 1, -1, -1):
+        domains = np.unique(tree.parents[level + 1][domains])
+        children, first_children = _children(tree.child_offsets[level], domains)
+        child_states = DomainStates(*(counts[children] for counts in levels[level + 1]))
+        _write_states(levels[level], domains, _sum_children(child_states, first_children, level, params))
 
 
-def _write(counts: DomainStates, rows: NDArray[np.int64], new: DomainStates) -> None:
-    """Write the counts of some domains of a level."""
-    for part, own in zip(counts[:-1], new[:-1], strict=True):
-        part[rows] = own
+def _write_states(states: DomainStates, domains: NDArray[np.int64], new_states: DomainStates) -> None:
+    """Write the states of some domains of a level, without the scores."""
+    for counts, new_counts in zip(states[:-1], new_states[:-1], strict=True):
+        counts[domains] = new_counts
 
 
-def _children(begins: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the domains one level in of some domains, and the places of the first ones."""
-    sizes = begins[rows + 1] - begins[rows]
-    firsts = np.cumsum(sizes) - sizes
-    return np.arange(int(sizes.sum())) + np.repeat(begins[rows] - firsts, sizes), firsts
-
-
-def _of_leaves(leaves: LeafCounts, level: int, shape: TopologyAssignmentParameters) -> DomainStates:
-    none = np.zeros_like(leaves.pod_count)
-    whole = level == shape.slice_level
-    slices = leaves.pod_count // shape.slice_size if whole else none
-    beside = leaves.pod_count_with_leader // shape.slice_size if whole else none
-    return DomainStates(
-        leaves.pod_count, slices, leaves.pod_count_with_leader, beside, leaves.leader_count, leaves.affinity_score
-    )
-
-
-def _of_parents(
-    inner: DomainStates, firsts: NDArray[np.int64], level: int, shape: TopologyAssignmentParameters
-) -> DomainStates:
-    """Return the counts of a level from those one level in; firsts are the places of first children."""
-    if not len(firsts):
-        return DomainStates(*(firsts for _ in DomainStates._fields))
-    size = shape.slice_size_at_level.get(level + 1, 1)
-    pods, beside = inner.pod_count // size * size, inner.pod_count_with_leader // size * size
-    hosts = inner.leader_count > 0 if shape.has_leader else np.ones(len(pods), np.bool_)
-    able = np.logical_or.reduceat(hosts, firsts)
-    total, best = _summed(pods, beside, hosts, firsts)
-    if level == shape.slice_level:
-        slices, slices_best = total // shape.slice_size, best // shape.slice_size
-    else:
-        slices, slices_best = _summed(inner.slice_count, inner.slice_count_with_leader, hosts, firsts)
-    return DomainStates(
-        total,
-        slices,
-        np.where(able, best, 0),
-        np.where(able, slices_best, 0),
-        np.maximum.reduceat(inner.leader_count, firsts),
-        np.add.reduceat(inner.affinity_score, firsts),
-    )
-
-
-def _summed(
-    alone: NDArray[np.int64], beside: NDArray[np.int64], hosts: NDArray[np.bool_], firsts: NDArray[np.int64]
+def _children(
+    child_offsets: NDArray[np.int64], domains: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the sums of children, and those with the leader in the child where it costs least."""
-    total = np.add.reduceat(alone, firsts)
-    cost = np.minimum.reduceat(np.where(hosts, alone - beside, _FAR), firsts)
-    return total, total - cost
+    """Return the children of some domains, and the index in that list of each domain's first child."""
+    sizes = child_offsets[domains + 1] - child_offsets[domains]
+    first_children = np.cumsum(sizes) - sizes
+    children = np.arange(int(sizes.sum())) + np.repeat(child_offsets[domains] - first_children, sizes)
+    return children, first_children
+
+
+def _leaf_states(leaves: LeafCounts, level: int, params: TopologyAssignmentParameters) -> DomainStates:
+    zeros = np.zeros_like(leaves.pod_count)
+    is_slice_level = level == params.slice_level
+    return DomainStates(
+        leaves.pod_count,
+        leaves.pod_count // params.slice_size if is_slice_level else zeros,
+        leaves.pod_count_with_leader,
+        leaves.pod_count_with_leader // params.slice_size if is_slice_level else zeros,
+        leaves.leader_count,
+        leaves.affinity_score,
+    )
+
+
+def _sum_children(
+    children: DomainStates, first_children: NDArray[np.int64], level: int, params: TopologyAssignmentParameters
+) -> DomainStates:
+    """Return the states of a level from the states one level below (fillInCountsHelper)."""
+    if not len(first_children):
+        return DomainStates(*(first_children for _ in DomainStates._fields))
+    slice_size = params.slice_size_at_level.get(level + 1, 1)
+    pod_count = children.pod_count // slice_size * slice_size
+    pod_count_with_leader = children.pod_count_with_leader // slice_size * slice_size
+    leader_fits = children.leader_count > 0 if params.has_leader else np.ones(len(pod_count), np.bool_)
+    leader_fits_in_parent = np.logical_or.reduceat(leader_fits, first_children)
+    pods, pods_with_leader = _sum_with_leader(pod_count, pod_count_with_leader, leader_fits, first_children)
+    if level == params.slice_level:
+        slices, slices_with_leader = pods // params.slice_size, pods_with_leader // params.slice_size
+    else:
+        slices, slices_with_leader = _sum_with_leader(
+            children.slice_count, children.slice_count_with_leader, leader_fits, first_children
+        )
+    return DomainStates(
+        pods,
+        slices,
+        np.where(leader_fits_in_parent, pods_with_leader, 0),
+        np.where(leader_fits_in_parent, slices_with_leader, 0),
+        np.maximum.reduceat(children.leader_count, first_children),
+        np.add.reduceat(children.affinity_score, first_children),
+    )
+
+
+def _sum_with_leader(
+    counts: NDArray[np.int64],
+    counts_with_leader: NDArray[np.int64],
+    leader_fits: NDArray[np.bool_],
+    first_children: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the sums over children, and the sums with the leader in the child where it costs least."""
+    total = np.add.reduceat(counts, first_children)
+    leader_cost = np.minimum.reduceat(np.where(leader_fits, counts - counts_with_leader, _INFINITE), first_children)
+    return total, total - leader_cost

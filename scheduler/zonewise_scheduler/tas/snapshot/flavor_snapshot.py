@@ -1,6 +1,6 @@
-"""What the leaves of a tree have room for: nodes by their allocatable resources, pods and filters.
+"""The snapshot of a flavor: its tree, and the free capacity and filters of the leaves.
 
-pkg/cache/scheduler/tas_flavor_snapshot.go fillLeafCounts.
+pkg/cache/scheduler/tas_flavor_snapshot.go TASFlavorSnapshot; pkg/cache/scheduler/tas_nodes_cache.go find.
 """
 
 from __future__ import annotations
@@ -27,108 +27,102 @@ if TYPE_CHECKING:
 
     from zonewise_common.k8s.taints import Toleration
     from zonewise_scheduler.nodes.filters.info_table import NodeInfoTable
-    from zonewise_scheduler.quota.topology.types import TASPodSetRequests
     from zonewise_scheduler.tas.snapshot.leaf_nodes import MatchingLeaves
     from zonewise_scheduler.tas.tree.assignment_parameters import TopologyAssignmentParameters
     from zonewise_scheduler.tas.tree.tas_usage import TASUsage
     from zonewise_scheduler.tas.tree.topology_tree import TopologyTree
+    from zonewise_scheduler.tas.types import TASPodSetRequests
 
-_UNSCHEDULABLE, _UNKNOWN = (OUTCOMES.index(one) for one in ("NodeUnschedulable", UNKNOWN))
-_KEPT = 1 << 19
-"""Leaves for which it is kept what they take of pods of some kind, of all kinds together."""
+_UNSCHEDULABLE, _UNKNOWN = (OUTCOMES.index(outcome) for outcome in ("NodeUnschedulable", UNKNOWN))
+_CACHED_LEAVES = 1 << 19
+"""Bound on the leaves of all cached incremental counts together."""
 
 
 def nodes_matching_flavor(nodes: NodeInfoTable, labels: Mapping[str, str]) -> NDArray[np.bool_]:
-    """Return which rows have a node that is schedulable and has the labels of a resource flavor; (rows,).
-
-    pkg/cache/scheduler/tas_nodes_cache.go sync, find: of these the ready ones make up the tree.
-    """
-    found = ~np.isin(nodes.filter_codes(Constraints(NO_RESOURCES)), (_UNKNOWN, _UNSCHEDULABLE))
+    """Return which rows have a schedulable node with the labels of a resource flavor; (rows,)."""
+    mask = ~np.isin(nodes.filter_codes(Constraints(NO_RESOURCES)), (_UNKNOWN, _UNSCHEDULABLE))
     for key, value in labels.items():
-        found &= nodes.label_column(key).mask(partial(eq, value))
-    return found
+        mask &= nodes.label_column(key).mask(partial(eq, value))
+    return mask
 
 
 class TASFlavorSnapshot(Protocol):
-    """Leaves, whatever they are: what of each is free, and who may go there."""
+    """Leaves of any kind: their tree, their remaining capacity and the filters of pod sets."""
 
     @property
     def tree(self) -> TopologyTree:
-        """Return the tree they are leaves of."""
+        """Return the tree of the leaves."""
         ...
 
     def remaining_capacity(self, resource: str) -> NDArray[np.int64]:
-        """Return what is left of a resource; (leaves,), milli-CPU, bytes or counts, below 0 where more is used.
-
-        Not to be changed.
-        """
+        """Return free capacity less usage; (leaves,), read-only, milli-CPU, bytes or counts; may be negative."""
         ...
 
-    def matching_leaves(self, pods: TASPodSetRequests) -> MatchingLeaves:
-        """Return which leaves the pods of a set may go to."""
+    def matching_leaves(self, pod_set: TASPodSetRequests) -> MatchingLeaves:
+        """Return the leaves that the pods of a pod set may use."""
         ...
 
-    def incremental_counts(self, pods: TASPodSetRequests, shape: TopologyAssignmentParameters) -> IncrementalCounts:
-        """Return what domains take of the pods of a set by its requests and filters alone; good until others ask."""
+    def incremental_counts(self, pod_set: TASPodSetRequests, params: TopologyAssignmentParameters) -> IncrementalCounts:
+        """Return the domain states for a pod set by its requests and filters alone; valid until the next call."""
         ...
 
 
 class NodeTASFlavorSnapshot:
-    """Leaves that are nodes, or groups of nodes where the Topology ends at racks.
+    """Leaves that are nodes, or groups of nodes where the lowest level is not the hostname.
 
-    `nodes` counts the pods that no topology assignment accounts for, `used` those that one does.
+    The node table counts pods without a topology assignment; the usage counts pods with one.
     """
 
     def __init__(
         self,
         tree: TopologyTree,
         nodes: NodeInfoTable,
-        used: TASUsage | None = None,
+        usage: TASUsage | None = None,
         tolerations: Sequence[Toleration] = (),
     ) -> None:
-        """Take the nodes, what pods use of them, and the tolerations that pods get in addition to their own."""
-        self._leaves = LeafNodes(tree, nodes, tolerations)
-        self._used: TASUsage = used or {}
-        self._free: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
-        """By resource: what there is, and what of it is left."""
-        self._standing: OrderedDict[Hashable, IncrementalCounts] = OrderedDict()
+        """Use the nodes of a table, the TAS usage of the leaves, and tolerations that all pods get in addition."""
+        self._leaf_nodes = LeafNodes(tree, nodes, tolerations)
+        self._usage: TASUsage = usage or {}
+        self._capacities: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+        """By resource: free capacity, and remaining capacity."""
+        self._incremental_counts: OrderedDict[Hashable, IncrementalCounts] = OrderedDict()
 
-    def with_usage(self, used: TASUsage) -> NodeTASFlavorSnapshot:
-        """Return the same leaves with another usage; they share what is known of nodes, and of kinds of pods."""
-        other = copy(self)
-        other._used, other._free = used, {}
-        return other
+    def with_usage(self, usage: TASUsage) -> NodeTASFlavorSnapshot:
+        """Return the same leaves with another usage; both share the caches of nodes and of incremental counts."""
+        snapshot = copy(self)
+        snapshot._usage, snapshot._capacities = usage, {}
+        return snapshot
 
     @property
     def tree(self) -> TopologyTree:
         """Return the tree of the nodes."""
-        return self._leaves.tree
+        return self._leaf_nodes.tree
 
     def remaining_capacity(self, resource: str) -> NDArray[np.int64]:
-        """Return what is left of a resource by leaf; (leaves,), not to be changed."""
-        have = self._leaves.free_capacity(resource)
-        if resource not in self._used:
-            return have
-        known = self._free.get(resource)
-        if known is None or known[0] is not have:
-            known = self._free[resource] = have, have - self._used[resource]
-        return known[1]
+        """Return free capacity less usage; (leaves,), read-only."""
+        free = self._leaf_nodes.free_capacity(resource)
+        if resource not in self._usage:
+            return free
+        capacities = self._capacities.get(resource)
+        if capacities is None or capacities[0] is not free:
+            capacities = self._capacities[resource] = free, free - self._usage[resource]
+        return capacities[1]
 
-    def matching_leaves(self, pods: TASPodSetRequests) -> MatchingLeaves:
-        """Return which leaves the pods of a set may go to."""
-        return self._leaves.matching_leaves(pods.constraints, pods.preferences)
+    def matching_leaves(self, pod_set: TASPodSetRequests) -> MatchingLeaves:
+        """Return the leaves that the pods of a pod set may use."""
+        return self._leaf_nodes.matching_leaves(pod_set.constraints, pod_set.preferences)
 
-    def incremental_counts(self, pods: TASPodSetRequests, shape: TopologyAssignmentParameters) -> IncrementalCounts:
-        """Return what domains take of the pods of a set by its requests and filters alone; good until others ask."""
-        requests, matched = one_pod_requests(pods.single_pod_requests), self.matching_leaves(pods)
-        slices = shape.slice_level, shape.slice_size, *shape.slice_size_at_level.items()
-        # nothing used is a state of its own: it is asked for again and again beside what is now
-        kind = (bool(self._used), tuple(requests.items()), pods.constraints, pods.preferences, slices)
-        found = self._standing.pop(kind, None)
-        if found is None or found.matching_leaves is not matched:
-            found = IncrementalCounts(self.tree, requests, matched, shape)
-        found.update({name: self.remaining_capacity(name) for name in requests})
-        self._standing[kind] = found
-        while len(self._standing) > max(_KEPT // max(self.tree.leaf_count, 1), 8):
-            self._standing.popitem(last=False)
-        return found
+    def incremental_counts(self, pod_set: TASPodSetRequests, params: TopologyAssignmentParameters) -> IncrementalCounts:
+        """Return the domain states for a pod set by its requests and filters alone; valid until the next call."""
+        requests, matching_leaves = one_pod_requests(pod_set.single_pod_requests), self.matching_leaves(pod_set)
+        slices = params.slice_level, params.slice_size, *params.slice_size_at_level.items()
+        # an empty usage has its own key: callers alternate between it and the current usage
+        key = (bool(self._usage), tuple(requests.items()), pod_set.constraints, pod_set.preferences, slices)
+        counts = self._incremental_counts.pop(key, None)
+        if counts is None or counts.matching_leaves is not matching_leaves:
+            counts = IncrementalCounts(self.tree, requests, matching_leaves, params)
+        counts.update({name: self.remaining_capacity(name) for name in requests})
+        self._incremental_counts[key] = counts
+        while len(self._incremental_counts) > max(_CACHED_LEAVES // max(self.tree.leaf_count, 1), 8):
+            self._incremental_counts.popitem(last=False)
+        return counts

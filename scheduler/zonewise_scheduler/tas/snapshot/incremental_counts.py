@@ -1,6 +1,6 @@
-"""What the domains of a tree take of pods of one kind, kept: a leaf that has changed costs its own work.
+"""Cached domain states for pods of one kind; after a change, only changed leaves and their ancestors are counted.
 
-Most workloads ask for what another asked for before, of a tree of which a few leaves have changed since.
+Most workloads request what an earlier one requested, of a tree in which few leaves have changed since.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zonewise_scheduler.tas.snapshot.domain_states import LeafCounts, fill_in_counts, update_counts
-from zonewise_scheduler.tas.snapshot.leaf_counts import count_in_with_limiting_resource, count_limiting_resources
+from zonewise_scheduler.tas.tree.tas_usage import count_in_with_limiting_resource, count_limiting_resources
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -18,70 +18,71 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from zonewise_scheduler.quota.topology.types import TopologyAssignment
-    from zonewise_scheduler.tas.snapshot.assignment_failure import TopologyAssignmentFailure
+    from zonewise_scheduler.tas.snapshot.assignment_failure import ExclusionStats, TopologyAssignmentFailure
     from zonewise_scheduler.tas.snapshot.domain_states import DomainStates
-    from zonewise_scheduler.tas.snapshot.exclusion_stats import ExclusionStats
-    from zonewise_scheduler.tas.snapshot.leaf_counts import FreeCapacity
     from zonewise_scheduler.tas.snapshot.leaf_nodes import MatchingLeaves
     from zonewise_scheduler.tas.tree.assignment_parameters import TopologyAssignmentParameters
+    from zonewise_scheduler.tas.tree.tas_usage import FreeCapacity
     from zonewise_scheduler.tas.tree.topology_tree import TopologyTree
 
-_FEW = 4
-"""Where more than one leaf of so many has changed, all are worked out anew."""
+_RECOUNT_FRACTION = 4
+"""If more than one leaf in so many has changed, all leaves are counted."""
 
 
 class IncrementalCounts:
-    """Pods without a leader, and bound by nothing but what they request."""
+    """Domain states for pods without a leader, bounded by their requests and filters alone."""
 
     def __init__(
         self,
         tree: TopologyTree,
         requests: Mapping[str, int],
-        matched: MatchingLeaves,
-        shape: TopologyAssignmentParameters,
+        matching_leaves: MatchingLeaves,
+        params: TopologyAssignmentParameters,
     ) -> None:
-        """Take what each pod requests, itself too; of the shape matters only what slices there are."""
-        self.matching_leaves = matched
+        """Count pods with such requests, the pod itself included; of the parameters only the slices matter."""
+        self.matching_leaves = matching_leaves
         self.domain_states: list[DomainStates] = []
-        """By level, as of the last update; not to be changed."""
+        """By level, as of the last update; read-only."""
         self.results: dict[Hashable, dict[str, TopologyAssignment] | TopologyAssignmentFailure] = {}
-        """What was found since there was a change, for whoever asks again."""
+        """Search results since the last change."""
         self._tree = tree
         self._requests = requests
-        self._shape = shape
+        self._params = params
         self._free: FreeCapacity = {}
-        self._shortest: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._limiting: NDArray[np.int64] = np.zeros(0, np.int64)
+        """(leaves,): index of the limiting resource in sorted order."""
 
     def update(self, free: FreeCapacity) -> None:
-        """Take what is free of each resource that is requested; arrays that are given are not to be changed."""
-        before, self._free = self._free, free
-        if not before:
-            self._renew_all()
+        """Use new free capacities of all requested resources; the caller must not modify the arrays."""
+        previous, self._free = self._free, free
+        if not previous:
+            self._recount()
             return
-        changed = [free[name] != before[name] for name in free if free[name] is not before[name]]
-        rows = np.flatnonzero(np.logical_or.reduce(changed)) if changed else np.zeros(0, np.int64)
-        if not rows.size:
+        changed = [free[name] != previous[name] for name in free if free[name] is not previous[name]]
+        leaves = np.flatnonzero(np.logical_or.reduce(changed)) if changed else np.zeros(0, np.int64)
+        if not leaves.size:
             return
         self.results.clear()
-        if rows.size * _FEW > self._tree.leaf_count:
-            self._renew_all()
+        if leaves.size * _RECOUNT_FRACTION > self._tree.leaf_count:
+            self._recount()
             return
-        leaves, self._shortest[rows] = self._leaves({name: amount[rows] for name, amount in free.items()}, rows)
-        update_counts(self.domain_states, self._tree, rows, leaves, self._shape)
+        counts, self._limiting[leaves] = self._count({name: amount[leaves] for name, amount in free.items()}, leaves)
+        update_counts(self.domain_states, self._tree, leaves, counts, self._params)
 
     def exclusions(self) -> ExclusionStats:
-        """Return why leaves take nothing."""
+        """Return why leaves hold no pod."""
         full = self.matching_leaves.mask & (self.domain_states[-1].pod_count == 0)
         return self.matching_leaves.exclusions._replace(
-            resources=count_limiting_resources(self._requests, self._shortest[full])
+            resources=count_limiting_resources(self._requests, self._limiting[full])
         )
 
-    def _renew_all(self) -> None:
-        leaves, self._shortest = self._leaves(self._free, slice(None))
-        self.domain_states = fill_in_counts(leaves, self._tree.child_offsets, 0, self._shape)
+    def _recount(self) -> None:
+        counts, self._limiting = self._count(self._free, slice(None))
+        self.domain_states = fill_in_counts(counts, self._tree.child_offsets, 0, self._params)
 
-    def _leaves(self, free: FreeCapacity, rows: NDArray[np.int64] | slice) -> tuple[LeafCounts, NDArray[np.int64]]:
-        """Return what some leaves take, and of which resource they have least."""
-        room, shortest = count_in_with_limiting_resource(free, self._requests)
-        room *= self.matching_leaves.mask[rows]
-        return LeafCounts(room, room, np.zeros_like(room), self.matching_leaves.affinity_score[rows]), shortest
+    def _count(self, free: FreeCapacity, leaves: NDArray[np.int64] | slice) -> tuple[LeafCounts, NDArray[np.int64]]:
+        """Return what some leaves hold, and the index of each one's limiting resource."""
+        pod_count, limiting = count_in_with_limiting_resource(free, self._requests)
+        pod_count *= self.matching_leaves.mask[leaves]
+        affinity_score = self.matching_leaves.affinity_score[leaves]
+        return LeafCounts(pod_count, pod_count, np.zeros_like(pod_count), affinity_score), limiting

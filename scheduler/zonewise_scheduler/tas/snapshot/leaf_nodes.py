@@ -1,6 +1,7 @@
-"""What leaves that are nodes have, and who may go there: kept until a node changes.
+"""Free capacity of leaves that are nodes, and the leaves that match a pod set; cached until a node changes.
 
-pkg/cache/scheduler/tas_flavor_snapshot.go fillLeafCounts, scheduling_simulator_default.go FindFeasibleNodes.
+pkg/cache/scheduler/tas_flavor_snapshot.go leafCapacity, getMatchingLeaves;
+pkg/cache/scheduler/simulator/scheduling_simulator_default.go FindFeasibleNodes.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from zonewise_common.k8s.taints import find_matching_untolerated_taint
 from zonewise_scheduler.nodes.filters.constraints import Constraints
 from zonewise_scheduler.nodes.filters.info_table import OUTCOMES
 from zonewise_scheduler.nodes.node.pod_requests import NO_RESOURCES
-from zonewise_scheduler.tas.snapshot.exclusion_stats import ExclusionStats
+from zonewise_scheduler.tas.snapshot.assignment_failure import ExclusionStats
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,89 +27,99 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.topology.types import PreferredSchedulingTerm
     from zonewise_scheduler.tas.tree.topology_tree import TopologyTree
 
-_TAINTS, _AFFINITY = (OUTCOMES.index(one) for one in ("TaintToleration", "NodeAffinity"))
-_REMEMBERED = 64
-"""Resources, and sets of constraints."""
+_TAINTS, _AFFINITY = (OUTCOMES.index(outcome) for outcome in ("TaintToleration", "NodeAffinity"))
+_CACHE_SIZE = 64
+"""Resources in one cache, sets of constraints in the other."""
 
 
 class MatchingLeaves(NamedTuple):
-    """Which leaves the pods of a set may go to; the arrays are not to be changed."""
+    """The leaves whose nodes pass the filters of a pod set; the arrays are read-only."""
 
     mask: NDArray[np.bool_]
     """(leaves,)."""
     affinity_score: NDArray[np.int64]
-    """(leaves,): the weights of the preferences that a node meets; 0 where the mask is not set."""
+    """(leaves,): sum of the weights of the preferences that the node matches; 0 outside the mask."""
     exclusions: ExclusionStats
 
 
 class LeafNodes:
-    """The nodes of a tree, or groups of nodes: of these the resources are added up, and filters do not apply."""
+    """The nodes of each leaf of a tree.
+
+    Where a leaf is a group of nodes, their capacities are summed, and the filters do not apply.
+    """
 
     def __init__(self, tree: TopologyTree, nodes: NodeInfoTable, tolerations: Sequence[Toleration] = ()) -> None:
-        """Take the nodes, and the tolerations of a resource flavor, which pods get in addition to their own."""
+        """Use the nodes of a table; `tolerations`: a resource flavor's, which its pods get in addition."""
         self.tree = tree
         self._nodes = nodes
         self._tolerations = tuple(tolerations)
-        self._revision = nodes.generation
-        self._have = lru_cache(_REMEMBERED)(self._added_up)
-        self._matched = lru_cache(_REMEMBERED)(self._filtered)
+        self._generation = nodes.generation
+        self._free_capacity = lru_cache(_CACHE_SIZE)(self._sum_free_capacity)
+        self._matching_leaves = lru_cache(_CACHE_SIZE)(self._find_matching_leaves)
 
     def free_capacity(self, resource: str) -> NDArray[np.int64]:
-        """Return what the leaves have of a resource; (leaves,), not to be changed, the same array while it is so."""
-        self._look()
-        return self._have(resource)
+        """Return the leaves' free capacity; (leaves,), read-only, the same array as long as no node changes."""
+        self._drop_outdated()
+        return self._free_capacity(resource)
 
     def matching_leaves(
         self, constraints: Constraints, preferences: tuple[PreferredSchedulingTerm, ...]
     ) -> MatchingLeaves:
-        """Return which leaves pods may go to; the same object while it is so."""
-        self._look()
-        return self._matched(constraints, preferences)
+        """Return the leaves that pods may use; the same object as long as no node changes."""
+        self._drop_outdated()
+        return self._matching_leaves(constraints, preferences)
 
-    def _look(self) -> None:
-        """Forget what was known of nodes that have changed."""
-        if self._revision != self._nodes.generation:
-            self._revision = self._nodes.generation
-            self._have.cache_clear()
-            self._matched.cache_clear()
+    def _drop_outdated(self) -> None:
+        """Clear the caches if a node has changed."""
+        if self._generation != self._nodes.generation:
+            self._generation = self._nodes.generation
+            self._free_capacity.cache_clear()
+            self._matching_leaves.cache_clear()
 
-    def _added_up(self, resource: str) -> NDArray[np.int64]:
-        left = self._nodes.available(resource)[self.tree.rows]
-        return np.add.reduceat(left, self.tree.leaf_offsets) if len(left) else left
+    def _sum_free_capacity(self, resource: str) -> NDArray[np.int64]:
+        available = self._nodes.available(resource)[self.tree.rows]
+        return np.add.reduceat(available, self.tree.leaf_offsets) if len(available) else available
 
-    def _filtered(self, asked: Constraints, preferences: tuple[PreferredSchedulingTerm, ...]) -> MatchingLeaves:
-        leaves = self.tree.leaf_count
+    def _find_matching_leaves(
+        self, constraints: Constraints, preferences: tuple[PreferredSchedulingTerm, ...]
+    ) -> MatchingLeaves:
+        leaf_count = self.tree.leaf_count
         if not self.tree.is_lowest_level_node:
-            return MatchingLeaves(np.ones(leaves, np.bool_), np.zeros(leaves, np.int64), ExclusionStats(leaves))
+            return MatchingLeaves(
+                np.ones(leaf_count, np.bool_), np.zeros(leaf_count, np.int64), ExclusionStats(leaf_count)
+            )
         rows = self.tree.rows[self.tree.leaf_offsets]
-        asked = Constraints(
-            NO_RESOURCES, tolerations=asked.tolerations + self._tolerations, selector=asked.selector, terms=asked.terms
+        constraints = Constraints(
+            NO_RESOURCES,
+            tolerations=constraints.tolerations + self._tolerations,
+            selector=constraints.selector,
+            terms=constraints.terms,
         )
-        codes = self._nodes.filter_codes(asked)[rows]
+        codes = self._nodes.filter_codes(constraints)[rows]
         tainted, unselected = codes == _TAINTS, codes == _AFFINITY
-        by_labels = self._nodes.filter_codes(asked._replace(terms=None))[rows] == _AFFINITY
+        fails_selector = self._nodes.filter_codes(constraints._replace(terms=None))[rows] == _AFFINITY
         mask = ~(tainted | unselected)
-        excluded = ExclusionStats(
-            leaves,
-            int(by_labels.sum()),
-            int((unselected & ~by_labels).sum()),
-            taints=self._kept_away(rows[tainted], asked),
+        exclusions = ExclusionStats(
+            leaf_count,
+            int(fails_selector.sum()),
+            int((unselected & ~fails_selector).sum()),
+            taints=self._count_untolerated_taints(rows[tainted], constraints),
         )
-        return MatchingLeaves(mask, np.where(mask, self._score(preferences, asked, rows), 0), excluded)
+        return MatchingLeaves(mask, np.where(mask, self._score(preferences, constraints, rows), 0), exclusions)
 
-    def _kept_away(self, rows: NDArray[np.int64], asked: Constraints) -> Mapping[str, int]:
-        """Return how many nodes each taint keeps the pods away from."""
-        found: dict[str, int] = {}
+    def _count_untolerated_taints(self, rows: NDArray[np.int64], constraints: Constraints) -> Mapping[str, int]:
+        """Return how many nodes each taint excludes."""
+        node_counts: dict[str, int] = {}
         for taints, count in self._nodes.taints(rows):
-            name = str(find_matching_untolerated_taint(taints, asked.tolerations))
-            found[name] = found.get(name, 0) + count
-        return found
+            taint = str(find_matching_untolerated_taint(taints, constraints.tolerations))
+            node_counts[taint] = node_counts.get(taint, 0) + count
+        return node_counts
 
     def _score(
-        self, preferences: Sequence[PreferredSchedulingTerm], asked: Constraints, rows: NDArray[np.int64]
+        self, preferences: Sequence[PreferredSchedulingTerm], constraints: Constraints, rows: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        found = np.zeros(len(rows), np.int64)
+        scores = np.zeros(len(rows), np.int64)
         for weight, term in preferences:
-            refused = self._nodes.filter_codes(asked._replace(selector=(), terms=(term,)))[rows]
-            found += weight * (refused != _AFFINITY)
-        return found
+            codes = self._nodes.filter_codes(constraints._replace(selector=(), terms=(term,)))[rows]
+            scores += weight * (codes != _AFFINITY)
+        return scores

@@ -1,1 +1,1 @@
-"""A Topology as a tree of domains over nodes."""
+"""The topology tree of a flavor, and values that refer to its levels and leaves."""

@@ -1,4 +1,7 @@
-"""Assignments: joined, cut, and by rank (pkg/util/tas/tas_assignment.go; pkg/controller/tas/topology_ungater.go)."""
+"""Topology assignments, built, merged, truncated and resolved to node selectors.
+
+pkg/util/tas/tas_assignment.go; pkg/cache/scheduler/tas_flavor_snapshot.go; pkg/controller/tas/topology_ungater.go.
+"""
 
 from __future__ import annotations
 
@@ -17,56 +20,58 @@ if TYPE_CHECKING:
     from zonewise_scheduler.tas.tree.topology_tree import TopologyTree
 
 
-def build_assignment(tree: TopologyTree, leaves: NDArray[np.int64], counts: NDArray[np.int64]) -> TopologyAssignment:
-    """Return the assignment of pods to leaves, one domain each, without those that get none."""
+def build_assignment(
+    tree: TopologyTree, leaves: NDArray[np.int64], pod_counts: NDArray[np.int64]
+) -> TopologyAssignment:
+    """Return the assignment of pods to distinct leaves; a leaf without pods is left out (buildAssignment)."""
     order = np.argsort(leaves, kind="stable")
-    pairs = zip(leaves[order].tolist(), counts[order].tolist(), strict=True)
+    pairs = zip(leaves[order].tolist(), pod_counts[order].tolist(), strict=True)
     return TopologyAssignment(
         tree.assignment_levels,
-        tuple(TopologyDomainAssignment(tree.leaf_values(leaf), count) for leaf, count in pairs if count),
+        tuple(TopologyDomainAssignment(tree.leaf_values(leaf), pods) for leaf, pods in pairs if pods),
     )
 
 
 def merge_topology_assignments(
     tree: TopologyTree, first: TopologyAssignment, second: TopologyAssignment
 ) -> TopologyAssignment:
-    """Return an assignment with the pods of both.
+    """Return the assignment of the pods of both (mergeTopologyAssignments).
 
-    Raises ValueError, naming it, for a domain that is no leaf of the tree.
+    Raises ValueError, naming the domain, for a domain that is not a leaf of the tree.
     """
-    counts: dict[int, int] = {}
+    pods_by_leaf: dict[int, int] = {}
     for domain in chain(first.domains, second.domains):
         leaf = tree.find_leaf(domain.values)
         if leaf is None:
             raise ValueError(f"assignment: no domain of the topology: {'/'.join(domain.values)}")
-        counts[leaf] = counts.get(leaf, 0) + domain.pods
+        pods_by_leaf[leaf] = pods_by_leaf.get(leaf, 0) + domain.pods
     return TopologyAssignment(
         tree.assignment_levels,
-        tuple(TopologyDomainAssignment(tree.leaf_values(leaf), counts[leaf]) for leaf in sorted(counts)),
+        tuple(TopologyDomainAssignment(tree.leaf_values(leaf), pods_by_leaf[leaf]) for leaf in sorted(pods_by_leaf)),
     )
 
 
 def truncate_assignment(assignment: TopologyAssignment, new_count: int) -> TopologyAssignment:
-    """Return an assignment of so many pods at most: its last ones are left out, those of the highest ranks."""
-    kept: list[TopologyDomainAssignment] = []
+    """Return the assignment with at most `new_count` pods; the pods of the highest ranks go (TruncateAssignment)."""
+    domains: list[TopologyDomainAssignment] = []
     for domain in assignment.domains:
         if new_count <= 0:
             break
-        kept.append(domain._replace(pods=min(domain.pods, new_count)))
+        domains.append(domain._replace(pods=min(domain.pods, new_count)))
         new_count -= domain.pods
-    return assignment._replace(domains=tuple(kept))
+    return assignment._replace(domains=tuple(domains))
 
 
 def delete_domain(assignment: TopologyAssignment, node: str) -> tuple[TopologyAssignment, int]:
-    """Return an assignment without the pods of a node, and how many these are; the innermost level is the hostname."""
-    kept = tuple(domain for domain in assignment.domains if domain.values[-1] != node)
-    return assignment._replace(domains=kept), assignment.pod_count - sum(domain.pods for domain in kept)
+    """Return the assignment without a node, and the number of its pods; the lowest level is the hostname."""
+    domains = tuple(domain for domain in assignment.domains if domain.values[-1] != node)
+    return assignment._replace(domains=domains), assignment.pod_count - sum(domain.pods for domain in domains)
 
 
 def node_selectors_by_rank(assignment: TopologyAssignment) -> tuple[Mapping[str, str], ...]:
-    """Return the node selector of each pod by its rank: neighbours in rank are neighbours in the topology.
+    """Return the node selector of each pod by its rank; consecutive ranks get neighbouring domains.
 
-    A rank is the pod's index: its completion index, or that of its job times the job's size, plus its own there.
+    A pod's rank is its completion index; in a job of a JobSet, its index plus the job's index times the job's size.
     """
     selectors = (
         repeat(dict(zip(assignment.levels, domain.values, strict=True)), domain.pods) for domain in assignment.domains

@@ -65,7 +65,7 @@ class ZoneAllocations:
     """
 
     def __init__(self, kubelets: KubeletStates) -> None:
-        self.kubelets = kubelets
+        self.kubelet_states = kubelets
         self.visible_states: dict[int, NodeState | None] = {}
         """By row, where pods of the queue are: as of the last time that somebody asked."""
         self.changed_rows: set[int] = set()
@@ -85,12 +85,12 @@ class ZoneAllocations:
     def table(self) -> NodeStateTable:
         """Return all nodes as they are now."""
         self._settle()
-        return self.kubelets.table(self)
+        return self.kubelet_states.table(self)
 
     def copy(self) -> ZoneAllocations:
         """Return others that change on their own."""
         self._settle()
-        made = ZoneAllocations(self.kubelets)
+        made = ZoneAllocations(self.kubelet_states)
         made._hosts, made.visible_states, made.changed_rows = (
             dict(self._hosts),
             dict(self.visible_states),
@@ -107,7 +107,7 @@ class ZoneAllocations:
 
     def add(self, row: int, key: PodSetKey, shape: PodShape, count: int) -> None:
         """Put pods on a node."""
-        host = self._hosts.get(row) or NodeAllocations(self.kubelets.base_states[row], {})
+        host = self._hosts.get(row) or NodeAllocations(self.kubelet_states.base_states[row], {})
         left = self._left.pop((row, key), ())
         self._remembered -= len(left)
         back: list[Allocation] = []
@@ -147,7 +147,7 @@ class ZoneAllocations:
             have = () if state is None else one.allocations[: reported_pods.get(who, 0)]
             pods[who] = one._replace(allocations=have, unallocated=one.pod_count - len(have))
         mine = tuple(chain.from_iterable(one.allocations for one in pods.values()))
-        self.kubelets.set_base(row, None if state is None else _without(state, mine, _others(state, mine)))
+        self.kubelet_states.set_base(row, None if state is None else _without(state, mine, _others(state, mine)))
         self._put(row, NodeAllocations(state, pods))
 
     def _pods(self, row: int, who: PodSetKey) -> PodSetAllocations | None:
@@ -156,7 +156,7 @@ class ZoneAllocations:
 
     def _assigned(self, row: int, pods: Iterable[PodSetAllocations]) -> int:
         """Return the zones of which others than the queue, or some pods of it, have memory."""
-        bare = self.kubelets.base_states[row]
+        bare = self.kubelet_states.base_states[row]
         found = 0 if bare is None else bare.memory_assigned
         for one in pods:
             found |= memory_zones(one.allocations)
@@ -183,7 +183,7 @@ class ZoneAllocations:
         """Give as many of those that are owed as find room what they get."""
         if not self._due:
             return
-        self._stamp = next(self.kubelets.versions)
+        self._stamp = next(self.kubelet_states.versions)
         for row in self._due:
             host = self._hosts.get(row)
             if host is None:

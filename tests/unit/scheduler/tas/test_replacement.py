@@ -14,13 +14,13 @@ from zonewise_scheduler.quota.topology.types import (
     HOSTNAME,
     PodSetTopologyRequest,
     SliceConstraint,
-    TASPodSetRequests,
     TopologyAssignment,
     TopologyDomainAssignment,
 )
 from zonewise_scheduler.tas.placement.flavor_assignments import TASAssignments, find_topology_assignments_for_flavor
 from zonewise_scheduler.tas.replacement import find_replacement_assignments
 from zonewise_scheduler.tas.snapshot.assignment_failure import TopologyAssignmentFailure
+from zonewise_scheduler.tas.types import TASPodSetRequests
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,19 +12,17 @@ from zonewise_scheduler.quota.topology.types import (
     HOSTNAME,
     PodSetTopologyRequest,
     SliceConstraint,
-    TASFeatureGates,
-    TASPodSetRequests,
     TopologyAssignment,
     TopologyDomainAssignment,
 )
 from zonewise_scheduler.tas.placement.flavor_assignments import TASAssignments, find_topology_assignments_for_flavor
-from zonewise_scheduler.tas.snapshot.assignment_failure import LayerFit, TopologyAssignmentFailure
-from zonewise_scheduler.tas.snapshot.exclusion_stats import ExclusionStats
+from zonewise_scheduler.tas.snapshot.assignment_failure import ExclusionStats, LayerFit, TopologyAssignmentFailure
 from zonewise_scheduler.tas.snapshot.incremental_counts import IncrementalCounts
 from zonewise_scheduler.tas.snapshot.leaf_nodes import MatchingLeaves
 from zonewise_scheduler.tas.tree.tas_usage import one_pod_requests
 from zonewise_scheduler.tas.tree.topology_assignments import node_selectors_by_rank
 from zonewise_scheduler.tas.tree.topology_tree import TopologyTree, topology_tree_from_paths
+from zonewise_scheduler.tas.types import TASFeatureGates, TASPodSetRequests
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,16 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.tas_trees import KEYS, Host, supply_of
-from zonewise_scheduler.quota.topology.types import (
-    PodSetTopologyRequest,
-    SliceConstraint,
-    TASFeatureGates,
-    TASPodSetRequests,
-    TopologyAssignment,
-)
+from zonewise_scheduler.quota.topology.types import PodSetTopologyRequest, SliceConstraint, TopologyAssignment
 from zonewise_scheduler.tas.placement.flavor_assignments import TASAssignments, find_topology_assignments_for_flavor
 from zonewise_scheduler.tas.snapshot.assignment_failure import TopologyAssignmentFailure
 from zonewise_scheduler.tas.tree.tas_usage import TASUsage, with_assignment_usage
+from zonewise_scheduler.tas.types import TASFeatureGates, TASPodSetRequests
 
 BLOCK, RACK, HOST = KEYS
 

@@ -13,18 +13,13 @@ from zonewise_scheduler.nodes.filters.constraints import Constraints, read_const
 from zonewise_scheduler.nodes.filters.info_table import NodeInfoTable
 from zonewise_scheduler.nodes.node.node_info import read_node_info
 from zonewise_scheduler.quota.topology.request_reader import read_preferred_terms, read_topology_request
-from zonewise_scheduler.quota.topology.types import (
-    HOSTNAME,
-    PodSetTopologyRequest,
-    SliceConstraint,
-    TASFeatureGates,
-    TASPodSetRequests,
-)
+from zonewise_scheduler.quota.topology.types import HOSTNAME, PodSetTopologyRequest, SliceConstraint
 from zonewise_scheduler.tas.placement.flavor_assignments import TASAssignments, find_topology_assignments_for_flavor
-from zonewise_scheduler.tas.snapshot.exclusion_stats import ExclusionStats
+from zonewise_scheduler.tas.snapshot.assignment_failure import ExclusionStats
 from zonewise_scheduler.tas.snapshot.flavor_snapshot import NodeTASFlavorSnapshot, nodes_matching_flavor
 from zonewise_scheduler.tas.snapshot.leaf_counts import fill_leaf_counts
 from zonewise_scheduler.tas.tree.topology_tree import topology_tree_from_nodes, topology_tree_from_paths
+from zonewise_scheduler.tas.types import TASFeatureGates, TASPodSetRequests
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
