@@ -26,7 +26,7 @@ from zonewise_scheduler.quota.api.queue_types import (
     StopPolicy,
 )
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceGroup, ResourceQuota
-from zonewise_scheduler.quota.api.workload_types import PriorityClass
+from zonewise_scheduler.quota.api.workload_types import WorkloadPriorityClass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -111,12 +111,12 @@ def read_resource_flavor(obj: Mapping[str, Any]) -> ReadResult[ResourceFlavor]:
     return flavor, tuple(problems)
 
 
-def read_workload_priority_class(obj: Mapping[str, Any]) -> ReadResult[PriorityClass]:
+def read_workload_priority_class(obj: Mapping[str, Any]) -> ReadResult[WorkloadPriorityClass]:
     """Return a WorkloadPriorityClass; without a value it has 0, the default of the API server."""
     problems: list[str] = []
     whole = FieldReader(obj, "", problems)
     name = whole.child("metadata").text("name")
-    priority_class = PriorityClass(name, whole.number("value", 0) or 0)
+    priority_class = WorkloadPriorityClass(name, whole.number("value", 0) or 0)
     whole.ignore("apiVersion", "kind", "description")
     whole.report_unknown()
     return priority_class, tuple(problems)

@@ -206,7 +206,7 @@ def _with_pod_set_updates(pod_sets: tuple[PodSet, ...], status: FieldReader) -> 
     for pod_set in pod_sets:
         selector, tolerations = updates.get(pod_set.name, ((), ()))
         yield pod_set._replace(
-            selector=(*pod_set.selector, *selector), tolerations=(*pod_set.tolerations, *tolerations)
+            node_selector=(*pod_set.node_selector, *selector), tolerations=(*pod_set.tolerations, *tolerations)
         )
 
 

@@ -53,12 +53,12 @@ class PodSet(NamedTuple):
     """The requests of each pod."""
     min_pods: int | None = None
     """The API's minCount, for partial admission; None: all pods are needed."""
-    selector: tuple[Requirement, ...] = ()
-    terms: tuple[NodeSelectorTerm, ...] | None = None
+    node_selector: tuple[Requirement, ...] = ()
+    required_terms: tuple[NodeSelectorTerm, ...] | None = None
     """The terms of the required node affinity; None: no affinity."""
     tolerations: tuple[Toleration, ...] = ()
     topology: TopologyRequest | None = None
-    preferences: tuple[PreferredSchedulingTerm, ...] = ()
+    preferred_terms: tuple[PreferredSchedulingTerm, ...] = ()
     """The terms of the preferred node affinity."""
     node_requests: Amounts | None = None
     """The requests of each pod to its node, where quotas count other resources (KEP-2937); None: `requests`."""
@@ -201,8 +201,15 @@ class Workload:
         """What a scan of flavors depends on: equal shapes get the same assignment in one queue at one time."""
         sets = tuple(
             (
-                *(pod_set.name, pod_set.pods, pod_set.min_pods, pod_set.selector, pod_set.terms, pod_set.tolerations),
-                *(pod_set.topology, pod_set.preferences, pod_set.shape),
+                *(
+                    pod_set.name,
+                    pod_set.pods,
+                    pod_set.min_pods,
+                    pod_set.node_selector,
+                    pod_set.required_terms,
+                    pod_set.tolerations,
+                ),
+                *(pod_set.topology, pod_set.preferred_terms, pod_set.shape),
             )
             for pod_set in self.pod_sets
         )
@@ -257,7 +264,7 @@ def _shrunk(admitted: PodSetAdmission, pods: int) -> PodSetAdmission:
     return admitted._replace(usage=scale_requests(admitted.usage, admitted.pods, pods), pods=pods)
 
 
-class PriorityClass(NamedTuple):
+class WorkloadPriorityClass(NamedTuple):
     """A WorkloadPriorityClass."""
 
     name: str

@@ -252,12 +252,13 @@ def check_pod_set_and_flavor_match_for_tas(
 
 
 def _selects(pod_set: PodSet, labels: Mapping[str, str]) -> bool:
-    if not _all_match((requirement for requirement in pod_set.selector if requirement.key in labels), labels):
+    if not _all_match((requirement for requirement in pod_set.node_selector if requirement.key in labels), labels):
         return False
-    if pod_set.terms is None:
+    if pod_set.required_terms is None:
         return True
     terms = [
-        [requirement for requirement in term.match_expressions if requirement.key in labels] for term in pod_set.terms
+        [requirement for requirement in term.match_expressions if requirement.key in labels]
+        for term in pod_set.required_terms
     ]
     return not all(terms) or any(_all_match(term, labels) for term in terms)
 

@@ -20,17 +20,17 @@ from zonewise_scheduler.quota.api.queue_reader import (
     read_workload_priority_class,
 )
 from zonewise_scheduler.quota.api.queue_types import LocalQueue, ResourceFlavor
-from zonewise_scheduler.simulator.inputs.errors import InputError
 from zonewise_scheduler.simulator.inputs.job_objects import object_label, read_submitted
 from zonewise_scheduler.simulator.inputs.node_fleet import build_queues, with_unlimited_pods
 from zonewise_scheduler.simulator.inputs.node_objects import fleet_from_reports
+from zonewise_scheduler.simulator.inputs.source_files import InputError
 from zonewise_scheduler.simulator.scenario import Arrival, Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from zonewise_scheduler.quota.api.queue_types import ClusterQueue, Cohort
-    from zonewise_scheduler.quota.api.workload_types import PriorityClass, Workload
+    from zonewise_scheduler.quota.api.workload_types import WorkloadPriorityClass, Workload
     from zonewise_scheduler.simulator.inputs.documents import Document, Json
     from zonewise_scheduler.simulator.inputs.job_objects import SubmittedJob
     from zonewise_scheduler.simulator.inputs.node_fleet import Fleet
@@ -212,7 +212,7 @@ def _read_topology(given: Json) -> tuple[tuple[str, tuple[str, ...]], tuple[str,
     return (name, levels), tuple(problems)
 
 
-def _read_pod_priority(given: Json) -> tuple[PriorityClass, tuple[str, ...]]:
+def _read_pod_priority(given: Json) -> tuple[WorkloadPriorityClass, tuple[str, ...]]:
     """Return a PriorityClass of pods, which has fields that one of Workloads has not."""
     return read_workload_priority_class({name: given[name] for name in ("metadata", "value") if name in given})
 

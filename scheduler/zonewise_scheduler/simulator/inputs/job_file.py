@@ -156,7 +156,7 @@ def _template(one: FieldReader) -> PodSet:
         topology = None if request is None else TopologyRequest(request)
     return PodSet(
         requests={name: amount for name, amount in requests.items() if amount},
-        selector=one.spec_field("nodeSelector", read_node_selector, ()),
+        node_selector=one.spec_field("nodeSelector", read_node_selector, ()),
         tolerations=one.spec_field("tolerations", lambda spec: read_tolerations(spec, comparisons=True), ()),
         topology=topology,
     )

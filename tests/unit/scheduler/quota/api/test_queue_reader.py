@@ -37,7 +37,7 @@ from zonewise_scheduler.quota.api.workload_types import (
     Eviction,
     PodSet,
     PodSetAdmission,
-    PriorityClass,
+    WorkloadPriorityClass,
     TopologyRequest,
 )
 from zonewise_scheduler.quota.topology.types import PodSetTopologyRequest
@@ -233,7 +233,7 @@ def test_flavor() -> None:
 
 
 def test_priority_class() -> None:
-    assert read_workload_priority_class({"metadata": {"name": "high"}, "value": 7}) == (PriorityClass("high", 7), ())
+    assert read_workload_priority_class({"metadata": {"name": "high"}, "value": 7}) == (WorkloadPriorityClass("high", 7), ())
 
 
 # --- workloads
@@ -335,7 +335,7 @@ def test_nodes_that_were_made_for_it() -> None:
     ]
     one = read_workload(given).workload
     assert one is not None
-    assert [need.key for need in one.pod_sets[0].selector] == ["type", "made-for"]
+    assert [need.key for need in one.pod_sets[0].node_selector] == ["type", "made-for"]
     assert [each.key for each in one.pod_sets[0].tolerations] == ["spot", "new"]
     update["nodeSelector"] = {"made-for": 1}
     found = read_workload(given)
@@ -344,7 +344,7 @@ def test_nodes_that_were_made_for_it() -> None:
     del given["status"]["conditions"]
     one = read_workload(given).workload
     assert one is not None
-    assert len(one.pod_sets[0].selector) == 1
+    assert len(one.pod_sets[0].node_selector) == 1
 
 
 @pytest.mark.parametrize(
@@ -403,7 +403,7 @@ def test_required_affinity() -> None:
     path = "spec.podSets.0.template.spec.affinity"
     found = read_workload(changed(WORKLOAD, path, {"nodeAffinity": required})).workload
     assert found is not None
-    assert found.pod_sets[0].terms == (NodeSelectorTerm((Requirement("type", "In", ("a",)),)),)
+    assert found.pod_sets[0].required_terms == (NodeSelectorTerm((Requirement("type", "In", ("a",)),)),)
 
 
 @pytest.mark.parametrize(

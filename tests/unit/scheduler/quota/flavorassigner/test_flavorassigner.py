@@ -133,12 +133,12 @@ def is_in(key: str, *values: str) -> Requirement:
 @pytest.mark.parametrize(
     ("pod_set", "suits"),
     [
-        (PodSet(selector=(is_in("type", "spot"), is_in("zone", "a"))), True),
-        (PodSet(selector=(is_in("type", "other"),)), False),
-        (PodSet(terms=(NodeSelectorTerm((is_in("type", "other"),)), NodeSelectorTerm((is_in("type", "spot"),)))), True),
-        (PodSet(terms=(NodeSelectorTerm((is_in("type", "other"),)),)), False),
-        (PodSet(terms=(NodeSelectorTerm((is_in("type", "other"), is_in("zone", "a"))),)), False),
-        (PodSet(terms=(NodeSelectorTerm((is_in("type", "other"),)), NodeSelectorTerm((is_in("zone", "a"),)))), True),
+        (PodSet(node_selector=(is_in("type", "spot"), is_in("zone", "a"))), True),
+        (PodSet(node_selector=(is_in("type", "other"),)), False),
+        (PodSet(required_terms=(NodeSelectorTerm((is_in("type", "other"),)), NodeSelectorTerm((is_in("type", "spot"),)))), True),
+        (PodSet(required_terms=(NodeSelectorTerm((is_in("type", "other"),)),)), False),
+        (PodSet(required_terms=(NodeSelectorTerm((is_in("type", "other"), is_in("zone", "a"))),)), False),
+        (PodSet(required_terms=(NodeSelectorTerm((is_in("type", "other"),)), NodeSelectorTerm((is_in("zone", "a"),)))), True),
     ],
 )
 def test_only_labels_of_the_flavor_are_looked_at(pod_set: PodSet, suits: bool) -> None:
