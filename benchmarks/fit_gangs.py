@@ -24,9 +24,8 @@ from zonewise_scheduler.nodes.arrays.state_table import NodeStateTable
 from zonewise_scheduler.nodes.filters.constraints import Constraints
 from zonewise_scheduler.nodes.filters.info_table import NodeInfoTable
 from zonewise_scheduler.nodes.gang.placement import place_gang
-from zonewise_scheduler.nodes.gang.snapshot import NodeSnapshot
 from zonewise_scheduler.nodes.gang.topology_levels import build_levels
-from zonewise_scheduler.nodes.gang.types import GangPlacement, GangPodSet
+from zonewise_scheduler.nodes.gang.types import GangPlacement, GangPodSet, NodeSnapshot
 from zonewise_scheduler.nodes.node.node_info import Labels, NodeInfo
 
 if TYPE_CHECKING:

@@ -97,7 +97,7 @@ def _absorb(table: NodeStateTable, make: NodeSpec, nodes: Sequence[NodeState]) -
 
 def _write(table: NodeStateTable, changed: dict[int, NodeState]) -> None:
     table.set_rows(changed)
-    table.absorb()
+    table.flush()
 
 
 def _timed(work: Callable[[], None]) -> float:

@@ -176,7 +176,7 @@ def test_a_miss(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         site.extender.until(lambda: "mispredicted as admitted" in site.extender.said)
         assert site.extender.metric('zonewise_mispredictions_total{reason="TopologyAffinityError"}') == 1
         again = site.create("q")
-        assert site.why(again, "a").startswith("node(s) in backoff since they rejected such a pod")
+        assert site.why(again, "a").startswith("node(s) that lately rejected such a pod")
         assert site.ask(again, "a", "b") == "b"
         assert site.ask(site.create("other", HALF), "a") == "a", "only such pods"
     [file] = (tmp_path / "mispredictions").iterdir()

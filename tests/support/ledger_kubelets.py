@@ -1,4 +1,4 @@
-"""Made nodes and pods, and kubelets that admit by the fit's own rules: what the ledger sees a delayed picture of."""
+"""Nodes, pods and kubelets for tests of the ledger; the kubelets admit by our own rules, and publish reports."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ ALL = "all"
 EXCLUSIVE = "with-exclusive-resources"
 
 
-def kind_of(policies: Policies, zones: int = 2, cpus: int = 8, gpus: int = 2, gib: int = 0) -> NodeKind:
-    """Zones, each with CPUs without siblings, GPUs, and memory if the Memory Manager is to give it."""
+def node_kind(policies: Policies, zones: int = 2, cpus: int = 8, gpus: int = 2, gib: int = 0) -> NodeKind:
+    """Zones with CPUs without siblings, GPUs, and memory if the Memory Manager is active."""
     groups = tuple((zone, ((1 << cpus) - 1) << (zone * cpus)) for zone in range(zones))
     return NodeKind(
         policies._replace(memory="Static" if gib else "None"),
         tuple(range(zones)),
-        tuple(tuple(10 if one == other else 21 for other in range(zones)) for one in range(zones)),
+        tuple(tuple(10 if source == target else 21 for target in range(zones)) for source in range(zones)),
         CpuTopology(tuple((cpu, 1 << cpu) for cpu in range(zones * cpus)), groups, groups),
         ("memory",) if gib else (),
         ((gib * GIB,),) * zones if gib else (),
@@ -46,18 +46,18 @@ def container(name: str, cpus: int, gpus: int = 0, gib: int = 1, extra: Amounts 
     return Container(name, "app", cpus * 1000, (("memory", gib * GIB),), devices + extra)
 
 
-def shape_of(*cpus_and_gpus: tuple[int, int], gib: int = 1) -> PodShape:
+def pod_shape(*cpus_and_gpus: tuple[int, int], gib: int = 1) -> PodShape:
     """A guaranteed pod, by container."""
     return PodShape(
-        tuple(container(f"c{place}", *each, gib=gib) for place, each in enumerate(cpus_and_gpus)), "Guaranteed"
+        tuple(container(f"c{index}", *amounts, gib=gib) for index, amounts in enumerate(cpus_and_gpus)), "Guaranteed"
     )
 
 
 SHARED = PodShape((Container("c0", "app", 500),), "Burstable")
-"""A pod that holds nothing of a zone."""
+"""A pod that holds no resources of a zone."""
 
 
-class Held(NamedTuple):
+class Holding(NamedTuple):
     cpus: int
     memory: tuple[tuple[int, ...], ...]
     devices: tuple[int, ...]
@@ -65,67 +65,76 @@ class Held(NamedTuple):
 
 @dataclass
 class Kubelet:
-    """A node as it truly is. Memory must not be given from several zones as one: then giving back is a sum."""
+    """The true state of a node. Memory must not be allocated from groups of zones, so that a release is a sum."""
 
     node: str
     state: NodeState
     methods: tuple[str, ...] = (ALL, EXCLUSIVE)
     """Of the fingerprints in its reports."""
     hidden: bool = False
-    """One more pod, of which only the kubelet knows, is in its fingerprints."""
+    """The fingerprints include one more pod, which only the kubelet knows."""
     pods: dict[str, PendingPod] = field(default_factory=dict[str, PendingPod])
-    held: dict[str, Held] = field(default_factory=dict[str, Held])
+    held: dict[str, Holding] = field(default_factory=dict[str, Holding])
     reports: int = 0
-    """How many it has published."""
+    """The number of published reports."""
     ended: int = -1
-    """How many those were when a pod last ended."""
+    """The number of published reports when a pod last ended."""
 
-    def sees(self, pod: PendingPod) -> Verdict:
-        """Admit a pod, or not."""
+    def decide(self, pod: PendingPod) -> Verdict:
+        """Decide on a pod."""
         before, verdict = self.state, admit(self.state, pod.shape)
         after = verdict.after
         if after is not None:
             self.pods[pod.uid] = pod
-            self.held[pod.uid] = Held(
+            self.held[pod.uid] = Holding(
                 before.free_cpus & ~after.free_cpus,
                 tuple(
-                    tuple(one - other for one, other in zip(was, now, strict=True))
-                    for was, now in zip(before.memory_free, after.memory_free, strict=True)
+                    tuple(
+                        before_amount - after_amount
+                        for before_amount, after_amount in zip(zone_before, zone_after, strict=True)
+                    )
+                    for zone_before, zone_after in zip(before.memory_free, after.memory_free, strict=True)
                 ),
-                tuple(one - other for one, other in zip(before.device_free, after.device_free, strict=True)),
+                tuple(
+                    before_amount - after_amount
+                    for before_amount, after_amount in zip(before.device_free, after.device_free, strict=True)
+                ),
             )
             self.state = after
         return verdict
 
-    def ends(self, uid: str) -> None:
-        """End a pod: all that it held is free."""
+    def end_pod(self, uid: str) -> None:
+        """End a pod and free its resources."""
         del self.pods[uid]
-        held = self.held.pop(uid)
+        holding = self.held.pop(uid)
         state = self.state
         assigned = 0
-        for other in self.held.values():
-            for zone, amounts in zip(state.kind.zones, other.memory, strict=False):
+        for remaining in self.held.values():
+            for zone, amounts in zip(state.kind.zones, remaining.memory, strict=False):
                 assigned |= any(amounts) << zone
         self.state = state._replace(
-            free_cpus=state.free_cpus | held.cpus,
+            free_cpus=state.free_cpus | holding.cpus,
             memory_free=tuple(
-                tuple(one + other for one, other in zip(now, back, strict=True))
-                for now, back in zip(state.memory_free, held.memory, strict=True)
+                tuple(free_amount + remaining for free_amount, remaining in zip(zone_free, zone_held, strict=True))
+                for zone_free, zone_held in zip(state.memory_free, holding.memory, strict=True)
             ),
             memory_assigned=assigned,
-            device_free=tuple(one + other for one, other in zip(state.device_free, held.devices, strict=True)),
+            device_free=tuple(
+                free_amount + remaining
+                for free_amount, remaining in zip(state.device_free, holding.devices, strict=True)
+            ),
         )
         self.ended = self.reports
 
     def report(self) -> NodeReport:
-        """What its agent publishes now."""
+        """Return the report that the agent publishes now."""
         self.reports += 1
-        return report_of(
+        return node_report(
             self.node, self.state, list(self.pods.values()), self.reports, methods=self.methods, hidden=self.hidden
         )
 
 
-def report_of(
+def node_report(
     node: str,
     state: NodeState,
     pods: list[PendingPod],
@@ -135,15 +144,15 @@ def report_of(
     hidden: bool = False,
 ) -> NodeReport:
     """A report with the fingerprints of pods."""
-    unknown = [("hidden", "hidden")] if hidden else []
+    hidden_pods = [("hidden", "hidden")] if hidden else []
     names = {
-        ALL: [(pod.namespace, pod.name) for pod in pods] + unknown,
+        ALL: [(pod.namespace, pod.name) for pod in pods] + hidden_pods,
         EXCLUSIVE: [(pod.namespace, pod.name) for pod in pods if has_exclusive_resources(state.kind, pod.shape)]
-        + unknown,
+        + hidden_pods,
     }
-    covered = tuple(PodsFingerprint(method, fingerprint(names[method])) for method in methods)
-    return NodeReport(node, state, covered, (), str(version))
+    fingerprints = tuple(PodsFingerprint(method, fingerprint(names[method])) for method in methods)
+    return NodeReport(node, state, fingerprints, (), str(version))
 
 
-def bound(pod: PendingPod, node: str, started: float | None = None) -> BoundPod:
+def bound_pod(pod: PendingPod, node: str, started: float | None = None) -> BoundPod:
     return BoundPod(*pod, node=node, started=started)

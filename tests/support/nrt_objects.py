@@ -1,4 +1,4 @@
-"""Objects of the API as the upstream scheduler plugin is given them, in few words."""
+"""Short forms of the API objects that the plugin NodeResourceTopologyMatch reads."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ ALLOCATABLE = ("cpu", "memory", "pods", "hugepages-2Mi", DEVICE)
 
 
 def zone(number: int, amounts: dict[str, Any], costs: dict[int, int] | None = None) -> Json:
-    """A zone with what is available; capacity and allocatable are of no account."""
+    """A zone with available amounts; capacity and allocatable do not matter."""
     resources = [
         {"name": name, "capacity": "0", "allocatable": "0", "available": str(size)} for name, size in amounts.items()
     ]
-    near = [{"name": f"node-{other}", "value": value} for other, value in (costs or {}).items()]
-    return {"name": f"node-{number}", "type": "Node", "resources": resources, "costs": near}
+    cost_list = [{"name": f"node-{target}", "value": value} for target, value in (costs or {}).items()]
+    return {"name": f"node-{number}", "type": "Node", "resources": resources, "costs": cost_list}
 
 
 def nrt(zones: list[Json], policy: str = "single-numa-node", scope: str = "container", **attributes: str) -> Json:
     """A NodeResourceTopology."""
-    named = {"topologyManagerPolicy": policy, "topologyManagerScope": scope} | attributes
-    return {"attributes": [{"name": name, "value": value} for name, value in named.items()], "zones": zones}
+    all_attributes = {"topologyManagerPolicy": policy, "topologyManagerScope": scope} | attributes
+    return {"attributes": [{"name": name, "value": value} for name, value in all_attributes.items()], "zones": zones}
 
 
 def container(**resources: Any) -> Json:
-    """A container whose requests are its limits; `nic` and `hugepages` for the names that are none in Python."""
+    """A container whose requests are its limits; `nic`, `hugepages` and `storage` stand for longer names."""
     names = {"nic": DEVICE, "hugepages": "hugepages-2Mi", "storage": "ephemeral-storage"}
     amounts = {names.get(name, name): str(size) for name, size in resources.items()}
     return {"name": "c", "resources": {"requests": amounts, "limits": amounts}}
 
 
-def guaranteed(cpu: int | str, **others: Any) -> Json:
-    """A container as those of Guaranteed pods."""
-    return container(cpu=cpu, memory=others.pop("memory", "1Gi"), **others)
+def guaranteed(cpu: int | str, **extra: Any) -> Json:
+    """A container of a Guaranteed pod."""
+    return container(cpu=cpu, memory=extra.pop("memory", "1Gi"), **extra)
 
 
 def pod(*containers: Json, init: tuple[Json, ...] = (), **spec: Any) -> Json:
@@ -44,15 +44,15 @@ def pod(*containers: Json, init: tuple[Json, ...] = (), **spec: Any) -> Json:
     return {"spec": {"initContainers": list(init), "containers": list(containers), **spec}}
 
 
-def sidecar(of: Json) -> Json:
-    """A container that starts first and stays."""
-    return {**of, "restartPolicy": "Always"}
+def sidecar(container: Json) -> Json:
+    """A container that starts first and keeps running."""
+    return {**container, "restartPolicy": "Always"}
 
 
-def zones_of(counts: st.SearchStrategy[int], most: int = 4) -> st.SearchStrategy[list[Json]]:
+def zone_lists(counts: st.SearchStrategy[int], most: int = 4) -> st.SearchStrategy[list[Json]]:
     """Zones 0 to n with CPUs, much memory and devices."""
 
-    def made(rows: list[tuple[int, int]]) -> list[Json]:
+    def zones(rows: list[tuple[int, int]]) -> list[Json]:
         return [zone(number, {"cpu": cpus, "memory": "64Gi", DEVICE: nics}) for number, (cpus, nics) in enumerate(rows)]
 
-    return st.lists(st.tuples(counts, counts), min_size=1, max_size=most).map(made)
+    return st.lists(st.tuples(counts, counts), min_size=1, max_size=most).map(zones)

@@ -198,8 +198,14 @@ class ExtenderCache:
         """Return the cache's view of each node, as JSON for `/debug/state`."""
         with self._lock:
             names = sorted({*self._nodes, *self._table})
-            counters = self._ledger.counters()._asdict()
-        return {"counters": counters, "nodes": {name: self._dump_node(name) for name in names}}
+            counters = self._ledger.counters()
+        # deprecated in 0.1.0, dropped in the next minor version: promised, withdrawn, refused, missed, in_flight
+        old_names = {
+            "promised": counters.assumed_total, "withdrawn": counters.forgotten, "refused": counters.rejected,
+            "missed": counters.mispredicted, "in_flight": counters.assumed,
+        }  # fmt: skip
+        nodes = {name: self._dump_node(name) for name in names}
+        return {"counters": counters._asdict() | old_names, "nodes": nodes}
 
     def _dump_node(self, name: str) -> dict[str, object]:
         with self._lock:  # for each node anew: kube-scheduler's calls must not wait for all of them

@@ -93,8 +93,8 @@ class _CacheCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         counters = self._cache.counters()
-        assumed, covered, expired = counters.promised, counters.covered, counters.expired
-        forgotten, rejections = counters.withdrawn, counters.refused
+        assumed, covered, expired = counters.assumed_total, counters.covered, counters.expired
+        forgotten, rejections = counters.forgotten, counters.rejected
         yield _counter(
             "zonewise_assumed_pods", "Assumed pods by outcome; assumed: all of them.", "outcome",
             {"assumed": assumed, "covered": covered, "forgotten": forgotten, "expired": expired}.items(),
@@ -105,8 +105,8 @@ class _CacheCollector(Collector):
         )  # fmt: skip
         yield _counter("zonewise_kubelet_rejections", "Pods that kubelets rejected.", "reason", rejections)
         yield _counter("zonewise_kubelet_refusals", _deprecated("zonewise_kubelet_rejections"), "reason", rejections)
-        yield GaugeMetricFamily("zonewise_pods_assumed", "Pods that are assumed at present.", counters.in_flight)
-        yield GaugeMetricFamily("zonewise_pods_in_flight", _deprecated("zonewise_pods_assumed"), counters.in_flight)
+        yield GaugeMetricFamily("zonewise_pods_assumed", "Pods that are assumed at present.", counters.assumed)
+        yield GaugeMetricFamily("zonewise_pods_in_flight", _deprecated("zonewise_pods_assumed"), counters.assumed)
         nodes = GaugeMetricFamily("zonewise_nodes", "Nodes by the state of their report.", labels=["state"])
         for state, count in {**self._cache.node_counts(), "blocked": counters.blocked}.items():
             nodes.add_metric([state], count)

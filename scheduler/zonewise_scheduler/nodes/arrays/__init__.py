@@ -1,1 +1,1 @@
-"""Every node at once: what the kubelets of a whole cluster would answer, as arrays."""
+"""All nodes at once: the kubelets' verdicts on a pod for a whole cluster, as arrays."""

@@ -1,4 +1,4 @@
-"""What a pod asks of a kubelet, in the order in which it is given."""
+"""The amounts by which a pod is aligned, in the order of allocation."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.arrays.layout import Layout
 
 IndexedAmounts = tuple[tuple[int, int], ...]
-"""Indices of the first axis of the arrays, with an amount of each."""
+"""Indices of the first axis of the arrays, each with an amount."""
 
 
 class AlignmentStep(NamedTuple):
-    """What is aligned as one: a container, or with the scope pod the whole pod."""
+    """What is aligned as one: a container, or the whole pod with scope pod."""
 
     hinted: IndexedAmounts
-    """What is matched to zones."""
+    """Amounts that are matched to zones."""
     amounts: IndexedAmounts
-    """All that is taken, wherever."""
+    """All amounts, from whatever zone."""
     sums_memory: bool = False
-    """Several containers' memory. Where their sum has no hint at all, the kubelet takes it that the pod does not care,
-    and each container may still be given its own."""
+    """The memory is the sum of several containers. If the sum has no hint, the kubelet does not align the pod's memory.
+    Each container may then still be allocated its own."""
 
 
 class AlignmentRequest(NamedTuple):
-    """What a pod asks of nodes of one layout."""
+    """The amounts of a pod on nodes of one layout."""
 
     steps: tuple[AlignmentStep, ...]
-    """In the order of allocation; containers that ask for nothing of the kind are left out."""
+    """In the order of allocation, without containers that request nothing of the kind."""
     node_amounts: IndexedAmounts
-    """What the node must have in sum, wherever."""
+    """The amounts that the node must have in sum, in whatever zone."""
     exclusive_cpus: int = 0
-    """Exclusive ones, in sum."""
+    """In sum."""
     impossible: bool = False
-    """No kubelet of this layout takes such a pod."""
+    """Every kubelet of this layout rejects such a pod."""
     exact: bool = True
-    """False: arrays do not suffice; each step alone, on the node as it is, is then a necessary condition."""
+    """False: arrays do not suffice. It is then necessary that each step alone fits on the node as it is."""
 
 
-class _Part(NamedTuple):
+class _ContainerAmounts(NamedTuple):
     cpus: int
     memory: Amounts
     devices: Amounts
@@ -56,7 +56,7 @@ class _Part(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def alignment_request(layout: Layout, pod: PodShape) -> AlignmentRequest:
-    """Return what a pod asks of a node of the layout.
+    """Return the amounts of a pod on nodes of a layout.
 
     Sources: pkg/kubelet/cm/topologymanager/scope_container.go, scope_pod.go; podGuaranteedCPUs(),
     getPodRequestedResources() and getPodDeviceRequest() of the three managers.
@@ -64,105 +64,115 @@ def alignment_request(layout: Layout, pod: PodShape) -> AlignmentRequest:
     policies = layout.policies
     if uses_pod_level_managers(pod, policies):
         return AlignmentRequest((), (), exact=False)
-    parts = [(container, _part(container, pod, layout)) for container in pod.containers]
-    busy = [(container, part) for container, part in parts if any(part)]
-    sure = all(_is_plain(container, part) for container, part in busy) and _is_pinned_throughout(parts, pod, policies)
-    own = [part for _, part in busy]
+    amounts_by_container = [(container, _container_amounts(container, pod, layout)) for container in pod.containers]
+    busy = [(container, amounts) for container, amounts in amounts_by_container if any(amounts)]
+    exact = all(_leaves_nothing(container, amounts) for container, amounts in busy) and _is_pinned_throughout(
+        amounts_by_container, pod, policies
+    )
+    all_amounts = [amounts for _, amounts in busy]
     if policies.topology == "none" or policies.scope != "pod":
-        return _asks(own, [_step(part, layout) for part in own], layout, sure=sure)
-    in_parts = sum(bool(part.memory) for part in own) > 1
-    if sure and _is_whole(busy):
-        return _asks(own, [_step(_sum(own), layout)._replace(sums_memory=in_parts)], layout, sure=True)
-    alone = [part._replace(memory=()) for part in own] if in_parts else own
-    return _asks(own, [_step(part, layout) for part in alone], layout, sure=False)
+        return _request(all_amounts, [_step(amounts, layout) for amounts in all_amounts], layout, exact=exact)
+    sums_memory = sum(bool(amounts.memory) for amounts in all_amounts) > 1
+    if exact and _sum_is_pod_request(busy):
+        return _request(
+            all_amounts, [_step(_total(all_amounts), layout)._replace(sums_memory=sums_memory)], layout, exact=True
+        )
+    separate = [amounts._replace(memory=()) for amounts in all_amounts] if sums_memory else all_amounts
+    return _request(all_amounts, [_step(amounts, layout) for amounts in separate], layout, exact=False)
 
 
-def _asks(parts: list[_Part], steps: list[AlignmentStep], layout: Layout, *, sure: bool) -> AlignmentRequest:
-    counts = [part.cpus for part in parts if part.cpus]
-    strange = [size for part in parts for name, size in part.memory if name not in layout.memory_index]
-    cores_last = len(counts) < 2 or not layout.policies.full_cores or not layout.partly_reserved
+def _request(
+    all_amounts: list[_ContainerAmounts], steps: list[AlignmentStep], layout: Layout, *, exact: bool
+) -> AlignmentRequest:
+    counts = [amounts.cpus for amounts in all_amounts if amounts.cpus]
+    unknown_memory = [
+        size for amounts in all_amounts for name, size in amounts.memory if name not in layout.memory_index
+    ]
+    cores_are_exact = len(counts) < 2 or not layout.policies.full_cores or not layout.partly_reserved
     return AlignmentRequest(
         tuple(step for step in steps if step.amounts),
-        _wanted(_sum(parts), layout) if sure else (),
-        sum(counts) if sure else max(counts, default=0),
-        impossible=any(strange) or not _cores_fit(counts, layout) or not _starts(layout),
-        exact=sure and not strange and cores_last and _is_countable(steps, layout),
+        _indexed(_total(all_amounts), layout) if exact else (),
+        sum(counts) if exact else max(counts, default=0),
+        impossible=any(unknown_memory) or not _fits_whole_cores(counts, layout) or not _kubelet_starts(layout),
+        exact=exact and not unknown_memory and cores_are_exact and _counts_decide(steps, layout),
     )
 
 
-def _part(container: Container, pod: PodShape, layout: Layout) -> _Part:
+def _container_amounts(container: Container, pod: PodShape, layout: Layout) -> _ContainerAmounts:
     policies = layout.policies
-    return _Part(
+    return _ContainerAmounts(
         guaranteed_cpus(pod, container, policies) if policies.cpu == "static" else 0,
         memory_request(pod, container, policies) if pins_memory(pod, policies) else (),
-        tuple(one for one in container.devices if one[0] in layout.device_index),
+        tuple(device for device in container.devices if device[0] in layout.device_index),
     )
 
 
-def _is_plain(container: Container, part: _Part) -> bool:
-    """Tell whether the container leaves nothing to later ones, and asks for more than no devices.
+def _leaves_nothing(container: Container, amounts: _ContainerAmounts) -> bool:
+    """Tell whether the container leaves nothing to later ones, and requests no resource with a count of 0.
 
-    One that asks for none of a resource still keeps to the zones that have it (and fails where none is healthy).
+    A container that requests 0 of a resource is still aligned to its zones, and fails where none is healthy.
     """
-    return container.role != "init" and all(count for _, count in part.devices)
+    return container.role != "init" and all(count for _, count in amounts.devices)
 
 
-def _is_pinned_throughout(parts: list[tuple[Container, _Part]], pod: PodShape, policies: Policies) -> bool:
-    """Tell whether each container asks for memory if the pod is pinned; the Memory Manager is odd about others."""
+def _is_pinned_throughout(
+    amounts_by_container: list[tuple[Container, _ContainerAmounts]], pod: PodShape, policies: Policies
+) -> bool:
+    """Tell whether each container requests memory if the pod is pinned; the Memory Manager is irregular otherwise."""
     if not pins_memory(pod, policies):
         return True
-    return all(any(name == MEMORY for name, _ in part.memory) for _, part in parts)
+    return all(any(name == MEMORY for name, _ in amounts.memory) for _, amounts in amounts_by_container)
 
 
-def _is_whole(busy: list[tuple[Container, _Part]]) -> bool:
-    """Tell whether the pod's request is the sum of its containers': memory that only sidecars ask for is forgotten."""
-    own = {name for container, part in busy if container.role == "app" for name, _ in part.memory}
-    return all(name in own for _, part in busy for name, _ in part.memory)
+def _sum_is_pod_request(busy: list[tuple[Container, _ContainerAmounts]]) -> bool:
+    """Tell whether the pod's request is the sum of its containers': memory types of sidecars alone are dropped."""
+    app_types = {name for container, amounts in busy if container.role == "app" for name, _ in amounts.memory}
+    return all(name in app_types for _, amounts in busy for name, _ in amounts.memory)
 
 
-def _sum(parts: Iterable[_Part]) -> _Part:
+def _total(all_amounts: Iterable[_ContainerAmounts]) -> _ContainerAmounts:
     cpus, memory, devices = 0, dict[str, int](), dict[str, int]()
-    for part in parts:
-        cpus += part.cpus
-        for into, amounts in ((memory, part.memory), (devices, part.devices)):
+    for addend in all_amounts:
+        cpus += addend.cpus
+        for totals, amounts in ((memory, addend.memory), (devices, addend.devices)):
             for name, amount in amounts:
-                into[name] = into.get(name, 0) + amount
-    return _Part(cpus, tuple(memory.items()), tuple(devices.items()))
+                totals[name] = totals.get(name, 0) + amount
+    return _ContainerAmounts(cpus, tuple(memory.items()), tuple(devices.items()))
 
 
-def _step(part: _Part, layout: Layout) -> AlignmentStep:
-    """Return what of a part is matched to zones under the layout's policies."""
-    whole = _wanted(part, layout)
+def _step(amounts: _ContainerAmounts, layout: Layout) -> AlignmentStep:
+    """Return the amounts that are matched to zones under the layout's policies."""
+    indexed = _indexed(amounts, layout)
     policy = layout.policies.topology
-    if policy == "none" or (policy == "best-effort" and not part.memory):
-        return AlignmentStep(_wanted(part._replace(cpus=0, devices=()), layout), whole)
-    return AlignmentStep(whole, whole)
+    if policy == "none" or (policy == "best-effort" and not amounts.memory):
+        return AlignmentStep(_indexed(amounts._replace(cpus=0, devices=()), layout), indexed)
+    return AlignmentStep(indexed, indexed)
 
 
-def _wanted(part: _Part, layout: Layout) -> IndexedAmounts:
-    cpus = ((CPU, part.cpus),) if part.cpus else ()
-    memory = tuple((layout.memory_index[name], size) for name, size in part.memory if name in layout.memory_index)
-    return cpus + memory + tuple((layout.device_index[name], count) for name, count in part.devices)
+def _indexed(amounts: _ContainerAmounts, layout: Layout) -> IndexedAmounts:
+    cpus = ((CPU, amounts.cpus),) if amounts.cpus else ()
+    memory = tuple((layout.memory_index[name], size) for name, size in amounts.memory if name in layout.memory_index)
+    return cpus + memory + tuple((layout.device_index[name], count) for name, count in amounts.devices)
 
 
-def _cores_fit(counts: list[int], layout: Layout) -> bool:
+def _fits_whole_cores(counts: list[int], layout: Layout) -> bool:
     """Tell whether full-pcpus-only allows the numbers of CPUs (policy_static.go enforceSMTAlignment())."""
     threads = layout.cpus.cpus_per_core
     return not layout.policies.full_cores or not threads or all(count % threads == 0 for count in counts)
 
 
-def _starts(layout: Layout) -> bool:
-    """Tell whether the kubelet starts on so many zones (topology_manager.go NewManager)."""
+def _kubelet_starts(layout: Layout) -> bool:
+    """Tell whether the kubelet starts on this number of zones (topology_manager.go NewManager)."""
     return layout.policies.topology == "none" or len(layout.zones) <= layout.policies.max_zones
 
 
-def _is_countable(steps: list[AlignmentStep], layout: Layout) -> bool:
-    """Tell whether counts by zone foretell the later steps after the earlier ones."""
+def _counts_decide(steps: list[AlignmentStep], layout: Layout) -> bool:
+    """Tell whether counts by zone determine the later steps after the earlier ones."""
     policies = layout.policies
     if len(steps) > 1 and policies.prefer_closest and layout.has_uneven_distances:
         return False
-    often = [index for step in steps for index in {index for index, _ in step.hinted}]
-    mixed = {index for index in often if layout.localities[index] is ZoneLocality.MIXED}
+    hinted = [index for step in steps for index in {index for index, _ in step.hinted}]
+    sensitive = {index for index in hinted if layout.localities[index] is ZoneLocality.MIXED}
     if policies.align_by_package:
-        mixed.add(CPU)
-    return all(often.count(index) == 1 for index in mixed)
+        sensitive.add(CPU)
+    return all(hinted.count(index) == 1 for index in sensitive)

@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ArrayView:
-    """Some rows of one layout; the arrays are not to be changed."""
+    """Some rows of one layout; the arrays must not be changed."""
 
     layout: Layout
     free: I64
-    """(resources, zones, rows): what could be given from the zone alone."""
+    """(resources, zones, rows): amounts that the zone alone can allocate."""
     total: I64
-    """(resources, zones, rows): what widths are counted by, busy, reserved and unhealthy ones too."""
+    """(resources, zones, rows): amounts by which widths are counted; allocated, reserved and unhealthy ones too."""
     largest_total: I64
-    """(resources, rows): the total of the zone that has most."""
+    """(resources, rows): the largest total of a zone."""
     percent_per_unit: F64
-    """(resources, rows): 100 by the largest, and 0 where that is 0."""
+    """(resources, rows): 100 by the largest total, and 0 where that is 0."""
     node_free: I64
-    """(resources, rows): of the whole node, whatever the zone."""
+    """(resources, rows): free amounts of the whole node."""
     whole_cores: I64
     """(rows,): free CPUs that share no core with a reserved one."""
     assigned: I64
-    """(rows,): the set of zones, by position, of which memory is assigned."""
+    """(rows,): the set of zones with assigned memory, by position."""
     grouped: Bools
-    """(rows,): some zones give memory as one at present."""
+    """(rows,): some zones allocate memory as one group."""
 
     @property
     def rows(self) -> int:
@@ -48,33 +48,33 @@ class ArrayView:
         return self.free.shape[1]
 
     def flat_indices(self, zones: I8, rows: I64) -> I64:
-        """Return where near() finds the zone, by position, of each of some rows; any zone for -1."""
-        found = np.maximum(zones, 0).astype(np.int64)
-        found *= self._pitch
-        found += rows
-        return found
+        """Return the indices for free_at() of a zone of each row, by position; of any zone for -1."""
+        indices = np.maximum(zones, 0).astype(np.int64)
+        indices *= self._pitch
+        indices += rows
+        return indices
 
     def free_at(self, index: int, flat_indices: I64) -> I64:
-        """Return how much of a resource could be given at each spot."""
+        """Return the free amounts of a resource at each index."""
         length = (self.zones - 1) * self._pitch + self.rows
         flat = as_strided(self.free[index], (length,), (self.free.itemsize,))
-        return flat.take(flat_indices)  # four times as fast as an index for each of the two axes
+        return flat.take(flat_indices)  # four times as fast as an index per axis
 
     @property
     def _pitch(self) -> int:
-        """Return how far a zone is from the next, in items: further than there are rows where arrays have grown."""
+        """Return the distance from a zone to the next, in items: more than the rows where arrays have grown."""
         return self.free.strides[1] // self.free.itemsize
 
     def select(self, rows: slice | I64) -> ArrayView:
-        """Return some of the rows: without a copy for a slice."""
+        """Return some of the rows; a slice is not copied."""
         if isinstance(rows, slice):
-            return ArrayView(self.layout, *(one[..., rows] for one in self.arrays))
-        return ArrayView(self.layout, *(np.ascontiguousarray(one[..., rows]) for one in self.arrays))
+            return ArrayView(self.layout, *(array[..., rows] for array in self.arrays))
+        return ArrayView(self.layout, *(np.ascontiguousarray(array[..., rows]) for array in self.arrays))
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """Return all arrays, in the order of the fields; rows are their last axis."""
+        """Return all arrays in the order of the fields; rows are the last axis."""
         return (
-            self.free, self.total, self.largest_total, self.percent_per_unit, self.node_free, self.whole_cores, self.assigned,
-            self.grouped,
+            self.free, self.total, self.largest_total, self.percent_per_unit, self.node_free, self.whole_cores,
+            self.assigned, self.grouped,
         )  # fmt: skip

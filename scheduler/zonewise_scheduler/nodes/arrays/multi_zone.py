@@ -1,7 +1,8 @@
-"""Requests that no zone of a node could give even if it were empty: sets of several zones, under policy restricted.
+"""Requests for which a set of several zones is preferred, since no zone could serve them even if it were empty.
 
-The kubelet prefers the sets of as few zones as are enough by totals (generateCPUTopologyHints, calculateHints,
-generateDeviceTopologyHints), and admits if one set is preferred by every resource (policy_restricted.go).
+This matters under policy restricted. The kubelet prefers the sets with as few zones as are enough by totals
+(generateCPUTopologyHints, calculateHints, generateDeviceTopologyHints). It admits a pod if every resource prefers the
+same set (policy_restricted.go).
 """
 
 from __future__ import annotations
@@ -22,88 +23,93 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.arrays.types import I64, Bools
 
 MAX_ZONES = 8
-"""With more, sets are too many to try on all rows; the kubelet itself starts with more only where told to."""
+"""With more zones, there are too many sets to try on all rows. By default the kubelet does not start with more."""
 
 
 def multi_zone_rows(
     view: ArrayView, free: Sequence[I64], amounts: IndexedAmounts, failed: Bools, *, first: bool
 ) -> tuple[Bools, Bools]:
-    """Return the failed rows that several zones can serve, and those of which the arrays cannot tell."""
-    wide, unclear = np.zeros(view.rows, np.bool_), np.zeros(view.rows, np.bool_)
+    """Return the failed rows that a set of several zones can serve, and the rows that the arrays cannot decide."""
+    fits, undecided = np.zeros(view.rows, np.bool_), np.zeros(view.rows, np.bool_)
     layout = view.layout
-    opinions = tuple(one for one in amounts if layout.localities[one[0]] is not ZoneLocality.ANYWHERE)
+    hinted = tuple(entry for entry in amounts if layout.localities[entry[0]] is not ZoneLocality.ANYWHERE)
     candidates = failed.copy()
-    for index, amount in opinions:
+    for index, amount in hinted:
         if not layout.is_memory(index):  # several types together may need more zones than each alone
             candidates &= view.largest_total[index] < amount
     rows = np.flatnonzero(candidates)
-    if not rows.size or not opinions:
-        return wide, unclear
-    pinned = any(layout.is_memory(index) for index, _ in opinions)
-    mixed = any(layout.localities[index] is ZoneLocality.MIXED for index, _ in opinions)
-    if view.zones > MAX_ZONES or mixed or (pinned and not first):  # earlier steps have made zones give alone
-        unclear[rows] = True
-        return wide, unclear
-    some = view.select(rows)
-    left = [one[:, rows] for one in free]
-    found = _agreed(some, left, opinions, pinned=pinned)
+    if not rows.size or not hinted:
+        return fits, undecided
+    pinned = any(layout.is_memory(index) for index, _ in hinted)
+    mixed = any(layout.localities[index] is ZoneLocality.MIXED for index, _ in hinted)
+    if view.zones > MAX_ZONES or mixed or (pinned and not first):  # earlier steps have made zones allocate alone
+        undecided[rows] = True
+        return fits, undecided
+    candidate_view = view.select(rows)
+    candidate_free = [array[:, rows] for array in free]
+    candidate_fits = _has_common_preference(candidate_view, candidate_free, hinted, pinned=pinned)
     for index, amount in amounts:
         if layout.localities[index] is ZoneLocality.ANYWHERE:
-            found &= left[index][0] >= amount
+            candidate_fits &= candidate_free[index][0] >= amount
     if pinned:
-        unclear[rows] = some.grouped
-        found &= ~some.grouped
-    wide[rows] = found
-    return wide, unclear
+        undecided[rows] = candidate_view.grouped
+        candidate_fits &= ~candidate_view.grouped
+    fits[rows] = candidate_fits
+    return fits, undecided
 
 
-def _agreed(view: ArrayView, left: Sequence[I64], opinions: IndexedAmounts, *, pinned: bool) -> Bools:
+def _has_common_preference(view: ArrayView, free: Sequence[I64], hinted: IndexedAmounts, *, pinned: bool) -> Bools:
     """Tell which rows have a set of zones that every resource prefers."""
-    agreed = np.zeros(view.rows, np.bool_)
+    fits = np.zeros(view.rows, np.bool_)
     undecided = np.ones(view.rows, np.bool_)
-    lists = _lists(view.layout, opinions)
+    counted_lists = _counted_lists(view.layout, hinted)
     for size in range(1, view.zones + 1):
-        sets = list(combinations(range(view.zones), size))
-        reached = [_any_set(sets, lambda one, wanted=wanted: _has(view.total, one, wanted)) for wanted in lists]
-        every, some = np.logical_and.reduce(reached), np.logical_or.reduce(reached)
-        if (every & undecided).any():
-            found = _any_set(sets, lambda one: _has(left, one, opinions) & ~_has_given(view, one, pinned=pinned))
-            agreed |= every & undecided & found
-        undecided &= ~some
+        zone_sets = list(combinations(range(view.zones), size))
+        sufficient = [
+            _any_zone_set(zone_sets, lambda zones, amounts=amounts: _suffices(view.total, zones, amounts))
+            for amounts in counted_lists
+        ]
+        all_sufficient, any_sufficient = np.logical_and.reduce(sufficient), np.logical_or.reduce(sufficient)
+        if (all_sufficient & undecided).any():
+            preferred = _any_zone_set(
+                zone_sets, lambda zones: _suffices(free, zones, hinted) & ~_has_assigned(view, zones, pinned=pinned)
+            )
+            fits |= all_sufficient & undecided & preferred
+        undecided &= ~any_sufficient
         if not undecided.any():
             break
-    return agreed
+    return fits
 
 
-def _lists(layout: Layout, opinions: IndexedAmounts) -> list[IndexedAmounts]:
-    """Return what widths are counted for: each resource, but all types of memory as one."""
-    memory = tuple(one for one in opinions if layout.is_memory(one[0]))
-    others = [(one,) for one in opinions if not layout.is_memory(one[0])]
-    return [memory, *others] if memory else others
+def _counted_lists(layout: Layout, hinted: IndexedAmounts) -> list[IndexedAmounts]:
+    """Return the amounts for which widths are counted: each resource alone, but all memory types as one."""
+    memory = tuple(entry for entry in hinted if layout.is_memory(entry[0]))
+    single_types = [(entry,) for entry in hinted if not layout.is_memory(entry[0])]
+    return [memory, *single_types] if memory else single_types
 
 
-def _any_set(sets: Sequence[tuple[int, ...]], test: Callable[[tuple[int, ...]], Bools]) -> Bools:
-    found = test(sets[0])
-    for one in sets[1:]:
-        found |= test(one)
-    return found
+def _any_zone_set(zone_sets: Sequence[tuple[int, ...]], test: Callable[[tuple[int, ...]], Bools]) -> Bools:
+    result = test(zone_sets[0])
+    for zones in zone_sets[1:]:
+        result |= test(zones)
+    return result
 
 
-def _has(amounts: Sequence[I64] | I64, zones: tuple[int, ...], wanted: IndexedAmounts) -> Bools:
-    """Tell which rows have all that is wanted in some zones together."""
-    found = np.ones(amounts[CPU].shape[-1], np.bool_)
-    for index, amount in wanted:
-        held = amounts[index]
-        together = held[zones[0]]
+def _suffices(amounts: Sequence[I64] | I64, zones: tuple[int, ...], required: IndexedAmounts) -> Bools:
+    """Tell which rows have all required amounts in some zones together."""
+    result = np.ones(amounts[CPU].shape[-1], np.bool_)
+    for index, amount in required:
+        by_zone = amounts[index]
+        total = by_zone[zones[0]]
         for zone in zones[1:]:
-            together = together + held[zone]
-        found &= together >= amount
-    return found
+            total = total + by_zone[zone]
+        result &= total >= amount
+    return result
 
 
-def _has_given(view: ArrayView, zones: tuple[int, ...], *, pinned: bool) -> Bools:
-    """Tell which rows have given memory from one of the zones alone, which then joins no group."""
+def _has_assigned(view: ArrayView, zones: tuple[int, ...], *, pinned: bool) -> Bools:
+    """Tell which rows have memory assigned in one of the zones alone, which then joins no group."""
     if not pinned or len(zones) == 1:
         return np.zeros(view.rows, np.bool_)
-    given: Bools = (view.assigned & sum(1 << zone for zone in zones)) != 0
-    return given
+    assigned: Bools = (view.assigned & sum(1 << zone for zone in zones)) != 0
+    return assigned

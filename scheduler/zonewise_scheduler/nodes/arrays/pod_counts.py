@@ -1,4 +1,4 @@
-"""How many equal pods, one after another, each row takes."""
+"""How many equal pods, one after another, each row admits."""
 
 from __future__ import annotations
 
@@ -28,26 +28,28 @@ def pod_counts(view: ArrayView, request: AlignmentRequest, limit: int) -> I64:
         return np.where(fits == ADMITTED, limit, fits.astype(np.int64))
     if limit == 1 or not is_repeatable(view.layout, request):
         return np.where((fits == ADMITTED) & (limit > 1), UNDECIDED_COUNT, fits.astype(np.int64))
-    found = _one_by_one(view, request, limit) if len(request.steps) > 1 else _in_one(view, request, limit)
-    found[fits == UNDECIDED] = UNDECIDED_COUNT
-    found[fits == REJECTED] = 0
-    return found
+    counts = (
+        _count_one_by_one(view, request, limit) if len(request.steps) > 1 else _count_single_step(view, request, limit)
+    )
+    counts[fits == UNDECIDED] = UNDECIDED_COUNT
+    counts[fits == REJECTED] = 0
+    return counts
 
 
 def zone_pod_counts(free: Sequence[I64] | I64, amounts: IndexedAmounts) -> I64:
-    """Return how often what is wanted can be taken from the same zone: in the shape of the arrays of free.
+    """Return how often the amounts fit in the same zone, in the shape of the arrays of `free`.
 
     All amounts are more than 0.
     """
     (index, amount), *rest = amounts
-    found = free[index] // amount
+    counts = free[index] // amount
     for index, amount in rest:
-        np.minimum(found, free[index] // amount, out=found)
-    return np.maximum(found, 0, out=found)
+        np.minimum(counts, free[index] // amount, out=counts)
+    return np.maximum(counts, 0, out=counts)
 
 
 def is_repeatable(layout: Layout, request: AlignmentRequest) -> bool:
-    """Tell whether counts foretell a second pod after the first."""
+    """Tell whether counts determine a second pod after the first."""
     hinted = {index for step in request.steps for index, _ in step.hinted}
     if any(layout.localities[index] is ZoneLocality.MIXED for index in hinted):
         return False
@@ -59,44 +61,46 @@ def is_repeatable(layout: Layout, request: AlignmentRequest) -> bool:
     return not (policies.full_cores and request.exclusive_cpus and layout.partly_reserved)
 
 
-def _in_one(view: ArrayView, asked: AlignmentRequest, limit: int) -> I64:
+def _count_single_step(view: ArrayView, request: AlignmentRequest, limit: int) -> I64:
     """Return the number of pods of one step: each zone is filled before the next, so the zones' numbers add up."""
-    (step,) = asked.steps
-    zoned = tuple(one for one in step.hinted if view.layout.localities[one[0]] is not ZoneLocality.ANYWHERE)
-    found = np.full(view.rows, limit, np.int64)
-    for index, amount in asked.node_amounts:
-        if (index, amount) not in zoned:
-            np.minimum(found, view.node_free[index] // amount, out=found)
-    if not zoned:
-        return found
-    by_zone = zone_pod_counts(view.free, zoned).sum(axis=0)
-    clear = np.minimum(found, by_zone)
+    (step,) = request.steps
+    zone_amounts = tuple(
+        entry for entry in step.hinted if view.layout.localities[entry[0]] is not ZoneLocality.ANYWHERE
+    )
+    counts = np.full(view.rows, limit, np.int64)
+    for index, amount in request.node_amounts:
+        if (index, amount) not in zone_amounts:
+            np.minimum(counts, view.node_free[index] // amount, out=counts)
+    if not zone_amounts:
+        return counts
+    zone_counts = zone_pod_counts(view.free, zone_amounts).sum(axis=0)
+    decided = np.minimum(counts, zone_counts)
     if step.sums_memory or not is_strict(view.layout, step.hinted):
-        clear[by_zone < found] = UNDECIDED_COUNT  # more may come from several zones
+        decided[zone_counts < counts] = UNDECIDED_COUNT  # several zones together may admit more
     elif view.layout.policies.topology == "restricted":
-        clear[by_zone == 0] = UNDECIDED_COUNT  # admitted all the same: from several zones
-    return clear
+        decided[zone_counts == 0] = UNDECIDED_COUNT  # may be admitted from several zones
+    return decided
 
 
-def _one_by_one(view: ArrayView, asked: AlignmentRequest, limit: int) -> I64:
-    """Return the number of pods of several steps, by taking them."""
-    found = np.zeros(view.rows, np.int64)
+def _count_one_by_one(view: ArrayView, request: AlignmentRequest, limit: int) -> I64:
+    """Return the number of pods of several steps, by subtracting them one by one."""
+    counts = np.zeros(view.rows, np.int64)
     rows = np.arange(view.rows)
     free, node_free = list(view.free), view.node_free.copy()
     for count in range(1, limit + 1):
         view = replace(view, node_free=node_free)
-        placed = fit_zones(view, asked, free)
-        found[rows[placed.fits == UNDECIDED]] = UNDECIDED_COUNT
-        going = (placed.fits == ADMITTED) & (placed.zones >= 0).all(axis=0)
-        found[rows[(placed.fits == ADMITTED) & ~going]] = UNDECIDED_COUNT
-        found[rows[going]] = count
-        if not going.any() or count == limit:
+        placed = fit_zones(view, request, free)
+        counts[rows[placed.fits == UNDECIDED]] = UNDECIDED_COUNT
+        continuing = (placed.fits == ADMITTED) & (placed.zones >= 0).all(axis=0)
+        counts[rows[(placed.fits == ADMITTED) & ~continuing]] = UNDECIDED_COUNT
+        counts[rows[continuing]] = count
+        if not continuing.any() or count == limit:
             break
-        subtract_step(free, asked.steps[-1].hinted, placed.zones[-1], view.layout)
-        for index, amount in asked.node_amounts:
+        subtract_step(free, request.steps[-1].hinted, placed.zones[-1], view.layout)
+        for index, amount in request.node_amounts:
             node_free[index] -= amount
-        if not going.all():
-            kept = np.flatnonzero(going)
-            rows, view, node_free = rows[kept], view.select(kept), node_free[:, kept]
-            free = [one[:, kept] for one in free]
-    return found
+        if not continuing.all():
+            remaining = np.flatnonzero(continuing)
+            rows, view, node_free = rows[remaining], view.select(remaining), node_free[:, remaining]
+            free = [array[:, remaining] for array in free]
+    return counts

@@ -1,4 +1,4 @@
-"""All nodes of a cluster as arrays, and what their kubelets would answer to a pod."""
+"""All nodes of a cluster as arrays, and their kubelets' verdicts on a pod."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ _T = TypeVar("_T", bound=np.generic)
 
 
 class NodeStateTable:
-    """Rows are nodes; a row without a state refuses every pod.
+    """Rows are nodes; a row without a state rejects every pod.
 
-    Rows of one layout (policies, zones, CPUs and the places of devices) share contiguous arrays of (resource, zone,
-    row). A changed row costs its own work, when the next question is asked; answers are kept, so that of a burst of
-    equal pods only the first is asked of all rows.
+    Rows of one layout (policies, zones, CPUs and the zones of devices) share contiguous arrays of (resource, zone,
+    row). A changed row costs its own work at the next query. Results are cached, so that of a burst of equal pods only
+    the first is computed for all rows.
     """
 
     def __init__(self) -> None:
-        """Make an empty table."""
+        """Create an empty table."""
         self._states: list[NodeState | None] = []
-        self._block_of: list[Block | None] = []
-        self._place: list[int] = []
+        self._blocks_by_row: list[Block | None] = []
+        self._slots: list[int] = []
         self._blocks: dict[Layout, Block] = {}
-        self._of_kind: dict[NodeKind, Block] = {}
+        self._blocks_by_kind: dict[NodeKind, Block] = {}
         self._pending: dict[int, NodeState | None] = {}
-        self._kept = VerdictCache()
+        self._cache = VerdictCache()
 
     @property
     def rows(self) -> int:
-        """Return the number of rows: one more than the highest that was ever set."""
+        """Return the number of rows: one more than the highest row that was ever set."""
         return len(self._states)
 
     def state(self, row: int) -> NodeState | None:
@@ -55,12 +55,12 @@ class NodeStateTable:
         return self._states[row]
 
     def set(self, row: int, state: NodeState | None) -> None:
-        """Set a row, or clear it with None; rows up to it are made as needed."""
+        """Set a row, or clear it with None; the table grows as needed."""
         if row >= len(self._states):
             missing = row + 1 - len(self._states)
             self._states += [None] * missing
-            self._block_of += [None] * missing
-            self._place += [0] * missing
+            self._blocks_by_row += [None] * missing
+            self._slots += [0] * missing
         self._states[row] = state
         self._pending[row] = state
 
@@ -72,83 +72,83 @@ class NodeStateTable:
     def fits(self, shape: PodShape) -> I8:
         """Return (rows,): 1 where a kubelet would admit the pod, 0 where not, -1 where arrays do not suffice.
 
-        What pods request of the node as a whole (NodeResourcesFit) is no part of it.
+        Requests of the node as a whole (NodeResourcesFit) are not checked.
         """
         return self.gather(np.zeros(self.rows, np.int8), lambda block: block.zone_fit(shape).fits)
 
     def admitted(self, shape: PodShape) -> Bools:
-        """Return (rows,): whether a kubelet would admit the pod; those in doubt are decided state by state."""
+        """Return (rows,): whether a kubelet would admit the pod; undecided rows are decided state by state."""
         fits = self.fits(shape)
 
         def decide(rows: I64 | None) -> Bools:
-            some = fits if rows is None else fits[rows]
-            found = some == ADMITTED
-            for at in np.flatnonzero(some == UNDECIDED).tolist():
-                state = self._states[at if rows is None else int(rows[at])]
-                found[at] = state is not None and _admits(state, shape)
-            return found
+            selected = fits if rows is None else fits[rows]
+            result = selected == ADMITTED
+            for index in np.flatnonzero(selected == UNDECIDED).tolist():
+                state = self._states[index if rows is None else int(rows[index])]
+                result[index] = state is not None and _admits(state, shape)
+            return result
 
-        return self._kept.get_or_compute(("resolved", shape), self.rows, decide).copy()
+        return self._cache.get_or_compute(("resolved", shape), self.rows, decide).copy()
 
     def pod_counts(self, shape: PodShape, limit: int) -> I64:
-        """Return (rows,): how many such pods, one after another, each row would take, up to a limit."""
+        """Return (rows,): how many such pods, one after another, each row would admit, up to a limit."""
         key = ("copies", shape, limit)
-        found = self.gather(
+        counts = self.gather(
             np.zeros(self.rows, np.int64),
             lambda block: block.get_or_compute(
                 key, lambda view, _: pod_counts(view, alignment_request(view.layout, shape), limit)
             ),
         )
-        for row in np.flatnonzero(found == UNDECIDED_COUNT).tolist():
+        for row in np.flatnonzero(counts == UNDECIDED_COUNT).tolist():
             state = self._states[row]
-            found[row] = 0 if state is None else _copies(state, shape, limit)
-        return found
+            counts[row] = 0 if state is None else _count_pods(state, shape, limit)
+        return counts
 
     def gather(self, out: NDArray[_T], compute: Callable[[Block], NDArray[_T]]) -> NDArray[_T]:
-        """Write each block's answer, (places,), to the block's rows of into, (rows,), and return it."""
-        self.absorb()
+        """Write each block's result, (slots,), to the block's rows of `out`, (rows,), and return `out`."""
+        self.flush()
         for block in self._blocks.values():
             if block.rows.size:
                 out[block.rows] = compute(block)
         return out
 
-    def absorb(self) -> None:
-        """Write what was set since the last question, many rows of a layout at once."""
+    def flush(self) -> None:
+        """Write the rows that were set since the last query, many rows of a layout at once."""
         if not self._pending:
             return
         for row, state in self._pending.items():
-            block = None if state is None else self._of_kind.get(state.kind) or self._block(state.kind)
-            if block is not self._block_of[row]:
+            block = None if state is None else self._blocks_by_kind.get(state.kind) or self._block(state.kind)
+            if block is not self._blocks_by_row[row]:
                 self._move(row, block)
-        batches: dict[Block, list[int]] = {}
+        rows_by_block: dict[Block, list[int]] = {}
         for row in self._pending:
-            if block := self._block_of[row]:
-                batches.setdefault(block, []).append(row)
-        for block, rows in batches.items():
+            if block := self._blocks_by_row[row]:
+                rows_by_block.setdefault(block, []).append(row)
+        for block, rows in rows_by_block.items():
             states = [self._pending[row] for row in rows]
-            block.write([self._place[row] for row in rows], [state for state in states if state is not None])
-        self._kept.invalidate(np.fromiter(self._pending, np.int64, len(self._pending)))
+            block.write([self._slots[row] for row in rows], [state for state in states if state is not None])
+        self._cache.invalidate(np.fromiter(self._pending, np.int64, len(self._pending)))
         self._pending.clear()
 
     def _move(self, row: int, block: Block | None) -> None:
-        """Take a row out of its block, and give it a place in another."""
-        if old := self._block_of[row]:
-            place = self._place[row]
-            if (moved := old.remove(place)) is not None:
-                self._place[moved] = place
-        self._block_of[row] = block
+        """Remove a row from its block, and add it to another."""
+        if old_block := self._blocks_by_row[row]:
+            slot = self._slots[row]
+            if (moved_row := old_block.remove(slot)) is not None:
+                self._slots[moved_row] = slot
+        self._blocks_by_row[row] = block
         if block is not None:
-            self._place[row] = block.add(row)
+            self._slots[row] = block.add(row)
 
     def _block(self, kind: NodeKind) -> Block:
-        block = self._of_kind.get(kind)
+        block = self._blocks_by_kind.get(kind)
         if block is None:
-            if len(self._of_kind) > 2 * self.rows:  # most are of no row any more
-                self._of_kind.clear()
-                self._blocks = {key: kept for key, kept in self._blocks.items() if kept.rows.size}
+            if len(self._blocks_by_kind) > 2 * self.rows:  # most have no row any more
+                self._blocks_by_kind.clear()
+                self._blocks = {key: block for key, block in self._blocks.items() if block.rows.size}
             layout = Layout.from_kind(kind)
             block = self._blocks.get(layout) or Block(layout)
-            self._blocks[layout] = self._of_kind[kind] = block
+            self._blocks[layout] = self._blocks_by_kind[kind] = block
         return block
 
 
@@ -158,7 +158,7 @@ def _admits(state: NodeState, shape: PodShape) -> bool:
 
 
 @lru_cache(maxsize=1 << 12)
-def _copies(state: NodeState, shape: PodShape, limit: int) -> int:
+def _count_pods(state: NodeState, shape: PodShape, limit: int) -> int:
     for count in range(limit):
         after = admit(state, shape).after
         if after is None:

@@ -1,4 +1,4 @@
-"""Names of the arrays' types."""
+"""Short names for array types."""
 
 import numpy as np
 from numpy.typing import NDArray

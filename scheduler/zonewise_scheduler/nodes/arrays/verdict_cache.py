@@ -1,4 +1,4 @@
-"""Answers that are kept until their places change."""
+"""Results by slot that are cached until their slots change."""
 
 from __future__ import annotations
 
@@ -13,50 +13,50 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.nodes.arrays.types import I64
 
-_MOST = 64
-"""Answers kept: the shapes of pods of a burst, not of a day."""
+_MAX_RESULTS = 64
+"""Enough for the shapes of pods of a burst."""
 
 
 class VerdictCache:
-    """The latest answers for places, the last axis of an array; of a burst of equal pods only the first costs."""
+    """The latest results by slot, the last axis of an array. Of a burst of equal pods only the first is computed."""
 
     def __init__(self) -> None:
-        """Start with no places."""
+        """Create a cache without slots."""
         self._clock = 0
-        self._changed: I64 = np.zeros(0, np.int64)
-        self._answers: dict[Hashable, tuple[int, NDArray[Any]]] = {}
+        self._changed_at: I64 = np.zeros(0, np.int64)
+        self._results: dict[Hashable, tuple[int, NDArray[Any]]] = {}
 
     def invalidate(self, slots: I64) -> None:
-        """Note that places have changed, or are new."""
+        """Mark slots as changed or new."""
         self._clock += 1
-        if (needed := int(slots.max()) + 1) > self._changed.size:
-            self._changed = np.concatenate([self._changed, np.zeros(max(needed, self._changed.size), np.int64)])
-        self._changed[slots] = self._clock
+        if (size := int(slots.max()) + 1) > self._changed_at.size:
+            self._changed_at = np.concatenate([self._changed_at, np.zeros(max(size, self._changed_at.size), np.int64)])
+        self._changed_at[slots] = self._clock
 
     def get_or_compute(self, key: Hashable, size: int, compute: Callable[[I64 | None], NDArray[Any]]) -> NDArray[Any]:
-        """Return what make returns for all places, calling it for those alone that have changed; None: for all.
+        """Return compute() of all slots; compute is called for changed slots only, and with None for all.
 
-        The array is not to be changed.
+        The array must not be changed.
         """
-        kept = self._answers.pop(key, None)
-        answer = self._renewed(kept, size, compute) if kept else compute(None)
-        self._answers[key] = self._clock, answer
-        if len(self._answers) > _MOST:
-            del self._answers[next(iter(self._answers))]
-        return answer
+        cached = self._results.pop(key, None)
+        result = self._renewed(cached, size, compute) if cached else compute(None)
+        self._results[key] = self._clock, result
+        if len(self._results) > _MAX_RESULTS:
+            del self._results[next(iter(self._results))]
+        return result
 
     def _renewed(
-        self, kept: tuple[int, NDArray[Any]], places: int, make: Callable[[I64 | None], NDArray[Any]]
+        self, cached: tuple[int, NDArray[Any]], size: int, compute: Callable[[I64 | None], NDArray[Any]]
     ) -> NDArray[Any]:
-        at, old = kept
-        if at == self._clock and old.shape[-1] == places:
+        computed_at, old = cached
+        if computed_at == self._clock and old.shape[-1] == size:
             return old
-        changed = np.flatnonzero(self._changed[:places] > at)
-        if 4 * changed.size > places:
-            return make(None)
-        answer = np.empty((*old.shape[:-1], places), old.dtype)
-        same = min(places, old.shape[-1])
-        answer[..., :same] = old[..., :same]
+        changed = np.flatnonzero(self._changed_at[:size] > computed_at)
+        if 4 * changed.size > size:
+            return compute(None)
+        result = np.empty((*old.shape[:-1], size), old.dtype)
+        unchanged = min(size, old.shape[-1])
+        result[..., :unchanged] = old[..., :unchanged]
         if changed.size:
-            answer[..., changed] = make(changed)
-        return answer
+            result[..., changed] = compute(changed)
+        return result

@@ -1,1 +1,1 @@
-"""Pods in flight: placed by us or bound by others, and not yet in their node's report."""
+"""Assumed pods: sent to a node by us or bound by others, and not yet in the node's report."""

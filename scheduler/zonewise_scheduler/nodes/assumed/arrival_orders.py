@@ -1,9 +1,13 @@
-"""The orders in which pods may arrive at a kubelet, and every state that they may bring its node to.
+"""The orders in which pods may arrive at a kubelet, and the node states that result.
 
-A kubelet may see pods in another order than that in which they were promised, may never see some of them, and gives
-each the zones that are best at that moment. So a promise holds only if in every order every pod is admitted; those in
-which some never come are the beginnings of the others. Pods of equal shape are interchangeable, and orders that lead to
-one state are followed on once: what is kept is the states that each set of the pods leads to.
+A kubelet may see pods in another order than that in which they were assumed, and may never see some of them. It gives
+each pod the best zones at that moment. So a prediction holds only if every order admits every pod.
+
+1. An order in which some pods never arrive is the beginning of an order in which all arrive.
+2. Pods of equal shape are interchangeable.
+3. Orders that lead to equal states have equal continuations.
+
+So it is enough to store, for each set of pods, the states to which it may lead.
 """
 
 from __future__ import annotations
@@ -18,68 +22,66 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.assumed.types import Admit
 
 ShapeIndices = tuple[int, ...]
-"""Pods that have arrived: the places of their shapes in Orders.shapes, ascending."""
+"""Pods that have arrived: indices of their shapes in ArrivalOrders.shapes, ascending."""
 
 MAX_STATES = 65
-"""The 24 orders of four different pods have so many beginnings. More than these and one for each pod are too many."""
+"""The number of beginnings of the 24 orders of four different pods. One more state per pod is allowed."""
 
 
 class ArrivalOrders(NamedTuple):
-    """What the pods in flight may lead to."""
+    """The states to which the assumed pods may lead."""
 
     shapes: tuple[PodShape, ...]
-    """Different ones."""
+    """Without duplicates."""
     pods: ShapeIndices
-    """All of them."""
+    """All assumed pods."""
     reachable: Mapping[ShapeIndices, tuple[NodeState, ...]]
-    """The states with some of the pods; these come after those with fewer of them."""
+    """The states after some of the pods; sets with fewer pods come first."""
 
 
 def initial_orders(state: NodeState) -> ArrivalOrders:
-    """Return what nothing leads to."""
+    """Return the orders of no pods."""
     return ArrivalOrders((), (), {(): (state,)})
 
 
 def extend_orders(orders: ArrivalOrders, shape: PodShape, admit: Admit) -> ArrivalOrders | str:
-    """Return the orders with one more pod, which may come before, between and after the others.
+    """Return the orders with one more pod, at any position among the others.
 
-    Where a pod is refused in one of them, or they are too many to tell, return a sentence that says so.
+    Return a message instead where one of the orders rejects a pod, or where there are too many orders.
     """
     shapes = orders.shapes if shape in orders.shapes else (*orders.shapes, shape)
-    place = shapes.index(shape)
-    pods = tuple(sorted((*orders.pods, place)))
-    reached = dict(orders.reachable)
-    room = MAX_STATES + len(pods) - sum(map(len, reached.values()))
-    equal = orders.pods.count(place)
-    for before in orders.reachable:
-        if before.count(place) < equal:
+    index = shapes.index(shape)
+    pods = tuple(sorted((*orders.pods, index)))
+    reachable = dict(orders.reachable)
+    states_left = MAX_STATES + len(pods) - sum(map(len, reachable.values()))
+    equal = orders.pods.count(index)
+    for subset in orders.reachable:
+        if subset.count(index) < equal:
             continue
-        load = tuple(sorted((*before, place)))
-        states = _arrivals(load, shapes, reached, admit)
+        subset_with_pod = tuple(sorted((*subset, index)))
+        states = _states_after(subset_with_pod, shapes, reachable, admit)
         if states is None:
-            return (
-                f"of the {len(pods)} pods on their way to the node one would be refused if they came in another order"
-            )
-        room -= len(states)
-        if room < 0:
-            return f"the {len(pods)} pods on their way to the node may come in too many orders"
-        reached[load] = states
-    return ArrivalOrders(shapes, pods, reached)
+            return f"of the node's {len(pods)} assumed pods one would be rejected in another order of arrival"
+        states_left -= len(states)
+        if states_left < 0:
+            return f"the node's {len(pods)} assumed pods may arrive in too many orders"
+        reachable[subset_with_pod] = states
+    return ArrivalOrders(shapes, pods, reachable)
 
 
-def _arrivals(
-    load: ShapeIndices,
+def _states_after(
+    pods: ShapeIndices,
     shapes: tuple[PodShape, ...],
-    reached: Mapping[ShapeIndices, tuple[NodeState, ...]],
+    reachable: Mapping[ShapeIndices, tuple[NodeState, ...]],
     admit: Admit,
 ) -> tuple[NodeState, ...] | None:
-    """Return the states that pods lead to, whichever comes last; None if one may be refused."""
-    found: dict[NodeState, None] = {}
-    for last in dict.fromkeys(load):
-        at = load.index(last)
-        for state in reached[load[:at] + load[at + 1 :]]:
+    """Return the states after all the pods, for each choice of the last one; None if a pod may be rejected."""
+    states: dict[NodeState, None] = {}
+    for last in dict.fromkeys(pods):
+        position = pods.index(last)
+        for state in reachable[pods[:position] + pods[position + 1 :]]:
             after = admit(state, shapes[last]).after
             if after is None:
                 return None
-            found[after] = None
-    return tuple(found)
+            states[after] = None
+    return tuple(states)

@@ -1,4 +1,4 @@
-"""The pods in flight to one node, charged on top of its report."""
+"""A node with its assumed pods."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class AssumedState:
-    """Pods in flight, in the order in which they are charged.
+    """Assumed pods on top of a report, in their order.
 
-    `base` is the node by its report, `state` the node with all of them; None where one of them is refused.
+    `base` is the node by its report. `state` is the node with all the pods; None where one of them is rejected.
     """
 
     __slots__ = ("_orders", "base", "shapes", "state")
@@ -34,7 +34,7 @@ class AssumedState:
 
     @classmethod
     def from_shapes(cls, base: NodeState, shapes: Sequence[PodShape], admit: Admit) -> AssumedState:
-        """Charge pods one by one; what other orders lead to is found once it is needed."""
+        """Add pods one by one; the other orders of arrival are computed on demand."""
         state: NodeState | None = base
         for shape in shapes:
             if state is None:
@@ -43,27 +43,27 @@ class AssumedState:
         return cls(base, tuple(shapes), state, None if shapes else initial_orders(base))
 
     def assume(self, shape: PodShape, admit: Admit) -> tuple[Verdict, AssumedState]:
-        """Return what the kubelet will answer to one more pod, and the flight with it; as it is if it is refused.
+        """Return the verdict on one more pod and the state with it; the state is unchanged if the pod is rejected.
 
-        The reason is IN_FLIGHT where the pods in flight stand in the way: the pod fits, but not in every order.
+        The reason is BLOCKED_BY_ASSUMED where the pod fits, but not in every order of arrival.
         """
-        now = self.state
-        if now is None:
-            return _in_the_way("a pod on its way to the node no longer fits by the node's last report"), self
-        verdict = admit(now, shape)
+        current = self.state
+        if current is None:
+            return _blocked("an assumed pod no longer fits by the node's last report"), self
+        verdict = admit(current, shape)
         if not verdict.admitted:
             return verdict, self
 
-        def answer(state: NodeState, pod: PodShape) -> Verdict:
-            return verdict if pod == shape and state == now else admit(state, pod)
+        def admit_cached(state: NodeState, pod: PodShape) -> Verdict:
+            return verdict if pod == shape and state == current else admit(state, pod)
 
-        before = self._every_order(admit)
-        orders = before if isinstance(before, str) else extend_orders(before, shape, answer)
+        orders_before = self._all_orders(admit)
+        orders = orders_before if isinstance(orders_before, str) else extend_orders(orders_before, shape, admit_cached)
         if isinstance(orders, str):
-            return _in_the_way(orders), self
+            return _blocked(orders), self
         return verdict, AssumedState(self.base, (*self.shapes, shape), verdict.after, orders)
 
-    def _every_order(self, admit: Admit) -> ArrivalOrders | str:
+    def _all_orders(self, admit: Admit) -> ArrivalOrders | str:
         if self._orders is None:
             orders: ArrivalOrders | str = initial_orders(self.base)
             for shape in self.shapes:
@@ -73,7 +73,7 @@ class AssumedState:
 
 
 def exhausted(state: NodeState) -> NodeState:
-    """Return a node as if nothing were left of it: what is told where the pods in flight no longer fit."""
+    """Return a node with nothing free: the state where the assumed pods no longer fit."""
     return state._replace(
         free_cpus=0,
         memory_free=tuple((0,) * len(zone) for zone in state.memory_free),
@@ -81,5 +81,5 @@ def exhausted(state: NodeState) -> NodeState:
     )
 
 
-def _in_the_way(sentence: str) -> Verdict:
-    return Verdict(admitted=False, reason=BLOCKED_BY_ASSUMED, message=sentence)
+def _blocked(message: str) -> Verdict:
+    return Verdict(admitted=False, reason=BLOCKED_BY_ASSUMED, message=message)

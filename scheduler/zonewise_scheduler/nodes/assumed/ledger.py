@@ -1,4 +1,4 @@
-"""The ledger: each pod that is placed and not yet reported is charged to the zones that it is foretold to get."""
+"""The ledger predicts the zones of each pod that is sent to a node. It subtracts them until a report covers the pod."""
 
 from __future__ import annotations
 
@@ -30,277 +30,279 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.report.node_report import NodeReport
     from zonewise_scheduler.nodes.assumed.types import Admit, BoundPod, PendingPod
 
-_WAITS = LedgerTimeouts()
+_DEFAULT_TIMEOUTS = LedgerTimeouts()
 
-_ANSWERS = 1 << 12
-"""Answers that are kept, a few megabytes of them: nodes of one kind often are in equal states, and orders meet."""
+_CACHED_VERDICTS = 1 << 12
+"""Cached verdicts, a few megabytes: nodes of one kind are often in equal states, and orders of arrival meet."""
 
 
 class Ledger:
-    """What is promised, on top of what is reported, for all nodes.
+    """The reports of all nodes with their assumed pods.
 
-    It replaces the OverReserve cache of scheduler-plugins, which charges a pod to all zones of its node
-    (pkg/noderesourcetopology/cache/overreserve.go). By what rules a pod leaves it is told in page.py. All times are
-    those of the caller's clock, and must not go back.
+    The ledger takes the place of the OverReserve cache of scheduler-plugins, which subtracts a pod from every zone of
+    its node (pkg/noderesourcetopology/cache/overreserve.go). node_ledger.py has the rules by which an assumed pod
+    leaves. All times are those of the caller's clock, which must not go back.
     """
 
-    def __init__(self, admit: Admit = kubelet_admits, timeouts: LedgerTimeouts = _WAITS) -> None:
-        self._admit: Admit = lru_cache(maxsize=_ANSWERS)(admit)
-        self._waits = timeouts
-        self._pages: dict[str, NodeLedger] = {}
+    def __init__(self, admit: Admit = kubelet_admits, timeouts: LedgerTimeouts = _DEFAULT_TIMEOUTS) -> None:
+        self._admit: Admit = lru_cache(maxsize=_CACHED_VERDICTS)(admit)
+        self._timeouts = timeouts
+        self._node_ledgers: dict[str, NodeLedger] = {}
         self._pods: dict[str, PodState] = {}
-        self._waiting: set[str] = set()
+        self._unsettled: set[str] = set()
         self._touched: set[str] = set()
-        self._aside = NodeBackoff(timeouts)
+        self._backoff = NodeBackoff(timeouts)
         self._counts = Counter[str]()
-        self._refused = Counter[str]()
-        self._missed = Counter[str]()
+        self._rejected = Counter[str]()
+        self._mispredicted = Counter[str]()
 
-    # --- what the API shows
+    # --- events of the API
 
     def update_report(self, report: NodeReport, at: float, *, published: float | None = None) -> None:
-        """Take a node's report; one older than the last, by its version, changes nothing.
+        """Store a node's report; a report that is not newer than the current one, by its version, changes nothing.
 
-        `published`: when it was written, where that is known (the latest time in metadata.managedFields).
+        `published`: when the report was written, if known (the latest time in metadata.managedFields).
         """
-        page = self._page(report.node)
-        if page.update_report(report, at if published is None else min(at, published)):
+        node_ledger = self._get_or_create(report.node)
+        if node_ledger.update_report(report, at if published is None else min(at, published)):
             self._touched.add(report.node)
-            self._settle(report.node, page, at)
+            self._settle(report.node, node_ledger, at)
 
     def remove_report(self, node: str, at: float) -> None:
-        """Take note that a node has no report any more; its pods stay known."""
-        page = self._pages.get(node)
-        if page is not None:
-            page.drop_report()
+        """Remove a node's report; the node's pods stay."""
+        node_ledger = self._node_ledgers.get(node)
+        if node_ledger is not None:
+            node_ledger.drop_report()
             self._touched.add(node)
-            self._settle(node, page, at)
+            self._settle(node, node_ledger, at)
 
-    def add_pod(self, pod: BoundPod, at: float) -> None:  # noqa: ARG002 -- each event has its time
-        """Take note of a pod on a node, whoever put it there; to be called for any change of it, too."""
-        known = self._pods.get(pod.uid)
-        if known is not None and known.node != pod.node and known.removed_at is None:
-            self._counts["withdrawn"] += not known.bound
-            self._remove(known)
-            known = None
-        page = self._page(pod.node)
-        if known is None:
-            known = PodState(*pod[:5], hash=pod_hash(pod.namespace, pod.name))
-            self._pods[pod.uid] = known
-            page.add(known)
-            page.retry_match()
-        elif known.shape != pod.shape:
-            known.shape = pod.shape
-            page.invalidate()
-        known.bound, known.started = True, pod.started
-        self._waiting.add(pod.node)
+    def add_pod(self, pod: BoundPod, at: float) -> None:  # noqa: ARG002 -- every event has a time
+        """Add a pod that is bound to a node, or update it; to be called for every change of the pod."""
+        tracked = self._pods.get(pod.uid)
+        if tracked is not None and tracked.node != pod.node and tracked.removed_at is None:
+            self._counts["forgotten"] += not tracked.bound
+            self._remove(tracked)
+            tracked = None
+        node_ledger = self._get_or_create(pod.node)
+        if tracked is None:
+            tracked = PodState(*pod[:5], hash=pod_hash(pod.namespace, pod.name))
+            self._pods[pod.uid] = tracked
+            node_ledger.add(tracked)
+            node_ledger.retry_match()
+        elif tracked.shape != pod.shape:
+            tracked.shape = pod.shape
+            node_ledger.invalidate()
+        tracked.bound, tracked.started = True, pod.started
+        self._unsettled.add(pod.node)
         self._touched.add(pod.node)
 
     def remove_pod(self, uid: str, at: float, *, terminated: bool = False) -> None:
-        """Take note that a pod is gone from the API or will never run again.
+        """Mark a pod that was deleted from the API or will never run again.
 
-        `ended`: its kubelet has said so (its last phase was Succeeded or Failed), thus it holds nothing any more.
+        `terminated`: the kubelet has reported the end (phase Succeeded or Failed), so the pod holds nothing any more.
         """
-        known = self._pods.get(uid)
-        if known is None or known.removed_at is not None:
+        tracked = self._pods.get(uid)
+        if tracked is None or tracked.removed_at is not None:
             return
-        if not known.bound and not known.covered:
+        if not tracked.bound and not tracked.covered:
             self.forget(uid, at)
             return
-        known.removed_at, known.terminated = at, terminated
-        page = self._pages[known.node]
-        page.invalidate()
-        page.retry_match()
-        self._touched.add(known.node)
-        self._settle(known.node, page, at)
+        tracked.removed_at, tracked.terminated = at, terminated
+        node_ledger = self._node_ledgers[tracked.node]
+        node_ledger.invalidate()
+        node_ledger.retry_match()
+        self._touched.add(tracked.node)
+        self._settle(tracked.node, node_ledger, at)
 
     def reject_pod(self, uid: str, reason: str, message: str, at: float) -> Misprediction | None:
-        """Take note that a kubelet refused a pod (phase Failed with a reason of admission); its charge ends.
+        """Remove a pod that a kubelet rejected (phase Failed with a reason of admission).
 
-        Where we had promised it, that is a miss: the pair of its shape and node is set aside for a while, and what the
-        promise was made of is returned.
+        If the ledger had assumed the pod, this is a misprediction. It is returned, and the node backs off for pods of
+        this shape.
         """
-        self._refused[reason] += 1
-        known = self._pods.get(uid)
-        if known is None:
+        self._rejected[reason] += 1
+        tracked = self._pods.get(uid)
+        if tracked is None:
             return None
-        self._remove(known)
-        foretold = known.prediction
-        if foretold is None or foretold.state is None:
+        self._remove(tracked)
+        prediction = tracked.prediction
+        if prediction is None or prediction.state is None:
             return None
-        self._missed[reason] += 1
-        self._aside.record_misprediction(known.node, known.shape, at)
+        self._mispredicted[reason] += 1
+        self._backoff.record_misprediction(tracked.node, tracked.shape, at)
         return Misprediction(
-            known.node, uid, known.namespace, known.name, known.shape,
-            foretold.state, foretold.assumed, foretold.verdict, reason, message, at,
+            tracked.node, uid, tracked.namespace, tracked.name, tracked.shape,
+            prediction.state, prediction.assumed, prediction.verdict, reason, message, at,
         )  # fmt: skip
 
     def tick(self, at: float) -> None:
-        """Let time pass; to be called every second or so. It costs nothing for nodes with nothing in flight."""
-        for node in tuple(self._waiting):
-            self._settle(node, self._pages[node], at)
-        self._aside.expire(at)
+        """Apply the timeouts; to be called about once a second. Nodes without assumed pods cost nothing."""
+        for node in tuple(self._unsettled):
+            self._settle(node, self._node_ledgers[node], at)
+        self._backoff.expire(at)
 
-    # --- what we decide
+    # --- decisions
 
     def assume(self, pod: PendingPod, node: str, at: float, *, allow_unreported: bool = False) -> Verdict:
-        """Foretell what a node's kubelet will answer to a pod, and reserve what it will get if it is admitted.
+        """Predict a kubelet's verdict on a pod, and assume the pod on the node if it is admitted.
 
-        A pod has at most one promise. To promise it again to the same node changes nothing and returns the same; to
-        promise it to another node moves it there, if that one admits it. Besides a kubelet's reasons a refusal may have
-        those of values.py. `blind`: on a node without a report reserve whatever it may be, to be charged once there is
-        one; otherwise such a node refuses with the reason NO_REPORT.
+        A pod is assumed on one node at most. To assume it again on the same node changes nothing and returns the same
+        verdict. To assume it on another node moves it, if that node admits it. A rejection has a reason of the kubelet
+        or of types.py. `allow_unreported`: assume the pod on a node without a report as well; its zones are predicted
+        once there is a report. Otherwise such a node rejects with the reason NO_REPORT.
         """
-        known = self._pods.get(pod.uid)
-        if known is not None and (known.bound or known.removed_at is not None or known.node == node):
-            if known.node == node and known.prediction is not None and known.removed_at is None:
-                return known.prediction.verdict
-            return _no(BOUND, f"the pod is bound to {known.node} already")
-        page = self._pages.get(node)
-        if page is not None:
-            self._settle(node, page, at)
-        if page is None or page.reported is None:
+        tracked = self._pods.get(pod.uid)
+        if tracked is not None and (tracked.bound or tracked.removed_at is not None or tracked.node == node):
+            if tracked.node == node and tracked.prediction is not None and tracked.removed_at is None:
+                return tracked.prediction.verdict
+            return _rejection(BOUND, f"the pod is bound to {tracked.node} already")
+        node_ledger = self._node_ledgers.get(node)
+        if node_ledger is not None:
+            self._settle(node, node_ledger, at)
+        if node_ledger is None or node_ledger.reported is None:
             if not allow_unreported:
-                return _no(NO_REPORT, "the node has no report")
+                return _rejection(NO_REPORT, "the node has no report")
             verdict = Verdict(admitted=True, uncertain=("the node has no report",))
-            self._reserve(pod, node, Prediction(at, verdict, None, ()))
+            self._add_assumed(pod, node, Prediction(at, verdict, None, ()))
             return verdict
-        return self._promise(pod, node, page, page.reported, at)
+        return self._predict(pod, node, node_ledger, node_ledger.reported, at)
 
-    def _promise(self, pod: PendingPod, node: str, page: NodeLedger, base: NodeState, at: float) -> Verdict:
-        left = self._aside.remaining(node, pod.shape, at)
-        if left:
-            return _no(NODE_BACKOFF, f"the node's kubelet refused such a pod; it is not asked again for {left:.0f} s")
-        flight = after = page.assumed_state(base, self._admit)
+    def _predict(self, pod: PendingPod, node: str, node_ledger: NodeLedger, base: NodeState, at: float) -> Verdict:
+        backoff = self._backoff.remaining(node, pod.shape, at)
+        if backoff:
+            return _rejection(
+                NODE_BACKOFF, f"the node's kubelet rejected such a pod; its backoff lasts {backoff:.0f} s"
+            )
+        assumed_state = next_state = node_ledger.assumed_state(base, self._admit)
         if holds_resources(base.kind, pod.shape):
-            verdict, after = flight.assume(pod.shape, self._admit)
+            verdict, next_state = assumed_state.assume(pod.shape, self._admit)
         else:
-            verdict = self._admit(flight.state or base, pod.shape)
+            verdict = self._admit(assumed_state.state or base, pod.shape)
         if verdict.admitted:
-            self._reserve(pod, node, Prediction(at, verdict, base, flight.shapes))
-            page.cache_assumed_state(after)
+            self._add_assumed(pod, node, Prediction(at, verdict, base, assumed_state.shapes))
+            node_ledger.cache_assumed_state(next_state)
         return verdict
 
-    def _reserve(self, pod: PendingPod, node: str, foretold: Prediction) -> None:
-        self.forget(pod.uid, foretold.at)
-        known = PodState(*pod, node=node, hash=pod_hash(pod.namespace, pod.name), prediction=foretold)
-        self._pods[pod.uid] = known
-        self._page(node).add(known)
-        self._waiting.add(node)
+    def _add_assumed(self, pod: PendingPod, node: str, prediction: Prediction) -> None:
+        self.forget(pod.uid, prediction.at)
+        tracked = PodState(*pod, node=node, hash=pod_hash(pod.namespace, pod.name), prediction=prediction)
+        self._pods[pod.uid] = tracked
+        self._get_or_create(node).add(tracked)
+        self._unsettled.add(node)
         self._touched.add(node)
-        self._counts["promised"] += 1
+        self._counts["assumed_total"] += 1
 
-    def forget(self, uid: str, at: float) -> None:  # noqa: ARG002 -- each event has its time
-        """Take a promise back; what is bound by now stays charged."""
-        known = self._pods.get(uid)
-        if known is not None and not known.bound:
-            self._counts["withdrawn"] += 1
-            self._remove(known)
+    def forget(self, uid: str, at: float) -> None:  # noqa: ARG002 -- every event has a time
+        """Remove an assumed pod; a pod that is bound by now stays."""
+        tracked = self._pods.get(uid)
+        if tracked is not None and not tracked.bound:
+            self._counts["forgotten"] += 1
+            self._remove(tracked)
 
-    # --- what is known
+    # --- queries
 
     def state(self, node: str) -> NodeState | None:
-        """Return the report with everything in flight charged to the zones that it is foretold to get.
+        """Return a node's report with its assumed pods in their predicted zones.
 
-        None without a report. Where what is in flight does not fit, nothing is left.
+        None without a report. Where the assumed pods do not fit, nothing is free.
         """
-        page = self._pages.get(node)
-        if page is None:
+        node_ledger = self._node_ledgers.get(node)
+        if node_ledger is None:
             return None
-        self._cover(node, page)
-        return page.state(self._admit)
+        self._match_report(node, node_ledger)
+        return node_ledger.state(self._admit)
 
     def changed_nodes(self) -> frozenset[str]:
-        """Return the nodes whose state() is another than when this was last called."""
+        """Return the nodes whose state() has changed since the last call."""
         changed: list[str] = []
         for node in self._touched:
-            page = self._pages.get(node)
-            if page is None:
+            node_ledger = self._node_ledgers.get(node)
+            if node_ledger is None:
                 continue
             state = self.state(node)
-            if state is not page.shown and state != page.shown:
+            if state is not node_ledger.last_state and state != node_ledger.last_state:
                 changed.append(node)
-            page.shown = state
-            if state is None and not page.pods:
-                del self._pages[node]
-                self._waiting.discard(node)
+            node_ledger.last_state = state
+            if state is None and not node_ledger.pods:
+                del self._node_ledgers[node]
+                self._unsettled.discard(node)
         self._touched.clear()
         return frozenset(changed)
 
     def assumed_pods(self, node: str) -> tuple[AssumedPod, ...]:
-        """Return what is charged on a node, in its order."""
-        page = self._pages.get(node)
-        if page is None:
+        """Return a node's assumed pods in their order."""
+        node_ledger = self._node_ledgers.get(node)
+        if node_ledger is None:
             return ()
-        self._cover(node, page)
+        self._match_report(node, node_ledger)
         return tuple(
             AssumedPod(
                 pod.uid, pod.namespace, pod.name, pod.shape, pod.bound, pod.prediction and pod.prediction.verdict
             )
-            for pod in page.assumed_pods()
+            for pod in node_ledger.assumed_pods()
         )
 
     def predicted_verdict(self, uid: str) -> Verdict | None:
-        """Return what a pod is foretold to get; None where it was not promised."""
-        known = self._pods.get(uid)
-        return known.prediction.verdict if known is not None and known.prediction is not None else None
+        """Return the verdict on a pod that is or was assumed; None for other pods."""
+        tracked = self._pods.get(uid)
+        return tracked.prediction.verdict if tracked is not None and tracked.prediction is not None else None
 
     def is_stale(self, node: str, at: float, limit: float) -> bool:
-        """Tell whether a pod has run on a node for longer than a limit, in seconds, without its report having it."""
-        page = self._pages.get(node)
-        if page is None or node not in self._waiting or page.reported is None:
+        """Tell whether a pod has run on a node for more than `limit` seconds without being in the node's report."""
+        node_ledger = self._node_ledgers.get(node)
+        if node_ledger is None or node not in self._unsettled or node_ledger.reported is None:
             return False
-        self._cover(node, page)
-        return any(pod.started is not None and at - pod.started > limit for pod in page.assumed_pods())
+        self._match_report(node, node_ledger)
+        return any(pod.started is not None and at - pod.started > limit for pod in node_ledger.assumed_pods())
 
     def counters(self) -> LedgerCounters:
-        """Return what has happened and how it stands."""
-        waiting = [self._pages[node] for node in self._waiting]
+        """Return counts of events and of the present state."""
+        unsettled = [self._node_ledgers[node] for node in self._unsettled]
         return LedgerCounters(
-            promised=self._counts["promised"],
+            assumed_total=self._counts["assumed_total"],
             covered=self._counts["covered"],
-            withdrawn=self._counts["withdrawn"],
+            forgotten=self._counts["forgotten"],
             expired=self._counts["expired"],
-            refused=tuple(sorted(self._refused.items())),
-            missed=tuple(sorted(self._missed.items())),
-            in_flight=sum(len(page.assumed_pods()) for page in waiting),
-            blocked=sum(page.is_blocked(self._admit) for page in waiting),
+            rejected=tuple(sorted(self._rejected.items())),
+            mispredicted=tuple(sorted(self._mispredicted.items())),
+            assumed=sum(len(node_ledger.assumed_pods()) for node_ledger in unsettled),
+            blocked=sum(node_ledger.is_blocked(self._admit) for node_ledger in unsettled),
         )
 
-    # --- inside
+    # --- private
 
-    def _page(self, node: str) -> NodeLedger:
-        page = self._pages.get(node)
-        if page is None:
-            page = self._pages[node] = NodeLedger()
-        return page
+    def _get_or_create(self, node: str) -> NodeLedger:
+        node_ledger = self._node_ledgers.get(node)
+        if node_ledger is None:
+            node_ledger = self._node_ledgers[node] = NodeLedger()
+        return node_ledger
 
-    def _settle(self, node: str, page: NodeLedger, at: float) -> None:
-        """Bring a node's page up to date."""
-        self._cover(node, page)
-        if page.is_time_dependent():
-            self._confirm(node, page.presume_covered(at, self._waits))
-            for pod in page.expired_pods(at, self._waits):
+    def _settle(self, node: str, node_ledger: NodeLedger, at: float) -> None:
+        """Apply report and timeouts to a node's pods."""
+        self._match_report(node, node_ledger)
+        if node_ledger.is_time_dependent():
+            self._confirm(node, node_ledger.presume_covered(at, self._timeouts))
+            for pod in node_ledger.expired_pods(at, self._timeouts):
                 self._counts["expired"] += not pod.bound
                 self._remove(pod)
-            self._waiting.add(node)
+            self._unsettled.add(node)
         else:
-            self._waiting.discard(node)
+            self._unsettled.discard(node)
 
-    def _cover(self, node: str, page: NodeLedger) -> None:
-        self._confirm(node, page.match_report())
+    def _match_report(self, node: str, node_ledger: NodeLedger) -> None:
+        self._confirm(node, node_ledger.match_report())
 
     def _confirm(self, node: str, covered: Iterable[PodState]) -> None:
         for pod in covered:
             self._counts["covered"] += pod.prediction is not None
-            self._aside.forget(node, pod.shape)
+            self._backoff.forget(node, pod.shape)
             self._touched.add(node)
 
     def _remove(self, pod: PodState) -> None:
         del self._pods[pod.uid]
-        self._pages[pod.node].remove(pod)
+        self._node_ledgers[pod.node].remove(pod)
         self._touched.add(pod.node)
 
 
-def _no(reason: str, sentence: str) -> Verdict:
-    return Verdict(admitted=False, reason=reason, message=sentence)
+def _rejection(reason: str, message: str) -> Verdict:
+    return Verdict(admitted=False, reason=reason, message=message)

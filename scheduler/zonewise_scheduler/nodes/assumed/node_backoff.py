@@ -1,4 +1,4 @@
-"""Pairs of a node and a shape of pod that are set aside after a miss, longer with each one."""
+"""Backoff of nodes for shapes of pods after mispredictions."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ if TYPE_CHECKING:
 
 
 class NodeBackoff:
-    """The pairs: how often each was missed, and until when it is set aside."""
+    """By node and shape: the number of mispredictions, and the end of the backoff."""
 
     def __init__(self, timeouts: LedgerTimeouts) -> None:
-        self._first, self._longest = timeouts.initial_backoff, timeouts.max_backoff
-        self._pairs: dict[tuple[str, PodShape], tuple[int, float]] = {}
+        self._initial, self._max = timeouts.initial_backoff, timeouts.max_backoff
+        self._backoffs: dict[tuple[str, PodShape], tuple[int, float]] = {}
 
     def record_misprediction(self, node: str, shape: PodShape, at: float) -> None:
-        """Set a pair aside once more."""
-        misses = self._pairs.get((node, shape), (0, 0.0))[0] + 1
-        wait = min(self._longest, self._first * 2.0 ** min(misses - 1, 64))
-        self._pairs[node, shape] = misses, at + wait
+        """Start the backoff of a node for a shape; each misprediction doubles its length."""
+        mispredictions = self._backoffs.get((node, shape), (0, 0.0))[0] + 1
+        backoff = min(self._max, self._initial * 2.0 ** min(mispredictions - 1, 64))
+        self._backoffs[node, shape] = mispredictions, at + backoff
 
     def remaining(self, node: str, shape: PodShape, at: float) -> float:
-        """Return for how many seconds a pair is still set aside; 0 if it is not."""
-        return max(0.0, self._pairs.get((node, shape), (0, at))[1] - at) if self._pairs else 0.0
+        """Return the remaining seconds of a backoff; 0 outside of one."""
+        return max(0.0, self._backoffs.get((node, shape), (0, at))[1] - at) if self._backoffs else 0.0
 
     def forget(self, node: str, shape: PodShape) -> None:
-        """Take a pair back: such a pod was admitted there."""
-        self._pairs.pop((node, shape), None)
+        """Reset a backoff: the node has admitted such a pod."""
+        self._backoffs.pop((node, shape), None)
 
     def expire(self, at: float) -> None:
-        """Forget the pairs that have been free again for as long as any is set aside."""
-        for pair in [pair for pair, (_, until) in self._pairs.items() if until + self._longest <= at]:
-            del self._pairs[pair]
+        """Drop the backoffs that ended longer ago than the longest backoff lasts."""
+        for key in [key for key, (_, until) in self._backoffs.items() if until + self._max <= at]:
+            del self._backoffs[key]

@@ -1,21 +1,36 @@
-"""The ledger's page of one node: its last report, and its pods.
+"""The ledger of one node: the node's last report and its pods.
 
-The invariant. Each living pod of a node, promised or bound, is in exactly one place: in the numbers of the held report
-(covered), or charged on top of it. Nothing is in neither, so no zone is promised twice; and what is charged leaves by
-one of these rules and no other, so no capacity leaks:
+Invariant: each living pod of a node, assumed or bound, counts exactly once. Either the numbers of the last report
+include the pod (it is covered), or the ledger subtracts the pod from the report (it is assumed).
 
-1. A pod is covered while the held report's fingerprint is that of a set of pods with it. A later report whose
-   fingerprint is that of a set without it means that its kubelet has let it go: until the API says so too it is charged
-   again, since a kubelet that has just started may report too few, and then it leaves at once.
-2. Where a report has no fingerprint, or one of no set of pods that we can find (pods that we do not know of), each pod
-   stays what it was, and a charged pod is taken as covered once its kubelet started it before the report came, and as
-   long as Waits.settle ago: the report of that time is then here.
-3. A pod that has ended by its kubelet's word, or was refused, leaves at once: the kubelet has given back what it held
-   before it said so. One that is gone from the API without that word (deleted by force: its kubelet may still be
-   stopping it) leaves Waits.settle later.
-4. A promise leaves when it is withdrawn, or is not bound within Waits.promise.
+Proof. No pod is left out, so no zone is given out twice: add() makes each pod assumed, and an assumed pod stops being
+subtracted only by one of these rules. No pod is subtracted forever, so no capacity leaks: one rule applies to each pod.
 
-Pods that are gone are remembered for Waits.settle, since a late report may still have them.
+1. The fingerprint of a report is that of a set of pods. A pod in this set is covered. A covered pod that is missing in
+   the set of a later report was released by the kubelet. The pod is assumed again until the API confirms its end, since
+   a kubelet that has just started may report too few pods. It then leaves at once.
+2. A report may have no fingerprint, or one that no set of known pods has. Each pod then stays as it was. An assumed pod
+   becomes covered once two conditions hold: the kubelet started it before the report was published, and it started at
+   least LedgerTimeouts.report_lag ago. The report of that time has then arrived.
+3. A pod whose kubelet reported its end or rejected it leaves at once: the kubelet released its resources first. A pod
+   that the API deleted without such a report leaves LedgerTimeouts.report_lag later, since its kubelet may still be
+   stopping it.
+4. A pod that is assumed and not bound leaves when it is forgotten, or once LedgerTimeouts.assume_timeout has passed.
+
+State machine. A rejection by the kubelet removes a pod in any state. An ending pod was deleted from the API, but its
+kubelet may still be stopping it: it is still subtracted. An ended pod is not. "-" stands for no change.
+
+| state            | report includes it | report lacks it | kubelet ended it | API deleted it | time             |
+|------------------|--------------------|-----------------|------------------|----------------|------------------|
+| assumed, unbound | covered            | -               | removed          | removed        | removed (rule 4) |
+| assumed, bound   | covered            | -               | ended            | ending         | covered (rule 2) |
+| covered          | -                  | assumed again   | ended            | ended          | -                |
+| assumed again    | covered            | -               | removed          | removed        | covered (rule 2) |
+| ending           | ended              | -               | -                | -              | removed (rule 3) |
+| ended, covered   | -                  | removed         | -                | -              | removed          |
+| ended, uncovered | ended, covered     | -               | -                | -              | removed          |
+
+An ended pod is remembered for LedgerTimeouts.report_lag, since a late report may still include it.
 """
 
 from __future__ import annotations
@@ -39,104 +54,104 @@ if TYPE_CHECKING:
 
 
 class NodeLedger:
-    """One node: its last report, and its pods."""
+    """A node's last report and its pods."""
 
     __slots__ = (
-        "_decides",
-        "_flight",
-        "_idle",
-        "_open",
-        "_published",
-        "_version",
-        "_wanted",
+        "_assumed_state",
+        "_fingerprints",
+        "_has_no_assumed",
+        "_match_pending",
+        "_matched_method",
+        "_published_at",
+        "_report_version",
+        "last_state",
         "pods",
         "reported",
-        "shown",
     )
 
     def __init__(self) -> None:
         self.reported: NodeState | None = None
-        """By the last report; None where there is none."""
+        """The node by its last report; None without a report."""
         self.pods: dict[str, PodState] = {}
-        """By UID, in the order in which they are charged."""
-        self.shown: NodeState | None = None
-        """What was last told of the node to those who ask for changes."""
-        self._version = -1
-        self._published = 0.0
-        self._wanted: dict[str, int] = {}  # numbers of the fingerprints, by method
-        self._decides: str | None = None  # the method of the fingerprint that matched
-        self._open = False  # the search for what is covered is still to be made
-        self._flight: AssumedState | None = None
-        self._idle = False  # known to have nothing charged, and no flight kept
+        """By UID, in the order in which they are subtracted from the report."""
+        self.last_state: NodeState | None = None
+        """The state that Ledger.changed_nodes() last compared."""
+        self._report_version = -1
+        self._published_at = 0.0
+        self._fingerprints: dict[str, int] = {}  # by method
+        self._matched_method: str | None = None  # of the fingerprint that matched a set of pods
+        self._match_pending = False  # the report is not yet matched with the pods
+        self._assumed_state: AssumedState | None = None
+        self._has_no_assumed = False  # no pod is assumed, and no state is cached
 
-    # --- what is told of it
+    # --- events
 
     def update_report(self, report: NodeReport, published: float) -> bool:
-        """Take a report, unless it is older than the one that is held, or is the same."""
+        """Store a report; return False for a report that is not newer than the current one."""
         version = int(report.version) if report.version.isdecimal() else None
-        if version is not None and version <= self._version:
+        if version is not None and version <= self._report_version:
             return False
-        self._version = -1 if version is None else version
-        self._published = published
+        self._report_version = -1 if version is None else version
+        self._published_at = published
         self.reported = report.state
-        self._wanted = dict(_numbers(report))
-        self._decides = None
-        self._open = True
+        self._fingerprints = dict(_fingerprint_numbers(report))
+        self._matched_method = None
+        self._match_pending = True
         self.invalidate()
         return True
 
     def drop_report(self) -> None:
-        """Take note that the node has no report any more."""
+        """Remove the report; the pods stay."""
         self.reported = None
-        self._version = -1
-        self._wanted = {}
-        self._decides = None
+        self._report_version = -1
+        self._fingerprints = {}
+        self._matched_method = None
         self.invalidate()
 
     def add(self, pod: PodState) -> None:
-        """Take in a pod."""
+        """Add a pod."""
         self.pods[pod.uid] = pod
         self.invalidate()
 
     def remove(self, pod: PodState) -> None:
-        """Take a pod out."""
+        """Remove a pod."""
         del self.pods[pod.uid]
-        if any(other.hash == pod.hash for other in self.pods.values()):
-            self._open = True  # which of the two the report has was told by age
+        if any(remaining.hash == pod.hash for remaining in self.pods.values()):
+            self._match_pending = True  # of two pods with one hash, the older one was covered
         self.invalidate()
 
     def invalidate(self) -> None:
-        """Forget what is charged: the report or the pods have changed."""
-        self._flight = None
-        self._idle = False
+        """Drop the cached state: the report or the pods have changed."""
+        self._assumed_state = None
+        self._has_no_assumed = False
 
     def retry_match(self) -> None:
-        """Have the pods behind the fingerprint searched for again, where none were found: there is news of pods."""
-        self._open = self._open or self._decides is None
+        """Match the fingerprint again if no set of pods matched it: the pods have changed."""
+        self._match_pending = self._match_pending or self._matched_method is None
 
-    # --- what leaves
+    # --- pods that are covered or expire
 
     def match_report(self) -> list[PodState]:
-        """Find what the report covers, where that is still to be done; return the pods that are newly covered."""
-        if not self._open or self.reported is None:
+        """Match the report's fingerprint if that is pending; return the pods that are newly covered."""
+        if not self._match_pending or self.reported is None:
             return []
-        self._open = False
+        self._match_pending = False
         kind = self.reported.kind
         for method in (ALL_PODS, EXCLUSIVE_PODS):
-            if method not in self._wanted:
+            if method not in self._fingerprints:
                 continue
             pods = [pod for pod in self.pods.values() if method == ALL_PODS or has_exclusive_resources(kind, pod.shape)]
-            found = match_fingerprint(self._wanted[method], pods)
-            if found is not None:
-                self._decides = method
-                return self._mark(pods, found)
-        self._decides = None
+            covered_uids = match_fingerprint(self._fingerprints[method], pods)
+            if covered_uids is not None:
+                self._matched_method = method
+                return self._set_covered(pods, covered_uids)
+        self._matched_method = None
         return []
 
-    def _mark(self, pods: Sequence[PodState], found: frozenset[str]) -> list[PodState]:
+    def _set_covered(self, pods: Sequence[PodState], covered_uids: frozenset[str]) -> list[PodState]:
         newly: list[PodState] = []
         for pod in pods:
-            if pod.uid in found:
+            if pod.uid in covered_uids:
                 if not pod.covered:
                     newly.append(pod)
                 pod.covered = pod.was_covered = True
@@ -148,68 +163,72 @@ class NodeLedger:
         return newly
 
     def presume_covered(self, at: float, timeouts: LedgerTimeouts) -> list[PodState]:
-        """Take as covered what the report must have by now though no fingerprint says so; return those pods."""
-        if self.reported is None or self._decides == ALL_PODS:
+        """Mark the pods that the report must include by rule 2 of the module; return them."""
+        if self.reported is None or self._matched_method == ALL_PODS:
             return []
-        found: list[PodState] = []
+        presumed: list[PodState] = []
         for pod in self.pods.values():
-            if pod.covered or pod.started is None or not self._undecided(pod, self.reported):
+            if pod.covered or pod.started is None or not self._is_unmatched(pod, self.reported):
                 continue
-            if pod.started <= self._published and pod.started + timeouts.report_lag <= at:
+            if pod.started <= self._published_at and pod.started + timeouts.report_lag <= at:
                 pod.covered = pod.was_covered = True
-                found.append(pod)
-        if found:
+                presumed.append(pod)
+        if presumed:
             self.invalidate()
-        return found
+        return presumed
 
-    def _undecided(self, pod: PodState, state: NodeState) -> bool:
-        return self._decides is None or not has_exclusive_resources(state.kind, pod.shape)
+    def _is_unmatched(self, pod: PodState, state: NodeState) -> bool:
+        return self._matched_method is None or not has_exclusive_resources(state.kind, pod.shape)
 
     def expired_pods(self, at: float, timeouts: LedgerTimeouts) -> list[PodState]:
-        """Return the pods that are to be taken out by now: let go, long gone, or promised too long ago."""
+        """Return the pods to remove: released, deleted for long enough, or assumed for too long."""
         return [pod for pod in self.pods.values() if not pod.is_tracked(at, timeouts)]
 
-    # --- what follows
+    # --- the state that results
 
     def assumed_pods(self) -> list[PodState]:
-        """Return the pods that are charged, in their order."""
+        """Return the assumed pods in their order, without those that hold nothing that a state counts."""
         kind = None if self.reported is None else self.reported.kind
         return [
             pod for pod in self.pods.values() if pod.is_assumed and (kind is None or holds_resources(kind, pod.shape))
         ]
 
     def assumed_state(self, base: NodeState, admit: Admit) -> AssumedState:
-        """Return what is in flight on top of the report's state `base`."""
-        if self._flight is not None:
-            return self._flight
-        shapes = [] if self._idle else [pod.shape for pod in self.assumed_pods()]
-        flight = AssumedState.from_shapes(base, shapes, admit)
-        self.cache_assumed_state(flight)
-        return flight
+        """Return the report's state `base` with the assumed pods."""
+        if self._assumed_state is not None:
+            return self._assumed_state
+        shapes = [] if self._has_no_assumed else [pod.shape for pod in self.assumed_pods()]
+        assumed_state = AssumedState.from_shapes(base, shapes, admit)
+        self.cache_assumed_state(assumed_state)
+        return assumed_state
 
     def cache_assumed_state(self, assumed_state: AssumedState) -> None:
-        """Take note of what is in flight, so that it need not be found again."""
-        self._idle = not assumed_state.shapes
-        self._flight = assumed_state if assumed_state.shapes else None
+        """Cache a result of assumed_state()."""
+        self._has_no_assumed = not assumed_state.shapes
+        self._assumed_state = assumed_state if assumed_state.shapes else None
 
     def state(self, admit: Admit) -> NodeState | None:
-        """Return the node with all that is in flight; drained where that does not fit; None without a report."""
-        if self.reported is None or self._idle:
+        """Return the node with its assumed pods; exhausted where these do not fit; None without a report."""
+        if self.reported is None or self._has_no_assumed:
             return self.reported
         state = self.assumed_state(self.reported, admit).state
         return exhausted(self.reported) if state is None else state
 
     def is_blocked(self, admit: Admit) -> bool:
-        """Tell whether what is in flight does not fit."""
-        return self.reported is not None and not self._idle and self.assumed_state(self.reported, admit).state is None
+        """Tell whether the assumed pods do not fit on the report."""
+        return (
+            self.reported is not None
+            and not self._has_no_assumed
+            and self.assumed_state(self.reported, admit).state is None
+        )
 
     def is_time_dependent(self) -> bool:
-        """Tell whether time alone may change anything."""
+        """Tell whether the passing of time alone may change anything."""
         return any(not pod.covered or pod.removed_at is not None for pod in self.pods.values())
 
 
-def _numbers(report: NodeReport) -> Iterator[tuple[str, int]]:
-    """Yield the numbers of a report's fingerprints by method, without those of other versions."""
+def _fingerprint_numbers(report: NodeReport) -> Iterator[tuple[str, int]]:
+    """Yield the numbers of a report's fingerprints by method, without fingerprints of unknown versions."""
     for method, value in report.fingerprints:
         with suppress(ValueError):
             yield method, podfingerprint.parse_fingerprint(value)

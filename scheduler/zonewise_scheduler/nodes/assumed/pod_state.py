@@ -1,4 +1,4 @@
-"""One pod of a node, as the ledger knows it."""
+"""The ledger's state of one pod."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
 
 class Prediction(NamedTuple):
-    """What a promise was made of."""
+    """The inputs and the verdict of a prediction."""
 
     at: float
     verdict: Verdict
     state: NodeState | None
-    """By the report; None where nothing was known and the pod was promised blindly."""
+    """The node by its report; None where the node had no report."""
     assumed: tuple[PodShape, ...]
-    """In flight before it."""
+    """The node's assumed pods before it."""
 
 
 @dataclass(slots=True, eq=False)
 class PodState:
-    """A pod, and how far it is known to have come."""
+    """A pod and the last known step of its life."""
 
     uid: str
     namespace: str
@@ -33,29 +33,29 @@ class PodState:
     shape: PodShape
     node: str
     hash: int
-    """Its hash in pod fingerprints."""
+    """The pod's hash in pod fingerprints."""
     prediction: Prediction | None = None
-    """None: it was not placed by us, or before the ledger was opened."""
+    """None: others bound the pod, or it was bound before the ledger was created."""
     bound: bool = False
     started: float | None = None
-    """When its kubelet took it."""
+    """When the kubelet admitted it."""
     removed_at: float | None = None
-    """When the API last had it, or had it as a living pod."""
+    """When the API deleted it or showed it as finished."""
     terminated: bool = False
-    """Its kubelet says so: it holds nothing any more."""
+    """The kubelet has reported the end of the pod, so the pod holds nothing any more."""
     covered: bool = False
-    """It is in the numbers of the held report."""
+    """The numbers of the current report include it."""
     was_covered: bool = False
-    """It has been in those of this report or an earlier one."""
+    """The numbers of this report or of an earlier one included it."""
 
     @property
     def is_assumed(self) -> bool:
-        """Tell whether it has to be charged on top of the report (the rule is in page.py)."""
+        """Tell whether the pod must be subtracted from the report (the rules are in node_ledger.py)."""
         return not self.covered and not (self.removed_at is not None and (self.terminated or self.was_covered))
 
     def is_tracked(self, at: float, timeouts: LedgerTimeouts) -> bool:
-        """Tell whether it is still to be remembered (the rules are in page.py)."""
+        """Tell whether the ledger must still remember the pod (the rules are in node_ledger.py)."""
         if self.removed_at is not None:
             return self.removed_at + timeouts.report_lag > at and not (self.was_covered and not self.covered)
-        promised = self.prediction
-        return self.bound or self.covered or promised is None or promised.at + timeouts.assume_timeout > at
+        prediction = self.prediction
+        return self.bound or self.covered or prediction is None or prediction.at + timeouts.assume_timeout > at

@@ -1,7 +1,7 @@
-"""Misses as JSON, so that each can be kept and replayed: what was promised, on what grounds, and what came of it.
+"""Mispredictions as JSON, for storage and replay: the inputs, the prediction and the outcome.
 
-Values are objects by the names of their fields, tuples are arrays. An integer beyond 53 bits, of which other readers of
-JSON would lose digits (a set of CPUs), is a text: "0x...".
+A value is an object with its fields by name; a tuple is an array. An integer of more than 53 bits (a set of CPUs) is
+the text "0x...", since other readers of JSON would round it.
 """
 
 from __future__ import annotations
@@ -20,104 +20,112 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.verdict import Verdict
     from zonewise_scheduler.nodes.assumed.types import Admit
 
-_EXACT = 1 << 53
+_MAX_EXACT = 1 << 53
+
+_JSON_NAMES: dict[tuple[object, str], str] = {
+    (Misprediction, "assumed_before"): "ahead",
+    (Misprediction, "predicted"): "foretold",
+}
+"""Fields whose name in a case differs."""
 
 
 class CaseError(ValueError):
-    """A text is no case; the message names the field and its value."""
+    """A text that is not a case; the message names the field and its value."""
 
 
 def case_json(misprediction: Misprediction) -> str:
-    """Return a miss as JSON."""
-    return json.dumps(_written(misprediction), indent=1)
+    """Return a misprediction as JSON."""
+    return json.dumps(_to_json(misprediction), indent=1)
 
 
 def read_case(text: str) -> Misprediction:
-    """Return the miss that case_json() wrote; raise CaseError for anything else."""
+    """Return a misprediction from the result of case_json(); raise CaseError for any other text."""
     try:
         value = json.loads(text)
     except ValueError as error:
         raise CaseError(f"not JSON: {error}") from error
-    return cast("Misprediction", _read(value, Misprediction, "case"))
+    return cast("Misprediction", _from_json(value, Misprediction, "case"))
 
 
 def replay(misprediction: Misprediction, admit: Admit = kubelet_admits) -> Verdict:
-    """Return what would be promised now on the grounds of then: miss.foretold, unless the rules have changed."""
-    return AssumedState.from_shapes(misprediction.state, misprediction.ahead, admit).assume(misprediction.shape, admit)[
-        0
-    ]
+    """Return the prediction of today's rules for the inputs of a misprediction."""
+    assumed_state = AssumedState.from_shapes(misprediction.state, misprediction.assumed_before, admit)
+    return assumed_state.assume(misprediction.shape, admit)[0]
 
 
-def _written(value: object) -> object:
+def _to_json(value: object) -> object:
     if isinstance(value, bool | float | str | None):
         return value
     if isinstance(value, int):
-        return value if abs(value) < _EXACT else hex(value)
-    names = _names(type(value))
+        return value if abs(value) < _MAX_EXACT else hex(value)
+    names = _field_names(type(value))
     if names:
-        return {name: _written(getattr(value, name)) for name in names}
-    return [_written(each) for each in cast("tuple[object, ...]", value)]
+        return {_JSON_NAMES.get((type(value), name), name): _to_json(getattr(value, name)) for name in names}
+    return [_to_json(item) for item in cast("tuple[object, ...]", value)]
 
 
-def _names(kind: object) -> tuple[str, ...]:
+def _field_names(kind: object) -> tuple[str, ...]:
     """Return the fields of a dataclass or a NamedTuple; none for other types."""
-    made = cast("Any", kind)
-    return tuple(field.name for field in fields(made)) if is_dataclass(made) else getattr(made, "_fields", ())
+    record = cast("Any", kind)
+    return tuple(field.name for field in fields(record)) if is_dataclass(record) else getattr(record, "_fields", ())
 
 
 @lru_cache
-def _types(kind: object) -> dict[str, object]:
+def _field_types(kind: object) -> dict[str, object]:
     return get_type_hints(kind)
 
 
-def _read(value: object, kind: object, at: str) -> object:
-    """Return a value of a type by its annotation: the way back from _written()."""
+def _from_json(value: object, kind: object, path: str) -> object:
+    """Return a value of a type, by its annotation: the inverse of _to_json()."""
     origin = get_origin(kind)
     if origin in (Union, UnionType):
-        (some,) = (part for part in get_args(kind) if part is not type(None))
-        return None if value is None else _read(value, some, at)
+        (kind_if_set,) = (member for member in get_args(kind) if member is not type(None))
+        return None if value is None else _from_json(value, kind_if_set, path)
     if origin is tuple:
-        return _tuple(value, get_args(kind), at)
-    if _names(kind):
-        return _record(value, kind, at)
-    return _plain(value, kind, at)
+        return _tuple_from_json(value, get_args(kind), path)
+    if _field_names(kind):
+        return _record_from_json(value, kind, path)
+    return _scalar_from_json(value, kind, path)
 
 
-def _plain(value: object, kind: object, at: str) -> object:
+def _scalar_from_json(value: object, kind: object, path: str) -> object:
     if kind is int and isinstance(value, str):
         try:
             return int(value, 16)
         except ValueError:
-            raise CaseError(f"{at} is no integer: {value[:80]!r}") from None
+            raise CaseError(f"{path} is no integer: {value[:80]!r}") from None
     if kind is float and type(value) is int:
         return float(value)
-    right = value in get_args(kind) if get_origin(kind) is Literal else type(value) is kind
-    return value if right else _refuse(value, at)
+    is_valid = value in get_args(kind) if get_origin(kind) is Literal else type(value) is kind
+    return value if is_valid else _invalid(value, path)
 
 
-def _tuple(value: object, parts: tuple[object, ...], at: str) -> tuple[object, ...]:
+def _tuple_from_json(value: object, item_kinds: tuple[object, ...], path: str) -> tuple[object, ...]:
     if not isinstance(value, list):
-        _refuse(value, at)
+        _invalid(value, path)
     items = cast("list[object]", value)
-    if parts[1:] == (...,):
-        parts = parts[:1] * len(items)
-    if len(items) != len(parts):
-        _refuse(items, at)
-    pairs = zip(items, parts, strict=True)
-    return tuple(_read(each, part, f"{at}[{place}]") for place, (each, part) in enumerate(pairs))
+    if item_kinds[1:] == (...,):
+        item_kinds = item_kinds[:1] * len(items)
+    if len(items) != len(item_kinds):
+        _invalid(items, path)
+    pairs = zip(items, item_kinds, strict=True)
+    return tuple(_from_json(item, item_kind, f"{path}[{index}]") for index, (item, item_kind) in enumerate(pairs))
 
 
-def _record(value: object, kind: object, at: str) -> object:
+def _record_from_json(value: object, kind: object, path: str) -> object:
     if not isinstance(value, dict):
-        _refuse(value, at)
-    found = cast("dict[str, object]", value)
-    types = _types(kind)
-    for name in _names(kind):
-        if name not in found:
-            raise CaseError(f"{at}.{name} is missing")
-    make = cast("Any", kind)
-    return make(**{name: _read(found[name], types[name], f"{at}.{name}") for name in _names(kind)})
+        _invalid(value, path)
+    members = cast("dict[str, object]", value)
+    types = _field_types(kind)
+    json_names = {name: _JSON_NAMES.get((kind, name), name) for name in _field_names(kind)}
+    for name in json_names.values():
+        if name not in members:
+            raise CaseError(f"{path}.{name} is missing")
+    construct = cast("Any", kind)
+    return construct(
+        **{field: _from_json(members[name], types[field], f"{path}.{name}") for field, name in json_names.items()}
+    )
 
 
-def _refuse(value: object, at: str) -> NoReturn:
-    raise CaseError(f"{at} is not as it is written: {str(value)[:80]!r}")
+def _invalid(value: object, path: str) -> NoReturn:
+    raise CaseError(f"{path} is not as it is written: {str(value)[:80]!r}")

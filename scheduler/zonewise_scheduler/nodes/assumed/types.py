@@ -1,4 +1,4 @@
-"""What the ledger is told and what it tells. Times are seconds of one clock, that of the pods' start times."""
+"""Values that go into the ledger and out of it. Times are seconds of one clock, that of the pods' start times."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -9,19 +9,19 @@ from zonewise_scheduler.admission.verdict import Verdict
 
 Admit = Callable[[NodeState, PodShape], Verdict]
 
-# Reasons of the ledger itself, beside those of a kubelet.
+# Reasons of the ledger, beside those of a kubelet.
 NO_REPORT = "NoReport"
-"""Nothing is known of the node."""
+"""The node has no report."""
 BLOCKED_BY_ASSUMED = "InFlight"
-"""What is on its way to the node stands in the way, until a report has it."""
+"""The node's assumed pods block the pod until a report covers them."""
 NODE_BACKOFF = "SetAside"
-"""The node's kubelet lately refused such a pod, though it was foretold to admit it."""
+"""The node's kubelet lately rejected such a pod, against the prediction."""
 BOUND = "Bound"
-"""The pod is on a node already, by another's decision."""
+"""The pod is bound to a node already, by another decision."""
 
 
 class PendingPod(NamedTuple):
-    """A pod that is to be placed."""
+    """A pod that needs a node."""
 
     uid: str
     namespace: str
@@ -30,7 +30,7 @@ class PendingPod(NamedTuple):
 
 
 class BoundPod(NamedTuple):
-    """A pod that the API shows on a node, and that has not ended."""
+    """A pod that the API shows on a node and that has not terminated."""
 
     uid: str
     namespace: str
@@ -38,24 +38,23 @@ class BoundPod(NamedTuple):
     shape: PodShape
     node: str
     started: float | None = None
-    """status.startTime: when its kubelet took it; None: not yet."""
+    """status.startTime: when the kubelet admitted it; None: not yet."""
 
 
 class LedgerTimeouts(NamedTuple):
-    """How long the ledger waits, in seconds."""
+    """The ledger's time limits, in seconds."""
 
     report_lag: float = 90.0
-    """Whatever happened on a node is in the report that is here this long after: more than the minute at which agents
-    report that look only now and then."""
+    """After this time a report includes every change of its node. Agents that poll report at least once a minute."""
     assume_timeout: float = 120.0
-    """A promise that is not bound by then has expired."""
+    """An assumed pod that is not bound by then expires."""
     initial_backoff: float = 10.0
-    """How long a pair of a shape and a node is set aside at first; it doubles with each miss."""
+    """The first backoff of a node for a shape of pod; each further misprediction doubles it."""
     max_backoff: float = 600.0
 
 
 class AssumedPod(NamedTuple):
-    """A pod that is charged on top of its node's report."""
+    """A pod that is subtracted from its node's report."""
 
     uid: str
     namespace: str
@@ -63,11 +62,11 @@ class AssumedPod(NamedTuple):
     shape: PodShape
     bound: bool
     predicted: Verdict | None
-    """What was promised; None for a pod of others."""
+    """The verdict when the pod was assumed; None for a pod that others bound."""
 
 
 class Misprediction(NamedTuple):
-    """A pod that was promised and then refused by its kubelet: all that the promise was made of, to be replayed."""
+    """A pod that its kubelet rejected against the prediction, with all inputs of the prediction, for replay."""
 
     node: str
     uid: str
@@ -75,10 +74,10 @@ class Misprediction(NamedTuple):
     name: str
     shape: PodShape
     state: NodeState
-    """By the report at the time of the promise."""
-    ahead: tuple[PodShape, ...]
-    """The pods that were in flight then, in the order in which they were charged."""
-    foretold: Verdict
+    """The node by its report, at the time of the prediction."""
+    assumed_before: tuple[PodShape, ...]
+    """The node's assumed pods at that time, in their order."""
+    predicted: Verdict
     reason: str
     """The kubelet's."""
     message: str
@@ -86,18 +85,18 @@ class Misprediction(NamedTuple):
 
 
 class LedgerCounters(NamedTuple):
-    """What has happened since the ledger was opened, and how it stands."""
+    """Counts of events since the ledger was created, and of the present state."""
 
-    promised: int
+    assumed_total: int
     covered: int
-    """Promises that a report has confirmed."""
-    withdrawn: int
+    """Assumed pods that a report has confirmed."""
+    forgotten: int
     expired: int
-    refused: tuple[tuple[str, int], ...]
-    """Pods refused by kubelets, whoever had placed them, by reason."""
-    missed: tuple[tuple[str, int], ...]
-    """Those of them that we had promised, by reason."""
-    in_flight: int
-    """Pods that are charged at present."""
+    rejected: tuple[tuple[str, int], ...]
+    """Pods rejected by kubelets, by reason; pods that others bound included."""
+    mispredicted: tuple[tuple[str, int], ...]
+    """Those of them that the ledger had assumed, by reason."""
+    assumed: int
+    """Pods that are assumed at present."""
     blocked: int
-    """Nodes that take no promise at present, since what is charged no longer fits on their report."""
+    """Nodes that admit no pod at present, since their assumed pods no longer fit on their report."""

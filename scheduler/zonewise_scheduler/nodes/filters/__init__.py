@@ -1,1 +1,1 @@
-"""What kube-scheduler knows of a node and asks of it: the filters that need no other system than nodes and pods."""
+"""kube-scheduler's filters that need nothing but nodes and pods."""

@@ -1,4 +1,4 @@
-"""What a pod asks of the node it goes to, apart from zones."""
+"""The constraints of a pod on its node, apart from zones."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from zonewise_scheduler.nodes.node.pod_requests import pod_requests, requests_de
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zonewise_common.k8s.fields import Json
     from zonewise_common.k8s.labels import Requirement
+    from zonewise_common.k8s.tolerant import Json
 
-_VOLUMES = (
+_CHECKED_VOLUMES = (
     "persistentVolumeClaim", "ephemeral", "csi", "gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "azureFile",
     "cinder", "portworxVolume", "vsphereVolume", "rbd", "iscsi",
 )  # fmt: skip
-"""Kinds that VolumeBinding, VolumeZone, VolumeRestrictions and NodeVolumeLimits look at, migrated ones too."""
+"""Kinds that VolumeBinding, VolumeZone, VolumeRestrictions and NodeVolumeLimits check, migrated ones included."""
 
 
 class Constraints(NamedTuple):
-    """What decides about a pod in the filters here; pods of one template are equal in it."""
+    """The inputs of the filters from a pod; pods of one template have equal constraints."""
 
     requests: Resource = Resource(0, 0, 1, 0)
     """`pods` is 1."""
@@ -33,17 +33,17 @@ class Constraints(NamedTuple):
     tolerations: tuple[Toleration, ...] = ()
     selector: tuple[Requirement, ...] = ()
     terms: tuple[NodeSelectorTerm, ...] | None = None
-    """Of the required node affinity, one must hold; None: there is none."""
+    """Of the required node affinity; one must match. None: no such affinity."""
     ports: tuple[HostPort, ...] = ()
     scheduler_only: tuple[str, ...] = ()
-    """What is left to kube-scheduler: left_to_scheduler()."""
+    """Constraints that only kube-scheduler checks: scheduler_only_constraints()."""
 
 
 def read_constraints(pod: Mapping[str, Any], *, comparisons: bool = False) -> Constraints:
-    """Return the constraints of a v1.Pod or of a template of one.
+    """Return the constraints of a v1.Pod or of a pod template.
 
     `comparisons`: the cluster's gate TaintTolerationComparisonOperators. Raises FieldError, naming field and value, for
-    what no API server would take.
+    an object that the API server would reject.
     """
     spec = object_in(pod, "spec", "")
     return Constraints(
@@ -58,20 +58,22 @@ def read_constraints(pod: Mapping[str, Any], *, comparisons: bool = False) -> Co
 
 
 def scheduler_only_constraints(pod: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what of a pod only kube-scheduler can decide, since it depends on more than nodes and their room.
+    """Return the constraints of a pod that only kube-scheduler can check, since they depend on more than nodes.
 
-    Some of "volumes", "pod affinity", "topology spread", "resource claims", sorted. The anti-affinity of pods that are
-    there already, which may keep any pod away from their nodes, is kube-scheduler's too. Raises FieldError.
+    Some of "volumes", "pod affinity", "topology spread", "resource claims", sorted. The anti-affinity of other pods is
+    kube-scheduler's too: it may keep any pod away from their nodes. Raises FieldError.
     """
     spec = object_in(pod, "spec", "")
     uses = {
         "pod affinity": _has_pod_affinity(spec),
         "resource claims": bool(objects_in(spec, "resourceClaims", "spec.")) or requests_device_class(spec),
         "topology spread": any(
-            one.get("whenUnsatisfiable") != "ScheduleAnyway"
-            for one in objects_in(spec, "topologySpreadConstraints", "spec.")
+            constraint.get("whenUnsatisfiable") != "ScheduleAnyway"
+            for constraint in objects_in(spec, "topologySpreadConstraints", "spec.")
         ),
-        "volumes": any(one.get(kind) is not None for one in objects_in(spec, "volumes", "spec.") for kind in _VOLUMES),
+        "volumes": any(
+            volume.get(kind) is not None for volume in objects_in(spec, "volumes", "spec.") for kind in _CHECKED_VOLUMES
+        ),
     }
     return tuple(name for name, used in uses.items() if used)
 

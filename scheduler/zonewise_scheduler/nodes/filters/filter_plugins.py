@@ -1,8 +1,9 @@
-"""Filters of kube-scheduler's that need nothing but the node and its pods, exact as its plugins (1.36).
+"""Filters of kube-scheduler that need nothing but the node and its pods, exactly as its plugins (1.36).
 
 pkg/scheduler/framework/plugins: nodeunschedulable, nodename, tainttoleration, nodeaffinity, nodeports, noderesources.
-Each is a function of a pod's constraints and a node, and returns the reason that kube-scheduler would give, or None. A
-resource that a DeviceClass gives by its extendedResourceName (KEP-5004) counts as missing where no device plugin does.
+Each is a function of a pod's constraints and a node. It returns kube-scheduler's reason for a rejection, or None. A
+resource that a DeviceClass gives by its extendedResourceName (KEP-5004) counts as missing where no device plugin has
+it.
 """
 
 from __future__ import annotations
@@ -26,27 +27,27 @@ if TYPE_CHECKING:
 
 
 class FilterRejection(NamedTuple):
-    """Why a node is out of the question."""
+    """The plugin that rejected a node, and its reason."""
 
     plugin: str
     reason: str
-    """As in the events of kube-scheduler; several are parted by ", "."""
+    """As in the events of kube-scheduler; several are joined by ", "."""
 
 
 def node_unschedulable(pod: Constraints, node: NodeInfo) -> str | None:
-    """Refuse nodes with spec.unschedulable, but to pods that tolerate the taint of that name."""
+    """Reject nodes with spec.unschedulable, except for pods that tolerate the taint of that name."""
     if not node.unschedulable or tolerations_tolerate_taint(UNSCHEDULABLE, pod.tolerations):
         return None
     return "node(s) were unschedulable"
 
 
 def node_name(pod: Constraints, node: NodeInfo) -> str | None:
-    """Refuse all nodes but that of spec.nodeName."""
+    """Reject all nodes but that of spec.nodeName."""
     return None if pod.node_name in {"", node.name} else "node(s) didn't match the requested node name"
 
 
 def taint_toleration(pod: Constraints, node: NodeInfo) -> str | None:
-    """Refuse nodes with a taint NoSchedule or NoExecute that the pod does not tolerate."""
+    """Reject nodes with a taint NoSchedule or NoExecute that the pod does not tolerate."""
     return (
         None
         if find_matching_untolerated_taint(node.taints, pod.tolerations) is None
@@ -55,23 +56,23 @@ def taint_toleration(pod: Constraints, node: NodeInfo) -> str | None:
 
 
 def node_affinity(pod: Constraints, node: NodeInfo) -> str | None:
-    """Refuse nodes that spec.nodeSelector or the required node affinity does not select."""
-    selected = all(one.matches(node.label(one.key)) for one in pod.selector)
-    if selected and (pod.terms is None or any(_holds(term, node) for term in pod.terms)):
+    """Reject nodes that spec.nodeSelector or the required node affinity does not select."""
+    selected = all(requirement.matches(node.label(requirement.key)) for requirement in pod.selector)
+    if selected and (pod.terms is None or any(_matches_term(term, node) for term in pod.terms)):
         return None
     return "node(s) didn't match Pod's node affinity/selector"
 
 
 def node_ports(pod: Constraints, node: NodeInfo) -> str | None:
-    """Refuse nodes where a host port of the pod is used."""
+    """Reject nodes where a host port of the pod is in use."""
     return (
         "node(s) didn't have free ports for the requested pod ports" if ports_conflict(pod.ports, node.ports) else None
     )
 
 
 def node_resources_fit(pod: Constraints, node: NodeInfo) -> str | None:
-    """Refuse nodes that have too little left of what the pod requests, or too many pods."""
-    return ", ".join(_short(pod.requests, available(node))) or None
+    """Reject nodes with too few available resources for the pod's requests, or with too many pods."""
+    return ", ".join(_insufficient(pod.requests, available(node))) or None
 
 
 FILTERS = {
@@ -86,24 +87,24 @@ FILTERS = {
 
 
 def run_filter_plugins(pod: Constraints, node: NodeInfo) -> FilterRejection | None:
-    """Return the first refusal, the one that kube-scheduler reports; None where the node passes."""
-    for plugin, passes in FILTERS.items():
-        reason = passes(pod, node)
+    """Return the first rejection, which kube-scheduler reports; None where the node passes."""
+    for plugin, filter_plugin in FILTERS.items():
+        reason = filter_plugin(pod, node)
         if reason is not None:
             return FilterRejection(plugin, reason)
     return None
 
 
-def _holds(term: NodeSelectorTerm, node: NodeInfo) -> bool:
-    """Tell whether a node meets a term; a field that nodes do not have is empty (fields/selector.go)."""
-    return all(one.matches(node.label(one.key)) for one in term.match_expressions) and all(
-        one.matches(node.name if one.key == NAME_FIELD else "") for one in term.match_fields
+def _matches_term(term: NodeSelectorTerm, node: NodeInfo) -> bool:
+    """Tell whether a node matches a term; a field that nodes do not have is empty (fields/selector.go)."""
+    return all(requirement.matches(node.label(requirement.key)) for requirement in term.match_expressions) and all(
+        requirement.matches(node.name if requirement.key == NAME_FIELD else "") for requirement in term.match_fields
     )
 
 
-def _short(wanted: Resource, left: Resource) -> Iterator[str]:
-    """Yield what there is too little of (noderesources/fit.go fitsRequest); nobody is refused what it asks none of."""
-    free = dict(amounts_by_resource(left))
-    for name, asked in amounts_by_resource(wanted):
-        if asked > max(free.get(name, 0), 0):
+def _insufficient(requested: Resource, available: Resource) -> Iterator[str]:
+    """Yield a reason for each insufficient resource (noderesources/fit.go fitsRequest); requests of 0 always fit."""
+    free = dict(amounts_by_resource(available))
+    for name, size in amounts_by_resource(requested):
+        if size > max(free.get(name, 0), 0):
             yield "Too many pods" if name == PODS else f"Insufficient {name}"

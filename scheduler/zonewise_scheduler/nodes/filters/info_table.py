@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
@@ -10,13 +10,12 @@ from zonewise_common.k8s.nodeaffinity import NAME_FIELD
 from zonewise_common.k8s.taints import UNSCHEDULABLE, find_matching_untolerated_taint, tolerations_tolerate_taint
 from zonewise_scheduler.admission.node import amounts_by_resource
 from zonewise_scheduler.admission.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
-from zonewise_scheduler.nodes.filters.column import Column
 from zonewise_scheduler.nodes.filters.filter_plugins import FILTERS
 from zonewise_scheduler.nodes.node.host_ports import ports_conflict
 from zonewise_scheduler.nodes.node.pod_requests import NO_RESOURCES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -28,26 +27,64 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.node.host_ports import HostPort
     from zonewise_scheduler.nodes.node.node_info import NodeInfo
 
+V = TypeVar("V", bound="Hashable")
+
+_SPARE_CODES = 64
+
 UNKNOWN = "no such node"
 """The outcome for a row without a node."""
 
 OUTCOMES = ("", *FILTERS, UNKNOWN)
-"""What the codes of NodeTable.refused() stand for; "": the node passes."""
+"""The meanings of the codes of NodeInfoTable.filter_codes(); "": the node passes."""
 
 MAX_AMOUNT = 1 << 62
 """Amounts are cut off here, so that sums of two stay within 64 bits."""
 
 RequestsByRow = tuple["Resource", "NDArray[np.int64]"]
-"""Requests of a pod, and by row how many of such pods; (rows,)."""
+"""Requests of a pod, and the number of such pods by row, (rows,)."""
 
-_FIRST = tuple(name for name, _ in amounts_by_resource(NO_RESOURCES))
+_FIRST_RESOURCES = tuple(name for name, _ in amounts_by_resource(NO_RESOURCES))
+
+
+class Column(Generic[V]):
+    """Values by row; a test of all rows is evaluated once per distinct value."""
+
+    def __init__(self, rows: int, value: V) -> None:
+        self.codes: NDArray[np.int64] = np.zeros(rows, np.int64)
+        """By row: the index of its value in `values`."""
+        self.values: list[V] = [value]
+        """Without duplicates; some may have no row any more."""
+        self._codes: dict[V, int] = {value: 0}
+
+    def set(self, rows: Sequence[int], values: Iterable[V]) -> None:
+        """Set the values of some rows."""
+        if len(self.values) >= 2 * len(self.codes) + _SPARE_CODES:
+            self._compact()
+        self.codes[rows] = [self._code(value) for value in values]
+
+    def _code(self, value: V) -> int:
+        code = self._codes.get(value)
+        if code is None:
+            code = self._codes[value] = len(self.values)
+            self.values.append(value)
+        return code
+
+    def mask(self, test: Callable[[V], bool]) -> NDArray[np.bool_]:
+        """Return the result of a test for the value of each row, (rows,)."""
+        return np.array([test(value) for value in self.values], np.bool_)[self.codes]
+
+    def _compact(self) -> None:
+        """Drop the values that have no row."""
+        used, codes = np.unique(self.codes, return_inverse=True)
+        self.values = [self.values[code] for code in used.tolist()]
+        self.codes = codes.astype(np.int64)
+        self._codes = {value: code for code, value in enumerate(self.values)}
 
 
 class NodeInfoTable:
     """Nodes by row.
 
-    A changed node costs its own work, when the next question is asked; what is asked for the first time of a label
-    costs one pass over all nodes.
+    A changed node costs its own work at the next query. The first query of a label costs one pass over all nodes.
     """
 
     def __init__(self, infos: Sequence[NodeInfo | None]) -> None:
@@ -55,179 +92,183 @@ class NodeInfoTable:
         self.infos: list[NodeInfo | None] = list(infos)
         """By row; to be changed by set() only."""
         self.generation = 0
-        """Another number whenever a row was set: what was worked out of the nodes may not hold any more."""
-        self._pending = set(range(rows))
-        self._rows: dict[str, int] = {}
+        """Changes whenever a row is set. Results that were computed from the nodes may then be outdated."""
+        self._pending_rows = set(range(rows))
+        self._row_by_name: dict[str, int] = {}
         self._names = [""] * rows
-        self._resources = {name: place for place, name in enumerate(_FIRST)}
-        self._left: NDArray[np.int64] = np.zeros((len(_FIRST), rows), np.int64)
+        self._resource_index = {name: index for index, name in enumerate(_FIRST_RESOURCES)}
+        self._available: NDArray[np.int64] = np.zeros((len(_FIRST_RESOURCES), rows), np.int64)
         """Milli-CPU, bytes, counts: allocatable less requested, by resource and row."""
         self._taints: Column[tuple[Taint, ...]] = Column(rows, ())
         self._unschedulable = np.zeros(rows, np.bool_)
         self._ports: Column[tuple[HostPort, ...]] = Column(rows, ())
         self._labels: dict[str, Column[str | None]] = {}
-        self._known = np.zeros(rows, np.bool_)
+        self._has_node = np.zeros(rows, np.bool_)
 
     def __len__(self) -> int:
         return len(self.infos)
 
     def set(self, row: int, info: NodeInfo | None) -> None:
-        """Put a node into a row; None: there is none."""
+        """Set the node of a row; None: no node."""
         self.infos[row] = info
         self.generation += 1
-        self._pending.add(row)
+        self._pending_rows.add(row)
 
     def name(self, row: int) -> str:
-        """Return the name of a row's node; "" where there is none."""
+        """Return the name of a row's node; "" without one."""
         info = self.infos[row]
         return "" if info is None else info.name
 
     def label_column(self, key: str) -> Column[str | None]:
-        """Return the values of a label by row; None where a node lacks it. It is kept up to date from now on."""
-        self._absorb()
+        """Return the values of a label by row, None where a node lacks it; later changes of nodes update the column."""
+        self._flush()
         column = self._labels.get(key)
         if column is None:
             column = self._labels[key] = Column(len(self), None)
-            column.set(range(len(self)), _values(self.infos, key))
+            column.set(range(len(self)), _label_values(self.infos, key))
         return column
 
     def filter_codes(self, pod: Constraints) -> NDArray[np.int8]:
-        """Return by row which filter refuses a pod first, as places in OUTCOMES; (rows,), 0 where it passes."""
-        self._absorb()
-        found = np.zeros(len(self), np.int8)
+        """Return by row the first filter that rejects a pod, as an index of OUTCOMES; (rows,), 0 where it passes."""
+        self._flush()
+        codes = np.zeros(len(self), np.int8)
         passes = (
-            self._schedulable(pod),
-            self._named(pod.node_name) if pod.node_name else None,
-            self._tolerated(pod),
-            self._selected(pod),
+            self._passes_unschedulable(pod),
+            self._is_named(pod.node_name) if pod.node_name else None,
+            self._passes_taints(pod),
+            self._passes_affinity(pod),
             self._ports.mask(lambda used: not ports_conflict(pod.ports, used)) if pod.ports else None,
             self.pod_counts(pod.requests) > 0,
         )
         for code in range(len(passes), 0, -1):
-            passed = passes[code - 1]
-            if passed is not None:
-                found[~passed] = code
-        found[~self._known] = len(OUTCOMES) - 1
-        return found
+            mask = passes[code - 1]
+            if mask is not None:
+                codes[~mask] = code
+        codes[~self._has_node] = len(OUTCOMES) - 1
+        return codes
 
     def available(self, resource: str) -> NDArray[np.int64]:
-        """Return by row what is left of a resource, below 0 where pods request more than there is; (rows,), a view."""
-        self._absorb()
-        place = self._resources.get(resource)
-        return np.zeros(len(self), np.int64) if place is None else self._left[place]
+        """Return by row the available amount of a resource, below 0 where requests exceed it; (rows,), a view."""
+        self._flush()
+        index = self._resource_index.get(resource)
+        return np.zeros(len(self), np.int64) if index is None else self._available[index]
 
     def pod_counts(self, requests: Resource, assumed: Sequence[RequestsByRow] = ()) -> NDArray[np.int64]:
-        """Return by row how many pods of these requests there is room for, beside those promised; (rows,)."""
-        found = np.full(len(self), MAX_AMOUNT, np.int64)
+        """Return by row how many pods with these requests fit beside assumed pods; (rows,)."""
+        counts = np.full(len(self), MAX_AMOUNT, np.int64)
         for name, size in amounts_by_resource(requests):
             if size > 0:
-                left = self.available(name)
-                for other, count in assumed:
-                    left = left - count * dict(amounts_by_resource(other)).get(name, 0)
-                found = np.minimum(found, left // min(size, MAX_AMOUNT))
-        return np.maximum(found, 0)
+                remaining = self.available(name)
+                for assumed_requests, count in assumed:
+                    remaining = remaining - count * dict(amounts_by_resource(assumed_requests)).get(name, 0)
+                counts = np.minimum(counts, remaining // min(size, MAX_AMOUNT))
+        return np.maximum(counts, 0)
 
     def leftover(self, requests: Resource, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return by row how much is left of what is requested once there are so many copies; (rows,).
+        """Return by row the amounts of the requested resources that remain after `counts` pods; (rows,).
 
-        In thousandths of the most that any row has left of a resource, added up over resources but pods.
+        In thousandths of the largest available amount of a row, summed over all resources but pods.
         """
-        found = np.zeros(len(self), np.int64)
+        leftover = np.zeros(len(self), np.int64)
         for name, size in amounts_by_resource(requests):
             if name != PODS and size > 0:
-                left = self.available(name)
-                found += (left - counts * size) // max(int(left.max(initial=0)) // 1000, 1)
-        return found
+                available = self.available(name)
+                leftover += (available - counts * size) // max(int(available.max(initial=0)) // 1000, 1)
+        return leftover
 
     def taints(self, rows: NDArray[np.int64]) -> Iterator[tuple[tuple[Taint, ...], int]]:
-        """Yield the distinct taints of some rows, and how many of them have each."""
-        self._absorb()
+        """Yield the distinct taints of some rows, and the number of rows with each."""
+        self._flush()
         codes, counts = np.unique(self._taints.codes[rows], return_counts=True)
         for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
             yield self._taints.values[code], count
 
-    def _schedulable(self, pod: Constraints) -> NDArray[np.bool_] | None:
+    def _passes_unschedulable(self, pod: Constraints) -> NDArray[np.bool_] | None:
         return None if tolerations_tolerate_taint(UNSCHEDULABLE, pod.tolerations) else ~self._unschedulable
 
-    def _tolerated(self, pod: Constraints) -> NDArray[np.bool_]:
+    def _passes_taints(self, pod: Constraints) -> NDArray[np.bool_]:
         def passes(taints: tuple[Taint, ...]) -> bool:
             return find_matching_untolerated_taint(taints, pod.tolerations) is None
 
         return self._taints.mask(passes)
 
-    def _named(self, name: str) -> NDArray[np.bool_]:
-        found = np.zeros(len(self), np.bool_)
-        row = self._rows.get(name)
+    def _is_named(self, name: str) -> NDArray[np.bool_]:
+        mask = np.zeros(len(self), np.bool_)
+        row = self._row_by_name.get(name)
         if row is not None:
-            found[row] = True
-        return found
+            mask[row] = True
+        return mask
 
-    def _selected(self, pod: Constraints) -> NDArray[np.bool_]:
-        found = np.ones(len(self), np.bool_)
-        for one in pod.selector:
-            found &= self.label_column(one.key).mask(one.matches)
+    def _passes_affinity(self, pod: Constraints) -> NDArray[np.bool_]:
+        mask = np.ones(len(self), np.bool_)
+        for requirement in pod.selector:
+            mask &= self.label_column(requirement.key).mask(requirement.matches)
         if pod.terms is not None:
-            found &= np.logical_or.reduce([np.zeros(len(self), np.bool_), *(self._meets(term) for term in pod.terms)])
-        return found
+            mask &= np.logical_or.reduce(
+                [np.zeros(len(self), np.bool_), *(self._matches_term(term) for term in pod.terms)]
+            )
+        return mask
 
-    def _meets(self, term: NodeSelectorTerm) -> NDArray[np.bool_]:
-        found = np.ones(len(self), np.bool_)
-        for one in term.match_expressions:
-            found &= self.label_column(one.key).mask(one.matches)
-        for one in term.match_fields:
-            found &= self._has_name(one) if one.key == NAME_FIELD else one.matches("")
-        return found
+    def _matches_term(self, term: NodeSelectorTerm) -> NDArray[np.bool_]:
+        mask = np.ones(len(self), np.bool_)
+        for requirement in term.match_expressions:
+            mask &= self.label_column(requirement.key).mask(requirement.matches)
+        for requirement in term.match_fields:
+            mask &= self._matches_name(requirement) if requirement.key == NAME_FIELD else requirement.matches("")
+        return mask
 
-    def _has_name(self, one: Requirement) -> NDArray[np.bool_]:
-        named = self._named(one.values[0])
-        return named if one.operator == "In" else ~named
+    def _matches_name(self, requirement: Requirement) -> NDArray[np.bool_]:
+        mask = self._is_named(requirement.values[0])
+        return mask if requirement.operator == "In" else ~mask
 
-    def _absorb(self) -> None:
-        """Write the rows that were set since the last question."""
-        if not self._pending:
+    def _flush(self) -> None:
+        """Write the rows that were set since the last query."""
+        if not self._pending_rows:
             return
-        rows = sorted(self._pending)
-        self._pending.clear()
+        rows = sorted(self._pending_rows)
+        self._pending_rows.clear()
         infos = [self.infos[row] for row in rows]
-        self._rename(rows, infos)
-        self._known[rows] = [info is not None for info in infos]
+        self._write_names(rows, infos)
+        self._has_node[rows] = [info is not None for info in infos]
         self._unschedulable[rows] = [info is not None and info.unschedulable for info in infos]
         self._taints.set(rows, [() if info is None else info.taints for info in infos])
         self._ports.set(rows, [() if info is None else info.ports for info in infos])
         for key, column in self._labels.items():
-            column.set(rows, _values(infos, key))
-        self._write_left(rows, infos)
+            column.set(rows, _label_values(infos, key))
+        self._write_available(rows, infos)
 
-    def _rename(self, rows: list[int], infos: list[NodeInfo | None]) -> None:
+    def _write_names(self, rows: list[int], infos: list[NodeInfo | None]) -> None:
         for row in rows:
-            if self._rows.get(self._names[row]) == row:
-                del self._rows[self._names[row]]
+            if self._row_by_name.get(self._names[row]) == row:
+                del self._row_by_name[self._names[row]]
         for row, info in zip(rows, infos, strict=True):
             self._names[row] = "" if info is None else info.name
             if info is not None:
-                self._rows[info.name] = row
+                self._row_by_name[info.name] = row
 
-    def _write_left(self, rows: list[int], infos: list[NodeInfo | None]) -> None:
-        have = [NO_RESOURCES if info is None else info.allocatable for info in infos]
-        taken = [NO_RESOURCES if info is None else info.requested for info in infos]
-        left = {name: [0] * len(rows) for name in self._resources}
-        both = list(zip(have, taken, strict=True))
-        left[PODS] = [whole.pods - used.pods for whole, used in both]
-        left[CPU] = [whole.milli_cpus - used.milli_cpus for whole, used in both]
-        left[MEMORY] = [whole.memory - used.memory for whole, used in both]
-        left[EPHEMERAL_STORAGE] = [whole.ephemeral_storage - used.ephemeral_storage for whole, used in both]
-        for rooms, sign in ((have, 1), (taken, -1)):
-            for at, one in enumerate(rooms):
-                for name, size in one.scalar_resources:
-                    if name not in left:
-                        left[name] = [0] * len(rows)
-                    left[name][at] += sign * size
-        self._resources = {name: place for place, name in enumerate(left)}
-        missing = len(left) - len(self._left)
-        self._left = np.vstack([self._left, np.zeros((missing, len(self)), np.int64)]) if missing else self._left
-        for place, sizes in enumerate(left.values()):
-            self._left[place, rows] = [max(-MAX_AMOUNT, min(size, MAX_AMOUNT)) for size in sizes]
+    def _write_available(self, rows: list[int], infos: list[NodeInfo | None]) -> None:
+        allocatable = [NO_RESOURCES if info is None else info.allocatable for info in infos]
+        requested = [NO_RESOURCES if info is None else info.requested for info in infos]
+        available = {name: [0] * len(rows) for name in self._resource_index}
+        pairs = list(zip(allocatable, requested, strict=True))
+        available[PODS] = [total.pods - used.pods for total, used in pairs]
+        available[CPU] = [total.milli_cpus - used.milli_cpus for total, used in pairs]
+        available[MEMORY] = [total.memory - used.memory for total, used in pairs]
+        available[EPHEMERAL_STORAGE] = [total.ephemeral_storage - used.ephemeral_storage for total, used in pairs]
+        for resources, sign in ((allocatable, 1), (requested, -1)):
+            for column, resource in enumerate(resources):
+                for name, size in resource.scalar_resources:
+                    if name not in available:
+                        available[name] = [0] * len(rows)
+                    available[name][column] += sign * size
+        self._resource_index = {name: index for index, name in enumerate(available)}
+        missing = len(available) - len(self._available)
+        self._available = (
+            np.vstack([self._available, np.zeros((missing, len(self)), np.int64)]) if missing else self._available
+        )
+        for index, sizes in enumerate(available.values()):
+            self._available[index, rows] = [max(-MAX_AMOUNT, min(size, MAX_AMOUNT)) for size in sizes]
 
 
-def _values(infos: Iterable[NodeInfo | None], key: str) -> list[str | None]:
+def _label_values(infos: Iterable[NodeInfo | None], key: str) -> list[str | None]:
     return [None if info is None else info.label(key) for info in infos]

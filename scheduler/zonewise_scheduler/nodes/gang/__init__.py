@@ -1,1 +1,1 @@
-"""Gangs: where pods go that must start together, all of them or none."""
+"""Gangs: placements of pods that must start together."""

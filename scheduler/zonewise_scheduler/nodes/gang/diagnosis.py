@@ -1,4 +1,4 @@
-"""Why a gang finds no place, in sentences."""
+"""Why a gang has no placement."""
 
 from __future__ import annotations
 
@@ -23,126 +23,127 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.node import NodeState
     from zonewise_scheduler.nodes.gang.draft_placement import DraftPlacement, PodSetDemand
     from zonewise_scheduler.nodes.gang.sequential_verdicts import SequentialVerdicts
-    from zonewise_scheduler.nodes.gang.snapshot import NodeSnapshot
+    from zonewise_scheduler.nodes.gang.types import NodeSnapshot
 
-_TAKEN = "what they have left is given to other pods of the gang"
+_USED_BY_GANG = "other pods of the gang use what they have available"
 
-_ASKED = 64
-"""Distinct states of refused nodes that kubelets are asked about; each costs a verdict."""
+_MAX_STATES = 64
+"""Distinct states of rejecting nodes for which verdicts are computed."""
 
 
-def explain(draft: DraftPlacement, group: list[PodSetDemand], folds: SequentialVerdicts) -> GangDiagnosis:
-    """Return why sets that share a domain are not placed beside the pods of a draft: of the one that lacks most."""
-    room = [draft.pod_counts(demand) for demand in group]
-    fits = [int(one.sum()) for one in room]
+def explain(draft: DraftPlacement, group: list[PodSetDemand], verdicts: SequentialVerdicts) -> GangDiagnosis:
+    """Return why sets that share a domain do not fit beside the pods of a draft, for the set that fits worst."""
+    pod_counts = [draft.pod_counts(demand) for demand in group]
+    fits = [int(counts.sum()) for counts in pod_counts]
     level = group[0].pods.required
     if not level or any(fit < demand.pods.size for fit, demand in zip(fits, group, strict=True)):
-        worst = min(range(len(group)), key=lambda one: fits[one] / group[one].pods.size)
-        return _reasons(draft, group[worst], folds, fits[worst])
-    place = draft.snapshot.levels.keys.index(level)
-    totals = [draft.domain_pod_counts(demand, place) for demand in group]
-    most = [int(one.max(initial=0)) for one in totals]
-    worst = min(range(len(group)), key=lambda one: most[one] / group[one].pods.size)
-    domain = _domain(draft.snapshot, place, int(totals[worst].argmax())) if most[worst] else ""
-    found = _reasons(draft, group[worst], folds, fits[worst])
-    return found._replace(level=level, domain=domain, domain_pods=most[worst])
+        worst = min(range(len(group)), key=lambda index: fits[index] / group[index].pods.size)
+        return _diagnose(draft, group[worst], verdicts, fits[worst])
+    level_index = draft.snapshot.levels.keys.index(level)
+    domain_counts = [draft.domain_pod_counts(demand, level_index) for demand in group]
+    best = [int(counts.max(initial=0)) for counts in domain_counts]
+    worst = min(range(len(group)), key=lambda index: best[index] / group[index].pods.size)
+    domain = _domain_name(draft.snapshot, level_index, int(domain_counts[worst].argmax())) if best[worst] else ""
+    diagnosis = _diagnose(draft, group[worst], verdicts, fits[worst])
+    return diagnosis._replace(level=level, domain=domain, domain_pods=best[worst])
 
 
-def _reasons(draft: DraftPlacement, demand: PodSetDemand, folds: SequentialVerdicts, fits: int) -> GangDiagnosis:
-    room = np.zeros(len(demand.filter_codes), np.int64)
-    room[draft.snapshot.levels.order] = draft.pod_counts(demand)
-    rows = np.flatnonzero(room == 0)
-    causes = [*_filtered(draft.snapshot, demand, rows), *_kubelets(draft, demand, rows, folds)]
+def _diagnose(draft: DraftPlacement, demand: PodSetDemand, verdicts: SequentialVerdicts, fits: int) -> GangDiagnosis:
+    pod_counts = np.zeros(len(demand.filter_codes), np.int64)
+    pod_counts[draft.snapshot.levels.order] = draft.pod_counts(demand)
+    rows = np.flatnonzero(pod_counts == 0)
+    causes = [*_filter_causes(draft.snapshot, demand, rows), *_kubelet_causes(draft, demand, rows, verdicts)]
     causes.sort(key=lambda cause: (-cause.nodes, cause.reason, cause.message))
     return GangDiagnosis(demand.pods.name, demand.pods.size, min(fits, demand.pods.size), tuple(causes))
 
 
-def _domain(snapshot: NodeSnapshot, level: int, domain: int) -> str:
+def _domain_name(snapshot: NodeSnapshot, level: int, domain: int) -> str:
     """Return the label's value of a domain."""
     row = int(snapshot.levels.order[snapshot.levels.bounds[level][domain]])
     info = snapshot.nodes.infos[row]
     return (info.label(snapshot.levels.keys[level]) if info is not None else None) or ""
 
 
-# --- nodes that a filter refuses
+# --- nodes that a filter rejects
 
 
-def _filtered(snapshot: NodeSnapshot, demand: PodSetDemand, rows: NDArray[np.int64]) -> Iterator[Cause]:
-    for place, outcome in enumerate(OUTCOMES):
-        some = rows[demand.filter_codes[rows] == place]
-        if not place or not some.size:
+def _filter_causes(snapshot: NodeSnapshot, demand: PodSetDemand, rows: NDArray[np.int64]) -> Iterator[Cause]:
+    for code, outcome in enumerate(OUTCOMES):
+        rejecting = rows[demand.filter_codes[rows] == code]
+        if not code or not rejecting.size:
             continue
         if outcome == UNKNOWN:
-            yield Cause(some.size, "", "nothing is known of them but their zones")
+            yield Cause(rejecting.size, "", "only their zones are known")
         elif outcome == "TaintToleration":
-            yield from _tainted(snapshot, demand, some)
+            yield from _taint_causes(snapshot, demand, rejecting)
         elif outcome == "NodeResourcesFit":
-            yield from _short(snapshot, demand, some)
+            yield from _insufficient(snapshot, demand, rejecting)
         else:
-            info = snapshot.nodes.infos[int(some[0])]
-            found = None if info is None else run_filter_plugins(demand.pods.constraints, info)
-            yield Cause(some.size, outcome, found.reason if found is not None else outcome)
+            info = snapshot.nodes.infos[int(rejecting[0])]
+            rejection = None if info is None else run_filter_plugins(demand.pods.constraints, info)
+            yield Cause(rejecting.size, outcome, rejection.reason if rejection is not None else outcome)
 
 
-def _tainted(snapshot: NodeSnapshot, demand: PodSetDemand, rows: NDArray[np.int64]) -> Iterator[Cause]:
+def _taint_causes(snapshot: NodeSnapshot, demand: PodSetDemand, rows: NDArray[np.int64]) -> Iterator[Cause]:
     counts: dict[str, int] = {}
-    for taints, many in snapshot.nodes.taints(rows):
+    for taints, node_count in snapshot.nodes.taints(rows):
         name = str(find_matching_untolerated_taint(taints, demand.pods.constraints.tolerations))
-        counts[name] = counts.get(name, 0) + many
-    for name, many in counts.items():
-        yield Cause(many, "TaintToleration", f"the taint {name} is not tolerated")
+        counts[name] = counts.get(name, 0) + node_count
+    for name, node_count in counts.items():
+        yield Cause(node_count, "TaintToleration", f"the taint {name} is not tolerated")
 
 
-def _short(snapshot: NodeSnapshot, demand: PodSetDemand, rows: NDArray[np.int64]) -> Iterator[Cause]:
-    """Yield what there is too little of, each node counted for the first such resource."""
+def _insufficient(snapshot: NodeSnapshot, demand: PodSetDemand, rows: NDArray[np.int64]) -> Iterator[Cause]:
+    """Yield the insufficient resources; each node counts for the first one."""
     for name, size in amounts_by_resource(demand.pods.constraints.requests):
-        left = snapshot.nodes.available(name)[rows]
-        some = left < size
-        if size and some.any():
-            most = max(int(left[some].max()), 0)
-            told = f"needs {_needed(name, size)} of the whole node; no more than {_left(name, most)} left"
-            yield Cause(int(some.sum()), "NodeResourcesFit", told if name != PODS else "too many pods")
-            rows = rows[~some]
+        available = snapshot.nodes.available(name)[rows]
+        lacking = available < size
+        if size and lacking.any():
+            best = max(int(available[lacking].max()), 0)
+            request, remaining = _format_request(name, size), _format_available(name, best)
+            message = f"needs {request} of the whole node; no more than {remaining} left"
+            yield Cause(int(lacking.sum()), "NodeResourcesFit", message if name != PODS else "too many pods")
+            rows = rows[~lacking]
 
 
-def _needed(resource: str, size: int) -> str:
+def _format_request(resource: str, size: int) -> str:
     return f"{size / 1000:g} CPUs" if resource == CPU else amount(resource, size)
 
 
-def _left(resource: str, size: int) -> str:
+def _format_available(resource: str, size: int) -> str:
     return f"{size / 1000:g}" if resource == CPU else count(resource, size)
 
 
-# --- nodes whose kubelets refuse
+# --- nodes whose kubelets reject
 
 
-def _kubelets(
-    draft: DraftPlacement, demand: PodSetDemand, rows: NDArray[np.int64], folds: SequentialVerdicts
+def _kubelet_causes(
+    draft: DraftPlacement, demand: PodSetDemand, rows: NDArray[np.int64], verdicts: SequentialVerdicts
 ) -> Iterator[Cause]:
-    """Yield the kubelets' reasons, alike ones together, and how many nodes were not asked."""
+    """Yield the kubelets' reasons, equal ones together, and the number of nodes without a computed verdict."""
     by_state: dict[NodeState | None, list[int]] = {}
     for row in rows[demand.filter_codes[rows] == 0].tolist():
         by_state.setdefault(draft.state(row), []).append(row)
     if None in by_state:
-        yield Cause(len(by_state[None]), "", "there is no report of their zones")
+        yield Cause(len(by_state[None]), "", "no report of their zones")
     states = [(state, rows) for state, rows in by_state.items() if state is not None]
-    asked = states[:: -(-len(states) // _ASKED) or 1]
-    found: dict[tuple[str, str, str], list[tuple[str, list[int]]]] = {}
-    for state, alike in asked:
-        verdict = folds.verdict(state, demand.pods.shape)
-        told = _TAKEN if verdict.admitted else explain_rejection(state, demand.pods.shape, verdict)
-        found.setdefault((verdict.reason, verdict.container, verdict.resource), []).append((told, alike))
-    for (reason, _, _), some in found.items():
-        yield _together(draft.snapshot, reason, some)
-    others = sum(len(alike) for _, alike in states) - sum(len(alike) for _, alike in asked)
-    if others:
-        yield Cause(others, "kubelet", "their kubelets refuse a pod as well; too many states to tell of each")
+    sampled = states[:: -(-len(states) // _MAX_STATES) or 1]
+    by_reason: dict[tuple[str, str, str], list[tuple[str, list[int]]]] = {}
+    for state, alike in sampled:
+        verdict = verdicts.verdict(state, demand.pods.shape)
+        message = _USED_BY_GANG if verdict.admitted else explain_rejection(state, demand.pods.shape, verdict)
+        by_reason.setdefault((verdict.reason, verdict.container, verdict.resource), []).append((message, alike))
+    for (reason, _, _), messages in by_reason.items():
+        yield _combined_cause(draft.snapshot, reason, messages)
+    unsampled = sum(len(alike) for _, alike in states) - sum(len(alike) for _, alike in sampled)
+    if unsampled:
+        yield Cause(unsampled, "kubelet", "their kubelets reject a pod as well; too many states to explain each")
 
 
-def _together(snapshot: NodeSnapshot, reason: str, some: list[tuple[str, list[int]]]) -> Cause:
-    many = sum(len(rows) for _, rows in some)
-    told, rows = some[0]
-    if len({each for each, _ in some}) == 1:
-        return Cause(many, reason, told)
+def _combined_cause(snapshot: NodeSnapshot, reason: str, messages: list[tuple[str, list[int]]]) -> Cause:
+    node_count = sum(len(rows) for _, rows in messages)
+    message, rows = messages[0]
+    if len({text for text, _ in messages}) == 1:
+        return Cause(node_count, reason, message)
     name = snapshot.nodes.name(rows[0])
-    return Cause(many, reason, f"{told} ({name}; much the same on the others)", name)
+    return Cause(node_count, reason, f"{message} ({name}; much the same on the others)", name)

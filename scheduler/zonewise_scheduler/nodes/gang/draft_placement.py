@@ -1,4 +1,4 @@
-"""A placement in the making: pods of several sets on one snapshot."""
+"""A placement under construction: pods of several sets on one snapshot."""
 
 from __future__ import annotations
 
@@ -17,123 +17,129 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.verdict import Verdict
     from zonewise_scheduler.nodes.filters.info_table import RequestsByRow
     from zonewise_scheduler.nodes.gang.sequential_verdicts import SequentialVerdicts
-    from zonewise_scheduler.nodes.gang.snapshot import NodeSnapshot
-    from zonewise_scheduler.nodes.gang.types import GangPodSet
+    from zonewise_scheduler.nodes.gang.types import GangPodSet, NodeSnapshot
 
 
 class PodSetDemand:
-    """A set of pods, and how many of them each node takes as it is in the snapshot."""
+    """A set of pods, and the number of them that fits on each node of the snapshot."""
 
     def __init__(self, snapshot: NodeSnapshot, pods: GangPodSet) -> None:
         self.pods = pods
         self.filter_codes = snapshot.nodes.filter_codes(pods.constraints)
-        """(rows,): the filter that refuses them, as places in nodes.table OUTCOMES."""
-        self.pod_counts = self._copies(snapshot)
-        """(rows,): how many the kubelets admit, of those that the filters let pass, at most the size of the set."""
+        """(rows,): the filter that rejects them, as an index of filters.info_table OUTCOMES."""
+        self.pod_counts = self._pod_counts(snapshot)
+        """(rows,): the number that kubelets admit on nodes that pass the filters, at most the size of the set."""
 
-    def _copies(self, snapshot: NodeSnapshot) -> NDArray[np.int64]:
-        room = np.minimum(snapshot.nodes.pod_counts(self.pods.constraints.requests), self.pods.size)
-        room[self.filter_codes != 0] = 0
-        most = int(room.max(initial=0))
-        return np.minimum(room, snapshot.table.pod_counts(self.pods.shape, most)) if most else room
+    def _pod_counts(self, snapshot: NodeSnapshot) -> NDArray[np.int64]:
+        counts = np.minimum(snapshot.nodes.pod_counts(self.pods.constraints.requests), self.pods.size)
+        counts[self.filter_codes != 0] = 0
+        limit = int(counts.max(initial=0))
+        return np.minimum(counts, snapshot.table.pod_counts(self.pods.shape, limit)) if limit else counts
 
 
 class DraftPlacement:
-    """Pods on nodes, given set by set."""
+    """Pods on nodes, added set by set."""
 
-    def __init__(self, snapshot: NodeSnapshot, folds: SequentialVerdicts) -> None:
+    def __init__(self, snapshot: NodeSnapshot, verdicts: SequentialVerdicts) -> None:
         self.snapshot = snapshot
         self.states: dict[int, NodeState] = {}
         """Of the nodes with pods, by row."""
         self.placements: dict[str, GangPodSetPlacement] = {}
-        self._folds = folds
-        self._sets: list[tuple[GangPodSet, NDArray[np.int64]]] = []
-        """With how many pods of it each row has."""
+        self._verdicts = verdicts
+        self._counts_by_set: list[tuple[GangPodSet, NDArray[np.int64]]] = []
+        """Each set with the number of its pods by row."""
 
     def copy(self) -> DraftPlacement:
-        """Return one that can be changed without this one."""
-        made = DraftPlacement(self.snapshot, self._folds)
-        made.states, made.placements, made._sets = dict(self.states), dict(self.placements), list(self._sets)
-        return made
+        """Return an independent copy."""
+        copied = DraftPlacement(self.snapshot, self._verdicts)
+        copied.states, copied.placements = dict(self.states), dict(self.placements)
+        copied._counts_by_set = list(self._counts_by_set)
+        return copied
 
     def state(self, row: int) -> NodeState | None:
-        """Return a node with the pods it has been given."""
+        """Return the state of a node with its pods of the draft."""
         return self.states.get(row) or self.snapshot.table.state(row)
 
     def pod_counts(self, demand: PodSetDemand) -> NDArray[np.int64]:
-        """Return by position how many pods of a set each node takes beside those it has been given; (rows,)."""
-        found = self._beside(demand) if self.states else demand.pod_counts
+        """Return by position the number of pods of a set that fit beside the pods of the draft; (rows,)."""
+        counts = self._counts_beside(demand) if self.states else demand.pod_counts
         if demand.pods.constraints.ports:
-            found = np.minimum(found, 1)
-        return found[self.snapshot.levels.order]
+            counts = np.minimum(counts, 1)
+        return counts[self.snapshot.levels.order]
 
     def domain_pod_counts(self, demand: PodSetDemand, level: int) -> NDArray[np.int64]:
-        """Return how many pods of a set each domain of a level takes, (domains,); those without the label take none."""
+        """Return the number of pods of a set that fit in each domain of a level, (domains,); 0 without the label."""
         levels = self.snapshot.levels
         return np.add.reduceat(self.pod_counts(demand) * levels.labelled[level], levels.bounds[level][:-1])
 
     def nodes_in_use(self) -> NDArray[np.bool_]:
-        """Return by position which nodes have been given pods; (rows,)."""
-        found = np.zeros(len(self.snapshot.nodes), np.bool_)
-        found[list(self.states)] = True
-        return found[self.snapshot.levels.order]
+        """Return by position which nodes have pods of the draft; (rows,)."""
+        mask = np.zeros(len(self.snapshot.nodes), np.bool_)
+        mask[list(self.states)] = True
+        return mask[self.snapshot.levels.order]
 
     def place(self, demand: PodSetDemand, begin: int, end: int, level: int) -> bool:
         """Place all pods of a set in a range of whole domains of a level, or change nothing and return False."""
         while True:
-            room = self.pod_counts(demand)
-            if room[begin:end].sum() < demand.pods.size:
+            pod_counts = self.pod_counts(demand)
+            if pod_counts[begin:end].sum() < demand.pods.size:
                 return False
-            taken = select_nodes(self.snapshot.levels, self._supply(demand, room), demand.pods.size, begin, end, level)
-            if self._confirm(demand, taken):
+            counts = select_nodes(
+                self.snapshot.levels, self._node_supply(demand, pod_counts), demand.pods.size, begin, end, level
+            )
+            if self._confirm(demand, counts):
                 return True
 
     def place_on_nodes_in_use(self, demand: PodSetDemand) -> bool:
-        """Place all pods of a set on nodes that have been given others, or change nothing and return False."""
+        """Place all pods of a set on nodes with pods of the draft, or change nothing and return False."""
         while self.states:
-            room = self.pod_counts(demand) * self.nodes_in_use()
-            if room.sum() < demand.pods.size:
+            pod_counts = self.pod_counts(demand) * self.nodes_in_use()
+            if pod_counts.sum() < demand.pods.size:
                 return False
-            taken = select_nodes(self.snapshot.levels, self._supply(demand, room), demand.pods.size, 0, len(room), 0)
-            if self._confirm(demand, taken):
+            counts = select_nodes(
+                self.snapshot.levels, self._node_supply(demand, pod_counts), demand.pods.size, 0, len(pod_counts), 0
+            )
+            if self._confirm(demand, counts):
                 return True
         return False
 
-    def _supply(self, demand: PodSetDemand, room: NDArray[np.int64]) -> NodeSupply:
-        spare = self.snapshot.nodes.leftover(demand.pods.constraints.requests, demand.pod_counts)
-        return NodeSupply(room, self.nodes_in_use(), spare[self.snapshot.levels.order])
+    def _node_supply(self, demand: PodSetDemand, pod_counts: NDArray[np.int64]) -> NodeSupply:
+        leftover = self.snapshot.nodes.leftover(demand.pods.constraints.requests, demand.pod_counts)
+        return NodeSupply(pod_counts, self.nodes_in_use(), leftover[self.snapshot.levels.order])
 
-    def _beside(self, demand: PodSetDemand) -> NDArray[np.int64]:
-        """Return by row how many pods of a set each node takes; the changed ones are asked one by one."""
+    def _counts_beside(self, demand: PodSetDemand) -> NDArray[np.int64]:
+        """Return by row the number of pods of a set that fit; nodes with pods of the draft are decided one by one."""
         pods = demand.pods
-        promised: list[RequestsByRow] = [(other.constraints.requests, counts) for other, counts in self._sets]
-        found = np.minimum(demand.pod_counts, self.snapshot.nodes.pod_counts(pods.constraints.requests, promised))
-        for other, counts in self._sets:
-            if ports_conflict(pods.constraints.ports, other.constraints.ports):
-                found[counts > 0] = 0
+        assumed: list[RequestsByRow] = [
+            (placed_pods.constraints.requests, counts) for placed_pods, counts in self._counts_by_set
+        ]
+        fitting = np.minimum(demand.pod_counts, self.snapshot.nodes.pod_counts(pods.constraints.requests, assumed))
+        for placed_pods, counts in self._counts_by_set:
+            if ports_conflict(pods.constraints.ports, placed_pods.constraints.ports):
+                fitting[counts > 0] = 0
         for row, state in self.states.items():
-            if found[row]:
-                found[row] = len(self._folds.verdicts(state, pods.shape, int(found[row])))
-        return found
+            if fitting[row]:
+                fitting[row] = len(self._verdicts.verdicts(state, pods.shape, int(fitting[row])))
+        return fitting
 
-    def _confirm(self, demand: PodSetDemand, taken: NDArray[np.int64]) -> bool:
-        """Ask every node for its pods, one by one; note how many it takes where it takes fewer, and return False."""
+    def _confirm(self, demand: PodSetDemand, pod_counts: NDArray[np.int64]) -> bool:
+        """Predict the verdicts on all pods, one by one; if a node admits fewer, store the number and return False."""
         levels = self.snapshot.levels
-        positions = np.flatnonzero(taken)
+        positions = np.flatnonzero(pod_counts)
         rows = levels.order[positions]
         verdicts: list[Verdict] = []
         after: dict[int, NodeState] = {}
-        for row, count in zip(rows.tolist(), taken[positions].tolist(), strict=True):
+        for row, count in zip(rows.tolist(), pod_counts[positions].tolist(), strict=True):
             state = self.state(row)
-            found = [] if state is None else self._folds.verdicts(state, demand.pods.shape, count)
-            if len(found) < count:
-                demand.pod_counts[row] = len(found)
-            elif found[-1].after is not None:
-                after[row] = found[-1].after
-            verdicts += found
+            row_verdicts = [] if state is None else self._verdicts.verdicts(state, demand.pods.shape, count)
+            if len(row_verdicts) < count:
+                demand.pod_counts[row] = len(row_verdicts)
+            elif row_verdicts[-1].after is not None:
+                after[row] = row_verdicts[-1].after
+            verdicts += row_verdicts
         if len(verdicts) < demand.pods.size:
             return False
-        self._add(demand.pods, np.repeat(rows, taken[positions]), verdicts)
+        self._add(demand.pods, np.repeat(rows, pod_counts[positions]), verdicts)
         self.states |= after
         return True
 
@@ -141,4 +147,4 @@ class DraftPlacement:
         nodes = self.snapshot.nodes
         names = tuple(nodes.name(row) for row in rows.tolist())
         self.placements[pods.name] = GangPodSetPlacement(pods.name, rows, names, tuple(verdicts))
-        self._sets.append((pods, np.bincount(rows, minlength=len(nodes))))
+        self._counts_by_set.append((pods, np.bincount(rows, minlength=len(nodes))))

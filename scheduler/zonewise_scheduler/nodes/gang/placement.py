@@ -1,4 +1,4 @@
-"""All pods of a gang at once, or none."""
+"""Placement of all pods of a gang at once, or of none."""
 
 from __future__ import annotations
 
@@ -15,106 +15,110 @@ from zonewise_scheduler.nodes.gang.types import GangDiagnosis, GangPlacement
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from zonewise_scheduler.nodes.gang.snapshot import NodeSnapshot
-    from zonewise_scheduler.nodes.gang.types import GangPodSet
+    from zonewise_scheduler.nodes.gang.types import GangPodSet, NodeSnapshot
 
 DemandGroup = list[PodSetDemand]
 
 
 def place_gang(snapshot: NodeSnapshot, pod_sets: Sequence[GangPodSet]) -> GangPlacement | GangDiagnosis:
-    """Return where all pods of all sets go, or why there is no such place; nothing is taken by it.
+    """Return the nodes of all pods of all sets, or why there is no placement; the snapshot is not changed.
 
-    Exact for one set, whatever its levels: it is refused only if its pods do not fit. Several sets are placed one after
-    the other, in a few orders, without taking back; a refusal of them is no proof. Every pod of a placement has been
-    admitted by kubelet.admit on its node's state, after those before it. Equal input gives equal output.
+    For one set the result is exact at any level: it is rejected only if its pods do not fit. Several sets are placed
+    one after another, in a few orders and without backtracking, so a rejection of them is no proof. Each pod of a
+    placement is admitted by admission.admit on its node's state, after the pods before it. Equal input gives equal
+    output.
 
-    Raises ValueError for a snapshot whose parts have different numbers of rows, a set without pods, names that are not
-    unique, a level that the snapshot does not have, and a group whose sets have different levels.
+    Raises ValueError for a snapshot whose parts have different numbers of rows, a set without pods, duplicate names, a
+    level that the snapshot does not have, and a group whose sets have different levels.
     """
     _check(snapshot, pod_sets)
-    folds = SequentialVerdicts()
+    verdicts = SequentialVerdicts()
     demands = [PodSetDemand(snapshot, pods) for pods in pod_sets]
-    left = tuple(sorted({name for pods in pod_sets for name in pods.constraints.scheduler_only}))
-    reasons: GangDiagnosis | None = None
+    scheduler_only = tuple(sorted({name for pods in pod_sets for name in pods.constraints.scheduler_only}))
+    diagnosis: GangDiagnosis | None = None
     for order in _orders(demands):
-        found = _attempt(DraftPlacement(snapshot, folds), order, folds)
-        if isinstance(found, DraftPlacement):
+        outcome = _place_groups(DraftPlacement(snapshot, verdicts), order, verdicts)
+        if isinstance(outcome, DraftPlacement):
             return GangPlacement(
-                tuple(found.placements[pods.name] for pods in pod_sets), tuple(found.placements), found.states, left
+                tuple(outcome.placements[pods.name] for pods in pod_sets),
+                tuple(outcome.placements),
+                outcome.states,
+                scheduler_only,
             )
-        reasons = reasons or found._replace(scheduler_only=left)
-    return reasons or GangPlacement((), (), {}, left)
+        diagnosis = diagnosis or outcome._replace(scheduler_only=scheduler_only)
+    return diagnosis or GangPlacement((), (), {}, scheduler_only)
 
 
 def _orders(demands: list[PodSetDemand]) -> Iterator[list[DemandGroup]]:
-    """Yield orders to place groups in: those with the least choice first; as given; the other way round."""
-    given = _groups(demands)
-    scarce = [sorted(group, key=_choice) for group in given]
+    """Yield orders of groups: scarcest first, as in the input, and reversed."""
+    groups = _groups(demands)
+    scarce_first = [sorted(group, key=_capacity_ratio) for group in groups]
     tried: list[list[DemandGroup]] = []
-    for order in (sorted(scarce, key=lambda group: _choice(group[0])), given, given[::-1]):
+    for order in (sorted(scarce_first, key=lambda group: _capacity_ratio(group[0])), groups, groups[::-1]):
         if order not in tried:
             tried.append(order)
             yield order
 
 
-def _choice(demand: PodSetDemand) -> float:
-    """Return how many times a set finds room, by itself."""
+def _capacity_ratio(demand: PodSetDemand) -> float:
+    """Return how many times a set fits, by itself."""
     return int(demand.pod_counts.sum()) / demand.pods.size
 
 
 def _groups(demands: list[PodSetDemand]) -> list[DemandGroup]:
-    """Return the sets that share a domain, groups in the order of their first sets."""
-    found: dict[tuple[str, int], DemandGroup] = {}
-    for place, demand in enumerate(demands):
+    """Return the sets that share a domain; groups are in the order of their first sets."""
+    groups: dict[tuple[str, int], DemandGroup] = {}
+    for index, demand in enumerate(demands):
         group = demand.pods.group
-        found.setdefault((group, -1 if group else place), []).append(demand)
-    return list(found.values())
+        groups.setdefault((group, -1 if group else index), []).append(demand)
+    return list(groups.values())
 
 
-def _attempt(
-    draft: DraftPlacement, groups: list[DemandGroup], folds: SequentialVerdicts
+def _place_groups(
+    draft: DraftPlacement, groups: list[DemandGroup], verdicts: SequentialVerdicts
 ) -> DraftPlacement | GangDiagnosis:
     """Place groups in their order."""
     for group in groups:
-        found = _place_group(draft, group)
-        if found is None:
-            return explain(draft, group, folds)
-        draft = found
+        next_draft = _place_group(draft, group)
+        if next_draft is None:
+            return explain(draft, group, verdicts)
+        draft = next_draft
     return draft
 
 
 def _place_group(draft: DraftPlacement, group: DemandGroup) -> DraftPlacement | None:
-    """Place sets in one domain of their level, or wherever they may."""
+    """Place sets in one domain of their level, or on any nodes."""
     levels, pods = draft.snapshot.levels, group[0].pods
-    wished = pods.required or pods.preferred
-    outwards = range(levels.keys.index(wished), -1, -1) if wished else range(0)
-    for level in outwards[:1] if pods.required else outwards:
-        found = _place_in_domain(draft, group, level)
-        if found is not None or pods.required:
-            return found
-    made = draft.copy()
+    level_key = pods.required or pods.preferred
+    outward_levels = range(levels.keys.index(level_key), -1, -1) if level_key else range(0)
+    for level in outward_levels[:1] if pods.required else outward_levels:
+        placed = _place_in_domain(draft, group, level)
+        if placed is not None or pods.required:
+            return placed
+    attempt = draft.copy()
     rows = len(draft.snapshot.nodes)
-    return (
-        made if all(made.place_on_nodes_in_use(demand) or made.place(demand, 0, rows, 0) for demand in group) else None
-    )
+    fits = all(attempt.place_on_nodes_in_use(demand) or attempt.place(demand, 0, rows, 0) for demand in group)
+    return attempt if fits else None
 
 
 def _place_in_domain(draft: DraftPlacement, group: DemandGroup, level: int) -> DraftPlacement | None:
-    """Place sets in the smallest domain that holds them all."""
+    """Place sets in the smallest domain that holds all of them."""
     bounds = draft.snapshot.levels.bounds[level]
     for domain in _candidates(draft, group, level):
-        made = draft.copy()
+        attempt = draft.copy()
         begin, end = int(bounds[domain]), int(bounds[domain + 1])
-        if all(made.place(demand, begin, end, level + 1) for demand in group):
-            return made
+        if all(attempt.place(demand, begin, end, level + 1) for demand in group):
+            return attempt
     return None
 
 
 def _candidates(draft: DraftPlacement, group: DemandGroup, level: int) -> list[int]:
-    """Return the domains that hold each of the sets alone, best fit of the first one first."""
-    totals = [draft.domain_pod_counts(demand, level) for demand in group]
-    enough = np.logical_and.reduce([one >= demand.pods.size for one, demand in zip(totals, group, strict=True)])
-    return [domain for domain in fitting_domains(totals[0], group[0].pods.size) if enough[domain]]
+    """Return the domains that hold each of the sets alone, the best fit of the first set first."""
+    domain_counts = [draft.domain_pod_counts(demand, level) for demand in group]
+    all_fit = np.logical_and.reduce(
+        [counts >= demand.pods.size for counts, demand in zip(domain_counts, group, strict=True)]
+    )
+    return [domain for domain in fitting_domains(domain_counts[0], group[0].pods.size) if all_fit[domain]]
 
 
 def _check(snapshot: NodeSnapshot, pod_sets: Sequence[GangPodSet]) -> None:
@@ -130,6 +134,6 @@ def _check(snapshot: NodeSnapshot, pod_sets: Sequence[GangPodSet]) -> None:
         for level in (pods.required, pods.preferred):
             if level and level not in snapshot.levels.keys:
                 raise ValueError(f"pod set {pods.name}: no level of the snapshot: {level}")
-        own = (pods.required, pods.preferred)
-        if pods.group and levels.setdefault(pods.group, own) != own:
+        set_levels = (pods.required, pods.preferred)
+        if pods.group and levels.setdefault(pods.group, set_levels) != set_levels:
             raise ValueError(f"pod set {pods.name}: another level than others of group {pods.group}")

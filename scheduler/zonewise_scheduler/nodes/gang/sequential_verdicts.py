@@ -1,4 +1,4 @@
-"""What a node answers to one pod after the other, worked out once for nodes in equal states."""
+"""Verdicts on equal pods that reach a kubelet one after another, cached for equal node states."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ class SequentialVerdicts:
     """Verdicts by shape and state."""
 
     def __init__(self) -> None:
-        self._known: dict[PodShape, dict[NodeState, Verdict]] = {}
+        self._verdicts: dict[PodShape, dict[NodeState, Verdict]] = {}
 
     def verdict(self, state: NodeState, shape: PodShape) -> Verdict:
         """Return the verdict on one pod."""
-        known = self._known.setdefault(shape, {})
-        found = known.get(state)
-        if found is None:
-            found = known[state] = admit(state, shape)
-        return found
+        verdicts = self._verdicts.setdefault(shape, {})
+        verdict = verdicts.get(state)
+        if verdict is None:
+            verdict = verdicts[state] = admit(state, shape)
+        return verdict
 
     def verdicts(self, state: NodeState, shape: PodShape, limit: int) -> list[Verdict]:
-        """Return the verdicts on pods of one shape, one after the other, until one is refused or there are enough."""
-        found: list[Verdict] = []
+        """Return the verdicts on pods of one shape, one after another, up to the first rejection or the limit."""
+        verdicts: list[Verdict] = []
         after: NodeState | None = state
-        while after is not None and len(found) < limit:
+        while after is not None and len(verdicts) < limit:
             verdict = self.verdict(after, shape)
             if not verdict.admitted:
                 break
-            found.append(verdict)
+            verdicts.append(verdict)
             after = verdict.after
-        return found
+        return verdicts

@@ -1,4 +1,4 @@
-"""What is to be placed, and where it is."""
+"""Inputs and results of the placement of a gang."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,19 @@ from numpy.typing import NDArray
 from zonewise_scheduler.admission.node import NodeState
 from zonewise_scheduler.admission.pod import PodShape
 from zonewise_scheduler.admission.verdict import Verdict
+from zonewise_scheduler.nodes.arrays.state_table import NodeStateTable
 from zonewise_scheduler.nodes.filters.constraints import Constraints
+from zonewise_scheduler.nodes.filters.info_table import NodeInfoTable
+from zonewise_scheduler.nodes.gang.topology_levels import TopologyLevels
+
+
+class NodeSnapshot(NamedTuple):
+    """Nodes by row, the same in all parts; with all assumed pods."""
+
+    table: NodeStateTable
+    """The states of the nodes' zones; None without a report."""
+    nodes: NodeInfoTable
+    levels: TopologyLevels
 
 
 class GangPodSet(NamedTuple):
@@ -16,78 +28,76 @@ class GangPodSet(NamedTuple):
 
     name: str
     size: int
-    """How many pods."""
+    """The number of pods."""
     shape: PodShape
     constraints: Constraints = Constraints()
     required: str = ""
-    """The level whose one domain must hold all of them; "": none."""
+    """The level of which one domain must hold all pods; "": none."""
     preferred: str = ""
-    """The level whose one domain should hold all of them; else one of a level further out, else any nodes."""
+    """The level of which one domain should hold all pods. Otherwise one domain of a wider level does, or any nodes."""
     group: str = ""
-    """Sets of the same group share the one domain, as a leader and its workers; their levels must be the same."""
+    """Sets of one group share a domain, as a leader and its workers. Their levels must be equal."""
 
 
 class GangPodSetPlacement(NamedTuple):
-    """Where the pods of one set go, in the order of their ranks."""
+    """The nodes of the pods of one set, in the order of their ranks."""
 
     name: str
     rows: NDArray[np.int64]
     """Of the snapshot; neighbours in rank are neighbours in the topology."""
     nodes: tuple[str, ...]
     verdicts: tuple[Verdict, ...]
-    """The kubelets' answers: assignments of zones and what is uncertain about them."""
+    """The kubelets' predicted verdicts: assignments of zones, and what is uncertain about them."""
 
 
 class GangPlacement(NamedTuple):
-    """Room for all pods at once; nothing is taken yet."""
+    """Nodes for all pods at once; nothing is assumed yet."""
 
     sets: tuple[GangPodSetPlacement, ...]
-    """In the order they were given in."""
+    """In the order of the input."""
     order: tuple[str, ...]
-    """The names of the sets in the order in which pods that share a node are to reach its kubelet: it may answer
-    otherwise to another order. Among pods of one set, any order does."""
+    """The names of the sets, in the order in which pods that share a node must reach its kubelet.
+    Another order may lead to other verdicts. Pods of one set may come in any order."""
     after: dict[int, NodeState]
-    """The nodes that change, by row, as they are with all the pods."""
+    """The nodes that change, by row, with all the pods."""
     scheduler_only: tuple[str, ...] = ()
-    """What kube-scheduler alone can decide of these pods (nodes.constraints left_to_scheduler)."""
+    """Constraints of these pods that only kube-scheduler checks (filters.constraints scheduler_only_constraints)."""
 
 
 class Cause(NamedTuple):
-    """Why some nodes take none of the pods."""
+    """Why a number of nodes admit none of the pods."""
 
     nodes: int
-    """How many."""
+    """The number of nodes."""
     reason: str
-    """The filter or the kubelet's reason; "" where nothing is known of the node."""
+    """The filter or the kubelet's reason; "" for nodes without a node object or a report."""
     message: str
     example: str = ""
-    """One of the nodes, of which the sentence is true to the letter."""
+    """A node for which the message is exact."""
 
 
 class GangDiagnosis(NamedTuple):
-    """Why there is no placement, told of the first set that finds none."""
+    """Why there is no placement, for the first set without one."""
 
     pod_set: str
     size: int
     fitting_pods: int
-    """How many of its pods fit at once, wherever they may."""
+    """The number of its pods that fit at once, on any nodes."""
     causes: tuple[Cause, ...] = ()
-    """Most nodes first."""
+    """Sorted by the number of nodes, highest first."""
     level: str = ""
-    """The level that stands in the way; "": even all nodes together have too little room."""
+    """The level that prevents a placement; "": even all nodes together do not suffice."""
     domain: str = ""
-    """Its domain with the most room, by the value of its label."""
+    """The level's domain that fits most pods, by the value of its label."""
     domain_pods: int = 0
-    """How many of the pods that one holds."""
+    """The number of pods that fit in this domain."""
     scheduler_only: tuple[str, ...] = ()
-    """As of a Placement."""
+    """As in GangPlacement."""
 
     def __str__(self) -> str:
-        """Return all of it as sentences, one a line."""
+        """Return the diagnosis as sentences, one per line."""
         lines = [f"{self.fitting_pods} of {self.size} pods of {self.pod_set} fit at once"]
         if self.level:
-            lines.append(
-                f"all must be in one {self.level}; {self.domain or 'none'} has most room, for {self.domain_pods}"
-            )
-        lines += [f"{one.nodes:,} node{'s' if one.nodes > 1 else ''}: {one.message}" for one in self.causes]
+            lines.append(f"all must be in one {self.level}; {self.domain or 'none'} fits most, {self.domain_pods}")
+        lines += [f"{cause.nodes:,} node{'s' if cause.nodes > 1 else ''}: {cause.message}" for cause in self.causes]
         return "\n".join(lines)

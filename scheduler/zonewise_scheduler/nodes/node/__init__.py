@@ -1,1 +1,1 @@
-"""One node as kube-scheduler counts it: totals, requests of its pods, host ports."""
+"""A node and its pods as kube-scheduler's filters see them: NodeInfo, requests, host ports."""

@@ -1,6 +1,6 @@
-"""What is kept of a v1.Node and of the pods on it, less than 1 KB of each.
+"""What the filters need of a v1.Node and of its pods, less than 1 KB of each.
 
-Nodes of a kind share their labels and taints, which differ in nothing but the labels that repeat the node's name.
+Nodes of a kind share their labels and taints. Only labels that repeat the node's name differ.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Labels(NamedTuple):
     """Sorted."""
     values: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
-    """Sorted keys of further labels, whose value is the node's name."""
+    """Sorted keys of the labels whose value is the node's name."""
 
 
 class NodeInfo(NamedTuple):
-    """A node and the sum of its pods."""
+    """A node and the sum of its pods (pkg/scheduler/framework/types.go NodeInfo)."""
 
     name: str
     labels: Labels = Labels()
@@ -44,51 +44,51 @@ class NodeInfo(NamedTuple):
     unschedulable: bool = False
     allocatable: Resource = NO_RESOURCES
     release: tuple[int, int] | None = None
-    """Of its kubelet; None: it does not say."""
+    """Of its kubelet; None where unknown."""
     requested: Resource = NO_RESOURCES
-    """`pods` is how many there are."""
+    """`pods` is the number of pods."""
     ports: tuple[HostPort, ...] = ()
-    """Used on the host, sorted."""
+    """In use on the host, sorted."""
 
     def label(self, key: str) -> str | None:
         """Return the value of a label; None without it."""
         keys, values, named = self.labels
-        place = bisect_left(keys, key)
-        if place < len(keys) and keys[place] == key:
-            return values[place]
+        index = bisect_left(keys, key)
+        if index < len(keys) and keys[index] == key:
+            return values[index]
         return self.name if key in named else None
 
 
 class PodInfo(NamedTuple):
-    """What a pod on a node counts for."""
+    """Requests and host ports of a pod on a node."""
 
     requests: Resource
     ports: tuple[HostPort, ...] = ()
 
 
 def read_node_info(node: Mapping[str, Any], pods: Iterable[PodInfo] = ()) -> NodeInfo:
-    """Return what is kept of a v1.Node with the pods on it, finished ones left out.
+    """Return the NodeInfo of a v1.Node with its pods; finished pods must be left out.
 
-    Raises FieldError, naming field and value, for what no API server would have taken.
+    Raises FieldError, naming field and value, for an object that the API server would reject.
     """
     metadata, spec, status = (object_in(node, name, "") for name in ("metadata", "spec", "status"))
     name = string_in(metadata, "name", "metadata.")
     allocatable = quantities_in(status, "allocatable", "status.")
-    made = NodeInfo(
+    info = NodeInfo(
         name,
         _labels(name, string_map_in(metadata, "labels", "metadata.")),
-        _shared(read_taints(spec)),
+        _interned(read_taints(spec)),
         spec.get("unschedulable") is True,
-        _shared(new_resource(allocatable)),
-        _release(string_in(object_in(status, "nodeInfo", "status."), "kubeletVersion", "status.nodeInfo.")),
+        _interned(new_resource(allocatable)),
+        _parse_release(string_in(object_in(status, "nodeInfo", "status."), "kubeletVersion", "status.nodeInfo.")),
     )
     for pod in pods:
-        made = add_pod(made, pod)
-    return made
+        info = add_pod(info, pod)
+    return info
 
 
 def read_pod_info(pod: Mapping[str, Any]) -> PodInfo:
-    """Return what a v1.Pod on a node counts for; raise FieldError for what no API server would have taken."""
+    """Return the PodInfo of a v1.Pod on a node; raise FieldError for an object that the API server would reject."""
     return PodInfo(bound_pod_requests(pod), host_ports(pod))
 
 
@@ -99,51 +99,51 @@ def add_pod(node: NodeInfo, pod: PodInfo) -> NodeInfo:
 
 
 def remove_pod(node: NodeInfo, pod: PodInfo) -> NodeInfo:
-    """Return a node without a pod that is on it."""
+    """Return a node without one of its pods."""
     ports = list(node.ports)
-    for one in pod.ports:
-        ports.remove(one)
+    for port in pod.ports:
+        ports.remove(port)
     return node._replace(requested=add_resources(node.requested, pod.requests, -1), ports=tuple(ports))
 
 
 def available(node: NodeInfo) -> Resource:
-    """Return what the requests of its pods leave of a node; below 0 where they exceed it."""
+    """Return allocatable less requested; below 0 where the requests exceed it."""
     return add_resources(node.allocatable, node.requested, -1)
 
 
 def add_resources(base: Resource, addend: Resource, times: int = 1) -> Resource:
-    """Return the sum of two, the second one counted so many times."""
-    others = dict(base.scalar_resources)
+    """Return a sum, with the addend counted `times` times."""
+    scalar_resources = dict(base.scalar_resources)
     for name, size in addend.scalar_resources:
-        others[name] = others.get(name, 0) + times * size
+        scalar_resources[name] = scalar_resources.get(name, 0) + times * size
     return Resource(
         base.milli_cpus + times * addend.milli_cpus,
         base.memory + times * addend.memory,
         base.pods + times * addend.pods,
         base.ephemeral_storage + times * addend.ephemeral_storage,
-        tuple(sorted((name, size) for name, size in others.items() if size)),
+        tuple(sorted((name, size) for name, size in scalar_resources.items() if size)),
     )
 
 
-def _shared(value: T) -> T:
-    """Return the value that others have got for an equal one."""
-    return cast("T", _first_of_equals(value))
+def _interned(value: T) -> T:
+    """Return the first value that was equal to this one, so that nodes share it."""
+    return cast("T", _first_equal(value))
 
 
 @lru_cache(1 << 16)
-def _first_of_equals(value: Hashable) -> Hashable:
+def _first_equal(value: Hashable) -> Hashable:
     return value
 
 
 def _labels(name: str, labels: tuple[tuple[str, str], ...]) -> Labels:
-    others = [(key, value) for key, value in labels if value != name]
+    plain = [(key, value) for key, value in labels if value != name]
     return Labels(
-        _shared(tuple(intern(key) for key, _ in others)),
-        _shared(tuple(intern(value) for _, value in others)),
-        _shared(tuple(intern(key) for key, value in labels if value == name)),
+        _interned(tuple(intern(key) for key, _ in plain)),
+        _interned(tuple(intern(value) for _, value in plain)),
+        _interned(tuple(intern(key) for key, value in labels if value == name)),
     )
 
 
-def _release(version: str) -> tuple[int, int] | None:
-    found = _RELEASE.fullmatch(version)
-    return _shared((int(found[1]), int(found[2]))) if found else None
+def _parse_release(version: str) -> tuple[int, int] | None:
+    match = _RELEASE.fullmatch(version)
+    return _interned((int(match[1]), int(match[2]))) if match else None

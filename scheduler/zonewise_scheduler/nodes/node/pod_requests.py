@@ -1,7 +1,7 @@
-"""What a pod requests of a node as a whole, as NodeResourcesFit counts it (pkg/scheduler/framework/types.go Resource).
+"""What a pod requests of a node, as NodeResourcesFit counts it (pkg/scheduler/framework/types.go Resource).
 
-Quantities are added in thousandths of their unit and rounded up once. Requests are defaulted as the API server does for
-pods (pkg/apis/core/v1/defaults.go SetDefaults_Pod), so that a template counts as its pods will.
+Quantities are added in thousandths of their unit and rounded up once. Requests have the API server's defaults for pods
+(pkg/apis/core/v1/defaults.go SetDefaults_Pod), so that a template counts as its pods will.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from zonewise_scheduler.admission.resource_names import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from zonewise_common.k8s.fields import Json
     from zonewise_common.k8s.podspec import Role
+    from zonewise_common.k8s.tolerant import Json
     from zonewise_scheduler.admission.pod_requests import Sums
 
 NO_RESOURCES = Resource(0, 0, 0, 0)
 
 DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
-"""Resources that are a DeviceClass by name (pkg/apis/resource ResourceDeviceClassPrefix) are not the node's to give."""
+"""Resources that are a DeviceClass by name (pkg/apis/resource ResourceDeviceClassPrefix). No node has them."""
 
 
 def pod_requests(pod: Mapping[str, Any]) -> Resource:
-    """Return what a pod, or a template of one, that is yet to be placed requests; `pods` is 1.
+    """Return the requests of a pod without a node, or of a template; `pods` is 1.
 
-    Raises FieldError, naming field and value, for what is no quantity.
+    Raises FieldError, naming field and value, for an invalid quantity.
     """
-    return _room(pod_milli_requests(pod))
+    return _to_resource(pod_milli_requests(pod))
 
 
 def pod_milli_requests(pod: Mapping[str, Any]) -> Sums:
-    """Return the same by resource in thousandths of its unit, with all that is named, though nothing of it is wanted.
+    """Return the same by resource in thousandths of its unit, with every resource that is named, even with amount 0.
 
     Raises FieldError, as pod_requests.
     """
@@ -55,20 +55,27 @@ def pod_milli_requests(pod: Mapping[str, Any]) -> Sums:
 
 
 def bound_pod_requests(pod: Mapping[str, Any]) -> Resource:
-    """Return what a pod on a node counts for: where it is resized in place, the most of what it asks for and has.
+    """Return the requests of a pod on a node; with an in-place resize the maximum of desired, actual and allocated.
 
-    Raises FieldError, as pod_requests. helpers.go determineEffectiveRequests; the gates InPlacePodVerticalScaling (on
-    since 1.33) and InPlacePodLevelResourcesVerticalScaling (on since 1.36) are taken to be on.
+    Raises FieldError, as pod_requests. Source: helpers.go determineEffectiveRequests. The gates
+    InPlacePodVerticalScaling (on since 1.33) and InPlacePodLevelResourcesVerticalScaling (on since 1.36) are assumed to
+    be on.
     """
-    return _room(_requests(object_in(pod, "spec", ""), object_in(pod, "status", "")))
+    return _to_resource(_requests(object_in(pod, "spec", ""), object_in(pod, "status", "")))
 
 
 def new_resource(thousandths: Sums) -> Resource:
-    """Return amounts as a Resource: without what no scheduler counts."""
+    """Return amounts as a Resource (NewResource), without names that the scheduler does not count."""
     sizes = {name: -(-amount // 1000) for name, amount in thousandths.items() if name != CPU}
-    others = tuple(sorted((name, size) for name, size in sizes.items() if size and is_scalar_resource_name(name)))
+    scalar_resources = tuple(
+        sorted((name, size) for name, size in sizes.items() if size and is_scalar_resource_name(name))
+    )
     return Resource(
-        thousandths.get(CPU, 0), sizes.get(MEMORY, 0), sizes.get(PODS, 0), sizes.get(EPHEMERAL_STORAGE, 0), others
+        thousandths.get(CPU, 0),
+        sizes.get(MEMORY, 0),
+        sizes.get(PODS, 0),
+        sizes.get(EPHEMERAL_STORAGE, 0),
+        scalar_resources,
     )
 
 
@@ -77,59 +84,63 @@ def requests_device_class(spec: Json) -> bool:
     return any(name.startswith(DEVICE_CLASS) for _, requests in _containers(spec, {}) for name in requests)
 
 
-def _room(thousandths: Sums) -> Resource:
+def _to_resource(thousandths: Sums) -> Resource:
     counted = {name: amount for name, amount in thousandths.items() if not name.startswith(DEVICE_CLASS)}
     return new_resource(counted)._replace(pods=1)
 
 
 def _requests(spec: Json, status: Json) -> Sums:
-    together = aggregate_container_requests((role, requests.items()) for role, requests in _containers(spec, status))
-    own = _pod_level(spec, together)
-    if own and status.get("resources") is not None:
+    container_requests = aggregate_container_requests(
+        (role, requests.items()) for role, requests in _containers(spec, status)
+    )
+    pod_level = _pod_level_requests(spec, container_requests)
+    if pod_level and status.get("resources") is not None:
         resources = object_in(status, "resources", "status.")
-        had = (
+        actual_and_allocated = (
             quantities_in(resources, "requests", "status.resources."),
             quantities_in(status, "allocatedResources", "status."),
         )
-        effective = _effective(status, own, *had)
-        own = {name: effective.get(name, 0) for name in own}
-    return combine_pod_requests(together, own, quantities_in(spec, "overhead", "spec.").items())
+        effective = _effective_requests(status, pod_level, *actual_and_allocated)
+        pod_level = {name: effective.get(name, 0) for name in pod_level}
+    return combine_pod_requests(container_requests, pod_level, quantities_in(spec, "overhead", "spec.").items())
 
 
 def _containers(spec: Json, status: Json) -> Iterator[tuple[Role, Sums]]:
-    """Yield the roles and requests of the containers; by what they have, where a status tells."""
-    had = {
-        string_in(one, "name", "status."): one
+    """Yield the roles and requests of the containers, by their status where there is one."""
+    statuses = {
+        string_in(entry, "name", "status."): entry
         for kind in ("containerStatuses", "initContainerStatuses")
-        for one in objects_in(status, kind, "status.")
+        for entry in objects_in(status, kind, "status.")
     }
-    for role, one, at in containers(spec):
-        resources = object_in(one, "resources", at)
-        limits, requests = (quantities_in(resources, name, f"{at}resources.") for name in ("limits", "requests"))
+    for role, container, path in containers(spec):
+        resources = object_in(container, "resources", path)
+        limits, requests = (quantities_in(resources, name, f"{path}resources.") for name in ("limits", "requests"))
         requests = limits | requests
-        found = had.get(string_in(one, "name", at))
-        if found is not None and role != "init" and found.get("resources") is not None:
-            actual = quantities_in(object_in(found, "resources", "status."), "requests", "status.resources.")
-            requests = _effective(status, requests, actual, quantities_in(found, "allocatedResources", "status."))
+        container_status = statuses.get(string_in(container, "name", path))
+        if container_status is not None and role != "init" and container_status.get("resources") is not None:
+            actual = quantities_in(object_in(container_status, "resources", "status."), "requests", "status.resources.")
+            requests = _effective_requests(
+                status, requests, actual, quantities_in(container_status, "allocatedResources", "status.")
+            )
         yield role, requests
 
 
-def _pod_level(spec: Json, together: Sums) -> Sums:
-    """Return the pod's own requests with their defaults."""
+def _pod_level_requests(spec: Json, container_requests: Sums) -> Sums:
+    """Return the pod-level requests with their defaults."""
     resources = object_in(spec, "resources", "spec.")
     requests, limits = (
         {name: amount for name, amount in quantities_in(resources, kind, "spec.resources.").items() if is_compute(name)}
         for kind in ("requests", "limits")
     )
-    return default_pod_resources(requests, limits, together)[0]
+    return default_pod_resources(requests, limits, container_requests)[0]
 
 
-def _effective(status: Json, asked: Sums, actual: Sums, allocated: Sums) -> Sums:
-    """Return the most of each, without what is asked for where the kubelet has said that it never can."""
+def _effective_requests(status: Json, requested: Sums, actual: Sums, allocated: Sums) -> Sums:
+    """Return the maximum of each; desired amounts do not count if the kubelet has reported the resize as infeasible."""
     conditions = objects_in(status, "conditions", "status.")
-    pending = [one.get("reason") for one in conditions if one.get("type") == "PodResizePending"]
-    found = {} if pending[:1] == ["Infeasible"] else dict(asked)
-    for amount_by_name in (actual, allocated):
-        for name, amount in amount_by_name.items():
-            found[name] = max(found.get(name, amount), amount)
-    return found
+    pending = [condition.get("reason") for condition in conditions if condition.get("type") == "PodResizePending"]
+    effective = {} if pending[:1] == ["Infeasible"] else dict(requested)
+    for amounts in (actual, allocated):
+        for name, amount in amounts.items():
+            effective[name] = max(effective.get(name, amount), amount)
+    return effective

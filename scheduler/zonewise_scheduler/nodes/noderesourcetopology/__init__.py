@@ -1,8 +1,8 @@
-"""What the plugin NodeResourceTopologyMatch of kubernetes-sigs/scheduler-plugins answers, its quirks included.
+"""The plugin NodeResourceTopologyMatch of kubernetes-sigs/scheduler-plugins, exactly, quirks included.
 
-For those who come from it: to compare (which pods would it have let through that a kubelet refuses?), and to check
-scores of the same names. Inputs are the API's own objects; the rules are those of pkg/noderesourcetopology at
-903da7df (2026) with the cache that reserves nothing, and where it panics the answer says so instead.
+It serves comparisons with the plugin: which pods it lets through that a kubelet rejects, and whether scores of the same
+names are equal. Inputs are objects of the API. The rules are those of pkg/noderesourcetopology at 903da7df (2026) with
+the cache that reserves nothing. Where the plugin panics, the status says so.
 """
 
 from zonewise_scheduler.nodes.noderesourcetopology.filter import filter_node

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _EVERY_ZONE = (1 << 64) - 1
 _PASSES = FilterStatus("passes")
-_UNALIGNED: dict[Role, str] = {
+_UNALIGNED_MESSAGES: dict[Role, str] = {
     "init": "cannot align init container",
     "sidecar": "cannot align sidecar container",
     "app": "cannot align container",
@@ -36,16 +36,16 @@ _UNALIGNED: dict[Role, str] = {
 
 
 def filter_node(nrt: Mapping[str, Any] | None, pod: Mapping[str, Any], allocatable: Iterable[str]) -> FilterStatus:
-    """Tell whether the plugin lets a pod go to a node.
+    """Return whether the plugin lets a pod go to a node.
 
-    Takes the node's NodeResourceTopology (None: there is none), a v1.Pod, and the resources that the node's
-    status.allocatable names, of which only the names count. Raises FieldError, naming field and value.
+    Takes the node's NodeResourceTopology (None: there is none), a v1.Pod, and the names of the resources in the node's
+    status.allocatable. Raises FieldError, naming field and value.
 
-    Only single-numa-node is ever enforced. Init containers and sidecars are each compared with zones that no other
-    container uses; containers are taken off the lowest zone that has enough, as the kubelet does.
+    The plugin enforces single-numa-node only. It compares each init container and sidecar with zones that no other
+    container uses. It subtracts app containers from the lowest zone that has enough, as the kubelet does.
     """
-    asked = read_plugin_pod(pod)
-    if nrt is None or (asked.qos == "BestEffort" and not asked.include_non_native()):
+    plugin_pod = read_plugin_pod(pod)
+    if nrt is None or (plugin_pod.qos == "BestEffort" and not plugin_pod.include_non_native()):
         return _PASSES
     manager = read_topology_manager(nrt)
     if manager.policy != SINGLE_NUMA_NODE:
@@ -56,23 +56,26 @@ def filter_node(nrt: Mapping[str, Any] | None, pod: Mapping[str, Any], allocatab
         return FilterStatus("crashes", str(panic))
     known = node_info_resources(allocatable)
     if manager.scope == "container":
-        return _by_container(zones, asked, known)
-    fitting = _zones_that_fit(zones, asked.effective_requests(), asked.qos, known)
+        return _filter_by_container(zones, plugin_pod, known)
+    fitting = _zones_that_fit(zones, plugin_pod.effective_requests(), plugin_pod.qos, known)
     return _PASSES if fitting else FilterStatus("refuses", "cannot align pod")
 
 
-def _suffices(qos: Qos, name: str, amount: int, available: int) -> bool:
-    """Tell whether an amount is enough: any is, of what zones give to Guaranteed pods only (isNUMAAffineResource)."""
+def _is_enough(qos: Qos, name: str, amount: int, available: int) -> bool:
+    """Tell whether an amount is enough (isNUMAAffineResource).
+
+    Any amount is, where zones give the resource to Guaranteed pods only.
+    """
     return (qos != "Guaranteed" and is_compute(name)) or available >= amount
 
 
-def _by_container(zones: list[NUMANode], pod: PluginPod, known: frozenset[str]) -> FilterStatus:
+def _filter_by_container(zones: list[NUMANode], pod: PluginPod, known: frozenset[str]) -> FilterStatus:
     for part in pod.containers:
         fitting = _zones_that_fit(zones, part.requests, pod.qos, known)
         if not fitting:
-            return FilterStatus("refuses", _UNALIGNED[part.role])
+            return FilterStatus("refuses", _UNALIGNED_MESSAGES[part.role])
         lowest = (fitting & -fitting).bit_length() - 1
-        if part.role == "app" and not _take(zones, lowest, pod.qos, part.requests):
+        if part.role == "app" and not _subtract(zones, lowest, pod.qos, part.requests):
             return FilterStatus("refuses", "inconsistent resource accounting")
     return _PASSES
 
@@ -80,8 +83,8 @@ def _by_container(zones: list[NUMANode], pod: PluginPod, known: frozenset[str]) 
 def _zones_that_fit(zones: list[NUMANode], requests: Amounts, qos: Qos, known: frozenset[str]) -> int:
     """Return bits of the zones with enough of everything (resourcesAvailableInAnyNUMANodes); all 64 if all is enough.
 
-    A host's resource that no zone lists is not looked at; a native one (memory, hugepages) refuses, even to pods to
-    which the kubelet would give it from anywhere.
+    A host-level resource that no zone lists is ignored. A native one that no zone lists (memory, hugepages) rejects,
+    even for pods to which the kubelet would allocate it from any zone.
     """
     fitting = _EVERY_ZONE
     for name, amount in requests.items():
@@ -89,9 +92,9 @@ def _zones_that_fit(zones: list[NUMANode], requests: Amounts, qos: Qos, known: f
             continue
         if name not in known:
             return 0
-        having = [zone for zone in zones if name in zone.available]
-        if having or not is_host_level_resource(name):
-            fitting &= _bits(zone for zone in having if _suffices(qos, name, amount, zone.available[name]))
+        listing = [zone for zone in zones if name in zone.available]
+        if listing or not is_host_level_resource(name):
+            fitting &= _bits(zone for zone in listing if _is_enough(qos, name, amount, zone.available[name]))
     return fitting
 
 
@@ -102,8 +105,8 @@ def _bits(zones: Iterable[NUMANode]) -> int:
     return bits
 
 
-def _take(zones: list[NUMANode], lowest: int, qos: Qos, requests: Amounts) -> bool:
-    """Take requests off a zone; False where another zone of the same name has too little."""
+def _subtract(zones: list[NUMANode], lowest: int, qos: Qos, requests: Amounts) -> bool:
+    """Subtract requests from a zone; False where another zone of the same name has too little."""
     for zone in zones:
         if zone.id == lowest:
             for name, amount in requests.items():

@@ -1,4 +1,4 @@
-"""The plugin's strategy LeastNUMANodes (least_numa.go): the fewer zones a pod needs, and the closer, the better."""
+"""The plugin's strategy LeastNUMANodes (least_numa.go): a pod should need few zones, and close ones."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.noderesourcetopology.numaresources import Amounts
     from zonewise_scheduler.nodes.noderesourcetopology.pluginhelpers import NUMANode, TopologyManagerConfig
 
-_FARTHEST = 255
-"""Of a cost that is not told: in the SLIT (ACPI 5.2.17), out of reach."""
+_UNKNOWN_COST = 255
+"""The cost where a report has none: unreachable, as in the SLIT (ACPI 5.2.17)."""
 
 
-class _Spread(NamedTuple):
+class _ZoneSet(NamedTuple):
     """The zones that a request needs."""
 
     ids: tuple[int, ...]
@@ -25,63 +25,63 @@ class _Spread(NamedTuple):
     """No set of as many zones is closer together, whether it fits or not."""
 
 
-def least_numa_score(zones: list[NUMANode], asked: Sequence[Amounts], manager: TopologyManagerConfig) -> int:
-    """Return 100 less a step for each zone that the widest of the requests needs, half a step back if all are close.
+def least_numa_score(zones: list[NUMANode], requests_list: Sequence[Amounts], manager: TopologyManagerConfig) -> int:
+    """Return 100 less a step for each zone of the widest request, and half a step back if every set is the closest.
 
-    The requests are those of each container, or in scope pod of all as one. Raises PanicError.
+    The requests are those of each container, or with scope pod the sum of all. Raises PanicError.
     """
     widest, close = 0, True
-    for requests in asked:
+    for requests in requests_list:
         if not any(name in zone.available for name in requests for zone in zones):
             continue
-        spread = _narrowest(zones, requests)
-        if spread is None:
+        zone_set = _narrowest(zones, requests)
+        if zone_set is None:
             return 0
-        widest, close = max(widest, len(spread.ids)), close and spread.close
+        widest, close = max(widest, len(zone_set.ids)), close and zone_set.close
         if manager.scope == "container":
-            _take(zones, requests, spread.ids)
+            _subtract(zones, requests, zone_set.ids)
     if not widest:
         return MAX_SCORE
     step = MAX_SCORE // manager.max_zones
     return MAX_SCORE - widest * step + (step // 2 if close else 0)
 
 
-def _narrowest(zones: list[NUMANode], requests: Amounts) -> _Spread | None:
-    """Return the fewest zones that together have enough, of several such sets the closest, then the first."""
+def _narrowest(zones: list[NUMANode], requests: Amounts) -> _ZoneSet | None:
+    """Return the smallest set of zones that has enough; of several, the closest, then the first."""
     for count in range(1, len(zones) + 1):
-        sets = [(_distance(chosen), chosen) for chosen in combinations(zones, count)]
-        # sums over all pairs, not means: no rounding
-        closest = min(_FARTHEST * count * count, *(distance for distance, _ in sets))
-        fitting = [(distance, chosen) for distance, chosen in sets if _fits(chosen, requests)]
-        distance, chosen = min(fitting, key=lambda one: one[0], default=(0, ()))
-        if chosen and distance < (_FARTHEST + 1) * count * count:
-            return _Spread(tuple(sorted({zone.id for zone in chosen})), distance == closest)
+        by_distance = [(_distance(zone_set), zone_set) for zone_set in combinations(zones, count)]
+        # sums over all pairs instead of means avoid rounding
+        closest = min(_UNKNOWN_COST * count * count, *(distance for distance, _ in by_distance))
+        fitting = [(distance, zone_set) for distance, zone_set in by_distance if _fits(zone_set, requests)]
+        distance, zone_set = min(fitting, key=lambda entry: entry[0], default=(0, ()))
+        if zone_set and distance < (_UNKNOWN_COST + 1) * count * count:
+            return _ZoneSet(tuple(sorted({zone.id for zone in zone_set})), distance == closest)
     return None
 
 
-def _distance(chosen: Iterable[NUMANode]) -> int:
-    members = tuple(chosen)
-    return sum(zone.costs.get(other.id, _FARTHEST) for zone in members for other in members)
+def _distance(zone_set: Iterable[NUMANode]) -> int:
+    zones = tuple(zone_set)
+    return sum(zone.costs.get(target.id, _UNKNOWN_COST) for zone in zones for target in zones)
 
 
-def _fits(chosen: Sequence[NUMANode], requests: Amounts) -> bool:
-    """Tell whether zones have enough together; each must list whatever is named, storage and zero amounts too."""
-    return all(name in zone.available for zone in chosen for name in requests) and all(
-        amount == 0 or sum(zone.available[name] for zone in chosen) >= amount for name, amount in requests.items()
+def _fits(zone_set: Sequence[NUMANode], requests: Amounts) -> bool:
+    """Tell whether zones have enough together; each must list every requested resource, also those with amount 0."""
+    return all(name in zone.available for zone in zone_set for name in requests) and all(
+        amount == 0 or sum(zone.available[name] for zone in zone_set) >= amount for name, amount in requests.items()
     )
 
 
-def _take(zones: list[NUMANode], requests: Amounts, ids: Sequence[int]) -> None:
-    """Take requests off the zones with the ids, which the plugin takes for places in its list."""
+def _subtract(zones: list[NUMANode], requests: Amounts, ids: Sequence[int]) -> None:
+    """Subtract requests from the zones with the ids, which the plugin uses as indices of its list."""
     for name, amount in requests.items():
-        left = amount
-        for place in ids:
-            if not left:
+        remaining = amount
+        for index in ids:
+            if not remaining:
                 break
-            if place >= len(zones):
-                raise PanicError.index_out_of_range(place, len(zones))
-            available = zones[place].available
+            if index >= len(zones):
+                raise PanicError.index_panic(index, len(zones))
+            available = zones[index].available
             if name in available:
-                taken = min(left, available[name])
-                available[name] -= taken
-                left -= taken
+                subtracted = min(remaining, available[name])
+                available[name] -= subtracted
+                remaining -= subtracted

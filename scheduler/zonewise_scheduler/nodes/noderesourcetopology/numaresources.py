@@ -1,4 +1,4 @@
-"""Amounts and names of resources as the plugin sorts them."""
+"""Amounts and classes of resources as the plugin has them."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 Amounts = dict[str, int]
-"""By resource, in thousandths of its unit: the API server keeps nothing finer of what the plugin compares."""
+"""By resource, in thousandths of its unit: the API server stores nothing finer of these resources."""
 
 _ALWAYS = frozenset({CPU, MEMORY, PODS, EPHEMERAL_STORAGE})
-"""What a NodeInfo has, whether the node lists it or not (pkg/util/resource.go ResourceList)."""
+"""The resources of each NodeInfo, even if the node does not list them (pkg/util/resource.go ResourceList)."""
 
 
-def round_up(amount: int) -> int:
+def ceil_units(amount: int) -> int:
     """Return thousandths as units, rounded up (Quantity.Value())."""
     return -(-amount // 1000)
 
 
 def is_host_level_resource(name: str) -> bool:
-    """Tell whether no zone need have it: storage, and whatever is not native (isHostLevelResource)."""
+    """Tell whether zones need not have the resource: storage, and every resource that is not native."""
     return name in {EPHEMERAL_STORAGE, "storage"} or not is_native_resource(name)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise_common.k8s.fields import FieldError, abbreviated, milli_quantity, objects_in, strings_in
+from zonewise_common.k8s.fields import FieldError, milli_quantity, objects_in, strings_in
+from zonewise_common.k8s.tolerant import abbreviated
 from zonewise_common.nrt.names import TOPOLOGY_MANAGER_MAX_NUMA_NODES, TOPOLOGY_MANAGER_POLICY, TOPOLOGY_MANAGER_SCOPE
 from zonewise_scheduler.nodes.noderesourcetopology.status import PanicError
 
@@ -13,15 +14,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from zonewise_common.k8s.fields import Json
+    from zonewise_common.k8s.tolerant import Json
     from zonewise_scheduler.nodes.noderesourcetopology.numaresources import Amounts
 
 SINGLE_NUMA_NODE = "single-numa-node"
 _POLICIES = {"none", "best-effort", "restricted", SINGLE_NUMA_NODE}
 _SCOPES = {"container", "pod"}
-_MOST_ZONES = 1024
+_MAX_ZONES = 1024
 _HIGHEST_ID = 64
-"""Of a zone that is not skipped; the table that is looked into ends before it."""
+"""The highest id of a zone that the plugin does not skip; its table ends before this id."""
 _ZONE_NAME = re.compile(r"node-([+-]?[0-9]{1,18})", re.ASCII)
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
@@ -42,7 +43,7 @@ _DEPRECATED = {
     "BestEffortPodLevel": TopologyManagerConfig("best-effort", "pod"),
     "BestEffortContainerLevel": TopologyManagerConfig("best-effort", "container"),
 }
-"""Values of topologyPolicies, which has been deprecated since v1alpha2 but is still read."""
+"""Values of topologyPolicies, which is deprecated since v1alpha2 and still read."""
 
 
 class NUMANode(NamedTuple):
@@ -56,10 +57,10 @@ class NUMANode(NamedTuple):
 
 
 def read_topology_manager(nrt: Mapping[str, Any]) -> TopologyManagerConfig:
-    """Return what attributes say, else the first of topologyPolicies, else the defaults; bad values are passed over."""
+    """Return the attributes, else the first of topologyPolicies, else the defaults; invalid values are ignored."""
     manager = TopologyManagerConfig()
-    for named in strings_in(nrt, "topologyPolicies", "")[:1]:
-        manager = _DEPRECATED.get(named, manager)
+    for deprecated_policy in strings_in(nrt, "topologyPolicies", "")[:1]:
+        manager = _DEPRECATED.get(deprecated_policy, manager)
     for attribute in objects_in(nrt, "attributes", ""):
         name, value = attribute.get("name"), str(attribute.get("value"))
         if name == TOPOLOGY_MANAGER_POLICY and value in _POLICIES:
@@ -67,28 +68,28 @@ def read_topology_manager(nrt: Mapping[str, Any]) -> TopologyManagerConfig:
         elif name == TOPOLOGY_MANAGER_SCOPE and value in _SCOPES:
             manager = manager._replace(scope=value)
         elif name == TOPOLOGY_MANAGER_MAX_NUMA_NODES and _NUMBER.fullmatch(value) and int(value) > 1:
-            manager = manager._replace(max_zones=min(int(value), _MOST_ZONES))
+            manager = manager._replace(max_zones=min(int(value), _MAX_ZONES))
     return manager
 
 
 def create_numa_node_list(nrt: Mapping[str, Any]) -> list[NUMANode]:
     """Return the zones in the object's order (pluginhelpers.go createNUMANodeList).
 
-    Zones of other types, of other names than node-N, and of too high an N are left out. Raises FieldError, naming field
-    and value, and PanicError for node-64, which is just not too high.
+    Zones of other types, with other names than node-N, and with a too high N are left out. Raises FieldError, naming
+    field and value, and PanicError for node-64, which the plugin does not skip.
     """
-    found: list[tuple[int, Amounts]] = []
+    available_by_id: list[tuple[int, Amounts]] = []
     costs: dict[int, dict[int, int]] = {}
-    for number, zone in enumerate(objects_in(nrt, "zones", "")):
-        place = f"zones[{number}]."
-        identity = _zone_id(zone.get("name"))
-        if zone.get("type") != "Node" or identity is None:
+    for index, zone in enumerate(objects_in(nrt, "zones", "")):
+        path = f"zones[{index}]."
+        zone_id = _zone_id(zone.get("name"))
+        if zone.get("type") != "Node" or zone_id is None:
             continue
-        if identity == _HIGHEST_ID:
-            raise PanicError.index_out_of_range(identity, _HIGHEST_ID)
-        found.append((identity, _available(zone, place)))
-        costs[identity] = _costs(zone, place)
-    return [NUMANode(identity, available, costs[identity]) for identity, available in found]
+        if zone_id == _HIGHEST_ID:
+            raise PanicError.index_panic(zone_id, _HIGHEST_ID)
+        available_by_id.append((zone_id, _read_available(zone, path)))
+        costs[zone_id] = _read_costs(zone, path)
+    return [NUMANode(zone_id, available, costs[zone_id]) for zone_id, available in available_by_id]
 
 
 def _zone_id(name: object) -> int | None:
@@ -96,20 +97,20 @@ def _zone_id(name: object) -> int | None:
     return int(match[1]) if match and 0 <= int(match[1]) <= _HIGHEST_ID else None
 
 
-def _available(zone: Json, place: str) -> Amounts:
+def _read_available(zone: Json, path: str) -> Amounts:
     return {
-        str(resource.get("name")): milli_quantity(resource.get("available", 0), f"{place}resources[{number}].available")
-        for number, resource in enumerate(objects_in(zone, "resources", place))
+        str(resource.get("name")): milli_quantity(resource.get("available", 0), f"{path}resources[{index}].available")
+        for index, resource in enumerate(objects_in(zone, "resources", path))
     }
 
 
-def _costs(zone: Json, place: str) -> dict[int, int]:
-    found: dict[int, int] = {}
-    for number, cost in enumerate(objects_in(zone, "costs", place)):
+def _read_costs(zone: Json, path: str) -> dict[int, int]:
+    costs: dict[int, int] = {}
+    for index, cost in enumerate(objects_in(zone, "costs", path)):
         value = cost.get("value")
         if not isinstance(value, int):
-            raise FieldError(f"{place}costs[{number}].value", f"not a whole number: {abbreviated(value)}")
-        identity = _zone_id(cost.get("name"))
-        if identity is not None:
-            found[identity] = value
-    return found
+            raise FieldError(f"{path}costs[{index}].value", f"not a whole number: {abbreviated(value)}")
+        zone_id = _zone_id(cost.get("name"))
+        if zone_id is not None:
+            costs[zone_id] = value
+    return costs

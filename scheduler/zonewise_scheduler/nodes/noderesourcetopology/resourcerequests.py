@@ -1,4 +1,4 @@
-"""Pods as the plugin sees them: requests, never limits, and the QoS class."""
+"""Pods as the plugin sees them: requests without limits, and the QoS class."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from zonewise_common.k8s.fields import Json
     from zonewise_common.k8s.podspec import Role
+    from zonewise_common.k8s.tolerant import Json
     from zonewise_scheduler.admission.pod import Qos
     from zonewise_scheduler.nodes.noderesourcetopology.numaresources import Amounts
 
@@ -32,26 +32,26 @@ class PluginPod(NamedTuple):
 
     qos: Qos
     containers: tuple[ContainerRequests, ...]
-    """Init containers and sidecars in their order, then the others in theirs."""
+    """Init containers and sidecars in their order, then the app containers in theirs."""
     overhead: Amounts
 
     def include_non_native(self) -> bool:
-        """Tell whether it names any resource that is not native, if only with 0 (resourcerequests IncludeNonNative)."""
-        return any(not is_native_resource(name) for one in self.containers for name in one.requests)
+        """Tell whether the pod names a resource that is not native, even with 0 (resourcerequests IncludeNonNative)."""
+        return any(not is_native_resource(name) for container in self.containers for name in container.requests)
 
     def effective_requests(self) -> Amounts:
-        """Return requests of the pod as one (pkg/util/resource.go GetPodEffectiveRequest).
+        """Return the requests of the whole pod (pkg/util/resource.go GetPodEffectiveRequest).
 
-        A sidecar counts like an init container that ends, so that it is not added to the containers it runs beside.
+        A sidecar counts like an init container that ends, so it is not added to the containers that run beside it.
         """
         total: Counter[str] = Counter()
-        for one in self.containers:
-            if one.role == "app":
-                for name, amount in one.requests.items():
+        for container in self.containers:
+            if container.role == "app":
+                for name, amount in container.requests.items():
                     total[name] += amount
-        for one in self.containers:
-            if one.role != "app":
-                for name, amount in one.requests.items():
+        for container in self.containers:
+            if container.role != "app":
+                for name, amount in container.requests.items():
                     total[name] = max(total.get(name, amount), amount)
         for name, amount in self.overhead.items():
             total[name] += amount
@@ -64,22 +64,30 @@ def read_plugin_pod(pod: Mapping[str, Any]) -> PluginPod:
     Raises FieldError, naming field and value.
     """
     spec = object_in(pod, "spec", "")
-    found: list[tuple[Role, _Resources]] = [(role, _resources(one, at)) for role, one, at in containers(spec)]
-    asked = [resources for _, resources in found] if spec.get("resources") is None else [_resources(spec, "spec.")]
+    owners: list[tuple[Role, _RequestsAndLimits]] = [
+        (role, _requests_and_limits(owner, path)) for role, owner, path in containers(spec)
+    ]
+    counted = (
+        [resources for _, resources in owners]
+        if spec.get("resources") is None
+        else [_requests_and_limits(spec, "spec.")]
+    )
     overhead = quantities_in(spec, "overhead", "spec.")
-    qos = get_pod_qos(pod, [ComputeResources(_compute(one.requests), _compute(one.limits)) for one in asked])
-    return PluginPod(qos, tuple(ContainerRequests(role, resources.requests) for role, resources in found), overhead)
+    qos = get_pod_qos(pod, [ComputeResources(_compute(owner.requests), _compute(owner.limits)) for owner in counted])
+    return PluginPod(qos, tuple(ContainerRequests(role, resources.requests) for role, resources in owners), overhead)
 
 
-class _Resources(NamedTuple):
+class _RequestsAndLimits(NamedTuple):
     requests: Amounts
     limits: Amounts
 
 
-def _resources(owner: Json, at: str) -> _Resources:
-    given = object_in(owner, "resources", at)
-    return _Resources(*(quantities_in(given, field, f"{at}resources.") for field in _Resources._fields))
+def _requests_and_limits(owner: Json, path: str) -> _RequestsAndLimits:
+    resources = object_in(owner, "resources", path)
+    return _RequestsAndLimits(
+        *(quantities_in(resources, field, f"{path}resources.") for field in _RequestsAndLimits._fields)
+    )
 
 
-def _compute(found: Amounts) -> tuple[int, int]:
-    return max(0, found.get(CPU, 0)), max(0, found.get(MEMORY, 0))
+def _compute(amounts: Amounts) -> tuple[int, int]:
+    return max(0, amounts.get(CPU, 0)), max(0, amounts.get(MEMORY, 0))

@@ -1,4 +1,4 @@
-"""Answers of the plugin."""
+"""Results of the plugin."""
 
 from typing import Literal, NamedTuple, Self
 
@@ -6,11 +6,11 @@ MAX_SCORE = 100
 
 
 class FilterStatus(NamedTuple):
-    """Whether a node stays in the choice."""
+    """Whether a node passes the filter."""
 
     outcome: Literal["passes", "refuses", "crashes"]
     message: str = ""
-    """The plugin's own words, as in the pod's status; those of Go's runtime where it crashes."""
+    """The plugin's message, as in the pod's status; the message of Go's runtime where it crashes."""
 
     @property
     def passes(self) -> bool:
@@ -19,18 +19,18 @@ class FilterStatus(NamedTuple):
 
 
 class ScoreStatus(NamedTuple):
-    """How good a node is."""
+    """The score of a node."""
 
     outcome: Literal["scored", "invalid", "crashes"]
-    """"invalid": outside of 0..100, for which kube-scheduler fails the pod's whole attempt."""
+    """"invalid": outside of 0..100, for which kube-scheduler fails the scheduling of the pod."""
     score: int = 0
     message: str = ""
 
 
 class PanicError(Exception):
-    """The plugin's process dies here; the text is Go's."""
+    """The plugin's process panics; the message is Go's."""
 
     @classmethod
-    def index_out_of_range(cls, index: int, length: int) -> Self:
-        """Return that of a look beyond the end of a list."""
+    def index_panic(cls, index: int, length: int) -> Self:
+        """Return the panic of an index beyond the end of a list."""
         return cls(f"runtime error: index out of range [{index}] with length {length}")

@@ -1,1 +1,1 @@
-"""Which of the nodes that take a pod is the best for it, and for those that wait."""
+"""Scores of nodes: the best node for a pod, and for the pods that are still pending."""

@@ -1,8 +1,9 @@
-"""What a pod leaves of the zone that it is foretold to get.
+"""Free amounts that a pod leaves in the zone that it is predicted to be allocated from.
 
-The kubelet takes the lowest zone that fits, so a scheduler cannot choose the zone, only the node: by what remains.
-Counts are of the one zone that changes; all others stay as they are. Where no single zone is foretold (sets of several
-zones, policies without zones, rows that arrays do not decide), the node counts as one zone.
+The kubelet allocates from the lowest zone that fits. So a scheduler cannot choose the zone; it chooses the node by the
+amounts that remain in that zone. Only this zone counts, since the others stay as they are. The node counts as one zone
+where no single zone is predicted: with sets of several zones, policies without zones, and rows that the arrays do not
+decide.
 """
 
 from __future__ import annotations
@@ -28,130 +29,130 @@ MAX_NODE_SCORE = 100
 
 
 class PendingShape(NamedTuple):
-    """Pods of one shape that wait to be placed."""
+    """Pending pods of one shape."""
 
     shape: PodShape
     pod_count: int
-    """How many: the weight among the shapes that wait; more than 0."""
+    """The weight among the pending shapes; more than 0."""
 
 
 class ZoneChange(NamedTuple):
-    """One step of a pod: what the zone that gives it has before and after."""
+    """One step of a pod: the free amounts of its zone before the step, and the amounts of the step."""
 
     before: dict[int, I64]
-    """By the resource's index (rows,)."""
+    """By resource index, (rows,)."""
     amounts: dict[int, int]
 
 
 def zone_changes(
-    view: ArrayView, request: AlignmentRequest, zone_fit: ZoneFit, rows: I64, other_indices: set[int]
+    view: ArrayView, request: AlignmentRequest, zone_fit: ZoneFit, rows: I64, extra_indices: set[int]
 ) -> list[ZoneChange]:
-    """Return what each step of a pod changes in some rows, of what it asks for and of others."""
-    done: list[ZoneChange] = []
-    for number, step in enumerate(request.steps):
-        taken = dict(step.amounts)
-        zones = [zone[rows] for zone in zone_fit.zones[: number + 1]]
-        spots = view.flat_indices(zones[-1], rows)
-        elsewhere = zones[-1] < 0 if step.hinted == step.amounts else np.ones(rows.size, np.bool_)
-        some_elsewhere = bool(elsewhere.any())
+    """Return the change by each step of a pod in some rows, for the requested resources and for `extra_indices`."""
+    changes: list[ZoneChange] = []
+    for step_index, step in enumerate(request.steps):
+        amounts = dict(step.amounts)
+        zones = [zone[rows] for zone in zone_fit.zones[: step_index + 1]]
+        flat_indices = view.flat_indices(zones[-1], rows)
+        from_node = zones[-1] < 0 if step.hinted == step.amounts else np.ones(rows.size, np.bool_)
+        any_from_node = bool(from_node.any())
         before: dict[int, I64] = {}
-        for index in other_indices | taken.keys():
-            here = before[index] = view.free_at(index, spots)
-            if some_elsewhere:
-                np.copyto(here, view.node_free[index][rows], where=elsewhere)
-            for zone, earlier in zip(zones, done, strict=False):
-                if amount := earlier.amounts.get(index, 0):
-                    np.subtract(here, amount, out=here, where=elsewhere | (zone == zones[-1]))
-        done.append(ZoneChange(before, taken))
-    return done
+        for index in extra_indices | amounts.keys():
+            free = before[index] = view.free_at(index, flat_indices)
+            if any_from_node:
+                np.copyto(free, view.node_free[index][rows], where=from_node)
+            for zone, earlier_change in zip(zones, changes, strict=False):
+                if amount := earlier_change.amounts.get(index, 0):
+                    np.subtract(free, amount, out=free, where=from_node | (zone == zones[-1]))
+        changes.append(ZoneChange(before, amounts))
+    return changes
 
 
 def pod_amounts(request: AlignmentRequest) -> dict[int, int]:
-    """Return what one pod needs in all, by the resource's index."""
+    """Return the sum of a pod's amounts, by resource index."""
     return {index: amount for index, amount in request.node_amounts if amount}
 
 
 def least_fragmentation(layout: Layout, changes: Sequence[ZoneChange], pending: Sequence[PendingShape]) -> I64:
-    """Return (rows,): 100 where the pods that wait lose no place, 0 where they lose as many as the pod can cost.
+    """Return (rows,): 100 where pending pods lose no placement, 0 where they lose as many as the pod can cost.
 
-    A shape's loss is the number of its pods that the zone could take before, less those that it can take after; it is
-    weighed by the number of pods that wait.
+    The loss of a shape is the number of its pods that fit in the zone before, less the number that fit after. It is
+    weighted by the number of pending pods.
     """
-    rows = _length(changes)
-    total, weights = np.zeros(rows, np.int64), sum(one.pod_count for one in pending)
-    for one in pending:
-        other = alignment_request(layout, one.shape)
-        need = pod_amounts(other) if other.exact and not other.impossible else {}
-        worst = sum(_most(change.amounts, need) for change in changes)
+    rows = _row_count(changes)
+    total, weights = np.zeros(rows, np.int64), sum(entry.pod_count for entry in pending)
+    for entry in pending:
+        request = alignment_request(layout, entry.shape)
+        required = pod_amounts(request) if request.exact and not request.impossible else {}
+        worst = sum(_max_lost_pods(change.amounts, required) for change in changes)
         lost = np.zeros(rows, np.int64)
         if worst:
             for change in changes:
-                lost += _lost(change, need)
+                lost += _lost_pods(change, required)
             np.minimum(lost, worst, out=lost)
-        total += one.pod_count * (MAX_NODE_SCORE - lost * MAX_NODE_SCORE // max(worst, 1))
+        total += entry.pod_count * (MAX_NODE_SCORE - lost * MAX_NODE_SCORE // max(worst, 1))
     return total // weights
 
 
 def zone_fullness(view: ArrayView, rows: I64, changes: Sequence[ZoneChange]) -> I64:
-    """Return (rows,): how full the zone is afterwards, in the mean of what the pod asks for; 0 where all is free.
+    """Return (rows,): how full the zone is afterwards, in the mean of the requested resources; 0 where all is free.
 
-    With nothing known to wait, whole zones and whole nodes are what is scarce: a pod belongs beside others.
+    With no pending pods, whole zones and whole nodes are the scarce resource. So a pod is best placed beside others.
     """
-    free = np.zeros(_length(changes))
+    free = np.zeros(_row_count(changes))
     for change in changes:
-        for index, taken in change.amounts.items():
-            free += (change.before[index] - taken) * view.percent_per_unit[index][rows]
+        for index, amount in change.amounts.items():
+            free += (change.before[index] - amount) * view.percent_per_unit[index][rows]
     free /= sum(len(change.amounts) for change in changes)
-    np.clip(free, 0, MAX_NODE_SCORE, out=free)  # a whole node is more than its largest zone
+    np.clip(free, 0, MAX_NODE_SCORE, out=free)  # a whole node may have more free than its largest zone
     return MAX_NODE_SCORE - free.astype(np.int64)
 
 
 def whole_groups(layout: Layout, changes: Sequence[ZoneChange]) -> I64:
-    """Return (rows,): 100 where as few cores and L3 groups are broken up as the number of CPUs allows, 0 for as many.
+    """Return (rows,): 100 where as few cores and L3 groups are broken as the CPU number allows, 0 where one more is.
 
-    Counted as if free CPUs were in whole groups as far as their number allows; which they are is in the exact score.
+    Free CPUs are counted as if they were in whole groups, as far as their number allows.
     """
     caches = layout.cpus.caches
     sizes = {layout.cpus.cpus_per_core, max((bits.bit_count() for _, bits in caches), default=0)}
-    scores = [score for size in sizes if size > 1 for score in _groups(changes, size)]
-    if not scores:
-        return np.full(_length(changes), MAX_NODE_SCORE, np.int64)
-    return sum(scores[1:], scores[0]) // len(scores)
+    group_scores = [group_score for size in sizes if size > 1 for group_score in _group_scores(changes, size)]
+    if not group_scores:
+        return np.full(_row_count(changes), MAX_NODE_SCORE, np.int64)
+    return sum(group_scores[1:], group_scores[0]) // len(group_scores)
 
 
-def _groups(done: Sequence[ZoneChange], size: int) -> Iterator[I64]:
-    for change in done:
+def _group_scores(changes: Sequence[ZoneChange], size: int) -> Iterator[I64]:
+    for change in changes:
         cpus = change.amounts.get(CPU, 0)
-        if cpus % size:  # otherwise any zone loses as many groups
+        if cpus % size:  # otherwise each zone loses the same number of groups
             before = change.before[CPU]
             broken = before // size - (before - cpus) // size - cpus // size
             yield MAX_NODE_SCORE - MAX_NODE_SCORE * broken
 
 
-def _length(done: Sequence[ZoneChange]) -> int:
+def _row_count(changes: Sequence[ZoneChange]) -> int:
     """Return the number of rows."""
-    return next(iter(done[0].before.values())).size
+    return next(iter(changes[0].before.values())).size
 
 
-def _most(taken: dict[int, int], need: dict[int, int]) -> int:
-    """Return how many pods of a need can lose their place at most by what is taken."""
-    return max((-(-taken.get(index, 0) // amount) for index, amount in need.items()), default=0)
+def _max_lost_pods(allocated: dict[int, int], required: dict[int, int]) -> int:
+    """Return the highest number of pods of the required amounts that lose their placement by an allocation."""
+    return max((-(-allocated.get(index, 0) // amount) for index, amount in required.items()), default=0)
 
 
-def _lost(change: ZoneChange, need: dict[int, int]) -> I64:
-    """Return how many pods of a need fewer the zone can take; the need is of one resource at least."""
-    had: list[I64] = []
-    has: list[I64] = []
-    for index, amount in need.items():
+def _lost_pods(change: ZoneChange, required: dict[int, int]) -> I64:
+    """Return how many pods fewer the zone can admit; `required` has at least one resource."""
+    counts_before: list[I64] = []
+    counts_after: list[I64] = []
+    for index, amount in required.items():
         before = change.before[index]
-        had.append(before // amount)
-        taken = change.amounts.get(index)
-        has.append((before - taken) // amount if taken else had[-1])
-    return np.maximum(_least(had), 0) - np.maximum(_least(has), 0)
+        counts_before.append(before // amount)
+        allocated = change.amounts.get(index)
+        counts_after.append((before - allocated) // amount if allocated else counts_before[-1])
+    return np.maximum(_minimum(counts_before), 0) - np.maximum(_minimum(counts_after), 0)
 
 
-def _least(counts: Sequence[I64]) -> I64:
-    least = counts[0]
+def _minimum(counts: Sequence[I64]) -> I64:
+    minimum = counts[0]
     for count in counts[1:]:
-        least = np.minimum(least, count)
-    return least
+        minimum = np.minimum(minimum, count)
+    return minimum

@@ -1,4 +1,4 @@
-"""The score of zonewise: one number from what a pod leaves, how close its parts are, and which cores stay whole."""
+"""The score of zonewise: a weighted mean of fragmentation, closeness and whole core groups."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 
 from zonewise_scheduler.nodes.arrays.alignment_request import alignment_request
 from zonewise_scheduler.nodes.arrays.zone_fit import REJECTED
-from zonewise_scheduler.nodes.score.closeness import closeness
 from zonewise_scheduler.nodes.score.fragmentation import (
     MAX_NODE_SCORE,
     PendingShape,
@@ -30,19 +29,19 @@ if TYPE_CHECKING:
 
 
 class ScoreWeights(NamedTuple):
-    """What counts how much; whole numbers of which one at least is more than 0."""
+    """Weights of the three parts; integers, of which at least one is more than 0."""
 
     fragmentation: int = 6
-    """That waiting pods lose no place; with none waiting, that the pod fills up a zone in use."""
+    """For placements that pending pods keep; with no pending pods, for filling zones in use."""
     closeness: int = 3
-    """That all of a container comes from one zone."""
+    """For containers that are allocated from one zone."""
     whole_groups: int = 1
-    """That no core and no L3 group is broken up without need."""
+    """For cores and L3 groups that stay whole."""
 
 
 DEFAULT_WEIGHTS = ScoreWeights()
-"""Places lost are lost to other jobs for as long as this one runs, so they weigh most; closeness differs only between
-nodes that do not insist on it; a broken L3 group costs speed, not places."""
+"""A lost placement is lost as long as the pod runs, so fragmentation weighs most. Closeness differs only between nodes
+that do not require one zone. A broken L3 group costs speed, not placements."""
 
 
 def score(
@@ -51,46 +50,74 @@ def score(
     pending: tuple[PendingShape, ...] = (),
     weights: ScoreWeights = DEFAULT_WEIGHTS,
 ) -> I64:
-    """Return (rows,): 0 to 100, best, for a pod on each node; 0 where its kubelet refuses it.
+    """Return (rows,): 0 to 100, best, for a pod on each node; 0 where its kubelet rejects the pod.
 
-    Rows that the arrays do not decide are scored as if the kubelet took the pod, from no zone in particular.
+    Rows that the arrays do not decide are scored as if the kubelet admitted the pod from no zone in particular.
     """
     key = ("score", shape, pending, weights)
 
-    def of_block(block: Block) -> I64:
-        asked, placed = alignment_request(block.layout, shape), block.zone_fit(shape)
-        return block.get_or_compute(key, lambda view, at: _score(view, asked, placed.select(at), pending, weights))
+    def score_block(block: Block) -> I64:
+        request, zone_fit = alignment_request(block.layout, shape), block.zone_fit(shape)
+        return block.get_or_compute(
+            key, lambda view, slots: _score_view(view, request, zone_fit.select(slots), pending, weights)
+        )
 
-    return table.gather(np.zeros(table.rows, np.int64), of_block)
+    return table.gather(np.zeros(table.rows, np.int64), score_block)
 
 
-def _score(
-    view: ArrayView, asked: AlignmentRequest, placed: ZoneFit, waiting: tuple[PendingShape, ...], weights: ScoreWeights
+def _score_view(
+    view: ArrayView,
+    request: AlignmentRequest,
+    zone_fit: ZoneFit,
+    pending: tuple[PendingShape, ...],
+    weights: ScoreWeights,
 ) -> I64:
-    rows = np.flatnonzero(placed.fits != REJECTED)
-    found = np.zeros(view.rows, np.int64)
-    if not asked.steps:  # it asks for nothing that is given by zones
-        found[rows] = MAX_NODE_SCORE
+    rows = np.flatnonzero(zone_fit.fits != REJECTED)
+    scores = np.zeros(view.rows, np.int64)
+    if not request.steps:  # the pod requests nothing that belongs to zones
+        scores[rows] = MAX_NODE_SCORE
     elif rows.size:
-        found[rows] = _weighted(view, asked, placed, rows, waiting, weights)
-    return found
+        scores[rows] = _weighted(view, request, zone_fit, rows, pending, weights)
+    return scores
 
 
 def _weighted(
     view: ArrayView,
-    asked: AlignmentRequest,
-    placed: ZoneFit,
+    request: AlignmentRequest,
+    zone_fit: ZoneFit,
     rows: I64,
-    waiting: tuple[PendingShape, ...],
+    pending: tuple[PendingShape, ...],
     weights: ScoreWeights,
 ) -> I64:
     layout = view.layout
-    others = {index for one in waiting for index in pod_amounts(alignment_request(layout, one.shape))}
-    done = zone_changes(view, asked, placed, rows, others)
-    remains = least_fragmentation(layout, done, waiting) if waiting else zone_fullness(view, rows, done)
-    total = remains * weights.fragmentation
+    pending_indices = {index for entry in pending for index in pod_amounts(alignment_request(layout, entry.shape))}
+    changes = zone_changes(view, request, zone_fit, rows, pending_indices)
+    fragmentation = least_fragmentation(layout, changes, pending) if pending else zone_fullness(view, rows, changes)
+    total = fragmentation * weights.fragmentation
     if weights.closeness:
-        total += closeness(view, asked, placed, rows) * weights.closeness
+        total += closeness(view, request, zone_fit, rows) * weights.closeness
     if weights.whole_groups:
-        total += whole_groups(layout, done) * weights.whole_groups
+        total += whole_groups(layout, changes) * weights.whole_groups
     return total // sum(weights)
+
+
+def closeness(view: ArrayView, request: AlignmentRequest, zone_fit: ZoneFit, rows: I64) -> I64:
+    """Return a score of some rows: 100 where each step is allocated from one zone, else 100 by the number of zones.
+
+    The score is the mean of the steps. All zones of the node share a step where a kubelet matches nothing to zones, or
+    where the arrays do not determine the zones. The policy best-effort uses one zone where one has enough, so the steps
+    of such pods are compared with the zones.
+    """
+    all_zones = MAX_NODE_SCORE // view.zones
+    total = np.zeros(rows.size, np.int64)
+    for step_index, step in enumerate(request.steps):
+        if step.hinted == step.amounts:
+            total += np.where(zone_fit.zones[step_index][rows] >= 0, MAX_NODE_SCORE, all_zones)
+        elif view.layout.policies.topology == "best-effort":
+            fits = np.ones((view.zones, rows.size), np.bool_)
+            for index, amount in step.amounts:
+                fits &= view.free[index][:, rows] >= amount
+            total += np.where(fits.any(axis=0), MAX_NODE_SCORE, all_zones)
+        else:
+            total += all_zones
+    return total // len(request.steps)

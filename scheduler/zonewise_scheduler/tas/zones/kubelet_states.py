@@ -82,5 +82,5 @@ def build_kubelet_states(
 def _table(states: Sequence[NodeState | None]) -> NodeStateTable:
     made = NodeStateTable()
     made.set_rows(dict(enumerate(states)))
-    made.absorb()
+    made.flush()
     return made

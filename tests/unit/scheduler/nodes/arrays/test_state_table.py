@@ -20,40 +20,38 @@ def _table(cluster: list[NodeState]) -> NodeStateTable:
     return table
 
 
-def _one_by_one(cluster: list[NodeState], shape: PodShape) -> list[bool]:
+def _admit_each(cluster: list[NodeState], shape: PodShape) -> list[bool]:
     return [admit(state, shape).admitted for state in cluster]
 
 
 @given(clusters(), pods())
-def test_all_nodes_at_once_answer_as_one_by_one(cluster: list[NodeState], shape: PodShape) -> None:
-    """Where the arrays answer they answer as the kubelet, and resolved() does everywhere."""
+def test_table_agrees_with_admit(cluster: list[NodeState], shape: PodShape) -> None:
+    """fits() is the kubelet's verdict or undecided, and admitted() is always the kubelet's verdict."""
     table = _table(cluster)
-    expected = _one_by_one(cluster, shape)
+    expected = _admit_each(cluster, shape)
     for fits, admitted in zip(table.fits(shape).tolist(), expected, strict=True):
         assert fits in {-1, admitted}
     assert table.admitted(shape).tolist() == expected
 
 
 @given(clusters(("single-numa-node", "restricted"), most=12), pods(simple=True))
-def test_aligned_pods_of_apps_and_sidecars(cluster: list[NodeState], shape: PodShape) -> None:
+def test_aligned_pods_with_sidecars(cluster: list[NodeState], shape: PodShape) -> None:
     table = _table(cluster)
-    expected = _one_by_one(cluster, shape)
+    expected = _admit_each(cluster, shape)
     for fits, admitted in zip(table.fits(shape).tolist(), expected, strict=True):
         assert fits in {-1, admitted}
 
 
 @given(clusters(), pods(), st.integers(0, 5))
-def test_copies_are_pods_one_after_another(cluster: list[NodeState], shape: PodShape, limit: int) -> None:
-    """copies() is the number of times in a row that the kubelet admits the pod."""
+def test_pod_counts_agree_with_admit(cluster: list[NodeState], shape: PodShape, limit: int) -> None:
+    """pod_counts() is the number of times in a row that the kubelet admits the pod."""
     assert _table(cluster).pod_counts(shape, limit).tolist() == [in_a_row(state, shape, limit) for state in cluster]
 
 
 @settings(max_examples=40)
 @given(st.lists(clusters(most=6), min_size=2, max_size=4), pods(), st.data())
-def test_changed_rows_change_only_themselves(
-    waves: list[list[NodeState]], shape: PodShape, data: st.DataObject
-) -> None:
-    """Whatever rows are set, moved to other layouts and cleared, kept answers are those of a fresh table."""
+def test_changed_rows(waves: list[list[NodeState]], shape: PodShape, data: st.DataObject) -> None:
+    """Rows are set, moved to other layouts and cleared; cached results are those of a fresh table."""
     table = NodeStateTable()
     states: dict[int, NodeState | None] = {}
     for wave in waves:
@@ -72,10 +70,10 @@ def test_changed_rows_change_only_themselves(
         assert table.pod_counts(shape, 2).tolist() == fresh.pod_counts(shape, 2).tolist()
 
 
-def test_many_rows_grow_the_arrays_and_keep_what_was_there() -> None:
-    """Rows beyond the first capacity, set one by one, answer as if set at once."""
-    one = kind(TWO_ZONES)
-    nodes = states(one, TWO_ZONES, 100)
+def test_growing_arrays() -> None:
+    """Rows beyond the first capacity, set one by one, have the same verdicts as rows that are set at once."""
+    node_kind = kind(TWO_ZONES)
+    nodes = states(node_kind, TWO_ZONES, 100)
     table = NodeStateTable()
     for row, state in enumerate(nodes):
         table.set(row, state)
@@ -86,7 +84,7 @@ def test_many_rows_grow_the_arrays_and_keep_what_was_there() -> None:
     assert set(table.fits(pod(4)).tolist()) == {0, 1}
 
 
-def test_an_empty_table_answers_nothing_and_a_cleared_row_refuses() -> None:
+def test_empty_table_and_cleared_row() -> None:
     table = NodeStateTable()
     assert table.fits(pod()).tolist() == []
     table.set(2, None)
@@ -95,37 +93,44 @@ def test_an_empty_table_answers_nothing_and_a_cleared_row_refuses() -> None:
 
 
 def test_common_pods_never_need_admit() -> None:
-    """Arrays suffice for Guaranteed pods of apps and sidecars with everything, and for pods of shared CPUs."""
+    """Arrays suffice for Guaranteed pods of apps and sidecars with all resources, and for pods on shared CPUs."""
     common = pod(4).containers[0]
     several = PodShape((common._replace(name="s", role="sidecar"), common, common._replace(name="b")), "Guaranteed")
     shared = PodShape((Container("a", "app", 500, devices=common.devices),), "Burstable")
     for topology in ("single-numa-node", "restricted"):
         table = _table(states(kind(TWO_ZONES, topology), TWO_ZONES, 50))
-        for one in (pod(4), pod(60, 6), several, shared):
-            assert -1 not in table.fits(one).tolist()
+        for shape in (pod(4), pod(60, 6), several, shared):
+            assert -1 not in table.fits(shape).tolist()
 
 
-def test_restricted_takes_sets_of_zones_of_one_width() -> None:
-    """60 CPUs, 6 devices and 600 GiB need two zones each: empty nodes take them, and a node in use does not."""
-    one = kind(TWO_ZONES, "restricted")
+def test_restricted_with_several_zones() -> None:
+    """60 CPUs, 6 devices and 600 GiB need two zones each: an empty node admits the pod, and a node in use does not."""
+    node_kind = kind(TWO_ZONES, "restricted")
     empty = NodeState(
-        one, one.cpus.cpus & ~one.cpus.reserved, one.allocatable, (1, 2), 0, tuple(c.total for c in one.devices)
+        node_kind,
+        node_kind.cpus.cpus & ~node_kind.cpus.reserved,
+        node_kind.allocatable,
+        (1, 2),
+        0,
+        tuple(c.total for c in node_kind.devices),
     )
-    asked = pod(120, 6, memory=600)
-    asked = asked._replace(containers=(asked.containers[0]._replace(memory=(("memory", 600 * GIB),)),))
+    shape = pod(120, 6, memory=600)
+    shape = shape._replace(containers=(shape.containers[0]._replace(memory=(("memory", 600 * GIB),)),))
     cluster = [empty, empty._replace(memory_assigned=1), empty._replace(device_free=(0,) * 6)]
-    assert _table(cluster).fits(asked).tolist() == [1, 0, 0]
-    assert _one_by_one(cluster, asked) == [True, False, False]
+    assert _table(cluster).fits(shape).tolist() == [1, 0, 0]
+    assert _admit_each(cluster, shape) == [True, False, False]
 
 
-def test_containers_are_given_memory_that_their_sum_has_no_hint_for() -> None:
-    """In scope pod three containers of 1 GiB get on a node with 2 GiB free in each zone: the kubelet's own quirk."""
-    one = kind(TWO_ZONES)
-    one = replace(one, policies=one.policies._replace(scope="pod"))
-    left = ((0, 2 * GIB), (0, 2 * GIB))
-    used = NodeState(one, one.cpus.cpus & ~one.cpus.reserved, left, (1, 2), 3, (0,) * len(one.devices))
-    part = Container("a", "app", 500, (("memory", GIB),))
-    shape = PodShape((part, part._replace(name="b"), part._replace(name="c")), "Guaranteed")
+def test_memory_of_containers_whose_sum_has_no_hint() -> None:
+    """In scope pod three containers of 1 GiB are admitted with 2 GiB free in each zone: a quirk of the kubelet."""
+    node_kind = kind(TWO_ZONES)
+    node_kind = replace(node_kind, policies=node_kind.policies._replace(scope="pod"))
+    memory_free = ((0, 2 * GIB), (0, 2 * GIB))
+    used = NodeState(
+        node_kind, node_kind.cpus.cpus & ~node_kind.cpus.reserved, memory_free, (1, 2), 3, (0,) * len(node_kind.devices)
+    )
+    container = Container("a", "app", 500, (("memory", GIB),))
+    shape = PodShape((container, container._replace(name="b"), container._replace(name="c")), "Guaranteed")
     table = _table([used])
     assert table.fits(shape).tolist() == [-1]
-    assert table.admitted(shape).tolist() == _one_by_one([used], shape) == [True]
+    assert table.admitted(shape).tolist() == _admit_each([used], shape) == [True]

@@ -1,4 +1,4 @@
-"""All nodes at once against what real kubelets answered."""
+"""All nodes at once against recorded verdicts of real kubelets."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from zonewise_scheduler.nodes.arrays.state_table import NodeStateTable
 pytestmark = pytest.mark.skipif(not cases(), reason=ABSENT)
 
 
-def test_no_recorded_admission_is_foretold_wrongly() -> None:
-    """Where the arrays answer they answer as the kubelet did, and resolved() does always."""
+def test_recorded_admissions() -> None:
+    """fits() is the kubelet's verdict or undecided, and admitted() is always the kubelet's verdict."""
     wrong: list[str] = []
     for case in cases():
         table = NodeStateTable()
@@ -24,16 +24,16 @@ def test_no_recorded_admission_is_foretold_wrongly() -> None:
     assert wrong == []
 
 
-def test_recorded_nodes_in_one_table_answer_as_alone() -> None:
-    """Nodes of many layouts in one table answer as each does alone."""
+def test_recorded_nodes_in_one_table() -> None:
+    """Nodes of many layouts in one table have the same verdicts as each alone."""
     some = cases()[::40]
     table = NodeStateTable()
     table.set_rows({row: state_of_case(case) for row, case in enumerate(some)})
     for case in some:
         pod = pod_of_case(case)
         alone: list[bool] = []
-        for other in some:
+        for other_case in some:
             single = NodeStateTable()
-            single.set(0, state_of_case(other))
+            single.set(0, state_of_case(other_case))
             alone.append(bool(single.admitted(pod)[0]))
         assert table.admitted(pod).tolist() == alone

@@ -1,4 +1,4 @@
-"""Pods in flight in every order, against plain permutations."""
+"""Orders of arrival against plain permutations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.ledger_kubelets import SINGLE, kind_of, shape_of
+from support.ledger_kubelets import SINGLE, node_kind, pod_shape
 from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.admission.node import Policies, idle_node
 from zonewise_scheduler.nodes.assumed.arrival_orders import extend_orders, initial_orders
@@ -22,67 +22,67 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.pod import PodShape
 
 STATES = [
-    idle_node(kind_of(SINGLE)),
-    idle_node(kind_of(SINGLE, zones=3, cpus=5, gpus=1)),
-    idle_node(kind_of(SINGLE))._replace(free_cpus=0b11111111_00111111, device_free=(2, 0)),
-    idle_node(kind_of(SINGLE, gib=5)),
-    idle_node(kind_of(Policies(topology="restricted", cpu="static"), zones=3, cpus=4)),
-    idle_node(kind_of(Policies(topology="best-effort", cpu="static"), cpus=5)),
+    idle_node(node_kind(SINGLE)),
+    idle_node(node_kind(SINGLE, zones=3, cpus=5, gpus=1)),
+    idle_node(node_kind(SINGLE))._replace(free_cpus=0b11111111_00111111, device_free=(2, 0)),
+    idle_node(node_kind(SINGLE, gib=5)),
+    idle_node(node_kind(Policies(topology="restricted", cpu="static"), zones=3, cpus=4)),
+    idle_node(node_kind(Policies(topology="best-effort", cpu="static"), cpus=5)),
 ]
 
 
 def shapes() -> st.SearchStrategy[PodShape]:
     counts = st.tuples(st.integers(1, 7), st.integers(0, 2))
-    return st.builds(shape_of, counts, gib=st.integers(1, 4)) | st.builds(shape_of, counts, counts)
+    return st.builds(pod_shape, counts, gib=st.integers(1, 4)) | st.builds(pod_shape, counts, counts)
 
 
 def outcomes(state: NodeState, pods: Sequence[PodShape]) -> set[NodeState | None]:
-    """The states after each order; None where one is refused."""
-    found: set[NodeState | None] = set()
+    """The states after each order; None where one pod is rejected."""
+    states: set[NodeState | None] = set()
     for order in permutations(pods):
-        now: NodeState | None = state
+        current: NodeState | None = state
         for shape in order:
-            now = now and admit(now, shape).after
-        found.add(now)
-    return found
+            current = current and admit(current, shape).after
+        states.add(current)
+    return states
 
 
 @given(st.sampled_from(STATES), st.lists(shapes(), min_size=1, max_size=5))
-def test_every_order_and_no_other(state: NodeState, wanted: list[PodShape]) -> None:
-    """A flight takes a pod exactly if the kubelet admits all, in whatever order, and is as if they came in turn."""
-    flight = AssumedState.from_shapes(state, (), admit)
-    for shape in wanted:
-        verdict, after = flight.assume(shape, admit)
-        found = outcomes(state, (*flight.shapes, shape))
-        assert flight.state is not None
-        direct = admit(flight.state, shape)
+def test_all_orders_and_no_others(state: NodeState, pods: list[PodShape]) -> None:
+    """A pod is assumed exactly if every order admits all pods. The state is that of the order of assumption."""
+    assumed_state = AssumedState.from_shapes(state, (), admit)
+    for shape in pods:
+        verdict, after = assumed_state.assume(shape, admit)
+        states = outcomes(state, (*assumed_state.shapes, shape))
+        assert assumed_state.state is not None
+        direct = admit(assumed_state.state, shape)
         if verdict.admitted:
-            assert None not in found
+            assert None not in states
             assert verdict == direct
             assert after.state == verdict.after
-            assert after.state in found
+            assert after.state in states
         else:
-            assert after is flight
+            assert after is assumed_state
             assert verdict.reason == BLOCKED_BY_ASSUMED or verdict == direct
-            assert None in found or "too many orders" in verdict.message
-        flight = after
+            assert None in states or "too many orders" in verdict.message
+        assumed_state = after
 
 
 @given(st.sampled_from(STATES), st.lists(shapes(), min_size=1, max_size=4))
-def test_pods_already_in_flight(state: NodeState, charged: list[PodShape]) -> None:
-    """Of pods that others placed the orders are looked at once one more is wanted; the answer is the same."""
-    flight = AssumedState.from_shapes(state, charged[:-1], admit)
-    verdict, _ = flight.assume(charged[-1], admit)
-    assert verdict.admitted == (None not in outcomes(state, charged))
-    assert flight.assume(charged[-1], admit)[0] == verdict, "asked again it says the same"
+def test_pods_assumed_before(state: NodeState, pods: list[PodShape]) -> None:
+    """The orders of earlier pods are computed on demand; the verdict is the same."""
+    assumed_state = AssumedState.from_shapes(state, pods[:-1], admit)
+    verdict, _ = assumed_state.assume(pods[-1], admit)
+    assert verdict.admitted == (None not in outcomes(state, pods))
+    assert assumed_state.assume(pods[-1], admit)[0] == verdict, "a repeated call returns the same"
 
 
 @given(st.sampled_from(STATES), st.lists(shapes(), min_size=1, max_size=4))
-def test_the_states_that_all_pods_lead_to(state: NodeState, pods: list[PodShape]) -> None:
+def test_states_after_all_pods(state: NodeState, pods: list[PodShape]) -> None:
     orders = initial_orders(state)
     for shape in pods:
-        more = extend_orders(orders, shape, admit)
-        if isinstance(more, str):
+        extended = extend_orders(orders, shape, admit)
+        if isinstance(extended, str):
             return
-        orders = more
+        orders = extended
     assert set(orders.reachable[orders.pods]) == outcomes(state, pods)

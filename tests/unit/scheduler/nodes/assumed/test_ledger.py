@@ -1,4 +1,4 @@
-"""The ledger, told by examples."""
+"""The ledger by examples."""
 
 from __future__ import annotations
 
@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.ledger_kubelets import ALL, EXCLUSIVE, SHARED, SINGLE, Kubelet, bound, kind_of, report_of, shape_of
+from support.ledger_kubelets import (
+    ALL,
+    EXCLUSIVE,
+    SHARED,
+    SINGLE,
+    Kubelet,
+    bound_pod,
+    node_kind,
+    node_report,
+    pod_shape,
+)
 from zonewise_scheduler.admission.node import idle_node
 from zonewise_scheduler.nodes.assumed.ledger import Ledger
 from zonewise_scheduler.nodes.assumed.types import BLOCKED_BY_ASSUMED, BOUND, NO_REPORT, NODE_BACKOFF, PendingPod
@@ -14,8 +24,8 @@ from zonewise_scheduler.nodes.assumed.types import BLOCKED_BY_ASSUMED, BOUND, NO
 if TYPE_CHECKING:
     from zonewise_scheduler.admission.pod import PodShape
 
-KIND = kind_of(SINGLE)
-MOST = shape_of((6, 0))
+KIND = node_kind(SINGLE)
+MOST = pod_shape((6, 0))
 """Most of a zone of 8 CPUs."""
 
 
@@ -34,55 +44,55 @@ def fresh(methods: tuple[str, ...] = (ALL, EXCLUSIVE), *, hidden: bool = False) 
     return Kubelet("n1", idle_node(KIND), methods, hidden)
 
 
-def test_the_burst_of_three() -> None:
-    """Three pods that each need most of one of two zones: the third is refused before the kubelet has seen any."""
+def test_burst_of_three_pods() -> None:
+    """Three pods each need most of one of two zones. The third is rejected before the kubelet has any of them."""
     ledger = reported(fresh())
     first, second, third = (ledger.assume(pod(name), "n1", 1.0) for name in "abc")
     assert [share.cpus for verdict in (first, second) for share in verdict.assignments] == [0b111111, 0b111111 << 8]
     assert (third.admitted, third.reason) == (False, "TopologyAffinityError")
-    assert ledger.counters().in_flight == 2
+    assert ledger.counters().assumed == 2
 
 
-def test_a_stale_report_after_a_promise() -> None:
-    """A report from before a pod came leaves the pod charged; one with it covers it."""
+def test_report_from_before_an_assumed_pod() -> None:
+    """A report from before a pod leaves it assumed; a report with the pod covers it."""
     kubelet = fresh()
     ledger = reported(kubelet)
     ledger.assume(pod("a"), "n1", 1.0)
-    ledger.add_pod(bound(pod("a"), "n1"), 2.0)
-    promised = ledger.state("n1")
+    ledger.add_pod(bound_pod(pod("a"), "n1"), 2.0)
+    assumed = ledger.state("n1")
     ledger.update_report(kubelet.report(), 3.0)
-    assert ledger.state("n1") == promised
+    assert ledger.state("n1") == assumed
     assert [entry.name for entry in ledger.assumed_pods("n1")] == ["a"]
-    kubelet.sees(pod("a"))
+    kubelet.decide(pod("a"))
     ledger.update_report(kubelet.report(), 4.0)
     assert (ledger.assumed_pods("n1"), ledger.state("n1")) == ((), kubelet.state)
     assert ledger.counters().covered == 1
 
 
-def test_a_report_is_stale_once_a_pod_has_run_for_long_without_being_in_it() -> None:
-    """Not by a pod that no kubelet has taken, and not on a node that has no report at all."""
+def test_report_is_stale_once_it_lacks_a_long_running_pod() -> None:
+    """A pod that no kubelet has started does not count, nor does a node without a report."""
     kubelet = fresh()
     ledger = reported(kubelet)
-    ledger.add_pod(bound(pod("a"), "n1"), 1.0)
+    ledger.add_pod(bound_pod(pod("a"), "n1"), 1.0)
     assert not ledger.is_stale("n1", 99.0, 30.0)
-    ledger.add_pod(bound(pod("a"), "n1", started=2.0), 2.0)
+    ledger.add_pod(bound_pod(pod("a"), "n1", started=2.0), 2.0)
     assert [ledger.is_stale("n1", at, 30.0) for at in (2.0, 32.0, 32.1)] == [False, False, True]
-    kubelet.sees(pod("a"))
+    kubelet.decide(pod("a"))
     ledger.update_report(kubelet.report(), 33.0)
     assert not ledger.is_stale("n1", 99.0, 30.0)
-    ledger.add_pod(bound(pod("b"), "n2", started=2.0), 2.0)
+    ledger.add_pod(bound_pod(pod("b"), "n2", started=2.0), 2.0)
     assert not ledger.is_stale("n2", 99.0, 30.0)
-    assert not ledger.is_stale("unheard of", 99.0, 30.0)
+    assert not ledger.is_stale("unknown", 99.0, 30.0)
 
 
-def test_a_report_that_has_the_pod_before_the_api_shows_it_bound() -> None:
+def test_report_covers_a_pod_before_the_api_shows_it_bound() -> None:
     kubelet = fresh()
     ledger = reported(kubelet)
     ledger.assume(pod("a"), "n1", 1.0)
-    kubelet.sees(pod("a"))
+    kubelet.decide(pod("a"))
     ledger.update_report(kubelet.report(), 2.0)
     assert (ledger.assumed_pods("n1"), ledger.state("n1")) == ((), kubelet.state)
-    ledger.add_pod(bound(pod("a"), "n1", 1.5), 3.0)
+    ledger.add_pod(bound_pod(pod("a"), "n1", 1.5), 3.0)
     ledger.tick(1000.0)
     assert (ledger.assumed_pods("n1"), ledger.state("n1")) == ((), kubelet.state)
 
@@ -91,28 +101,28 @@ def test_older_and_equal_reports_change_nothing() -> None:
     kubelet = fresh()
     ledger = reported(kubelet)
     old = kubelet.report()
-    kubelet.sees(pod("a"))
-    ledger.add_pod(bound(pod("a"), "n1", 1.0), 1.0)
+    kubelet.decide(pod("a"))
+    ledger.add_pod(bound_pod(pod("a"), "n1", 1.0), 1.0)
     new = kubelet.report()
     for report in (new, old, new):
         ledger.update_report(report, 2.0)
         assert ledger.state("n1") == kubelet.state
 
 
-def test_a_promise_is_made_once() -> None:
-    """The same pod on the same node is not charged again, and its verdict is the same, also once it is bound."""
+def test_pod_is_assumed_once() -> None:
+    """The same pod on the same node is not assumed again and has the same verdict, also once it is bound."""
     ledger = reported(fresh())
     verdict = ledger.assume(pod("a"), "n1", 1.0)
     assert ledger.assume(pod("a"), "n1", 2.0) is verdict
-    ledger.add_pod(bound(pod("a"), "n1"), 3.0)
+    ledger.add_pod(bound_pod(pod("a"), "n1"), 3.0)
     assert ledger.assume(pod("a"), "n1", 4.0) is verdict
-    assert ledger.counters().promised == len(ledger.assumed_pods("n1")) == 1
+    assert ledger.counters().assumed_total == len(ledger.assumed_pods("n1")) == 1
 
 
-def test_a_promise_that_moves() -> None:
-    """Promised to another node that admits it, a pod is given back by the first; where it is refused it stays."""
+def test_assumed_pod_moves_to_another_node() -> None:
+    """Another node that admits the pod takes it over; the pod stays where the other node rejects it."""
     ledger = reported(fresh())
-    ledger.update_report(report_of("n2", idle_node(KIND), [], 1), 0.0)
+    ledger.update_report(node_report("n2", idle_node(KIND), [], 1), 0.0)
     for name in "ab":
         ledger.assume(pod(name), "n2", 1.0)
     ledger.assume(pod("c"), "n1", 1.0)
@@ -122,75 +132,77 @@ def test_a_promise_that_moves() -> None:
     assert [[entry.name for entry in ledger.assumed_pods(node)] for node in ("n1", "n2")] == [["c", "a"], ["b"]]
 
 
-def test_a_pod_bound_elsewhere() -> None:
-    """What is bound to another node than promised is charged there, and cannot be promised any more."""
+def test_pod_bound_to_another_node() -> None:
+    """A pod that is bound to another node than assumed counts on that node, and cannot be assumed any more."""
     ledger = reported(fresh())
-    ledger.update_report(report_of("n2", idle_node(KIND), [], 1), 0.0)
+    ledger.update_report(node_report("n2", idle_node(KIND), [], 1), 0.0)
     ledger.assume(pod("a"), "n1", 1.0)
-    ledger.add_pod(bound(pod("a"), "n2"), 2.0)
+    ledger.add_pod(bound_pod(pod("a"), "n2"), 2.0)
     assert [len(ledger.assumed_pods(node)) for node in ("n1", "n2")] == [0, 1]
     assert ledger.assume(pod("a"), "n1", 3.0).reason == BOUND
-    assert ledger.counters().withdrawn == 1
+    assert ledger.counters().forgotten == 1
 
 
-def test_a_pod_of_others_is_charged() -> None:
+def test_pod_bound_by_others_is_assumed() -> None:
     kubelet = fresh()
     ledger = reported(kubelet)
-    ledger.add_pod(bound(pod("a"), "n1"), 1.0)
-    kubelet.sees(pod("a"))
+    ledger.add_pod(bound_pod(pod("a"), "n1"), 1.0)
+    kubelet.decide(pod("a"))
     assert ledger.state("n1") == kubelet.state
     assert [entry.predicted for entry in ledger.assumed_pods("n1")] == [None]
 
 
-def test_another_order_that_would_fail() -> None:
-    """A pod that needs the GPU's zone is not promised while one that fits both zones may come after it, or before."""
-    kind = kind_of(SINGLE)
+def test_rejection_in_another_order() -> None:
+    """A pod that needs the GPU's zone is rejected while a pod that fits both zones may arrive before it."""
+    kind = node_kind(SINGLE)
     state = idle_node(kind)._replace(device_free=(1, 0), free_cpus=0b11111111_00111111)
     ledger = Ledger()
-    ledger.update_report(report_of("n1", state, [], 1), 0.0)
-    assert ledger.assume(pod("a", shape_of((7, 0))), "n1", 1.0).assignments[0].cpus == 0b1111111_00000000
-    assert ledger.assume(pod("b", shape_of((2, 1))), "n1", 1.0).admitted, "whatever the order, they do not meet"
+    ledger.update_report(node_report("n1", state, [], 1), 0.0)
+    assert ledger.assume(pod("a", pod_shape((7, 0))), "n1", 1.0).assignments[0].cpus == 0b1111111_00000000
+    assert ledger.assume(pod("b", pod_shape((2, 1))), "n1", 1.0).admitted, (
+        "the two pods use different zones in any order"
+    )
     ledger.forget("uid-a", 2.0)
     ledger.forget("uid-b", 2.0)
-    ledger.assume(pod("c", shape_of((4, 1))), "n1", 3.0)
-    refusal = ledger.assume(pod("d", shape_of((4, 0))), "n1", 3.0)
-    assert (refusal.reason, refusal.admitted) == (BLOCKED_BY_ASSUMED, False), (
-        "d before c would take the CPUs beside the GPU"
+    ledger.assume(pod("c", pod_shape((4, 1))), "n1", 3.0)
+    rejection = ledger.assume(pod("d", pod_shape((4, 0))), "n1", 3.0)
+    assert (rejection.reason, rejection.admitted) == (BLOCKED_BY_ASSUMED, False), (
+        "d before c would use the CPUs beside the GPU"
     )
-    assert "another order" in refusal.message
+    assert "another order" in rejection.message
 
 
 def test_too_many_orders() -> None:
-    """With so many different pods in flight that their orders are too many, the node waits for a report."""
-    kubelet = Kubelet("n1", idle_node(kind_of(SINGLE, zones=4, cpus=32)))
+    """With too many orders of different assumed pods, the node admits no pod until the next report."""
+    kubelet = Kubelet("n1", idle_node(node_kind(SINGLE, zones=4, cpus=32)))
     ledger = reported(kubelet)
-    shapes = [shape_of((cpus, 0)) for cpus in range(7, 16)]
-    verdicts = [ledger.assume(pod(f"p{place}", shape), "n1", 1.0) for place, shape in enumerate(shapes)]
-    taken = [verdict.admitted for verdict in verdicts].index(False)
-    assert taken >= 4
-    assert verdicts[taken].reason == BLOCKED_BY_ASSUMED
-    assert verdicts[taken].message == f"the {taken + 1} pods on their way to the node may come in too many orders"
-    for place, shape in enumerate(shapes[:taken]):
-        kubelet.sees(pod(f"p{place}", shape))
+    shapes = [pod_shape((cpus, 0)) for cpus in range(7, 16)]
+    verdicts = [ledger.assume(pod(f"p{index}", shape), "n1", 1.0) for index, shape in enumerate(shapes)]
+    admitted = [verdict.admitted for verdict in verdicts].index(False)
+    assert admitted >= 4
+    assert verdicts[admitted].reason == BLOCKED_BY_ASSUMED
+    assert verdicts[admitted].message == f"the node's {admitted + 1} assumed pods may arrive in too many orders"
+    for index, shape in enumerate(shapes[:admitted]):
+        kubelet.decide(pod(f"p{index}", shape))
     ledger.update_report(kubelet.report(), 2.0)
-    assert ledger.assume(pod("next", shapes[taken]), "n1", 3.0).admitted
+    assert ledger.assume(pod("next", shapes[admitted]), "n1", 3.0).admitted
 
 
 def test_equal_pods_have_one_order() -> None:
     ledger = Ledger()
-    ledger.update_report(report_of("n1", idle_node(kind_of(SINGLE, cpus=64)), [], 1), 0.0)
-    assert all(ledger.assume(pod(f"p{one}", shape_of((1, 0))), "n1", 1.0).admitted for one in range(100))
+    ledger.update_report(node_report("n1", idle_node(node_kind(SINGLE, cpus=64)), [], 1), 0.0)
+    assert all(ledger.assume(pod(f"p{index}", pod_shape((1, 0))), "n1", 1.0).admitted for index in range(100))
 
 
-def test_a_pod_that_holds_nothing_is_not_charged() -> None:
-    """It is admitted even on a node that takes no others, and is in the way of nobody."""
+def test_pod_without_resources_is_not_assumed() -> None:
+    """It is admitted even on a full node, and blocks no other pod."""
     ledger = reported(fresh())
     before = ledger.state("n1")
-    assert all(ledger.assume(pod(f"s{one}", SHARED), "n1", 1.0).admitted for one in range(10))
+    assert all(ledger.assume(pod(f"s{index}", SHARED), "n1", 1.0).admitted for index in range(10))
     assert (ledger.state("n1"), ledger.assumed_pods("n1")) == (before, ())
 
 
-def test_a_promise_withdrawn_and_one_expired() -> None:
+def test_assumed_pods_are_forgotten_or_expire() -> None:
     ledger = reported(fresh())
     before = ledger.state("n1")
     ledger.assume(pod("a"), "n1", 1.0)
@@ -202,25 +214,25 @@ def test_a_promise_withdrawn_and_one_expired() -> None:
     ledger.tick(130.0)
     assert (ledger.state("n1"), ledger.assumed_pods("n1")) == (before, ())
     counters = ledger.counters()
-    assert (counters.promised, counters.withdrawn, counters.expired, counters.in_flight) == (2, 1, 1, 0)
+    assert (counters.assumed_total, counters.forgotten, counters.expired, counters.assumed) == (2, 1, 1, 0)
 
 
-def test_a_bound_pod_is_not_withdrawn_and_does_not_expire() -> None:
+def test_bound_pod_is_not_forgotten_and_does_not_expire() -> None:
     ledger = reported(fresh())
     ledger.assume(pod("a"), "n1", 1.0)
-    ledger.add_pod(bound(pod("a"), "n1"), 2.0)
+    ledger.add_pod(bound_pod(pod("a"), "n1"), 2.0)
     ledger.forget("uid-a", 3.0)
     ledger.tick(10_000.0)
     assert len(ledger.assumed_pods("n1")) == 1
 
 
-def test_a_pod_deleted_before_it_came() -> None:
-    """A pod that ended by its kubelet's word leaves at once, one that was deleted by force a settle time later."""
+def test_pod_deleted_before_it_is_covered() -> None:
+    """A pod that its kubelet ended leaves at once. A pod that only the API deleted leaves after report_lag."""
     ledger = reported(fresh())
     before = ledger.state("n1")
     for name in "ab":
         ledger.assume(pod(name), "n1", 1.0)
-        ledger.add_pod(bound(pod(name), "n1"), 2.0)
+        ledger.add_pod(bound_pod(pod(name), "n1"), 2.0)
     ledger.remove_pod("uid-a", 3.0, terminated=True)
     ledger.remove_pod("uid-b", 3.0)
     assert [entry.name for entry in ledger.assumed_pods("n1")] == ["b"]
@@ -230,93 +242,95 @@ def test_a_pod_deleted_before_it_came() -> None:
     assert ledger.state("n1") == before
 
 
-def test_a_promised_pod_that_is_deleted_is_withdrawn() -> None:
+def test_deleted_unbound_pod_is_forgotten() -> None:
     ledger = reported(fresh())
     ledger.assume(pod("a"), "n1", 1.0)
     ledger.remove_pod("uid-a", 2.0)
-    assert (ledger.assumed_pods("n1"), ledger.counters().withdrawn) == ((), 1)
+    assert (ledger.assumed_pods("n1"), ledger.counters().forgotten) == ((), 1)
 
 
-def test_a_pod_that_its_kubelet_let_go() -> None:
-    """A pod in no report any more is charged until the API says so too, and then leaves at once."""
+def test_pod_released_by_its_kubelet() -> None:
+    """A pod that reports lack again is assumed until the API confirms its end, and then leaves at once."""
     kubelet = fresh()
-    kubelet.sees(pod("a"))
+    kubelet.decide(pod("a"))
     ledger = Ledger()
-    ledger.add_pod(bound(pod("a"), "n1", 0.0), 0.0)
+    ledger.add_pod(bound_pod(pod("a"), "n1", 0.0), 0.0)
     ledger.update_report(kubelet.report(), 1.0)
     assert ledger.assumed_pods("n1") == ()
-    kubelet.ends("uid-a")
+    kubelet.end_pod("uid-a")
     ledger.update_report(kubelet.report(), 2.0)
     assert [entry.name for entry in ledger.assumed_pods("n1")] == ["a"]
     ledger.remove_pod("uid-a", 2.5)
     assert (ledger.assumed_pods("n1"), ledger.state("n1")) == ((), kubelet.state)
 
 
-def test_a_successor_of_the_same_name() -> None:
-    """A report that may be about the pod before does not cover the one after, until time or a report has told."""
+def test_successor_with_the_same_name() -> None:
+    """A report that may be of the predecessor does not cover the successor, until time or another report decides."""
     kubelet = fresh()
-    kubelet.sees(pod("web-0", uid="old"))
+    kubelet.decide(pod("web-0", uid="old"))
     ledger = Ledger()
-    ledger.add_pod(bound(pod("web-0", uid="old"), "n1", 0.0), 0.0)
+    ledger.add_pod(bound_pod(pod("web-0", uid="old"), "n1", 0.0), 0.0)
     ledger.update_report(kubelet.report(), 1.0)
     late = kubelet.report()
-    kubelet.ends("old")
+    kubelet.end_pod("old")
     ledger.remove_pod("old", 2.0, terminated=True)
     ledger.assume(pod("web-0", uid="new"), "n1", 3.0)
-    ledger.add_pod(bound(pod("web-0", uid="new"), "n1"), 3.0)
+    ledger.add_pod(bound_pod(pod("web-0", uid="new"), "n1"), 3.0)
     ledger.update_report(late, 4.0)
     assert [entry.uid for entry in ledger.assumed_pods("n1")] == ["new"]
-    kubelet.sees(pod("web-0", uid="new"))
+    kubelet.decide(pod("web-0", uid="new"))
     ledger.update_report(kubelet.report(), 5.0)
-    assert [entry.uid for entry in ledger.assumed_pods("n1")] == ["new"], "nothing tells this report from a late one"
+    assert [entry.uid for entry in ledger.assumed_pods("n1")] == ["new"], "this report equals a late one"
     ledger.tick(92.0)
     assert (ledger.assumed_pods("n1"), ledger.state("n1")) == ((), kubelet.state)
 
 
-def test_a_rejected_pod() -> None:
-    """Its charge ends, the miss tells all, and such pods are not promised there for a while, longer each time."""
+def test_misprediction() -> None:
+    """The pod leaves, the misprediction has all inputs, and the node backs off for such pods, longer each time."""
     ledger = reported(fresh())
     before = ledger.state("n1")
     at, waits = 1.0, list[float]()
     for attempt in range(8):
         verdict = ledger.assume(pod(f"a{attempt}"), "n1", at)
         assert verdict.admitted
-        miss = ledger.reject_pod(f"uid-a{attempt}", "TopologyAffinityError", "Resources cannot be allocated", at)
-        assert miss is not None
-        assert (miss.state, miss.ahead, miss.foretold) == (before, (), verdict)
+        misprediction = ledger.reject_pod(
+            f"uid-a{attempt}", "TopologyAffinityError", "Resources cannot be allocated", at
+        )
+        assert misprediction is not None
+        assert (misprediction.state, misprediction.assumed_before, misprediction.predicted) == (before, (), verdict)
         assert ledger.state("n1") == before
-        refusal = ledger.assume(pod("b"), "n1", at)
-        assert refusal.reason == NODE_BACKOFF
-        assert ledger.assume(pod(f"other{attempt}", shape_of((1, 0))), "n1", at).admitted
+        rejection = ledger.assume(pod("b"), "n1", at)
+        assert rejection.reason == NODE_BACKOFF
+        assert ledger.assume(pod(f"other{attempt}", pod_shape((1, 0))), "n1", at).admitted
         ledger.forget(f"uid-other{attempt}", at)
-        waits.append(float(refusal.message.split()[-2]))
+        waits.append(float(rejection.message.split()[-2]))
         at += waits[-1]
     assert waits == [10, 20, 40, 80, 160, 320, 600, 600]
-    assert ledger.counters().missed == (("TopologyAffinityError", 8),)
+    assert ledger.counters().mispredicted == (("TopologyAffinityError", 8),)
 
 
-def test_a_success_takes_a_pair_back() -> None:
+def test_covered_pod_resets_the_backoff() -> None:
     kubelet = fresh()
     ledger = reported(kubelet)
     ledger.assume(pod("a"), "n1", 1.0)
     ledger.assume(pod("b"), "n1", 1.0)
     ledger.reject_pod("uid-a", "SMTAlignmentError", "", 2.0)
-    kubelet.sees(pod("b"))
+    kubelet.decide(pod("b"))
     ledger.update_report(kubelet.report(), 3.0)
     assert ledger.assume(pod("c"), "n1", 4.0).admitted
 
 
-def test_a_pod_of_others_that_is_rejected_is_no_miss() -> None:
+def test_rejected_pod_of_others_is_no_misprediction() -> None:
     ledger = reported(fresh())
-    ledger.add_pod(bound(pod("a"), "n1"), 1.0)
+    ledger.add_pod(bound_pod(pod("a"), "n1"), 1.0)
     assert ledger.reject_pod("uid-a", "OutOfcpu", "", 2.0) is None
-    assert ledger.reject_pod("unheard of", "OutOfpods", "", 2.0) is None
-    assert (ledger.counters().refused, ledger.counters().missed) == ((("OutOfcpu", 1), ("OutOfpods", 1)), ())
+    assert ledger.reject_pod("unknown", "OutOfpods", "", 2.0) is None
+    assert (ledger.counters().rejected, ledger.counters().mispredicted) == ((("OutOfcpu", 1), ("OutOfpods", 1)), ())
     assert ledger.assume(pod("b"), "n1", 3.0).admitted
 
 
-def test_a_node_without_a_report() -> None:
-    """It refuses, or reserves blindly if it is told to; a report then has it charged."""
+def test_node_without_report() -> None:
+    """It rejects, unless unreported nodes are allowed; the pod is then subtracted from the first report."""
     kubelet = fresh()
     ledger = Ledger()
     assert ledger.assume(pod("a"), "n1", 1.0).reason == NO_REPORT
@@ -324,13 +338,13 @@ def test_a_node_without_a_report() -> None:
     assert (verdict.admitted, verdict.uncertain) == (True, ("the node has no report",))
     assert ledger.state("n1") is None
     ledger.update_report(kubelet.report(), 2.0)
-    kubelet.sees(pod("a"))
+    kubelet.decide(pod("a"))
     assert ledger.state("n1") == kubelet.state
-    assert ledger.reject_pod("uid-a", "TopologyAffinityError", "", 3.0) is None, "nothing was foretold"
+    assert ledger.reject_pod("uid-a", "TopologyAffinityError", "", 3.0) is None, "there was no prediction"
 
 
-def test_a_report_that_goes_and_comes_back() -> None:
-    """Pods stay known meanwhile, and the version starts anew."""
+def test_report_is_removed_and_returns() -> None:
+    """Pods stay meanwhile, and versions start again."""
     kubelet = fresh()
     ledger = reported(kubelet)
     ledger.assume(pod("a"), "n1", 1.0)
@@ -339,21 +353,21 @@ def test_a_report_that_goes_and_comes_back() -> None:
     kubelet.reports = 0
     ledger.update_report(kubelet.report(), 4.0)
     assert [entry.name for entry in ledger.assumed_pods("n1")] == ["a"]
-    ledger.remove_report("unheard of", 5.0)
+    ledger.remove_report("unknown", 5.0)
 
 
-def test_pods_that_no_longer_fit_on_a_report() -> None:
-    """Nothing is left of the node until a report has cleared it up, and no more is promised."""
+def test_assumed_pods_no_longer_fit_on_a_report() -> None:
+    """Nothing is free on the node until the next report, and no more pods are admitted."""
     kubelet = fresh()
     ledger = reported(kubelet)
     ledger.assume(pod("a"), "n1", 1.0)
-    ledger.add_pod(bound(pod("a"), "n1"), 1.0)
+    ledger.add_pod(bound_pod(pod("a"), "n1"), 1.0)
     kubelet.state = kubelet.state._replace(free_cpus=0b1111)
     ledger.update_report(kubelet.report(), 2.0)
     state = ledger.state("n1")
     assert state is not None
     assert (state.free_cpus, state.device_free) == (0, (0, 0))
-    assert ledger.assume(pod("b", shape_of((1, 0))), "n1", 3.0).reason == BLOCKED_BY_ASSUMED
+    assert ledger.assume(pod("b", pod_shape((1, 0))), "n1", 3.0).reason == BLOCKED_BY_ASSUMED
     assert ledger.assume(pod("s", SHARED), "n1", 3.0).admitted
     assert ledger.counters().blocked == 1
     ledger.reject_pod("uid-a", "TopologyAffinityError", "", 4.0)
@@ -361,20 +375,20 @@ def test_pods_that_no_longer_fit_on_a_report() -> None:
 
 
 @pytest.mark.parametrize(("methods", "hidden"), [((), False), ((ALL, EXCLUSIVE), True)])
-def test_reports_that_do_not_tell_their_pods(methods: tuple[str, ...], hidden: bool) -> None:
-    """Without a fingerprint that we know the pods of, a pod leaves a settle time after its kubelet started it."""
+def test_reports_without_a_matching_fingerprint(methods: tuple[str, ...], hidden: bool) -> None:
+    """Without a fingerprint of known pods, a pod is covered report_lag after its kubelet started it."""
     kubelet = fresh(methods, hidden=hidden)
     ledger = reported(kubelet)
     ledger.assume(pod("a"), "n1", 1.0)
-    kubelet.sees(pod("a"))
-    ledger.add_pod(bound(pod("a"), "n1", 2.0), 2.0)
+    kubelet.decide(pod("a"))
+    ledger.add_pod(bound_pod(pod("a"), "n1", 2.0), 2.0)
     ledger.tick(1000.0)
     assert len(ledger.assumed_pods("n1")) == 1, "no report since"
     ledger.update_report(kubelet.report(), 1001.0)
     assert (ledger.assumed_pods("n1"), ledger.state("n1")) == ((), kubelet.state)
     ledger.assume(pod("b"), "n1", 1002.0)
-    kubelet.sees(pod("b"))
-    ledger.add_pod(bound(pod("b"), "n1", 1002.0), 1002.0)
+    kubelet.decide(pod("b"))
+    ledger.add_pod(bound_pod(pod("b"), "n1", 1002.0), 1002.0)
     ledger.update_report(kubelet.report(), 1003.0)
     ledger.tick(1091.0)
     assert len(ledger.assumed_pods("n1")) == 1
@@ -382,13 +396,13 @@ def test_reports_that_do_not_tell_their_pods(methods: tuple[str, ...], hidden: b
     assert (ledger.assumed_pods("n1"), ledger.state("n1")) == ((), kubelet.state)
 
 
-def test_a_report_from_before_the_ledger_was_opened() -> None:
-    """It came only now, but was written before a pod started: its time of writing tells."""
+def test_report_from_before_the_ledger() -> None:
+    """It arrived late, but was written before a pod started: the time of writing decides."""
     kubelet = fresh(())
     report = kubelet.report()
-    kubelet.sees(pod("a"))
+    kubelet.decide(pod("a"))
     ledger = Ledger()
-    ledger.add_pod(bound(pod("a"), "n1", 100.0), 1000.0)
+    ledger.add_pod(bound_pod(pod("a"), "n1", 100.0), 1000.0)
     ledger.update_report(report, 1000.0, published=90.0)
     ledger.tick(5000.0)
     assert len(ledger.assumed_pods("n1")) == 1
@@ -396,52 +410,52 @@ def test_a_report_from_before_the_ledger_was_opened() -> None:
     assert ledger.assumed_pods("n1") == ()
 
 
-def test_news_of_pods_after_their_report() -> None:
-    """Pods of others that a report had before the API told of them are covered once it does."""
+def test_pods_added_after_their_report() -> None:
+    """Pods of others that a report includes before the API shows them are covered once the API does."""
     kubelet = fresh()
     for name in "ab":
-        kubelet.sees(pod(name, shape_of((3, 0))))
+        kubelet.decide(pod(name, pod_shape((3, 0))))
     ledger = reported(kubelet)
-    ledger.add_pod(bound(pod("a", shape_of((3, 0))), "n1", 0.5), 1.0)
+    ledger.add_pod(bound_pod(pod("a", pod_shape((3, 0))), "n1", 0.5), 1.0)
     assert len(ledger.assumed_pods("n1")) == 1
-    ledger.add_pod(bound(pod("b", shape_of((3, 0))), "n1", 0.5), 1.0)
+    ledger.add_pod(bound_pod(pod("b", pod_shape((3, 0))), "n1", 0.5), 1.0)
     assert (ledger.assumed_pods("n1"), ledger.state("n1")) == ((), kubelet.state)
 
 
-def test_only_the_pods_that_hold_something() -> None:
-    """The fingerprint of pods that hold something of a zone suffices where unknown pods spoil the other."""
+def test_fingerprint_of_exclusive_resources() -> None:
+    """The fingerprint of pods with exclusive resources suffices where unknown pods spoil the other one."""
     kubelet = fresh((EXCLUSIVE,))
     ledger = reported(kubelet)
     ledger.assume(pod("a"), "n1", 1.0)
-    ledger.add_pod(bound(pod("s", SHARED), "n1"), 1.0)
+    ledger.add_pod(bound_pod(pod("s", SHARED), "n1"), 1.0)
     for name, shape in (("a", MOST), ("s", SHARED), ("unknown", SHARED)):
-        kubelet.sees(pod(name, shape))
+        kubelet.decide(pod(name, shape))
     ledger.update_report(kubelet.report(), 2.0)
     assert ledger.assumed_pods("n1") == ()
 
 
-def test_a_shape_that_changes() -> None:
+def test_shape_changes() -> None:
     ledger = reported(fresh())
-    ledger.add_pod(bound(pod("a"), "n1"), 1.0)
-    small = ledger.add_pod(bound(pod("a", shape_of((1, 0))), "n1"), 2.0)
+    ledger.add_pod(bound_pod(pod("a"), "n1"), 1.0)
+    small = ledger.add_pod(bound_pod(pod("a", pod_shape((1, 0))), "n1"), 2.0)
     assert small is None
     state = ledger.state("n1")
     assert state is not None
     assert state.free_cpus == 0xFFFE
 
 
-def test_changes() -> None:
-    """Nodes are named once for each change of their state, however many events it took, and not for none."""
+def test_changed_nodes() -> None:
+    """A node is returned once for each change of its state, after any number of events, and not without a change."""
     kubelet = fresh()
     ledger = reported(kubelet)
     assert ledger.changed_nodes() == {"n1"}
     assert ledger.changed_nodes() == frozenset()
     ledger.assume(pod("a"), "n1", 1.0)
     assert ledger.changed_nodes() == {"n1"}
-    ledger.add_pod(bound(pod("a"), "n1"), 2.0)
-    kubelet.sees(pod("a"))
+    ledger.add_pod(bound_pod(pod("a"), "n1"), 2.0)
+    kubelet.decide(pod("a"))
     ledger.update_report(kubelet.report(), 3.0)
-    assert ledger.changed_nodes() == frozenset(), "what was foretold has come true"
+    assert ledger.changed_nodes() == frozenset(), "the prediction was right"
     ledger.assume(pod("b"), "n1", 4.0)
     ledger.forget("uid-b", 5.0)
     assert ledger.changed_nodes() == frozenset()
@@ -452,9 +466,9 @@ def test_changes() -> None:
     assert (ledger.changed_nodes(), ledger.state("n1"), ledger.assumed_pods("n1")) == (frozenset(), None, ())
 
 
-def test_events_of_pods_unheard_of() -> None:
+def test_events_of_unknown_pods() -> None:
     ledger = Ledger()
-    ledger.remove_pod("nobody", 1.0)
-    ledger.forget("nobody", 1.0)
+    ledger.remove_pod("unknown", 1.0)
+    ledger.forget("unknown", 1.0)
     ledger.tick(2.0)
     assert (ledger.changed_nodes(), ledger.assumed_pods("n1"), ledger.state("n1")) == (frozenset(), (), None)

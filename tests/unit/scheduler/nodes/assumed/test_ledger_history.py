@@ -1,4 +1,4 @@
-"""Whatever happens between the API, kubelets, agents and the ledger, and in whatever order it learns of it."""
+"""All histories of the API, kubelets, agents and the ledger, with events and reports in any order of delivery."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from support.ledger_kubelets import ALL, EXCLUSIVE, SHARED, SINGLE, Kubelet, bound, kind_of, shape_of
+from support.ledger_kubelets import ALL, EXCLUSIVE, SHARED, SINGLE, Kubelet, bound_pod, node_kind, pod_shape
 from zonewise_scheduler.admission.node import Policies, idle_node
 from zonewise_scheduler.nodes.assumed.ledger import Ledger
 from zonewise_scheduler.nodes.assumed.types import PendingPod
@@ -21,105 +21,111 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.pod import PodShape
     from zonewise_scheduler.admission.report.node_report import NodeReport
 
-SETTLE = 90.0
-LATE = 60.0
-"""Everything is delivered by then."""
+REPORT_LAG = 90.0
+DELIVERY_TIME = 60.0
+"""Every event and report is delivered by then."""
 
 SHAPES = [
-    *(shape_of((cpus, gpus)) for cpus, gpus in ((1, 0), (2, 1), (3, 0), (4, 2), (5, 0), (7, 1), (0, 1))),
-    shape_of((2, 0), (3, 1)),
-    shape_of((1, 1), (6, 0)),
-    shape_of((2, 0), gib=3),
-    shape_of((9, 0)),
+    *(pod_shape((cpus, gpus)) for cpus, gpus in ((1, 0), (2, 1), (3, 0), (4, 2), (5, 0), (7, 1), (0, 1))),
+    pod_shape((2, 0), (3, 1)),
+    pod_shape((1, 1), (6, 0)),
+    pod_shape((2, 0), gib=3),
+    pod_shape((9, 0)),
     SHARED,
 ]
 KINDS = [
-    kind_of(SINGLE),
-    kind_of(SINGLE._replace(scope="pod"), zones=3, cpus=6),
-    kind_of(SINGLE, zones=2, cpus=6, gib=6),
-    kind_of(Policies(topology="restricted", cpu="static")),
-    kind_of(Policies(topology="restricted", cpu="static", scope="pod"), zones=3, cpus=4),
-    kind_of(Policies(topology="best-effort", cpu="static")),
-    kind_of(Policies(cpu="static"), cpus=5),
+    node_kind(SINGLE),
+    node_kind(SINGLE._replace(scope="pod"), zones=3, cpus=6),
+    node_kind(SINGLE, zones=2, cpus=6, gib=6),
+    node_kind(Policies(topology="restricted", cpu="static")),
+    node_kind(Policies(topology="restricted", cpu="static", scope="pod"), zones=3, cpus=4),
+    node_kind(Policies(topology="best-effort", cpu="static")),
+    node_kind(Policies(cpu="static"), cpus=5),
 ]
 METHODS = [(ALL, EXCLUSIVE), (ALL,), (EXCLUSIVE,), ()]
 
 
 @dataclass(eq=False)
 class Pod:
-    """A pod as the API has it, and how it came to be."""
+    """A pod as the API has it, and its history."""
 
-    it: PendingPod
+    pending: PendingPod
     node: str
-    ours: bool
-    base: int
-    """The version of the report that it was promised on."""
-    made: float
+    is_ours: bool
+    report_version: int
+    """The version of the report at the time of the prediction."""
+    assumed_at: float
     bound: bool = False
-    seen: bool = False
-    """Its kubelet has decided."""
+    decided: bool = False
+    """The kubelet has admitted or rejected it."""
     started: float | None = None
     deleted: float | None = None
-    """By force: its kubelet has yet to stop it."""
+    """By force: the kubelet has yet to stop it."""
     disturbed: bool = False
-    """A pod of others came after it was promised, or before without the ledger's knowing."""
+    """A pod of others came after it was assumed, or before without the ledger's knowledge."""
 
 
 class History(RuleBasedStateMachine):
-    """Pods of ours are never refused, unless pods of others, or ends of pods, came between promise and admission.
+    """Pods of ours are never rejected, unless pods of others or ends of pods came between prediction and admission.
 
-    (An end gives room, and a kubelet fills the lowest zone that has any: the pods that follow get other zones than
-    foretold, and a later one may find none. No prediction can have that.) When all is told nothing is left charged.
+    An end frees resources, and the kubelet allocates from the lowest zone that has any. So later pods may get other
+    zones than predicted, and one of them may be rejected. No prediction can prevent that. Once all is delivered, no pod
+    is assumed.
     """
 
-    @initialize(kinds=st.lists(st.sampled_from(KINDS), min_size=1, max_size=2), others=st.booleans(), data=st.data())
-    def begin(self, kinds: list[NodeKind], others: bool, data: st.DataObject) -> None:
+    @initialize(
+        kinds=st.lists(st.sampled_from(KINDS), min_size=1, max_size=2), has_others=st.booleans(), data=st.data()
+    )
+    def begin(self, kinds: list[NodeKind], has_others: bool, data: st.DataObject) -> None:
         self.at = 0.0
-        self.others = others
-        self.serial = 0
+        self.has_others = has_others
+        self.last_uid = 0
         self.ledger = Ledger()
-        self.shown: dict[str, NodeState | None] = {}
-        self.misses = 0
+        self.last_states: dict[str, NodeState | None] = {}
+        self.mispredictions = 0
         self.kubelets: dict[str, Kubelet] = {}
-        for place, kind in enumerate(kinds):
+        for index, kind in enumerate(kinds):
             methods, hidden = data.draw(st.sampled_from(METHODS)), data.draw(st.booleans())
-            self.kubelets[f"n{place}"] = Kubelet(f"n{place}", idle_node(kind), methods, hidden)
-        self.alive: list[Pod] = []
+            self.kubelets[f"n{index}"] = Kubelet(f"n{index}", idle_node(kind), methods, hidden)
+        self.living: list[Pod] = []
         self.events: list[tuple[str, Pod, float | None]] = []
-        self.under_way: list[tuple[NodeReport, float]] = []
+        self.reports_under_way: list[tuple[NodeReport, float]] = []
         self.published: dict[str, NodeReport] = {}
-        self.known: dict[str, int] = dict.fromkeys(self.kubelets, 0)
+        self.known_versions: dict[str, int] = dict.fromkeys(self.kubelets, 0)
         self.unpublished: dict[str, float] = {}
         for node in self.kubelets:
             self.publish(node)
             self._report(self.published[node])
 
-    # --- what can happen
+    # --- events
 
-    @rule(shapes=st.lists(st.sampled_from(SHAPES), min_size=1, max_size=4), node=st.integers(0, 1), again=st.booleans())
-    def promise(self, shapes: list[PodShape], node: int, again: bool) -> None:
+    @rule(
+        shapes=st.lists(st.sampled_from(SHAPES), min_size=1, max_size=4), node=st.integers(0, 1), repeat=st.booleans()
+    )
+    def assume(self, shapes: list[PodShape], node: int, repeat: bool) -> None:
         for shape in shapes:
-            self._promise(shape, node, again)
+            self._assume(shape, node, repeat)
 
-    def _promise(self, shape: PodShape, node: int, again: bool) -> None:
-        where = list(self.kubelets)[node % len(self.kubelets)]
-        pod = Pod(self._named(shape), where, True, self.known[where], self.at)
+    def _assume(self, shape: PodShape, node: int, repeat: bool) -> None:
+        node_name = list(self.kubelets)[node % len(self.kubelets)]
+        pod = Pod(self._next_pod(shape), node_name, True, self.known_versions[node_name], self.at)
         pod.disturbed = any(
-            kind == "bound" and not other.ours and other.node == where for kind, other, _ in self.events
+            kind == "bound" and not pod_of_others.is_ours and pod_of_others.node == node_name
+            for kind, pod_of_others, _ in self.events
         )
-        verdict = self.ledger.assume(pod.it, where, self.at)
-        if again:
-            before = self.ledger.state(where)
-            assert self.ledger.assume(pod.it, where, self.at).admitted == verdict.admitted
-            assert self.ledger.state(where) == before
+        verdict = self.ledger.assume(pod.pending, node_name, self.at)
+        if repeat:
+            before = self.ledger.state(node_name)
+            assert self.ledger.assume(pod.pending, node_name, self.at).admitted == verdict.admitted
+            assert self.ledger.state(node_name) == before
         if verdict.admitted:
-            self.alive.append(pod)
+            self.living.append(pod)
 
     @rule(which=st.integers(0, 99))
-    def withdraw(self, which: int) -> None:
-        for pod in self._pick(which, lambda pod: pod.ours and not pod.bound):
-            self.ledger.forget(pod.it.uid, self.at)
-            self.alive.remove(pod)
+    def forget(self, which: int) -> None:
+        for pod in self._pick(which, lambda pod: pod.is_ours and not pod.bound):
+            self.ledger.forget(pod.pending.uid, self.at)
+            self.living.remove(pod)
 
     @rule(which=st.integers(0, 99), count=st.integers(1, 3))
     def bind(self, which: int, count: int) -> None:
@@ -128,199 +134,203 @@ class History(RuleBasedStateMachine):
                 self._bind(pod)
 
     @rule(shape=st.sampled_from(SHAPES), node=st.integers(0, 1))
-    @precondition(lambda self: self.others)
+    @precondition(lambda self: self.has_others)
     def another_scheduler_binds(self, shape: PodShape, node: int) -> None:
-        where = list(self.kubelets)[node % len(self.kubelets)]
-        for pod in self.alive:
-            pod.disturbed |= pod.node == where
-        pod = Pod(self._named(shape), where, False, 0, self.at, disturbed=True)
-        self.alive.append(pod)
+        node_name = list(self.kubelets)[node % len(self.kubelets)]
+        for pod in self.living:
+            pod.disturbed |= pod.node == node_name
+        pod = Pod(self._next_pod(shape), node_name, False, 0, self.at, disturbed=True)
+        self.living.append(pod)
         self._bind(pod)
 
     @rule(which=st.integers(0, 99), count=st.integers(1, 3))
-    def a_kubelet_sees(self, which: int, count: int) -> None:
+    def kubelet_decides(self, which: int, count: int) -> None:
         for _ in range(count):
-            for pod in self._pick(which, lambda pod: pod.bound and not pod.seen):
-                self._see(pod)
+            for pod in self._pick(which, lambda pod: pod.bound and not pod.decided):
+                self._decide(pod)
 
     @rule(which=st.integers(0, 99))
-    def a_pod_ends(self, which: int) -> None:
+    def pod_ends(self, which: int) -> None:
         for pod in self._pick(which, lambda pod: pod.started is not None and pod.deleted is None):
             self._stop(pod)
             self.events.append(("ended", pod, None))
-            self.alive.remove(pod)
+            self.living.remove(pod)
 
     @rule(which=st.integers(0, 99))
-    def a_pod_is_deleted_before_it_starts(self, which: int) -> None:
-        for pod in self._pick(which, lambda pod: pod.bound and not pod.seen):
+    def pod_is_deleted_before_it_starts(self, which: int) -> None:
+        for pod in self._pick(which, lambda pod: pod.bound and not pod.decided):
             self.events.append(("ended", pod, None))
-            self.alive.remove(pod)
+            self.living.remove(pod)
 
     @rule(which=st.integers(0, 99))
-    def a_pod_is_deleted_by_force(self, which: int) -> None:
+    def pod_is_deleted_by_force(self, which: int) -> None:
         for pod in self._pick(which, lambda pod: pod.started is not None and pod.deleted is None):
             pod.deleted = self.at
             self.events.append(("gone", pod, None))
 
     @rule(which=st.integers(0, 99))
-    def a_kubelet_stops_what_was_deleted(self, which: int) -> None:
+    def kubelet_stops_deleted_pod(self, which: int) -> None:
         for pod in self._pick(which, lambda pod: pod.deleted is not None):
             self._stop(pod)
-            self.alive.remove(pod)
+            self.living.remove(pod)
 
     @rule(node=st.integers(0, 1))
-    def an_agent_publishes(self, node: int) -> None:
+    def agent_publishes(self, node: int) -> None:
         self.publish(list(self.kubelets)[node % len(self.kubelets)])
 
-    # --- what the ledger learns of it
+    # --- deliveries to the ledger
 
     @rule()
-    def an_event_comes(self) -> None:
+    def event_is_delivered(self) -> None:
         if self.events:
             self._deliver(*self.events.pop(0))
 
-    @rule(which=st.integers(0, 99), twice=st.booleans())
-    def a_report_comes(self, which: int, twice: bool) -> None:
-        if self.under_way:
-            report, when = self.under_way.pop(which % len(self.under_way))
+    @rule(which=st.integers(0, 99), repeat=st.booleans())
+    def report_is_delivered(self, which: int, repeat: bool) -> None:
+        if self.reports_under_way:
+            report, sent_at = self.reports_under_way.pop(which % len(self.reports_under_way))
             self._report(report)
-            if twice:
-                self.under_way.append((report, when))
+            if repeat:
+                self.reports_under_way.append((report, sent_at))
 
     @rule(which=st.integers(0, 99))
-    @precondition(lambda self: len(self.under_way) > 1)
-    def a_report_is_lost(self, which: int) -> None:
-        self.under_way.pop(which % len(self.under_way))
+    @precondition(lambda self: len(self.reports_under_way) > 1)
+    def report_is_lost(self, which: int) -> None:
+        self.reports_under_way.pop(which % len(self.reports_under_way))
 
     @rule(node=st.integers(0, 1))
-    def a_report_is_taken_away_and_comes_back(self, node: int) -> None:
-        where = list(self.kubelets)[node % len(self.kubelets)]
-        self.ledger.remove_report(where, self.at)
-        assert self.ledger.state(where) is None
-        self.under_way = [(report, when) for report, when in self.under_way if report.node != where]
-        self.known[where] = 0
-        self.publish(where)
-        self._report(self.published[where])
+    def report_is_removed_and_returns(self, node: int) -> None:
+        node_name = list(self.kubelets)[node % len(self.kubelets)]
+        self.ledger.remove_report(node_name, self.at)
+        assert self.ledger.state(node_name) is None
+        self.reports_under_way = [
+            (report, sent_at) for report, sent_at in self.reports_under_way if report.node != node_name
+        ]
+        self.known_versions[node_name] = 0
+        self.publish(node_name)
+        self._report(self.published[node_name])
 
     @rule()
-    def the_ledger_is_opened_anew(self) -> None:
+    def ledger_restarts(self) -> None:
         self.ledger = Ledger()
-        self.shown = {}
-        self.misses = 0
-        self.alive = [pod for pod in self.alive if pod.bound]
+        self.last_states = {}
+        self.mispredictions = 0
+        self.living = [pod for pod in self.living if pod.bound]
         self.events.clear()
-        for pod in self.alive:
+        for pod in self.living:
             if pod.deleted is None:
-                self.ledger.add_pod(bound(pod.it, pod.node, pod.started), self.at)
-        for pod in self.alive:
+                self.ledger.add_pod(bound_pod(pod.pending, pod.node, pod.started), self.at)
+        for pod in self.living:
             if pod.deleted is not None:
-                for other in self.alive:
-                    other.disturbed |= other.node == pod.node
-        self.under_way.clear()
+                for neighbour in self.living:
+                    neighbour.disturbed |= neighbour.node == pod.node
+        self.reports_under_way.clear()
         for node, report in self.published.items():
-            self.known[node] = 0
+            self.known_versions[node] = 0
             self._report(report)
 
     @rule(seconds=st.sampled_from([0.5, 5.0, 30.0]))
     def time_passes(self, seconds: float) -> None:
         self.at += seconds
-        for pod in [pod for pod in self.alive if not pod.bound and pod.made + LATE <= self.at]:
-            self.ledger.forget(pod.it.uid, self.at)
-            self.alive.remove(pod)
-        for pod in [pod for pod in self.alive if pod.deleted is not None and pod.deleted + LATE <= self.at]:
+        for pod in [pod for pod in self.living if not pod.bound and pod.assumed_at + DELIVERY_TIME <= self.at]:
+            self.ledger.forget(pod.pending.uid, self.at)
+            self.living.remove(pod)
+        for pod in [pod for pod in self.living if pod.deleted is not None and pod.deleted + DELIVERY_TIME <= self.at]:
             self._stop(pod)
-            self.alive.remove(pod)
+            self.living.remove(pod)
         if self.events:
             self._deliver_all()
         for node, since in list(self.unpublished.items()):
-            if since + LATE <= self.at:
+            if since + DELIVERY_TIME <= self.at:
                 self.publish(node)
-        for report, when in list(self.under_way):
-            if when + LATE / 2 <= self.at:
+        for report, sent_at in list(self.reports_under_way):
+            if sent_at + DELIVERY_TIME / 2 <= self.at:
                 self._report(report)
-        self.under_way = [(report, when) for report, when in self.under_way if when + LATE / 2 > self.at]
+        self.reports_under_way = [
+            (report, sent_at) for report, sent_at in self.reports_under_way if sent_at + DELIVERY_TIME / 2 > self.at
+        ]
         self.ledger.tick(self.at)
 
-    # --- what always holds
+    # --- invariants
 
     @invariant()
     def counts_agree(self) -> None:
         counters = self.ledger.counters()
-        assert sum(count for _, count in counters.missed) == self.misses
-        assert counters.in_flight == sum(len(self.ledger.assumed_pods(node)) for node in self.kubelets)
+        assert sum(count for _, count in counters.mispredicted) == self.mispredictions
+        assert counters.assumed == sum(len(self.ledger.assumed_pods(node)) for node in self.kubelets)
 
     @invariant()
-    def changes_are_told(self) -> None:
+    def changed_nodes_are_complete(self) -> None:
         for node in self.ledger.changed_nodes():
-            self.shown[node] = self.ledger.state(node)
+            self.last_states[node] = self.ledger.state(node)
         for node in self.kubelets:
-            assert self.shown.get(node) == self.ledger.state(node)
+            assert self.last_states.get(node) == self.ledger.state(node)
 
     def teardown(self) -> None:
-        """In the end, when all is seen and told, and a settle time has passed, all is as the reports have it."""
+        """Once all is delivered and report_lag has passed, the states are those of the reports."""
         if not hasattr(self, "kubelets"):
             return
         self._deliver_all()
-        for pod in [pod for pod in self.alive if not pod.bound]:
+        for pod in [pod for pod in self.living if not pod.bound]:
             self._bind(pod)
-        for pod in [pod for pod in self.alive if not pod.seen]:
-            self._see(pod)
-        for pod in [pod for pod in self.alive if pod.deleted is not None]:
+        for pod in [pod for pod in self.living if not pod.decided]:
+            self._decide(pod)
+        for pod in [pod for pod in self.living if pod.deleted is not None]:
             self._stop(pod)
         self._deliver_all()
-        self.at += LATE
+        self.at += DELIVERY_TIME
         for node in self.kubelets:
             self.publish(node)
-        for report, _ in self.under_way:
+        for report, _ in self.reports_under_way:
             self._report(report)
-        self.at += SETTLE
+        self.at += REPORT_LAG
         self.ledger.tick(self.at)
         for node, kubelet in self.kubelets.items():
             assert self.ledger.assumed_pods(node) == ()
             assert self.ledger.state(node) == kubelet.state
         assert self.ledger.counters().blocked == 0
 
-    # --- how
+    # --- helpers
 
-    def _named(self, shape: PodShape) -> PendingPod:
-        """A pod; now and then one of the name of a pod that is gone."""
-        self.serial += 1
-        taken = {pod.it.name for pod in self.alive}
-        name = next(name for name in (f"p{one}" for one in range(100)) if name not in taken)
-        return PendingPod(f"uid-{self.serial}", "jobs", name, shape)
+    def _next_pod(self, shape: PodShape) -> PendingPod:
+        """A pod, at times with the name of a pod that has ended."""
+        self.last_uid += 1
+        names_in_use = {pod.pending.name for pod in self.living}
+        name = next(name for name in (f"p{index}" for index in range(100)) if name not in names_in_use)
+        return PendingPod(f"uid-{self.last_uid}", "jobs", name, shape)
 
-    def _pick(self, which: int, wanted: Callable[[Pod], bool]) -> list[Pod]:
-        found = [pod for pod in self.alive if wanted(pod)]
-        return [found[which % len(found)]] if found else []
+    def _pick(self, which: int, predicate: Callable[[Pod], bool]) -> list[Pod]:
+        candidates = [pod for pod in self.living if predicate(pod)]
+        return [candidates[which % len(candidates)]] if candidates else []
 
     def _bind(self, pod: Pod) -> None:
         pod.bound = True
         self.events.append(("bound", pod, None))
 
-    def _see(self, pod: Pod) -> None:
+    def _decide(self, pod: Pod) -> None:
         kubelet = self.kubelets[pod.node]
-        verdict = kubelet.sees(pod.it)
-        pod.seen = True
+        verdict = kubelet.decide(pod.pending)
+        pod.decided = True
         self.unpublished.setdefault(pod.node, self.at)
         if verdict.admitted:
             pod.started = self.at
             self.events.append(("bound", pod, self.at))
             return
-        assert pod.disturbed or kubelet.ended >= pod.base, f"{pod.it.name} was promised"
+        assert pod.disturbed or kubelet.ended >= pod.report_version, f"{pod.pending.name} was predicted to be admitted"
         self.events.append(("refused", pod, None))
-        self.alive.remove(pod)
+        self.living.remove(pod)
 
     def _stop(self, pod: Pod) -> None:
-        self.kubelets[pod.node].ends(pod.it.uid)
+        self.kubelets[pod.node].end_pod(pod.pending.uid)
         self.unpublished.setdefault(pod.node, self.at)
 
     def publish(self, node: str) -> None:
         self.unpublished.pop(node, None)
         report = self.published[node] = self.kubelets[node].report()
-        self.under_way.append((report, self.at))
+        self.reports_under_way.append((report, self.at))
 
     def _report(self, report: NodeReport) -> None:
-        self.known[report.node] = max(self.known[report.node], int(report.version))
+        self.known_versions[report.node] = max(self.known_versions[report.node], int(report.version))
         self.ledger.update_report(report, self.at)
 
     def _deliver_all(self) -> None:
@@ -330,12 +340,12 @@ class History(RuleBasedStateMachine):
 
     def _deliver(self, kind: str, pod: Pod, started: float | None) -> None:
         if kind == "bound":
-            self.ledger.add_pod(bound(pod.it, pod.node, started), self.at)
+            self.ledger.add_pod(bound_pod(pod.pending, pod.node, started), self.at)
         elif kind == "refused":
-            miss = self.ledger.reject_pod(pod.it.uid, "TopologyAffinityError", "", self.at)
-            self.misses += miss is not None
+            misprediction = self.ledger.reject_pod(pod.pending.uid, "TopologyAffinityError", "", self.at)
+            self.mispredictions += misprediction is not None
         else:
-            self.ledger.remove_pod(pod.it.uid, self.at, terminated=kind == "ended")
+            self.ledger.remove_pod(pod.pending.uid, self.at, terminated=kind == "ended")
 
 
 TestHistory = History.TestCase

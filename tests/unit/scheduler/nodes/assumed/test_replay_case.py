@@ -1,4 +1,4 @@
-"""Misses as JSON."""
+"""Mispredictions as JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.ledger_kubelets import SINGLE, kind_of, report_of, shape_of
+from support.ledger_kubelets import SINGLE, node_kind, node_report, pod_shape
 from zonewise_scheduler.admission.node import idle_node
 from zonewise_scheduler.admission.pod import PodLevelResources, PodShape
 from zonewise_scheduler.nodes.assumed.ledger import Ledger
@@ -17,12 +17,12 @@ from zonewise_scheduler.nodes.assumed.replay_case import CaseError, case_json, r
 from zonewise_scheduler.nodes.assumed.types import Misprediction, PendingPod
 
 
-def miss_of(zones: int, gib: int, ahead: list[PodShape], shape: PodShape) -> Misprediction | None:
-    """What a ledger makes of a kubelet that refuses what it has promised."""
+def mispredict(zones: int, gib: int, assumed_before: list[PodShape], shape: PodShape) -> Misprediction | None:
+    """The misprediction of a ledger whose kubelet rejects an assumed pod; None where the ledger rejects it."""
     ledger = Ledger()
-    ledger.update_report(report_of("n1", idle_node(kind_of(SINGLE, zones=zones, cpus=32, gib=gib)), [], 1), 0.0)
-    for place, each in enumerate(ahead):
-        ledger.assume(PendingPod(f"uid-{place}", "jobs", f"p{place}", each), "n1", 1.0)
+    ledger.update_report(node_report("n1", idle_node(node_kind(SINGLE, zones=zones, cpus=32, gib=gib)), [], 1), 0.0)
+    for index, assumed_shape in enumerate(assumed_before):
+        ledger.assume(PendingPod(f"uid-{index}", "jobs", f"p{index}", assumed_shape), "n1", 1.0)
     if not ledger.assume(PendingPod("uid", "jobs", "p", shape), "n1", 1.5).admitted:
         return None
     return ledger.reject_pod(
@@ -32,29 +32,29 @@ def miss_of(zones: int, gib: int, ahead: list[PodShape], shape: PodShape) -> Mis
 
 def shapes() -> st.SearchStrategy[PodShape]:
     counts = st.tuples(st.integers(0, 9), st.integers(0, 2))
-    return st.lists(counts, min_size=1, max_size=2).map(lambda each: shape_of(*each))
+    return st.lists(counts, min_size=1, max_size=2).map(lambda pairs: pod_shape(*pairs))
 
 
 @given(st.integers(1, 4), st.sampled_from([0, 64]), st.lists(shapes(), max_size=3), shapes())
-def test_a_case_is_what_it_was_written_from(zones: int, gib: int, ahead: list[PodShape], shape: PodShape) -> None:
-    """Written and read it is equal, and replayed it gives the verdict that was given."""
-    miss = miss_of(zones, gib, ahead, shape)
-    if miss is None:
+def test_round_trip(zones: int, gib: int, assumed_before: list[PodShape], shape: PodShape) -> None:
+    """A case reads back equal, and replays to the same verdict."""
+    misprediction = mispredict(zones, gib, assumed_before, shape)
+    if misprediction is None:
         return
-    read = read_case(case_json(miss))
-    assert read == miss
-    assert replay(read) == miss.foretold
+    read = read_case(case_json(misprediction))
+    assert read == misprediction
+    assert replay(read) == misprediction.predicted
 
 
-def written() -> dict[str, Any]:
-    miss = miss_of(4, 0, [], shape_of((1, 0)))
-    assert miss is not None
-    return json.loads(case_json(miss))
+def case_object() -> dict[str, Any]:
+    misprediction = mispredict(4, 0, [], pod_shape((1, 0)))
+    assert misprediction is not None
+    return json.loads(case_json(misprediction))
 
 
-def test_what_is_written() -> None:
-    """Fields have their names, and wide sets of CPUs are hexadecimal, since other readers of JSON round them."""
-    case = written()
+def test_format() -> None:
+    """Fields have their names. Wide sets of CPUs are hexadecimal, since other readers of JSON would round them."""
+    case = case_object()
     assert case["state"]["free_cpus"] == hex((1 << 128) - 1)
     assert case["foretold"]["assignments"][0]["cpus"] == 1
     assert case["shape"]["containers"][0]["memory"] == [["memory", 1 << 30]]
@@ -62,10 +62,10 @@ def test_what_is_written() -> None:
 
 
 def test_optional_parts() -> None:
-    miss = miss_of(1, 0, [], shape_of((1, 0)))
-    assert miss is not None
+    misprediction = mispredict(1, 0, [], pod_shape((1, 0)))
+    assert misprediction is not None
     for level in (PodLevelResources(), PodLevelResources(2000, (("memory", 1),))):
-        leveled = miss._replace(shape=miss.shape._replace(pod_level=level))
+        leveled = misprediction._replace(shape=misprediction.shape._replace(pod_level=level))
         assert read_case(case_json(leveled)) == leveled
 
 
@@ -87,7 +87,7 @@ def test_optional_parts() -> None:
     ],
 )
 def test_damage_is_named(path: tuple[str | int, ...], value: Any, message: str | None) -> None:
-    case = written()
+    case = case_object()
     inner: Any = case
     for step in path[:-1]:
         inner = inner[step]
@@ -98,7 +98,7 @@ def test_damage_is_named(path: tuple[str | int, ...], value: Any, message: str |
 
 
 def test_what_is_missing_is_named() -> None:
-    case = written()
+    case = case_object()
     del case["foretold"]["reason"]
     with pytest.raises(CaseError, match=r"^case\.foretold\.reason is missing$"):
         read_case(json.dumps(case))

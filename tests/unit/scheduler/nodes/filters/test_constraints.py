@@ -1,4 +1,4 @@
-"""What is read of a pod, and what of it is left to kube-scheduler."""
+"""Constraints of a pod, and those that only kube-scheduler checks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zonewise_scheduler.nodes.filters.constraints import Constraints, read_const
 HOST: dict[str, Any] = {"labelSelector": {}, "topologyKey": "kubernetes.io/hostname"}
 
 
-LEFT: list[tuple[dict[str, Any], tuple[str, ...]]] = [
+CASES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({}, ()),
     ({"volumes": [{"name": "v", "emptyDir": {}}, {"name": "w", "configMap": {}}]}, ()),
     ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}, ("volumes",)),
@@ -32,27 +32,27 @@ LEFT: list[tuple[dict[str, Any], tuple[str, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize(("spec", "left"), LEFT)
-def test_what_needs_other_systems_is_left(spec: dict[str, Any], left: tuple[str, ...]) -> None:
-    assert scheduler_only_constraints({"spec": spec}) == left
-    assert read_constraints({"spec": spec}).scheduler_only == left
+@pytest.mark.parametrize(("spec", "expected"), CASES)
+def test_scheduler_only_constraints(spec: dict[str, Any], expected: tuple[str, ...]) -> None:
+    assert scheduler_only_constraints({"spec": spec}) == expected
+    assert read_constraints({"spec": spec}).scheduler_only == expected
 
 
-def test_pods_of_one_template_are_equal() -> None:
+def test_pods_from_one_template() -> None:
     spec: dict[str, Any] = {
         "nodeName": "n",
         "containers": [{"resources": {"requests": {"cpu": "1"}}}],
         "tolerations": [{"key": "a", "operator": "Gt", "value": "1"}],
         "nodeSelector": {"b": "1", "a": "2"},
     }
-    one, other = (read_constraints({"metadata": {"name": name}, "spec": spec}, comparisons=True) for name in "ab")
-    assert hash(one) == hash(other)
-    assert one == other
-    assert one.requests == Resource(1000, 0, 1, 0)
-    assert one.node_name == "n"
-    assert [each.key for each in one.selector] == ["a", "b"]
-    assert one.tolerations != read_constraints({"spec": spec}).tolerations
+    first, second = (read_constraints({"metadata": {"name": name}, "spec": spec}, comparisons=True) for name in "ab")
+    assert hash(first) == hash(second)
+    assert first == second
+    assert first.requests == Resource(1000, 0, 1, 0)
+    assert first.node_name == "n"
+    assert [requirement.key for requirement in first.selector] == ["a", "b"]
+    assert first.tolerations != read_constraints({"spec": spec}).tolerations
 
 
-def test_a_pod_without_wishes_has_the_constraints_of_none() -> None:
+def test_plain_pod_has_default_constraints() -> None:
     assert read_constraints({"spec": {"containers": [{"name": "c"}]}}) == Constraints()

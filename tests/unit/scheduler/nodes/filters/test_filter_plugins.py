@@ -1,4 +1,4 @@
-"""The filters one by one and all at once: what they say of one node, and that arrays say the same of many."""
+"""The filters for one node, and as arrays for many."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_resources(requests: Resource, requested: Resource, reason: str | None) 
     assert node_resources_fit(Constraints(requests), NodeInfo("n", allocatable=WHOLE, requested=requested)) == reason
 
 
-def test_the_first_refusal_is_told() -> None:
+def test_first_rejection_is_returned() -> None:
     node = NodeInfo("n", unschedulable=True, taints=(Taint("a", "", "NoExecute"),))
     pod = read_constraints({"spec": {"nodeName": "m", "nodeSelector": {"k": "v"}}})
     assert run_filter_plugins(pod, node) == FilterRejection("NodeUnschedulable", "node(s) were unschedulable")
@@ -75,9 +75,9 @@ PORTS = st.lists(
 
 
 @st.composite
-def rooms(draw: st.DrawFn, pods: int = 0) -> Resource:
-    others = {name: size for name in ("x/gpu", "x/nic") if (size := draw(SIZES))}
-    return Resource(draw(SIZES), draw(SIZES), pods or draw(SIZES), draw(SIZES), tuple(others.items()))
+def resources(draw: st.DrawFn, pods: int = 0) -> Resource:
+    scalar_resources = {name: size for name in ("x/gpu", "x/nic") if (size := draw(SIZES))}
+    return Resource(draw(SIZES), draw(SIZES), pods or draw(SIZES), draw(SIZES), tuple(scalar_resources.items()))
 
 
 @st.composite
@@ -89,8 +89,8 @@ def nodes(draw: st.DrawFn, name: str) -> NodeInfo:
         Labels(tuple(sorted(labels)), tuple(labels[key] for key in sorted(labels)), named),
         tuple(draw(st.lists(st.builds(Taint, KEYS, VALUES, EFFECTS), max_size=2))),
         draw(st.sampled_from([False, False, True])),
-        draw(rooms()),
-        requested=draw(st.one_of(st.just(Resource(0, 0, 0, 0)), rooms())),
+        draw(resources()),
+        requested=draw(st.one_of(st.just(Resource(0, 0, 0, 0)), resources())),
         ports=tuple(draw(PORTS)),
     )
 
@@ -119,7 +119,7 @@ TOLERATIONS = st.builds(
 )
 PODS = st.builds(
     Constraints,
-    rooms(1),
+    resources(1),
     st.sampled_from(["", "", "n0", "other"]),
     st.lists(TOLERATIONS, max_size=3).map(tuple),
     st.lists(REQUIREMENTS, max_size=1).map(tuple),
@@ -130,29 +130,29 @@ PODS = st.builds(
 
 @settings(max_examples=40)
 @given(st.data())
-def test_arrays_say_what_the_filters_say(data: Any) -> None:
-    """Whatever rows were set to, and was asked of them, before: each row tells the first refusal of its node."""
+def test_table_agrees_with_filters(data: Any) -> None:
+    """After any changes and queries, each row has the first rejection of its node."""
     count = data.draw(st.integers(0, 5))
     infos: list[NodeInfo | None] = [data.draw(nodes(f"n{row}")) for row in range(count)]
     table = NodeInfoTable(infos)
     for _ in range(3):
         pod = data.draw(PODS)
-        expected = [UNKNOWN if info is None else _plugin(pod, info) for info in infos]
+        expected = [UNKNOWN if info is None else _rejecting_plugin(pod, info) for info in infos]
         assert [OUTCOMES[code] for code in table.filter_codes(pod)] == expected
-        assert table.pod_counts(pod.requests).tolist() == [_copies(pod.requests, info) for info in infos]
+        assert table.pod_counts(pod.requests).tolist() == [_count_pods(pod.requests, info) for info in infos]
         for row in range(count):
             if data.draw(st.booleans()):
                 infos[row] = data.draw(st.one_of(st.none(), nodes(f"n{row}")))
                 table.set(row, infos[row])
 
 
-def _plugin(pod: Constraints, info: NodeInfo) -> str:
-    found = run_filter_plugins(pod, info)
-    return "" if found is None else found.plugin
+def _rejecting_plugin(pod: Constraints, info: NodeInfo) -> str:
+    rejection = run_filter_plugins(pod, info)
+    return "" if rejection is None else rejection.plugin
 
 
-def _copies(requests: Resource, info: NodeInfo | None) -> int:
-    """Put pods on a node until there is no room."""
+def _count_pods(requests: Resource, info: NodeInfo | None) -> int:
+    """Add pods to a node until one does not fit."""
     count = 0
     while info is not None and node_resources_fit(Constraints(requests), info) is None:
         info, count = add_pod(info, PodInfo(requests)), count + 1
@@ -160,18 +160,18 @@ def _copies(requests: Resource, info: NodeInfo | None) -> int:
 
 
 @settings(max_examples=40)
-@given(rooms(1), rooms(1), nodes("n"), SIZES)
-def test_promised_pods_take_room(requests: Resource, other: Resource, info: NodeInfo, count: int) -> None:
-    """Pods that are promised count as those that are there."""
+@given(resources(1), resources(1), nodes("n"), SIZES)
+def test_assumed_pods_use_resources(requests: Resource, assumed_requests: Resource, info: NodeInfo, count: int) -> None:
+    """Assumed pods count as pods on the node."""
     table = NodeInfoTable([info])
     table.pod_counts(requests)
-    promised = table.pod_counts(requests, [(other, table.pod_counts(other) * 0 + count)])
+    counts = table.pod_counts(requests, [(assumed_requests, table.pod_counts(assumed_requests) * 0 + count)])
     for _ in range(count):
-        info = add_pod(info, PodInfo(other))
-    assert promised.tolist() == [_copies(requests, info)]
+        info = add_pod(info, PodInfo(assumed_requests))
+    assert counts.tolist() == [_count_pods(requests, info)]
 
 
-def test_values_that_no_row_has_any_more_are_forgotten() -> None:
+def test_unused_values_are_dropped() -> None:
     """A node whose ports change all the time does not fill the memory."""
     table = NodeInfoTable([NodeInfo("n", allocatable=WHOLE)] * 2)
     for port in range(1, 500):

@@ -1,4 +1,4 @@
-"""Where gangs go, by hand."""
+"""Placement of gangs, by examples."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def kind() -> NodeKind:
 
 
 def node(*gpus: int) -> NodeState:
-    """With so many GPUs left in its zones."""
+    """With this number of free GPUs in its zones."""
     return NodeState(kind(), kind().cpus.cpus, device_free=gpus or (2, 2))
 
 
@@ -59,50 +59,50 @@ def tree(*paths: str) -> list[NodeInfo]:
     ]
 
 
-def nodes_of(found: GangPlacement | GangDiagnosis, place: int = 0) -> tuple[str, ...]:
-    assert isinstance(found, GangPlacement), str(found)
-    return found.sets[place].nodes
+def placed_nodes(result: GangPlacement | GangDiagnosis, index: int = 0) -> tuple[str, ...]:
+    assert isinstance(result, GangPlacement), str(result)
+    return result.sets[index].nodes
 
 
-def refused(found: GangPlacement | GangDiagnosis) -> GangDiagnosis:
-    assert isinstance(found, GangDiagnosis)
-    return found
+def rejected(result: GangPlacement | GangDiagnosis) -> GangDiagnosis:
+    assert isinstance(result, GangDiagnosis)
+    return result
 
 
 def test_ranks_follow_the_topology() -> None:
-    """Neighbours in rank are neighbours in the tree, whatever the rows; rack-9 is before rack-10."""
+    """Neighbours in rank are neighbours in the tree, in any order of rows; rack-9 is before rack-10."""
     paths = ["b/rack-10/n2", "a/rack-1/n10", "b/rack-9/n1", "a/rack-1/n9", "b/rack-10/n1", "a/rack-2/n1"]
     infos = tree(*paths)
     cluster = snapshot([node()] * 6, infos, (BLOCK, RACK))
-    found = place_gang(cluster, [workers(12)])
+    result = place_gang(cluster, [workers(12)])
     expected = ["a/rack-1/n9", "a/rack-1/n10", "a/rack-2/n1", "b/rack-9/n1", "b/rack-10/n1", "b/rack-10/n2"]
-    assert nodes_of(found) == tuple(path.rpartition("/")[2] for path in expected for _ in range(2))
-    assert isinstance(found, GangPlacement)
-    assert [paths[int(row)] for row in found.sets[0].rows] == [path for path in expected for _ in range(2)]
+    assert placed_nodes(result) == tuple(path.rpartition("/")[2] for path in expected for _ in range(2))
+    assert isinstance(result, GangPlacement)
+    assert [paths[int(row)] for row in result.sets[0].rows] == [path for path in expected for _ in range(2)]
 
 
-def test_several_pods_of_a_node_are_in_the_zones_that_its_kubelet_gives() -> None:
-    found = place_gang(snapshot([node(2, 2)]), [workers(2)])
-    assert isinstance(found, GangPlacement)
-    zones = [share.zones for verdict in found.sets[0].verdicts for share in verdict.assignments[0].devices]
+def test_zones_of_several_pods_on_a_node() -> None:
+    result = place_gang(snapshot([node(2, 2)]), [workers(2)])
+    assert isinstance(result, GangPlacement)
+    zones = [share.zones for verdict in result.sets[0].verdicts for share in verdict.assignments[0].devices]
     assert zones == [1, 2]
-    assert found.after[0].device_free == (0, 0)
+    assert result.after[0].device_free == (0, 0)
 
 
-def test_as_few_nodes_as_can_be_and_the_rest_where_it_fits_best() -> None:
-    """Full nodes first; what is left goes to the smallest that holds it."""
+def test_fewest_nodes_and_best_fit_for_the_rest() -> None:
+    """Full nodes come first. The rest goes to the smallest node where it fits."""
     states = [node(1, 0), node(2, 1), node(2, 2), node(2, 2)]
-    assert sorted(nodes_of(place_gang(snapshot(states), [workers(6, gpus=1)]))) == ["n1"] * 2 + ["n2"] * 4
-    assert sorted(nodes_of(place_gang(snapshot(states), [workers(5, gpus=1)]))) == ["n0"] + ["n2"] * 4
-    assert sorted(nodes_of(place_gang(snapshot(states), [workers(7, gpus=1)]))) == ["n1"] * 3 + ["n2"] * 4
+    assert sorted(placed_nodes(place_gang(snapshot(states), [workers(6, gpus=1)]))) == ["n1"] * 2 + ["n2"] * 4
+    assert sorted(placed_nodes(place_gang(snapshot(states), [workers(5, gpus=1)]))) == ["n0"] + ["n2"] * 4
+    assert sorted(placed_nodes(place_gang(snapshot(states), [workers(7, gpus=1)]))) == ["n1"] * 3 + ["n2"] * 4
 
 
-def test_a_node_that_is_filled_exactly_is_preferred() -> None:
-    """Of nodes that take as many, the one that has least left afterwards."""
-    whole, cut = Resource(8000, 100, 10, 0), Resource(2000, 100, 10, 0)
-    infos = [info("large", room=whole), info("small", room=cut)]
+def test_exactly_filled_node_is_preferred() -> None:
+    """Of nodes with equal pod counts, the one with the least leftover."""
+    large, small = Resource(8000, 100, 10, 0), Resource(2000, 100, 10, 0)
+    infos = [info("large", allocatable=large), info("small", allocatable=small)]
     pods = workers(1, gpus=0, constraints=Constraints(Resource(2000, 1, 1, 0)))
-    assert nodes_of(place_gang(snapshot([node(), node()], infos), [pods])) == ("small",)
+    assert placed_nodes(place_gang(snapshot([node(), node()], infos), [pods])) == ("small",)
 
 
 RACKS = tree("a/1/a1", "a/1/a2", "a/2/a3", "b/1/b1", "b/1/b2", "b/1/b3", "//c1", "//c2", "//c3", "//c4")
@@ -119,136 +119,138 @@ RACKS = tree("a/1/a1", "a/1/a2", "a/2/a3", "b/1/b1", "b/1/b2", "b/1/b3", "//c1",
         (7, {"preferred": RACK}, ["b1", "b2", "b3", "c1"]),
     ],
 )
-def test_the_smallest_domain_that_holds_all(size: int, fields: dict[str, Any], expected: list[str]) -> None:
-    """Racks of one name in different blocks are different, and nodes without a label are in none."""
+def test_smallest_sufficient_domain(size: int, fields: dict[str, Any], expected: list[str]) -> None:
+    """Racks of one name in different blocks are different. Nodes without a label are in no rack."""
     cluster = snapshot([node()] * len(RACKS), RACKS, (BLOCK, RACK))
-    found = place_gang(cluster, [workers(size, **fields)])
-    if size == 7:  # no rack and no block holds them: the fewest blocks do
-        assert len(set(nodes_of(found))) == 4
+    result = place_gang(cluster, [workers(size, **fields)])
+    if size == 7:  # no rack and no block suffices: the fewest nodes do
+        assert len(set(placed_nodes(result))) == 4
     else:
-        assert sorted(set(nodes_of(found))) == expected
+        assert sorted(set(placed_nodes(result))) == expected
 
 
-def test_the_level_in_the_way_is_told() -> None:
+def test_diagnosis_names_the_level() -> None:
     cluster = snapshot([node()] * len(RACKS), RACKS, (BLOCK, RACK))
-    found = refused(place_gang(cluster, [workers(7, required=RACK)]))
-    assert (found.fitting_pods, found.level, found.domain, found.domain_pods) == (7, RACK, "1", 6)
-    assert "all must be in one rack; 1 has most room, for 6" in str(found)
+    diagnosis = rejected(place_gang(cluster, [workers(7, required=RACK)]))
+    assert (diagnosis.fitting_pods, diagnosis.level, diagnosis.domain, diagnosis.domain_pods) == (7, RACK, "1", 6)
+    assert "all must be in one rack; 1 fits most, 6" in str(diagnosis)
 
 
-def test_reasons_count_nodes_by_cause() -> None:
+def test_diagnosis_counts_nodes_by_cause() -> None:
     tainted = info("t", taints=(Taint("gpu", "", "NoSchedule"), Taint("other", "x", "PreferNoSchedule")))
-    small = info("s", room=AMPLE._replace(milli_cpus=1500))
+    small = info("s", allocatable=AMPLE._replace(milli_cpus=1500))
     selected = {"disk": "ssd"}
     states = [node(1, 1), node(1, 1), node(1, 0), node(), None, node(), node()]
     infos = [info(name, selected) for name in ("a", "b", "c")]
     infos += [tainted._replace(labels=infos[0].labels), info("d", selected), small._replace(labels=infos[0].labels)]
-    asked = Constraints(
+    constraints = Constraints(
         Resource(2000, 0, 1, 0), selector=(Requirement("disk", "In", ("ssd",)),), scheduler_only=("volumes",)
     )
     cluster = snapshot(states, [*infos, info("e")])
-    found = refused(place_gang(cluster, [workers(3, constraints=asked)]))
-    assert (found.pod_set, found.size, found.fitting_pods, found.level, found.scheduler_only) == (
+    diagnosis = rejected(place_gang(cluster, [workers(3, constraints=constraints)]))
+    assert (diagnosis.pod_set, diagnosis.size, diagnosis.fitting_pods, diagnosis.level, diagnosis.scheduler_only) == (
         "workers",
         3,
         0,
         "",
         ("volumes",),
     )
-    assert [(cause.nodes, cause.reason) for cause in found.causes] == [
+    assert [(cause.nodes, cause.reason) for cause in diagnosis.causes] == [
         (3, "TopologyAffinityError"),
         (1, ""),
         (1, "NodeAffinity"),
         (1, "NodeResourcesFit"),
         (1, "TaintToleration"),
     ]
-    text = str(found)
+    text = str(diagnosis)
     assert text.startswith("0 of 3 pods of workers fit at once\n3 nodes: needs 2 example.com/gpu")
     assert "1 node: the taint gpu:NoSchedule is not tolerated" in text
     assert "1 node: needs 2 CPUs of the whole node; no more than 1.5 left" in text
     assert "1 node: node(s) didn't match Pod's node affinity/selector" in text
-    assert "1 node: there is no report of their zones" in text
+    assert "1 node: no report of their zones" in text
 
 
-def test_many_states_are_not_all_asked() -> None:
-    """Telling why costs some verdicts, not one of each node."""
+def test_diagnosis_samples_many_states() -> None:
+    """A diagnosis costs a limited number of verdicts, not one per node."""
     bits = kind().cpus.cpus
     states = [node(1, 1)._replace(free_cpus=bits & ~number) for number in range(200)]
-    found = refused(place_gang(snapshot(states), [workers(1)]))
-    assert sum(cause.nodes for cause in found.causes) == 200
-    assert any("too many states" in cause.message for cause in found.causes)
+    diagnosis = rejected(place_gang(snapshot(states), [workers(1)]))
+    assert sum(cause.nodes for cause in diagnosis.causes) == 200
+    assert any("too many states" in cause.message for cause in diagnosis.causes)
 
 
 def test_sets_share_nodes() -> None:
-    """A leader goes beside its workers where there is room, and the last worker takes what others leave."""
+    """A leader is placed beside its workers if it fits. The last worker uses what is left over."""
     leader, gang = GangPodSet("leader", 1, shape(0)), workers(2, gpus=2)
     cluster = snapshot([node(1, 1), node(2, 2), node(1, 1)])
-    found = place_gang(cluster, [leader, gang])
-    assert isinstance(found, GangPlacement)
-    assert nodes_of(found) == ("n1",)
-    assert nodes_of(found, 1) == ("n1", "n1")
-    assert found.order == ("workers", "leader")
-    check(cluster, [leader, gang], found)
+    result = place_gang(cluster, [leader, gang])
+    assert isinstance(result, GangPlacement)
+    assert placed_nodes(result) == ("n1",)
+    assert placed_nodes(result, 1) == ("n1", "n1")
+    assert result.order == ("workers", "leader")
+    check(cluster, [leader, gang], result)
 
 
-def test_a_group_is_in_one_domain() -> None:
-    """A leader of a group goes where its workers can go too, even if another rack fits it better."""
+def test_group_shares_a_domain() -> None:
+    """A leader of a group is placed where its workers fit, even if it fits another rack better."""
     infos = tree("a/1/a1", "a/2/a2", "a/2/a3")
     cluster = snapshot([node(0, 0), node(), node()], infos, (BLOCK, RACK))
     leader, gang = (
         GangPodSet("leader", 1, shape(0), required=RACK, group="g"),
         workers(3, gpus=2, required=RACK, group="g"),
     )
-    assert set(nodes_of(place_gang(cluster, [leader, gang]))) <= {"a2", "a3"}
-    alone = leader._replace(group_name="")
-    assert set(nodes_of(place_gang(cluster, [alone, gang._replace(group_name="")]))) <= {"a1"}
+    assert set(placed_nodes(place_gang(cluster, [leader, gang]))) <= {"a2", "a3"}
+    ungrouped = leader._replace(group="")
+    assert set(placed_nodes(place_gang(cluster, [ungrouped, gang._replace(group="")]))) <= {"a1"}
 
 
-def test_a_group_that_no_domain_holds_together_is_refused() -> None:
-    """Each set alone would find a rack, both together do not."""
+def test_group_without_a_common_domain() -> None:
+    """Each set alone fits a rack; both together fit none."""
     cluster = snapshot([node(), node()], tree("a/1/a1", "a/2/a2"), (BLOCK, RACK))
     sets = [GangPodSet(name, 2, shape(2), required=RACK, group="g") for name in ("one", "other")]
-    found = refused(place_gang(cluster, sets))
-    assert (found.level, found.domain_pods) == (RACK, 2)
-    assert isinstance(place_gang(cluster, [one._replace(group_name="") for one in sets]), GangPlacement)
+    diagnosis = rejected(place_gang(cluster, sets))
+    assert (diagnosis.level, diagnosis.domain_pods) == (RACK, 2)
+    assert isinstance(place_gang(cluster, [pod_set._replace(group="") for pod_set in sets]), GangPlacement)
 
 
-def test_room_of_the_whole_node_is_shared_by_sets() -> None:
-    """Pods, CPUs and host ports that one set takes are not there for the next."""
-    infos = [info("n", room=AMPLE._replace(milli_cpus=3000, pods=3))]
+def test_sets_share_resources_of_the_whole_node() -> None:
+    """Pods, CPUs and host ports of one set are not available for the next."""
+    infos = [info("n", allocatable=AMPLE._replace(milli_cpus=3000, pods=3))]
     cpus = Constraints(Resource(1000, 0, 1, 0))
-    one, other = (GangPodSet(name, 2, shape(0), cpus) for name in ("one", "other"))
-    assert isinstance(place_gang(snapshot([node()], infos), [one]), GangPlacement)
-    assert refused(place_gang(snapshot([node()], infos), [one, other])).fitting_pods == 1
+    first, second = (GangPodSet(name, 2, shape(0), cpus) for name in ("one", "other"))
+    assert isinstance(place_gang(snapshot([node()], infos), [first]), GangPlacement)
+    assert rejected(place_gang(snapshot([node()], infos), [first, second])).fitting_pods == 1
     port = Constraints(ports=(HostPort(ALL_ADDRESSES, "TCP", 80),))
     web = GangPodSet("web", 1, shape(0), port)
     assert isinstance(place_gang(snapshot([node()]), [web]), GangPlacement)
-    assert refused(place_gang(snapshot([node()]), [web._replace(pod_count=2)])).fitting_pods == 1
-    assert refused(place_gang(snapshot([node()]), [web, web._replace(name="proxy")])).fitting_pods == 0
-    assert "given to other pods of the gang" in str(place_gang(snapshot([node()]), [web, web._replace(name="proxy")]))
+    assert rejected(place_gang(snapshot([node()]), [web._replace(size=2)])).fitting_pods == 1
+    assert rejected(place_gang(snapshot([node()]), [web, web._replace(name="proxy")])).fitting_pods == 0
+    assert "other pods of the gang use what they have available" in str(
+        place_gang(snapshot([node()]), [web, web._replace(name="proxy")])
+    )
 
 
-def test_the_order_of_sets_is_tried_another_way() -> None:
-    """The set with less choice is placed first, though it is given last."""
+def test_scarce_set_is_placed_first() -> None:
+    """The set with fewer nodes is placed first, although it is last in the input."""
     selected = Constraints(selector=(Requirement("disk", "In", ("ssd",)),))
     cluster = snapshot([node(), node()], [info("a", {"disk": "ssd"}), info("b")])
-    free, bound = workers(2), GangPodSet("bound", 2, shape(2), selected)
-    found = place_gang(cluster, [free, bound])
-    assert nodes_of(found) == ("b", "b")
-    assert nodes_of(found, 1) == ("a", "a")
+    unconstrained, constrained = workers(2), GangPodSet("bound", 2, shape(2), selected)
+    result = place_gang(cluster, [unconstrained, constrained])
+    assert placed_nodes(result) == ("b", "b")
+    assert placed_nodes(result, 1) == ("a", "a")
 
 
-def test_nothing_is_changed() -> None:
+def test_snapshot_is_not_changed() -> None:
     cluster = snapshot([node(), node()])
     before = ([cluster.table.state(row) for row in range(2)], list(cluster.nodes.infos))
     first = place_gang(cluster, [workers(4)])
     assert ([cluster.table.state(row) for row in range(2)], list(cluster.nodes.infos)) == before
-    assert nodes_of(place_gang(cluster, [workers(4)])) == nodes_of(first)
+    assert placed_nodes(place_gang(cluster, [workers(4)])) == placed_nodes(first)
 
 
 def test_no_nodes_and_no_pods() -> None:
-    assert refused(place_gang(snapshot([]), [workers(1)])).fitting_pods == 0
-    assert refused(place_gang(snapshot([], keys=(RACK,)), [workers(1, required=RACK)])).fitting_pods == 0
+    assert rejected(place_gang(snapshot([]), [workers(1)])).fitting_pods == 0
+    assert rejected(place_gang(snapshot([], keys=(RACK,)), [workers(1, required=RACK)])).fitting_pods == 0
     assert place_gang(snapshot([node()]), []) == GangPlacement((), (), {})
 
 
@@ -269,7 +271,7 @@ def test_errors(sets: list[GangPodSet], message: str) -> None:
         place_gang(snapshot([node()], keys=(RACK,)), sets)
 
 
-def test_parts_of_a_snapshot_have_the_same_rows() -> None:
-    one, other = snapshot([node()]), snapshot([node(), node()])
+def test_snapshot_with_different_numbers_of_rows() -> None:
+    small, large = snapshot([node()]), snapshot([node(), node()])
     with pytest.raises(ValueError, match="different numbers of rows: 1, 2, 1"):
-        place_gang(one._replace(nodes=other.nodes), [workers(1)])
+        place_gang(small._replace(nodes=large.nodes), [workers(1)])

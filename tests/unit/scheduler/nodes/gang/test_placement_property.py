@@ -1,4 +1,4 @@
-"""place() against kubelets asked one by one, on clusters of any kind."""
+"""place_gang() against kubelets that are asked one by one, on clusters of any kind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from zonewise_scheduler.nodes.node.host_ports import ALL_ADDRESSES, HostPort
 if TYPE_CHECKING:
     from zonewise_scheduler.admission.node import NodeState
     from zonewise_scheduler.admission.pod import PodShape
-    from zonewise_scheduler.nodes.gang.snapshot import NodeSnapshot
+    from zonewise_scheduler.nodes.gang.types import NodeSnapshot
     from zonewise_scheduler.nodes.node.node_info import NodeInfo
 
 KEYS = ("block", "rack")
@@ -27,15 +27,15 @@ KEYS = ("block", "rack")
 
 @st.composite
 def racks(draw: st.DrawFn, count: int) -> list[NodeInfo]:
-    """Nodes in blocks and racks, some without labels, with room for few pods or CPUs."""
-    found: list[NodeInfo] = []
+    """Nodes in blocks and racks, some without labels, that fit few pods or CPUs."""
+    infos: list[NodeInfo] = []
     for row in range(count):
         labels = {key: value for key in KEYS if (value := draw(st.sampled_from(["1", "2", "10", ""])))}
-        room = AMPLE._replace(
+        allocatable = AMPLE._replace(
             pods=draw(st.sampled_from([1, 2, 100])), milli_cpus=draw(st.sampled_from([3000, 1 << 40]))
         )
-        found.append(info(f"n{row}", labels, room))
-    return found
+        infos.append(info(f"n{row}", labels, allocatable))
+    return infos
 
 
 @st.composite
@@ -55,82 +55,80 @@ LEVELS = st.sampled_from(["", "", *KEYS])
 SIZES = st.integers(1, 12)
 
 
-def fold(state: NodeState | None, shape: PodShape, most: int) -> int:
-    """How many pods a node takes, one after the other."""
+def count_admitted(state: NodeState | None, shape: PodShape, limit: int) -> int:
+    """The number of pods that a node admits, one after another."""
     count = 0
-    while state is not None and count < most and (verdict := admit(state, shape)).admitted:
+    while state is not None and count < limit and (verdict := admit(state, shape)).admitted:
         state, count = verdict.after, count + 1
     return count
 
 
-def room_of(cluster: NodeSnapshot, pod_set: GangPodSet) -> list[int]:
-    """How many pods of a set each node takes, worked out without arrays."""
-    found: list[int] = []
+def pod_counts(cluster: NodeSnapshot, pod_set: GangPodSet) -> list[int]:
+    """The number of pods of a set that fit on each node, computed without arrays."""
+    counts: list[int] = []
     for row, node in enumerate(cluster.nodes.infos):
         assert node is not None
         cpus = pod_set.constraints.requests.milli_cpus
-        most = min(node.allocatable.pods, node.allocatable.milli_cpus // cpus if cpus else pod_set.size, pod_set.size)
+        limit = min(node.allocatable.pods, node.allocatable.milli_cpus // cpus if cpus else pod_set.size, pod_set.size)
         if pod_set.constraints.ports:
-            most = min(most, 1)
-        found.append(fold(cluster.table.state(row), pod_set.shape, most))
-    return found
+            limit = min(limit, 1)
+        counts.append(count_admitted(cluster.table.state(row), pod_set.shape, limit))
+    return counts
 
 
 @settings(max_examples=40)
 @given(snapshots(), pods(), constraints(), SIZES)
-def test_one_set_is_placed_exactly_if_it_fits(
-    cluster: NodeSnapshot, shape: PodShape, asked: Constraints, size: int
-) -> None:
-    """What is placed is admitted pod by pod; what is refused has not enough room in all nodes together."""
-    pod_set = GangPodSet("workers", size, shape, asked)
-    found = place_gang(cluster, [pod_set])
-    room = sum(room_of(cluster, pod_set))
-    if isinstance(found, GangPlacement):
-        check(cluster, [pod_set], found)
-        assert room >= size
+def test_single_set(cluster: NodeSnapshot, shape: PodShape, constraints: Constraints, size: int) -> None:
+    """Placed pods are admitted one by one. A rejected set does not fit on all nodes together."""
+    pod_set = GangPodSet("workers", size, shape, constraints)
+    result = place_gang(cluster, [pod_set])
+    capacity = sum(pod_counts(cluster, pod_set))
+    if isinstance(result, GangPlacement):
+        check(cluster, [pod_set], result)
+        assert capacity >= size
     else:
-        assert (found.pod_set, found.size, found.fitting_pods, found.level) == ("workers", size, room, "")
-        assert room < size
-        assert str(found)
+        assert (result.pod_set, result.size, result.fitting_pods, result.level) == ("workers", size, capacity, "")
+        assert capacity < size
+        assert str(result)
 
 
 @settings(max_examples=40)
 @given(snapshots(), pods(), constraints(), SIZES, st.sampled_from(KEYS))
-def test_a_required_level_holds_all_pods_exactly_if_one_domain_can(
-    cluster: NodeSnapshot, shape: PodShape, asked: Constraints, size: int, level: str
+def test_required_level(
+    cluster: NodeSnapshot, shape: PodShape, constraints: Constraints, size: int, level: str
 ) -> None:
-    """All pods are in one domain of the level, and are refused only if none has room for all."""
-    pod_set = GangPodSet("workers", size, shape, asked, required=level)
-    found = place_gang(cluster, [pod_set])
+    """All pods are in one domain of the level. They are rejected only if no domain suffices."""
+    pod_set = GangPodSet("workers", size, shape, constraints, required=level)
+    result = place_gang(cluster, [pod_set])
     domains: dict[tuple[str | None, ...], int] = {}
-    for node, room in zip(cluster.nodes.infos, room_of(cluster, pod_set), strict=True):
+    for node, count in zip(cluster.nodes.infos, pod_counts(cluster, pod_set), strict=True):
         assert node is not None
         path = tuple(node.label(key) for key in KEYS[: KEYS.index(level) + 1])
         if path[-1] is not None:
-            domains[path] = domains.get(path, 0) + room
-    if isinstance(found, GangPlacement):
-        check(cluster, [pod_set], found)
-        nodes = [cluster.nodes.infos[int(row)] for row in found.sets[0].rows]
+            domains[path] = domains.get(path, 0) + count
+    if isinstance(result, GangPlacement):
+        check(cluster, [pod_set], result)
+        nodes = [cluster.nodes.infos[int(row)] for row in result.sets[0].rows]
         paths = {tuple(node and node.label(key) for key in KEYS[: KEYS.index(level) + 1]) for node in nodes}
         assert len(paths) == 1
-        assert domains[paths.pop()] == min(room for room in domains.values() if room >= size)
+        assert domains[paths.pop()] == min(count for count in domains.values() if count >= size)
     else:
         assert max(domains.values(), default=0) < size
-        if found.level:
-            assert found.domain_pods == max(domains.values(), default=0)
+        if result.level:
+            assert result.domain_pods == max(domains.values(), default=0)
 
 
 @settings(max_examples=40)
 @given(snapshots(), pods(), SIZES, st.sampled_from(KEYS))
-def test_a_preferred_level_refuses_nothing(cluster: NodeSnapshot, shape: PodShape, size: int, level: str) -> None:
-    """A wish is met where it can be, and keeps no pod from its place."""
+def test_preferred_level(cluster: NodeSnapshot, shape: PodShape, size: int, level: str) -> None:
+    """A preference is met where possible, and never prevents a placement."""
     plain = GangPodSet("workers", size, shape)
-    wished, required = plain._replace(preferred=level), plain._replace(required=level)
-    found = [place_gang(cluster, [one]) for one in (plain, wished, required)]
-    assert isinstance(found[0], GangPlacement) is isinstance(found[1], GangPlacement)
-    if isinstance(found[2], GangPlacement):
-        assert isinstance(found[1], GangPlacement)
-        assert found[1].sets[0].nodes == found[2].sets[0].nodes
+    preferred, required = plain._replace(preferred=level), plain._replace(required=level)
+    results = [place_gang(cluster, [pod_set]) for pod_set in (plain, preferred, required)]
+    assert isinstance(results[0], GangPlacement) is isinstance(results[1], GangPlacement)
+    if isinstance(results[2], GangPlacement):
+        assert isinstance(results[1], GangPlacement)
+        assert results[1].sets[0].nodes == results[2].sets[0].nodes
 
 
 @st.composite
@@ -145,40 +143,45 @@ def gangs(draw: st.DrawFn) -> list[GangPodSet]:
 
 @settings(max_examples=40)
 @given(snapshots(), gangs())
-def test_several_sets_all_or_nothing(cluster: NodeSnapshot, gang: list[GangPodSet]) -> None:
-    """Every pod of a placement is admitted by filters and kubelets after those before it; and twice gives the same."""
-    found = place_gang(cluster, gang)
-    again = place_gang(cluster, gang)
-    if isinstance(found, GangPlacement):
-        check(cluster, gang, found)
-        assert isinstance(again, GangPlacement)
-        assert [one.nodes for one in again.sets] == [one.nodes for one in found.sets]
+def test_several_sets(cluster: NodeSnapshot, gang: list[GangPodSet]) -> None:
+    """Filters and kubelets admit every pod of a placement after the pods before it; a second run gives the same."""
+    result = place_gang(cluster, gang)
+    repeated = place_gang(cluster, gang)
+    if isinstance(result, GangPlacement):
+        check(cluster, gang, result)
+        assert isinstance(repeated, GangPlacement)
+        assert [placement.nodes for placement in repeated.sets] == [placement.nodes for placement in result.sets]
         if gang[0].group and gang[0].required:
-            nodes = [cluster.nodes.infos[int(row)] for placed in found.sets for row in placed.rows]
+            nodes = [cluster.nodes.infos[int(row)] for placement in result.sets for row in placement.rows]
             assert len({node.label(gang[0].required) for node in nodes if node is not None}) == 1
     else:
-        assert isinstance(again, GangDiagnosis)
-        assert again == found
+        assert isinstance(repeated, GangDiagnosis)
+        assert repeated == result
 
 
 @settings(max_examples=40)
 @given(snapshots(), gangs(), st.randoms(use_true_random=False))
-def test_the_order_of_rows_does_not_matter(cluster: NodeSnapshot, gang: list[GangPodSet], random: object) -> None:
+def test_order_of_rows(cluster: NodeSnapshot, gang: list[GangPodSet], random: object) -> None:
     """The same nodes in other rows get the same pods."""
     rows = list(range(len(cluster.nodes)))
     random.shuffle(rows)  # type: ignore[attr-defined]
-    other = snapshot(
+    shuffled = snapshot(
         [cluster.table.state(row) for row in rows], [cluster.nodes.infos[row] for row in rows], cluster.levels.keys
     )
-    found, moved = place_gang(cluster, gang), place_gang(other, gang)
-    if isinstance(found, GangPlacement):
-        assert isinstance(moved, GangPlacement)
-        assert [one.nodes for one in moved.sets] == [one.nodes for one in found.sets]
+    result, shuffled_result = place_gang(cluster, gang), place_gang(shuffled, gang)
+    if isinstance(result, GangPlacement):
+        assert isinstance(shuffled_result, GangPlacement)
+        assert [placement.nodes for placement in shuffled_result.sets] == [placement.nodes for placement in result.sets]
     else:
-        assert isinstance(moved, GangDiagnosis)
-        assert (moved.pod_set, moved.fitting_pods, moved.level, moved.domain_pods) == (
-            found.pod_set,
-            found.fitting_pods,
-            found.level,
-            found.domain_pods,
+        assert isinstance(shuffled_result, GangDiagnosis)
+        assert (
+            shuffled_result.pod_set,
+            shuffled_result.fitting_pods,
+            shuffled_result.level,
+            shuffled_result.domain_pods,
+        ) == (
+            result.pod_set,
+            result.fitting_pods,
+            result.level,
+            result.domain_pods,
         )

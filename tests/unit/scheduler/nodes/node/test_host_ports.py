@@ -14,7 +14,7 @@ from zonewise_scheduler.nodes.node.host_ports import HostPort, host_ports, ports
 
 
 @pytest.mark.parametrize(
-    ("wanted", "used", "expected"),
+    ("requested", "used", "expected"),
     [
         (HostPort(ALL, "TCP", 80), HostPort(ALL, "TCP", 80), True),
         (HostPort(ALL, "TCP", 80), HostPort(ALL, "UDP", 80), False),
@@ -25,8 +25,8 @@ from zonewise_scheduler.nodes.node.host_ports import HostPort, host_ports, ports
         (HostPort("10.0.0.1", "TCP", 80), HostPort("10.0.0.1", "TCP", 80), True),
     ],
 )
-def test_conflicts(wanted: HostPort, used: HostPort, expected: bool) -> None:
-    assert ports_conflict([wanted], [HostPort("10.9.9.9", "SCTP", 1), used]) is expected
+def test_conflicts(requested: HostPort, used: HostPort, expected: bool) -> None:
+    assert ports_conflict([requested], [HostPort("10.9.9.9", "SCTP", 1), used]) is expected
 
 
 PORTS = st.builds(
@@ -35,22 +35,22 @@ PORTS = st.builds(
 
 
 @given(st.lists(PORTS), st.lists(PORTS))
-def test_conflict_is_mutual(one: list[HostPort], other: list[HostPort]) -> None:
-    assert ports_conflict(one, other) is ports_conflict(other, one)
+def test_conflict_is_mutual(left: list[HostPort], right: list[HostPort]) -> None:
+    assert ports_conflict(left, right) is ports_conflict(right, left)
 
 
-def test_ports_of_containers_and_sidecars_count() -> None:
+def test_ports_by_role() -> None:
     ports: list[Any] = [{"containerPort": 8080, "hostPort": 80}, {"containerPort": 9090}]
-    other: list[Any] = [{"containerPort": 1, "hostPort": 81, "hostIP": "10.0.0.1", "protocol": "UDP"}]
+    sidecar_ports: list[Any] = [{"containerPort": 1, "hostPort": 81, "hostIP": "10.0.0.1", "protocol": "UDP"}]
     spec: dict[str, Any] = {
         "containers": [{"ports": ports}],
-        "initContainers": [{"ports": other, "restartPolicy": "Always"}, {"ports": [{"hostPort": 82}]}],
+        "initContainers": [{"ports": sidecar_ports, "restartPolicy": "Always"}, {"ports": [{"hostPort": 82}]}],
     }
     assert host_ports({"spec": spec}) == (HostPort(ALL, "TCP", 80), HostPort("10.0.0.1", "UDP", 81))
     assert HostPort(ALL, "TCP", 9090) in host_ports({"spec": spec | {"hostNetwork": True}})
 
 
 @pytest.mark.parametrize("value", ["80", 65536, -1, True])
-def test_what_is_no_port_is_an_error(value: object) -> None:
+def test_invalid_port(value: object) -> None:
     with pytest.raises(FieldError, match=r"spec\.containers\[0\]\.ports\.hostPort: not a port"):
         host_ports({"spec": {"containers": [{"ports": [{"hostPort": value}]}]}})

@@ -1,4 +1,4 @@
-"""What is kept of a node."""
+"""NodeInfo: the parts of a node that the filters need."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ def pod(port: int = 0, **requests: str) -> dict[str, Any]:
     return {"spec": {"containers": [container | {"ports": [{"hostPort": port}] if port else []}]}}
 
 
-def test_a_node() -> None:
-    found = read_node_info(node(unschedulable=True, taints=[{"key": "gpu", "effect": "NoSchedule"}]))
-    assert found.name == "n1"
-    assert found.taints == (Taint("gpu", "", "NoSchedule"),)
-    assert found.unschedulable
-    assert found.allocatable == Resource(63_500, 256 * GIB, 110, 0, (("nvidia.com/gpu", 8),))
-    assert found.release == (1, 36)
-    assert (found.label("rack"), found.label("feature.example.com/7"), found.label("none")) == ("r2", "true", None)
-    assert available(found) == found.allocatable
+def test_read_node_info() -> None:
+    info = read_node_info(node(unschedulable=True, taints=[{"key": "gpu", "effect": "NoSchedule"}]))
+    assert info.name == "n1"
+    assert info.taints == (Taint("gpu", "", "NoSchedule"),)
+    assert info.unschedulable
+    assert info.allocatable == Resource(63_500, 256 * GIB, 110, 0, (("nvidia.com/gpu", 8),))
+    assert info.release == (1, 36)
+    assert (info.label("rack"), info.label("feature.example.com/7"), info.label("none")) == ("r2", "true", None)
+    assert available(info) == info.allocatable
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_release(version: str, release: tuple[int, int] | None) -> None:
     assert read_node_info({"status": {"nodeInfo": {"kubeletVersion": version}}}).release == release
 
 
-def test_pods_come_and_go() -> None:
+def test_add_and_remove_pods() -> None:
     small, large = (
         read_pod_info(pod(cpu="500m")),
         read_pod_info(pod(port=80, cpu="4", memory="1Gi", **{"nvidia.com/gpu": "1"})),
@@ -79,24 +79,24 @@ def test_pods_come_and_go() -> None:
     assert remove_pod(remove_pod(both, small), large) == empty
 
 
-def test_a_port_stays_used_while_one_of_two_pods_has_it() -> None:
-    held = read_pod_info(pod(port=80))
-    assert remove_pod(read_node_info(node(), [held, held]), held).ports == held.ports
+def test_port_of_two_pods() -> None:
+    pod_info = read_pod_info(pod(port=80))
+    assert remove_pod(read_node_info(node(), [pod_info, pod_info]), pod_info).ports == pod_info.ports
 
 
-def test_a_node_takes_less_than_a_kilobyte() -> None:
-    """Nodes of a kind share labels, taints and amounts; what is a node's own is small."""
-    held = [read_pod_info(pod(cpu="500m", memory=f"{number}Mi")) for number in range(1, 30)]
-    one, other = (read_node_info(node(name, taints=[{"key": "gpu"}]), held) for name in ("n1", "n2"))
-    assert one.labels.keys is other.labels.keys
-    assert one.labels.values is other.labels.values
-    assert one.taints is other.taints
-    assert one.allocatable is other.allocatable
-    assert sum(map(sys.getsizeof, own(one))) < 1000
+def test_size_of_a_node() -> None:
+    """A node takes less than a kilobyte: nodes of a kind share labels, taints and amounts."""
+    pod_infos = [read_pod_info(pod(cpu="500m", memory=f"{number}Mi")) for number in range(1, 30)]
+    first, second = (read_node_info(node(name, taints=[{"key": "gpu"}]), pod_infos) for name in ("n1", "n2"))
+    assert first.labels.keys is second.labels.keys
+    assert first.labels.values is second.labels.values
+    assert first.taints is second.taints
+    assert first.allocatable is second.allocatable
+    assert sum(map(sys.getsizeof, unshared(first))) < 1000
 
 
-def own(node: NodeInfo) -> list[object]:
-    """What a node does not share with others."""
+def unshared(node: NodeInfo) -> list[object]:
+    """The values that a node does not share."""
     return [node, node.name, node.labels, node.requested, *node.requested, node.requested.scalar_resources]
 
 
@@ -109,7 +109,7 @@ def own(node: NodeInfo) -> list[object]:
         ({"status": {"nodeInfo": "v1"}}, "status.nodeInfo"),
     ],
 )
-def test_an_error_names_the_field(broken: dict[str, Any], field: str) -> None:
+def test_error_names_the_field(broken: dict[str, Any], field: str) -> None:
     with pytest.raises(FieldError) as error:
         read_node_info(broken)
     assert error.value.field == field

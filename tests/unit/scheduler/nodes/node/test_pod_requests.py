@@ -1,4 +1,4 @@
-"""What pods request of nodes, against tables written from k8s.io/component-helpers/resource and against plain sums."""
+"""Requests of pods, against tables from k8s.io/component-helpers/resource and against plain sums."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ GIB = 1 << 30
 
 
 def container(name: str = "c", *, always: bool = False, limits: Any = None, **requests: str) -> Any:
-    return of(requests, name) | {
+    return with_requests(requests, name) | {
         "resources": {"requests": requests, "limits": limits or {}},
         **({"restartPolicy": "Always"} if always else {}),
     }
 
 
-def of(requests: dict[str, str], name: str = "c") -> dict[str, Any]:
+def with_requests(requests: dict[str, str], name: str = "c") -> dict[str, Any]:
     return {"name": name, "resources": {"requests": requests}}
 
 
@@ -31,7 +31,7 @@ def pod(*containers: Any, init: tuple[Any, ...] = (), **spec: Any) -> dict[str, 
 
 
 @pytest.mark.parametrize(
-    ("given_pod", "expected"),
+    ("pod_object", "expected"),
     [
         pytest.param(pod(container()), Resource(0, 0, 1, 0), id="nothing"),
         pytest.param(
@@ -66,36 +66,36 @@ def pod(*containers: Any, init: tuple[Any, ...] = (), **spec: Any) -> dict[str, 
         pytest.param(
             pod(container(cpu="1"), resources={"requests": {"cpu": "3"}}, overhead={"cpu": "1"}),
             Resource(4000, 0, 1, 0),
-            id="of the pod itself, and overhead",
+            id="pod-level, and overhead",
         ),
         pytest.param(
             pod(container(cpu="1"), resources={"limits": {"cpu": "3", "memory": "1Gi"}}),
             Resource(1000, GIB, 1, 0),
-            id="the pod's requests default to the containers', else to its limits",
+            id="pod-level requests default to the containers', else to the limits",
         ),
         pytest.param(
-            pod(of({"hugepages-2Mi": "4Mi", "memory": "1Gi"}), resources={"requests": {"memory": "2Gi"}}),
+            pod(with_requests({"hugepages-2Mi": "4Mi", "memory": "1Gi"}), resources={"requests": {"memory": "2Gi"}}),
             Resource(0, 2 * GIB, 1, 0, (("hugepages-2Mi", 4 << 20),)),
-            id="the pod's hugepages default to the containers'",
+            id="pod-level hugepages default to the containers'",
         ),
         pytest.param(
-            pod(of({"nvidia.com/gpu": "8", "ephemeral-storage": "1Gi", "requests.x/y": "1", "gpus": "2"})),
+            pod(with_requests({"nvidia.com/gpu": "8", "ephemeral-storage": "1Gi", "requests.x/y": "1", "gpus": "2"})),
             Resource(0, 0, 1, GIB, (("nvidia.com/gpu", 8),)),
-            id="extended resources; names that no scheduler counts",
+            id="extended resources; names that the scheduler does not count",
         ),
         pytest.param(
-            pod(of({"deviceclass.resource.kubernetes.io/gpu": "1", "example.com/a": "0"})),
+            pod(with_requests({"deviceclass.resource.kubernetes.io/gpu": "1", "example.com/a": "0"})),
             Resource(0, 0, 1, 0),
-            id="a device class's, and none of a resource",
+            id="a device class, and a resource with amount 0",
         ),
         pytest.param(
             pod(container(memory="1500m"), container("d", memory="1500m")), Resource(0, 3, 1, 0), id="rounded up once"
         ),
     ],
 )
-def test_requests(given_pod: dict[str, Any], expected: Resource) -> None:
-    assert pod_requests(given_pod) == expected
-    assert bound_pod_requests(given_pod) == expected
+def test_pod_requests(pod_object: dict[str, Any], expected: Resource) -> None:
+    assert pod_requests(pod_object) == expected
+    assert bound_pod_requests(pod_object) == expected
 
 
 def resized(spec: str, actual: str, allocated: str, reason: str = "") -> dict[str, Any]:
@@ -105,7 +105,7 @@ def resized(spec: str, actual: str, allocated: str, reason: str = "") -> dict[st
 
 
 @pytest.mark.parametrize(
-    ("given_pod", "expected"),
+    ("pod_object", "expected"),
     [
         (resized("1", "2", "2"), 2000),
         (resized("4", "2", "2", "Deferred"), 4000),
@@ -113,33 +113,33 @@ def resized(spec: str, actual: str, allocated: str, reason: str = "") -> dict[st
         (resized("1", "2", "3", "Infeasible"), 3000),
     ],
 )
-def test_a_pod_that_is_resized_counts_for_the_most_of_what_it_asks_and_has(
-    given_pod: dict[str, Any], expected: int
-) -> None:
-    assert bound_pod_requests(given_pod).milli_cpus == expected
+def test_resized_container(pod_object: dict[str, Any], expected: int) -> None:
+    assert bound_pod_requests(pod_object).milli_cpus == expected
 
 
-def test_a_pod_resized_as_a_whole_counts_for_the_most_too() -> None:
+def test_resized_pod() -> None:
     status = {"resources": {"requests": {"cpu": "5"}}, "allocatedResources": {"cpu": "6"}}
-    whole = pod(container(cpu="1"), resources={"requests": {"cpu": "4"}})
-    assert bound_pod_requests(whole | {"status": status}).milli_cpus == 6000
-    assert pod_requests(whole | {"status": status}).milli_cpus == 4000
+    pod_object = pod(container(cpu="1"), resources={"requests": {"cpu": "4"}})
+    assert bound_pod_requests(pod_object | {"status": status}).milli_cpus == 6000
+    assert pod_requests(pod_object | {"status": status}).milli_cpus == 4000
 
 
 CPUS = st.lists(st.integers(0, 9000), max_size=4)
 
 
 @given(CPUS, CPUS, CPUS)
-def test_init_containers_one_by_one(sidecars: list[int], init: list[int], apps: list[int]) -> None:
-    """With the sidecars first, the most that ever runs at once is requested (KEP-753)."""
-    starting = [container(always=True, cpu=f"{cpu}m") for cpu in sidecars] + [container(cpu=f"{cpu}m") for cpu in init]
-    made = pod(*(container(cpu=f"{cpu}m") for cpu in apps), init=tuple(starting))
+def test_init_containers_and_sidecars(sidecars: list[int], init: list[int], apps: list[int]) -> None:
+    """With the sidecars first, the request is the highest sum that ever runs at once (KEP-753)."""
+    init_containers = [container(always=True, cpu=f"{cpu}m") for cpu in sidecars] + [
+        container(cpu=f"{cpu}m") for cpu in init
+    ]
+    pod_object = pod(*(container(cpu=f"{cpu}m") for cpu in apps), init=tuple(init_containers))
     peak = max(sum(sidecars) + cpu for cpu in [*init, sum(apps)])
-    assert pod_requests(made).milli_cpus == peak
+    assert pod_requests(pod_object).milli_cpus == peak
 
 
 @pytest.mark.parametrize(
-    ("given_pod", "field"),
+    ("pod_object", "field"),
     [
         (pod(container(cpu="many")), "spec.containers[0].resources.requests.cpu"),
         ({"spec": {"containers": [{"name": "c", "resources": 3}]}}, "spec.containers[0].resources"),
@@ -148,7 +148,7 @@ def test_init_containers_one_by_one(sidecars: list[int], init: list[int], apps: 
         (pod(overhead={"cpu": []}), "spec.overhead.cpu"),
     ],
 )
-def test_an_error_names_the_field(given_pod: dict[str, Any], field: str) -> None:
+def test_error_names_the_field(pod_object: dict[str, Any], field: str) -> None:
     with pytest.raises(FieldError) as error:
-        pod_requests(given_pod)
+        pod_requests(pod_object)
     assert error.value.field == field

@@ -1,4 +1,4 @@
-"""Objects as they come: pods without a class, and damage."""
+"""Inputs of filter and score: pods without a QoS class, and invalid objects."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ ZONES = [zone(0, {"cpu": 4, "memory": "8Gi"})]
 REQUESTS = {"cpu": "8", "memory": "1Gi"}
 
 
-def guaranteed_by(asked: Json) -> bool:
-    """The plugin compares CPUs with zones for Guaranteed pods only; these pods ask for too many."""
-    return not filter_node(nrt(ZONES, scope="pod"), asked, ALLOCATABLE).passes
+def is_guaranteed(pod_object: Json) -> bool:
+    """Only Guaranteed pods have their CPUs compared with zones; these pods request too many."""
+    return not filter_node(nrt(ZONES, scope="pod"), pod_object, ALLOCATABLE).passes
 
 
 @pytest.mark.parametrize(
@@ -32,29 +32,29 @@ def guaranteed_by(asked: Json) -> bool:
         ({"requests": REQUESTS | {"pods": "1"}, "limits": REQUESTS}, True),
     ],
 )
-def test_the_class_of_a_pod_that_has_none_yet(resources: Json, expected: bool) -> None:
-    """Guaranteed: CPUs and memory of every container are limited to what is requested."""
-    assert guaranteed_by(pod({"resources": resources})) is expected
-    own = pod({"resources": {"requests": REQUESTS}}, resources=resources)
-    assert guaranteed_by(own) is expected
+def test_computed_qos_class(resources: Json, expected: bool) -> None:
+    """Guaranteed: limits equal requests for CPUs and memory of every container."""
+    assert is_guaranteed(pod({"resources": resources})) is expected
+    pod_object = pod({"resources": {"requests": REQUESTS}}, resources=resources)
+    assert is_guaranteed(pod_object) is expected
 
 
-def test_every_container_counts() -> None:
-    assert guaranteed_by(pod(guaranteed(8), init=(guaranteed(1),)))
-    assert not guaranteed_by(pod(guaranteed(8), init=(container(),)))
+def test_qos_class_of_several_containers() -> None:
+    assert is_guaranteed(pod(guaranteed(8), init=(guaranteed(1),)))
+    assert not is_guaranteed(pod(guaranteed(8), init=(container(),)))
 
 
-def test_the_class_that_is_written_counts() -> None:
-    assert not guaranteed_by(pod(guaranteed(8)) | {"status": {"qosClass": "Burstable"}})
-    assert guaranteed_by(pod({"resources": {"requests": REQUESTS}}) | {"status": {"qosClass": "Guaranteed"}})
+def test_qos_class_of_the_status() -> None:
+    assert not is_guaranteed(pod(guaranteed(8)) | {"status": {"qosClass": "Burstable"}})
+    assert is_guaranteed(pod({"resources": {"requests": REQUESTS}}) | {"status": {"qosClass": "Guaranteed"}})
 
 
-def test_empty_resources_of_the_pod_itself_make_it_best_effort() -> None:
-    assert not guaranteed_by(pod(guaranteed(8), resources={}))
+def test_qos_class_of_empty_pod_level_resources() -> None:
+    assert not is_guaranteed(pod(guaranteed(8), resources={}))
 
 
 @pytest.mark.parametrize(
-    ("made", "problem"),
+    ("pod_object", "problem"),
     [
         ({"spec": []}, "spec: not an object: []"),
         ({"spec": {"containers": {}}}, "spec.containers: not a list: {}"),
@@ -71,10 +71,10 @@ def test_empty_resources_of_the_pod_itself_make_it_best_effort() -> None:
         ),
     ],
 )
-def test_pods_that_are_none(made: Json, problem: str) -> None:
+def test_invalid_pods(pod_object: Json, problem: str) -> None:
     """The error names field and value."""
     with pytest.raises(FieldError) as raised:
-        filter_node(nrt(ZONES), made, ALLOCATABLE)
+        filter_node(nrt(ZONES), pod_object, ALLOCATABLE)
     assert str(raised.value) == problem
 
 
@@ -90,7 +90,7 @@ def test_pods_that_are_none(made: Json, problem: str) -> None:
         ),
     ],
 )
-def test_reports_that_are_none(report: Json, problem: str) -> None:
+def test_invalid_reports(report: Json, problem: str) -> None:
     """The error names field and value."""
     with pytest.raises(FieldError) as raised:
         filter_node(report, pod(guaranteed(1)), ALLOCATABLE)
@@ -99,10 +99,10 @@ def test_reports_that_are_none(report: Json, problem: str) -> None:
         score_node(report, pod(guaranteed(1)), "LeastNUMANodes")
 
 
-def test_nothing_is_changed() -> None:
-    """Objects may be shared and asked about again."""
-    report, asked = nrt(ZONES), pod(guaranteed(3), guaranteed(1))
+def test_inputs_are_not_changed() -> None:
+    """Objects may be shared and passed again."""
+    report, pod_object = nrt(ZONES), pod(guaranteed(3), guaranteed(1))
     for _ in range(2):
-        assert filter_node(report, asked, ALLOCATABLE).passes
-        assert score_node(report, asked, "LeastNUMANodes").score == 94
+        assert filter_node(report, pod_object, ALLOCATABLE).passes
+        assert score_node(report, pod_object, "LeastNUMANodes").score == 94
     assert report == nrt([zone(0, {"cpu": 4, "memory": "8Gi"})])

@@ -1,4 +1,4 @@
-"""The strategy that counts zones."""
+"""The strategy LeastNUMANodes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.nrt_objects import DEVICE, guaranteed, nrt, pod, zone, zones_of
+from support.nrt_objects import DEVICE, guaranteed, nrt, pod, zone, zone_lists
 from zonewise_scheduler.nodes.noderesourcetopology import ScoreStatus, score_node
 
 Json = dict[str, Any]
@@ -22,79 +22,77 @@ DISTANCES = {
 }
 
 
-def four(*cpus: int, **others: Any) -> list[Json]:
-    return [
-        zone(number, {"cpu": size, "memory": "8Gi"} | others, DISTANCES[number]) for number, size in enumerate(cpus)
-    ]
+def four(*cpus: int, **extra: Any) -> list[Json]:
+    return [zone(number, {"cpu": size, "memory": "8Gi"} | extra, DISTANCES[number]) for number, size in enumerate(cpus)]
 
 
 def score(
-    zones: list[Json], *containers: Json, scope: str = "container", init: tuple[Json, ...] = (), **of: str
+    zones: list[Json], *containers: Json, scope: str = "container", init: tuple[Json, ...] = (), **attributes: str
 ) -> int:
-    answer = score_node(nrt(zones, scope=scope, **of), pod(*containers, init=init), "LeastNUMANodes")
-    assert answer.outcome == "scored"
-    return answer.score
+    status = score_node(nrt(zones, scope=scope, **attributes), pod(*containers, init=init), "LeastNUMANodes")
+    assert status.outcome == "scored"
+    return status.score
 
 
 @pytest.mark.parametrize("policy", ["none", "best-effort", "restricted", "single-numa-node"])
 def test_every_policy(policy: str) -> None:
-    answer = score_node(nrt(four(8), policy), pod(guaranteed(8)), "LeastNUMANodes")
-    assert answer == ScoreStatus("scored", 94)
+    status = score_node(nrt(four(8), policy), pod(guaranteed(8)), "LeastNUMANodes")
+    assert status == ScoreStatus("scored", 94)
 
 
 @pytest.mark.parametrize("scope", ["container", "pod"])
 def test_steps(scope: str) -> None:
-    """12 for each zone, 6 back where no other zones would be closer together."""
+    """12 for each zone, and 6 back if no other zones are closer together."""
     zones = four(4, 4, 4, 4)
     assert [score(zones, guaranteed(cpus), scope=scope) for cpus in (4, 8, 12, 16, 17)] == [94, 82, 70, 58, 0]
 
 
 def test_distances() -> None:
-    """Of two zones, those at a distance of 12 are close, those at 20 are not; of one zone, all are."""
+    """Two zones at a distance of 12 are close, and at 20 they are not; a single zone is always close."""
     assert score(four(4, 0, 4, 0), guaranteed(8)) == 76
     assert score(four(0, 0, 4, 4), guaranteed(8)) == 82
     assert score(four(0, 0, 0, 4), guaranteed(4)) == 94
 
 
-def test_the_closest_zones_are_taken_even_if_they_are_not_the_first() -> None:
-    """After them the first two are left, which are close as well; zones 0 and 2 would have been enough."""
+def test_closest_zones_come_first() -> None:
+    """The first two zones remain, which are close as well; zones 0 and 2 would have sufficed."""
     assert score(four(4, 4, 6, 6), guaranteed(10), guaranteed(8)) == 82
 
 
-def test_costs_that_are_not_told_are_far() -> None:
-    """All zones are then as far as can be, and so none is closer."""
+def test_unknown_costs() -> None:
+    """All zones are then equally far, so none is closer."""
     zones = [zone(number, {"cpu": 4, "memory": "8Gi"}) for number in (0, 1)]
     assert score(zones, guaranteed(8)) == 82
     assert score([zones[0], four(4, 4)[1]], guaranteed(8)) == 82
 
 
-def test_costs_beyond_the_table() -> None:
-    """With distances above 255 nothing is close, and from 256 on nothing fits."""
+def test_high_costs() -> None:
+    """With distances above 255 no set is close, and from 256 on no set fits."""
     for cost, expected in ((255, 94), (256, 0), (1000, 0)):
         assert score([zone(0, {"cpu": 4, "memory": "8Gi"}, {0: cost})], guaranteed(4)) == expected
 
 
-def test_containers_use_up_zones() -> None:
-    """The widest counts, init containers are taken off like the others."""
+def test_containers_are_subtracted() -> None:
+    """The widest container counts; init containers are subtracted like the others."""
     assert score(four(4, 4, 4, 0), guaranteed(8), guaranteed(4)) == 82
     assert score(four(4, 4, 4, 0), guaranteed(4), guaranteed(8)) == 76
     assert score(four(4, 4, 4, 4), guaranteed(4), init=(guaranteed(8), guaranteed(8))) == 0
 
 
-def test_storage_is_in_no_zone() -> None:
-    """A Guaranteed pod that asks for ephemeral storage scores 0 on every node."""
+def test_storage() -> None:
+    """A Guaranteed pod with ephemeral storage scores 0 on every node."""
     assert score(four(8), guaranteed(1, storage="1Gi")) == 0
 
 
-def test_only_what_is_in_no_zone() -> None:
-    own = {"cpu": "4", "memory": "1Gi"}
-    asked = {"name": "c", "resources": {"requests": {"example.com/anywhere": "1"}}}
-    made = pod(asked, resources={"requests": own, "limits": own})
-    assert score_node(nrt(four(8)), made, "LeastNUMANodes") == ScoreStatus("scored", 100)
+def test_resources_without_zones() -> None:
+    pod_level = {"cpu": "4", "memory": "1Gi"}
+    container = {"name": "c", "resources": {"requests": {"example.com/anywhere": "1"}}}
+    pod_object = pod(container, resources={"requests": pod_level, "limits": pod_level})
+    assert score_node(nrt(four(8)), pod_object, "LeastNUMANodes") == ScoreStatus("scored", 100)
 
 
-def test_every_zone_must_list_what_is_asked_for() -> None:
-    """So that two zones with CPUs do not help where only one has the device, even one that is not needed."""
+def test_zones_must_list_every_resource() -> None:
+    """Two zones with CPUs do not help if only one has the device, even with an amount of 0."""
     zones = four(4, 4)
     zones[0]["resources"].append({"name": DEVICE, "available": "1"})
     assert score(zones, guaranteed(4, nic=1)) == 94
@@ -103,24 +101,24 @@ def test_every_zone_must_list_what_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("most", "expected"),
+    ("max_zones", "expected"),
     [("2", 75), ("16", 97), ("128", 100), ("4096", 100), ("1", 94), ("0", 94), ("-3", 94), ("many", 94), ("8.5", 94)],
 )
-def test_the_most_zones_that_a_topology_manager_works_on(most: str, expected: int) -> None:
-    """It sets the step; above 100 that is none at all. 1 is taken for no number."""
-    assert score(four(8), guaranteed(8), topologyManagerMaxNUMANodes=most) == expected
+def test_max_numa_nodes(max_zones: str, expected: int) -> None:
+    """It sets the step, which is 0 above 100. The value 1 is invalid."""
+    assert score(four(8), guaranteed(8), topologyManagerMaxNUMANodes=max_zones) == expected
 
 
-def test_ids_are_taken_for_places() -> None:
-    """Zones that are listed in another order are charged in each other's stead."""
+def test_ids_are_used_as_indices() -> None:
+    """Zones that are listed in another order are subtracted from in each other's place."""
     first, second = four(4, 8)
     assert score([first, second], guaranteed(8), guaranteed(4)) == 94
     assert score([second, first], guaranteed(8), guaranteed(4)) == 94
-    assert score([second, first], guaranteed(8), guaranteed(8)) == 94  # the first took 4 of the wrong one
+    assert score([second, first], guaranteed(8), guaranteed(8)) == 94  # the first was subtracted from the wrong zone
 
 
-def test_gaps_matter_where_something_is_taken() -> None:
-    """Charging NUMA node 2 of two is the end of the scheduler; scope pod charges nothing."""
+def test_gaps_in_ids() -> None:
+    """To subtract from NUMA node 2 of two makes the scheduler panic; scope pod subtracts nothing."""
     zones = [zone(0, {"cpu": 4, "memory": "8Gi"}), zone(2, {"cpu": 8, "memory": "8Gi"})]
     for scope, outcome in (("container", "crashes"), ("pod", "scored")):
         assert score_node(nrt(zones, scope=scope), pod(guaranteed(8)), "LeastNUMANodes").outcome == outcome
@@ -132,15 +130,17 @@ def test_gaps_matter_where_something_is_taken() -> None:
 counts = st.integers(0, 5)
 
 
-@given(zones_of(counts), st.integers(1, 20), counts)
-def test_the_number_of_zones(zones: list[Json], cpus: int, nics: int) -> None:
-    """The score tells the size of the smallest set of zones that has enough."""
-    available = [[int(one["available"]) for one in (zone["resources"][0], zone["resources"][2])] for zone in zones]
+@given(zone_lists(counts), st.integers(1, 20), counts)
+def test_number_of_zones(zones: list[Json], cpus: int, nics: int) -> None:
+    """The score depends on the size of the smallest sufficient set of zones."""
+    available = [
+        [int(resource["available"]) for resource in (zone["resources"][0], zone["resources"][2])] for zone in zones
+    ]
     sizes = [
         size
         for size in range(1, len(zones) + 1)
-        for chosen in itertools.combinations(available, size)
-        if sum(room[0] for room in chosen) >= cpus and sum(room[1] for room in chosen) >= nics
+        for zone_set in itertools.combinations(available, size)
+        if sum(amounts[0] for amounts in zone_set) >= cpus and sum(amounts[1] for amounts in zone_set) >= nics
     ]
-    expected = 100 - min(sizes) * 12 + 6 if sizes else 0  # without distances all are alike
+    expected = 100 - min(sizes) * 12 + 6 if sizes else 0  # without distances every set is close
     assert score(zones, guaranteed(cpus, nic=nics)) == expected

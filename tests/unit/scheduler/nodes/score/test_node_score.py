@@ -1,4 +1,4 @@
-"""The score of zonewise: what a pod leaves, how close its parts are, which cores stay whole."""
+"""The score of zonewise: fragmentation, closeness and whole core groups."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from zonewise_scheduler.nodes.score.node_score import ScoreWeights, score
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-REMAINS, CLOSENESS, GROUPS = ScoreWeights(1, 0, 0), ScoreWeights(0, 1, 0), ScoreWeights(0, 0, 1)
+FRAGMENTATION, CLOSENESS, GROUPS = ScoreWeights(1, 0, 0), ScoreWeights(0, 1, 0), ScoreWeights(0, 0, 1)
 ZONE = 8
 """CPUs of each of two zones: 4 cores of two threads, two L3 groups of two cores."""
 
@@ -34,13 +34,13 @@ def _kind(topology: str = "single-numa-node") -> NodeKind:
 
 
 def _state(free: tuple[int, int], gpus: tuple[int, int] = (4, 4), topology: str = "single-numa-node") -> NodeState:
-    """A node with the highest CPUs free of each zone, whole cores first."""
+    """A node with the highest CPUs of each zone free, whole cores first."""
     kind = _kind(topology)
     bits = 0
-    for (zone, held), count in zip(kind.cpus.zones, free, strict=True):
-        cores = [core for _, core in kind.cpus.cores if core & held]
-        each = [1 << cpu for core in reversed(cores) for cpu in range(core.bit_length()) if core >> cpu & 1]
-        bits |= sum(each[:count])
+    for (zone, zone_cpus), count in zip(kind.cpus.zones, free, strict=True):
+        cores = [core for _, core in kind.cpus.cores if core & zone_cpus]
+        cpu_bits = [1 << cpu for core in reversed(cores) for cpu in range(core.bit_length()) if core >> cpu & 1]
+        bits |= sum(cpu_bits[:count])
         assert zone in (0, 1)
     return NodeState(kind, bits, kind.allocatable, (1, 2), 0, (*gpus, 4, 4))
 
@@ -51,32 +51,32 @@ def _pod(cpus: int, gpus: int = 0) -> PodShape:
 
 
 def _scores(
-    states: Iterable[NodeState], pod: PodShape, waiting: tuple[PendingShape, ...], weights: ScoreWeights
+    states: Iterable[NodeState], pod: PodShape, pending: tuple[PendingShape, ...], weights: ScoreWeights
 ) -> list[int]:
     table = NodeStateTable()
     table.set_rows(dict(enumerate(states)))
-    return score(table, pod, waiting, weights).tolist()
+    return score(table, pod, pending, weights).tolist()
 
 
-def test_a_pod_goes_where_those_that_wait_lose_no_place() -> None:
-    """With pods of 6 CPUs waiting, 2 CPUs are better taken from a zone that has 4 free than from one that has 6."""
-    waiting = (PendingShape(_pod(6), 10),)
-    assert _scores([_state((4, 8)), _state((6, 8)), _state((8, 8))], _pod(2), waiting, REMAINS) == [100, 0, 100]
+def test_pending_pods_keep_their_placements() -> None:
+    """With pending pods of 6 CPUs, 2 CPUs are better allocated from a zone with 4 free CPUs than from one with 6."""
+    pending = (PendingShape(_pod(6), 10),)
+    assert _scores([_state((4, 8)), _state((6, 8)), _state((8, 8))], _pod(2), pending, FRAGMENTATION) == [100, 0, 100]
 
 
-def test_shapes_that_wait_weigh_by_their_number() -> None:
-    waiting = (PendingShape(_pod(6), 3), PendingShape(_pod(1), 1))
-    lost_both, lost_one = _scores([_state((6, 0)), _state((4, 0))], _pod(2), waiting, REMAINS)
-    assert (lost_both, lost_one) == (0, 75)
+def test_pending_shapes_are_weighted_by_pod_count() -> None:
+    pending = (PendingShape(_pod(6), 3), PendingShape(_pod(1), 1))
+    lost_both, lost_large = _scores([_state((6, 0)), _state((4, 0))], _pod(2), pending, FRAGMENTATION)
+    assert (lost_both, lost_large) == (0, 75)
 
 
-def test_with_none_waiting_a_pod_fills_up_zones_in_use() -> None:
-    fuller, emptier = _scores([_state((4, 8)), _state((8, 8))], _pod(2), (), REMAINS)
+def test_without_pending_pods_zones_in_use_are_filled() -> None:
+    fuller, emptier = _scores([_state((4, 8)), _state((8, 8))], _pod(2), (), FRAGMENTATION)
     assert fuller > emptier
 
 
-def test_all_from_one_zone_is_best() -> None:
-    """Where the kubelet insists on one zone it is one; best-effort takes one where one has all; none is blind."""
+def test_one_zone_is_best() -> None:
+    """Policies that require one zone score 100; best-effort does where one zone has all; none has no zone."""
     states = [
         _state((8, 8)),
         _state((8, 2), (0, 4), "best-effort"),
@@ -86,26 +86,26 @@ def test_all_from_one_zone_is_best() -> None:
     assert _scores(states, _pod(4, 2), (), CLOSENESS) == [100, 50, 100, 50]
 
 
-def test_an_l3_group_is_not_broken_up_without_need() -> None:
-    """2 CPUs fit beside others in a group of 4 of which 2 are taken; elsewhere they break up a whole one."""
+def test_l3_groups_stay_whole() -> None:
+    """2 CPUs fit beside others in a half-allocated group of 4; on the other node they break a whole group."""
     beside, apart = _scores([_state((2, 0)), _state((4, 0))], _pod(2), (), GROUPS)
     assert beside > apart
 
 
-def test_refused_is_zero_and_asking_for_nothing_is_best() -> None:
+def test_rejected_pod_and_pod_without_requests() -> None:
     states = [_state((1, 1)), _state((8, 8))]
-    assert _scores(states, _pod(2), (), REMAINS)[0] == 0
+    assert _scores(states, _pod(2), (), FRAGMENTATION)[0] == 0
     idle = PodShape((Container("a", "app"),), "BestEffort")
     assert _scores(states, idle, (), ScoreWeights()) == [100, 100]
 
 
 @settings(max_examples=50)
 @given(clusters(), pods(), pods(simple=True))
-def test_every_score_is_within_bounds(cluster: list[NodeState], pod: PodShape, other: PodShape) -> None:
-    """Scores are 0 to 100 for any pod and node, and 0 where it is refused for sure."""
+def test_bounds(cluster: list[NodeState], pod: PodShape, other_pod: PodShape) -> None:
+    """Scores are 0 to 100 for any pod and node, and 0 where the pod is surely rejected."""
     table = NodeStateTable()
     table.set_rows(dict(enumerate(cluster)))
-    for waiting in ((), (PendingShape(other, 3), PendingShape(pod, 1))):
-        found = score(table, pod, waiting)
-        assert ((found >= 0) & (found <= 100)).all()
-        assert not found[table.fits(pod) == 0].any()
+    for pending in ((), (PendingShape(other_pod, 3), PendingShape(pod, 1))):
+        scores = score(table, pod, pending)
+        assert ((scores >= 0) & (scores <= 100)).all()
+        assert not scores[table.fits(pod) == 0].any()
