@@ -1,7 +1,7 @@
-"""The command line: finds the subcommand, runs it, and turns what goes wrong into one line and a status.
+"""The command line: finds the subcommand, runs it, and turns errors into one line and an exit status.
 
 Status 0: done; 2: the arguments, the source or the destination cannot be used; 130: interrupted. Modules are imported
-when they are needed, since this program is also run by scripts, again and again.
+on demand, since scripts run this program repeatedly.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the program with the given arguments, of the process where there are none, and return its status."""
+    """Run the program with the given arguments, by default those of the process, and return its exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     _reopen_closed_streams()
     try:
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _reopen_closed_streams() -> None:
-    """Have a stream to write to where the caller closed it: `zonewise show >&-`."""
+    """Replace streams that the caller closed: `zonewise show >&-`."""
     if sys.stdout is None:
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     if sys.stderr is None:
@@ -71,7 +71,7 @@ def _run(arguments: list[str]) -> int:
     command.add_arguments(parser)
     try:
         parsed = parser.parse_args(arguments[1:])
-    except SystemExit as done:  # how argparse ends after --help
+    except SystemExit as done:  # argparse exits after --help
         return int(done.code or 0)
     return command.run(parsed)
 
@@ -88,7 +88,7 @@ def _command(name: str) -> Command:
 
 
 def _entry_points() -> dict[str, EntryPoint]:
-    # 20 ms of import, so asked only where the command is none of ours
+    # 20 ms of import, so only for a command that is not built in
     from importlib.metadata import entry_points
 
     return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
@@ -128,7 +128,7 @@ def _overview() -> str:
 
 
 def _discard_output() -> None:
-    """Let what is still buffered for a reader who has gone away (`| head`) be lost without a word."""
+    """Drop buffered output without an error after its reader has exited (`| head`)."""
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, sys.stdout.fileno())
     os.close(devnull)

@@ -1,1 +1,4 @@
-"""The agent's subcommands of `zonewise`. Each module exports a COMMAND."""
+"""The subcommands of `zonewise`. A module here exports a COMMAND; other packages add theirs by entry points.
+
+The entry-point group is "zonewise.commands": the name is the subcommand, the object has the attributes of Command.
+"""

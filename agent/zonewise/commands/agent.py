@@ -1,4 +1,4 @@
-"""`zonewise agent`: publishes what this node is made of and has left, and keeps it right."""
+"""`zonewise agent`: publishes the hardware and the available resources of this node continuously."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`zonewise show`: what a machine is made of, for people and for programs."""
+"""`zonewise show`: the hardware of a machine, for people and for programs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    """Scan the machine once and write it in the format asked for. Raises CommandError."""
+    """Scan the machine once and write it in the requested format. Raises CommandError."""
     target = _output_target(arguments.output)
     if arguments.explain is not None and target.format not in _EXPLAINABLE:
         raise CommandError(f"--explain goes with -o {', '.join(_EXPLAINABLE)}, not with {target.format}")
@@ -174,14 +174,14 @@ FORMATS: dict[str, Callable[[Scan, Namespace], str]] = {
 }
 
 
-# --- what the formats need to know
+# --- arguments of the formats
 
 
 def _node_name(scan: Scan, arguments: Namespace) -> str:
     live = os.path.realpath(arguments.root) == LIVE_ROOT
     from_environment = (
         os.environ.get("NODE_NAME") if live else None
-    )  # of another machine's capture it would be the wrong name
+    )  # it would be the wrong name for another machine's capture
     # the kubelet registers the hostname in lower case (pkg/util/node, GetHostname)
     name: str | None = arguments.node_name or from_environment or (scan.machine.hostname or "").lower() or None
     if name is None:

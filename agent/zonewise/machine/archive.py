@@ -39,26 +39,26 @@ def open_root(path: str) -> Files:
 def _directory_root(path: str) -> str:
     level = [path]
     for _ in range(_SEARCH_DEPTH):
-        found = [place for place in level if _holds_machine(place)]
-        if len(found) > 1:
-            raise RootError(f"root {path}: holds several machines, such as {found[0]} and {found[1]}: name one of them")
-        if found:
-            return found[0]
+        roots = [place for place in level if _holds_machine(place)]
+        if len(roots) > 1:
+            raise RootError(f"root {path}: holds several machines, such as {roots[0]} and {roots[1]}: name one of them")
+        if roots:
+            return roots[0]
         level = [entry.path for place in level for entry in _directories(place)]
     raise RootError(f"root {path}: holds neither sys/ nor proc/")
 
 
-def _holds_machine(place: str) -> bool:
-    return any(os.path.isdir(os.path.join(place, name)) for name in ("sys", "proc"))
+def _holds_machine(path: str) -> bool:
+    return any(os.path.isdir(os.path.join(path, name)) for name in ("sys", "proc"))
 
 
-def _directories(place: str) -> list[os.DirEntry[str]]:
+def _directories(path: str) -> list[os.DirEntry[str]]:
     try:
-        with os.scandir(place) as entries:
-            found = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
+        with os.scandir(path) as entries:
+            directories = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
     except OSError:
         return []
-    return sorted(found, key=lambda entry: entry.name)
+    return sorted(directories, key=lambda entry: entry.name)
 
 
 def _unpack(path: str) -> list[tuple[str, bytes | str | None]]:

@@ -91,10 +91,10 @@ class Scanner:
         if before is not None and before.signature == signature and before.inputs == needed:
             return before._replace(run=Run(collector.name, self._clock() - started, "unchanged"))
         read = Reader(self._files, explain=self._explain, known=peek.contents)
-        found, outcome, detail = _collect(collector, read, machine)
-        given = tuple(getattr(found, field) for field in collector.provides)
+        discovered, outcome, detail = _collect(collector, read, machine)
+        values = tuple(getattr(discovered, field) for field in collector.provides)
         run = Run(collector.name, self._clock() - started, outcome, detail)
-        return _CollectorResult(signature, needed, given, tuple(read.problems), read.sources or {}, run)
+        return _CollectorResult(signature, needed, values, tuple(read.problems), read.sources or {}, run)
 
 
 def _collect(collector: Collector, read: Reader, machine: Machine) -> tuple[Machine, str, str]:

@@ -138,44 +138,44 @@ class MemoryFiles:
 
     def read(self, path: str) -> bytes:
         """Return a file's content; see Files."""
-        found = self._entries.get(path)
-        if isinstance(found, bytes):
-            return found
-        place = self._resolve(path)
-        found = self._entries.get(place)
-        if isinstance(found, bytes):
-            return found
-        raise _os_error(errno.EISDIR if place in self._directories else errno.ENOENT, path)
+        entry = self._entries.get(path)
+        if isinstance(entry, bytes):
+            return entry
+        resolved = self._resolve(path)
+        entry = self._entries.get(resolved)
+        if isinstance(entry, bytes):
+            return entry
+        raise _os_error(errno.EISDIR if resolved in self._directories else errno.ENOENT, path)
 
     def names(self, path: str) -> list[str]:
         """Return the names in a directory; see Files."""
-        found = self._directories.get(path)
-        if found is None:
-            place = self._resolve(path)
-            found = self._directories.get(place)
-            if found is None:
-                raise _os_error(errno.ENOTDIR if place in self._entries else errno.ENOENT, path)
-        return list(found)
+        names = self._directories.get(path)
+        if names is None:
+            resolved = self._resolve(path)
+            names = self._directories.get(resolved)
+            if names is None:
+                raise _os_error(errno.ENOTDIR if resolved in self._entries else errno.ENOENT, path)
+        return list(names)
 
     def link(self, path: str) -> str:
         """Return the text of a symbolic link; see Files."""
         parent, _, name = path.rpartition("/")
-        place = posixpath.join(self._resolve(parent), name)
-        found = self._entries.get(place)
-        if isinstance(found, str):
-            return found
-        known = found is not None or place in self._directories
+        resolved = posixpath.join(self._resolve(parent), name)
+        entry = self._entries.get(resolved)
+        if isinstance(entry, str):
+            return entry
+        known = entry is not None or resolved in self._directories
         raise _os_error(errno.EINVAL if known else errno.ENOENT, path)
 
     def _resolve(self, path: str) -> str:
-        place = resolve(path, self._link)
-        if place is None:
+        resolved = resolve(path, self._link)
+        if resolved is None:
             raise _os_error(errno.ELOOP, path)
-        return place
+        return resolved
 
-    def _link(self, place: str) -> str | None:
-        found = self._entries.get(place)
-        return found if isinstance(found, str) else None
+    def _link(self, path: str) -> str | None:
+        entry = self._entries.get(path)
+        return entry if isinstance(entry, str) else None
 
 
 def resolve(path: str, link_at: Callable[[str], str | None]) -> str | None:
@@ -184,27 +184,27 @@ def resolve(path: str, link_at: Callable[[str], str | None]) -> str | None:
     `link_at` gives the text of the link at a place, None where there is none. Return None for too many links.
     """
     waiting = path.split("/")[::-1]
-    place = ""
+    resolved = ""
     links = 0
     while waiting:
         name = waiting.pop()
         if name in ("", "."):
             continue
         if name == "..":
-            place = place.rpartition("/")[0]
+            resolved = resolved.rpartition("/")[0]
             continue
-        step = f"{place}/{name}" if place else name
+        step = f"{resolved}/{name}" if resolved else name
         target = link_at(step)
         if target is None:
-            place = step
+            resolved = step
             continue
         links += 1
         if links > _MAX_LINKS:
             return None
         if target.startswith("/"):
-            place = ""
+            resolved = ""
         waiting.extend(target.split("/")[::-1])
-    return place
+    return resolved
 
 
 def _os_error(number: int, path: str) -> OSError:

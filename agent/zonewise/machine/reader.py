@@ -233,13 +233,13 @@ def cpu_set(read: Reader, directory: str, pairs: tuple[Pair, ...], *, fact: str 
     """Return the first whole CPU set among files that say the same, list before mask, newer name before older."""
     before = len(read.problems)
     for pair in pairs:
-        found = read.cpus(f"{directory}/{pair.list_name}", fact=fact, rule=rule)
-        if found is not None:
-            return found
-        found = read.mask(f"{directory}/{pair.mask_name}", fact=fact, rule=rule)
-        if found is not None:
+        cpus = read.cpus(f"{directory}/{pair.list_name}", fact=fact, rule=rule)
+        if cpus is not None:
+            return cpus
+        cpus = read.mask(f"{directory}/{pair.mask_name}", fact=fact, rule=rule)
+        if cpus is not None:
             read.note_used(before, f"/{directory}/{pair.mask_name}")
-            return found
+            return cpus
     return None
 
 

@@ -39,14 +39,14 @@ def render_errors(errors: dict[Operation, int]) -> bytes:
 
 def parse_errors(content: bytes) -> dict[Operation, int]:
     """Return what the file ERRORS says; a line that is damaged says nothing."""
-    found: dict[Operation, int] = {}
+    errors: dict[Operation, int] = {}
     for line in content.decode("utf-8", "surrogateescape").split("\n"):
         done, _, rest = line.partition(" ")
         name, _, path = rest.partition(" ")
         number = getattr(errno, name, None) if name.isupper() else None
         if isinstance(number, int) and path:
-            found[done, path] = number
-    return found
+            errors[done, path] = number
+    return errors
 
 
 class _ReplayedFiles:

@@ -80,13 +80,13 @@ def device_pci_address(read: Reader, path: str) -> str | None:
     address is that of the function, whatever lies in between (a virtio device, an NVMe or SCSI controller). Kernels
     before 2.6.25, and trees made by hand, have a directory there, with a link `device` inside.
     """
-    place = read.link(path)
-    if place is None:
-        place = read.link(f"{path}/device")
+    target = read.link(path)
+    if target is None:
+        target = read.link(f"{path}/device")
     for _ in range(_MAX_HOPS):
-        if place is None:
+        if target is None:
             return None
-        if place.startswith(_TREE) or pci_addresses(place):
-            return next(reversed(pci_addresses(place)), None)
-        place = read.link(place)
+        if target.startswith(_TREE) or pci_addresses(target):
+            return next(reversed(pci_addresses(target)), None)
+        target = read.link(target)
     return None

@@ -1,1 +1,1 @@
-"""What leaves zonewise as text: the machine as JSON, as Kubernetes objects and labels, as a topology for NCCL."""
+"""The machine and its usage as published text: JSON, Kubernetes objects, labels, and a topology file for NCCL."""

@@ -1,9 +1,9 @@
-"""The labels of AMD's node labeller, from what amdgpu and its compute driver tell.
+"""The labels of AMD's node labeller, from what amdgpu and its compute driver report.
 
-Names and values are those of its code (ROCm/k8s-device-plugin, cmd/k8s-node-labeller): a property that all GPUs have in
-common is a label with its value, and one that differs has a label for each value, with a count. Each partition of a GPU
-counts as a GPU, as it does for the device plugin. Left out: firmware versions and driver-src-version, which place no
-job, and the repetition of all under beta.amd.com.
+Names and values are those of its code (ROCm/k8s-device-plugin, cmd/k8s-node-labeller). A property that all GPUs share
+is a label with its value. A property that differs has a label for each value, with a count. Each partition of a GPU
+counts as a GPU, as in the device plugin. Not written: firmware versions and driver-src-version, which select no node
+for a job, and the repetition of all labels under beta.amd.com.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _GpuPartition(NamedTuple):
 
 
 def amd_labels(machine: Machine) -> dict[str, str]:
-    """Return the labels by name; none where no GPU is run by the driver."""
+    """Return the labels by name; none where the driver runs no GPU."""
     gpus = [gpu for gpu in machine.gpus if gpu.vendor == "amd" and gpu.driver == _DRIVER]
     parts = [part for gpu in gpus for part in _parts(gpu)]
     devices = {function.address: function.device for function in machine.pci}

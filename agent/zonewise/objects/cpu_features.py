@@ -40,7 +40,7 @@ _ARM_VENDORS = {
     "Qualcomm": "Qualcomm",
 }
 _ARM_BY_ID_REGISTERS = 15
-"""The architecture in MIDR_EL1 of every 64-bit core: ask the registers that name the features."""
+"""The architecture in MIDR_EL1 of every 64-bit core: the feature registers name the features."""
 
 _HYPERVISORS = {
     "Apple": "apple",
@@ -59,13 +59,13 @@ _RDT = {
     "RDTL2CA": ("cat_l2",),
     "RDTMBA": ("mba",),
 }
-"""NFD's name -> flags of the kernel, any of which stands for it."""
+"""NFD's name -> flags of the kernel, any of which proves it."""
 
 _NOMINAL = re.compile(r"Xeon.* @ (\d{1,2}\.\d{1,2})GHz")
-"""The frequency in Intel's names of processors is that of CPUID leaf 0x16; younger ones have none in their name."""
+"""The frequency in Intel's names of processors is that of CPUID leaf 0x16; recent names have none."""
 
 Values = dict[str, object]
-"""By name; None for what is unknown."""
+"""By name; None is unknown."""
 
 
 def cpu_attributes(machine: Machine) -> dict[str, Values]:
@@ -107,8 +107,8 @@ def _x86_model(machine: Machine) -> Values:
 
 
 def _arm64_model(model: Model) -> Values:
-    # NFD reads the register MIDR_EL1, whose fields /proc/cpuinfo prints one by one, where the kernel emulates the
-    # reading; on a hybrid machine that is the register of the core on which NFD happens to run
+    # NFD reads the register MIDR_EL1 where the kernel emulates the reading; /proc/cpuinfo prints its fields one by one.
+    # On a hybrid machine it is the register of the core on which NFD happens to run
     if "cpuid" not in model.flags or len(model.variants) > 1:
         return {}
     attributes: Values = {}
@@ -142,9 +142,9 @@ def _rdt(model: Model) -> Values:
 
 
 def _has_base_frequencies(machine: Machine) -> bool:
-    """Tell whether some CPUs sustain more than the nominal frequency at the cost of others: SST Base Frequency.
+    """Return whether some CPUs sustain more than the nominal frequency at the cost of others: SST Base Frequency.
 
-    On hybrids and mobile processors the same comparison says something else.
+    On hybrid and mobile processors the same comparison means something else.
     """
     nominal = _NOMINAL.search(machine.model.name or "")
     bases = {kind.base_mhz for kind in machine.core_kinds if kind.base_mhz is not None}

@@ -1,12 +1,13 @@
 """Names of instruction set features: from those of /proc/cpuinfo to those of Node Feature Discovery.
 
 NFD executes the CPUID instruction and names the bits after the Go package klauspost/cpuid; on other architectures it
-names the bits of the auxiliary vector. The kernel prints the same bits under names of its own (arch/x86/include/asm/
-cpufeatures.h, arch/arm64/kernel/cpuinfo.c), so each name follows from one of these, and CPUID need not be executed.
+names the bits of the auxiliary vector. The kernel prints the same bits under names of its own
+(arch/x86/include/asm/cpufeatures.h, arch/arm64/kernel/cpuinfo.c). So each name follows from a printed flag, and CPUID
+need not be executed.
 
-Bits that the kernel does not print are unknown and have no name here: the version of AVX10, the performance counters
-of leaf 0xA, IBS's parts, MSRs about mitigations (SRSO, TSA, BHI, RRSBA), the memory encryption of leaf 0x8000001F
-beyond SEV's generations; so are all bits of POWER, whose /proc/cpuinfo has no flags.
+Bits that the kernel does not print are unknown and have no name here: the version of AVX10, the performance counters of
+leaf 0xA, IBS's parts, MSRs about mitigations (SRSO, TSA, BHI, RRSBA), and the memory encryption of leaf 0x8000001F
+beyond SEV's generations. All bits of POWER are unknown too, whose /proc/cpuinfo has no flags.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ _X86_NAMES = """
 """x86: kernel=NFD. The kernel's ibrs and ssbd stand for other bits as well, and have no name."""
 
 _X86_IMPLIED = {"sse": "FXSROPT", "xsave": "OSXSAVE"}
-"""What follows from a flag besides: FXSROPT is an oddity of the package (it takes bit 25 of the wrong leaf), which
-selectors out there may rely upon; and a kernel that keeps xsave has enabled it (arch/x86/kernel/fpu/xstate.c)."""
+"""Names that follow from a flag besides. FXSROPT is a peculiarity of the Go package (it takes bit 25 of the wrong
+leaf), on which existing selectors may rely. A kernel that keeps xsave has enabled it (arch/x86/kernel/fpu/xstate.c)."""
 
 _X86_LEVELS = (
     "cmov cx8 fpu fxsr mmx syscall sse sse2",
@@ -76,7 +77,7 @@ _ARM_MIXED_CASE = {"fastmult": "FASTMUL", "vfpv3": "VFPv3", "vfpv3d16": "VFPv3D1
 
 
 def cpuid_features(architecture: str | None, model: Model) -> list[str]:
-    """Return NFD's names for what the flags of /proc/cpuinfo tell, sorted."""
+    """Return NFD's names for the flags of /proc/cpuinfo, sorted."""
     present = set(model.flags)
     known = _known_names(architecture or "")
     names = {known[flag] for flag in present if flag in known}
@@ -88,7 +89,9 @@ def cpuid_features(architecture: str | None, model: Model) -> list[str]:
 
 
 def _slow_avx(model: Model) -> Iterator[str]:
-    """Tell processors that split 256-bit operations: before Haswell and Zen 2 (klauspost/cpuid, support())."""
+    """Yield AVXSLOW for processors that split 256-bit operations: before Haswell and Zen 2 (klauspost/cpuid,
+    support()).
+    """
     family, number = model.family or "", model.model or ""
     if "avx" not in model.flags or not (family.isdecimal() and number.isdecimal()):
         return

@@ -1,8 +1,8 @@
-"""Where a fact is from: `zonewise show --explain zones.1.memory`.
+"""Sources of facts: `zonewise show --explain zones.1.memory`.
 
-A fact is named by its path in the JSON document. An element of a list is named by what identifies it in the kernel
-where that is unique (the id of a zone, the address of a PCI function, the name of a device), and else by its place.
-Names may contain dots ("0000:3b:00.0"), so that a path is matched against the names that there are, the longest first.
+A fact is named by its path in the JSON document. A list element is named by its unique identity in the kernel (the id
+of a zone, the address of a PCI function, the name of a device), otherwise by its index. Names may contain dots
+("0000:3b:00.0"), so a path is matched against the existing names, the longest first.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ IDENTIFIED_BY = {
     "usb": "name",
     "nvdimms": "name",
 }
-"""The lists of the document whose elements have names of their own, and the field that is the name."""
+"""Lists of the document whose elements have names of their own, and the field that is the name."""
 
 ALL = "all"
 """The path of the whole machine."""
 
-_SHOWN_NAMES = 24  # of what is possible where a path leads nowhere
+_SHOWN_NAMES = 24  # names listed where a path leads nowhere
 _NO_FACTS = frozenset({"schema", "problems", "sources"})
 
 
 class UnknownFact(Exception):
-    """There is nothing at a path; the message says what is possible at that place."""
+    """There is nothing at a path; the message lists the names at that place."""
 
 
 class Fact(NamedTuple):
@@ -48,7 +48,7 @@ class Fact(NamedTuple):
 
 
 def explain(document: Mapping[str, Any], sources: Mapping[str, Source], path: str) -> str:
-    """Return text that says for each fact at and below a path its value, the file, the value read, and the rule.
+    """Return text with the value, file, raw value and rule of each fact at and below a path.
 
     Raises UnknownFact.
     """
@@ -56,7 +56,9 @@ def explain(document: Mapping[str, Any], sources: Mapping[str, Source], path: st
 
 
 def select_sources(document: Mapping[str, Any], sources: Mapping[str, Source], path: str) -> dict[str, Source]:
-    """Return the sources of the facts at and below a path, a parent's where a fact has none. Raises UnknownFact."""
+    """Return the sources of the facts at and below a path; a parent's source covers facts without one. Raises
+    UnknownFact.
+    """
     used = {_origin(fact.path, sources) for fact in facts(document, path)}
     return {name: source for name, source in sources.items() if name in used}
 
@@ -78,14 +80,14 @@ def _find(known: dict[str, Json], path: str) -> tuple[tuple[str, ...], Json]:
         if name is None:
             raise UnknownFact(_no_fact_message(path, prefix, list(parts)))
         value = parts[name]
-        # a place in a list of elements with names leads to the element's own name, under which its sources are kept
+        # an index into a list of named elements leads to the element's own name, under which its sources are stored
         prefix = (*prefix, _own_name(prefix, value, name))
         rest = rest[len(name) + 1 :]
     return prefix, value
 
 
 def _parts(prefix: tuple[str, ...], value: Json) -> dict[str, Json]:
-    """Return the parts of a value by name; those of a list with names of their own by place as well."""
+    """Return the parts of a value by name; those of a list of named elements by index as well."""
     if isinstance(value, dict):
         return value
     if not isinstance(value, list):
@@ -128,7 +130,7 @@ def _leaves(prefix: tuple[str, ...], value: Json) -> Iterator[Fact]:
 
 
 def _origin(path: tuple[str, ...], sources: Mapping[str, Source]) -> str | None:
-    """Return the name under which the source of a fact is kept: its own, or that of its nearest parent."""
+    """Return the name under which the source of a fact is stored: its own, or that of its nearest parent."""
     for length in range(len(path), 0, -1):
         name = ".".join(path[:length])
         if name in sources:

@@ -1,12 +1,16 @@
-"""The machine as Node Feature Discovery's raw features: what its rules match, and what its labels follow from.
+"""The machine as Node Feature Discovery's raw features: the input of its rules and labels.
 
-A feature has a name "domain.feature", and is a set of names (a flag feature), names with values (attributes), or a list
-of such (instances); NFD's api/nfd/v1alpha1/types.go, and source/*/*.go for each. What is unknown is absent.
+A feature has a name "domain.feature". It is a set of names (a flag feature), names with values (attributes), or a list
+of such (instances); NFD's api/nfd/v1alpha1/types.go, and source/*/*.go for each. An unknown feature is absent.
 
-Left out on purpose, so that the same machine gives the same features however many pods come and go: network.virtual but
-for what an administrator makes (bonds, bridges, VLANs), virtual functions among network.device, and, in any list of
-instances, repetitions, which no rule can tell apart. Absent because nobody has read it: kernel.enabledmodule, the DAX
-and zone attributes of storage.block, cpu.rdt's RDTL3CA_NUM_CLOSID, serial numbers of USB devices.
+Some features are not written, so that the features do not depend on the pods that come and go:
+
+- network.virtual, except interfaces that an administrator configures (bonds, bridges, VLANs);
+- virtual functions in network.device;
+- repetitions in any list of instances, which no rule can tell apart.
+
+Not read, hence absent: kernel.enabledmodule, the DAX and zone attributes of storage.block, cpu.rdt's
+RDTL3CA_NUM_CLOSID, serial numbers of USB devices.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
 
 Attributes = dict[str, str]
 Values = dict[str, object]
-"""By name; None for what is unknown."""
+"""By name; None is unknown."""
 
 _VERSION = re.compile(r"(?P<major>\d+)(\.(?P<minor>\d+))?(\.(?P<revision>\d+))?(-.*)?")
 _VERSION_ID = re.compile(r"(?P<major>\d+)(\.(?P<minor>\d+))?(\..*)?")
@@ -52,7 +56,7 @@ _DMI_NAMES = {
 
 
 class Features(NamedTuple):
-    """Raw features by name; what is empty is left out."""
+    """Raw features by name; empty ones are absent."""
 
     flags: dict[str, tuple[str, ...]]
     attributes: dict[str, Attributes]
@@ -60,7 +64,7 @@ class Features(NamedTuple):
 
 
 def node_features(machine: Machine) -> Features:
-    """Return all that is known, in canonical order: the same machine gives the same value."""
+    """Return all known features in canonical order: the same machine gives the same value."""
     flags = {
         "cpu.cpuid": tuple(cpuid_features(machine.architecture, machine.model)),
         "kernel.loadedmodule": machine.kernel.modules or (),
@@ -80,7 +84,7 @@ def node_features(machine: Machine) -> Features:
 
 
 def _known(values: Mapping[str, object]) -> Attributes:
-    """Return values as NFD writes them (Go's %v), sorted by name and without those that are unknown."""
+    """Return values as NFD writes them (Go's %v), sorted by name and without unknown ones."""
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in sorted(values.items())
@@ -173,6 +177,6 @@ def _function(function: PciFunction) -> Values:
 
 
 def _distinct(instances: Iterable[Mapping[str, object]]) -> tuple[Attributes, ...]:
-    """Return instances in order, each once, without what is unknown."""
+    """Return instances in order, each once, without unknown values."""
     unique = {tuple(_known(instance).items()) for instance in instances}
     return tuple(dict(instance) for instance in sorted(unique))

@@ -1,13 +1,13 @@
-"""The labels of NVIDIA's GPU Feature Discovery, from what NVML told of the GPUs.
+"""The labels of NVIDIA's GPU Feature Discovery, from what NVML reports.
 
-Names and values are those of its code (k8s-device-plugin, internal/lm). What depends on how the device plugin is
-configured has the value of its defaults, which is no sharing: gpu.replicas 1 (0 for GPUs that are given away as MIG
-instances), gpu.sharing-strategy "none", mps.capable "false"; mig.strategy is absent as with the strategy "none". The
-instances of MIG are described by profile, as GFD does with the strategy "mixed", the only one under which each has a
-name. On a node with several models, of which GFD describes an arbitrary one, what differs is absent.
+Names and values are those of its code (k8s-device-plugin, internal/lm). Labels that depend on the device plugin's
+configuration have the value of its defaults, which is no sharing. These are gpu.replicas 1 (0 for GPUs split into MIG
+instances), gpu.sharing-strategy "none", and mps.capable "false"; mig.strategy is absent as with the strategy "none".
+MIG instances are described by profile, as GFD does with the strategy "mixed", the only one under which each has a name.
+On a node with several models GFD describes an arbitrary one; here a value that differs is absent.
 
-Left out on purpose: gfd.timestamp, which changes at each restart and so writes to every node for nothing. Unknown here:
-vgpu.host-driver-version and -branch, which are in a part of the PCI configuration space that is for root only.
+Not written: gfd.timestamp, which changes at each restart and would cause a write to every node. Unknown here:
+vgpu.host-driver-version and -branch, in a part of the PCI configuration space that only root can read.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MODES = {"0300": "graphics", "0302": "compute"}
 
 
 def gfd_labels(machine: Machine) -> dict[str, str]:
-    """Return GFD's labels by name; none where no NVIDIA GPU answered by NVML."""
+    """Return GFD's labels by name; none where no NVIDIA GPU is reported by NVML."""
     gpus = [gpu for gpu in machine.gpus if gpu.vendor == "nvidia" and gpu.uuid is not None]
     if not gpus:
         return {}
@@ -48,7 +48,7 @@ def gfd_labels(machine: Machine) -> dict[str, str]:
 
 
 def sanitized_name(text: str) -> str:
-    """Return a product name as GFD writes it: foreign characters dropped, spaces as dashes."""
+    """Return a product name as GFD writes it: other characters dropped, spaces as dashes."""
     return "-".join(re.sub(r"[^A-Za-z0-9-_. ]", "", text).split())
 
 

@@ -1,6 +1,6 @@
-"""The machine as node labels: those of Node Feature Discovery, of the GPU vendors' labellers, and our own for topology.
+"""The machine as node labels: those of Node Feature Discovery, of the GPU vendors' labellers, and zonewise's own.
 
-A label whose fact is unknown is absent. Labels are few and of few values: what has many values (an address, a serial
+A label of an unknown fact is absent. Labels are few and have few values. A fact with many values (an address, a serial
 number, a distance) belongs in the NodeResourceTopology object.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from zonewise.objects.features import Features
 
 MAX_LENGTH = 63
-"""Characters of a label's value, and of its name behind the prefix (apimachinery, IsValidLabelValue)."""
+"""Characters of a label's value, and of its name after the prefix (apimachinery, IsValidLabelValue)."""
 
 _VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -33,16 +33,16 @@ _EDGES = "-_."
 
 _RESERVED = "kubernetes.io"
 _EXCEPTED = ("feature.node.kubernetes.io", "profile.node.kubernetes.io")
-"""What of the reserved namespace is for labels such as these (NFD's pkg/apis/nfd/validate/validate.go)."""
+"""The parts of the reserved namespace that are open to such labels (NFD's pkg/apis/nfd/validate/validate.go)."""
 
 
 class Labels(NamedTuple):
-    """Labels that Kubernetes takes."""
+    """Labels that Kubernetes accepts."""
 
     values: dict[str, str]
     """By name, sorted."""
     problems: tuple[str, ...] = ()
-    """What was wrong with others, and what was done about it; each a sentence."""
+    """Problems with other labels, and how they were resolved; each a sentence."""
 
 
 def machine_to_labels(machine: Machine) -> dict[str, str]:
@@ -51,16 +51,16 @@ def machine_to_labels(machine: Machine) -> dict[str, str]:
 
 
 def build_labels(machine: Machine, features: Features) -> Labels:
-    """Return the labels of a machine, of which the raw features are known already."""
+    """Return the labels of a machine whose raw features are known already."""
     return validate_labels(
         {**nfd_labels(features), **gfd_labels(machine), **amd_labels(machine), **zonewise_labels(machine)}
     )
 
 
 def validate_labels(labels: Mapping[str, str]) -> Labels:
-    """Return the labels that may be set, and what is wrong with the others.
+    """Return the labels that may be set, and the problems with the others.
 
-    A value that Kubernetes would refuse is cleaned; one of NFD's is left out, as NFD does.
+    A value that Kubernetes would reject is sanitized; one of NFD's is dropped, as NFD does.
     """
     valid: dict[str, str] = {}
     problems: list[str] = []
@@ -78,12 +78,12 @@ def validate_labels(labels: Mapping[str, str]) -> Labels:
 
 
 def is_label_value(text: str) -> bool:
-    """Tell whether Kubernetes takes a text as the value of a label."""
+    """Return whether Kubernetes accepts a text as the value of a label."""
     return _VALUE.fullmatch(text) is not None
 
 
 def is_allowed_label(name: str) -> bool:
-    """Tell whether a label's name is valid, and in a namespace that is for labels such as ours."""
+    """Return whether a label's name is valid, and in a namespace that is open to such labels."""
     return _name_error(name) is None
 
 

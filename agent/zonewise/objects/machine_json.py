@@ -1,8 +1,8 @@
 """The machine as one JSON object, `zonewise show -o json`.
 
 The object is a mechanical translation of the NamedTuples of zonewise.machine.model: every field under its own name, so
-that no second description of a type exists. CPU sets are the kernel's list strings, memory is bytes, and a fact that
-could not be read is null.
+that no second description of a type exists. CPU sets are the kernel's list strings, memory is bytes, and an unknown
+fact is null.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _RENAMED = {"pci_class": "class"}
 def machine_to_json(machine: Machine, sources: Mapping[str, Source] | None = None) -> dict[str, Any]:
     """Return the machine as values that JSON has: dicts, lists, strings, numbers, booleans and None.
 
-    `sources` says where each fact is from, by its path ("zones.1.memory"); given, it becomes the key "sources".
+    `sources` has the source of each fact by its path ("zones.1.memory"); if set, it becomes the key "sources".
     """
     document: dict[str, Any] = {"schema": SCHEMA, **cast("dict[str, Any]", plain(machine))}
     if sources is not None:
@@ -40,7 +40,7 @@ def machine_to_json(machine: Machine, sources: Mapping[str, Source] | None = Non
 def render_json(document: Mapping[str, Any]) -> str:
     """Return the document as JSON text that ends in a newline: ASCII, one line per element of a list.
 
-    A line's content is written whole by the C encoder; `json.dumps(indent=...)` runs in Python and is ten times slower.
+    The C encoder writes a line's content whole; `json.dumps(indent=...)` runs in Python and is ten times slower.
     """
     from json import JSONEncoder
 
@@ -67,7 +67,7 @@ def plain(value: object) -> Json:
 
 
 def _translation(kind: type) -> Callable[[Any], Json]:
-    """Return how values of a type are translated: a NamedTuple to an object, any other sequence to a list."""
+    """Return the translation of a type: a NamedTuple to an object, any other sequence to a list."""
     fields: tuple[str, ...] | None = getattr(kind, "_fields", None)
     if fields is None:
         return lambda value: [plain(element) for element in value]
@@ -80,7 +80,7 @@ def _same(value: Json) -> Json:
 
 
 def _text(text: str) -> str:
-    """Return text that every JSON parser takes: a lone surrogate, as a damaged file name holds, is shown escaped."""
+    """Return text that every JSON parser accepts: a lone surrogate, as in a damaged file name, is escaped."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 

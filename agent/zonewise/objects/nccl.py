@@ -1,11 +1,11 @@
-"""The machine as a topology file of NCCL (NCCL_TOPO_FILE), so that jobs in virtual machines and containers get the
-topology that they cannot see, `zonewise show -o nccl`.
+"""The machine as a topology file of NCCL (NCCL_TOPO_FILE), `zonewise show -o nccl`.
 
-The form is what NCCL's own parser reads (src/graph/xml.cc and topo.cc): elements system > cpu > pci > pci > gpu or nic,
-attributes in double quotes parted by one space, no XML declaration, no escapes, at most 255 characters a value. NCCL
-completes what a file leaves out, and believes what it says, so a fact that is unknown is left out. A switch appears
-once, as its upstream port: NCCL climbs two bridges at a time. The GUID of a NIC is left out on purpose: NCCL compares
-it with the one that libibverbs reports for the whole adapter, which the kernel's node_guid is not.
+Jobs in virtual machines and containers get from it the topology that they cannot see. The form is what NCCL's own
+parser reads (src/graph/xml.cc and topo.cc): elements system > cpu > pci > pci > gpu or nic, attributes in double quotes
+separated by one space, no XML declaration, no escapes, at most 255 characters a value. NCCL completes what a file omits
+and trusts what it has, so an unknown fact is omitted. A switch appears once, as its upstream port: NCCL climbs two
+bridges at a time. The GUID of a NIC is not written: NCCL compares it with the one that libibverbs reports for the whole
+adapter, which the kernel's node_guid is not.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 VERSION = 1
 MAX_VALUE = 254
-"""Characters that NCCL takes as a value (MAX_STR_LEN of src/graph/xml.h, and the byte that ends it)."""
+"""Characters that NCCL accepts as a value (MAX_STR_LEN of src/graph/xml.h, less the terminating byte)."""
 
 UNKNOWN_ZONE = -1
-"""numaid of the element for devices whose zone nobody knows, as NCCL itself has it."""
+"""numaid of the element for devices of unknown zone, as in NCCL."""
 
 _ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "arm64", "ppc64le": "ppc64", "ppc64": "ppc64"}
 _NVSWITCH_CLASS = "0x068000"
@@ -62,7 +62,7 @@ def _parent(
     cpus: dict[int, Element],
     switches: dict[str, Element],
 ) -> Element:
-    """Return the element that a function is below, made where it is new: a switch, or else a zone's CPUs."""
+    """Return the parent element of a function, created if absent: a switch, or else a zone's CPUs."""
     upstream = function.bridges[-2] if len(function.bridges) > 1 else None
     switch = functions.get(upstream) if upstream is not None else None
     if switch is None:
@@ -92,7 +92,7 @@ def _cpu(machine: Machine, number: int) -> Element:
 
 
 def _mask(zone: Zone) -> str | None:
-    """Return the zone's CPUs in the kernel's mask notation, None where NCCL could not take it whole."""
+    """Return the zone's CPUs in the kernel's mask notation, None where NCCL would truncate it."""
     digits = f"{zone.cpus.bits:x}"
     padded = digits.zfill(-(-len(digits) // 8) * 8)
     mask = ",".join(padded[start : start + 8] for start in range(0, len(padded), 8))
@@ -138,7 +138,7 @@ def _gpu(machine: Machine, function: PciFunction) -> Iterator[Element]:
                 "rank": gpu.number,
                 "gdr": _gpu_direct(machine),
             }
-            # NCCL takes an element without dev or sm for damaged; without the element it asks NVML
+            # NCCL rejects an element without dev or sm; without the element it asks NVML
             if gpu.number is not None and attributes["sm"] is not None:
                 yield Element("gpu", attributes, list(_nvlinks(machine, gpu)))
 
@@ -150,7 +150,7 @@ def _capability(gpu: Gpu) -> int | None:
 
 
 def _gpu_direct(machine: Machine) -> int | None:
-    """Tell whether NICs reach GPU memory: by a module for it, or by dma-buf."""
+    """Return whether NICs reach GPU memory: by a module for it, or by dma-buf."""
     if machine.rdma.peer_memory is not None or machine.rdma.dma_buf:
         return 1
     return 0 if machine.rdma.dma_buf is False else None
@@ -176,7 +176,7 @@ def _nic(machine: Machine, function: PciFunction) -> Iterator[Element]:
 
 
 def _has_rdma(machine: Machine) -> bool:
-    """Tell whether NCCL would use RDMA, which it prefers to sockets wherever one port is active."""
+    """Return whether NCCL would use RDMA, which it prefers to sockets wherever one port is active."""
     return any(port.state == "ACTIVE" for device in machine.infiniband if device.address for port in device.ports)
 
 
@@ -217,7 +217,9 @@ def _lines(element: Element, indent: str) -> Iterator[str]:
 
 
 def _value(value: object) -> str:
-    """Return text that NCCL reads back as it is and that is XML: it knows no escapes, so what needs one is left out."""
+    """Return text that NCCL reads back unchanged and that is XML; NCCL knows no escapes, so such characters are
+    dropped.
+    """
     return "".join(character for character in str(value) if character.isprintable() and character not in '<>&"')[
         :MAX_VALUE
     ]

@@ -1,4 +1,4 @@
-"""Which NICs are nearest to each GPU, from the relations that discovery found."""
+"""The nearest NICs of each GPU, from the relations in Machine.links."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CLOSEST_FIRST = ("SAME", "PIX", "PXB", "PHB", "NODE", "SYS")
 
 
 class NearestNics(NamedTuple):
-    """The NICs that are nearest to a GPU, all of them where several are equally near."""
+    """The NICs nearest to a GPU; several where they are equally near."""
 
     relation: str
     nics: tuple[str, ...]
@@ -20,9 +20,9 @@ class NearestNics(NamedTuple):
 
 
 def nearest_nics(machine: Machine) -> dict[str, NearestNics]:
-    """Return the nearest physical NICs of each GPU by its PCI address; those of RDMA alone where there are any.
+    """Return the nearest physical NICs of each GPU by its PCI address; RDMA NICs only, where there are any.
 
-    A GPU is left out where no relation to any NIC is known.
+    A GPU is absent where no relation to any NIC is known.
     """
     gpus = {gpu.address for gpu in machine.gpus}
     nics = _candidates(machine)

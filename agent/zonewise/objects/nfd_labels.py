@@ -1,8 +1,9 @@
 """The labels that Node Feature Discovery writes by default, from its raw features.
 
-Names and values are those of its code where the documentation differs (source/*/*.go): `memory-swap` and not
-`memory-swap.enabled`, `rdma.available` without a prefix of its own, `cpu-hardware_multithreading` also where false, and
-`cpu-power.sst_bf.enabled` for the feature cpu.sst. A node selector that works with NFD works with these.
+Names and values are those of its code where the documentation differs (source/*/*.go). Examples are `memory-swap`
+instead of `memory-swap.enabled`, `rdma.available` without a prefix of its own, `cpu-hardware_multithreading` also where
+false, and `cpu-power.sst_bf.enabled` for the feature cpu.sst. A node selector that works with NFD works with these
+labels.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _NO_CPUID_LABEL = """
 """`attributeBlacklist` of the worker's default."""
 
 _NO_SECURITY_LABEL = frozenset({"sev.asids", "sev.encrypted_state_ids", "sgx.epc", "tdx.total_keys"})
-"""Quantities, which NFD has for extended resources only (source/cpu/cpu.go, skipLabel)."""
+"""Quantities, which NFD publishes as extended resources only (source/cpu/cpu.go, skipLabel)."""
 
 _CONFIG_OPTIONS = ("NO_HZ", "NO_HZ_IDLE", "NO_HZ_FULL", "PREEMPT")
 _OS_FIELDS = ("ID", "VERSION_ID", "VERSION_ID.major", "VERSION_ID.minor")
@@ -31,7 +32,7 @@ _OS_FIELDS = ("ID", "VERSION_ID", "VERSION_ID.major", "VERSION_ID.minor")
 _PCI_CLASSES = ("03", "0b40", "12")
 """Display controllers, co-processors, processing accelerators: `deviceClassWhitelist` of the worker's default."""
 _USB_CLASSES = ("0e", "ef", "fe", "ff")
-"""Video, miscellaneous, and what a vendor or an application defines."""
+"""Video, miscellaneous, and classes defined by a vendor or an application."""
 
 _MELLANOX = "15b3"
 
@@ -129,7 +130,7 @@ def _system(features: Features) -> Iterator[tuple[str, str]]:
 
 
 def _rdma(features: Features) -> Iterator[tuple[str, str]]:
-    # the two rules that are built into NFD (source/custom/static_features.go); the first asks for one vendor only
+    # the two rules that are built into NFD (source/custom/static_features.go); the first matches one vendor only
     if any(device.get("vendor") == _MELLANOX for device in _instances(features, "pci.device")):
         yield "rdma.capable", "true"
     if {"ib_uverbs", "rdma_ucm"} <= set(features.flags.get("kernel.loadedmodule", ())):

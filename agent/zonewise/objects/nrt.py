@@ -1,17 +1,16 @@
-"""The machine, and what of it is in use, as a NodeResourceTopology object of topology.node.k8s.io/v1alpha2.
+"""The machine and its usage as a NodeResourceTopology object of topology.node.k8s.io/v1alpha2.
 
 Consumers of the API (the scheduler plugin NodeResourceTopologyMatch, KAI, Volcano) read zones of the type "Node" named
-"node-<id>", and keep them in a table of 64 places; so exactly the zones with CPUs and an id below 64 are published as
-such, and only they have resources. Whatever else there is, memory without CPUs, packages, L3 groups, GPUs and NICs, is
-a zone of another type that carries attributes only, and that consumers pass over; what the kubelet can give of one is
-in its attribute zonewise.dev/amounts.
+"node-<id>", into a table of 64 entries. So exactly the zones with CPUs and an id below 64 are published as such, and
+only they have resources. Memory without CPUs, packages, L3 groups, GPUs and NICs are zones of other types with
+attributes only, which consumers ignore. Their allocatable amounts are in the attribute zonewise.dev/amounts.
 
-Without a kubelet to ask (`zonewise show -o nrt`) nobody knows what is in use. The API requires `allocatable` and
-`available` beside `capacity`; they then repeat what the machine could give if it were idle and nothing reserved, and
-the attribute zonewise.dev/usage says "unknown". Devices are no resources then, since only a device plugin decides under
-which name and in how many pieces a GPU or a NIC is offered.
+Without a kubelet (`zonewise show -o nrt`) the usage is unknown. The API requires `allocatable` and `available` beside
+`capacity`. They then repeat the amounts of an idle machine without reservations, and the attribute zonewise.dev/usage
+is "unknown". Devices are no resources then: only a device plugin decides under which name and in how many parts a GPU
+or a NIC is offered.
 
-Left out on purpose: the deprecated topologyPolicies (every consumer prefers the attributes), and the annotation
+Not written: the deprecated topologyPolicies (every consumer prefers the attributes), and the annotation
 topology.node.k8s.io/fingerprint, which scheduler-plugins reads only where the attribute is missing.
 """
 
@@ -51,7 +50,7 @@ KIND = "NodeResourceTopology"
 
 
 class NrtOptions(NamedTuple):
-    """What may be wished of the object."""
+    """Options of the object."""
 
     exclude_resources: tuple[str, ...] = ()
     """Names or shell patterns of resources that are not shown; nothing else changes."""
@@ -59,7 +58,7 @@ class NrtOptions(NamedTuple):
     """The method of the fingerprint that all consumers read: names.EXCLUSIVE_PODS or names.ALL_PODS."""
 
     def shows(self, resource: str) -> bool:
-        """Tell whether a resource is shown."""
+        """Return whether a resource is shown."""
         return not any(fnmatchcase(resource, pattern) for pattern in self.exclude_resources)
 
 
@@ -71,7 +70,7 @@ def machine_to_nrt(
     *,
     options: NrtOptions = NrtOptions(),  # noqa: B008 -- immutable
 ) -> Object:
-    """Return the object for a node of the given name; the same for the same values, byte for byte."""
+    """Return the object for a node of the given name; equal values give equal bytes."""
     placement = usage.placement if usage is not None else None
     entries = _zone_entries(machine, usage)
     empty = CpuSet(entry.zone.id for entry in entries if _is_empty(entry))
@@ -98,7 +97,7 @@ def machine_to_nrt(
 
 
 class _ZoneEntry(NamedTuple):
-    """A zone, and what of it is in use."""
+    """A zone and its usage."""
 
     zone: Zone
     usage: ZoneUsage
@@ -113,7 +112,7 @@ def _zone_entries(machine: Machine, usage: Usage | None) -> list[_ZoneEntry]:
 
 
 def _is_empty(entry: _ZoneEntry) -> bool:
-    """Tell whether a zone is a place kept for memory to come: coherent GPUs keep seven each for MIG."""
+    """Return whether a zone is reserved for memory to be added: coherent GPUs have seven such zones each for MIG."""
     zone = entry.zone
     return zone.kind != "cpu" and zone.memory == 0 and not any(any(amount) for amount in entry.usage.amounts.values())
 
@@ -140,7 +139,7 @@ def _numa_zones(
 
 
 def _costs(zone: Zone, nodes: list[Zone]) -> list[Object]:
-    """Return the distances to the zones with CPUs: consumers take every name in costs for such a zone's."""
+    """Return the distances to the zones with CPUs: consumers read every name in costs as such a zone's."""
     known = ((numa_zone_name(node), zone.distances.get(str(node.id))) for node in nodes)
     return write_costs((name, distance) for name, distance in known if distance is not None)
 
@@ -175,13 +174,13 @@ Attribute = tuple[str, object]
 
 
 def machine_attributes(machine: Machine) -> Iterator[Attribute]:
-    """Yield what holds whether a kubelet was asked or not."""
+    """Yield attributes that do not depend on the kubelet."""
     yield names.PROBLEMS, len(machine.problems)
     if machine.cores:
-        # pkg/kubelet/cm/cpumanager/topology/topology.go CPUsPerCore(), which full-pcpus-only divides requests by
+        # pkg/kubelet/cm/cpumanager/topology/topology.go CPUsPerCore(), by which full-pcpus-only divides requests
         yield names.THREADS_PER_CORE, sum(len(core.cpus) for core in machine.cores) // len(machine.cores)
     if machine.architecture == "x86_64":
-        # the names and the form that NFD's topology updater has for hybrid x86 (after /sys/devices/cpu_core/cpus)
+        # names and form as NFD's topology updater has for hybrid x86 (after /sys/devices/cpu_core/cpus)
         known = {"performance": "cpu_core", "efficiency": "cpu_atom"}
         for kind in machine.core_kinds:
             if kind.kind in known:
@@ -189,7 +188,7 @@ def machine_attributes(machine: Machine) -> Iterator[Attribute]:
 
 
 def usage_attributes(usage: Usage | None, method: str, shown: Callable[[str], bool]) -> Iterator[Attribute]:
-    """Yield what is in use beyond zones; every name is there even where nothing is, so that few bytes change later."""
+    """Yield the usage beyond zones; every name is present even without a value, so that later changes are small."""
     yield names.USAGE, names.USAGE_UNKNOWN if usage is None else names.USAGE_KNOWN
     if usage is None:
         return

@@ -1,9 +1,9 @@
-"""GPUs and NICs, as zones of a NodeResourceTopology object, and how near they are to each other.
+"""GPUs and NICs as zones of a NodeResourceTopology object, and the costs between them.
 
 Attributes have the names that Dynamic Resource Allocation has standardised (resource.kubernetes.io/...), so that rules
-can move between the two. The costs of a GPU zone are to NIC zones, on the scale of NIC_COSTS; consumers of the API read
-costs of Node zones only (scheduler-plugins pkg/noderesourcetopology/pluginhelpers.go createNUMANodeList). A NIC that is
-not among a GPU's costs is in another zone, as the parents of both tell.
+can move between the two. The costs of a GPU zone are to NIC zones, on the scale of NIC_COSTS. Consumers of the API read
+costs of Node zones only (scheduler-plugins pkg/noderesourcetopology/pluginhelpers.go createNUMANodeList). A NIC without
+a cost is in another zone, as the parents of both show.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def nic_zones(machine: Machine) -> Iterator[Object]:
 
 
 def _nic_costs(machine: Machine) -> dict[str, list[Object]]:
-    """Return the costs of each GPU by its address, the nearest NIC first; those across zones are left out."""
+    """Return the costs of each GPU by its address, the nearest NIC first; NICs of other zones are omitted."""
     gpus = {gpu.address for gpu in machine.gpus}
     nics = set(_nic_addresses(machine))
     costs_by_gpu: dict[str, list[tuple[int, str]]] = {}
@@ -93,7 +93,7 @@ def _nic_attributes(nics: list[Nic], devices: list[RdmaDevice]) -> Iterator[tupl
 def _pci_attributes(function: PciFunction | None, address: str, zone: int | None) -> Iterator[tuple[str, object]]:
     yield names.PCI_ADDRESS, address
     yield names.NUMA_NODE, zone
-    # the standard is the name of the host bridge ("pci0000:3a"), which ours has a path before where it is not unique
+    # the standard is the name of the host bridge ("pci0000:3a"); ours has a path before it where it is not unique
     yield names.PCI_ROOT, function.root.rpartition("/")[2] if function and function.root else None
 
 

@@ -15,7 +15,7 @@ _MEMORY_ZONE_TYPES = {"memory": zones.MEMORY_ONLY, "device": zones.DEVICE_MEMORY
 
 
 def is_node_zone(zone: Zone) -> bool:
-    """Tell whether consumers may take a NUMA node for one that pods are aligned to."""
+    """Return whether consumers may align pods to a NUMA node."""
     return zone.kind == "cpu" and zone.id < zones.MAX_NODE_ZONES
 
 
@@ -30,5 +30,5 @@ def numa_zone_name(zone: Zone) -> str:
 
 
 def omit_empty(fields: Object) -> Object:
-    """Return an object without the fields that say nothing."""
+    """Return an object without its None and [] fields."""
     return {name: value for name, value in fields.items() if value is not None and value != []}

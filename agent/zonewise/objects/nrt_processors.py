@@ -1,4 +1,4 @@
-"""What holds CPUs, as zones of a NodeResourceTopology object: packages and L3 groups."""
+"""Packages and L3 groups as zones of a NodeResourceTopology object, and the CPUs of each zone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def zone_cpu_attributes(machine: Machine, zone: Zone) -> Iterator[tuple[str, object]]:
-    """Yield the CPUs of a zone, and which of them are one core where any core has several."""
+    """Yield the CPUs of a zone, and their grouping into cores where any core has several."""
     if zone.cpus:
         yield CPUS, zone.cpus
         cores = [core.cpus & zone.cpus for core in machine.cores if core.zone == zone.id]
@@ -40,7 +40,7 @@ def package_zones(machine: Machine) -> Iterator[Object]:
 
 
 def l3_zones(machine: Machine) -> Iterator[Object]:
-    """Yield the groups of CPUs with an L3 cache of their own, where they are parts of a NUMA node."""
+    """Yield the groups of CPUs that share an L3 cache, where they are parts of a NUMA node."""
     number = 0
     for cache in machine.caches:
         zone = _partial_zone(machine, cache) if cache.level == 3 else None
@@ -64,12 +64,12 @@ def enclosing_package(machine: Machine, cpus: CpuSet) -> str | None:
 
 
 def _partial_zone(machine: Machine, cache: Cache) -> Zone | None:
-    """Return the zone of which a cache serves a part; none where it serves a whole zone and says nothing new."""
+    """Return the zone of which a cache serves a part; None where it serves a whole zone and adds no information."""
     return next((zone for zone in machine.zones if cache.cpus and cache.cpus < zone.cpus), None)
 
 
 def _zone_in_package(machine: Machine, number: int) -> Zone | None:
-    """Return a zone that lies within a package, which cannot then lie within that zone."""
+    """Return a zone that lies within a package; the package cannot then lie within that zone."""
     package = machine.packages[number]
     return next((zone for zone in machine.zones if zone.cpus and zone.cpus <= package.cpus), None)
 

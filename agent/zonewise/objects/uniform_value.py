@@ -1,4 +1,4 @@
-"""What several values have in common."""
+"""The value that several elements share."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ T = TypeVar("T")
 
 
 def uniform_value(values: Iterable[T | None]) -> T | None:
-    """Return the value that all have; None where they differ, where one is unknown, and where there are none."""
+    """Return the value that all elements have; None where they differ, where one is unknown, and without elements."""
     distinct = set(values)
     return distinct.pop() if len(distinct) == 1 else None

@@ -1,4 +1,4 @@
-"""YAML text of plain values, in the order in which they are."""
+"""YAML text of plain values, in their own order."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ def render_yaml(document: Mapping[str, Any]) -> str:
     """Return the document as YAML that ends in a newline; ASCII, one scalar a line."""
     import yaml
 
-    # the dumper in C is part of PyYAML's wheels, not of every distribution's package
+    # PyYAML's wheels have the dumper in C, some distributions' packages do not
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     return yaml.dump(dict(document), Dumper=dumper, sort_keys=False, width=1 << 16)

@@ -1,6 +1,6 @@
-"""Our own labels, under zonewise.dev/: the shape of the node, for selectors and for people.
+"""zonewise's own labels, under zonewise.dev/: the shape of the node, for selectors and for people.
 
-What has one value on the whole node has a label; where zones or cores differ, a label that names one number is absent.
+A value that is uniform on the node has a label. A label that names one number is absent where zones or cores differ.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PREFIX = "zonewise.dev"
 
 
 def zonewise_labels(machine: Machine) -> dict[str, str]:
-    """Return our labels by name."""
+    """Return the labels by name."""
     pairs = [*_processor(machine), *_zones(machine), *_gpus(machine), *_rdma(machine)]
     return {f"{PREFIX}/{name}": str(value) for name, value in pairs if value is not None}
 
@@ -63,7 +63,7 @@ def _gpus(machine: Machine) -> Iterator[tuple[str, object]]:
         yield "gpus-per-zone", uniform_value(counts[zone] for zone in zones)
     nearest = nearest_nics(machine)
     if all(gpu.address in nearest for gpu in machine.gpus):
-        # the worst GPU's best NIC: what a job that takes any GPU can rely upon
+        # the worst GPU's best NIC: what a job on any GPU can rely upon
         yield "gpu-nic", max((near.relation for near in nearest.values()), key=CLOSEST_FIRST.index)
 
 
@@ -72,7 +72,7 @@ def _rdma(machine: Machine) -> Iterator[tuple[str, object]]:
         return
     active = [(device, port) for device in machine.infiniband for port in device.ports if port.state == "ACTIVE"]
     yield "rdma-ports", len(active)
-    # beside the NICs that GPUs compute over there are slower ones for storage and management
+    # slower NICs for storage and management are ignored where GPUs have NICs of their own
     gpu_nics = {nic for near in nearest_nics(machine).values() for nic in near.nics}
     used = [(device, port) for device, port in active if not gpu_nics or device.address in gpu_nics]
     yield "rdma-link-layer", uniform_value(port.link_layer for _, port in used)

@@ -1,1 +1,1 @@
-"""Writing to the API server what the agent knows, and only when it changed."""
+"""Writes the agent's objects to the API server, and only when they changed."""

@@ -1,4 +1,4 @@
-"""The smallest JSON patch (RFC 6902) that makes one document of another."""
+"""The smallest JSON patch (RFC 6902) that turns one document into another."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Operation = dict[str, Any]
 
 
 def json_patch(before: object, after: object, path: str = "") -> list[Operation]:
-    """Return the operations, in the order in which they apply; none where the documents are equal.
+    """Return the operations in the order in which they apply; none where the documents are equal.
 
-    Lists of equal length are compared place by place, and replaced whole where their lengths differ: ours are in a
-    canonical order and change their length only with the hardware.
+    Lists of equal length are compared element by element, and replaced whole where their lengths differ. Our lists are
+    in canonical order and change their length only with the hardware.
     """
     return list(_operations(before, after, path))
 

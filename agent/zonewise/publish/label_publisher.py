@@ -1,9 +1,9 @@
-"""Publishing labels: as a NodeFeature object, from which Node Feature Discovery's master labels the Node, or directly.
+"""Publishes labels: as a NodeFeature object, from which Node Feature Discovery's master labels the Node, or directly.
 
-Which of the two, in the mode "auto": the object, where the API server has that kind; and directly as well, where no
-master has set labels of ours after PATIENCE seconds. That a master works is the only sure sign of one: it holds a lease
-only where it was told to elect a leader, and the kind of object may be there without any. When one comes later it
-claims the labels, and they cease to be ours (zonewise.publish.node_labels).
+The mode "auto" writes the object where the API server has that kind. It labels the Node directly as well where no
+master has set our labels after MASTER_TIMEOUT seconds. Set labels are the only proof of a working master: it has a
+lease only with leader election, and the kind may exist without any master. A master that appears later claims the
+labels, and they cease to be ours (zonewise.publish.node_labels).
 """
 
 from __future__ import annotations
@@ -34,34 +34,34 @@ log = logging.getLogger(__name__)
 AUTO, NODE_FEATURE, NODE = "auto", "nodefeature", "node"
 
 MASTER_TIMEOUT = 300.0
-"""Seconds that a master has for its work: it labels a node within a second or two of a new object, and works off all
-nodes at about 50 a second where it has just begun. Also how often, while nothing of ours changes, the Node and the
-object are looked at again."""
+"""Seconds that a master has to set labels. It labels a node within a second or two of a new object, and works through
+all nodes at about 50 a second after its start. Also how often the Node and the object are verified while our labels do
+not change."""
 _ATTEMPTS = 4
-"""Others write as well: the kubelet to its Node every few minutes, or seconds while it is under pressure."""
+"""Others write as well: the kubelet to its Node every few minutes, or every few seconds under pressure."""
 
 Object = dict[str, Any]
 T = TypeVar("T")
 
 
 class LabelWriteResult(NamedTuple):
-    """What one publish did."""
+    """The outcome of one publish."""
 
     writes: tuple[str, ...] = ()
-    """What was written, of "nodefeature" and "node"."""
+    """The objects written, of "nodefeature" and "node"."""
     bytes: int = 0
     """Of the requests' bodies."""
     problems: tuple[str, ...] = ()
-    """Labels left out or set by others, and what keeps us from publishing; each a sentence."""
+    """Labels dropped or set by others, and obstacles to publishing; each a sentence."""
 
 
 class _PathResult(NamedTuple):
-    """What one of the two ways came to."""
+    """The outcome of one of the two ways."""
 
     bytes: int = 0
     problems: tuple[str, ...] = ()
     served: bool = False
-    """Whether the API server has taken the object, so that there may be a master which reads it."""
+    """Whether the API server has accepted the object, so that a master may read it."""
 
 
 class LabelPublisher:
@@ -75,7 +75,7 @@ class LabelPublisher:
         mode: str = AUTO,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take how to publish: AUTO, NODE_FEATURE or NODE."""
+        """Set the mode: AUTO, NODE_FEATURE or NODE."""
         self._client = client
         self._target = target
         self._mode = mode
@@ -85,7 +85,7 @@ class LabelPublisher:
         self._waiting_since: float | None = None
 
     def publish(self, labels: Mapping[str, str], features: Features) -> LabelWriteResult:
-        """Make what the API server has equal to the labels and features. Raises KubeError; call again then."""
+        """Make the API server's state equal to the labels and features. Raises KubeError; call again then."""
         if self._last is not None:
             before_labels, before_features, verified_at, result = self._last
             same = (before_labels, before_features) == (labels, features)
@@ -109,7 +109,7 @@ class LabelPublisher:
         target = self._target
         if self._mode == NODE:
             if self._last is None and target.namespace:
-                self._writer.remove()  # what an agent with another setting has left
+                self._writer.remove()  # an agent with another setting may have left it
             return _PathResult()
         if not target.namespace or not is_label_value(target.node):
             reason = "no namespace is given" if not target.namespace else f"{target.node} is no value of a label"
@@ -130,7 +130,7 @@ class LabelPublisher:
             metadata: Object = self._client.get(NODES, self._target.node)["metadata"]
             desired = labels
             if self._mode == NODE_FEATURE or (served and not self._is_master_absent(labels, metadata)):
-                # what we have set before stays right until a master claims it
+                # labels that we set before stay right until a master claims them
                 desired = {name: labels[name] for name in owned_labels(metadata) & labels.keys()}
             patch = node_labels_patch(desired, metadata)
             if patch.body:
@@ -145,11 +145,11 @@ class LabelPublisher:
             if not served:
                 raise
             return _PathResult(
-                problems=(f"no master of Node Feature Discovery has set our labels, nor may we: {error}",)
+                problems=(f"no master of Node Feature Discovery has set our labels, and the agent may not: {error}",)
             )
 
     def _is_master_absent(self, labels: Mapping[str, str], metadata: Object) -> bool:
-        """Tell whether no master has set labels of ours for long enough: labels that nobody but us asks it to set."""
+        """Return whether no master has set our labels for long enough: labels that only our object asks it to set."""
         only_ours = {name for name in labels if name.startswith(f"{OWN}/")} or labels.keys()
         if not claimed_by_nfd(metadata).isdisjoint(only_ours):
             self._waiting_since = None
@@ -160,7 +160,7 @@ class LabelPublisher:
 
 
 def _retry_conflicts(attempt: Callable[[], T]) -> T:
-    """Return what an attempt gives, made anew where somebody else has written since it read."""
+    """Return the result of an attempt, repeated where another client has written since it read."""
     for _ in range(_ATTEMPTS - 1):
         try:
             return attempt()

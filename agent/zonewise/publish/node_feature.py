@@ -1,7 +1,8 @@
-"""The NodeFeature object, by which Node Feature Discovery's master learns what to label and what rules may match.
+"""The NodeFeature object, by which Node Feature Discovery's master gets labels and the features that its rules match.
 
-The master takes every object that bears the label with the node's name, and merges them by the names of objects
-(pkg/nfd-master/nfd-master.go): ours does not have the name of nfd-worker's, which is the node's, so that both may run.
+The master reads every object that has the label with the node's name, and merges them by the names of objects
+(pkg/nfd-master/nfd-master.go). Our object does not have the name of nfd-worker's, which is the node's, so that both may
+run.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ Object = dict[str, Any]
 
 
 class FeatureClient(Protocol):
-    """What of a zonewise_common.kube Client is needed."""
+    """The part of a zonewise.kube Client that is needed."""
 
     def get(self, resource: Resource, name: str, *, namespace: str | None = None) -> Object:
         """Return an object."""
@@ -63,11 +64,11 @@ class FeatureClient(Protocol):
 
 
 class LabelTarget(NamedTuple):
-    """Whom labels are for, and where the object goes."""
+    """The node to label, and the namespace of the object."""
 
     node: str
     namespace: str = ""
-    """Of the object; none where the agent runs outside of the cluster."""
+    """Of the object; empty where the agent runs outside of the cluster."""
     pod: str = ""
     """The agent's own, in that namespace."""
 
@@ -105,10 +106,10 @@ def node_feature(target: LabelTarget, owners: list[Object], labels: Mapping[str,
 
 
 def owner_references(pod: Mapping[str, Any]) -> list[Object]:
-    """Return references to a pod and to the DaemonSet that made it.
+    """Return references to a pod and to the DaemonSet that owns it.
 
-    The garbage collector removes an object when all of its owners are gone, so that labels outlive the restart of the
-    pod and not the removal of the DaemonSet (nfd-worker -owner-refs=pod,ds).
+    The garbage collector removes an object when all of its owners are deleted. So labels survive a restart of the pod,
+    and not the removal of the DaemonSet (nfd-worker -owner-refs=pod,ds).
     """
     metadata = pod["metadata"]
     daemon_sets = [
@@ -120,10 +121,10 @@ def owner_references(pod: Mapping[str, Any]) -> list[Object]:
 
 
 def node_feature_patch(current: Object, desired: Object) -> list[Object]:
-    """Return the JSON patch that makes one that is there say what we want; empty where it does.
+    """Return the JSON patch that turns the current object into the desired one; empty where they are equal.
 
-    Labels and annotations that others have added stay. It begins with a test of the resource version, which the server
-    answers with Invalid where somebody has written meanwhile.
+    Labels and annotations of others stay. The patch begins with a test of the resource version: the server answers
+    Invalid where another client has written meanwhile.
     """
     own: Object = desired["metadata"]
     metadata: Object = current["metadata"]
@@ -152,16 +153,16 @@ class FeatureWriter:
         self._owners: list[Object] | None = None
 
     def write(self, labels: Mapping[str, str], features: Features) -> int:
-        """Make the object what it should be; return how many bytes were sent, none where it was so already.
+        """Make the object equal to the desired one; return the bytes sent, 0 where it was equal already.
 
-        Raises NotServed and KubeError, of which Conflict, AlreadyExists and Invalid may mean that somebody else has
+        Raises NotServed and KubeError, of which Conflict, AlreadyExists and Invalid may mean that another client has
         written meanwhile.
         """
         name, namespace = object_name(self._target.node), self._target.namespace
         try:
             current = self._client.get(NODE_FEATURES, name, namespace=namespace)
         except NotFound as error:
-            if not error.details.get("name"):  # where only the object is missing, the server says which
+            if not error.details.get("name"):  # where only the object is missing, the server names it
                 raise NotServed(str(error)) from error
             current = None
         obj = node_feature(self._target, self._owner_references(), labels, features)
@@ -184,7 +185,7 @@ class FeatureWriter:
             log.debug("no NodeFeature of ours to remove: %s", error)
 
     def _owner_references(self) -> list[Object]:
-        """Return our pod and its DaemonSet; the Node where there is no pod, or it may not be read."""
+        """Return the agent's pod and its DaemonSet; the Node without a pod, or where the pod may not be read."""
         if self._owners is None:
             self._owners = self._pod_owners() or self._node_owner()
         return self._owners

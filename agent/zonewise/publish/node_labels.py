@@ -1,9 +1,12 @@
-"""The patch that gives a Node our labels, and takes away those that we no longer want: a function of both.
+"""The patch that sets our labels on a Node, and removes those that are no longer desired: a pure function.
 
-Ours are the labels that the annotation names; it is written by the same patch, so that neither a restart nor a crash
-leaves any behind. Labels of others are never touched: one that is there and not in the annotation is somebody's, even
-where its value is the one that we want; and so is one that Node Feature Discovery's master claims in its own
-annotation, so that there is no quarrel over labels that we set before it came.
+Invariant: labels of others are never touched, and none of ours is left behind.
+
+1. Our labels are those that the annotation names. One patch writes both, so neither a restart nor a crash separates
+   them.
+2. A label that is present and not in the annotation belongs to another manager, even if its value is the desired one.
+3. A label that Node Feature Discovery's master claims in its own annotation is the master's, even if we set it before.
+   So the two do not overwrite each other.
 """
 
 from __future__ import annotations
@@ -17,27 +20,27 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ANNOTATION = "zonewise.dev/labels"
-"""The names of the labels that we set on a Node, sorted and parted by commas."""
+"""The names of the labels that we set on a Node, sorted and separated by commas."""
 
 _NFD_ANNOTATION = "nfd.node.kubernetes.io/feature-labels"
-"""The same of NFD's master; one with a name of its own has that in front (nfd-master -instance)."""
+"""The same of NFD's master; a named instance prefixes it with its name (nfd-master -instance)."""
 
 Object = dict[str, Any]
 
 
 class NodeLabelsPatch(NamedTuple):
-    """What to send."""
+    """The patch, and the conflicts."""
 
     body: Object
-    """A JSON merge patch (RFC 7386); empty where the Node is as it should be."""
+    """A JSON merge patch (RFC 7386); empty where the Node is as desired."""
     problems: tuple[str, ...] = ()
-    """Labels that we want and somebody else has set otherwise; each a sentence."""
+    """Desired labels that another manager has set otherwise; each a sentence."""
 
 
 def node_labels_patch(desired: Mapping[str, str], metadata: Mapping[str, Any]) -> NodeLabelsPatch:
-    """Return the patch that makes the labels of a Node, of which the metadata are given, those wanted.
+    """Return the patch that makes the labels of a Node with the given metadata the desired ones.
 
-    It holds the resource version, so that the server refuses it (Conflict) where the Node has changed meanwhile.
+    It holds the resource version, so that the server rejects it (Conflict) where the Node has changed meanwhile.
     """
     labels: Mapping[str, str] = metadata.get("labels") or {}
     claimed, ours = claimed_by_nfd(metadata), owned_labels(metadata)
@@ -51,7 +54,7 @@ def node_labels_patch(desired: Mapping[str, str], metadata: Mapping[str, Any]) -
             if current != value:
                 changes[name] = value
         elif current is not None and current != value:
-            manager = field_manager(name, metadata) or "somebody else"
+            manager = field_manager(name, metadata) or "another manager"
             problems.append(f"label {name} is {current!r} by {manager}, and not set to {value!r}")
     return NodeLabelsPatch(_body(changes, ",".join(owned), metadata), tuple(problems))
 
@@ -59,7 +62,7 @@ def node_labels_patch(desired: Mapping[str, str], metadata: Mapping[str, Any]) -
 def owned_labels(metadata: Mapping[str, Any]) -> frozenset[str]:
     """Return the names of the labels on a Node that are ours."""
     listed = frozenset(_annotations(metadata).get(ANNOTATION, "").split(","))
-    # whoever can edit the annotation cannot make us remove what we would never set
+    # an edited annotation cannot make us remove labels that we would never set
     return frozenset(name for name in listed if is_allowed_label(name)) - claimed_by_nfd(metadata)
 
 
@@ -77,9 +80,9 @@ def claimed_by_nfd(metadata: Mapping[str, Any]) -> frozenset[str]:
 
 
 def field_manager(label: str, metadata: Mapping[str, Any]) -> str | None:
-    """Return the field manager that owns a label; None where the server does not say.
+    """Return the field manager that owns a label; None where the server does not record it.
 
-    Of a Node it keeps track from the first server-side apply on only.
+    A Node has managed fields from its first server-side apply on.
     """
     for entry in metadata.get("managedFields") or ():
         fields = entry.get("fieldsV1", {}).get("f:metadata", {}).get("f:labels", {})

@@ -1,8 +1,8 @@
-"""Publishing the NodeResourceTopology: the smallest patch of what changed, and nothing where nothing did.
+"""Publishes the NodeResourceTopology: the smallest patch of a change, and nothing without one.
 
-The API server's copy is read once, at the start, and again when a patch does not fit because somebody else wrote or
-removed the object; where there is none the whole object is applied. Each patch begins with a test of the resource
-version, so that it can only ever apply to the copy it was made for. A restart of the agent writes nothing.
+The API server's copy is read at the start, every VERIFY_EVERY seconds, and when a patch does not fit because another
+client wrote or removed the object. An absent object is applied whole. Each patch begins with a test of the resource
+version, so that it can only apply to the copy for which it was made. A restart of the agent writes nothing.
 """
 
 from __future__ import annotations
@@ -40,27 +40,27 @@ log = logging.getLogger(__name__)
 
 FIELD_MANAGER = "zonewise-agent"
 VERIFY_EVERY = 600.0
-"""Seconds after which the API server's copy is looked at again: somebody may have removed or changed it, or the Node
-may be a new one of the old name. One GET of an object of a few KB a node in ten minutes, and no watch to keep open."""
+"""Seconds after which the API server's copy is read again. Another client may have removed or changed it, or the Node
+may be a new one of the old name. That is one GET of a few KB a node in ten minutes, and no watch to keep open."""
 
 Object = dict[str, Any]
 
 
 class ObjectClient(Protocol):
-    """What of a zonewise_common.kube Client is needed."""
+    """The part of a zonewise.kube Client that is needed."""
 
     def get(self, resource: Resource, name: str) -> Object:
         """Return an object."""
         ...
 
     def apply(self, resource: Resource, obj: Object, *, field_manager: str) -> Object:
-        """Apply a whole object, and return it as it is then."""
+        """Apply a whole object, and return the result."""
         ...
 
     def patch(
         self, resource: Resource, name: str, patch: Object | Sequence[Object], *, kind: PatchKind, field_manager: str
     ) -> Object:
-        """Patch an object, and return it as it is then."""
+        """Patch an object, and return the result."""
         ...
 
 
@@ -68,7 +68,7 @@ class _ServerCopy(NamedTuple):
     """The API server's copy."""
 
     object: Object
-    """What of it is ours to say."""
+    """The fields that we manage."""
     resource_version: str
 
 
@@ -83,7 +83,7 @@ class NrtPublisher:
         self._verified_at = -VERIFY_EVERY
 
     def publish(self, desired: Object) -> WriteResult:
-        """Make the API server's copy equal to the object. Raises KubeError; the next call then goes on from there."""
+        """Make the API server's copy equal to the object. Raises KubeError; the next call then continues."""
         name = desired["metadata"]["name"]
         if self._clock() - self._verified_at >= VERIFY_EVERY:
             self._owner = self._read_node(name)
@@ -92,7 +92,7 @@ class NrtPublisher:
         try:
             return self._write(name, desired)
         except (Conflict, Invalid, NotFound) as error:
-            log.info("the NodeResourceTopology %s is not as we left it: %s", name, error)
+            log.info("the NodeResourceTopology %s was changed by another client: %s", name, error)
             self._known = self._read_copy(name)
             return self._write(name, desired)
 
@@ -131,15 +131,15 @@ class NrtPublisher:
 
 
 def _managed_fields(obj: Object) -> Object:
-    """Return what of an object we have a say in: who owns it, attributes and zones."""
+    """Return the fields of an object that we manage: owners, attributes and zones."""
     metadata = {key: obj["metadata"][key] for key in ("name", "ownerReferences") if key in obj["metadata"]}
     content = {key: obj[key] for key in ("attributes", "zones") if key in obj}
     return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata, **content}
 
 
 def _with_owner(desired: Object, owners: list[Object], node: Object | None) -> Object:
-    """Return the object owned by its Node, so that it goes when the node goes, and by whom it is owned besides."""
+    """Return the object with its Node as owner, so that both are deleted together, and with its other owners."""
     if node is not None and node not in owners:
-        # one of our name is a Node that is gone: its garbage collection would take the object with it
+        # an owner of the same name is a deleted Node: its garbage collection would remove the object
         owners = [owner for owner in owners if (owner["kind"], owner["name"]) != ("Node", node["name"])] + [node]
     return {**desired, "metadata": {**desired["metadata"], **({"ownerReferences": owners} if owners else {})}}

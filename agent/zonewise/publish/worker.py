@@ -1,4 +1,4 @@
-"""A thread that publishes the newest of what it is offered, and tries again until that is done."""
+"""A thread that publishes the newest submitted value, and retries until it succeeds."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ log = logging.getLogger(__name__)
 Value = TypeVar("Value")
 
 _CLOSE_TIMEOUT = 0.2
-"""Seconds for a request that is under way: an answer comes in milliseconds, or may take until its timeout."""
+"""Seconds for a request under way: a response takes milliseconds, or until its timeout."""
 DEFAULT_BACKOFF = Backoff(base=0.1, cap=30.0)
 
 
 class PublishWorker(Generic[Value]):
-    """Publishes values in a thread of its own, so that a slow or absent API server never holds up a scan.
+    """Publishes values in a thread of its own, so that a slow or absent API server never delays a scan.
 
-    Only the newest value counts: one that was overtaken while an earlier was on its way is never sent.
+    Only the newest value counts: a value overtaken while an earlier one was being sent is never sent.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class PublishWorker(Generic[Value]):
         backoff: Backoff = DEFAULT_BACKOFF,
         draw: Callable[[], float] = random.random,
     ) -> None:
-        """Make a worker; when `publish` raises, `failed` is told of it, and it is called again later."""
+        """Make a worker; when `publish` raises, `failed` is called, and `publish` is called again later."""
         self._name = name
         self._publish = publish
         self._backoff = backoff
@@ -56,23 +56,23 @@ class PublishWorker(Generic[Value]):
         self._thread.start()
 
     def submit(self, value: Value) -> None:
-        """Have a value published in place of any that waits."""
+        """Publish a value in place of any pending one."""
         with self._changed:
             self._pending = [value]
             self._changed.notify_all()
 
     def idle(self) -> bool:
-        """Tell whether all that was offered is published."""
+        """Return whether everything submitted is published."""
         with self._changed:
             return not self._pending and not self._busy
 
     def wait_idle(self, seconds: float) -> bool:
-        """Wait until all that was offered is published; tell whether that came within the time."""
+        """Wait until everything submitted is published; return whether that took less than the given seconds."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._pending and not self._busy, seconds)
 
     def close(self) -> None:
-        """Stop; a value that waits is given up, and a request that nobody answers is left to end by itself."""
+        """Stop; a pending value is dropped, and a request without a response ends by itself."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -83,7 +83,7 @@ class PublishWorker(Generic[Value]):
         while (value := self._next_value()) is not None:
             try:
                 self._publish(value[0])
-            except Exception as error:  # noqa: BLE001 -- the top of the loop: a defect must not end publishing for ever
+            except Exception as error:  # noqa: BLE001 -- the top of the loop: a defect must not end publishing
                 self._failed(error)
                 self._retry_later(value[0], error)
             else:

@@ -1,1 +1,1 @@
-"""The picture of a machine that a person sees: text for a terminal, or SVG. Pure: a Machine in, a string out."""
+"""The picture of a machine for people: text for a terminal, or SVG. Pure functions: a Machine in, a string out."""

@@ -1,4 +1,4 @@
-"""The boxes of the vector picture: of all ways to set them beside one another the one that wastes least room."""
+"""The arrangement of boxes in the vector picture: of all column counts the one with the least empty space."""
 
 from __future__ import annotations
 
@@ -27,29 +27,27 @@ if TYPE_CHECKING:
     from zonewise.render.boxes import Memory, Picture
 
 _PAD, _CACHE_PAD, _MEMBER_PAD = 10.0, 7.0, 5.0
-_RATIO = 1.5  # of width to height that is aimed at: that of a page and of most screens
-_WIDEST = 1500.0  # beyond it the texts become too small where the picture is fitted to a page
+_RATIO = 1.5  # desired ratio of width to height: that of a page and of most screens
+_WIDEST = 1500.0  # wider pictures have too small texts when fitted to a page
 _MOST_MEMBERS = 32  # L3 groups or clusters drawn one by one
 _MOST_COLUMNS = 4
 
 
 class _Columns(NamedTuple):
-    """In how many columns things stand, alike on the whole machine, so that equal things are in equal places."""
+    """Column counts, the same on the whole machine, so that equal things are in equal places."""
 
     devices: int
-    """In the devices beside a zone."""
+    """Of the devices beside a zone."""
     caches: int
-    """Caches and clusters in a box."""
+    """Of caches and clusters in a box."""
     inner: int
-    """Other boxes in a box."""
+    """Of other boxes in a box."""
     outer: int
-    """The outermost boxes."""
+    """Of the outermost boxes."""
 
 
 def best_arrangement(picture: Picture, least: float) -> Node:
-    """Return the boxes of a picture, at least so wide, set so that little room is empty and the whole is neither wide
-    nor high.
-    """
+    """Return the boxes of a picture, at least `least` wide, with little empty space and a moderate width and height."""
     outer = _boxes(picture.boxes)
     devices = max([len(picture.devices), *(_most_devices(box) for box in outer)])
     caches = max((_most_children(box, caches=True) for box in outer), default=1)
@@ -57,7 +55,7 @@ def best_arrangement(picture: Picture, least: float) -> Node:
     most = [max(min(count, _MOST_COLUMNS), 1) for count in (devices, caches, inner, len(outer))]
     columns = _Columns(1, 1, 1, 1)
     best = _Drawer(columns).body(picture, least)
-    # boxes and boxes in boxes together, then the others by themselves: trying all ways at once takes seconds
+    # boxes and nested boxes together, then the others separately: trying all combinations takes seconds
     for fields in (("outer", "inner"), ("caches",), ("devices",), ("outer", "inner")):
         ranges = [range(1, most[_Columns._fields.index(field)] + 1) for field in fields]
         for numbers in product(*ranges):
@@ -69,7 +67,7 @@ def best_arrangement(picture: Picture, least: float) -> Node:
 
 
 def _cost(node: Node) -> float:
-    """Return how bad a picture is: its area, times how far it is from the shape of a page, and from its width."""
+    """Return the cost of a picture: its area, times its distance from the shape of a page, and from its width."""
     shape = node.width / max(node.height, 1) / _RATIO
     return node.width * node.height * max(shape, 1 / max(shape, 1e-6)) * max(node.width / _WIDEST, 1)
 
@@ -79,7 +77,7 @@ def _boxes(children: Sequence[Box | Cores]) -> list[Box]:
 
 
 def _most_children(box: Box, *, caches: bool) -> int:
-    """Return how many caches, or how many other boxes, there are in a box at most."""
+    """Return the largest number of caches, or of other boxes, in a box."""
     inner = _boxes(box.children)
     own = sum((rect_kind(child) == "cache") == caches for child in inner)
     return max([own, *(_most_children(child, caches=caches) for child in inner)])
@@ -90,12 +88,12 @@ def _most_devices(box: Box) -> int:
 
 
 def rect_kind(box: Box) -> str:
-    """Return in which look a box is drawn."""
+    """Return the style of a box."""
     return {"zone": "zone", "cache": "cache", "cluster": "cache"}.get(box.kind, "package")
 
 
 class _Drawer:
-    """Draws boxes in one arrangement; remembers how wide each wants to be, since that is asked at every level."""
+    """Draws boxes in one arrangement; caches the natural width of each, which every level needs."""
 
     def __init__(self, columns: _Columns) -> None:
         self._columns = columns
@@ -132,7 +130,7 @@ class _Drawer:
     def _children(
         self, children: Sequence[Box | Cores], parents: int, abreast: int, width: float, least: float
     ) -> Node:
-        """Return what is in a box: cores one below another, then boxes in a grid of at least some width."""
+        """Return the content of a box: cores below one another, then boxes in a grid of at least some width."""
         cores = [core_block(child, parents, width) for child in children if isinstance(child, Cores)]
         boxes = _boxes(children)
         if not boxes:

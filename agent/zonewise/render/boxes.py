@@ -1,6 +1,6 @@
-"""What a picture is made of: boxes that hold boxes, cores, memories and devices. Both renderers draw these values.
+"""The elements of a picture: boxes of boxes, cores, memories and devices. Both renderers draw these values.
 
-All texts are ready for a person: sizes with units, and no character that could move a terminal's cursor.
+All texts are ready for a person: sizes have units, and no character can move a terminal's cursor.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from zonewise_common.k8s.cpuset import EMPTY, CpuSet
 
 
 class Cores(NamedTuple):
-    """Cores that are alike in everything but their numbers."""
+    """Cores that are equal except for their numbers."""
 
     cores: tuple[CpuSet, ...]
     """The hardware threads of each; single CPUs where the kernel does not say which ones form a core."""
@@ -20,9 +20,9 @@ class Cores(NamedTuple):
     kind: str | None = None
     """"performance" or "efficiency"."""
     caches: tuple[str, ...] = ()
-    """The caches that each has for itself: "L2 2 MiB"."""
+    """The private caches of each: "L2 2 MiB"."""
     state: tuple[str, ...] = ()
-    """What is special about all of their threads: "offline", "isolated", "not allowed"; else of which thread."""
+    """Special states of all their threads: "offline", "isolated", "not allowed"; or of a numbered thread."""
 
     @property
     def cpus(self) -> CpuSet:
@@ -31,14 +31,14 @@ class Cores(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Zones without CPUs that are alike in everything but their numbers."""
+    """Zones without CPUs that are equal except for their numbers."""
 
     zones: tuple[int, ...]
     facts: tuple[str, ...]
 
 
 class Device(NamedTuple):
-    """An endpoint device, or several that are alike in everything but their names and addresses."""
+    """An endpoint device, or several that are equal except for their names and addresses."""
 
     kind: str
     """"gpu", "network", "storage", "accelerator" or "memory"."""
@@ -64,26 +64,26 @@ class Bus(NamedTuple):
 
 
 class Label(NamedTuple):
-    """What a box is, and the kernel's number of it, or of each where several are folded into one box."""
+    """The kind of a box and its number in the kernel; several numbers where boxes are folded into one."""
 
     noun: str
     """"Package", "Zone", ..."""
     ids: tuple[int | None, ...]
     part: bool = False
-    """Whether the box holds but a part of it, the rest being elsewhere."""
+    """Whether the box holds only a part of it."""
 
 
 class Box(NamedTuple):
-    """A part of the machine with CPUs; or several that are alike in everything but their numbers."""
+    """A part of the machine with CPUs; or several that are equal except for their numbers."""
 
     kind: str
     """"package", "die", "zone", "cache", "cluster", "book" or "drawer"; "zone" where it is both package and zone."""
     labels: tuple[Label, ...]
     headline: tuple[str, ...]
-    """What belongs into the title: "128 GiB", "L3 32 MiB", the model."""
+    """Texts of the title: "128 GiB", "L3 32 MiB", the model."""
     details: tuple[str, ...]
     members: tuple[CpuSet, ...]
-    """The CPUs of each of the folded ones, or of the only one."""
+    """The CPUs of each folded box, or of the only one."""
     children: tuple[Box | Cores, ...]
     memories: tuple[Memory, ...] = ()
     """Zones without CPUs that are nearest to it."""
@@ -91,7 +91,7 @@ class Box(NamedTuple):
 
     @property
     def cpus(self) -> CpuSet:
-        """Return the CPUs of all that is folded into it."""
+        """Return the CPUs of all members."""
         return union(self.members)
 
 
@@ -101,16 +101,16 @@ class Picture(NamedTuple):
     title: tuple[str, ...]
     """The product and the host name."""
     facts: tuple[tuple[str, ...], ...]
-    """What is said about the machine as a whole, in lines of phrases."""
+    """Facts about the whole machine, in lines of phrases."""
     boxes: tuple[Box | Cores, ...]
     memories: tuple[Memory, ...]
-    """Zones without CPUs that are near to no certain part of the machine, or to all of it."""
+    """Zones without CPUs that are near to no single part of the machine, or to all of it."""
     devices: tuple[Bus | Device, ...]
     """Devices whose zone is unknown."""
     distances: tuple[tuple[int, tuple[int | None, ...]], ...]
-    """The SLIT rows of the zones, one value for each zone in the same order; empty where there is but one zone."""
+    """The SLIT rows of the zones, one value for each zone in the same order; empty for a single zone."""
     notes: tuple[str, ...]
-    """NVLinks, devices left out, the number of problems."""
+    """NVLinks, omitted devices, the number of problems."""
 
 
 def union(sets: tuple[CpuSet, ...]) -> CpuSet:

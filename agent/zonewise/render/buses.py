@@ -1,4 +1,4 @@
-"""Devices below the host bridges and switches that they share; of bridges with one device below nothing is said."""
+"""Devices below their shared host bridges and switches; a bridge with a single device below is omitted."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _KINDS = ("gpu", "accelerator", "network", "storage", "memory")
 
 _FOLDED_FROM = {"gpu": 9}
 _DEFAULT_FOLDED_FROM = 4
-"""GPUs are what a person looks for by number; of other equal devices more than three are one line."""
+"""A person looks for GPUs by number; of other equal devices more than three share one line."""
 
 
 class _Bridge(NamedTuple):
-    """A bridge while the tree is built: the bridges right below it, and the devices right below it."""
+    """A bridge while the tree is built: the bridges and the devices directly below it."""
 
     bridges: dict[str, _Bridge]
     devices: list[LocatedDevice]
 
 
 def group_by_bus(devices: Iterable[LocatedDevice]) -> tuple[Bus | Device, ...]:
-    """Return devices grouped by what they share, in the order given; equal neighbours folded."""
+    """Return devices grouped by their shared bridges, in the given order; equal neighbours are folded."""
     roots: dict[str, _Bridge] = {}
     for i, located in enumerate(devices):
         root = located.function.root if located.function else None
@@ -39,7 +39,7 @@ def group_by_bus(devices: Iterable[LocatedDevice]) -> tuple[Bus | Device, ...]:
 
 
 def _rank(item: Bus | Device) -> int:
-    """Return where an item stands: by its kind, a bus by the first kind on it."""
+    """Return the sort key of an item: its kind; a bus has that of the first kind on it."""
     if isinstance(item, Device):
         return _KINDS.index(item.kind)
     return min((_rank(inner) for inner in item.items), default=len(_KINDS))

@@ -30,7 +30,7 @@ COLOURS = {
     "dim": "2",
     "bad": "1;31",
 }
-"""SGR parameters of each style: the 16 colours that every terminal lets its user choose, none for plain text."""
+"""SGR parameters of each style: the 16 colours that a user can choose on every terminal, none for plain text."""
 
 _ASCII = str.maketrans("─│╭╮╰╯┌┐└┘├┤·×…\N{REPLACEMENT CHARACTER}", "-|++++++++++-x~?")
 ELLIPSIS = "…"
@@ -50,7 +50,7 @@ SQUARE = Frame("┌", "┐", "└", "┘")
 
 
 def column_width(text: str) -> int:
-    """Return how many columns a text takes: two for wide East Asian characters, none for combining ones."""
+    """Return how many columns a text occupies: two for wide East Asian characters, none for combining ones."""
     if text.translate(_ASCII).isascii():
         return len(text)
     import unicodedata  # 1 MB, and only for names outside ASCII
@@ -62,12 +62,12 @@ def column_width(text: str) -> int:
 
 
 def line_width(line: Line) -> int:
-    """Return how many columns a line takes."""
+    """Return how many columns a line occupies."""
     return sum(column_width(text) for _, text in line)
 
 
 def clip(line: Line, width: int) -> Line:
-    """Return a line of at most so many columns, with an ellipsis where something is cut off."""
+    """Return a line of at most `width` columns, with an ellipsis where it is cut."""
     if line_width(line) <= width:
         return line
     remaining = width - 1
@@ -82,7 +82,7 @@ def clip(line: Line, width: int) -> Line:
 
 
 def _fitting(text: str, width: int) -> int:
-    """Return how many characters of a text fit into so many columns."""
+    """Return how many characters of a text fit into the given columns."""
     end = min(len(text), max(width, 0))
     while end < len(text) and column_width(text[: end + 1]) <= width:
         end += 1
@@ -92,7 +92,7 @@ def _fitting(text: str, width: int) -> int:
 
 
 def pad(line: Line, width: int) -> Line:
-    """Return a line of exactly so many columns."""
+    """Return a line of exactly `width` columns."""
     line = clip(line, width)
     missing = width - line_width(line)
     return (*line, ("", " " * missing)) if missing else line
@@ -107,9 +107,9 @@ def joined(phrases: Iterable[Line], separator: str) -> Line:
 
 
 def wrap(phrases: Iterable[Span], width: int, *, separator: str = "  ", indent: int = 2) -> list[Line]:
-    """Return phrases in lines of at most so many columns, lines after the first indented.
+    """Return phrases in lines of at most `width` columns, lines after the first indented.
 
-    A phrase is kept whole where it fits into a line; else it is broken behind a bar, a comma or a space.
+    A phrase stays whole where it fits into a line; otherwise it is broken after a bar, a comma or a space.
     """
     lines: list[Line] = []
     for style, text in phrases:
@@ -133,7 +133,7 @@ def _break(text: str, width: int) -> list[str]:
 
 
 def frame_block(title: Line, body: Sequence[Line], width: int, frame: Frame) -> list[Line]:
-    """Return a block in a frame of so many columns, its title in the upper edge."""
+    """Return a block in a frame of `width` columns, its title in the upper edge."""
     title = clip(title, width - 6)
     rest = width - 5 - line_width(title)
     return [
@@ -144,13 +144,13 @@ def frame_block(title: Line, body: Sequence[Line], width: int, frame: Frame) -> 
 
 
 def pad_height(block: Sequence[Line], height: int) -> list[Line]:
-    """Return a framed block of at least so many lines, the added ones empty and above its lower edge."""
+    """Return a framed block of at least `height` lines; the added ones are empty and above its lower edge."""
     edge: Line = (("frame", "│"), ("", " " * (line_width(block[-1]) - 2)), ("frame", "│"))
     return [*block[:-1], *[edge] * (height - len(block)), block[-1]]
 
 
 def beside(blocks: Sequence[Sequence[Line]], widths: Sequence[int], gap: int) -> list[Line]:
-    """Return blocks of one height side by side, each in so many columns."""
+    """Return blocks of equal height side by side, each in its number of columns."""
     space: Line = (("", " " * gap),)
     rows: list[Line] = []
     for parts in zip(*blocks, strict=True):
@@ -162,7 +162,7 @@ def beside(blocks: Sequence[Sequence[Line]], widths: Sequence[int], gap: int) ->
 
 
 def paint(lines: Iterable[Line], *, colour: bool, unicode: bool) -> str:
-    """Return the lines as text, without blanks at their ends; the colours change nothing but the colours."""
+    """Return the lines as text without trailing blanks; colours change no character."""
     rows: list[str] = []
     for line in lines:
         spans = [(style, text if unicode else _in_ascii(text)) for style, text in line]

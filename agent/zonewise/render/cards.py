@@ -1,4 +1,4 @@
-"""Parts of the vector picture: grids of cores, zones without CPUs, and devices below what they share."""
+"""Parts of the vector picture: grids of cores, zones without CPUs, and devices below their buses."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 SIZE, SMALL = 12.0, 10.5
 GAP = 8.0
 TEXT_WIDTH = 300.0
-"""How wide a text may be before it is broken or cut."""
+"""The width beyond which a text is broken or cut."""
 
 NARROW = 190.0
-"""The same for texts that have devices at their side."""
+"""The same for texts beside devices."""
 
 _CORE, _CORE_GAP = 13.0, 3.0
 _MOST_COLUMNS = 16
-_MOST_CORES = 512  # squares in one picture of cores; more of them are grey noise
+_MOST_CORES = 512  # squares in one grid of cores; more of them are grey noise
 _CARD_LEAST, _CARD_MOST = 170.0, 280.0  # width
 _CARD_TOP, _CARD_LINE = 4.0, 15.5
 _STEM, _BRANCH = 5.0, 16.0
@@ -46,7 +46,7 @@ _STEM, _BRANCH = 5.0, 16.0
 
 
 def core_block(cores: Cores, parents: int, width: float) -> Node:
-    """Return equal cores: how many, which CPUs, a square for each with a mark for each thread, their caches."""
+    """Return equal cores: their count, their CPUs, a square for each with a mark for each thread, their caches."""
     each = " each" if parents > 1 else ""
     head = [core_count(cores, parents) + each, *cores.state]
     width = min(max(width, *(text_width(phrase, SIZE) for phrase in head)), TEXT_WIDTH)
@@ -62,12 +62,12 @@ def core_block(cores: Cores, parents: int, width: float) -> Node:
 
 
 def cache_line(cores: Cores, width: float) -> Node:
-    """Return what caches each core has."""
+    """Return the private caches of each core."""
     return paragraph(caches_text(cores), width, SMALL, "dim", separator=", ")
 
 
 def core_squares(cores: Sequence[CpuSet], alike: Cores, width: float) -> Node:
-    """Return a grid of squares; nothing where there are too many to be told apart."""
+    """Return a grid of squares; nothing where there are too many to tell apart."""
     if len(cores) > _MOST_CORES:
         return Node(0, 0)
     pitch = _CORE + _CORE_GAP
@@ -80,7 +80,7 @@ def core_squares(cores: Sequence[CpuSet], alike: Cores, width: float) -> Node:
 
 
 def _columns(count: int, most: int) -> int:
-    """Return how many squares stand in a row: one with which no row is left short, if there is one near the most."""
+    """Return how many squares form a row: a divisor of the count near the maximum, if there is one."""
     most = min(most, _MOST_COLUMNS)
     if count <= most:
         return max(count, 1)
@@ -98,7 +98,7 @@ def _square(cpus: CpuSet, alike: Cores) -> Node:
 
 
 def _pieces(text: str) -> list[str]:
-    """Return a CPU list in pieces that a line may end behind."""
+    """Return a CPU list in pieces after which a line may end."""
     parts = text.split(",")
     return [f"{part}," for part in parts[:-1]] + parts[-1:]
 
@@ -123,7 +123,7 @@ def memory_card(memory: Memory) -> Node:
 
 
 def device_columns(items: Sequence[Bus | Device], columns: int) -> Node:
-    """Return the devices of a zone below its stem, in so many columns of about one height."""
+    """Return the devices of a zone below its stem, in the given number of columns of similar height."""
     depth = max(_depth(item) for item in items)
     width = min(max([_CARD_LEAST, *(_wanted_width(item) for item in items)]), _CARD_MOST) + depth * _BRANCH
     nodes = [_item_node(item, width) for item in items]
@@ -140,7 +140,7 @@ def device_columns(items: Sequence[Bus | Device], columns: int) -> Node:
 
 
 def _depth(item: Bus | Device) -> int:
-    """Return how many buses there are one in another."""
+    """Return how deep buses are nested."""
     return 0 if isinstance(item, Device) else 1 + max(_depth(inner) for inner in item.items)
 
 
@@ -155,7 +155,7 @@ def _hung(items: Sequence[tuple[Node, float]]) -> Node:
 
 
 def _item_node(item: Bus | Device, width: float) -> tuple[Node, float]:
-    """Return a device or a bus with what is on it, so wide, and the height at which its branch meets it."""
+    """Return a device, or a bus with its items, and the height at which its branch meets it."""
     if isinstance(item, Device):
         card = _card(item, width)
         return card, card.height / 2
@@ -183,7 +183,7 @@ def _wanted_width(item: Bus | Device) -> float:
 
 
 def _card(device: Device, width: float) -> Node:
-    """Return a card: name and link, what it is and where, then notes and warnings."""
+    """Return a card: name and link, description and address, then notes and warnings."""
     name, what = device_name(device), device_text(device)
     rows = [
         (name, SIZE, "bold", device.link or "", ""),

@@ -1,4 +1,4 @@
-"""Cores, sorted by what they are alike in: threads, kind, private caches, and what their CPUs may be used for."""
+"""Cores, grouped by what they have in common: threads, kind, private caches, and special states of their CPUs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class CoreSorter:
-    """Knows the cores of a machine by their CPUs, with the caches that are within one core."""
+    """The cores of a machine by their CPUs, with the caches that are within one core."""
 
     def __init__(self, machine: Machine) -> None:
         self._core_by_cpu: dict[int, Core] = {cpu: core for core in reversed(machine.cores) for cpu in core.cpus}
@@ -28,14 +28,14 @@ class CoreSorter:
         )
 
     def _is_private(self, cache: Cache) -> bool:
-        """Tell whether a cache serves but one core, and note it with that core."""
+        """Return whether a cache serves only one core, and store it with that core."""
         if not self.within_core(cache.cpus):
             return False
         self._private.setdefault(self._core_cpus(cache.cpus).first(), []).append(cache)
         return True
 
     def within_core(self, cpus: CpuSet) -> bool:
-        """Tell whether CPUs, at least one, are all of one core."""
+        """Return whether CPUs, at least one, are all of one core."""
         return cpus <= self._core_cpus(cpus)
 
     def _core_cpus(self, cpus: CpuSet) -> CpuSet:
@@ -45,7 +45,7 @@ class CoreSorter:
         return core.cpus if core else CpuSet((first,))
 
     def cores(self, cpus: CpuSet) -> tuple[Cores, ...]:
-        """Return the cores of the given CPUs, the equal ones together, in the order of their first CPUs."""
+        """Return the cores of the given CPUs, equal ones grouped, in the order of their first CPUs."""
         groups: dict[tuple[Cores, int], list[CpuSet]] = {}
         remaining = cpus
         while remaining:
@@ -65,7 +65,7 @@ class CoreSorter:
         return tuple(name if count == 1 else f"{count} × {name}" for name, count in names.items())
 
     def _state(self, threads: CpuSet) -> tuple[str, ...]:
-        """Say what is special about the threads of a core; by their places in the core where not all are."""
+        """Return the special states of the threads of a core, with their positions where not all have one."""
         states: list[str] = []
         for name, cpus in self._states:
             positions = [position for position, cpu in enumerate(threads, 1) if cpu in cpus]
@@ -88,5 +88,5 @@ def _states(machine: Machine) -> tuple[tuple[str, CpuSet], ...]:
 
 
 def cpus_in_state(machine: Machine) -> Iterable[tuple[str, CpuSet]]:
-    """Yield every special state that some CPUs of the machine are in, with these CPUs."""
+    """Yield every special state of CPUs of the machine, with these CPUs."""
     return ((name, cpus) for name, cpus in _states(machine) if cpus)

@@ -1,4 +1,4 @@
-"""The devices of one box as lines of a terminal: a tree of what they share, with columns where these fit."""
+"""The devices of one box as lines of a terminal: a tree of buses, with columns where these fit."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from zonewise.render.canvas import Line, Span
 
 _GAP = 2
-_USUAL_NAME = 20  # columns; a device with a longer name has a line for the name alone where the width is short
+_USUAL_NAME = 20  # columns; a longer name has a line of its own where the width is short
 _LONGEST_NAME = 30
 
 
 class _DeviceRow(NamedTuple):
-    """A line of the tree: a bus has but a name."""
+    """A line of the tree: a bus has only a name."""
 
     prefix: str
     below: str
-    """What stands before further lines of the same device."""
+    """The prefix of further lines of the same device."""
     name: Span
     what: str = ""
     link: str = ""
@@ -33,7 +33,7 @@ class _DeviceRow(NamedTuple):
 
 
 class DeviceTable:
-    """The devices beside a box, ready to be laid into any width."""
+    """The devices beside a box, to be laid out in any width."""
 
     def __init__(self, items: Sequence[Bus | Device]) -> None:
         self._rows = [row for item in items for row in _top_rows(item)]
@@ -48,12 +48,12 @@ class DeviceTable:
 
     @property
     def least(self) -> int:
-        """The columns in which all but a device with a very long name stand in one line, without their addresses."""
+        """The columns that give each device one line without its address, except devices with a very long name."""
         return max(self._without_address(self._usual_name), self._buses, min(self._name, _LONGEST_NAME))
 
     @property
     def natural(self) -> int:
-        """The columns in which everything stands in one line."""
+        """The columns in which everything fits in one line."""
         remarks = max((sum(column_width(text) + _GAP for _, text in row.remarks) for row in self._rows), default=0)
         return max(self._with_address(self._name) + remarks, self._buses)
 
@@ -64,7 +64,7 @@ class DeviceTable:
         return self._without_address(name) + (_GAP + self._address if self._address else 0)
 
     def lines(self, width: int) -> list[Line]:
-        """Return the lines in so many columns."""
+        """Return the lines in the given number of columns."""
         name = self._name if self._without_address(self._name) <= width else self._usual_name
         return [line for row in self._rows for line in self._laid(row, width, name)]
 
@@ -89,7 +89,7 @@ def _name_width(row: _DeviceRow) -> int:
 
 
 def _with_remarks(line: Line, row: _DeviceRow, width: int) -> Iterator[Line]:
-    """Yield a line with the remarks behind it, or below it where they do not fit."""
+    """Yield a line with the remarks after it, or below it where they do not fit."""
     needed = sum(column_width(text) + _GAP for _, text in row.remarks)
     if not row.remarks or line_width(line) + needed <= width:
         yield (*line, *(part for remark in row.remarks for part in (("", " " * _GAP), remark)))
@@ -100,7 +100,7 @@ def _with_remarks(line: Line, row: _DeviceRow, width: int) -> Iterator[Line]:
 
 
 def _flowed(row: _DeviceRow, width: int) -> Iterator[Line]:
-    """Yield a device in as many lines as it takes."""
+    """Yield a device in as many lines as it needs."""
     phrases = (("", row.what), ("", row.link), ("dim", row.address), *row.remarks)
     lines = wrap([(row.name), *(phrase for phrase in phrases if phrase[1])], width - len(row.below), indent=0)
     for i, line in enumerate(lines):

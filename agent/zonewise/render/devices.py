@@ -1,4 +1,4 @@
-"""The devices that a picture shows, each with a line about it: GPUs, network and RDMA ports, drives, accelerators."""
+"""The devices in the picture, each with a line about it: GPUs, network and RDMA ports, drives, accelerators."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 _NVME = "0108"  # PCI class
 _VENDORS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
 _NAMED_KINDS = frozenset({"dma", "crypto", "compression"})
-"""Kinds of accelerators that come in dozens, with a PCI id for every place on the chip: the kind says it all."""
+"""Kinds of accelerators that come in dozens, with a PCI id for every position on the chip: the kind is enough."""
 _MEMORY_IN_NAME = re.compile(r"\d+ ?GB\b")
 
 
 class LocatedDevice(NamedTuple):
-    """A device with where it stands."""
+    """A device with its zone and PCI function."""
 
     device: Device
     zone: int | None
@@ -39,7 +39,7 @@ class LocatedDevice(NamedTuple):
 
 
 class GpuNames:
-    """GPU0, GPU1, ...: by the driver's numbers where it numbers all of them, else in the order of their addresses."""
+    """GPU0, GPU1, ...: by the driver's numbers where all GPUs have one, otherwise in the order of their addresses."""
 
     def __init__(self, machine: Machine) -> None:
         numbers = [gpu.number for gpu in machine.gpus]
@@ -49,11 +49,11 @@ class GpuNames:
         self.all = tuple(f"GPU{number}" for number in numbers)
 
     def gpu_name(self, address: str | None) -> str:
-        """Return the name of the GPU at an address; the address itself where there is none."""
+        """Return the name of the GPU at an address; the address itself without one."""
         return self._names.get(address) or (address or "unknown")
 
     def name_group(self, addresses: Sequence[str | None]) -> str:
-        """Return the names of several in a row: "GPU0..GPU3", "GPU0, GPU2"."""
+        """Return the names of several GPUs in a row: "GPU0..GPU3", "GPU0, GPU2"."""
         names = sorted((self.gpu_name(address) for address in set(addresses)), key=self._position)
         positions = [self._position(name) for name in names]
         if len(names) > 2 and positions == list(range(positions[0], positions[0] + len(positions))):
@@ -65,7 +65,7 @@ class GpuNames:
 
 
 class PciLookup:
-    """Looks up what belongs to one PCI function."""
+    """Facts about PCI functions by address."""
 
     def __init__(self, machine: Machine) -> None:
         self.functions = {function.address: function for function in machine.pci}
@@ -73,17 +73,17 @@ class PciLookup:
         self._short = all(address.startswith("0000:") for address in self.functions)
 
     def is_virtual(self, address: str | None, physical: str | None = None) -> bool:
-        """Tell whether a device is a virtual function whose physical one is there to be shown instead."""
+        """Return whether a device is a virtual function whose physical function is shown instead."""
         function = self.functions.get(address or "")
         above = physical or (function.physical_function if function else None)
         return above in self.functions
 
     def short(self, address: str) -> str:
-        """Return an address without its domain where the machine has but domain 0, as lspci does."""
+        """Return an address without its domain where the machine has only domain 0, as lspci does."""
         return address.removeprefix("0000:") if self._short else address
 
     def locate(self, device: Device, address: str | None, zone: int | None) -> LocatedDevice:
-        """Return a device with what its PCI function adds to it."""
+        """Return a device with the facts of its PCI function added."""
         function = self.functions.get(address or "")
         if function is None:
             return LocatedDevice(device._replace(addresses=(address,) if address else ()), zone, None)
@@ -100,7 +100,7 @@ class PciLookup:
 
 
 def located_devices(machine: Machine) -> list[LocatedDevice]:
-    """Return the devices to be shown: virtual functions go with their physical one, software devices are left out."""
+    """Return the devices to show: virtual functions are part of their physical one, software devices are omitted."""
     inventory = PciLookup(machine)
     located = [*_gpus(machine, inventory), *_network(machine, inventory), *_storage(machine, inventory)]
     located += _accelerators(machine, inventory)
@@ -120,7 +120,7 @@ def _degraded(link: PciLink) -> bool:
 
 
 def _link(link: PciLink) -> str | None:
-    """Write a link: "Gen5 x16"; where it could be faster or wider "Gen1/5 x8/16", as an idle device's is slower."""
+    """Write a link: "Gen5 x16"; "Gen1/5 x8/16" where it could be faster or wider, such as that of an idle device."""
     if not link.width or not link.speed_gts:
         return None
     text = format_pcie_speed(link.speed_gts)
@@ -143,7 +143,7 @@ def _gpus(machine: Machine, inventory: PciLookup) -> Iterator[LocatedDevice]:
 
 
 def gpu_model(gpu: Gpu) -> str:
-    """Return the model of a GPU, or but its vendor where the driver tells none."""
+    """Return the model of a GPU, or its vendor where the driver reports no model."""
     if gpu.model:
         return gpu.model
     return f"{_VENDORS.get(gpu.vendor, gpu.vendor)} GPU"
@@ -170,7 +170,7 @@ def _mig(mig: Mig) -> str:
 
 
 def _warnings(gpu: Gpu) -> Iterator[str]:
-    """Yield what is wrong with a GPU now."""
+    """Yield current problems of a GPU."""
     if gpu.state:
         yield gpu.state
     if gpu.fabric:
@@ -251,7 +251,7 @@ def _rdma_state(device: RdmaDevice) -> str | None:
     return "/".join(states) or None
 
 
-# --- drives, accelerators, and what no driver has claimed
+# --- drives, accelerators, and devices without a driver
 
 
 def _storage(machine: Machine, inventory: PciLookup) -> Iterator[LocatedDevice]:
@@ -274,7 +274,7 @@ def _accelerators(machine: Machine, inventory: PciLookup) -> Iterator[LocatedDev
     zone_devices = {zone.device for zone in machine.zones}
     for dax in machine.dax_devices:
         if dax.name in zone_devices:
-            continue  # shown as the zone that it has become
+            continue  # shown as the zone that it provides
         medium = dax.medium or ("CXL" if dax.cxl else "memory")
         what = " ".join(filter(None, (medium, format_bytes(dax.size) if dax.size else "", "DAX")))
         zone = dax.zone if dax.numa_node is None else dax.numa_node
@@ -282,7 +282,7 @@ def _accelerators(machine: Machine, inventory: PciLookup) -> Iterator[LocatedDev
 
 
 def _driverless(machine: Machine, inventory: PciLookup, shown: set[str]) -> Iterator[LocatedDevice]:
-    """Yield NVMe drives of which no driver has made a block device, as when they are given to a virtual machine."""
+    """Yield NVMe drives without a block device, as when they are assigned to a virtual machine."""
     unclaimed = (f for f in machine.pci if f.pci_class == _NVME and f.address not in shown)
     for number, function in enumerate(f for f in unclaimed if not inventory.is_virtual(f.address)):
         driver = f"driver {function.driver}" if function.driver else "no driver"
@@ -292,5 +292,5 @@ def _driverless(machine: Machine, inventory: PciLookup, shown: set[str]) -> Iter
 
 
 def _ids(vendor: str | None, device: str | None) -> str:
-    """Write the PCI ids of a device of which nobody tells a name."""
+    """Write the PCI ids of a device without a name."""
     return f"{vendor}:{device}" if vendor and device else ""

@@ -1,4 +1,4 @@
-"""Folding: siblings that are alike in everything but their numbers become one box."""
+"""Folding: siblings that are equal except for their numbers become one box."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 _FOLDED_FROM = 2
 _NUMBERED_FOLDED_FROM = 9
-"""Packages, dies and zones are what a person looks for by number: folded only where a screen would overflow."""
+"""A person looks for packages, dies and zones by number: they are folded only where a screen would overflow."""
 
 
 def fold_siblings(siblings: Sequence[Box | Cores]) -> tuple[Box | Cores, ...]:
-    """Return siblings, the equal ones folded, in the order of their numbers where all have one, else of their CPUs."""
+    """Return siblings, equal ones folded, ordered by number where all have one, otherwise by their CPUs."""
     groups: dict[Hashable, list[Box | Cores]] = {}
     for i, sibling in enumerate(siblings):
         groups.setdefault(_shape(sibling) if _is_foldable(sibling) else i, []).append(sibling)
@@ -28,14 +28,14 @@ def fold_siblings(siblings: Sequence[Box | Cores]) -> tuple[Box | Cores, ...]:
 
 
 def _first_label(box: Box | Cores) -> tuple[str, int]:
-    """Return the noun and the number of a box's first label, its first CPU where it has none."""
+    """Return the noun and the number of a box's first label, its first CPU without one."""
     label = box.labels[0] if isinstance(box, Box) and box.labels else None
     number = label.ids[0] if label else None
     return (label.noun, number) if label and number is not None else ("", box.cpus.first())
 
 
 def _fold_threshold(box: Box | Cores) -> int:
-    """Return from how many equal ones on they are folded."""
+    """Return from how many equal siblings on they are folded."""
     if isinstance(box, Cores):
         return 1
     numbered = any(number is not None for label in box.labels for number in label.ids)
@@ -43,7 +43,7 @@ def _fold_threshold(box: Box | Cores) -> int:
 
 
 def _is_foldable(box: Box | Cores) -> bool:
-    """Tell whether a box has nothing that has a name of its own: devices, zones without CPUs, parts of other things."""
+    """Return whether a box has nothing with a name of its own: devices, zones without CPUs, parts of other things."""
     if isinstance(box, Cores):
         return True
     own = box.devices or box.memories or any(label.part for label in box.labels)
@@ -51,7 +51,7 @@ def _is_foldable(box: Box | Cores) -> bool:
 
 
 def _shape(box: Box | Cores) -> Hashable:
-    """Return all that a box is but its numbers."""
+    """Return the properties of a box except its numbers."""
     if isinstance(box, Cores):
         return box._replace(cores=()), len(box.cores), len(box.cores[0])
     nouns = tuple(label.noun for label in box.labels)
@@ -59,7 +59,7 @@ def _shape(box: Box | Cores) -> Hashable:
 
 
 def _merged(siblings: Sequence[Box | Cores]) -> Box | Cores:
-    """Make one of siblings of the same shape."""
+    """Merge siblings of the same shape into one."""
     first = siblings[0]
     if len(siblings) == 1:
         return first

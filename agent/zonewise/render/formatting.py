@@ -1,4 +1,4 @@
-"""How numbers and names are written for a person."""
+"""Formats numbers and names for people."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STRIDED_RUNS = 5  # shorter progressions are about as short when written out
 
 
 def format_bytes(count: int) -> str:
-    """Write bytes with the largest fitting binary unit: exact where two decimals suffice, else three digits."""
+    """Format bytes with the largest fitting binary unit: exact where two decimals suffice, otherwise three digits."""
     value, unit = float(count), 0
     while value >= 1024 and unit < len(_UNITS) - 1:
         value, unit = value / 1024, unit + 1
@@ -36,17 +36,17 @@ def format_bytes(count: int) -> str:
 
 
 def format_count(number: int, noun: str, many: str = "") -> str:
-    """Write a number of things: "1 core", "2 cores", "4 switches" by its own plural."""
+    """Format a count: "1 core", "2 cores", "4 switches" with its own plural."""
     return f"{number} {noun if number == 1 else many or noun + 's'}"
 
 
 def format_cpu_list(cpus: CpuSet) -> str:
-    """Write a CPU set as the kernel does, but evenly spaced runs of one length as "0,2,..,62" or "0-1,4-5,..,60-61"."""
+    """Format a CPU set as the kernel does, but evenly spaced runs of one length as "0,2,..,62" or "0-1,..,60-61"."""
     return _format_runs([(low, high) for low, high in cpus.ranges()])
 
 
 def format_number_list(numbers: Sequence[int]) -> str:
-    """Write ascending numbers as a list of ranges: "0-3,8"."""
+    """Format ascending numbers as a list of ranges: "0-3,8"."""
     runs: list[tuple[int, int]] = []
     for number in numbers:
         if runs and number == runs[-1][1] + 1:
@@ -68,7 +68,7 @@ def _format_runs(runs: list[tuple[int, int]]) -> str:
 
 
 def _progression_length(runs: list[tuple[int, int]], start: int) -> int:
-    """Tell how many runs from a place on are of one length and at one distance; 1 where that is too few to matter."""
+    """Return how many runs from an index on have one length and one distance; 1 where too few to shorten."""
     end = start + 1
     while end < len(runs) and all(
         runs[end][side] - runs[end - 1][side] == runs[start + 1][0] - runs[start][0] for side in (0, 1)
@@ -78,7 +78,7 @@ def _progression_length(runs: list[tuple[int, int]], start: int) -> int:
 
 
 def clean(text: str) -> str:
-    """Return a text of the machine fit for a line: whatever could act on a terminal or end a line is replaced."""
+    """Return a text of the machine fit for a line: characters that control a terminal or end a line are replaced."""
     if not text.isprintable():
         text = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
     return " ".join(text.split())
@@ -96,30 +96,30 @@ def clean_all(value: T) -> T:
 
 
 def model_name(name: str) -> str:
-    """Return a processor's marketing name without trade marks and filling words."""
+    """Return a processor's marketing name without trade marks and filler words."""
     return " ".join(_TRADE_MARKS.sub(" ", clean(name)).split()) or clean(name)
 
 
 def format_link_speed(megabits: float) -> str:
-    """Write the speed of a network link: "400 Gb/s", "100 Mb/s"."""
+    """Format the speed of a network link: "400 Gb/s", "100 Mb/s"."""
     return f"{megabits / 1000:g} Gb/s" if megabits >= 1000 else f"{megabits:g} Mb/s"
 
 
 def format_pcie_speed(gigatransfers: float) -> str:
-    """Write the speed of a PCI Express lane: "Gen5", or "3.0 GT/s" where no generation has it."""
+    """Format the speed of a PCI Express lane: "Gen5", or "3.0 GT/s" for a speed of no generation."""
     number = _LINK_GENERATIONS.get(gigatransfers)
     return f"Gen{number}" if number else f"{gigatransfers:g} GT/s"
 
 
 def format_name_range(names: Sequence[str]) -> str:
-    """Write a row of names by its ends: "nvme0n1..nvme3n1", or "sda,..,sdf" where they are not counted through."""
+    """Format a row of names by its ends: "nvme0n1..nvme3n1", or "sda,..,sdf" where the numbers are not consecutive."""
     if len(names) == 1:
         return names[0]
     return f"{names[0]}..{names[-1]}" if _is_consecutive(names) else f"{names[0]},..,{names[-1]}"
 
 
 def _is_consecutive(names: Sequence[str]) -> bool:
-    """Tell whether names differ in numbers only, and these go up by one from each name to the next."""
+    """Return whether names differ in numbers only, and these increase by one from each name to the next."""
     split = [_NUMBERS.split(name) for name in names]
     if len({tuple(parts[::2]) for parts in split}) > 1:
         return False
@@ -129,6 +129,6 @@ def _is_consecutive(names: Sequence[str]) -> bool:
 
 
 def cache_name(cache: Cache) -> str:
-    """Write a cache: "L1d 32 KiB", "L3 32 MiB"; without its size where that is unknown."""
+    """Format a cache: "L1d 32 KiB", "L3 32 MiB"; without its size where unknown."""
     name = f"L{cache.level}{_CACHE_LETTERS.get(cache.type, '')}"
     return name if cache.size is None else f"{name} {format_bytes(cache.size)}"

@@ -1,4 +1,4 @@
-"""From a machine to the tree of boxes that both renderers draw."""
+"""Builds the tree of boxes of a machine that both renderers draw."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _INSIDE_ZONES = frozenset({"cache", "cluster"})
 
 
 class _Placement(NamedTuple):
-    """What stands beside the CPUs of a box, by the CPUs of that box; by None what has no place in the tree."""
+    """Zones without CPUs and devices by the CPUs of their box; by None without a place in the tree."""
 
     memories: dict[CpuSet | None, list[Zone]]
     devices: dict[CpuSet | None, list[LocatedDevice]]
@@ -98,7 +98,7 @@ def _place_zones_and_devices(machine: Machine, tree: Sequence[NestedGroup]) -> _
 
 
 def _zone_homes(tree: Sequence[NestedGroup]) -> Iterable[tuple[int, CpuSet | None]]:
-    """Yield the id of every zone with the CPUs of its box; of a zone in parts the largest part comes last."""
+    """Yield the id of every zone with the CPUs of its box; the largest part of a split zone comes last."""
     for node in sorted(tree, key=lambda node: len(node.cpus)):
         yield from _zone_homes(node.children)
         for group in node.groups:
@@ -107,7 +107,7 @@ def _zone_homes(tree: Sequence[NestedGroup]) -> Iterable[tuple[int, CpuSet | Non
 
 
 def _home(tree: Sequence[NestedGroup], cpus: CpuSet) -> CpuSet | None:
-    """Return the CPUs of the smallest package, die or zone that holds the given ones; None where none does."""
+    """Return the CPUs of the smallest package, die or zone that contains the given ones; None without one."""
     for node in tree:
         if cpus and cpus <= node.cpus and _kind(node) not in _INSIDE_ZONES:
             return _home(node.children, cpus) or node.cpus
@@ -194,9 +194,9 @@ def _labels(node: NestedGroup, *, has_caches: bool) -> tuple[Label, ...]:
     for group in node.groups:
         kind = _RANKS[group.rank]
         if isinstance(group.part, Cache) or (isinstance(group.part, Die) and packages):
-            continue  # a cache is told by its size; the only die of a package is the package
+            continue  # a cache is named by its size; the only die of a package is the package
         if kind == "cluster" and (has_caches or labels):
-            continue  # that it is a cluster says nothing beside what its cores share
+            continue  # the noun cluster adds nothing to what its cores share
         noun = "Module" if isinstance(group.part, Cluster) and group.part.kind == "module" else _NOUNS[kind]
         number = None if kind == "cluster" else _number(group.part.id)
         labels.append(Label(noun, (number,), part=group.cpus != node.cpus))
@@ -204,7 +204,7 @@ def _labels(node: NestedGroup, *, has_caches: bool) -> tuple[Label, ...]:
 
 
 def _number(identity: int | None) -> int | None:
-    """Return an id worth showing: where the firmware tells none, the kernel prints -1."""
+    """Return an id worth showing; the kernel prints -1 where the firmware has none."""
     return identity if identity is not None and identity >= 0 else None
 
 

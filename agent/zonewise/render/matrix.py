@@ -1,4 +1,4 @@
-"""The matrix of how close every two devices are, in the manner of `nvidia-smi topo -m`, for devices of all kinds."""
+"""The matrix of PCI relations between devices of all kinds, in the manner of `nvidia-smi topo -m`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MEANINGS = {
 
 
 class _MatrixRow(NamedTuple):
-    """A device with all its functions, or several devices that no relation tells apart."""
+    """A device with all its functions, or several devices with equal relations."""
 
     names: tuple[str, ...]
     kind: str
@@ -45,7 +45,7 @@ class _MatrixRow(NamedTuple):
     zone: int | None
     cpus: str
     inner: str = _SELF
-    """The relation of its devices to one another, where it stands for several."""
+    """The relation between its devices, where it stands for several."""
 
     @property
     def label(self) -> str:
@@ -59,7 +59,7 @@ class _Relations:
         self._by_pair = {frozenset((link.a, link.b)): link.relation for link in machine.links}
 
     def between(self, a: _MatrixRow, b: _MatrixRow) -> str:
-        """Return the relation of two devices by their first functions that have one."""
+        """Return the relation of two devices by their first functions with a known one."""
         for first in a.addresses:
             for second in b.addresses:
                 relation = self._by_pair.get(frozenset((first, second)))
@@ -71,8 +71,8 @@ class _Relations:
 def render_matrix(machine: Machine, width: int) -> str:
     """Return the matrix with its legend, no line longer than `width` columns.
 
-    The functions of one device are one row. What does not fit beside one another is below in further blocks; of more
-    than 40 devices those that have the same relations to all others share a row.
+    The functions of one device share a row. Columns that do not fit follow in further blocks. Of more than 40 devices,
+    those with equal relations to all others share a row.
     """
     rows = clean_all(_rows(machine))
     if not rows:
@@ -129,9 +129,9 @@ def _short_name(name: str) -> str:
 
 
 def _fold_rows(rows: Sequence[_MatrixRow], relations: _Relations) -> tuple[_MatrixRow, ...]:
-    """Return the rows with those of equal relations as one: two devices are equal where every third sees no difference.
+    """Return the rows with equal ones merged: two devices are equal if every third device has equal relations to both.
 
-    That is an equivalence, and all members of a class have one relation among themselves.
+    This is an equivalence, and all members of a class have one relation among themselves.
     """
     classes: list[list[_MatrixRow]] = []
     for row in rows:
@@ -166,7 +166,7 @@ def _class_row(members: Sequence[_MatrixRow], relations: _Relations) -> _MatrixR
 
 
 def _blocks(rows: Sequence[_MatrixRow], cells: Sequence[Sequence[str]], width: int) -> Iterator[list[Line]]:
-    """Yield the table in as many blocks of columns as the width needs."""
+    """Yield the table in as many blocks of columns as the width requires."""
     columns = [[row.label, *(line[i] for line in cells)] for i, row in enumerate(rows)]
     columns.append(["Zone  CPUs", *(f"{'?' if row.zone is None else row.zone:<4}  {row.cpus or '?'}" for row in rows)])
     limits = [_LONGEST_HEAD] * len(rows) + [_LONGEST_AFFINITY]

@@ -1,7 +1,7 @@
-"""Puts CPU sets into one another: any kinds of groups, in any order of inclusion, overlapping ones in parts.
+"""Nests CPU sets: any kinds of groups, in any order of inclusion, overlapping ones in parts.
 
-A zone may hold packages or be held by one, an L3 may serve half a zone or two zones: the sets themselves say which is
-inside which.
+A zone may contain packages or be contained in one, an L3 may serve half a zone or two zones. The sets themselves
+decide.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class CpuGroup(NamedTuple):
-    """Something that has CPUs, with the rank of its kind: of two with the same CPUs the lower rank is outside."""
+    """A part of the machine with its CPUs. Of two parts with equal CPUs, the one of the lower rank is outside."""
 
     rank: int
     cpus: CpuSet
@@ -29,7 +29,7 @@ class CpuGroup(NamedTuple):
 
 
 class NestedGroup(NamedTuple):
-    """One or several things of the same CPUs, and what is inside."""
+    """One or several parts with equal CPUs, and the groups inside."""
 
     cpus: CpuSet
     groups: tuple[CpuGroup, ...]
@@ -37,10 +37,10 @@ class NestedGroup(NamedTuple):
 
 
 def nest(region: CpuSet, groups: Sequence[CpuGroup]) -> tuple[NestedGroup, ...]:
-    """Return what is outermost in a region, each with what is inside, in the order of their first CPUs.
+    """Return the outermost groups in a region, each with its inner groups, in the order of their first CPUs.
 
-    Every CPU of a group is in the result; where two groups overlap, neither inside the other, the larger stays whole
-    and of the other the part within it and the part beside it stand apart.
+    Every CPU of a group is in the result. Where two groups overlap and neither contains the other, the larger stays
+    whole; the other is split into its part within it and the rest.
     """
     nodes: list[NestedGroup] = []
     covered = CpuSet()

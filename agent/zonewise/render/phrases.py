@@ -1,4 +1,4 @@
-"""What is said about cores, memories and numbered things, as phrases in the styles of the terminal."""
+"""Phrases about cores, memories and numbered things, in the styles of the terminal."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from zonewise.render.canvas import Span
     from zonewise_common.k8s.cpuset import CpuSet
 
-_MOST_SETS = 16  # CPU sets of folded boxes listed one by one; of more only the union is told
-_LONGEST_NUMBERS = 24  # characters; ids that firmware scatters so that they make a longer list tell nobody anything
+_MOST_SETS = 16  # CPU sets of folded boxes listed one by one; of more only the union is shown
+_LONGEST_NUMBERS = 24  # characters; a longer list of scattered ids is useless
 
 
 def label_text(label: Label) -> str:
-    """Write what a box is: "Zone 0", "64 zones 0-63", "Package" where the kernel gives no number."""
+    """Write the kind of a box: "Zone 0", "64 zones 0-63", "Package" without a number in the kernel."""
     known = [number for number in label.ids if number is not None]
     part = " (part)" if label.part else ""
     if len(label.ids) == 1:
@@ -29,7 +29,7 @@ def label_text(label: Label) -> str:
 
 
 def box_title(box: Box) -> tuple[list[str], list[str]]:
-    """Return the names of a box, and what else is in its title; a box without names has its first headline as such."""
+    """Return the names of a box and the rest of its title; the first headline replaces absent names."""
     folded = len(box.members)
     names = [label_text(label) for label in box.labels]
     headline = [f"{text} each" if folded > 1 and names else text for text in box.headline]
@@ -39,18 +39,18 @@ def box_title(box: Box) -> tuple[list[str], list[str]]:
 
 
 def device_name(device: Device) -> str:
-    """Write the name of a device, or how many devices and the span of their names."""
+    """Write the name of a device, or the count and the range of several."""
     name = format_name_range(device.names)
     return name if len(device.names) == 1 else f"{len(device.names)} × {name}"
 
 
 def device_text(device: Device) -> str:
-    """Write what a device is, with its state where that is not simply "up"."""
+    """Write the description of a device, with its state unless "up" or "active"."""
     return f"{device.description}, {device.state}" if device.state not in (None, "up", "active") else device.description
 
 
 def core_count(cores: Cores, parents: int = 1) -> str:
-    """Write how many cores of how many threads there are in each of the boxes that they are in."""
+    """Write how many cores of how many threads each of the parent boxes has."""
     number, threads = len(cores.cores) // parents, len(cores.cores[0])
     if not cores.known:
         return format_count(number, "CPU") + ("" if "offline" in cores.state else ", cores unknown")
@@ -64,14 +64,14 @@ def cpus_text(cpus: CpuSet) -> str:
 
 
 def caches_text(cores: Cores) -> tuple[str, ...]:
-    """Return the caches that each core has for itself, the last one with "each" where there are several cores."""
+    """Return the private caches of each core, the last one with "each" where there are several cores."""
     if not cores.caches or len(cores.cores) == 1:
         return cores.caches
     return (*cores.caches[:-1], f"{cores.caches[-1]} each")
 
 
 def core_phrases(cores: Cores, parents: int) -> Iterator[Span]:
-    """Yield what there is to say about equal cores in one box, or in each of several equal ones."""
+    """Yield phrases about equal cores in one box, or in each of several equal ones."""
     yield "", core_count(cores, parents) + (" each" if parents > 1 else "")
     if 1 < parents <= _MOST_SETS:
         size = len(cores.cores) // parents
@@ -86,7 +86,7 @@ def core_phrases(cores: Cores, parents: int) -> Iterator[Span]:
 
 
 def memory_phrases(memory: Memory) -> Iterator[Span]:
-    """Yield what there is to say about zones without CPUs."""
+    """Yield phrases about zones without CPUs."""
     noun = "Zone" if len(memory.zones) == 1 else "Zones"
     yield "zone", f"{noun} {format_number_list(memory.zones)}"
     yield "dim", "no CPUs"

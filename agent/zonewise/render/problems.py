@@ -1,4 +1,4 @@
-"""The list of what was damaged or contradictory in the source, equal problems of many files told once."""
+"""The list of damaged or contradictory sources; equal problems of many files are listed once."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from zonewise.render.canvas import Line
 
 _NUMBERS = re.compile(r"[0-9a-f]*[0-9][0-9a-f:.]*")
-"""What may differ between problems that are told as one: numbers and PCI addresses."""
+"""Parts in which problems may differ that are listed as one: numbers and PCI addresses."""
 
 
 def render_problems(machine: Machine, width: int) -> str:
-    """Return the problems in lines of at most `width` columns, the file first; an empty string where there are none."""
+    """Return the problems in lines of at most `width` columns, the file first; an empty string without problems."""
     groups: dict[tuple[str, ...], list[Problem]] = {}
     for problem in machine.problems:
         texts = (problem.path, problem.problem, problem.used or "")
@@ -42,7 +42,7 @@ def _lines(problems: Sequence[Problem], width: int) -> list[Line]:
 
 
 def _path_lines(path: str, width: int) -> list[Line]:
-    """Return a path, broken behind a slash where it is too long."""
+    """Return a path, broken after a slash where it is too long."""
     lines: list[Line] = []
     while len(path) > width:
         cut = path.rfind("/", 1, width) + 1 or width

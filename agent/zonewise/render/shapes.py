@@ -1,7 +1,6 @@
-"""Shapes of a vector picture: sized nodes with texts, lines and further nodes inside, and how they become SVG.
+"""Shapes of a vector picture: sized nodes with texts, lines and further nodes inside, and their SVG.
 
-Texts are measured by the widths of DejaVu Sans, the widest of the fonts asked for, so that in every other one they are
-narrower than the room kept for them.
+Texts are measured by the widths of DejaVu Sans, the widest of the listed fonts, so that they fit in any other of these.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _EMS = {
     0.88: "M",
 }
 _EM_BY_CHARACTER = {character: em for em, characters in _EMS.items() for character in characters}
-_WIDEST_EM = 1.02  # of characters that are in no class: "W", "m", "@", "…", and those of East Asian scripts
+_WIDEST_EM = 1.02  # of characters in no class: "W", "m", "@", "…", and those of East Asian scripts
 _BOLD = 1.15
 _RADII = {"package": 8.0, "unknown": 8.0, "bus": 8.0, "zone": 6.0, "cache": 4.0, "memory": 4.0, "page": 0.0}
 _RADIUS = 3.0  # of the corners of everything else
@@ -35,7 +34,7 @@ _ASCENT, _LEADING = 0.8, 1.4  # of the font size
 
 
 class Text(NamedTuple):
-    """A line of text whose baseline starts, or ends where `right`, at a point of its node."""
+    """A line of text whose baseline starts, or ends if `right`, at a point of its node."""
 
     x: float
     y: float
@@ -54,33 +53,33 @@ class Lines(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A rectangle with what is in it; without a kind it is not drawn itself, and only holds things together."""
+    """A rectangle with its content; without a kind only a group that is not drawn itself."""
 
     width: float
     height: float
     parts: tuple[Text | Lines | Positioned, ...] = ()
     kind: str = ""
     title: str = ""
-    """What a mouse over it shows."""
+    """The tooltip."""
 
 
 class Positioned(NamedTuple):
-    """Where a node stands in the node around it."""
+    """A node at a position in its parent node."""
 
     x: float
     y: float
     node: Node
 
 
-@lru_cache(4096)  # the same texts are measured again in every arrangement that is tried
+@lru_cache(4096)  # every arrangement measures the same texts
 def text_width(text: str, size: float, style: str = "") -> float:
-    """Return how wide a text is at most, in user units."""
+    """Return the maximum width of a text, in user units."""
     ems = sum(_EM_BY_CHARACTER.get(character, _WIDEST_EM) for character in text)
     return ems * size * (_BOLD if "bold" in style else 1)
 
 
 def shortened(text: str, width: float, size: float, style: str = "") -> str:
-    """Return a text that is at most so wide, with an ellipsis where something is cut off."""
+    """Return a text of at most `width`, with an ellipsis where it is cut."""
     if text_width(text, size, style) <= width:
         return text
     left = width - text_width("…", size, style)
@@ -100,7 +99,7 @@ def text_node(text: str, size: float, style: str = "") -> Node:
 
 
 def paragraph(phrases: Iterable[str], width: float, size: float, style: str = "", separator: str = " · ") -> Node:
-    """Return a node of phrases in lines of at most so wide; one that is too long is cut."""
+    """Return a node of phrases in lines of at most `width`; a phrase that is too long is cut."""
     lines: list[str] = []
     for phrase in phrases:
         longer = f"{lines[-1]}{separator}{phrase}" if lines else phrase
@@ -134,7 +133,7 @@ def in_row(nodes: Sequence[Node], gap: float) -> Node:
 
 
 def in_rows(nodes: Sequence[Node], width: float, gap: float) -> Node:
-    """Return nodes side by side in as many rows as keep within a width."""
+    """Return nodes side by side in as many rows as a width requires."""
     rows: list[list[Node]] = [[]]
     for node in nodes:
         if rows[-1] and in_row([*rows[-1], node], gap).width > width:
@@ -144,8 +143,8 @@ def in_rows(nodes: Sequence[Node], width: float, gap: float) -> Node:
 
 
 def in_grid(nodes: Sequence[Node], columns: int, gap: float, least: float = 0) -> Node:
-    """Return nodes in rows of so many, those of one row stretched to one height, all to one width, together at least
-    so wide.
+    """Return nodes in rows of `columns`, stretched to one height in a row and to one width, together at least `least`
+    wide.
     """
     width = max(*(node.width for node in nodes), (least + gap) / columns - gap)
     rows: list[Node] = []
@@ -163,7 +162,7 @@ def padded(node: Node, padding: float, kind: str, title: str = "") -> Node:
 
 
 def best_shaped(candidates: Iterable[Node], ratio: float) -> Node:
-    """Return the node whose width is nearest to `ratio` times its height, by factors."""
+    """Return the node whose width is nearest to `ratio` times its height, as a factor."""
 
     def distance(node: Node) -> float:
         shape = node.width / max(node.height, 1) / ratio
@@ -176,7 +175,7 @@ def best_shaped(candidates: Iterable[Node], ratio: float) -> Node:
 
 
 def svg_elements(node: Node, x: float = 0, y: float = 0) -> Iterator[str]:
-    """Yield the SVG of a node at a place, in absolute coordinates."""
+    """Yield the SVG of a node at a position, in absolute coordinates."""
     if node.kind:
         yield f'<g class="{node.kind.partition(" ")[0]}">'
         if node.title:
@@ -226,5 +225,5 @@ def escape_xml(text: str) -> str:
 
 
 def _allowed(code: int) -> bool:
-    """Tell whether XML 1.0 (section 2.2) permits a character."""
+    """Return whether XML 1.0 (section 2.2) permits a character."""
     return code in (9, 10, 13) or 32 <= code < 0xD800 or 0xE000 <= code < 0xFFFE or code >= 0x10000

@@ -1,4 +1,4 @@
-"""What is said about a machine as a whole: the header, the distances of its zones, and the notes below the picture."""
+"""Facts about the whole machine: the header, the distances of its zones, and the notes below the picture."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_DISTANCES = 16  # zones; a larger table fits no screen, and `-o json` has 
 
 
 def title(machine: Machine) -> tuple[str, ...]:
-    """Return the product, or what stands for it, and the host name if known."""
+    """Return the product, or the processor model without one, and the host name if known."""
     model = model_name(machine.model.name) if machine.model.name else "unknown product"
     return tuple(text for text in (machine.product or model, machine.hostname) if text)
 
@@ -75,7 +75,7 @@ def _restrictions(machine: Machine) -> tuple[str, ...]:
 
 
 def distances(machine: Machine) -> tuple[tuple[int, tuple[int | None, ...]], ...]:
-    """Return the SLIT rows of the zones; none where two numbers tell it all, where nothing is known, or of too many."""
+    """Return the SLIT rows of the zones; none where two numbers suffice, or for unknown or too many distances."""
     if len(machine.zones) > _MOST_DISTANCES or not any(zone.distances for zone in machine.zones):
         return ()
     own, between = _distance_values(machine)
@@ -94,7 +94,7 @@ def _distance_values(machine: Machine) -> tuple[set[int | None], set[int | None]
 
 
 def _even_distances(machine: Machine) -> Iterator[str]:
-    """Yield the two numbers that tell the distances of all zones, where two do."""
+    """Yield the two distances that hold for all zones, if two do."""
     own, between = _distance_values(machine)
     if len(own) == len(between) == 1 and None not in own | between:
         yield f"Distances: {own.pop()} within a zone, {between.pop()} between zones"
@@ -104,7 +104,7 @@ def _even_distances(machine: Machine) -> Iterator[str]:
 
 
 def notes(machine: Machine, devices: Sequence[Device]) -> tuple[str, ...]:
-    """Return the phrases below the picture, given the devices in it."""
+    """Return the phrases below the picture, given its devices."""
     slower = next((device.link for device in devices if device.link and "/" in device.link), None)
     software = [nic for nic in machine.nics if nic.virtual and nic.name != "lo"]
     left_out = len(software) + sum(not device.address for device in machine.infiniband)
@@ -124,7 +124,7 @@ def notes(machine: Machine, devices: Sequence[Device]) -> tuple[str, ...]:
 
 
 def _nvlinks(machine: Machine) -> Iterator[str]:
-    """Yield who is linked with whom by NVLink, GPUs with equal partners together."""
+    """Yield which GPUs are linked by NVLink, GPUs with equal partners together."""
     names = GpuNames(machine)
     pairs = {frozenset((link.a, link.b)): link.relation for link in machine.links if link.relation.startswith("NV")}
     yield from _clique_notes("NVLink", pairs, names)

@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from zonewise.render.canvas import Line, Span
 
 NARROWEST = 40
-"""Columns below which nothing can be laid out; a narrower width is taken as this one."""
+"""Columns below which nothing can be laid out; a narrower width counts as this one."""
 
 _GAP = 1
 _EDGES = 4  # the frame and one blank on either side
-_LONGEST_TITLE = 34  # columns that a title may ask for; a longer one is cut where nothing else needs the width
+_LONGEST_TITLE = 34  # columns that a title may request; a longer one is cut where nothing else needs the width
 
 
 def render_terminal(machine: Machine, width: int, *, colour: bool, unicode: bool = True) -> str:
-    """Return the picture, no line longer than `width` columns, without a line end at the end.
+    """Return the picture, no line longer than `width` columns, without a final line end.
 
-    Colours add nothing that the text does not say; without `unicode` the picture is drawn in ASCII.
+    Colours add nothing to the text; without `unicode` the picture is drawn in ASCII.
     """
     lines = _picture(layout(machine), max(width, NARROWEST))
     return paint(lines, colour=colour, unicode=unicode)
@@ -83,7 +83,7 @@ def _distance_lines(picture: Picture, width: int) -> list[Line]:
 
 
 def _box(box: Box, width: int) -> list[Line]:
-    """Return a box of so many columns."""
+    """Return a box of `width` columns."""
     inner = width - _EDGES
     body = wrap([("cache" if text.startswith("L") else "", text) for text in box.details], inner)
     body += _children(box.children, inner, len(box.members))
@@ -109,7 +109,7 @@ def _memory_lines(memories: Sequence[Memory], width: int) -> list[Line]:
 
 
 def _children(children: Sequence[Box | Cores], width: int, parents: int, widest: int = 0) -> list[Line]:
-    """Return what is in a box: cores as lines, boxes in a grid, no box wider than `widest` where that is given."""
+    """Return the content of a box: cores as lines, boxes in a grid; `widest` limits each box if set."""
     lines: list[Line] = []
     row: list[Box] = []
     for child in children:
@@ -123,7 +123,7 @@ def _children(children: Sequence[Box | Cores], width: int, parents: int, widest:
 
 
 def _in_phrases(child: Box | Cores, parents: int) -> list[Span]:
-    """Return cores as phrases, and a cache or cluster with nothing inside but equal cores; nothing for other boxes."""
+    """Return cores as phrases, also for a cache or cluster with only equal cores inside; nothing for other boxes."""
     if isinstance(child, Cores):
         return list(core_phrases(child, parents))
     if child.kind not in ("cache", "cluster") or len(child.children) != 1 or child.devices or child.memories:
@@ -135,7 +135,7 @@ def _in_phrases(child: Box | Cores, parents: int) -> list[Span]:
 
 
 def _grid(boxes: Sequence[Box], width: int, widest: int) -> list[Line]:
-    """Return boxes side by side, in as many columns as have room for their least widths."""
+    """Return boxes side by side, in as many columns as their least widths permit."""
     if not boxes:
         return []
     fitting = max(1, min(len(boxes), (width + _GAP) // (max(_least_width(box) for box in boxes) + _GAP)))
@@ -143,7 +143,7 @@ def _grid(boxes: Sequence[Box], width: int, widest: int) -> list[Line]:
     whole = width if not widest else min(width, columns * (widest + _GAP) - _GAP)
     each, rest = divmod(whole + _GAP, columns)
     if widest:
-        rest = 0  # the outermost boxes are of one width, inner ones fill theirs
+        rest = 0  # the outermost boxes have one width, inner ones fill theirs
     widths = [each - _GAP + (i < rest) for i in range(columns)]
     lines: list[Line] = []
     for start in range(0, len(boxes), columns):
@@ -167,7 +167,7 @@ def _least_width(box: Box) -> int:
 
 
 def _natural_width(box: Box) -> int:
-    """Return the columns in which everything in a box stands in one line."""
+    """Return the columns in which everything in a box fits in one line."""
     parts = [line_width(_title(box)) + 2, sum(column_width(text) + 2 for text in box.details) - 2]
     parts += [DeviceTable(box.devices).natural] if box.devices else []
     parts += [_phrases_width(memory_phrases(memory)) for memory in box.memories]

@@ -99,7 +99,7 @@ def capture_entries(files: Files, *, with_identifiers: bool = False) -> Entries:
     # listings first: what is read later takes the place that a listing keeps for it
     for operation in sorted(recording.results, key=lambda operation: (operation[0] != NAMES, operation)):
         tree.add(operation, recording.results[operation])
-    errors = {operation: answer for operation, answer in recording.results.items() if isinstance(answer, int)}
+    errors = {operation: result for operation, result in recording.results.items() if isinstance(result, int)}
     if with_identifiers:
         return _with_errors(tree.entries, errors)
     scrubber = Scrubber(tree.entries)
@@ -152,8 +152,8 @@ def _matching(files: Files, pattern: list[str], directory: str) -> Iterator[str]
 def _with_errors(entries: Entries, errors: dict[Operation, int]) -> Entries:
     """Add the errors that the tree by itself would not answer with."""
     files = MemoryFiles(entries.items())
-    others = {operation: number for operation, number in errors.items() if _error(files, operation) != number}
-    return {**entries, ERRORS: render_errors(others)} if others else entries
+    unexplained = {operation: number for operation, number in errors.items() if _error(files, operation) != number}
+    return {**entries, ERRORS: render_errors(unexplained)} if unexplained else entries
 
 
 def _error(files: Files, operation: Operation) -> int | None:

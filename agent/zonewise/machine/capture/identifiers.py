@@ -145,31 +145,31 @@ class _IdentifierWords:
         self.longs: set[str] = set()
 
     def add(self, text: str) -> None:
-        self.uuids.update(filter(_tells, (_digits(match[0]) for match in _UUID.finditer(text))))
-        self.longs.update(filter(_tells, _LONG.findall(text)))
-        self.guids.update(filter(_tells, map(_digits, _GUID.findall(text))))
+        self.uuids.update(filter(_identifies, (_digits(match[0]) for match in _UUID.finditer(text))))
+        self.longs.update(filter(_identifies, _LONG.findall(text)))
+        self.guids.update(filter(_identifies, map(_digits, _GUID.findall(text))))
         for gid in map(_digits, _GID.findall(text)):
             self._add_gid(gid)
         for digits in map(_digits, _HARDWARE.findall(text)):
             if len(digits) == _MAC_DIGITS:
-                self.macs.update(filter(_tells, [digits]))
+                self.macs.update(filter(_identifies, [digits]))
             elif len(digits) in (_GUID_DIGITS, _INFINIBAND_DIGITS):
-                self.guids.update(filter(_tells, [digits[-16:]]))
+                self.guids.update(filter(_identifies, [digits[-16:]]))
 
     def _add_gid(self, gid: str) -> None:
         if gid.startswith(_MAPPED_IPV4):
             self.addresses.add(gid[24:])
             return
-        self.guids.update(filter(_tells, [gid[16:]]))
+        self.guids.update(filter(_identifies, [gid[16:]]))
         if gid[:16] != _LINK_LOCAL:
-            self.prefixes.update(filter(_tells, [gid[:16]]))
+            self.prefixes.update(filter(_identifies, [gid[:16]]))
 
 
 def _digits(text: str) -> str:
     return re.sub(r"[-_:]", "", text).lower()
 
 
-def _tells(digits: str) -> bool:
+def _identifies(digits: str) -> bool:
     return bool(digits.strip("0")) and bool(digits.strip("f"))
 
 

@@ -51,14 +51,14 @@ class RecordingFiles:
         """Return the text of a symbolic link; see Files."""
         return self._remember((LINK, path), self._files.link)
 
-    def _remember(self, operation: Operation, ask: Callable[[str], A]) -> A:
+    def _remember(self, operation: Operation, read: Callable[[str], A]) -> A:
         try:
-            answer = ask(operation[1])
+            result = read(operation[1])
         except OSError as error:
             self.results[operation] = error.errno or errno.EIO
             raise
-        self.results[operation] = answer
-        return answer
+        self.results[operation] = result
+        return result
 
 
 class Tree:
@@ -77,42 +77,42 @@ class Tree:
             resolve(posixpath.dirname(path), self._link)
             resolve(path, self._link)
         else:
-            place = resolve(path, self._link)
+            resolved = resolve(path, self._link)
             if isinstance(result, list):
-                self._add_directory(place, result)
-            elif place is not None and isinstance(result, bytes):
-                self.entries[place] = result
+                self._add_directory(resolved, result)
+            elif resolved is not None and isinstance(result, bytes):
+                self.entries[resolved] = result
 
-    def _add_directory(self, place: str | None, names: list[str]) -> None:
-        if place is None:
+    def _add_directory(self, directory: str | None, names: list[str]) -> None:
+        if directory is None:
             return
-        if place:
-            self.entries.setdefault(place, None)
+        if directory:
+            self.entries.setdefault(directory, None)
         for name in names:
-            child = f"{place}/{name}" if place else name
+            child = f"{directory}/{name}" if directory else name
             if child not in self.entries:
                 self.entries[child] = self._kind(child)
 
-    def _kind(self, place: str) -> str | None:
+    def _kind(self, path: str) -> str | None:
         """Return what stands for a name that nobody has read yet: the link that it is, or a directory, or nothing."""
         try:
-            return self._files.link(place)
+            return self._files.link(path)
         except OSError:
             pass
         try:
-            self._files.names(place)
+            self._files.names(path)
         except OSError:
             return NOT_CAPTURED
         return None
 
-    def _link(self, place: str) -> str | None:
+    def _link(self, path: str) -> str | None:
         """Return the text of a link, and add it to the tree: whoever follows a path needs the links on the way."""
-        known = self.entries.get(place)
-        if place in self.entries and known != NOT_CAPTURED:
+        known = self.entries.get(path)
+        if path in self.entries and known != NOT_CAPTURED:
             return known if isinstance(known, str) else None
         try:
-            text = self._files.link(place)
+            text = self._files.link(path)
         except OSError:
             return None
-        self.entries[place] = text
+        self.entries[path] = text
         return text

@@ -85,13 +85,13 @@ class Scrubber:
 
     def entries(self, entries: Entries) -> Entries:
         """Return the tree without identifiers. Raises NotScrubbed."""
-        found = {self.path(path): self._entry(path, entry) for path, entry in entries.items()}
-        for path, entry in found.items():
+        scrubbed = {self.path(path): self._entry(path, entry) for path, entry in entries.items()}
+        for path, entry in scrubbed.items():
             text = _decoded(entry) if isinstance(entry, bytes) else entry or ""
             left = self._identifiers.left_in(path) or self._identifiers.left_in(text)
             if left is not None:
                 raise NotScrubbed(f"/{path} would still hold an identifier ({left[:4]}...)")
-        return found
+        return scrubbed
 
     def path(self, path: str) -> str:
         """Return a path without identifiers."""
@@ -118,9 +118,9 @@ def _words(entries: Entries) -> Iterator[str]:
     paths = "\n".join(entries)
     for path, entry in entries.items():
         if isinstance(entry, bytes):
-            of_host, of_part = path in _HOST_FILES, posixpath.basename(path) in _SERIAL_FILES
-            text = _decoded(entry).strip("\0\n ") if of_host or of_part else ""
-            identifies = (of_host and _DISTINCTIVE.fullmatch(text)) or (of_part and _NUMBERED.fullmatch(text))
+            names_host, names_part = path in _HOST_FILES, posixpath.basename(path) in _SERIAL_FILES
+            text = _decoded(entry).strip("\0\n ") if names_host or names_part else ""
+            identifies = (names_host and _DISTINCTIVE.fullmatch(text)) or (names_part and _NUMBERED.fullmatch(text))
             if identifies and not any_word([text]).search(paths):
                 yield text
 

@@ -29,32 +29,32 @@ _FIRST_OEM_TYPE = 128
 
 def without_serials(tables: bytes) -> bytes:
     """Return tables of the same length with X for every secret string; what is behind damage is zeros."""
-    made = bytearray(tables)
-    place = 0
-    while place + _HEADER <= len(made):
-        length = made[place + 1]
-        end = tables.find(_END, place + length)
+    scrubbed = bytearray(tables)
+    position = 0
+    while position + _HEADER <= len(scrubbed):
+        length = scrubbed[position + 1]
+        end = tables.find(_END, position + length)
         if length < _HEADER or end < 0:
             break
-        _clean(made, place, place + length, end)
-        place = end + len(_END)
-    made[place:] = bytes(len(made) - place)
-    return bytes(made)
+        _clean(scrubbed, position, position + length, end)
+        position = end + len(_END)
+    scrubbed[position:] = bytes(len(scrubbed) - position)
+    return bytes(scrubbed)
 
 
-def _clean(made: bytearray, start: int, strings: int, end: int) -> None:
-    kind = made[start]
+def _clean(scrubbed: bytearray, start: int, strings: int, end: int) -> None:
+    kind = scrubbed[start]
     if kind == _SYSTEM and strings - start >= _UUID.stop:
-        made[start + _UUID.start : start + _UUID.stop] = bytes(_UUID.stop - _UUID.start)
+        scrubbed[start + _UUID.start : start + _UUID.stop] = bytes(_UUID.stop - _UUID.start)
     everything = kind in _FREE_TEXT or kind >= _FIRST_OEM_TYPE
     if kind >= _FIRST_OEM_TYPE:
-        made[start + _HEADER : strings] = bytes(strings - start - _HEADER)
+        scrubbed[start + _HEADER : strings] = bytes(strings - start - _HEADER)
     offsets = [offset for offset in _SECRET_STRINGS.get(kind, ()) if start + offset < strings]
-    secret = {made[start + offset] for offset in offsets}
-    number, place = 1, strings
-    while place < end:
-        stop = made.find(0, place, end)
+    secret = {scrubbed[start + offset] for offset in offsets}
+    number, position = 1, strings
+    while position < end:
+        stop = scrubbed.find(0, position, end)
         stop = end if stop < 0 else stop
         if everything or number in secret:
-            made[place:stop] = b"X" * (stop - place)
-        number, place = number + 1, stop + 1
+            scrubbed[position:stop] = b"X" * (stop - position)
+        number, position = number + 1, stop + 1

@@ -66,7 +66,7 @@ class NvmlChild:
             output, errors = child.communicate(timeout=self._deadline)
         except TimeoutExpired:
             return self._end(child)
-        return _answer(child.returncode, output, errors)
+        return _child_facts(child.returncode, output, errors)
 
     def _lives(self) -> bool:
         """Tell whether a child that was left alone still lives; takes its exit status where it does not."""
@@ -95,11 +95,11 @@ class NvmlChild:
 
     def _child_environment(self) -> dict[str, str]:
         """Return our environment, by which the child finds the packages that we found, installed or not."""
-        path = os.pathsep.join(os.path.abspath(place) for place in sys.path)
+        path = os.pathsep.join(os.path.abspath(directory) for directory in sys.path)
         return {**os.environ, "PYTHONPATH": path, **self._environment}
 
 
-def _answer(status: int, output: str, errors: str) -> NvmlFacts:
+def _child_facts(status: int, output: str, errors: str) -> NvmlFacts:
     from zonewise.machine.nvml.facts_json import from_json
 
     lines = output.splitlines()

@@ -69,5 +69,5 @@ def _checked_fields(kind: Kind, value: dict[str, Json], where: str) -> Json:
     missing = [name for name in kind._fields if name not in value and name not in kind._field_defaults]
     if missing:
         raise ValueError(f"{where} lacks {', '.join(missing)}")
-    given = [name for name in kind._fields if name in value]
-    return kind(**{name: _checked(kind.__annotations__[name], value[name], name) for name in given})
+    names = [name for name in kind._fields if name in value]
+    return kind(**{name: _checked(kind.__annotations__[name], value[name], name) for name in names})

@@ -145,25 +145,25 @@ def _cuda_version(number: int | None) -> str | None:
     return f"{number // 1000}.{number % 1000 // 10}" if number else None
 
 
-def _health(told: NvmlGpu) -> Health:
-    corrected, uncorrected, pending, failed = told.remapped_rows or (None, None, None, None)
-    action = told.recovery_action
-    reasons = told.clocks_event_reasons
+def _health(nvml_gpu: NvmlGpu) -> Health:
+    corrected, uncorrected, pending, failed = nvml_gpu.remapped_rows or (None, None, None, None)
+    action = nvml_gpu.recovery_action
+    reasons = nvml_gpu.clocks_event_reasons
     return Health(
-        ecc_enabled=told.ecc_enabled,
-        ecc_corrected=told.ecc_corrected,
-        ecc_uncorrected=told.ecc_uncorrected,
+        ecc_enabled=nvml_gpu.ecc_enabled,
+        ecc_corrected=nvml_gpu.ecc_corrected,
+        ecc_uncorrected=nvml_gpu.ecc_uncorrected,
         remapped_correctable=corrected,
         remapped_uncorrectable=uncorrected,
         remapping_pending=None if pending is None else bool(pending),
         remapping_failed=None if failed is None else bool(failed),
-        retired_pages_pending=told.retired_pages_pending,
+        retired_pages_pending=nvml_gpu.retired_pages_pending,
         throttle_reasons=None if reasons is None else tuple(text for bit, text in _THROTTLES.items() if reasons & bit),
         recovery_action=None if action is None else _RECOVERIES.get(action, f"action {action}"),
-        pcie_replays=told.pcie_replays,
-        ecc_lifetime_corrected=told.ecc_lifetime_corrected,
-        ecc_lifetime_uncorrected=told.ecc_lifetime_uncorrected,
-        faults=told.faults,
+        pcie_replays=nvml_gpu.pcie_replays,
+        ecc_lifetime_corrected=nvml_gpu.ecc_lifetime_corrected,
+        ecc_lifetime_uncorrected=nvml_gpu.ecc_lifetime_uncorrected,
+        faults=nvml_gpu.faults,
     )
 
 
@@ -186,17 +186,17 @@ def describe_fabric(nvml_fabric: NvmlFabric) -> Fabric:
 
 
 def _fabric_faults(mask: int | None) -> tuple[str, ...] | None:
-    answers = {text: (mask or 0) >> place & 3 for place, text in _FABRIC_FAULTS.items()}
+    states = {text: (mask or 0) >> shift & 3 for shift, text in _FABRIC_FAULTS.items()}
     configuration = (mask or 0) >> _CONFIGURATION & 0xF
-    if not configuration and not any(answers.values()):
+    if not configuration and not any(states.values()):
         return None
-    found = [text for text, answer in answers.items() if answer == 1]
+    faults = [text for text, answer in states.items() if answer == 1]
     if configuration > 1:
-        found.append(f"incorrect configuration: {_CONFIGURATION_FAULTS.get(configuration, configuration)}")
-    return tuple(found)
+        faults.append(f"incorrect configuration: {_CONFIGURATION_FAULTS.get(configuration, configuration)}")
+    return tuple(faults)
 
 
-def _nvlinks(told: NvmlGpu) -> tuple[NvLinkPeer, ...]:
+def _nvlinks(nvml_gpu: NvmlGpu) -> tuple[NvLinkPeer, ...]:
     """Return the active links, those alike as one."""
     alike = Counter(
         (
@@ -204,7 +204,7 @@ def _nvlinks(told: NvmlGpu) -> tuple[NvLinkPeer, ...]:
             "unknown" if link.remote_type is None else _REMOTES.get(link.remote_type, "unknown"),
             _NVLINKS.get(link.version or 0, 0),
         )
-        for link in told.links
+        for link in nvml_gpu.links
         if link.active
     )
     return tuple(
@@ -213,11 +213,11 @@ def _nvlinks(told: NvmlGpu) -> tuple[NvLinkPeer, ...]:
     )
 
 
-def _mig(told: NvmlGpu) -> Mig | None:
-    if told.mig_mode is None:
+def _mig(nvml_gpu: NvmlGpu) -> Mig | None:
+    if nvml_gpu.mig_mode is None:
         return None
-    current, pending = told.mig_mode
-    instances = tuple(_instance(device, told.memory) for device in told.mig_devices)
+    current, pending = nvml_gpu.mig_mode
+    instances = tuple(_instance(device, nvml_gpu.memory) for device in nvml_gpu.mig_devices)
     return Mig(bool(current), bool(pending), instances)
 
 

@@ -54,10 +54,10 @@ class LibraryBackend:
             raise NvmlError(UNKNOWN, f"answered with what is not text: {error.object[:20]!r}") from None
 
 
-def _plain(answer: Value) -> object:
-    if isinstance(answer, bytes):
-        return answer.decode("utf-8", "backslashreplace")
-    return tuple(cast("list[object]", answer)) if isinstance(answer, list) else answer
+def _plain(value: Value) -> object:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    return tuple(cast("list[object]", value)) if isinstance(value, list) else value
 
 
 def _bus_id(pynvml: Pynvml, handle: Handle) -> Value:
@@ -85,9 +85,9 @@ def _cuda_version(pynvml: Pynvml) -> Value:
 
 
 def _attributes(pynvml: Pynvml, device: Handle) -> Value:
-    found = pynvml.nvmlDeviceGetAttributes_v2(device)
-    names: list[str] = [name for name, *_ in found._fields_]
-    return tuple(getattr(found, name) for name in names)
+    attributes = pynvml.nvmlDeviceGetAttributes_v2(device)
+    names: list[str] = [name for name, *_ in attributes._fields_]
+    return tuple(getattr(attributes, name) for name in names)
 
 
 def _affinity(pynvml: Pynvml, handle: Handle, words: int, scope: int) -> Value:
@@ -104,13 +104,13 @@ def _event_reasons(pynvml: Pynvml, handle: Handle) -> Value:
 
 
 def _field(pynvml: Pynvml, handle: Handle, field: int) -> Value:
-    found = pynvml.nvmlDeviceGetFieldValues(handle, [field])[0]
-    if found.nvmlReturn:
-        raise NvmlError(int(found.nvmlReturn))
-    if not 0 <= found.valueType < len(_VALUE_FIELDS):
-        raise NvmlError(UNKNOWN, f"field {field} has a value of unknown type {found.valueType}")
-    member: str = _VALUE_FIELDS[int(found.valueType)]
-    return int(getattr(found.value, member))
+    value = pynvml.nvmlDeviceGetFieldValues(handle, [field])[0]
+    if value.nvmlReturn:
+        raise NvmlError(int(value.nvmlReturn))
+    if not 0 <= value.valueType < len(_VALUE_FIELDS):
+        raise NvmlError(UNKNOWN, f"field {field} has a value of unknown type {value.valueType}")
+    member: str = _VALUE_FIELDS[int(value.valueType)]
+    return int(getattr(value.value, member))
 
 
 def _fabric_versioned(pynvml: Pynvml, handle: Handle, version: int) -> Value:

@@ -105,7 +105,7 @@ class _Queries:
             self.absent[fact] = "not asked, since the GPU is lost"
             return None
         try:
-            answer = self._backend.call(call, *arguments)
+            value = self._backend.call(call, *arguments)
         except NvmlError as error:
             self.last_error = error
             self.absent[fact] = str(error)
@@ -114,23 +114,23 @@ class _Queries:
                 self.faults.append(f"{call}: {error}")
             return None
         self.last_error = None
-        return answer
+        return value
 
     def text(self, fact: str, call: str, *arguments: object) -> str | None:
         """Return a text; None for an empty one as well."""
-        answer = self.query(fact, call, *arguments)
-        return answer if isinstance(answer, str) and answer else self.unusable(fact, answer)
+        value = self.query(fact, call, *arguments)
+        return value if isinstance(value, str) and value else self.unusable(fact, value)
 
     def number(self, fact: str, call: str, *arguments: object) -> int | None:
         """Return a number."""
-        answer = self.query(fact, call, *arguments)
-        return answer if isinstance(answer, int) else self.unusable(fact, answer)
+        value = self.query(fact, call, *arguments)
+        return value if isinstance(value, int) else self.unusable(fact, value)
 
     def numbers(self, fact: str, length: int, call: str, *arguments: object) -> tuple[int, ...] | None:
         """Return so many numbers."""
-        answer = self.query(fact, call, *arguments)
-        parts = [part for part in _parts(answer) if isinstance(part, int)]
-        return tuple(parts) if len(parts) == len(_parts(answer)) == length else self.unusable(fact, answer)
+        value = self.query(fact, call, *arguments)
+        parts = [part for part in _parts(value) if isinstance(part, int)]
+        return tuple(parts) if len(parts) == len(_parts(value)) == length else self.unusable(fact, value)
 
     def unusable(self, fact: str, value: object) -> None:
         """Note that an answer is not of the kind that it should be."""
@@ -150,15 +150,15 @@ def collect_nvml(backend: NvmlBackend) -> NvmlFacts:
     library = questions.text("library_version", "nvmlSystemGetNVMLVersion")
     cuda = questions.number("cuda_version", "nvmlSystemGetCudaDriverVersion")
     count = questions.number("gpus", "nvmlDeviceGetCount") or 0
-    gpus = tuple(_gpu(backend, place) for place in range(min(count, _MAX_GPUS)))
+    gpus = tuple(_gpu(backend, index) for index in range(min(count, _MAX_GPUS)))
     return NvmlFacts(None, driver, library, cuda, gpus, questions.absent, tuple(questions.faults))
 
 
-def _gpu(backend: NvmlBackend, place: int) -> NvmlGpu:
+def _gpu(backend: NvmlBackend, index: int) -> NvmlGpu:
     questions = _Queries(backend)
-    handle = questions.query("address", "nvmlDeviceGetHandleByIndex", place)
+    handle = questions.query("address", "nvmlDeviceGetHandleByIndex", index)
     if handle is None:
-        return NvmlGpu(place, absent=questions.absent, faults=tuple(questions.faults), lost=questions.lost)
+        return NvmlGpu(index, absent=questions.absent, faults=tuple(questions.faults), lost=questions.lost)
     # the address first: it is what a GPU that is lost on the way can still be known by
     known: dict[str, Any] = {
         "address": sysfs_address(questions.text("address", "nvmlDeviceGetPciInfo", handle)),
@@ -176,11 +176,11 @@ def _gpu(backend: NvmlBackend, place: int) -> NvmlGpu:
         questions.absent.pop("links", None)  # the reason why there is no further one
     if known["mig_mode"] and known["mig_mode"][0]:
         known["mig_devices"] = tuple(_mig_devices(backend, questions, handle))
-    return NvmlGpu(place, **known, absent=questions.absent, faults=tuple(questions.faults), lost=questions.lost)
+    return NvmlGpu(index, **known, absent=questions.absent, faults=tuple(questions.faults), lost=questions.lost)
 
 
-def _parts(answer: object) -> tuple[object, ...]:
-    return cast("tuple[object, ...]", answer) if isinstance(answer, tuple) else ()
+def _parts(value: object) -> tuple[object, ...]:
+    return cast("tuple[object, ...]", value) if isinstance(value, tuple) else ()
 
 
 def _flag(number: int | None) -> bool | None:
@@ -202,24 +202,24 @@ def _affinity(questions: _Queries, handle: object) -> tuple[int, ...] | None:
     words = questions.numbers("memory_affinity", _NODE_WORDS, call, handle, _NODE_WORDS, _SCOPE_NODE)
     if words is None:
         return None
-    return tuple(64 * place + bit for place, word in enumerate(words) for bit in range(64) if word >> bit & 1)
+    return tuple(64 * index + bit for index, word in enumerate(words) for bit in range(64) if word >> bit & 1)
 
 
 def _fabric(questions: _Queries, handle: object) -> NvmlFabric | None:
     """Ask by the newest struct that library and driver both know."""
     for version in _FABRIC_VERSIONS:
-        answer = questions.query("fabric", "nvmlDeviceGetGpuFabricInfoV", handle, version)
-        if answer is not None:
+        fabric = questions.query("fabric", "nvmlDeviceGetGpuFabricInfoV", handle, version)
+        if fabric is not None:
             break
     else:
-        answer = questions.query("fabric", "nvmlDeviceGetGpuFabricInfo", handle)
-    if answer is None:
+        fabric = questions.query("fabric", "nvmlDeviceGetGpuFabricInfo", handle)
+    if fabric is None:
         return None
     questions.absent.pop("fabric", None)
-    uuid, *rest = _parts(answer) or ("",)
+    uuid, *rest = _parts(fabric) or ("",)
     numbers = [part for part in rest if isinstance(part, int)]
     if not isinstance(uuid, str) or len(uuid) != 32 or not 3 <= len(numbers) == len(rest) <= 5:
-        return questions.unusable("fabric", answer)
+        return questions.unusable("fabric", fabric)
     status, clique, state = numbers[:3]
     mask, summary = [*numbers[3:], None, None][:2]
     grouped = "-".join((uuid[:8], uuid[8:12], uuid[12:16], uuid[16:20], uuid[20:]))
@@ -252,8 +252,8 @@ def _active_link(questions: _Queries, handle: object, link: int) -> NvmlLink:
 
 def _mig_devices(backend: NvmlBackend, questions: _Queries, handle: object) -> Iterator[NvmlMigDevice]:
     most = questions.number("mig_devices", "nvmlDeviceGetMaxMigDeviceCount", handle) or 0
-    for place in range(min(most, _MAX_MIG_DEVICES)):
-        device = questions.query("mig_devices", "nvmlDeviceGetMigDeviceHandleByIndex", handle, place)
+    for index in range(min(most, _MAX_MIG_DEVICES)):
+        device = questions.query("mig_devices", "nvmlDeviceGetMigDeviceHandleByIndex", handle, index)
         if device is not None:
             yield _mig_device(_Queries(backend), device)
         elif questions.last_error and questions.last_error.is_absence:

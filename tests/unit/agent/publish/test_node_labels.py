@@ -78,7 +78,7 @@ def test_the_label_of_somebody_else() -> None:
     ]
     there = metadata({B: "theirs"})
     assert node_labels_patch({B: "ours"}, there).body == {}
-    assert "by somebody else" in node_labels_patch({B: "ours"}, there).problems[0]
+    assert "by another manager" in node_labels_patch({B: "ours"}, there).problems[0]
     assert "by gfd" in node_labels_patch({B: "ours"}, {**there, "managedFields": managed}).problems[0]
     assert field_manager(A, {"managedFields": managed}) is None
 

@@ -52,15 +52,15 @@ class _CacheReading(NamedTuple):
 def _collect(read: Reader, machine: Machine) -> Machine:
     if not machine.cpus.online:
         raise NoData("no CPUs")
-    found = _SysfsCaches(read, machine.cpus).all() or _sparc(read, machine)
-    if not any(one.cache.level > 1 for one in found):
-        found += [_CacheReading(*one) for one in device_tree_caches(read, machine.cpus.online)]
-    if not found:
+    caches = _SysfsCaches(read, machine.cpus).all() or _sparc(read, machine)
+    if not any(one.cache.level > 1 for one in caches):
+        caches += [_CacheReading(*one) for one in device_tree_caches(read, machine.cpus.online)]
+    if not caches:
         raise NoData(f"no caches below /{CPU}, nor in a device tree")
-    found.sort(key=lambda one: (one.cache.cpus.first(), one.cache.level, one.cache.type))
-    for number, one in enumerate(found if read.sources is not None else ()):
+    caches.sort(key=lambda one: (one.cache.cpus.first(), one.cache.level, one.cache.type))
+    for number, one in enumerate(caches if read.sources is not None else ()):
         read.source(f"caches.{number}", one.path, one.cache.cpus, "level, type and size are told beside it")
-    return machine._replace(caches=tuple(one.cache for one in found))
+    return machine._replace(caches=tuple(one.cache for one in caches))
 
 
 class _SysfsCaches:
@@ -81,8 +81,13 @@ class _SysfsCaches:
         by_list: dict[tuple[str, ...], list[int]] = {}
         for cpu, indexes in self.lists.items():
             by_list.setdefault(indexes, []).append(cpu)
-        found = [one for indexes, cpus in by_list.items() for index in indexes for one in self._of(index, CpuSet(cpus))]
-        return _undisputed(self.read, found)
+        readings = [
+            one
+            for indexes, cpus in by_list.items()
+            for index in indexes
+            for one in self.with_index(index, CpuSet(cpus))
+        ]
+        return _undisputed(self.read, readings)
 
     def _indexes(self, cpu: int) -> tuple[str, ...]:
         """Return the names of a CPU's cache directories."""
@@ -92,7 +97,7 @@ class _SysfsCaches:
             self.read.problem(path, f"has a gap: {', '.join(names)[:60]}", "the caches that are there")
         return names
 
-    def _of(self, index: str, cpus: CpuSet) -> list[_CacheReading]:
+    def with_index(self, index: str, cpus: CpuSet) -> list[_CacheReading]:
         """Return the caches that have one index at CPUs with the same list of caches."""
         files = sampled(
             self.read, cpus, lambda cpu: _directory(cpu, index)
@@ -116,24 +121,24 @@ class _SysfsCaches:
     def _cache(self, index: str, fellows: CpuSet, shared: Shared, files: frozenset[str]) -> _CacheReading | None:
         """Return a cache; level and type, if lost, as the CPUs with the same list have them at the same index."""
         sharers = shared.cpus & fellows
-        level = self._told(chain(sharers, fellows), index, "level", self._level)
-        kind = self._told(chain(sharers, fellows), index, "type", self._type)
+        level = self._first_value(chain(sharers, fellows), index, "level", self._level)
+        kind = self._first_value(chain(sharers, fellows), index, "type", self._type)
         if level is None or kind is None:
             return None
-        size = self._told(sharers, index, "size", self.read.size) if "size" in files else None
-        number = self._told(sharers, index, "id", self.read.integer) if "id" in files else None
+        size = self._first_value(sharers, index, "size", self.read.size) if "size" in files else None
+        number = self._first_value(sharers, index, "id", self.read.integer) if "id" in files else None
         return _CacheReading(Cache(level, kind, size, shared.cpus, number), shared.path)
 
-    def _told(self, cpus: Iterable[int], index: str, name: str, parse: Callable[[str], T | None]) -> T | None:
+    def _first_value(self, cpus: Iterable[int], index: str, name: str, parse: Callable[[str], T | None]) -> T | None:
         """Return what the first of the CPUs says, or the next of them where it does not say."""
         before = len(self.read.problems)
         for cpu in islice(cpus, _MAX_ASKED):
             path = f"{_directory(cpu, index)}/{name}"
             known = len(self.read.problems)
-            found = parse(path)
-            if found is not None:
+            value = parse(path)
+            if value is not None:
                 self.read.note_used(before, f"/{path}")
-                return found
+                return value
             if len(self.read.problems) == known:
                 self.read.problem(path, "is missing")
         self.read.note_used(before, f"the {name} of the cache is unknown")
@@ -154,10 +159,10 @@ class _SysfsCaches:
         return None
 
 
-def _undisputed(read: Reader, found: list[_CacheReading]) -> list[_CacheReading]:
+def _undisputed(read: Reader, readings: list[_CacheReading]) -> list[_CacheReading]:
     """Return each cache once, without those that overlap another of their level and type."""
     distinct: dict[tuple[int, str, int], _CacheReading] = {}
-    for one in found:
+    for one in readings:
         distinct.setdefault((one.cache.level, one.cache.type, one.cache.cpus.bits), one)
     owners: dict[tuple[int, str, int], list[_CacheReading]] = {}
     for one in distinct.values():
@@ -174,14 +179,14 @@ def _undisputed(read: Reader, found: list[_CacheReading]) -> list[_CacheReading]
 def _sparc(read: Reader, machine: Machine) -> list[_CacheReading]:
     """Return the caches of a sparc machine: it tells their sizes for each CPU, and the threads of a core share them."""
     names = sampled(read, machine.cpus.online, lambda cpu: f"{CPU}/cpu{cpu}")
-    found: list[_CacheReading] = []
+    readings: list[_CacheReading] = []
     for name, level, kind in _SPARC:
         for core in machine.cores if name in names else ():
             path = f"{CPU}/cpu{core.cpus.first()}/{name}"
             size = read.size(path, needed=f"a cache of CPUs {shown(core.cpus)}")
             if size is not None:
-                found.append(_CacheReading(Cache(level, kind, size, core.cpus), path))
-    return found
+                readings.append(_CacheReading(Cache(level, kind, size, core.cpus), path))
+    return readings
 
 
 def _directory(cpu: int, index: str) -> str:

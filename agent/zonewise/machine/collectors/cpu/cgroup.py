@@ -38,10 +38,10 @@ class Mount(NamedTuple):
 def allowed_cpus(read: Reader, online: CpuSet) -> CpuSet | None:
     """Return the online CPUs that the reading process may use; None where that cannot be told."""
     before = len(read.problems)
-    found = _of_cgroup(read) or _of_status(read)
-    if found is not None:
-        read.note_used(before, f"CPUs {shown(found)}, as another file says")
-        return found & online
+    allowed = _cpus_of_cgroup(read) or _cpus_of_status(read)
+    if allowed is not None:
+        read.note_used(before, f"CPUs {shown(allowed)}, as another file says")
+        return allowed & online
     if len(read.problems) > before:
         return None
     read.source(FACT, "proc/self/cgroup", None, "no cpuset restricts the reading process, so all online CPUs")
@@ -50,24 +50,24 @@ def allowed_cpus(read: Reader, online: CpuSet) -> CpuSet | None:
 
 def cpus_allowed_line(status: str) -> str | None:
     """Return the list of CPUs in the text of /proc/<pid>/status."""
-    found = re.search(r"^Cpus_allowed_list:[ \t]*(\S+)$", status, re.MULTILINE)
-    return found[1] if found else None
+    match = re.search(r"^Cpus_allowed_list:[ \t]*(\S+)$", status, re.MULTILINE)
+    return match[1] if match else None
 
 
-def _of_status(read: Reader) -> CpuSet | None:
+def _cpus_of_status(read: Reader) -> CpuSet | None:
     text = cpus_allowed_line(read.text(STATUS) or "")
     if text is None:
         return None
     try:
-        found = CpuSet.parse_list(text)
+        cpus = CpuSet.parse_list(text)
     except ValueError:
         read.problem(STATUS, f"Cpus_allowed_list is not a CPU list: {text[:60]!r}")
         return None
     read.source(FACT, STATUS, text, "Cpus_allowed_list of the reading process")
-    return found or None
+    return cpus or None
 
 
-def _of_cgroup(read: Reader) -> CpuSet | None:
+def _cpus_of_cgroup(read: Reader) -> CpuSet | None:
     groups = _groups(read)
     mounts = _mounts(read)
     # a controller is bound to one hierarchy: where a v1 hierarchy with cpusets is mounted, v2 has none
@@ -76,24 +76,24 @@ def _of_cgroup(read: Reader) -> CpuSet | None:
         for directory in _directories(mount, group) if group else ():
             for name in _V2_FILES if mount.v2 else _V1_FILES:
                 rule = f"the cpuset of the cgroup {group}"
-                if found := read.cpus(posixpath.join(directory, name), fact=FACT, rule=rule):
-                    return found
+                if cpus := read.cpus(posixpath.join(directory, name), fact=FACT, rule=rule):
+                    return cpus
     return None
 
 
 def _groups(read: Reader) -> dict[str, str]:
     """Return the cgroups of the process: of cgroup v2, of the v1 hierarchy with cpusets, and of its cpuset."""
-    found: dict[str, str] = {}
+    groups: dict[str, str] = {}
     for line in (read.text("proc/self/cgroup") or "").split("\n"):
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if number == "0" and not controllers and path:
-            found["v2"] = path
+            groups["v2"] = path
         elif "cpuset" in controllers.split(","):
-            found["v1"] = path
-    if not found and (path := read.text("proc/self/cpuset")):
-        found["cpuset"] = path
-    return found
+            groups["v1"] = path
+    if not groups and (path := read.text("proc/self/cpuset")):
+        groups["cpuset"] = path
+    return groups
 
 
 def _mounts(read: Reader) -> list[Mount]:
@@ -140,4 +140,4 @@ def _directories(mount: Mount, group: str) -> Iterator[str]:
 
 
 def _unescaped(path: str) -> str:
-    return _ESCAPE.sub(lambda found: chr(int(found[1], 8)), path)
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 8)), path)

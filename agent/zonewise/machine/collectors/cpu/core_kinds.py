@@ -40,29 +40,29 @@ def _collect(read: Reader, machine: Machine) -> Machine:
     limits, capacities = read_limits(read, online), read_capacities(read, online)
     named = _named(read, online)
     traits = {cpu: Traits(name) for cpu, name in named.items()} or _traits(read, machine, limits, capacities)
-    found = kinds(traits)
-    labels = _labels(found, machine)
-    label_of = {cpu: label for kind, label in zip(found, labels, strict=True) for cpu in kind.cpus}
-    cores = tuple(core._replace(kind=_label_of(core, label_of)) for core in machine.cores)
-    _explain(read, found, limits, capacities, cores)
-    core_kinds = (_core_kind(kind, label, limits, capacities) for kind, label in zip(found, labels, strict=True))
+    cpu_kinds = kinds(traits)
+    labels = _labels(cpu_kinds, machine)
+    labels_by_cpu = {cpu: label for kind, label in zip(cpu_kinds, labels, strict=True) for cpu in kind.cpus}
+    cores = tuple(core._replace(kind=_core_label(core, labels_by_cpu)) for core in machine.cores)
+    _explain(read, cpu_kinds, limits, capacities, cores)
+    core_kinds = (_core_kind(kind, label, limits, capacities) for kind, label in zip(cpu_kinds, labels, strict=True))
     return machine._replace(core_kinds=tuple(core_kinds), cores=cores)
 
 
 def _named(read: Reader, online: CpuSet) -> dict[int, str]:
     """Return the PMU of each CPU; nothing where the kernel names no kinds, or one kind for all."""
-    found: dict[int, str] = {}
+    pmus: dict[int, str] = {}
     for pmu in _PMUS:
         for cpu in (read.cpus(f"sys/devices/{pmu}/cpus") or EMPTY) & online:
-            found.setdefault(cpu, pmu)
-    names = set(found.values())
-    left = online - CpuSet(found)
-    if found and left:
-        others = [pmu for pmu in _PMUS if pmu not in names and pmu != _LOW_POWER]
-        used = f"{others[0]}, which no CPU is listed for" if len(others) == 1 else "their kind is unknown"
-        read.problem(f"sys/devices/{(others or [_CORE])[0]}/cpus", f"does not list CPUs {shown(left)}", used)
-        found |= dict.fromkeys(left, others[0]) if len(others) == 1 else {}
-    return found if len(set(found.values())) > 1 else {}
+            pmus.setdefault(cpu, pmu)
+    names = set(pmus.values())
+    left = online - CpuSet(pmus)
+    if pmus and left:
+        unlisted_pmus = [pmu for pmu in _PMUS if pmu not in names and pmu != _LOW_POWER]
+        used = f"{unlisted_pmus[0]}, which no CPU is listed for" if len(unlisted_pmus) == 1 else "their kind is unknown"
+        read.problem(f"sys/devices/{(unlisted_pmus or [_CORE])[0]}/cpus", f"does not list CPUs {shown(left)}", used)
+        pmus |= dict.fromkeys(left, unlisted_pmus[0]) if len(unlisted_pmus) == 1 else {}
+    return pmus if len(set(pmus.values())) > 1 else {}
 
 
 def _traits(read: Reader, machine: Machine, limits: dict[int, Limits], capacities: dict[int, int]) -> dict[int, Traits]:
@@ -79,27 +79,27 @@ def _traits(read: Reader, machine: Machine, limits: dict[int, Limits], capacitie
 def _designs(read: Reader, machine: Machine) -> dict[int, str]:
     """Return the name of each CPU's design where the machine has several."""
     variants = machine.model.variants
-    found = {cpu: variant.name for variant in variants for cpu in variant.cpus if variant.name}
+    designs = {cpu: variant.name for variant in variants for cpu in variant.cpus if variant.name}
     if not variants and read.raw(f"{CPU}/cpu{machine.cpus.online.first()}/{_MIDR}") is not None:
         registers = {cpu: read.integer(f"{CPU}/cpu{cpu}/{_MIDR}", base=16) for cpu in machine.cpus.online}
-        found = {cpu: midr_core_name(midr) or f"{midr:#x}" for cpu, midr in registers.items() if midr is not None}
-    return found if len(set(found.values())) > 1 else {}
+        designs = {cpu: midr_core_name(midr) or f"{midr:#x}" for cpu, midr in registers.items() if midr is not None}
+    return designs if len(set(designs.values())) > 1 else {}
 
 
-def _labels(found: list[CpuKind], machine: Machine) -> list[str | None]:
+def _labels(cpu_kinds: list[CpuKind], machine: Machine) -> list[str | None]:
     """Return what each kind is for: the weakest for efficiency, all others for performance.
 
     Cores of one design are no hybrid only because some are clocked higher (Intel Speed Select), so without capacities
     kinds must differ in their name or in their own caches.
     """
-    if all(kind.traits.named for kind in found):
-        return [_PMUS[kind.traits.named] if kind.traits.named else None for kind in found]
-    strengths = [(kind.traits.capacity or 0, 0) for kind in found]
+    if all(kind.traits.named for kind in cpu_kinds):
+        return [_PMUS[kind.traits.named] if kind.traits.named else None for kind in cpu_kinds]
+    strengths = [(kind.traits.capacity or 0, 0) for kind in cpu_kinds]
     if len(set(strengths)) < 2:
-        designs = {(kind.traits.design, _own_caches(machine, kind.cpus.first())) for kind in found}
-        strengths = [(kind.traits.maximum or 0, kind.traits.base or 0) for kind in found]
+        designs = {(kind.traits.design, _own_caches(machine, kind.cpus.first())) for kind in cpu_kinds}
+        strengths = [(kind.traits.maximum or 0, kind.traits.base or 0) for kind in cpu_kinds]
         if len(designs) < 2 or len(set(strengths)) < 2:
-            return [None] * len(found)
+            return [None] * len(cpu_kinds)
     weakest = min(strengths)
     return [_EFFICIENCY if strength == weakest else _PERFORMANCE for strength in strengths]
 
@@ -124,20 +124,20 @@ def _core_kind(kind: CpuKind, label: str | None, limits: dict[int, Limits], capa
     )
 
 
-def _label_of(core: Core, label_of: dict[int, str | None]) -> str | None:
-    labels = {label_of.get(cpu) for cpu in core.cpus}
+def _core_label(core: Core, labels_by_cpu: dict[int, str | None]) -> str | None:
+    labels = {labels_by_cpu.get(cpu) for cpu in core.cpus}
     return labels.pop() if len(labels) == 1 else None
 
 
 def _explain(
     read: Reader,
-    found: list[CpuKind],
+    cpu_kinds: list[CpuKind],
     limits: dict[int, Limits],
     capacities: dict[int, int],
     cores: tuple[Core, ...],
 ) -> None:
     rule = "CPUs alike in PMU, design, capacity, highest and base frequency; the weakest kind is for efficiency"
-    for number, kind in enumerate(found):
+    for number, kind in enumerate(cpu_kinds):
         cpu = kind.cpus.first()
         file = CAPACITY if cpu in capacities else "cpufreq" if cpu in limits else "topology"
         read.source(f"core_kinds.{number}", f"{CPU}/cpu{cpu}/{file}", kind.cpus, rule)

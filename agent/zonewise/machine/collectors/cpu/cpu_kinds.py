@@ -29,7 +29,7 @@ class Traits(NamedTuple):
 
     def known(self) -> frozenset[int]:
         """Return the places of the traits that are known."""
-        return frozenset(place for place, value in enumerate(self) if value is not None)
+        return frozenset(index for index, value in enumerate(self) if value is not None)
 
     def agrees(self, other: Traits) -> bool:
         """Tell whether nothing that is known here is otherwise there."""
@@ -45,32 +45,32 @@ class CpuKind(NamedTuple):
 
 def classes(values: Mapping[int, float]) -> dict[int, int]:
     """Return the class of each CPU's value: 0 for the lowest, one more for each step of more than a tenth."""
-    class_of: dict[float, int] = {}
+    class_by_value: dict[float, int] = {}
     lowest, current = 0.0, -1
     for value in sorted(set(values.values())):
         if value > lowest * _SAME:
             lowest, current = value, current + 1
-        class_of[value] = current
-    return {cpu: class_of[value] for cpu, value in values.items()}
+        class_by_value[value] = current
+    return {cpu: class_by_value[value] for cpu, value in values.items()}
 
 
-def kinds(traits_of: Mapping[int, Traits]) -> list[CpuKind]:
+def kinds(traits_by_cpu: Mapping[int, Traits]) -> list[CpuKind]:
     """Return the CPUs by kind, ascending by first CPU.
 
     A CPU of which less is known than of others is of the one kind that it could be; where it could be of several, it
     is left out.
     """
     members: dict[Traits, list[int]] = {}
-    for cpu, traits in traits_of.items():
+    for cpu, traits in traits_by_cpu.items():
         members.setdefault(traits, []).append(cpu)
-    everything = _known_of_any(members)
+    everything = _known_indexes(members)
     whole = [traits for traits in members if traits.known() == everything]
     for traits in [traits for traits in members if traits.known() != everything]:
-        alike = [other for other in whole if traits.agrees(other)]
+        alike = [complete for complete in whole if traits.agrees(complete)]
         if len(alike) == 1:
             members[alike[0]] += members[traits]
     return sorted((CpuKind(traits, CpuSet(members[traits])) for traits in whole), key=lambda kind: kind.cpus.first())
 
 
-def _known_of_any(all_traits: Iterable[Traits]) -> frozenset[int]:
-    return frozenset(place for traits in all_traits for place in traits.known())
+def _known_indexes(all_traits: Iterable[Traits]) -> frozenset[int]:
+    return frozenset(index for traits in all_traits for index in traits.known())

@@ -51,15 +51,15 @@ class CpuInfo(NamedTuple):
     def machine_type(self) -> str | None:
         """Return the number of an s390 machine."""
         for lines in self.own.values():
-            if found := _S390_MACHINE.search(lines.get("s390", "")):
-                return found[1]
+            if match := _S390_MACHINE.search(lines.get("s390", "")):
+                return match[1]
         return None
 
     def shared_caches(self) -> tuple[SharedCache, ...]:
         """Return the caches that s390 lists there because it does not know which CPUs share them."""
         lines = (value for key, value in self.common.items() if key.startswith("cache"))
-        found = (_S390_CACHE.search(line) for line in lines)
-        return tuple(SharedCache(int(match[1]), match[2], _size(match[3])) for match in found if match)
+        matches = (_S390_CACHE.search(line) for line in lines)
+        return tuple(SharedCache(int(match[1]), match[2], _size(match[3])) for match in matches if match)
 
 
 def read_cpuinfo(read: Reader) -> CpuInfo:
@@ -74,25 +74,25 @@ def read_cpuinfo(read: Reader) -> CpuInfo:
         text = content.decode("utf-8", "backslashreplace")
     if not content.endswith(b"\n"):
         read.problem(PATH, "is cut short: it has no line end", "what is there")
-    found = parse_cpuinfo(text)
-    if not found.own and not found.common:
+    cpuinfo = parse_cpuinfo(text)
+    if not cpuinfo.own and not cpuinfo.common:
         read.problem(PATH, "describes no processor", "the model of the processor is unknown")
-    return found
+    return cpuinfo
 
 
 def parse_cpuinfo(text: str) -> CpuInfo:
     """Tell the lines of each CPU from those that hold for all."""
-    found = CpuInfo({}, {})
+    cpuinfo = CpuInfo({}, {})
     for block in text.split("\n\n"):
-        current = found.common
+        current = cpuinfo.common
         for key, value in _pairs(block):
             if key in ("processor", "cpu number"):
-                current = _block(found, value)
+                current = _block(cpuinfo, value)
             elif s390 := _S390_PROCESSOR.fullmatch(key):
-                _block(found, s390[1])["s390"] = value
+                _block(cpuinfo, s390[1])["s390"] = value
             else:
                 current.setdefault(key, value)
-    return found
+    return cpuinfo
 
 
 def _pairs(block: str) -> Iterator[tuple[str, str]]:
@@ -102,10 +102,10 @@ def _pairs(block: str) -> Iterator[tuple[str, str]]:
             yield key.strip(), value.strip()
 
 
-def _block(found: CpuInfo, number: str) -> Lines:
+def _block(cpuinfo: CpuInfo, number: str) -> Lines:
     """Return where the lines of a CPU go; nowhere that is kept for a number that is none."""
     is_number = number.isascii() and number.isdecimal() and len(number) <= len(str(MAX_CPUS))
-    return found.own.setdefault(int(number), {}) if is_number and int(number) < MAX_CPUS else {}
+    return cpuinfo.own.setdefault(int(number), {}) if is_number and int(number) < MAX_CPUS else {}
 
 
 def cpu_model(info: CpuInfo, cpus: CpuSet) -> Model:

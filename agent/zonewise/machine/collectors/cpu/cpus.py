@@ -73,15 +73,15 @@ def _nohz_full(read: Reader, names: frozenset[str]) -> CpuSet | None:
 
 def _directories(names: Iterable[str]) -> CpuSet:
     digits = (name[3:] for name in names if name.startswith("cpu"))
-    found = (int(text) for text in digits if text.isascii() and text.isdecimal() and len(text) <= len(str(MAX_CPUS)))
-    return CpuSet(cpu for cpu in found if cpu < MAX_CPUS)
+    ids = (int(text) for text in digits if text.isascii() and text.isdecimal() and len(text) <= len(str(MAX_CPUS)))
+    return CpuSet(cpu for cpu in ids if cpu < MAX_CPUS)
 
 
 def _online(read: Reader, directories: CpuSet, present: CpuSet | None, info: CpuInfo) -> CpuSet:
     before = len(read.problems)
     listed = read.cpus(_ONLINE, fact="cpus.online")
     if not listed:
-        online = _online_one_by_one(read, directories) if directories else CpuSet(info.own)
+        online = _online_by_directory(read, directories) if directories else CpuSet(info.own)
         if not online:
             read.problem(CPU, "lists no CPUs", "no fact of CPUs is known")
             raise NoData(f"no CPUs: neither /{CPU} nor /{PATH} lists any")
@@ -96,26 +96,26 @@ def _online(read: Reader, directories: CpuSet, present: CpuSet | None, info: Cpu
     return _confirmed(read, listed, directories, present) | _unlisted(read, directories - listed)
 
 
-def _online_one_by_one(read: Reader, directories: CpuSet) -> CpuSet:
+def _online_by_directory(read: Reader, directories: CpuSet) -> CpuSet:
     """Return the CPUs that say that they are online, and those that do not say but have a topology, as online ones do.
 
     Where no CPU has a topology, none needs one.
     """
     with_topology = CpuSet(cpu for cpu in directories if read.names(f"{CPU}/cpu{cpu}/topology")) or directories
-    found: list[int] = []
+    online: list[int] = []
     for cpu in directories:
         before = len(read.problems)
         path = f"{CPU}/cpu{cpu}/online"
-        says = _says(read, path)
-        if says is None and cpu not in with_topology and len(read.problems) == before:
+        state = _online_state(read, path)
+        if state is None and cpu not in with_topology and len(read.problems) == before:
             read.problem(path, "is missing, and so is the CPU's topology")
         read.note_used(before, f"{'online: it has' if cpu in with_topology else 'offline: it has no'} topology")
-        if says or (says is None and cpu in with_topology):
-            found.append(cpu)
-    return CpuSet(found)
+        if state or (state is None and cpu in with_topology):
+            online.append(cpu)
+    return CpuSet(online)
 
 
-def _says(read: Reader, path: str) -> bool | None:
+def _online_state(read: Reader, path: str) -> bool | None:
     """Return what a file says that holds 0 or 1; None where it is absent or, and said so, holds anything else."""
     content = read.raw(path)
     text = None if content is None else content.strip(b"\0\n ")
@@ -140,12 +140,12 @@ def _confirmed(read: Reader, listed: CpuSet, directories: CpuSet, present: CpuSe
     return listed - invented
 
 
-def _unlisted(read: Reader, others: CpuSet) -> CpuSet:
+def _unlisted(read: Reader, candidates: CpuSet) -> CpuSet:
     """Return the CPUs that say of themselves that they are online, though the list leaves them out."""
-    found = CpuSet(cpu for cpu in others if _says(read, f"{CPU}/cpu{cpu}/online"))
-    if found:
-        read.problem(_ONLINE, f"leaves out CPUs {shown(found)}, which say that they are online", "what the CPUs say")
-    return found
+    unlisted = CpuSet(cpu for cpu in candidates if _online_state(read, f"{CPU}/cpu{cpu}/online"))
+    if unlisted:
+        read.problem(_ONLINE, f"leaves out CPUs {shown(unlisted)}, which say that they are online", "what the CPUs say")
+    return unlisted
 
 
 def _model(read: Reader, info: CpuInfo, online: CpuSet) -> Model:
@@ -158,12 +158,12 @@ def _model(read: Reader, info: CpuInfo, online: CpuSet) -> Model:
 
 def _byte_order(read: Reader, architecture: str | None) -> str | None:
     path = "sys/kernel/cpu_byteorder"  # since Linux 6.2
-    found = read.text(path, fact="byte_order")
-    if found in _BYTE_ORDERS:
-        return found
+    byte_order = read.text(path, fact="byte_order")
+    if byte_order in _BYTE_ORDERS:
+        return byte_order
     known = "little" if architecture in _LITTLE else "big" if architecture in _BIG else None
-    if found is not None:
-        read.problem(path, f"says {found[:60]!r}", f"{known or 'unknown'}, by the architecture")
+    if byte_order is not None:
+        read.problem(path, f"says {byte_order[:60]!r}", f"{known or 'unknown'}, by the architecture")
     read.source("byte_order", path, architecture, "by the architecture")
     return known
 
@@ -172,11 +172,11 @@ def _volatile(peek: Peek) -> Hashable:
     online = peek.content(_ONLINE)
     status = peek.content(STATUS)
     allowed = cpus_allowed_line(status.decode("latin-1")) if isinstance(status, bytes) else status
-    one_by_one = () if isinstance(online, bytes) else _peek_one_by_one(peek)
-    return online, one_by_one, peek.content(_PRESENT), peek.content(f"{CPU}/isolated"), allowed
+    states = () if isinstance(online, bytes) else _peek_online_states(peek)
+    return online, states, peek.content(_PRESENT), peek.content(f"{CPU}/isolated"), allowed
 
 
-def _peek_one_by_one(peek: Peek) -> tuple[Hashable, ...]:
+def _peek_online_states(peek: Peek) -> tuple[Hashable, ...]:
     return tuple((cpu, peek.content(f"{CPU}/cpu{cpu}/online")) for cpu in _directories(peek.names(CPU)))
 
 

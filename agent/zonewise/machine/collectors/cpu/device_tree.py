@@ -70,8 +70,8 @@ def _nodes(read: Reader) -> tuple[list[_Node], dict[int | None, _Node]]:
 
 
 def _first(read: Reader, path: str, properties: frozenset[str], names: tuple[str, ...]) -> int | None:
-    found = next((name for name in names if name in properties), None)
-    return None if found is None else _cell(read, f"{path}/{found}")
+    present = next((name for name in names if name in properties), None)
+    return None if present is None else _cell(read, f"{path}/{present}")
 
 
 def _threads(read: Reader, path: str, properties: frozenset[str]) -> tuple[int, ...]:
@@ -94,13 +94,13 @@ def _cell(read: Reader, path: str) -> int | None:
 
 def _logical_cpus(read: Reader, online: CpuSet) -> dict[int, int]:
     """Return the kernel's number of each CPU by the hardware's (arch/powerpc/kernel/sysfs.c show_physical_id())."""
-    found: dict[int, int] = {}
+    cpus_by_number: dict[int, int] = {}
     for cpu in online:
         hardware = read.integer(f"sys/devices/system/cpu/cpu{cpu}/physical_id")
         number = cpu if hardware is None else hardware
         if 0 <= number < MAX_CPUS:
-            found[number] = cpu
-    return found
+            cpus_by_number[number] = cpu
+    return cpus_by_number
 
 
 def _caches(read: Reader, level: int, path: str, cpus: CpuSet) -> list[TreeCache]:

@@ -36,31 +36,31 @@ UNKNOWN = Limits()
 def read_limits(read: Reader, cpus: CpuSet) -> dict[int, Limits]:
     """Return the limits of each CPU; nothing where the kernel does not scale frequencies."""
     files = sampled(read, cpus, lambda cpu: f"{CPU}/cpu{cpu}/cpufreq")
-    found: dict[int, Limits] = {}
+    limits_by_cpu: dict[int, Limits] = {}
     if _MAX not in files:
-        return found
+        return limits_by_cpu
     has_nominal = _BASE not in files and "nominal_freq" in sampled(read, cpus, _cppc)
     for cpu in cpus:
-        if cpu not in found:
+        if cpu not in limits_by_cpu:
             directory = f"{CPU}/cpu{cpu}/cpufreq"
             maximum = _mhz(read, f"{directory}/{_MAX}", f"the highest frequency of CPU {cpu}")
             lowest = f"the lowest frequency of CPU {cpu}"
             minimum = _mhz(read, f"{directory}/{_MIN}", lowest) if _MIN in files else None
             limits = Limits(maximum, minimum, _base(read, cpu, files, has_nominal=has_nominal))
             together = _together(read, f"{directory}/{_RELATED}", cpu) if _RELATED in files else CpuSet((cpu,))
-            found.update(dict.fromkeys(together & cpus, limits))
-    return found
+            limits_by_cpu.update(dict.fromkeys(together & cpus, limits))
+    return limits_by_cpu
 
 
 def read_capacities(read: Reader, cpus: CpuSet) -> dict[int, int]:
     """Return the compute power of each CPU in 1024ths of the greatest; nothing where the kernel does not tell."""
-    found: dict[int, int] = {}
+    capacities: dict[int, int] = {}
     if CAPACITY in sampled(read, cpus, lambda cpu: f"{CPU}/cpu{cpu}"):
         for cpu in cpus:
             capacity = _bounded(read, f"{CPU}/cpu{cpu}/{CAPACITY}", _MAX_CAPACITY, f"the capacity of CPU {cpu}")
             if capacity is not None:
-                found[cpu] = capacity
-    return found
+                capacities[cpu] = capacity
+    return capacities
 
 
 def _cppc(cpu: int) -> str:
@@ -79,11 +79,11 @@ def _together(read: Reader, path: str, cpu: int) -> CpuSet:
     """Return the CPUs that are clocked together with one, itself included: "0 1 2"."""
     text = read.text(path) or ""
     try:
-        found = CpuSet.parse_list(",".join(text.split()))
+        related = CpuSet.parse_list(",".join(text.split()))
     except ValueError:
         read.problem(path, f"is not a list of CPUs: {text[:60]!r}", "the frequencies of each CPU by itself")
         return CpuSet((cpu,))
-    return found | CpuSet((cpu,))
+    return related | CpuSet((cpu,))
 
 
 def _mhz(read: Reader, path: str, needed: str) -> float | None:
@@ -93,8 +93,8 @@ def _mhz(read: Reader, path: str, needed: str) -> float | None:
 
 def _bounded(read: Reader, path: str, limit: int, needed: str) -> int | None:
     """Return the number in a file; None, and said so, where it is none that the fact can have."""
-    found = read.integer(path, needed=needed)
-    if found is None or 0 < found <= limit:
-        return found
-    read.problem(path, f"says {found}", f"{needed} is unknown")
+    value = read.integer(path, needed=needed)
+    if value is None or 0 < value <= limit:
+        return value
+    read.problem(path, f"says {value}", f"{needed} is unknown")
     return None

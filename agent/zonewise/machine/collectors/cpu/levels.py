@@ -80,7 +80,7 @@ class Levels:
         ends = (self.cpus.first(), max(self.cpus))
         if level.id_name in self.names and {self.id(CpuSet((cpu,)), level) for cpu in ends} == {UNDEFINED}:
             return []
-        return [found for found in self.objects(level) if found.id != UNDEFINED or len(found.cpus) > 1]
+        return [item for item in self.objects(level) if item.id != UNDEFINED or len(item.cpus) > 1]
 
     def sets(self, level: Level) -> list[Shared]:
         """Return the CPU sets of a level, ascending by first CPU."""
@@ -119,10 +119,10 @@ class Levels:
 
     def _read_id(self, path: str) -> int | None:
         before = len(self.read.problems)
-        found = self.read.integer(path)
-        if found is None and len(self.read.problems) == before:
+        identifier = self.read.integer(path)
+        if identifier is None and len(self.read.problems) == before:
             self.read.problem(path, "is missing")
-        return found
+        return identifier
 
 
 def _directory(cpu: int) -> str:

@@ -32,7 +32,7 @@ def read_mainframe(read: Reader, info: CpuInfo) -> Mainframe | None:
     if mode is not None and mode not in _MODES:
         read.problem(_DISPATCHING, f"says {mode}", f"{needed} is unknown")
     read.source("mainframe", "proc/cpuinfo", machine_type, "machine = of a processor, and the caches listed there")
-    found = Mainframe(
+    mainframe = Mainframe(
         machine_type,
         None if mode is None else _MODES.get(mode),
         shared_caches=info.shared_caches(),
@@ -43,8 +43,8 @@ def read_mainframe(read: Reader, info: CpuInfo) -> Mainframe | None:
     if match is None:
         if text and "Manufacturer:" not in text:
             read.problem(_SYSINFO, "is not what s390 prints there", "how many sockets the machine has is unknown")
-        return found
+        return mainframe
     drawers, books, sockets, cores = (int(level) for level in match.groups())
     for name in ("drawers", "books_per_drawer", "sockets_per_book", "cores_per_socket"):
         read.source(f"mainframe.{name}", _SYSINFO, match[0], "drawers, books, sockets, cores: the last four numbers")
-    return found._replace(drawers=drawers, books_per_drawer=books, sockets_per_book=sockets, cores_per_socket=cores)
+    return mainframe._replace(drawers=drawers, books_per_drawer=books, sockets_per_book=sockets, cores_per_socket=cores)

@@ -36,10 +36,10 @@ def _collect(read: Reader, machine: Machine) -> Machine:
 
 
 def _max_cstate(read: Reader) -> int | None:
-    found = read.integer(MAX_CSTATE, fact="power.max_cstate", needed="power.max_cstate")
-    if found is None or 0 <= found <= _DEEPEST:
-        return found
-    read.problem(MAX_CSTATE, f"says {found}", "power.max_cstate is unknown")
+    value = read.integer(MAX_CSTATE, fact="power.max_cstate", needed="power.max_cstate")
+    if value is None or 0 <= value <= _DEEPEST:
+        return value
+    read.problem(MAX_CSTATE, f"says {value}", "power.max_cstate is unknown")
     return None
 
 
@@ -58,16 +58,16 @@ def _pstate(read: Reader) -> tuple[str | None, bool | None]:
 
 
 def _governors(read: Reader) -> tuple[str, ...]:
-    found: set[str] = set()
+    governors: set[str] = set()
     for name in read.names(POLICIES):
         if name.startswith("policy") and read.text(f"{POLICIES}/{name}/affected_cpus") is not None:  # of online CPUs
-            place = f"{POLICIES}/{name}/scaling_governor"
-            governor = read.text(place, fact="power.governors", needed=f"the governor of {name}")
+            path = f"{POLICIES}/{name}/scaling_governor"
+            governor = read.text(path, fact="power.governors", needed=f"the governor of {name}")
             if governor is not None and governor.isidentifier():
-                found.add(governor)
+                governors.add(governor)
             elif governor is not None:
-                read.problem(place, f"is no governor: {governor[:60]!r}", f"the governor of {name} is unknown")
-    return tuple(sorted(found))
+                read.problem(path, f"is no governor: {governor[:60]!r}", f"the governor of {name} is unknown")
+    return tuple(sorted(governors))
 
 
 def _volatile(peek: Peek) -> Hashable:

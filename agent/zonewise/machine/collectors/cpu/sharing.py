@@ -62,17 +62,17 @@ def own_set(
     before = len(read.problems)
     for name in notations.masks + notations.lists:
         path = f"{directory}/{name}"
-        found = read.mask(path) if name in notations.masks else read.cpus(path)
-        if found is None:
+        cpus = read.mask(path) if name in notations.masks else read.cpus(path)
+        if cpus is None:
             continue
-        if not found and empty_is_alone:
-            found = CpuSet((cpu,))
-        if cpu not in found or not found <= known:
-            wrong = f"without CPU {cpu} itself" if cpu not in found else "some of which do not exist"
-            read.problem(path, f"says CPUs {shown(found)!r}, {wrong}")
+        if not cpus and empty_is_alone:
+            cpus = CpuSet((cpu,))
+        if cpu not in cpus or not cpus <= known:
+            wrong = f"without CPU {cpu} itself" if cpu not in cpus else "some of which do not exist"
+            read.problem(path, f"says CPUs {shown(cpus)!r}, {wrong}")
             continue
         read.note_used(before, f"/{path}")
-        return Shared(found, path)
+        return Shared(cpus, path)
     return None
 
 
@@ -102,7 +102,7 @@ def partition(
     read: Reader,
     cpus: CpuSet,
     own: Callable[[int], Shared | None],
-    place: Callable[[int], str],
+    path_at: Callable[[int], str],
     what: str,
     *,
     within: CpuSet | None = None,
@@ -113,75 +113,81 @@ def partition(
     outside of `within`, by default the given ones, are left out of the sets.
     """
     within = cpus if within is None else within
-    said: dict[int, Shared | None] = {}
+    views: dict[int, Shared | None] = {}
     lost: list[_Lost] = []
-    found: list[Shared] = []
+    sets: list[Shared] = []
     settled = 0
     clash = False
     for cpu in cpus:
         if settled >> cpu & 1:
             continue
         before = len(read.problems)
-        mine = said[cpu] = _within(own(cpu), within)
+        mine = views[cpu] = _within(own(cpu), within)
         if mine is None:
             lost.append(_Lost(cpu, before, len(read.problems)))
             continue
         clash = clash or bool(settled & mine.cpus.bits)
         settled |= mine.cpus.bits
-        found.append(mine)
-    _ask(said, _members_of_odd(found) & cpus, own, within)
-    if clash or not all(_is_agreed(one, said) for one in found):
-        _ask(said, cpus, own, within)
-        found = _undisputed(read, said, what)
-    _explain_lost(read, lost, found, place, what)
-    return sorted(found, key=lambda shared: shared.cpus.first())
+        sets.append(mine)
+    _read_views(views, _odd_members(sets) & cpus, own, within)
+    if clash or not all(_is_consistent(one, views) for one in sets):
+        _read_views(views, cpus, own, within)
+        sets = _undisputed(read, views, what)
+    _explain_lost(read, lost, sets, path_at, what)
+    return sorted(sets, key=lambda shared: shared.cpus.first())
 
 
-def _ask(said: dict[int, Shared | None], cpus: CpuSet, own: Callable[[int], Shared | None], within: CpuSet) -> None:
+def _read_views(
+    views: dict[int, Shared | None], cpus: CpuSet, own: Callable[[int], Shared | None], within: CpuSet
+) -> None:
     """Add what further CPUs say."""
     for cpu in cpus:
-        if cpu not in said:
-            said[cpu] = _within(own(cpu), within)
+        if cpu not in views:
+            views[cpu] = _within(own(cpu), within)
 
 
-def _members_of_odd(found: list[Shared]) -> CpuSet:
+def _odd_members(sets: list[Shared]) -> CpuSet:
     """Return the CPUs of the sets that are like no other in size; damage that can be read as a set makes such ones."""
-    times = Counter(len(shared.cpus) for shared in found)
-    odd = (shared.cpus for shared in found if len(shared.cpus) > 1 and times[len(shared.cpus)] == 1)
-    return CpuSet(cpu for cpus in odd for cpu in cpus) if len(found) > 1 else EMPTY
+    times = Counter(len(shared.cpus) for shared in sets)
+    odd = (shared.cpus for shared in sets if len(shared.cpus) > 1 and times[len(shared.cpus)] == 1)
+    return CpuSet(cpu for cpus in odd for cpu in cpus) if len(sets) > 1 else EMPTY
 
 
 def _within(shared: Shared | None, cpus: CpuSet) -> Shared | None:
     return None if shared is None else shared._replace(cpus=shared.cpus & cpus)
 
 
-def _undisputed(read: Reader, said: dict[int, Shared | None], what: str) -> list[Shared]:
+def _undisputed(read: Reader, views: dict[int, Shared | None], what: str) -> list[Shared]:
     """Return the sets of which no CPU says otherwise and that overlap no other such set; report the others."""
     distinct: dict[CpuSet, Shared] = {}
-    for shared in said.values():
+    for shared in views.values():
         if shared is not None:
             distinct.setdefault(shared.cpus, shared)
-    agreed = [one for one in distinct.values() if _is_agreed(one, said)]
+    consistent = [one for one in distinct.values() if _is_consistent(one, views)]
     # a CPU that says nothing may be claimed by several sets
-    found = [one for one in agreed if all(one is other or one.cpus.isdisjoint(other.cpus) for other in agreed)]
+    undisputed = [
+        one for one in consistent if all(one is other or one.cpus.isdisjoint(other.cpus) for other in consistent)
+    ]
     for one in distinct.values():
-        if one not in found:
+        if one not in undisputed:
             problem = f"says that CPUs {shown(one.cpus)} share a {what}, which other CPUs contradict"
             read.problem(one.path, problem, f"no {what} of these CPUs")
-    return found
+    return undisputed
 
 
-def _is_agreed(one: Shared, said: dict[int, Shared | None]) -> bool:
+def _is_consistent(shared: Shared, said: dict[int, Shared | None]) -> bool:
     """Tell whether no CPU of a set says otherwise."""
-    views = (said.get(cpu) for cpu in one.cpus)
-    return all(view is None or view.cpus == one.cpus for view in views)
+    views = (said.get(cpu) for cpu in shared.cpus)
+    return all(view is None or view.cpus == shared.cpus for view in views)
 
 
-def _explain_lost(read: Reader, lost: list[_Lost], found: list[Shared], place: Callable[[int], str], what: str) -> None:
+def _explain_lost(
+    read: Reader, lost: list[_Lost], sets: list[Shared], path_at: Callable[[int], str], what: str
+) -> None:
     """Say of CPUs without a word of their own whether another CPU told their set."""
     for cpu, first, end in lost:
-        teller = next((shared for shared in found if cpu in shared.cpus), None)
+        teller = next((shared for shared in sets if cpu in shared.cpus), None)
         used = f"/{teller.path}" if teller else f"the {what} of CPU {cpu} is unknown"
         if first == end:
-            read.problem(place(cpu), "is missing", used)
+            read.problem(path_at(cpu), "is missing", used)
         read.note_used(first, used, end)

@@ -37,13 +37,13 @@ class _Packages(NamedTuple):
 
     def holding(self, cpus: CpuSet) -> TopologyObject | None:
         """Return the package that holds all of the CPUs."""
-        found = self.by_cpu.get(cpus.first())
-        return found if found is not None and cpus <= found.cpus else None
+        package = self.by_cpu.get(cpus.first())
+        return package if package is not None and cpus <= package.cpus else None
 
-    def id_of(self, cpus: CpuSet) -> int | None:
+    def package_id(self, cpus: CpuSet) -> int | None:
         """Return the id of the package that holds all of the CPUs."""
-        found = self.holding(cpus)
-        return None if found is None else found.id
+        package = self.holding(cpus)
+        return None if package is None else package.id
 
 
 def _collect(read: Reader, machine: Machine) -> Machine:
@@ -55,8 +55,8 @@ def _collect(read: Reader, machine: Machine) -> Machine:
             f"{CPU}/cpu{levels.cpus.first()}/topology", "is empty or missing", "packages and cores are unknown"
         )
         raise NoData(f"no topology below /{CPU}")
-    found = levels.objects(PACKAGE)
-    packages = _Packages({cpu: package for package in found for cpu in package.cpus})
+    package_objects = levels.objects(PACKAGE)
+    packages = _Packages({cpu: package for package in package_objects for cpu in package.cpus})
     cores, modules = _cores(levels, machine)
     _report_straddling(read, packages, cores)
     dies = levels.defined_objects(DIE)
@@ -64,15 +64,15 @@ def _collect(read: Reader, machine: Machine) -> Machine:
     clusters.sort(key=lambda pair: first_cpu(pair[0]))
     groups = [(one, level.what) for level in (DRAWER, BOOK) for one in levels.objects(level)]
     groups.sort(key=lambda pair: first_cpu(pair[0]))
-    _explain(read, packages=found, dies=dies, cores=cores)
+    _explain(read, packages=package_objects, dies=dies, cores=cores)
     _explain(read, clusters=[one for one, _ in clusters], groups=[one for one, _ in groups])
     zones = {cpu: (zone.id, zone.cpus) for zone in machine.zones for cpu in zone.cpus}
     return machine._replace(
-        packages=tuple(Package(one.id, one.cpus, _model(machine, one.cpus)) for one in found),
-        dies=tuple(Die(one.id, packages.id_of(one.cpus), one.cpus) for one in dies),
-        clusters=tuple(Cluster(one.id, packages.id_of(one.cpus), one.cpus, kind) for one, kind in clusters),
+        packages=tuple(Package(one.id, one.cpus, _model(machine, one.cpus)) for one in package_objects),
+        dies=tuple(Die(one.id, packages.package_id(one.cpus), one.cpus) for one in dies),
+        clusters=tuple(Cluster(one.id, packages.package_id(one.cpus), one.cpus, kind) for one, kind in clusters),
         groups=tuple(Group(kind, one.id, one.cpus) for one, kind in groups),
-        cores=tuple(Core(one.id, packages.id_of(one.cpus), _zone(zones, one.cpus), one.cpus) for one in cores),
+        cores=tuple(Core(one.id, packages.package_id(one.cpus), _zone(zones, one.cpus), one.cpus) for one in cores),
     )
 
 
@@ -110,8 +110,8 @@ def _model(machine: Machine, cpus: CpuSet) -> str | None:
 
 def _zone(zones: dict[int, tuple[int, CpuSet]], cpus: CpuSet) -> int | None:
     """Return the zone that holds all of the CPUs."""
-    found = zones.get(cpus.first())
-    return found[0] if found is not None and cpus <= found[1] else None
+    zone = zones.get(cpus.first())
+    return zone[0] if zone is not None and cpus <= zone[1] else None
 
 
 def _report_straddling(read: Reader, packages: _Packages, cores: list[TopologyObject]) -> None:
@@ -123,8 +123,8 @@ def _report_straddling(read: Reader, packages: _Packages, cores: list[TopologyOb
 def _explain(read: Reader, **levels: list[TopologyObject]) -> None:
     rule = "the CPUs that the first of them shares it with; id, package and zone from files of that CPU"
     for field, objects in levels.items() if read.sources is not None else ():
-        for number, found in enumerate(objects):
-            read.source(f"{field}.{number}", found.path, found.cpus, rule)
+        for number, item in enumerate(objects):
+            read.source(f"{field}.{number}", item.path, item.cpus, rule)
 
 
 def _volatile(_peek: Peek) -> Hashable:

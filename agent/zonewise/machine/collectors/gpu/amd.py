@@ -61,9 +61,11 @@ def enrich_amd(read: Reader, gpus: tuple[Gpu, ...], *, pci_is_known: bool = True
     compute = _compute(read, [gpu.address for gpu in own if gpu.address], pci_is_known=pci_is_known)
     added = [_listed(read, address) for address in compute] if not pci_is_known else []
     version = module_version(read, _DRIVER) if own or added else None
-    places = {node.node: address for address, found in compute.items() for node in found.nodes}
+    addresses = {node.node: address for address, partition in compute.items() for node in partition.nodes}
     return tuple(
-        _enriched(read, gpu, compute.get(gpu.address), places, version) if gpu.vendor == "amd" and gpu.address else gpu
+        _enriched(read, gpu, compute.get(gpu.address), addresses, version)
+        if gpu.vendor == "amd" and gpu.address
+        else gpu
         for gpu in (*gpus, *added)
     )
 
@@ -76,7 +78,7 @@ def _listed(read: Reader, address: str) -> Gpu:
 
 def _compute(read: Reader, addresses: list[str], *, pci_is_known: bool) -> dict[str, _Compute]:
     """Return the nodes of each GPU by its address."""
-    found: dict[str, _Compute] = {}
+    by_address: dict[str, _Compute] = {}
     for node in kfd_gpus(read):
         # partitions of a GPU may be told apart by the function number
         first = _FUNCTION.sub(".0", node.address)
@@ -84,16 +86,16 @@ def _compute(read: Reader, addresses: list[str], *, pci_is_known: bool) -> dict[
         if pci_is_known and address not in addresses:
             read.problem(f"{node.path}/properties", f"names a GPU at {node.address}: PCI has none", "nothing of it")
             continue
-        known = found.setdefault(address, _Compute([]))
+        known = by_address.setdefault(address, _Compute([]))
         if known.nodes and node.unique_id != known.first.unique_id:
             what = f"is another GPU at {address} than node {known.first.node}"
             read.problem(f"{node.path}/properties", what, f"node {known.first.node}")
             continue
         known.nodes.append(node)
-    return found
+    return by_address
 
 
-def _enriched(read: Reader, gpu: Gpu, compute: _Compute | None, places: dict[int, str], version: str | None) -> Gpu:
+def _enriched(read: Reader, gpu: Gpu, compute: _Compute | None, addresses: dict[int, str], version: str | None) -> Gpu:
     path, fact = f"{DEVICES}/{gpu.address}", f"gpus.{gpu.address}"
     attributes = frozenset(read.names(path))
     for name, witness in _WITNESSES.items():
@@ -112,7 +114,7 @@ def _enriched(read: Reader, gpu: Gpu, compute: _Compute | None, places: dict[int
         number=number,
     )
     if compute is not None:
-        gpu = _computing(read, gpu, compute, places)
+        gpu = _computing(read, gpu, compute, addresses)
     if gpu.memory is None and gpu.driver == _DRIVER:
         read.problem(f"{path}/mem_info_vram_total", "says nothing", f"memory of {gpu.address} is unknown")
     return gpu
@@ -134,17 +136,19 @@ def _partition(read: Reader, path: str, fact: str) -> str | None:
 
 def _health(read: Reader, path: str, fact: str) -> Health | None:
     replays = natural_number(read, f"{path}/pcie_replay_count", fact=f"{fact}.health.pcie_replays")
-    place = f"{path}/ras/umc_err_count"
-    text = read.text(place, fact=f"{fact}.health", rule="uncorrected (ue) and corrected (ce) errors of the memory")
+    path_of_errors = f"{path}/ras/umc_err_count"
+    text = read.text(
+        path_of_errors, fact=f"{fact}.health", rule="uncorrected (ue) and corrected (ce) errors of the memory"
+    )
     errors = {kind: int(number) for kind, number in _ERRORS.findall(text or "")}
     if text is not None and len(errors) < 2:
-        read.problem(place, f"does not count errors: {text[:60]!r}", "ECC errors are unknown")
+        read.problem(path_of_errors, f"does not count errors: {text[:60]!r}", "ECC errors are unknown")
     if replays is None and not errors:
         return None
     return Health(ecc_corrected=errors.get("ce"), ecc_uncorrected=errors.get("ue"), pcie_replays=replays)
 
 
-def _computing(read: Reader, gpu: Gpu, compute: _Compute, places: dict[int, str]) -> Gpu:
+def _computing(read: Reader, gpu: Gpu, compute: _Compute, addresses: dict[int, str]) -> Gpu:
     """Return a GPU with what the topology for compute says of it."""
     nodes, first, fact = compute.nodes, compute.first, f"gpus.{gpu.address}"
     file = f"{first.path}/properties"
@@ -165,7 +169,7 @@ def _computing(read: Reader, gpu: Gpu, compute: _Compute, places: dict[int, str]
         hive=f"{first.hive:016x}" if first.hive else None,
         simds=sum(node.simds for node in nodes),
         partitions=_partitions(read, compute, fact),
-        xgmi=_peers(read, first, gpu.address or "", places) if first.hive else (),
+        xgmi=_peers(read, first, gpu.address or "", addresses) if first.hive else (),
     )
 
 
@@ -189,11 +193,11 @@ def _partitions(read: Reader, compute: _Compute, fact: str) -> tuple[Partition, 
     )
 
 
-def _peers(read: Reader, node: KfdGpu, own: str, places: dict[int, str]) -> tuple[XgmiPeer, ...]:
+def _peers(read: Reader, node: KfdGpu, own: str, addresses: dict[int, str]) -> tuple[XgmiPeer, ...]:
     """Return what a GPU reaches over XGMI; the links of its first partition stand for all of them."""
     peers: dict[str, XgmiPeer] = {}
     for link in xgmi_links(read, node):
-        address = places.get(link.node)
+        address = addresses.get(link.node)
         if address is not None and address != own:
             peers.setdefault(address, XgmiPeer(address, link.links, link.bandwidth, link.weight))
     read.source(f"gpus.{own}.xgmi", f"{node.path}/io_links", len(peers), "links of type 11 (XGMI) to other GPUs")

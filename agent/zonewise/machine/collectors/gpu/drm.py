@@ -15,14 +15,14 @@ _NODES = {"renderD": "minor", "card": "number"}
 
 def drm_numbers(read: Reader, path: str, fact: str) -> tuple[int | None, int | None]:
     """Return the numbers n of /dev/dri/renderD<n> and /dev/dri/card<n> of the PCI function in a directory."""
-    found: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for name in read.names(f"{path}/drm"):
         for node, field in _NODES.items():
             digits = name.removeprefix(node)
             if digits != name and digits.isdecimal() and len(digits) <= 4:
-                found.setdefault(field, int(digits))
+                numbers.setdefault(field, int(digits))
                 read.source(f"{fact}.{field}", f"{path}/drm/{name}", name, "the number in the name of the device")
-    return found.get("minor"), found.get("number")
+    return numbers.get("minor"), numbers.get("number")
 
 
 def natural_number(read: Reader, path: str, *, fact: str = "", rule: str = "the number in the file") -> int | None:

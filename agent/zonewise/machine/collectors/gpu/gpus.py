@@ -57,7 +57,7 @@ def find_gpus(read: Reader, machine: Machine, query_nvml: Callable[[], NvmlFacts
     Where nothing else told the zone of a GPU, and NVML does, its PCI function gets that zone as well.
     """
     listed = frozenset(name for name in read.names(f"{_PROC}/gpus") if is_pci_address(name))
-    gpus = _found(read, machine.pci, listed)
+    gpus = _gpu_functions(read, machine.pci, listed)
     _report_driverless(read, machine, gpus)
     vendors = {gpu.vendor for gpu in gpus}
     # what describes the GPUs of a vendor is loaded where there are any
@@ -69,14 +69,14 @@ def find_gpus(read: Reader, machine: Machine, query_nvml: Callable[[], NvmlFacts
         from zonewise.machine.collectors.gpu.intel import enrich_intel
 
         gpus = enrich_intel(read, gpus)
-    told: dict[str, NvmlGpu] = {}
+    nvml_gpus: dict[str, NvmlGpu] = {}
     if "nvidia" in vendors or read.names(posixpath.dirname(CAPTURED)):
         from zonewise.machine.collectors.gpu.nvidia import enrich_nvidia
 
-        gpus, told = enrich_nvidia(read, gpus, listed, query_nvml)
+        gpus, nvml_gpus = enrich_nvidia(read, gpus, listed, query_nvml)
     if not gpus:
         raise NoData("no GPU")
-    gpus = tuple(_placed(read, gpu, told.get(gpu.address or ""), machine.zones) for gpu in gpus)
+    gpus = tuple(_placed(read, gpu, nvml_gpus.get(gpu.address or ""), machine.zones) for gpu in gpus)
     return machine._replace(gpus=tuple(sorted(gpus, key=_order)), pci=_refined(read, machine.pci, gpus))
 
 
@@ -84,7 +84,7 @@ def _order(gpu: Gpu) -> tuple[bool, tuple[int, str], str]:
     return gpu.address is None, pci_order(gpu.address or "0:"), gpu.uuid or ""
 
 
-def _found(read: Reader, functions: tuple[PciFunction, ...], listed: frozenset[str]) -> tuple[Gpu, ...]:
+def _gpu_functions(read: Reader, functions: tuple[PciFunction, ...], listed: frozenset[str]) -> tuple[Gpu, ...]:
     vendors = {one.address: vendor for one in functions if (vendor := _vendor(one, one.address in listed)) is not None}
     # a virtual function is a part of a GPU that is there already; a virtual machine that is given one sees no other
     own = [one for one in functions if one.address in vendors and one.physical_function not in vendors]
@@ -138,19 +138,19 @@ def _report_driverless(read: Reader, machine: Machine, gpus: tuple[Gpu, ...]) ->
         read.problem(DEVICES, what, "what PCI tells of them")
 
 
-def _placed(read: Reader, gpu: Gpu, told: NvmlGpu | None, zones: tuple[Zone, ...]) -> Gpu:
+def _placed(read: Reader, gpu: Gpu, nvml_gpu: NvmlGpu | None, zones: tuple[Zone, ...]) -> Gpu:
     """Return a GPU with the zone that NVML calls nearest, where it is one zone and nothing else told it; so for the
     zone that is its own memory.
     """
-    if told is None:
+    if nvml_gpu is None:
         return gpu
     fact, path = f"gpus.{gpu.address}", f"{DEVICES}/{gpu.address}"
-    near = [zone.id for zone in zones if zone.cpus and zone.id in (told.memory_affinity or ())]
+    near = [zone.id for zone in zones if zone.cpus and zone.id in (nvml_gpu.memory_affinity or ())]
     if gpu.zone is None and len(near) == 1:
         rule = "NVML nvmlDeviceGetMemoryAffinity, since the kernel knows no zone of it"
         read.source(f"{fact}.zone", path, near[0], rule)
         gpu = gpu._replace(zone=near[0])
-    own = [zone.id for zone in zones if not zone.cpus and zone.id == told.numa_node]
+    own = [zone.id for zone in zones if not zone.cpus and zone.id == nvml_gpu.numa_node]
     if gpu.memory_zone is None and own:
         read.source(f"{fact}.memory_zone", path, own[0], "NVML nvmlDeviceGetNumaNodeId")
         gpu = gpu._replace(memory_zone=own[0])

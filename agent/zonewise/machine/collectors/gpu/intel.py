@@ -35,10 +35,10 @@ def _enriched(read: Reader, gpu: Gpu, version: str | None) -> Gpu:
     path, fact = f"{DEVICES}/{gpu.address}", f"gpus.{gpu.address}"
     minor, number = drm_numbers(read, path, fact)
     gpu = gpu._replace(minor=minor, number=number, driver_version=version)
-    return _of_xe(read, gpu, path, fact) if gpu.driver == "xe" else _of_i915(read, gpu, path, fact)
+    return _enrich_xe(read, gpu, path, fact) if gpu.driver == "xe" else _enrich_i915(read, gpu, path, fact)
 
 
-def _of_i915(read: Reader, gpu: Gpu, path: str, fact: str) -> Gpu:
+def _enrich_i915(read: Reader, gpu: Gpu, path: str, fact: str) -> Gpu:
     if gpu.number is None:
         return gpu
     card = f"{path}/drm/card{gpu.number}"
@@ -51,7 +51,7 @@ def _of_i915(read: Reader, gpu: Gpu, path: str, fact: str) -> Gpu:
     return gpu._replace(memory=memory, tiles=tiles or None)
 
 
-def _of_xe(read: Reader, gpu: Gpu, path: str, fact: str) -> Gpu:
+def _enrich_xe(read: Reader, gpu: Gpu, path: str, fact: str) -> Gpu:
     tiles = [name for name in read.names(path) if _TILE.fullmatch(name)]
     sizes = [natural_number(read, f"{path}/{tile}/physical_vram_size_bytes") for tile in tiles]
     known = [size for size in sizes if size]

@@ -59,22 +59,22 @@ class KfdGpu(NamedTuple):
 def kfd_gpus(read: Reader) -> list[KfdGpu]:
     """Return the GPUs and partitions that the driver lists, by node."""
     numbers = sorted(int(name) for name in read.names(_NODES) if name.isdecimal() and len(name) <= 4)
-    found = [_gpu(read, number) for number in numbers[:_MAX_NODES]]
-    return [gpu for gpu in found if gpu is not None]
+    gpus = [_gpu(read, number) for number in numbers[:_MAX_NODES]]
+    return [gpu for gpu in gpus if gpu is not None]
 
 
 def xgmi_links(read: Reader, gpu: KfdGpu) -> list[KfdLink]:
     """Return the XGMI links of a GPU or partition."""
-    places = [f"{gpu.path}/io_links/{name}/properties" for name in read.names(f"{gpu.path}/io_links")]
+    paths = [f"{gpu.path}/io_links/{name}/properties" for name in read.names(f"{gpu.path}/io_links")]
     what = f"a link of the GPU at {gpu.address}"
-    links = [_properties(read, place, what, ("type", "node_to")) for place in places]
+    links = [_properties(read, path, what, ("type", "node_to")) for path in paths]
     return [_link(link) for link in links if link.get("type") == _XGMI]
 
 
 def _link(link: dict[str, int]) -> KfdLink:
     # kfd_crat.c kfd_fill_gpu_xgmi_link_to_gpu(): the minimum is the bandwidth of one link, the maximum that of all
-    one, every = link.get("min_bandwidth", 0), link.get("max_bandwidth", 0)
-    return KfdLink(link["node_to"], link.get("weight"), every // one if one and every else None, every or None)
+    minimum, every = link.get("min_bandwidth", 0), link.get("max_bandwidth", 0)
+    return KfdLink(link["node_to"], link.get("weight"), every // minimum if minimum and every else None, every or None)
 
 
 def _gpu(read: Reader, node: int) -> KfdGpu | None:
@@ -82,8 +82,10 @@ def _gpu(read: Reader, node: int) -> KfdGpu | None:
     own = _properties(read, f"{path}/properties", f"node {node} of the GPUs", _EVERY_NODE)
     if not own.get("simd_count"):
         return None
-    place = own["location_id"] & 0xFFFF  # bus, device, function; from kernel 6.8 on the partition is in bits 28 to 31
-    address = f"{own.get('domain', 0):04x}:{place >> 8:02x}:{place >> 3 & 0x1F:02x}.{place & 7}"
+    location = (
+        own["location_id"] & 0xFFFF
+    )  # bus, device, function; from kernel 6.8 on the partition is in bits 28 to 31
+    address = f"{own.get('domain', 0):04x}:{location >> 8:02x}:{location >> 3 & 0x1F:02x}.{location & 7}"
     per_unit = own.get("simd_per_cu")
     return KfdGpu(
         node=node,
@@ -100,10 +102,10 @@ def _gpu(read: Reader, node: int) -> KfdGpu | None:
 
 def _memory(read: Reader, path: str) -> int | None:
     banks = [f"{path}/mem_banks/{name}/properties" for name in read.names(f"{path}/mem_banks")]
-    found = [_properties(read, bank, "the GPU's memory", ("heap_type", "size_in_bytes")) for bank in banks]
-    if not all(found):
+    properties = [_properties(read, bank, "the GPU's memory", ("heap_type", "size_in_bytes")) for bank in banks]
+    if not all(properties):
         return None
-    return sum(bank["size_in_bytes"] for bank in found if bank["heap_type"] in _LOCAL_HEAPS) or None
+    return sum(bank["size_in_bytes"] for bank in properties if bank["heap_type"] in _LOCAL_HEAPS) or None
 
 
 def _target(version: int | None) -> str | None:
@@ -122,12 +124,12 @@ def _properties(read: Reader, path: str, what: str, needed: tuple[str, ...]) -> 
         return {}
     # every line ends in a newline, so that what stands behind the last one is a line that was cut
     *lines, rest = content.decode("ascii", "backslashreplace").rstrip("\0").split("\n")
-    found = dict(_numbers(read, path, lines))
-    lacking = [name for name in needed if name not in found]
+    numbers = dict(_numbers(read, path, lines))
+    lacking = [name for name in needed if name not in numbers]
     if rest or lacking:
         wrong = "is cut short" if rest else f"lacks {', '.join(lacking)}"
         read.problem(path, wrong, f"{what} is unknown" if lacking else "its whole lines")
-    return {} if lacking else found
+    return {} if lacking else numbers
 
 
 def _numbers(read: Reader, path: str, lines: list[str]) -> Iterator[tuple[str, int]]:

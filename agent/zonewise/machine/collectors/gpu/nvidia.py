@@ -44,69 +44,69 @@ def enrich_nvidia(
     version = driver_version(read) if driven else None
     printed = information(read, [gpu.address for gpu in gpus if gpu.address and gpu.address in listed])
     gpus = tuple(
-        _of_proc(read, gpu, printed.get(gpu.address or "", {}), version) if gpu.address in driven else gpu
+        _enrich_from_proc(read, gpu, printed.get(gpu.address or "", {}), version) if gpu.address in driven else gpu
         for gpu in gpus
     )
-    path, facts = _nvml(read, query_nvml, wanted=bool(driven))
+    path, facts = _nvml(read, query_nvml, expected=bool(driven))
     if facts is None:
         return Nvidia(gpus, {})
-    answer = _NvmlReport(read, facts, path)
-    answer.report(version)
-    told = _by_address(facts, gpus)
+    report = _NvmlReport(read, facts, path)
+    report.report(version)
+    by_address = _by_address(facts, gpus)
     gpus = tuple(
-        answer.enriched(gpu, told[gpu.address or ""]) if gpu.address in told
-        else answer.unlisted_by_nvml(gpu, listed) if gpu.address in driven
+        report.enriched(gpu, by_address[gpu.address or ""]) if gpu.address in by_address
+        else report.unlisted_by_nvml(gpu, listed) if gpu.address in driven
         else gpu
         for gpu in gpus
     )  # fmt: skip
-    matched = {one.place for one in told.values()}
+    matched = {nvml_gpu.place for nvml_gpu in by_address.values()}
     added = [
-        answer.unlisted_by_pci(one) for one in facts.gpus if one.place not in matched and (one.address or one.uuid)
+        report.unlisted_by_pci(one) for one in facts.gpus if one.place not in matched and (one.address or one.uuid)
     ]
-    return Nvidia((*gpus, *added), told)
+    return Nvidia((*gpus, *added), by_address)
 
 
 def _by_address(facts: NvmlFacts, gpus: tuple[Gpu, ...]) -> dict[str, NvmlGpu]:
     """Return what NVML tells by the addresses of the GPUs that it tells it of; by UUID where it tells no address."""
     addresses = {gpu.address for gpu in gpus if gpu.address is not None}
     by_uuid = {gpu.uuid: gpu.address for gpu in gpus if gpu.uuid is not None}
-    found: dict[str, NvmlGpu] = {}
-    for one in facts.gpus:
-        address = one.address or (by_uuid.get(one.uuid) if one.uuid is not None else None)
+    by_address: dict[str, NvmlGpu] = {}
+    for nvml_gpu in facts.gpus:
+        address = nvml_gpu.address or (by_uuid.get(nvml_gpu.uuid) if nvml_gpu.uuid is not None else None)
         if address is not None and address in addresses:
-            found.setdefault(address, one)
-    return found
+            by_address.setdefault(address, nvml_gpu)
+    return by_address
 
 
-def _of_proc(read: Reader, gpu: Gpu, told: dict[str, str], version: str | None) -> Gpu:
+def _enrich_from_proc(read: Reader, gpu: Gpu, printed: dict[str, str], version: str | None) -> Gpu:
     """Return a GPU with what the driver's own files say of it."""
     fact, path = f"gpus.{gpu.address}", information_path(gpu.address or "")
     if version is not None:
         read.source(f"{fact}.driver_version", f"{PROC}/version", version, "the version of the kernel module")
-    minor = told.get("Device Minor", "")
+    minor = printed.get("Device Minor", "")
     fields = {
-        "model": told.get("Model"),
-        "uuid": told.get("GPU UUID"),
+        "model": printed.get("Model"),
+        "uuid": printed.get("GPU UUID"),
         "minor": int(minor) if minor.isdecimal() and len(minor) <= 4 else None,
-        "vbios": told.get("Video BIOS"),
-        "firmware": told.get("GPU Firmware"),
+        "vbios": printed.get("Video BIOS"),
+        "firmware": printed.get("GPU Firmware"),
     }
     for name, value in fields.items():
         if value is not None:
             read.source(f"{fact}.{name}", path, value, "as the driver prints it")
-    state = "excluded" if told.get("GPU Excluded") == "Yes" else None
+    state = "excluded" if printed.get("GPU Excluded") == "Yes" else None
     return gpu._replace(**fields, driver_version=version, state=state)
 
 
 # --- NVML
 
 
-def _nvml(read: Reader, ask: Callable[[], NvmlFacts], *, wanted: bool) -> tuple[str, NvmlFacts | None]:
+def _nvml(read: Reader, query_nvml: Callable[[], NvmlFacts], *, expected: bool) -> tuple[str, NvmlFacts | None]:
     """Return where NVML's answers are from, and the answers; None where there are none, or unusable ones."""
     content = read.raw(CAPTURED)
     path = _ASKED if content is None else CAPTURED
     if content is None:
-        facts = ask() if wanted and read.files.live else None
+        facts = query_nvml() if expected and read.files.live else None
     else:
         try:
             facts = from_json(content.decode("utf-8"))
@@ -133,10 +133,12 @@ class _NvmlReport:
 
     def report(self, version: str | None) -> None:
         """Report what is wrong with the answer as a whole."""
-        told = self._facts.driver_version
-        if told is not None and version is not None and told != version:
+        nvml_version = self._facts.driver_version
+        if nvml_version is not None and version is not None and nvml_version != version:
             self._read.problem(
-                self._path, f"NVML speaks of driver {told}, and the kernel module is {version}", f"driver {told}"
+                self._path,
+                f"NVML speaks of driver {nvml_version}, and the kernel module is {version}",
+                f"driver {nvml_version}",
             )
         for fault in self._facts.faults:
             self._read.problem(self._path, fault, "the other answers of NVML")

@@ -27,8 +27,8 @@ def driver_version(read: Reader) -> str | None:
     if content is None:
         return read.text("sys/module/nvidia/version")
     text = content.decode("utf-8", "backslashreplace")
-    if found := _VERSION.search(text):
-        return found[1]
+    if match := _VERSION.search(text):
+        return match[1]
     read.problem(path, f"names no version: {text[:60]!r}", "the driver's version is unknown")
     return None
 
@@ -43,13 +43,16 @@ def information(read: Reader, addresses: Iterable[str]) -> dict[str, dict[str, s
 
     It says the same kinds of things of all of them, so that what it says of some only was lost of the others.
     """
-    found = {address: _printed(read, information_path(address)) for address in addresses}
-    every = set[str]().union(*found.values())
-    for address, told in found.items():
-        if lacking := sorted(every - set(told)):
-            what = f"says nothing of {', '.join(lacking)}" if told else "says nothing"
+    printed_by_address = {address: _printed(read, information_path(address)) for address in addresses}
+    every = set[str]().union(*printed_by_address.values())
+    for address, printed in printed_by_address.items():
+        if lacking := sorted(every - set(printed)):
+            what = f"says nothing of {', '.join(lacking)}" if printed else "says nothing"
             read.problem(information_path(address), what, f"what it tells of {address} is unknown or from elsewhere")
-    return {address: {name: told[name] for name in told if _is_known(told[name])} for address, told in found.items()}
+    return {
+        address: {name: told[name] for name in told if _is_known(told[name])}
+        for address, told in printed_by_address.items()
+    }
 
 
 def _is_known(value: str) -> bool:
@@ -63,8 +66,8 @@ def _printed(read: Reader, path: str) -> dict[str, str]:
         return {}
     *lines, rest = content.decode("utf-8", "backslashreplace").split("\n")
     parts = [line.partition(":") for line in lines]
-    told = {name.strip(): value.strip() for name, colon, value in parts if colon}
-    if rest or not told:
-        wrong = "is cut short" if told else f"is not information: {rest[:60]!r}"
-        read.problem(path, wrong, "its whole lines" if told else "nothing of it")
-    return told
+    fields = {name.strip(): value.strip() for name, colon, value in parts if colon}
+    if rest or not fields:
+        wrong = "is cut short" if fields else f"is not information: {rest[:60]!r}"
+        read.problem(path, wrong, "its whole lines" if fields else "nothing of it")
+    return fields

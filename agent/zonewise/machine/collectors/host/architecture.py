@@ -30,16 +30,16 @@ def release_architecture(release: str) -> str | None:
 def cpuinfo_lines(cpuinfo: bytes) -> dict[str, str]:
     """Return the lines that the first CPU and the end of /proc/cpuinfo have, the first of each name."""
     text = cpuinfo if len(cpuinfo) <= 2 * _HEAD else cpuinfo[:_HEAD] + b"\n" + cpuinfo[-_HEAD:]
-    found: dict[str, str] = {}
+    lines: dict[str, str] = {}
     for match in _LINE.finditer(text):
-        found.setdefault(match[1].decode("ascii", "replace").strip(), match[2].decode("ascii", "replace"))
-    return found
+        lines.setdefault(match[1].decode("ascii", "replace").strip(), match[2].decode("ascii", "replace"))
+    return lines
 
 
 def cpuinfo_architecture(cpuinfo: bytes) -> str | None:
     """Return the architecture as uname would print it; None where the text does not tell (arch/*/kernel, c_show())."""
     lines = cpuinfo_lines(cpuinfo)
-    return next((found for dialect in _DIALECTS if (found := dialect(lines))), None)
+    return next((architecture for dialect in _DIALECTS if (architecture := dialect(lines))), None)
 
 
 def _x86(lines: dict[str, str]) -> str | None:

@@ -81,51 +81,53 @@ _SYSINFO_LINE = re.compile(r"^(Manufacturer|Type|Model): +(.*?) *$", re.MULTILIN
 
 
 def _collect(read: Reader, machine: Machine) -> Machine:
-    found = _dmi(read) or _device_tree(read) or _mainframe(read)
+    firmware = _dmi(read) or _device_tree(read) or _mainframe(read)
     if (machine.architecture or "").startswith("ppc"):
-        found = _power(read, found or Firmware())
-    if found is None:
+        firmware = _power(read, firmware or Firmware())
+    if firmware is None:
         raise NoData("no DMI and no device tree")
-    return machine._replace(firmware=found, product=_product(read, found))
+    return machine._replace(firmware=firmware, product=_product(read, firmware))
 
 
 # --- DMI
 
 
 def _dmi(read: Reader) -> Firmware | None:
-    for place in DMI:
-        if present := _present(read, place):
+    for directory in DMI:
+        if present := _present(read, directory):
             groups = [group for group in _GROUPS if not present.isdisjoint(group)]
-            fields = {field: _attribute(read, place, name, field) for group in groups for name, field in group.items()}
+            fields = {
+                field: _attribute(read, directory, name, field) for group in groups for name, field in group.items()
+            }
             blank = [(name, field) for group in groups for name, field in group.items() if fields[field] is None]
             if blank:
-                _report_lost(read, place, blank)
+                _report_lost(read, directory, blank)
             return Firmware()._replace(**fields)
     return None
 
 
-def _present(read: Reader, place: str) -> frozenset[str]:
+def _present(read: Reader, directory: str) -> frozenset[str]:
     """Return the names of the attributes; all of them where a directory is closed to listing and open to reading."""
-    names = frozenset(read.names(place))
-    if names or (read.raw(f"{place}/sys_vendor") is None and read.raw(f"{place}/bios_vendor") is None):
+    names = frozenset(read.names(directory))
+    if names or (read.raw(f"{directory}/sys_vendor") is None and read.raw(f"{directory}/bios_vendor") is None):
         return names
-    read.problem(place, "cannot be listed", "the attributes that can be read")
+    read.problem(directory, "cannot be listed", "the attributes that can be read")
     return frozenset(_MODALIAS)
 
 
-def _report_lost(read: Reader, place: str, blank: list[tuple[str, str]]) -> None:
+def _report_lost(read: Reader, directory: str, blank: list[tuple[str, str]]) -> None:
     """Report attributes that say nothing although the repetition of all does; without it those that never should."""
-    repeated = (read.raw(f"{place}/modalias") or b"").decode("ascii", "replace").strip("\0\n").split(":")[1:]
+    repeated = (read.raw(f"{directory}/modalias") or b"").decode("ascii", "replace").strip("\0\n").split(":")[1:]
     for name, field in blank:
         mark = _MODALIAS[name]
-        told = [part for part in repeated if part.startswith(mark)]
-        if told != [mark] if told else not name.endswith("_version"):
-            read.problem(f"{place}/{name}", "says nothing", f"firmware.{field} is unknown")
+        repetitions = [part for part in repeated if part.startswith(mark)]
+        if repetitions != [mark] if repetitions else not name.endswith("_version"):
+            read.problem(f"{directory}/{name}", "says nothing", f"firmware.{field} is unknown")
 
 
-def _attribute(read: Reader, place: str, name: str, field: str) -> str | None:
+def _attribute(read: Reader, directory: str, name: str, field: str) -> str | None:
     """Return what an attribute says; None for nothing but blanks."""
-    path, fact = f"{place}/{name}", f"firmware.{field}"
+    path, fact = f"{directory}/{name}", f"firmware.{field}"
     content = read.raw(path, needed=fact)
     if content is None:
         return None
@@ -146,12 +148,12 @@ def _attribute(read: Reader, place: str, name: str, field: str) -> str | None:
 
 
 def _device_tree(read: Reader) -> Firmware | None:
-    for place in DEVICE_TREES:
-        compatible = _strings(read.raw(f"{place}/compatible"))
-        model = _strings(read.raw(f"{place}/model"))
+    for directory in DEVICE_TREES:
+        compatible = _strings(read.raw(f"{directory}/compatible"))
+        model = _strings(read.raw(f"{directory}/model"))
         if compatible or model:
-            read.source("firmware.product", f"{place}/model", ", ".join(model), "the model of the device tree")
-            read.source("firmware.compatible", f"{place}/compatible", ", ".join(compatible), "names, parted by NUL")
+            read.source("firmware.product", f"{directory}/model", ", ".join(model), "the model of the device tree")
+            read.source("firmware.compatible", f"{directory}/compatible", ", ".join(compatible), "names, parted by NUL")
             return Firmware(product=model[0] if model else None, compatible=compatible)
     return None
 
@@ -162,15 +164,15 @@ def _strings(content: bytes | None) -> tuple[str, ...]:
     return tuple(part for part in parts if part and part.isprintable())
 
 
-def _power(read: Reader, found: Firmware) -> Firmware:
+def _power(read: Reader, firmware: Firmware) -> Firmware:
     """Return what was found with what the kernel prints behind the CPUs (arch/powerpc/kernel/setup-common.c)."""
     lines = cpuinfo_lines(read.raw(CPUINFO) or b"")
     platform = lines.get("platform") or None
     # "machine" begins with the platform ("PowerNV 8335-GTW") or the firmware's type ("CHRP IBM,9179-MHB")
-    product = found.product or lines.get("machine") or lines.get("model") or None
+    product = firmware.product or lines.get("machine") or lines.get("model") or None
     read.source("firmware.platform", CPUINFO, platform, "platform, behind the lines of the CPUs")
     read.source("firmware.product", CPUINFO, product, "machine or else model, behind the lines of the CPUs")
-    return found._replace(platform=platform, product=product)
+    return firmware._replace(platform=platform, product=product)
 
 
 def _mainframe(read: Reader) -> Firmware | None:
@@ -178,20 +180,20 @@ def _mainframe(read: Reader) -> Firmware | None:
     text = read.text(SYSINFO)
     if text is None:
         return None
-    found = {match[1]: match[2] for match in _SYSINFO_LINE.finditer(text)}
-    if lacking := [name for name in ("Manufacturer", "Type", "Model") if name not in found]:
+    fields = {match[1]: match[2] for match in _SYSINFO_LINE.finditer(text)}
+    if lacking := [name for name in ("Manufacturer", "Type", "Model") if name not in fields]:
         read.problem(SYSINFO, f"has no line {', '.join(lacking)}", "what it says besides")
-    model = " ".join(found.get("Model", "").split())
-    product = " ".join(part for part in (found.get("Type", ""), model) if part)
-    read.source("firmware.vendor", SYSINFO, found.get("Manufacturer"), "Manufacturer")
+    model = " ".join(fields.get("Model", "").split())
+    product = " ".join(part for part in (fields.get("Type", ""), model) if part)
+    read.source("firmware.vendor", SYSINFO, fields.get("Manufacturer"), "Manufacturer")
     read.source("firmware.product", SYSINFO, product, "Type, and Model: that of the capacity and that of the hardware")
-    return Firmware(vendor=found.get("Manufacturer"), product=product or None)
+    return Firmware(vendor=fields.get("Manufacturer"), product=product or None)
 
 
 def _product(read: Reader, firmware: Firmware) -> str | None:
     """Return vendor and product as one would say them; None where the vendor has left both to others."""
-    told = [name for name in (firmware.vendor, firmware.product) if name]
-    named = [name for name in told if name.lower() not in _PLACEHOLDERS and name.strip(_BLANKS)]
+    parts = [name for name in (firmware.vendor, firmware.product) if name]
+    named = [name for name in parts if name.lower() not in _PLACEHOLDERS and name.strip(_BLANKS)]
     if len(named) == 2 and named[1].lower().startswith(named[0].lower()):
         named = named[1:]
     text = " ".join(named) or None

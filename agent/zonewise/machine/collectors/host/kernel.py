@@ -58,22 +58,26 @@ class _Sources(NamedTuple):
 
 
 def _collect(read: Reader, machine: Machine) -> Machine:
-    ask = _Sources(read, read.has(SYSCTL), _banner(read), _uname(read))
-    release = _told(ask, "osrelease", "OSRelease", "kernel.release", ask.banner and ask.banner[0])
-    version = _told(ask, "version", "OSVersion", "kernel.version", ask.banner and ask.banner[1])
+    sources = _Sources(read, read.has(SYSCTL), _banner(read), _uname(read))
+    release = _release_or_version(
+        sources, "osrelease", "OSRelease", "kernel.release", sources.banner and sources.banner[0]
+    )
+    version = _release_or_version(
+        sources, "version", "OSVersion", "kernel.version", sources.banner and sources.banner[1]
+    )
     config = read_kernel_config(read, release)
-    architecture = _architecture(ask, release)
-    page_size = _page_size(ask, architecture, config)
-    kernel = Kernel(release, version, _command_line(ask), _modules(read), config, page_size, _huge_page_sizes(read))
-    return machine._replace(architecture=architecture, hostname=_hostname(ask), kernel=kernel)
+    architecture = _architecture(sources, release)
+    page_size = _page_size(sources, architecture, config)
+    kernel = Kernel(release, version, _command_line(sources), _modules(read), config, page_size, _huge_page_sizes(read))
+    return machine._replace(architecture=architecture, hostname=_hostname(sources), kernel=kernel)
 
 
 def _banner(read: Reader) -> tuple[str, str] | None:
     text = read.text(VERSION)
-    found = _BANNER.fullmatch(text) if text else None
-    if text and not found:
+    match = _BANNER.fullmatch(text) if text else None
+    if text and not match:
         read.problem(VERSION, f"is no version of Linux: {text[:60]!r}", "what else tells it")
-    return (found[1], found[2]) if found else None
+    return (match[1], match[2]) if match else None
 
 
 def _uname(read: Reader) -> dict[str, str]:
@@ -81,76 +85,76 @@ def _uname(read: Reader) -> dict[str, str]:
     if content is None:
         return {}
     pairs = (line.partition(": ") for line in content.decode("utf-8", "replace").split("\n"))
-    found = {key: value.strip() for key, colon, value in pairs if colon and value.strip() and value.isprintable()}
-    if not found or not content.endswith(b"\n"):
-        read.problem(UNAME, "is cut short" if found else "tells nothing", "what else tells it")
-    return found
+    fields = {key: value.strip() for key, colon, value in pairs if colon and value.strip() and value.isprintable()}
+    if not fields or not content.endswith(b"\n"):
+        read.problem(UNAME, "is cut short" if fields else "tells nothing", "what else tells it")
+    return fields
 
 
-def _told(ask: _Sources, parameter: str, key: str, fact: str, by_banner: str | None) -> str | None:
+def _release_or_version(sources: _Sources, parameter: str, key: str, fact: str, by_banner: str | None) -> str | None:
     """Return what a parameter of the kernel says, else what /proc/version says, else what uname said."""
-    found = _parameter(ask, parameter, fact)
-    if found is None and by_banner is not None:
-        ask.read.source(fact, VERSION, by_banner, "behind Linux version, or from # on")
+    value = _parameter(sources, parameter, fact)
+    if value is None and by_banner is not None:
+        sources.read.source(fact, VERSION, by_banner, "behind Linux version, or from # on")
         return by_banner
-    return found or _told_by_uname(ask, key, fact)
+    return value or _uname_value(sources, key, fact)
 
 
-def _parameter(ask: _Sources, name: str, fact: str) -> str | None:
-    needed = fact if ask.sysctl else ""
-    return ask.read.text(f"{SYSCTL}/{name}", fact=fact, rule="the kernel's own parameter", needed=needed)
+def _parameter(sources: _Sources, name: str, fact: str) -> str | None:
+    needed = fact if sources.sysctl else ""
+    return sources.read.text(f"{SYSCTL}/{name}", fact=fact, rule="the kernel's own parameter", needed=needed)
 
 
-def _told_by_uname(ask: _Sources, key: str, fact: str) -> str | None:
-    value = ask.uname.get(key)
+def _uname_value(sources: _Sources, key: str, fact: str) -> str | None:
+    value = sources.uname.get(key)
     if value is not None:
-        ask.read.source(fact, UNAME, value, f"{key}, as uname told hwloc-gather-topology")
+        sources.read.source(fact, UNAME, value, f"{key}, as uname told hwloc-gather-topology")
     return value
 
 
-def _hostname(ask: _Sources) -> str | None:
-    name = _parameter(ask, "hostname", "hostname") or ask.read.text("etc/hostname", fact="hostname")
-    name = name or _told_by_uname(ask, "HostName", "hostname")
-    if name is None and ask.banner is not None and not ask.sysctl:
-        ask.read.problem(f"{SYSCTL}/hostname", "is absent", "the host name is unknown")
+def _hostname(sources: _Sources) -> str | None:
+    name = _parameter(sources, "hostname", "hostname") or sources.read.text("etc/hostname", fact="hostname")
+    name = name or _uname_value(sources, "HostName", "hostname")
+    if name is None and sources.banner is not None and not sources.sysctl:
+        sources.read.problem(f"{SYSCTL}/hostname", "is absent", "the host name is unknown")
     return name
 
 
 def _huge_page_sizes(read: Reader) -> tuple[int, ...]:
-    place = HUGEPAGES
-    sizes = huge_page_sizes(read, place)
+    directory = HUGEPAGES
+    sizes = huge_page_sizes(read, directory)
     if not sizes and (sizes := huge_page_sizes(read, f"{NODE}/node0/hugepages")):
-        read.problem(place, "lists nothing, and node 0 has pools", f"/{NODE}/node0/hugepages")
-        place = f"{NODE}/node0/hugepages"
-    read.source("kernel.huge_page_sizes", place, sizes, "the sizes of pages in KiB that have a pool")
+        read.problem(directory, "lists nothing, and node 0 has pools", f"/{NODE}/node0/hugepages")
+        directory = f"{NODE}/node0/hugepages"
+    read.source("kernel.huge_page_sizes", directory, sizes, "the sizes of pages in KiB that have a pool")
     return tuple(size * 1024 for size in sizes)
 
 
-def _architecture(ask: _Sources, release: str | None) -> str | None:
-    read, fact = ask.read, "architecture"
-    found = read.text(f"{SYSCTL}/arch", fact=fact)  # since Linux 6.1
-    if found is None and read.files.live:
-        found = os.uname().machine
-        read.source(fact, "", found, "uname of the running kernel")
-    if found or (found := _told_by_uname(ask, "Architecture", fact)):
-        return found
-    if release and (found := release_architecture(release)):
+def _architecture(sources: _Sources, release: str | None) -> str | None:
+    read, fact = sources.read, "architecture"
+    architecture = read.text(f"{SYSCTL}/arch", fact=fact)  # since Linux 6.1
+    if architecture is None and read.files.live:
+        architecture = os.uname().machine
+        read.source(fact, "", architecture, "uname of the running kernel")
+    if architecture or (architecture := _uname_value(sources, "Architecture", fact)):
+        return architecture
+    if release and (architecture := release_architecture(release)):
         read.source(fact, f"{SYSCTL}/osrelease", release, "what the release of the kernel ends in")
-        return found
-    found = cpuinfo_architecture(read.raw(CPUINFO) or b"")
-    read.source(fact, CPUINFO, found, "the dialect in which CPUs are described")
-    return found
+        return architecture
+    architecture = cpuinfo_architecture(read.raw(CPUINFO) or b"")
+    read.source(fact, CPUINFO, architecture, "the dialect in which CPUs are described")
+    return architecture
 
 
-def _page_size(ask: _Sources, architecture: str | None, config: dict[str, str] | None) -> int | None:
-    read, fact = ask.read, "kernel.page_size"
+def _page_size(sources: _Sources, architecture: str | None, config: dict[str, str] | None) -> int | None:
+    read, fact = sources.read, "kernel.page_size"
     if read.files.live:
         size = os.sysconf("SC_PAGE_SIZE")
         read.source(fact, "", size, "sysconf of the running kernel")
         return size
-    told = _told_by_uname(ask, "PageSize", fact)
-    if told in [str(1 << int(shift)) for shift in _POSSIBLE_SHIFTS]:
-        return int(told)
+    printed = _uname_value(sources, "PageSize", fact)
+    if printed in [str(1 << int(shift)) for shift in _POSSIBLE_SHIFTS]:
+        return int(printed)
     options = config or {}
     for shift in (options[name] for name in _PAGE_SHIFTS if name in options):
         if shift in _POSSIBLE_SHIFTS:
@@ -164,18 +168,20 @@ def _page_size(ask: _Sources, architecture: str | None, config: dict[str, str] |
 # --- parameters and modules
 
 
-def _command_line(ask: _Sources) -> tuple[str, ...]:
-    content = ask.read.raw(COMMAND_LINE, needed="kernel.command_line" if ask.sysctl or ask.banner else "")
+def _command_line(sources: _Sources) -> tuple[str, ...]:
+    content = sources.read.raw(COMMAND_LINE, needed="kernel.command_line" if sources.sysctl or sources.banner else "")
     text = (content or b"").decode("utf-8", "backslashreplace").strip("\0\n ")
     if content is not None and not content.endswith(b"\n"):
-        ask.read.problem(COMMAND_LINE, "is cut short", "the parameters in front of the cut")
+        sources.read.problem(COMMAND_LINE, "is cut short", "the parameters in front of the cut")
     words: list[str] = _PARAMETER.findall(text)
     own = words[: words.index("--")] if "--" in words else words  # what follows is for init
     if not text.isprintable() or any(_NUMBER.fullmatch(word) for word in own):
-        ask.read.problem(COMMAND_LINE, f"is no list of parameters: {text[:60]!r}", "what there is")
+        sources.read.problem(COMMAND_LINE, f"is no list of parameters: {text[:60]!r}", "what there is")
     parameters = tuple(redacted(parameter) for parameter in own)
     if content is not None:
-        ask.read.source("kernel.command_line", COMMAND_LINE, " ".join(parameters), "parted at blanks, without secrets")
+        sources.read.source(
+            "kernel.command_line", COMMAND_LINE, " ".join(parameters), "parted at blanks, without secrets"
+        )
     return parameters
 
 
@@ -184,19 +190,19 @@ def redacted(parameter: str) -> str:
     name, equals, value = parameter.partition("=")
     if equals and _SECRET_NAME.search(name):
         return f"{name}={REDACTED}"
-    return name + equals + _USER_INFORMATION.sub(lambda found: f"{found[1]}{REDACTED}@", value)
+    return name + equals + _USER_INFORMATION.sub(lambda match: f"{match[1]}{REDACTED}@", value)
 
 
 def _modules(read: Reader) -> tuple[str, ...] | None:
     content = read.raw(MODULES)
     if content is None:
         return None  # CONFIG_MODULES=n has no such file
-    found = tuple(sorted({match[1].decode("ascii", "replace") for match in _MODULE.finditer(content)}))
+    modules = tuple(sorted({match[1].decode("ascii", "replace") for match in _MODULE.finditer(content)}))
     lines = sum(bool(line.strip(b"\0 ")) for line in content.split(b"\n"))
-    if lines != len(found):
-        read.problem(MODULES, f"names a module in {len(found)} of its {lines} lines only", "those")
-    read.source("kernel.modules", MODULES, len(found), "the first word of each line")
-    return found
+    if lines != len(modules):
+        read.problem(MODULES, f"names a module in {len(modules)} of its {lines} lines only", "those")
+    read.source("kernel.modules", MODULES, len(modules), "the first word of each line")
+    return modules
 
 
 def _volatile(peek: Peek) -> Hashable:

@@ -26,7 +26,7 @@ _SET = re.compile(rb"^(?:CONFIG_(\w+)=(.*)|# CONFIG_(\w+) is not set)$", re.MULT
 
 def read_kernel_config(read: Reader, release: str | None) -> dict[str, str] | None:
     """Return the options by name: "y", "m", "n" or a value; None where no configuration is to be found."""
-    for path in (EMBEDDED, *_places(release)):
+    for path in (EMBEDDED, *_paths(release)):
         content = read.raw(path)
         if content is not None and path == EMBEDDED:
             content = _unpacked(read, content)
@@ -40,7 +40,7 @@ def read_kernel_config(read: Reader, release: str | None) -> dict[str, str] | No
     return None
 
 
-def _places(release: str | None) -> tuple[str, ...]:
+def _paths(release: str | None) -> tuple[str, ...]:
     """Return where distributions put the configuration of a kernel."""
     if release is None or not _RELEASE.fullmatch(release):
         return ()
@@ -67,10 +67,10 @@ def _unpacked(read: Reader, content: bytes) -> bytes | None:
 
 
 def _options(content: bytes) -> dict[str, str]:
-    wanted = frozenset(OPTIONS)
-    found: dict[str, str] = {}
+    names = frozenset(OPTIONS)
+    options: dict[str, str] = {}
     for name, value, unset in _SET.findall(content):
         key = (name or unset).decode("ascii", "replace")
-        if key in wanted:
-            found[key] = value.decode("ascii", "replace").strip('"') if name else "n"
-    return found
+        if key in names:
+            options[key] = value.decode("ascii", "replace").strip('"') if name else "n"
+    return options

@@ -38,12 +38,12 @@ def _collect(read: Reader, machine: Machine) -> Machine:
 
 
 def _fields(text: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for line in text.splitlines()[: 4 * _MOST_FIELDS]:
         assignment = _ASSIGNMENT.fullmatch(line.strip())
-        if assignment and assignment[2].isprintable() and len(found) < _MOST_FIELDS:
-            found[assignment[1]] = _unquoted(assignment[2])
-    return found
+        if assignment and assignment[2].isprintable() and len(fields) < _MOST_FIELDS:
+            fields[assignment[1]] = _unquoted(assignment[2])
+    return fields
 
 
 def _unquoted(value: str) -> str:

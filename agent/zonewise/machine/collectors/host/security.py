@@ -73,11 +73,11 @@ def _capacities(read: Reader) -> dict[str, int]:
         if content is None:
             continue
         lines = content.decode("ascii", "backslashreplace").splitlines()
-        found = dict(pair for line in lines if (pair := _capacity(line)))
-        if len(found) < len(lines):
-            read.problem(path, f"names a capacity in {len(found)} of its {len(lines)} lines only", "those")
-        read.source("security.capacities", path, len(found), "a name and a number in each line")
-        return dict(sorted(found.items()))
+        capacities = dict(pair for line in lines if (pair := _capacity(line)))
+        if len(capacities) < len(lines):
+            read.problem(path, f"names a capacity in {len(capacities)} of its {len(lines)} lines only", "those")
+        read.source("security.capacities", path, len(capacities), "a name and a number in each line")
+        return dict(sorted(capacities.items()))
     return {}
 
 

@@ -30,8 +30,8 @@ def _collect(read: Reader, machine: Machine) -> Machine:
         raise NoData("no USB devices")
     interfaces: dict[str, list[str]] = {}
     for name in names:
-        if found := _INTERFACE.fullmatch(name):
-            interfaces.setdefault(found[1], []).append(name)
+        if match := _INTERFACE.fullmatch(name):
+            interfaces.setdefault(match[1], []).append(name)
     read.source("usb", DEVICES, len(devices), "idVendor, idProduct, bDeviceClass and bInterfaceClass of each device")
     return machine._replace(usb=tuple(_device(read, name, interfaces.get(name, [])) for name in devices))
 
@@ -46,7 +46,7 @@ def _device(read: Reader, name: str, interfaces: list[str]) -> UsbDevice:
         name,
         _digits(read, f"{DEVICES}/{name}/idVendor", 4, f"vendor of USB device {name}"),
         _digits(read, f"{DEVICES}/{name}/idProduct", 4, f"product of USB device {name}"),
-        tuple(sorted(found for found in classes if found is not None)),
+        tuple(sorted(usb_class for usb_class in classes if usb_class is not None)),
     )
 
 

@@ -68,21 +68,21 @@ def _guest(read: Reader, machine: Machine) -> tuple[bool | None, str | None, str
     """Return whether the machine is a guest, the hypervisor, and whether the guest is made to fit it."""
     text = read.text(SYSINFO) if machine.architecture in ("s390x", "s390", None) else None
     if text is not None:
-        return True, _of_mainframe(read, text), "full"
+        return True, _mainframe_hypervisor(read, text), "full"
     if (machine.architecture or "").startswith("ppc"):
-        return _of_power(read, machine)
-    return _of_others(read, machine)
+        return _detect_on_power(read, machine)
+    return _detect_by_signs(read, machine)
 
 
-def _of_mainframe(read: Reader, text: str) -> str:
+def _mainframe_hypervisor(read: Reader, text: str) -> str:
     """Return what the innermost level of an s390 machine runs on: an LPAR is a guest of the firmware's PR/SM."""
-    found = _CONTROL_PROGRAM.search(text)
-    name = " ".join(found[1].split()) if found else hypervisors.PR_SM
-    read.source("virtualization", SYSINFO, found and found[0], "the first control program; PR/SM where there is none")
+    match = _CONTROL_PROGRAM.search(text)
+    name = " ".join(match[1].split()) if match else hypervisors.PR_SM
+    read.source("virtualization", SYSINFO, match and match[0], "the first control program; PR/SM where there is none")
     return name
 
 
-def _of_power(read: Reader, machine: Machine) -> tuple[bool | None, str | None, str | None]:
+def _detect_on_power(read: Reader, machine: Machine) -> tuple[bool | None, str | None, str | None]:
     """Return the hypervisor of a POWER machine; the platform pSeries is that of all guests."""
     firmware = machine.firmware
     read.source("virtualization", "proc/cpuinfo", firmware.platform, "the platform PowerNV is a machine itself")
@@ -94,11 +94,11 @@ def _of_power(read: Reader, machine: Machine) -> tuple[bool | None, str | None, 
     return True, hypervisors.KVM if emulated else hypervisors.POWERVM, "para"
 
 
-def _of_others(read: Reader, machine: Machine) -> tuple[bool | None, str | None, str | None]:
+def _detect_by_signs(read: Reader, machine: Machine) -> tuple[bool | None, str | None, str | None]:
     flags = machine.model.flags
     flagged = "hypervisor" in flags if flags and machine.architecture in _X86 else None
-    found = next(_signs(read, machine), None)
-    hypervisor, path = found or (None, "proc/cpuinfo")
+    sign = next(_signs(read, machine), None)
+    hypervisor, path = sign or (None, "proc/cpuinfo")
     if hypervisor is None and flagged:
         hypervisor = hypervisors.by_cloud(machine.firmware)
     rule = "the flag hypervisor, and the names that a hypervisor leaves in its guests"
@@ -127,10 +127,10 @@ def _signs(read: Reader, machine: Machine) -> Iterator[tuple[str, str]]:
         yield hypervisors.XEN, "sys/hypervisor/type"
     if by_clock is not None:
         yield by_clock, CLOCKS
-    yield from _signs_of_devices(read, machine)
+    yield from _device_signs(read, machine)
 
 
-def _signs_of_devices(read: Reader, machine: Machine) -> Iterator[tuple[str, str]]:
+def _device_signs(read: Reader, machine: Machine) -> Iterator[tuple[str, str]]:
     node = "proc/device-tree/hypervisor/compatible"
     names = (read.raw(node) or b"").decode("ascii", "replace").split("\0")
     if by_tree := hypervisors.by_device_tree((*names, *machine.firmware.compatible)):
@@ -143,29 +143,29 @@ def _signs_of_devices(read: Reader, machine: Machine) -> Iterator[tuple[str, str
 def _listed_ids(read: Reader) -> list[tuple[str | None, str | None]]:
     """Return vendor and device of the PCI functions as the older of the two lists has them."""
     content = read.raw(PCI_LIST) or b""
-    found = _PCI_LINE.findall(content)
-    if content and (not found or not content.endswith(b"\n")):
-        what = "is cut short" if found else "names no PCI function"
+    ids = _PCI_LINE.findall(content)
+    if content and (not ids or not content.endswith(b"\n")):
+        what = "is cut short" if ids else "names no PCI function"
         read.problem(PCI_LIST, what, "whether one is of a hypervisor is unknown")
-    return [(vendor.decode(), device.decode()) for vendor, device in found]
+    return [(vendor.decode(), device.decode()) for vendor, device in ids]
 
 
 def _type(read: Reader, hypervisor: str) -> str:
     """Return "para" for a Xen guest whose kernel does the hypervisor's part of the work, else "full"."""
     if hypervisor != hypervisors.XEN:
         return "full"
-    told = read.text("sys/hypervisor/guest_type")  # since Linux 4.13
-    if told is not None:
-        return "full" if told == "HVM" else "para"
+    guest_type = read.text("sys/hypervisor/guest_type")  # since Linux 4.13
+    if guest_type is not None:
+        return "full" if guest_type == "HVM" else "para"
     features = read.integer("sys/hypervisor/properties/features", base=16) or 0
     return "para" if any(features & mask == mask for mask in _XEN_PV) else "full"
 
 
 def _container(read: Reader) -> str | None:
     """Return the runtime of the container that we are in, by what it leaves in its file system; None for none."""
-    told = read.text("run/systemd/container")
-    if told is not None:
-        return told
+    container = read.text("run/systemd/container")
+    if container is not None:
+        return container
     for path, runtime in _MARKS:
         if read.raw(path) is not None:
             return runtime

@@ -48,7 +48,7 @@ def _report_lost_bus(read: Reader) -> None:
 def _device(read: Reader, name: str, bound: str | None) -> DaxDevice:
     path, fact = f"{DEVICES}/{name}", f"dax_devices.{name}"
     target = read.link(path)
-    place = f"/{target or ''}/"
+    parent = f"/{target or ''}/"
     driver = bound or _announced_driver(read, path)
     read.source(fact, path, target, "where the device hangs tells what kind of memory it is")
     read.source(f"{fact}.driver", f"{DRIVERS}/{driver}", driver, "the driver whose directory lists the device")
@@ -59,9 +59,9 @@ def _device(read: Reader, name: str, bound: str | None) -> DaxDevice:
         _node(read, f"{path}/target_node", f"{fact}.zone", needed=f"{fact}.zone"),
         _size(read, f"{path}/size", fact),
         driver,
-        None if target is None else "NVM" if _NVDIMM_BUS.search(place) else "SPM",
+        None if target is None else "NVM" if _NVDIMM_BUS.search(parent) else "SPM",
         numa_node=_nearest_zone(read, path, target, fact),
-        cxl=_CXL_REGION.search(place) is not None,
+        cxl=_CXL_REGION.search(parent) is not None,
     )
 
 
@@ -104,8 +104,8 @@ def _node(read: Reader, path: str, fact: str, needed: str = "") -> int | None:
 def _volatile(peek: Peek) -> Hashable:
     """Devices made and taken away, handed from driver to driver (daxctl reconfigure-device), and resized."""
     names = peek.names(DEVICES)
-    places = [f"{DEVICES}/{name}" for name in names]
-    return names, tuple((peek.link(f"{place}/driver"), peek.content(f"{place}/size")) for place in places)
+    paths = [f"{DEVICES}/{name}" for name in names]
+    return names, tuple((peek.link(f"{path}/driver"), peek.content(f"{path}/size")) for path in paths)
 
 
 COLLECTOR = Collector(name="dax", provides=("dax_devices",), needs=(), collect=_collect, volatile=_volatile)

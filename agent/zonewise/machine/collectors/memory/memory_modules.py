@@ -31,7 +31,7 @@ _FOR_ROOT = (errno.EACCES, errno.EPERM)
 
 
 def _collect(read: Reader, machine: Machine) -> Machine:
-    found: list[MemoryModule] = []
+    modules: list[MemoryModule] = []
     for path, structure in _structures(read):
         try:
             module = memory_module(structure)
@@ -39,9 +39,9 @@ def _collect(read: Reader, machine: Machine) -> Machine:
             read.problem(path, str(error), "what is in the slot is unknown")
             continue
         if module is not None:
-            read.source(f"memory_modules.{len(found)}", path, module.location, "the SMBIOS structure of type 17")
-            found.append(module)
-    return machine._replace(memory_modules=tuple(found))
+            read.source(f"memory_modules.{len(modules)}", path, module.location, "the SMBIOS structure of type 17")
+            modules.append(module)
+    return machine._replace(memory_modules=tuple(modules))
 
 
 def _structures(read: Reader) -> Iterator[tuple[str, bytes]]:
@@ -61,14 +61,14 @@ def _structures(read: Reader) -> Iterator[tuple[str, bytes]]:
         read.problem(path, f"cannot be read: {os.strerror(error)}", "what is in the slot is unknown")
     for path, content in contents.items():
         if isinstance(content, bytes):
-            yield from ((path, each) for each in _of_memory(content, whole=path == TABLE))
+            yield from ((path, each) for each in _memory_structures(content, whole=path == TABLE))
 
 
 def _gaps(numbers: list[int]) -> list[int]:
     return sorted({number - 1 for number in numbers if number > 0} - set(numbers))
 
 
-def _of_memory(content: bytes, *, whole: bool) -> Iterator[bytes]:
+def _memory_structures(content: bytes, *, whole: bool) -> Iterator[bytes]:
     if not whole:
         yield content
         return

@@ -26,7 +26,7 @@ def read_node_distances(read: Reader, nodes: Sequence[int], online: Sequence[int
 
     A row has one number for each online node, ascending (drivers/base/node.c node_read_distance()).
     """
-    found: dict[int, dict[int, int]] = {}
+    distances: dict[int, dict[int, int]] = {}
     silent: list[int] = []
     for node in nodes:
         path = f"{NODE}/node{node}/distance"
@@ -42,9 +42,9 @@ def read_node_distances(read: Reader, nodes: Sequence[int], online: Sequence[int
         if columns is None or 0 in row:
             read.problem(path, f"is no row of {len(online)} distances: {text[:60]!r}", f"nothing is known of {fact}")
             continue
-        found[node] = {other: distance for other, distance in zip(columns, row, strict=True) if other in nodes}
+        distances[node] = {other: distance for other, distance in zip(columns, row, strict=True) if other in nodes}
     report_lacking(read, "distance", silent, nodes, "distances")
-    return found
+    return distances
 
 
 def read_node_accesses(read: Reader, nodes: Sequence[int], bare: Container[int]) -> dict[int, tuple[Access, ...]]:
@@ -52,8 +52,8 @@ def read_node_accesses(read: Reader, nodes: Sequence[int], bare: Container[int])
     names = {
         access_class: {node: read.names(_initiators(node, access_class)) for node in nodes} for access_class in _CLASSES
     }
-    for access_class, of_node in names.items():
-        held = {node: bool(found) for node, found in of_node.items()}
+    for access_class, readings in names.items():
+        held = {node: bool(reading) for node, reading in readings.items()}
         report_outlier(read, lambda node, number=access_class: _initiators(node, number), held, bare, "speeds")
     return {
         node: tuple(
@@ -70,10 +70,10 @@ def _initiators(node: int, access_class: int) -> str:
 
 
 def _access(read: Reader, node: int, access_class: int, names: Sequence[str]) -> Access:
-    place = _initiators(node, access_class)
+    directory = _initiators(node, access_class)
     initiators = tuple(listed_ids(names))
-    read.source(f"zones.{node}.accesses", place, initiators, "links to the initiators, and MB/s and ns of each")
-    return Access(access_class, initiators, *(_speed(read, node, f"{place}/{name}") for name in _ATTRIBUTES))
+    read.source(f"zones.{node}.accesses", directory, initiators, "links to the initiators, and MB/s and ns of each")
+    return Access(access_class, initiators, *(_speed(read, node, f"{directory}/{name}") for name in _ATTRIBUTES))
 
 
 def _speed(read: Reader, node: int, path: str) -> int | None:
@@ -100,9 +100,9 @@ def nearest_cpus(
     `cpus` are those of the nodes that have some.
     """
     access = best_access(accesses)
-    found = CpuSet.union(cpus[other] for other in (access.initiators if access else ()) if other in cpus)
-    if found:
-        return found, f"the CPUs of its initiators of class {access.access_class if access else ''}"
+    nearest = CpuSet.union(cpus[other] for other in (access.initiators if access else ()) if other in cpus)
+    if nearest:
+        return nearest, f"the CPUs of its initiators of class {access.access_class if access else ''}"
     known = {other: distances[other] for other in cpus if other in distances and other != node}
     if known:
         least = min(known.values())

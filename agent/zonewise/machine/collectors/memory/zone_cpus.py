@@ -98,12 +98,12 @@ def _report_differing(read: Reader, ids: list[int], listed: list[int]) -> None:
 
 def _pointed_at(read: Reader, online_cpus: CpuSet) -> list[int]:
     """Return the nodes that the directories of the CPUs have a link to; the first CPU speaks for all that none has."""
-    found: set[int] = set()
+    nodes: set[int] = set()
     for cpu in online_cpus:
-        found.update(listed_ids(read.names(f"{CPU}/cpu{cpu}")))
-        if not found:
+        nodes.update(listed_ids(read.names(f"{CPU}/cpu{cpu}")))
+        if not nodes:
             break
-    return sorted(found)
+    return sorted(nodes)
 
 
 # --- the CPUs
@@ -116,70 +116,70 @@ def read_node_cpus(read: Reader, ids: list[int], online: CpuSet) -> dict[int, No
     """
     if not online:
         return {node: NodeCpus(EMPTY, EMPTY, known=False) for node in ids}
-    candidates = {node: _told_by_files(read, node, online) for node in ids}
-    told = {node: found[0] if len(found) == 1 else None for node, found in candidates.items()}
-    open_nodes = [node for node in ids if told[node] is None]
-    left = online - CpuSet.union(found for found in told.values() if found is not None)
+    candidates = {node: _cpus_by_files(read, node, online) for node in ids}
+    settled = {node: sets[0] if len(sets) == 1 else None for node, sets in candidates.items()}
+    open_nodes = [node for node in ids if settled[node] is None]
+    left = online - CpuSet.union(found for found in settled.values() if found is not None)
     for node in open_nodes:
-        told[node] = _settled(read, node, candidates[node], left, online, alone=len(open_nodes) == 1)
-    return _without_overlap(read, told)
+        settled[node] = _settled(read, node, candidates[node], left, online, alone=len(open_nodes) == 1)
+    return _without_overlap(read, settled)
 
 
-def _told_by_files(read: Reader, node: int, online: CpuSet) -> list[CpuSet]:
+def _cpus_by_files(read: Reader, node: int, online: CpuSet) -> list[CpuSet]:
     """Return what the node's two files say: one set where they agree or only one speaks."""
-    place = f"{NODE}/node{node}"
+    directory = f"{NODE}/node{node}"
     before = len(read.problems)
-    by_list, by_mask = read.cpus(f"{place}/cpulist"), read.mask(f"{place}/cpumap")
-    found = [told & online for told in (by_list, by_mask) if told is not None]
-    if len(found) == 1:
-        read.note_used(before, f"/{place}/{'cpumap' if by_list is None else 'cpulist'}")
-    if found:
-        path, value = (f"{place}/cpulist", by_list) if by_list is not None else (f"{place}/cpumap", by_mask)
+    by_list, by_mask = read.cpus(f"{directory}/cpulist"), read.mask(f"{directory}/cpumap")
+    sets = [cpus & online for cpus in (by_list, by_mask) if cpus is not None]
+    if len(sets) == 1:
+        read.note_used(before, f"/{directory}/{'cpumap' if by_list is None else 'cpulist'}")
+    if sets:
+        path, value = (f"{directory}/cpulist", by_list) if by_list is not None else (f"{directory}/cpumap", by_mask)
         read.source(f"zones.{node}.cpus", path, value, "those of the node's CPUs that are online")
-    return found[:1] if len(set(found)) == 1 else found
+    return sets[:1] if len(set(sets)) == 1 else sets
 
 
 def _settled(
     read: Reader, node: int, candidates: list[CpuSet], left: CpuSet, online: CpuSet, *, alone: bool
 ) -> CpuSet | None:
     """Return the CPUs of a node whose files contradict each other or are lost."""
-    place = f"{NODE}/node{node}"
+    directory = f"{NODE}/node{node}"
     linked = _linked(read, node, online)
-    opinions = [(linked, "the links between node and CPUs")] if linked else []
-    opinions += [(left, "the CPUs that no other node has")] if alone else []
-    agreed = [each for each in opinions if not candidates or each[0] in candidates]
-    if not agreed and candidates:
-        agreed = [(candidates[0] & left, "the list, without the CPUs of other nodes")]
+    derivations = [(linked, "the links between node and CPUs")] if linked else []
+    derivations += [(left, "the CPUs that no other node has")] if alone else []
+    matching = [each for each in derivations if not candidates or each[0] in candidates]
+    if not matching and candidates:
+        matching = [(candidates[0] & left, "the list, without the CPUs of other nodes")]
     what = "contradicts cpumap" if candidates else "is lost, as is cpumap"
-    if not agreed:
-        read.problem(f"{place}/cpulist", what, f"the CPUs of zone {node} are unknown")
+    if not matching:
+        read.problem(f"{directory}/cpulist", what, f"the CPUs of zone {node} are unknown")
         return None
-    cpus, used = agreed[0]
-    read.problem(f"{place}/cpulist", what, f"{used}: {cpus}")
-    read.source(f"zones.{node}.cpus", place, cpus, used)
+    cpus, used = matching[0]
+    read.problem(f"{directory}/cpulist", what, f"{used}: {cpus}")
+    read.source(f"zones.{node}.cpus", directory, cpus, used)
     return cpus
 
 
 def _linked(read: Reader, node: int, online: CpuSet) -> CpuSet:
     """Return the CPUs that the node links to, or else that link to it (drivers/base/node.c)."""
     names = frozenset(read.names(f"{NODE}/node{node}"))
-    found = CpuSet(cpu for cpu in online if f"cpu{cpu}" in names)
-    return found or CpuSet(cpu for cpu in online if read.link(f"{CPU}/cpu{cpu}/node{node}") is not None)
+    linked = CpuSet(cpu for cpu in online if f"cpu{cpu}" in names)
+    return linked or CpuSet(cpu for cpu in online if read.link(f"{CPU}/cpu{cpu}/node{node}") is not None)
 
 
-def _without_overlap(read: Reader, told: dict[int, CpuSet | None]) -> dict[int, NodeCpus]:
+def _without_overlap(read: Reader, cpus_by_node: dict[int, CpuSet | None]) -> dict[int, NodeCpus]:
     claimed = EMPTY
-    found: dict[int, NodeCpus] = {}
-    for node, cpus in told.items():
+    nodes: dict[int, NodeCpus] = {}
+    for node, cpus in cpus_by_node.items():
         if cpus is None:
-            found[node] = NodeCpus(EMPTY, EMPTY, known=False)
+            nodes[node] = NodeCpus(EMPTY, EMPTY, known=False)
             continue
         own = cpus - claimed
         if own != cpus and not _keeps_overlapping(read, node, cpus, own):
             continue
-        found[node] = NodeCpus(own, cpus)
+        nodes[node] = NodeCpus(own, cpus)
         claimed = claimed | cpus
-    return found
+    return nodes
 
 
 def _keeps_overlapping(read: Reader, node: int, cpus: CpuSet, own: CpuSet) -> bool:

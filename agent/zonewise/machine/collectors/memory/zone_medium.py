@@ -42,22 +42,22 @@ def gpu_nodes(read: Reader, pci: Sequence[PciFunction], bare: frozenset[int]) ->
 
     On POWER9 the driver says which (numa_status); on Grace the firmware, as the node of the GPU's PCI function.
     """
-    found: dict[int, str] = {}
+    addresses: dict[int, str] = {}
     if not bare:
-        return found
+        return addresses
     for function in pci:
         node = function.numa_node
         is_gpu = function.vendor == _NVIDIA and (function.pci_class or "").startswith(_DISPLAY)
         if is_gpu and node is not None and node in bare and not _has_offline_cpus(read, node):
-            found.setdefault(node, function.address)
-    found.update(_told_by_driver(read, pci, bare))
-    for node in sorted(found):
-        for kept in range(node + 1, node + 1 + _MIG_NODES):
-            if kept in found:
+            addresses.setdefault(node, function.address)
+    addresses.update(_nodes_by_driver(read, pci, bare))
+    for node in sorted(addresses):
+        for reserved in range(node + 1, node + 1 + _MIG_NODES):
+            if reserved in addresses:
                 break
-            if kept in bare:
-                found[kept] = found[node]
-    return found
+            if reserved in bare:
+                addresses[reserved] = addresses[node]
+    return addresses
 
 
 def _has_offline_cpus(read: Reader, node: int) -> bool:
@@ -65,12 +65,12 @@ def _has_offline_cpus(read: Reader, node: int) -> bool:
     return any(_CPU_LINK.fullmatch(name) for name in read.names(f"{NODE}/node{node}"))
 
 
-def _told_by_driver(read: Reader, pci: Sequence[PciFunction], bare: frozenset[int]) -> dict[int, str]:
-    found: dict[int, str] = {}
+def _nodes_by_driver(read: Reader, pci: Sequence[PciFunction], bare: frozenset[int]) -> dict[int, str]:
+    addresses: dict[int, str] = {}
     listed = [name for name in read.names(GPUS) if is_pci_address(name)]
     # a directory may be closed to listing and open to those who know a name in it
-    asked = listed or [each.address for each in pci if (each.pci_class or "").startswith(_DISPLAY)]
-    contents = {address: read.raw(f"{GPUS}/{address}/numa_status") for address in asked}
+    candidates = listed or [each.address for each in pci if (each.pci_class or "").startswith(_DISPLAY)]
+    contents = {address: read.raw(f"{GPUS}/{address}/numa_status") for address in candidates}
     platform_has_it = any(content is not None for content in contents.values())
     for address, content in contents.items():
         path = f"{GPUS}/{address}/numa_status"
@@ -84,25 +84,25 @@ def _told_by_driver(read: Reader, pci: Sequence[PciFunction], bare: frozenset[in
         if match is None:
             read.problem(path, "has no line Node", f"whether the memory of {address} is a zone is unknown")
         elif int(match[1]) in bare:
-            found[int(match[1])] = address
+            addresses[int(match[1])] = address
         elif match[2] == b"online" and int(match[1]) >= 0:
             read.problem(path, f"says node {int(match[1])}, which is no node without CPUs", "what PCI says")
-    return found
+    return addresses
 
 
 def media(zones: Sequence[Zone], kmem: Mapping[int, DaxDevice]) -> dict[int, str]:
     """Return what the memory of zones is made of, for those where it can be told; `kmem` is the DAX device by zone."""
-    found = {zone.id: kind for zone in zones if (kind := _told(zone, kmem.get(zone.id)))}
-    unknown = _tiers([zone for zone in zones if zone.id not in found])
-    special = _tiers([zone for zone in zones if found.get(zone.id) == "SPM"])
+    kinds = {zone.id: kind for zone in zones if (kind := _stated_medium(zone, kmem.get(zone.id)))}
+    unknown = _tiers([zone for zone in zones if zone.id not in kinds])
+    special = _tiers([zone for zone in zones if kinds.get(zone.id) == "SPM"])
     if len(unknown) == 2 and not special:
-        found.update(_dram_and_hbm(unknown[0], unknown[1]))
+        kinds.update(_dram_and_hbm(unknown[0], unknown[1]))
     elif len(unknown) == 1 and len(special) == 1:
-        found.update(_dram_and_hbm(unknown[0], special[0]))
-    return found
+        kinds.update(_dram_and_hbm(unknown[0], special[0]))
+    return kinds
 
 
-def _told(zone: Zone, dax: DaxDevice | None) -> str | None:
+def _stated_medium(zone: Zone, dax: DaxDevice | None) -> str | None:
     if zone.kind == "device":
         return "GPU"
     if dax is None:
@@ -121,8 +121,8 @@ def _tiers(zones: Sequence[Zone]) -> list[list[Zone]]:
     return tiers
 
 
-def _alike(one: Zone, other: Zone) -> bool:
-    pairs = ((bandwidth(one), bandwidth(other)), (latency(one), latency(other)))
+def _alike(zone: Zone, other: Zone) -> bool:
+    pairs = ((bandwidth(zone), bandwidth(other)), (latency(zone), latency(other)))
     return all(max(a, b) <= _ALIKE * min(a, b) for a, b in pairs if a is not None and b is not None)
 
 
@@ -142,12 +142,12 @@ def latency(zone: Zone) -> int | None:
     return (access.read_latency + access.write_latency) // 2
 
 
-def _dram_and_hbm(one: Sequence[Zone], other: Sequence[Zone]) -> dict[int, str]:
+def _dram_and_hbm(one: Sequence[Zone], next_tier: Sequence[Zone]) -> dict[int, str]:
     """Return which of two tiers is DRAM and which HBM; nothing where their speeds do not tell."""
-    speeds = [[speed for zone in tier if (speed := bandwidth(zone)) is not None] for tier in (one, other)]
+    speeds = [[speed for zone in tier if (speed := bandwidth(zone)) is not None] for tier in (one, next_tier)]
     if not all(speeds):
         return {}
-    slow, fast = (one, other) if max(speeds[0]) < max(speeds[1]) else (other, one)
+    slow, fast = (one, next_tier) if max(speeds[0]) < max(speeds[1]) else (next_tier, one)
     low, high = sorted(speeds, key=max)
     if min(high) <= _FASTER * max(low):
         return {}

@@ -33,13 +33,13 @@ _SIDE_CACHE = re.compile(r"index(\d{1,2})")
 
 def total_line(content: bytes) -> bytes:
     """Return the part of a meminfo file that says how much memory there is; all of it where that is not to be found."""
-    found = _TOTAL.search(content)
-    return found[0] if found else content
+    match = _TOTAL.search(content)
+    return match[0] if match else content
 
 
 def read_node_memory(read: Reader, nodes: Sequence[int]) -> dict[int, int]:
     """Return bytes of RAM by node, for those that tell."""
-    found: dict[int, int] = {}
+    memory_by_node: dict[int, int] = {}
     silent: list[int] = []
     for node in nodes:
         path = f"{NODE}/node{node}/meminfo"
@@ -47,17 +47,17 @@ def read_node_memory(read: Reader, nodes: Sequence[int]) -> dict[int, int]:
         if content is None:
             silent.append(node)
         elif (memory := _total(read, path, content, f"zones.{node}.memory", node)) is not None:
-            found[node] = memory
+            memory_by_node[node] = memory
     if silent == list(nodes) and len(nodes) == 1:
         node, content = nodes[0], read.raw(MEMINFO)
         memory = None if content is None else _total(read, MEMINFO, content, f"zones.{node}.memory", None)
         if memory is not None:
-            found[node] = memory
-        used = f"/{MEMINFO}, the machine being one zone" if found else f"the memory of zone {node} is unknown"
+            memory_by_node[node] = memory
+        used = f"/{MEMINFO}, the machine being one zone" if memory_by_node else f"the memory of zone {node} is unknown"
         read.problem(f"{NODE}/node{node}/meminfo", "is absent", used)
     else:
         report_lacking(read, "meminfo", silent, nodes, "memory")
-    return found
+    return memory_by_node
 
 
 def read_machine_memory(read: Reader, fact: str) -> int | None:
@@ -68,15 +68,15 @@ def read_machine_memory(read: Reader, fact: str) -> int | None:
 
 def _total(read: Reader, path: str, content: bytes, fact: str, node: int | None) -> int | None:
     lost = "the memory of the machine is unknown" if node is None else f"the memory of zone {node} is unknown"
-    found = _TOTAL.search(content)
-    if found is None:
+    match = _TOTAL.search(content)
+    if match is None:
         read.problem(path, "has no line MemTotal", lost)
         return None
-    memory = int(found[2]) * 1024
-    if memory >= MAX_MEMORY or (node is not None and found[1] is not None and int(found[1]) != node):
-        read.problem(path, f"says {found[0].decode()!r}", lost)
+    memory = int(match[2]) * 1024
+    if memory >= MAX_MEMORY or (node is not None and match[1] is not None and int(match[1]) != node):
+        read.problem(path, f"says {match[0].decode()!r}", lost)
         return None
-    read.source(fact, path, found[0].decode(), "MemTotal, in units of 1024 bytes")
+    read.source(fact, path, match[0].decode(), "MemTotal, in units of 1024 bytes")
     return memory
 
 
@@ -94,12 +94,12 @@ def report_lacking(read: Reader, name: str, lacking: Sequence[int], nodes: Seque
 
 def read_node_hugepages(read: Reader, nodes: Sequence[int], memory: dict[int, int]) -> dict[int, dict[str, int]]:
     """Return the number of pages in the pool of each size, by node; no pools on a kernel without huge pages."""
-    places = {node: f"{NODE}/node{node}/hugepages" for node in nodes}
-    sizes = {node: huge_page_sizes(read, place) for node, place in places.items()}
-    every = sorted({size for found in sizes.values() for size in found})
+    directories = {node: f"{NODE}/node{node}/hugepages" for node in nodes}
+    sizes = {node: huge_page_sizes(read, directory) for node, directory in directories.items()}
+    every = sorted({size for node_sizes in sizes.values() for size in node_sizes})
     if not every and len(nodes) == 1 and (every := huge_page_sizes(read, HUGEPAGES)):
         node = nodes[0]
-        read.problem(places[node], "is absent", f"/{HUGEPAGES}: the machine is one zone")
+        read.problem(directories[node], "is absent", f"/{HUGEPAGES}: the machine is one zone")
         return {node: _pools(read, HUGEPAGES, every, f"zones.{node}.hugepages")}
     if not every and any(read_machine_hugepages(read, "").values()):
         # before Linux 2.6.32 nodes had no pools of their own
@@ -109,8 +109,8 @@ def read_node_hugepages(read: Reader, nodes: Sequence[int], memory: dict[int, in
         # mm/hugetlb.c makes pools for nodes with memory only
         if missing and memory.get(node) != 0:
             lost = f"pages of {', '.join(missing)} in zone {node} are unknown"
-            read.problem(places[node], "lacks pools that other nodes have", lost)
-    return {node: _pools(read, places[node], sizes[node], f"zones.{node}.hugepages") for node in nodes}
+            read.problem(directories[node], "lacks pools that other nodes have", lost)
+    return {node: _pools(read, directories[node], sizes[node], f"zones.{node}.hugepages") for node in nodes}
 
 
 def read_machine_hugepages(read: Reader, fact: str) -> dict[str, int]:
@@ -120,23 +120,23 @@ def read_machine_hugepages(read: Reader, fact: str) -> dict[str, int]:
 
 def huge_page_sizes(read: Reader, directory: str = HUGEPAGES) -> list[int]:
     """Return the sizes of pages that have a pool in a directory, in KiB, ascending."""
-    return [int(found[1]) for name in read.names(directory) if (found := _POOL.fullmatch(name)) and int(found[1]) > 0]
+    return [int(match[1]) for name in read.names(directory) if (match := _POOL.fullmatch(name)) and int(match[1]) > 0]
 
 
-def _pools(read: Reader, place: str, sizes: Sequence[int], fact: str) -> dict[str, int]:
-    found: dict[str, int] = {}
+def _pools(read: Reader, directory: str, sizes: Sequence[int], fact: str) -> dict[str, int]:
+    pools: dict[str, int] = {}
     for size in sizes:
         name = page_name(size)
-        path = f"{place}/hugepages-{size}kB/nr_hugepages"
+        path = f"{directory}/hugepages-{size}kB/nr_hugepages"
         own = f"{fact}.{name}" if fact else ""
         pages = read.integer(path, fact=own, rule="pages in the pool", needed=own)
         if pages is None:
             continue
         if 0 <= pages * size * 1024 < MAX_MEMORY:
-            found[name] = pages
+            pools[name] = pages
         else:
             read.problem(path, f"says {pages} pages of {name}", f"{own} is unknown" if own else None)
-    return found
+    return pools
 
 
 def page_name(kib: int) -> str:
@@ -155,10 +155,10 @@ def read_node_side_caches(
 ) -> dict[int, tuple[MemorySideCache, ...]]:
     """Return the memory-side caches by node (Documentation/admin-guide/mm/numaperf.rst), the level nearest first."""
     levels = {
-        node: [int(found[1]) for name in read.names(_cache_place(node)) if (found := _SIDE_CACHE.fullmatch(name))]
+        node: [int(match[1]) for name in read.names(_side_cache_path(node)) if (match := _SIDE_CACHE.fullmatch(name))]
         for node in nodes
     }
-    report_outlier(read, _cache_place, {node: bool(found) for node, found in levels.items()}, bare, "side caches")
+    report_outlier(read, _side_cache_path, {node: bool(found) for node, found in levels.items()}, bare, "side caches")
     return {node: tuple(_side_cache(read, node, level) for level in sorted(levels[node])) for node in nodes}
 
 
@@ -174,16 +174,16 @@ def report_outlier(
             read.problem(path(odd[0]), "is absent, and every other node of its sort has it", lost)
 
 
-def _cache_place(node: int) -> str:
+def _side_cache_path(node: int) -> str:
     return f"{NODE}/node{node}/memory_side_cache"
 
 
 def _side_cache(read: Reader, node: int, level: int) -> MemorySideCache:
-    place, fact = f"{_cache_place(node)}/index{level}", f"zones.{node}.side_caches"
+    directory, fact = f"{_side_cache_path(node)}/index{level}", f"zones.{node}.side_caches"
     needed = f"a side cache of zone {node}"
-    size = _bytes(read, f"{place}/size", f"the size of {needed}")
-    line = _bytes(read, f"{place}/line_size", f"the line size of {needed}")
-    read.source(fact, place, size, "size and line_size in bytes, by level")
+    size = _bytes(read, f"{directory}/size", f"the size of {needed}")
+    line = _bytes(read, f"{directory}/line_size", f"the line size of {needed}")
+    read.source(fact, directory, size, "size and line_size in bytes, by level")
     return MemorySideCache(level, size, line)
 
 
@@ -197,14 +197,14 @@ def _bytes(read: Reader, path: str, needed: str) -> int | None:
 
 def read_node_tiers(read: Reader, memory: Mapping[int, int]) -> dict[int, int]:
     """Return the kernel's memory tier by node; none before Linux 6.1, and none of a node without memory."""
-    found: dict[int, int] = {}
+    tiers: dict[int, int] = {}
     for name in read.names(TIERS):
         if match := _TIER.fullmatch(name):
             path = f"{TIERS}/{name}/nodelist"
             for node in read.cpus(path) or ():
                 if node < MAX_NODES:
-                    found[node] = int(match[1])
+                    tiers[node] = int(match[1])
                     read.source(f"zones.{node}.tier", path, node, "the tier whose nodelist names it")
-    if found and (without := [node for node, size in memory.items() if size and node not in found]):
+    if tiers and (without := [node for node, size in memory.items() if size and node not in tiers]):
         read.problem(TIERS, f"names no tier of nodes {without}", "their tier is unknown")
-    return found
+    return tiers

@@ -59,7 +59,7 @@ class _Nodes(NamedTuple):
 def _collect(read: Reader, machine: Machine) -> Machine:
     ids, online = node_ids(read, machine.cpus.online)
     if not ids:
-        return _one_zone(read, machine)
+        return _single_zone(read, machine)
     cpus = read_node_cpus(read, ids, machine.cpus.online)
     # all CPUs of a node may be offline; but a node whose CPUs nobody tells is not called one without CPUs
     bare = frozenset(node for node, held in cpus.items() if held.known and not held.own)
@@ -80,7 +80,7 @@ def _collect(read: Reader, machine: Machine) -> Machine:
     return machine._replace(zones=_with_media(read, zones, nodes.kmem), memory=_memory(read, nodes))
 
 
-def _one_zone(read: Reader, machine: Machine) -> Machine:
+def _single_zone(read: Reader, machine: Machine) -> Machine:
     """Return the machine as one zone: with CONFIG_NUMA=n there is no directory of nodes."""
     if not machine.cpus.online:
         raise NoData("no NUMA nodes, and no CPUs that could be one zone")
@@ -147,11 +147,11 @@ def _local_cpus(read: Reader, machine: Machine, nodes: _Nodes, node: int) -> Cpu
 
 
 def _with_media(read: Reader, zones: tuple[Zone, ...], kmem: Mapping[int, DaxDevice]) -> tuple[Zone, ...]:
-    found = media(zones, kmem)
-    for zone, medium in found.items():
+    media_by_zone = media(zones, kmem)
+    for zone, medium in media_by_zone.items():
         rule = "what the DAX bus says, or else the bandwidths of the zones side by side"
         read.source(f"zones.{zone}.medium", f"{NODE}/node{zone}", medium, rule)
-    return tuple(zone._replace(medium=found.get(zone.id)) for zone in zones)
+    return tuple(zone._replace(medium=media_by_zone.get(zone.id)) for zone in zones)
 
 
 def _memory(read: Reader, nodes: _Nodes) -> int | None:
@@ -170,10 +170,10 @@ def _memory(read: Reader, nodes: _Nodes) -> int | None:
 def _volatile(peek: Peek) -> Hashable:
     """Nodes plugged in, memory of a virtual machine taken or given, pools resized; CPUs are watched by `cpus`."""
     nodes = listed_ids(peek.names(NODE))
-    places = [f"{NODE}/node{node}" for node in nodes]
-    directories = [f"{place}/hugepages" for place in places] or [HUGEPAGES]
+    paths = [f"{NODE}/node{node}" for node in nodes]
+    directories = [f"{path}/hugepages" for path in paths] or [HUGEPAGES]
     pools = peek.names(directories[0])  # every node with memory has the same
-    totals = [_peek_total(peek, f"{place}/meminfo") for place in places]
+    totals = [_peek_total(peek, f"{place}/meminfo") for place in paths]
     if not all(isinstance(total, bytes) for total in totals) or not totals:
         totals.append(_peek_total(peek, MEMINFO))
     return (

@@ -55,39 +55,39 @@ class _Listed(NamedTuple):
 
 
 def _collect(read: Reader, machine: Machine) -> Machine:
-    found = {name: _attributes(read, f"{CLASS}/{name}") for name in read.names(CLASS)}
-    _add_lost(read, machine.pci, found)
-    if not found:
+    attributes = {name: _attributes(read, f"{CLASS}/{name}") for name in read.names(CLASS)}
+    _add_lost(read, machine.pci, attributes)
+    if not attributes:
         raise NoData("no RDMA device")
     functions = {function.address: function for function in machine.pci}
-    devices = [_listed(found[name], functions) for name in natural(list(found))]
+    devices = [_listed(attributes[name], functions) for name in natural(list(attributes))]
     _report_lacking(devices)
     return machine._replace(infiniband=tuple(_device(device) for device in devices))
 
 
-def _attributes(read: Reader, place: str) -> Attributes:
-    name = posixpath.basename(place)
-    return Attributes(read, place, f"infiniband.{name}", name)
+def _attributes(read: Reader, path: str) -> Attributes:
+    name = posixpath.basename(path)
+    return Attributes(read, path, f"infiniband.{name}", name)
 
 
-def _add_lost(read: Reader, functions: Iterable[PciFunction], found: dict[str, Attributes]) -> None:
+def _add_lost(read: Reader, functions: Iterable[PciFunction], attributes: dict[str, Attributes]) -> None:
     """Add the devices that the tree of devices has and the class does not show."""
     carriers = [function for function in functions if function.driver is not None and netdev.is_network(function)]
-    places = [netdev.VIRTUAL_DEVICES, *(f"{DEVICES}/{function.address}" for function in carriers)]
-    for directory in (f"{place}/infiniband" for place in places):
+    parents = [netdev.VIRTUAL_DEVICES, *(f"{DEVICES}/{function.address}" for function in carriers)]
+    for directory in (f"{path}/infiniband" for path in parents):
         for name in read.names(directory):
-            if name not in found or not found[name].names:
+            if name not in attributes or not attributes[name].names:
                 place = f"{directory}/{name}"
                 read.problem(f"{CLASS}/{name}", "leads to no device, and there is one of that name", f"/{place}")
-                found[name] = _attributes(read, place)
+                attributes[name] = _attributes(read, place)
 
 
 def _listed(attributes: Attributes, functions: dict[str, PciFunction]) -> _Listed:
-    read, place = attributes.read, attributes.path
-    address = device_pci_address(read, place) if place.startswith(CLASS) else next(iter(pci_addresses(place)), None)
+    read, path = attributes.read, attributes.path
+    address = device_pci_address(read, path) if path.startswith(CLASS) else next(iter(pci_addresses(path)), None)
     if not attributes.names:
-        read.problem(place, "leads to nothing", "its name, and what the link says of its place")
-    read.source(attributes.fact, place, address, "the PCI function that the link leads through, if there is one")
+        read.problem(path, "leads to nothing", "its name, and what the link says of its place")
+    read.source(attributes.fact, path, address, "the PCI function that the link leads through, if there is one")
     return _Listed(attributes, functions.get(address or ""), address, _listed_ports(attributes))
 
 
@@ -104,19 +104,19 @@ def _report_lacking(devices: list[_Listed]) -> None:
     """Report files that a kernel gives to every device, or a driver to every one of a kind, and that are not there."""
     alive = [device for device in devices if device.attributes.names]
     rdma_port.report_lacking([(port, device.kind) for device in alive for port in device.ports])
-    given: dict[Hashable, set[str]] = {}
+    names_by_kind: dict[Hashable, set[str]] = {}
     for device in alive:
-        given.setdefault(device.kind, set()).update(device.attributes.names.intersection(_BY_DRIVER))
+        names_by_kind.setdefault(device.kind, set()).update(device.attributes.names.intersection(_BY_DRIVER))
     for device in alive:
-        device.attributes.report_lacking((*_ALWAYS, *(given[device.kind] if device.kind is not None else ())))
+        device.attributes.report_lacking((*_ALWAYS, *(names_by_kind[device.kind] if device.kind is not None else ())))
 
 
 def _device(device: _Listed) -> RdmaDevice:
     attributes, function = device.attributes, device.function
     ports: tuple[Port, ...] = tuple(rdma_port.port(port) for port in device.ports)
     if function is not None:
-        place = f"{DEVICES}/{function.address}"
-        attributes.read.source(f"{attributes.fact}.zone", place, function.zone, "the zone of its PCI function")
+        path = f"{DEVICES}/{function.address}"
+        attributes.read.source(f"{attributes.fact}.zone", path, function.zone, "the zone of its PCI function")
     return RdmaDevice(
         name=attributes.what,
         address=device.address,

@@ -90,9 +90,9 @@ def kind(attributes: Attributes, link_type: int | None, below: tuple[str, ...]) 
     names = attributes.names
     if link_type == _LOOPBACK:
         return "loopback"
-    for directory, made in (("bonding", "bond"), ("bridge", "bridge")):
+    for directory, device_kind in (("bonding", "bond"), ("bridge", "bridge")):
         if directory in names:
-            return made
+            return device_kind
     if "tun_flags" in names:  # drivers/net/tun.c
         flags = attributes.integer("tun_flags", "kind", base=16, rule="IFF_TAP in the flags")
         return None if flags is None else "tap" if flags & _IFF_TAP else "tun"
@@ -135,11 +135,11 @@ def master(attributes: Attributes) -> str | None:
 
 def lower(attributes: Attributes, name: str, below_vlans: Mapping[str, str]) -> tuple[str, ...]:
     """Return the devices below: the links lower_* (kernel 3.9), or what bonds, bridges and VLANs told before."""
-    found = [entry.removeprefix("lower_") for entry in attributes.names if entry.startswith("lower_")]
-    if not found and "bonding" in attributes.names:
-        found = (attributes.read.text(f"{attributes.path}/bonding/slaves") or "").split()
-    if not found and "brif" in attributes.names:
-        found = attributes.read.names(f"{attributes.path}/brif")
-    if not found and name in below_vlans:
-        found = [below_vlans[name]]
-    return tuple(natural(found))
+    names = [entry.removeprefix("lower_") for entry in attributes.names if entry.startswith("lower_")]
+    if not names and "bonding" in attributes.names:
+        names = (attributes.read.text(f"{attributes.path}/bonding/slaves") or "").split()
+    if not names and "brif" in attributes.names:
+        names = attributes.read.names(f"{attributes.path}/brif")
+    if not names and name in below_vlans:
+        names = [below_vlans[name]]
+    return tuple(natural(names))

@@ -69,8 +69,8 @@ def _collect(read: Reader, machine: Machine) -> Machine:
     if not names and any(function.driver is not None and function.pci_class == _ETHERNET for function in network):
         read.problem(CLASS, "lists nothing, not even the loopback device", "the directories of PCI functions")
     entries = {name: _entry(read, name) for name in names}
-    for place in (f"{netdev.VIRTUAL_DEVICES}/net/{name}" for name in read.names(f"{netdev.VIRTUAL_DEVICES}/net")):
-        _add_lost(read, place, None, entries)
+    for path in (f"{netdev.VIRTUAL_DEVICES}/net/{name}" for name in read.names(f"{netdev.VIRTUAL_DEVICES}/net")):
+        _add_lost(read, path, None, entries)
     presence = {function.address: _presence(read, function, entries) for function in network}
     if not entries and not network:
         raise NoData("no network device")
@@ -78,9 +78,9 @@ def _collect(read: Reader, machine: Machine) -> Machine:
     zones = frozenset(zone.id for zone in machine.zones)
     facts = _Facts(functions, zones, netdev.vlans(read), _port_attribute(entries))
     shown = {entry.address for entry in entries.values()}
-    found = [_nic(entries[name], facts) for name in natural(list(entries))]
+    shown_nics = [_nic(entries[name], facts) for name in natural(list(entries))]
     hidden = [_hidden(read, one, presence[one.address]) for one in network if one.address not in shown]
-    return machine._replace(nics=(*found, *hidden))
+    return machine._replace(nics=(*shown_nics, *hidden))
 
 
 # --- what there is
@@ -108,21 +108,21 @@ def _presence(read: Reader, function: PciFunction, entries: dict[str, _Entry]) -
     if "vfio" in function.driver or function.driver in _USER_SPACE_DRIVERS:
         return "user space"
     directories = _net_directories(read, function)
-    for place in (f"{directory}/{name}" for directory, names in directories.items() for name in names):
-        _add_lost(read, place, function.address, entries)
+    for path in (f"{directory}/{name}" for directory, names in directories.items() for name in names):
+        _add_lost(read, path, function.address, entries)
     return "other namespace" if directories else "no netdev"
 
 
-def _add_lost(read: Reader, place: str, address: str | None, entries: dict[str, _Entry]) -> None:
+def _add_lost(read: Reader, path: str, address: str | None, entries: dict[str, _Entry]) -> None:
     """Add a netdev that was found in the tree of devices, unless the class shows it as well."""
-    name = posixpath.basename(place)
+    name = posixpath.basename(path)
     known = entries.get(name)
     if known is not None and known.attributes.names and known.address == address:
         return
     if known is None or not known.attributes.names:
-        read.problem(f"{CLASS}/{name}", "leads to no device, and there is one of that name", f"/{place}")
-    entries[name] = _Entry(name, place, Attributes(read, place, f"nics.{name}", name), address, address is None)
-    read.source(f"nics.{name}", place, name, "the device in whose directory it is")
+        read.problem(f"{CLASS}/{name}", "leads to no device, and there is one of that name", f"/{path}")
+    entries[name] = _Entry(name, path, Attributes(read, path, f"nics.{name}", name), address, address is None)
+    read.source(f"nics.{name}", path, name, "the device in whose directory it is")
 
 
 def _net_directories(read: Reader, function: PciFunction) -> dict[str, list[str]]:
@@ -131,14 +131,14 @@ def _net_directories(read: Reader, function: PciFunction) -> dict[str, list[str]
     below = [place]
     if function.driver == "virtio-pci":
         below += [f"{place}/{name}" for name in read.names(place) if name.startswith("virtio")]
-    found: dict[str, list[str]] = {}
+    names_by_directory: dict[str, list[str]] = {}
     for path in (f"{directory}/net" for directory in below):
         try:
-            found[path] = natural(read.files.names(path))
+            names_by_directory[path] = natural(read.files.names(path))
         except OSError as error:
             if error.errno not in _NET_ABSENT:
                 read.problem(path, f"cannot be listed: {error.strerror}", "its netdevs are unknown")
-    return found
+    return names_by_directory
 
 
 def _hidden(read: Reader, function: PciFunction, presence: str) -> Nic:
@@ -250,13 +250,13 @@ def _driver(entry: _Entry, function: PciFunction | None) -> str | None:
 def _volatile(peek: Peek) -> Hashable:
     """Notice devices that come and go, links that go up and down, and what a device is a port of."""
     names = peek.names(CLASS)
-    seen: list[Hashable] = []
-    for place in (f"{CLASS}/{name}" for name in names):
+    signature: list[Hashable] = []
+    for path in (f"{CLASS}/{name}" for name in names):
         attributes = ["operstate", "mtu"]
-        if _VIRTUAL not in (peek.link(place) or ""):
+        if _VIRTUAL not in (peek.link(path) or ""):
             attributes.append("speed")
-        seen.append((peek.link(f"{place}/master"), *(peek.content(f"{place}/{name}") for name in attributes)))
-    return names, tuple(seen)
+        signature.append((peek.link(f"{path}/master"), *(peek.content(f"{path}/{name}") for name in attributes)))
+    return names, tuple(signature)
 
 
 COLLECTOR = Collector(name="nics", provides=("nics",), needs=("pci", "zones"), collect=_collect, volatile=_volatile)

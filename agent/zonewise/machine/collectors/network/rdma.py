@@ -62,13 +62,13 @@ def _collect(read: Reader, machine: Machine) -> Machine:
 def _pairs(read: Reader, machine: Machine) -> dict[str, _Pair]:
     """Return the RDMA device of each netdev that has one."""
     netdevs = {nic.name: nic for nic in machine.nics}
-    of_function: dict[str, list[RdmaDevice]] = {}
+    devices_by_function: dict[str, list[RdmaDevice]] = {}
     for device in machine.infiniband:
-        of_function.setdefault(device.address or "", []).append(device)
+        devices_by_function.setdefault(device.address or "", []).append(device)
     pairs: dict[str, _Pair] = {}
     for nic in machine.nics:
-        if nic.address is not None and (device := _same_device(read, nic, of_function.get(nic.address, []))):
-            port = _port_of(nic, device)
+        if nic.address is not None and (device := _same_device(read, nic, devices_by_function.get(nic.address, []))):
+            port = _shared_port(nic, device)
             if _is_named_or_unnamed(nic, device, port, netdevs):
                 pairs[nic.name] = _Pair(device.name, port)
     for device in machine.infiniband:
@@ -96,7 +96,7 @@ def _owner(read: Reader, path: str) -> str | None:
     return target.rsplit("/", 2)[0] if target else None
 
 
-def _port_of(nic: Nic, device: RdmaDevice) -> int | None:
+def _shared_port(nic: Nic, device: RdmaDevice) -> int | None:
     """Return which port of the device a netdev is: dev_port counts from 0, RDMA ports from 1."""
     numbers = [port.number for port in device.ports]
     if nic.port is not None and nic.port + 1 in numbers:
@@ -111,8 +111,8 @@ def _is_named_or_unnamed(nic: Nic, device: RdmaDevice, port: int | None, netdevs
     embedded switch (a representor), and has no RDMA of its own.
     """
     names = {gid.netdev for one in device.ports if one.number == port for gid in one.gids}
-    here = {name for name in names if name in netdevs and netdevs[name].address == device.address}
-    return nic.name in here or not here or nic.presence != "netdev"
+    local_names = {name for name in names if name in netdevs and netdevs[name].address == device.address}
+    return nic.name in local_names or not local_names or nic.presence != "netdev"
 
 
 def _upper_names(device: RdmaDevice, netdevs: dict[str, Nic]) -> list[tuple[str, int | None]]:
@@ -132,13 +132,13 @@ def _upper_names(device: RdmaDevice, netdevs: dict[str, Nic]) -> list[tuple[str,
 def _functions_below(name: str, netdevs: dict[str, Nic]) -> set[str | None]:
     """Return the PCI functions that a netdev stands on, through bonds and VLANs."""
     below: set[str | None] = set()
-    waiting, seen = [name], {name}
+    waiting, visited = [name], {name}
     while waiting:
         nic = netdevs.get(waiting.pop())
         if nic is not None:
             below.add(nic.address)
-            waiting += [lower for lower in nic.lower if lower not in seen]
-            seen.update(nic.lower)
+            waiting += [lower for lower in nic.lower if lower not in visited]
+            visited.update(nic.lower)
     return below
 
 
@@ -153,12 +153,12 @@ def _with_rdma(read: Reader, nic: Nic, pair: _Pair | None, devices: tuple[RdmaDe
     return nic._replace(rdma=pair.device, rdma_port=pair.port, link_layer=shown)
 
 
-def _with_netdevs(device: RdmaDevice, found: tuple[Nic, ...], pairs: dict[str, _Pair]) -> RdmaDevice:
-    names = [nic.name for nic in found if nic.presence == "netdev" and _is_of(pairs.get(nic.name), device)]
+def _with_netdevs(device: RdmaDevice, nics: tuple[Nic, ...], pairs: dict[str, _Pair]) -> RdmaDevice:
+    names = [nic.name for nic in nics if nic.presence == "netdev" and _belongs_to(pairs.get(nic.name), device)]
     return device._replace(netdevs=tuple(natural(names)))
 
 
-def _is_of(pair: _Pair | None, device: RdmaDevice) -> bool:
+def _belongs_to(pair: _Pair | None, device: RdmaDevice) -> bool:
     return pair is not None and pair.device == device.name
 
 
@@ -214,8 +214,8 @@ def _dma_buf(read: Reader, machine: Machine) -> bool | None:
 
 
 def _release(machine: Machine) -> tuple[int, int] | None:
-    found = _RELEASE.match(machine.kernel.release or "")
-    return (int(found[1]), int(found[2])) if found else None
+    match = _RELEASE.match(machine.kernel.release or "")
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def _volatile(peek: Peek) -> Hashable:

@@ -103,12 +103,12 @@ def state_name(attributes: Attributes, name: str, field: str) -> str | None:
     text = attributes.text(name, field, "the name behind the number")
     if text is None:
         return None
-    found = _NUMBER_AND_NAME.fullmatch(text)
-    if found is None:
+    match = _NUMBER_AND_NAME.fullmatch(text)
+    if match is None:
         path = f"{attributes.path}/{name}"
         attributes.read.problem(path, f"is no number and name: {text[:60]!r}", f"{field} is unknown")
         return None
-    return found[1]
+    return match[1]
 
 
 def _link_layer(attributes: Attributes) -> str | None:
@@ -123,11 +123,11 @@ def _rate(attributes: Attributes) -> tuple[str, float | None] | None:
     text = attributes.text("rate", "rate")
     if text is None:
         return None
-    found = _RATE.fullmatch(text)
-    if found is None:
+    match = _RATE.fullmatch(text)
+    if match is None:
         attributes.read.problem(f"{attributes.path}/rate", f"is no rate: {text[:60]!r}", "rate_gbps is unknown")
         return None
-    gbps = float(found[1])
+    gbps = float(match[1])
     rule = "the number in front of Gb/sec: what the link runs at now"
     attributes.read.source(f"{attributes.fact}.rate_gbps", f"{attributes.path}/rate", text, rule)
     return text, gbps or None
@@ -181,7 +181,7 @@ def _netdev(read: Reader, directory: str, number: int) -> str | None:
 
 def _counters(entries: Attributes) -> dict[str, int]:
     """Return the counters in a directory, without those that the hardware lacks (EINVAL, "N/A (no PMA)")."""
-    found: dict[str, int] = {}
+    counters: dict[str, int] = {}
     for name in natural([name for name in entries.names if name != _LIFESPAN]):
         value = entries.integer(
             name,
@@ -191,5 +191,5 @@ def _counters(entries: Attributes) -> dict[str, int]:
             no_number=lambda content: content.startswith(_NO_COUNTER),
         )
         if value is not None:
-            found[name] = value
-    return found
+            counters[name] = value
+    return counters

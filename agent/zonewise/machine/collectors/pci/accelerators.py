@@ -113,21 +113,21 @@ def _collect(read: Reader, machine: Machine) -> Machine:
         if device.address is not None:
             by_address.setdefault(device.address, device)
     gpus = {gpu.address for gpu in machine.gpus}
-    found: list[Accelerator] = []
+    accelerators: list[Accelerator] = []
     for function in machine.pci:
         device = by_address.get(function.address)
         kind = None if function.address in gpus else _kind(function, device)
         if kind is not None:
-            found.append(_accelerator(read, function, device, kind))
-    found += [_platform_device(read, device) for device in registered if device.address is None]
-    if not found:
+            accelerators.append(_accelerator(read, function, device, kind))
+    accelerators += [_platform_device(read, device) for device in registered if device.address is None]
+    if not accelerators:
         raise NoData("no accelerator")
-    return machine._replace(accelerators=tuple(found))
+    return machine._replace(accelerators=tuple(accelerators))
 
 
 def _registered(read: Reader) -> list[_Registered]:
     names = {directory: read.names(directory) for directory in {registry.directory for registry in _REGISTRIES}}
-    found: list[_Registered] = []
+    devices: list[_Registered] = []
     for registry in _REGISTRIES:
         for name in names[registry.directory]:
             number = name.removeprefix(registry.prefix).removesuffix(registry.suffix)
@@ -136,10 +136,10 @@ def _registered(read: Reader) -> list[_Registered]:
             path = f"{registry.directory}/{name}"
             address = device_pci_address(read, path)
             if address is not None or registry.platform:
-                found.append(_Registered(name, path, address, registry.kind))
+                devices.append(_Registered(name, path, address, registry.kind))
     if read.has(_NX_GZIP):
-        found.append(_Registered("nx_gzip", _NX_GZIP, None, "compression"))
-    return found
+        devices.append(_Registered("nx_gzip", _NX_GZIP, None, "compression"))
+    return devices
 
 
 def _kind(function: PciFunction, device: _Registered | None) -> str | None:

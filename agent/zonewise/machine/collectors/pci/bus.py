@@ -115,11 +115,11 @@ def report_lacking(read: Reader, name: str, lacking: list[PciEntry]) -> None:
 
 def _report_unlisted(read: Reader, entries: list[PciEntry]) -> None:
     """Report functions that are in the tree of devices, above or below others, and not on the bus."""
-    seen = {name for root in _roots(read, entries) for name in read.names(root)}
+    known = {name for root in _roots(read, entries) for name in read.names(root)}
     for entry in entries:
-        seen |= entry.attributes
-        seen.update(entry.location.bridges if entry.location is not None else ())
-    lost = seen.difference(entry.address for entry in entries)
+        known |= entry.attributes
+        known.update(entry.location.bridges if entry.location is not None else ())
+    lost = known.difference(entry.address for entry in entries)
     for address in sorted((name for name in lost if is_pci_address(name)), key=pci_order):
         read.problem(f"{DEVICES}/{address}", "is absent, and the tree of devices has it", "nothing of this function")
 
@@ -130,9 +130,14 @@ def _roots(read: Reader, entries: list[PciEntry]) -> set[str]:
     odd: set[str] = set()
     for entry in entries:
         roots |= {f"{entry.path}/{name}" for name in entry.attributes if is_host_bridge(name)}  # nested: Intel VMD
-        place = entry.location
-        if place is not None and place.host_function is None and "/" in place.root and place.root not in roots:
-            odd.add(place.root)
+        location = entry.location
+        if (
+            location is not None
+            and location.host_function is None
+            and "/" in location.root
+            and location.root not in roots
+        ):
+            odd.add(location.root)
     # Hyper-V gives each device a channel below VMBUS, and the channel a host bridge: so the channels beside tell
     buses = {root.rpartition("/")[0].rpartition("/")[0] for root in odd}
     for channel in [f"{bus}/{name}" for bus in buses for name in read.names(bus)]:

@@ -55,10 +55,10 @@ def _root_titles(entries: list[PciEntry]) -> dict[str, str]:
 
 
 def _function(read: Reader, entry: PciEntry, titles: dict[str, str]) -> PciFunction:
-    place = entry.location
-    bridges = place.bridges if place is not None else ()
+    location = entry.location
+    bridges = location.bridges if location is not None else ()
     class_full = _identifier(read, entry, "class", 6)
-    root = place and titles[place.root]
+    root = location and titles[location.root]
     read.source(f"pci.{entry.address}", entry.path, root, "the chain of directories that the link names")
     return PciFunction(
         address=entry.address,
@@ -80,7 +80,7 @@ def _function(read: Reader, entry: PciEntry, titles: dict[str, str]) -> PciFunct
         physical_function=_linked(read, entry, "physfn", _address, "physical_function"),
         bridges=bridges,
         numa_node=_numa_node(read, entry),
-        host_function=place and place.host_function,
+        host_function=location and location.host_function,
         buses=_buses(read, entry) if class_full and class_full[:4] in BRIDGES else None,
     )
 
@@ -162,12 +162,12 @@ def _speed(read: Reader, entry: PciEntry, name: str, field: str) -> float | None
     text = content.decode("ascii", "backslashreplace").strip("\0\n ")
     if text in _NO_SPEED:
         return None
-    found = _SPEED.fullmatch(text)
-    if found is None:
+    match = _SPEED.fullmatch(text)
+    if match is None:
         read.problem(path, f"is no link speed: {text[:60]!r}", f"{name} of {entry.address} is unknown")
         return None
     read.source(f"pci.{entry.address}.link.{field}", path, text, "the number in front of GT/s")
-    return float(found[1])
+    return float(match[1])
 
 
 def _width(read: Reader, entry: PciEntry, name: str, field: str) -> int | None:

@@ -88,12 +88,12 @@ def _ends(machine: Machine) -> tuple[list[_End], list[tuple[str, str]]]:
     known = {gpu.address for gpu in machine.gpus}
     known |= {accelerator.address for accelerator in machine.accelerators if accelerator.kind != "dma"}
     known |= {disk.address for disk in machine.block_devices}  # by whatever controller: virtio, RAID, SATA
-    chosen = [f for f in machine.pci if is_endpoint(f) or f.address in known]
+    ends = [f for f in machine.pci if is_endpoint(f) or f.address in known]
     virtual: list[tuple[str, str]] = []
-    if len(chosen) > MAX_ENDPOINTS:
-        virtual = [(f.address, f.physical_function) for f in chosen if f.physical_function in functions]
-        chosen = [f for f in chosen if f.physical_function not in functions]
-    return [_end(function, functions) for function in chosen], virtual
+    if len(ends) > MAX_ENDPOINTS:
+        virtual = [(f.address, f.physical_function) for f in ends if f.physical_function in functions]
+        ends = [f for f in ends if f.physical_function not in functions]
+    return [_end(function, functions) for function in ends], virtual
 
 
 def _end(function: PciFunction, functions: dict[str, PciFunction]) -> _End:
@@ -191,11 +191,11 @@ def _switched(peers_a: tuple[NvLinkPeer, ...], peers_b: tuple[NvLinkPeer, ...]) 
 
 
 def _by_switch(peers: tuple[NvLinkPeer, ...]) -> dict[str | None, int]:
-    found: dict[str | None, int] = {}
+    links_by_switch: dict[str | None, int] = {}
     for peer in peers:
         if peer.kind == "switch":
-            found[peer.address] = found.get(peer.address, 0) + peer.links
-    return found
+            links_by_switch[peer.address] = links_by_switch.get(peer.address, 0) + peer.links
+    return links_by_switch
 
 
 def _volatile(_peek: Peek) -> Hashable:

@@ -126,10 +126,10 @@ class _ZoneResolver:
         physical = self._functions.get(function.physical_function or "")
         if physical is None:
             return None
-        answer = self._by_itself(physical) or self._from_above(physical)
+        evidence = self._by_itself(physical) or self._from_above(physical)
         rule = "the zone of the physical function"
         path = f"{DEVICES}/{function.address}/physfn"
-        return answer and _ZoneEvidence(answer.zone, "physfn", path, physical.address, rule)
+        return evidence and _ZoneEvidence(evidence.zone, "physfn", path, physical.address, rule)
 
     def _from_above(self, function: PciFunction) -> _ZoneEvidence | None:
         """Ask the bridges above, nearest first, then what a nested host bridge (Intel VMD) lies in, and its bridges."""
@@ -138,8 +138,8 @@ class _ZoneResolver:
             above += [host.address, *host.bridges[::-1]]
         for address in above:
             bridge = self._functions.get(address)
-            if bridge is not None and (answer := self._by_itself(bridge)) is not None:
-                return answer._replace(source="parent", rule=f"the zone of {address}, which it hangs off")
+            if bridge is not None and (evidence := self._by_itself(bridge)) is not None:
+                return evidence._replace(source="parent", rule=f"the zone of {address}, which it hangs off")
         return None
 
     def _by_elimination(self) -> _ZoneEvidence | None:
@@ -166,12 +166,12 @@ def _collect(read: Reader, machine: Machine) -> Machine:
 
 
 def _placed(read: Reader, judge: _ZoneResolver, function: PciFunction) -> PciFunction:
-    answer = judge.resolve(function)
+    evidence = judge.resolve(function)
     memory_zone = judge.memory_zone(function)
-    if answer is None:
+    if evidence is None:
         return function._replace(memory_zone=memory_zone)
-    read.source(f"pci.{function.address}.zone", answer.path, answer.value, answer.rule)
-    return function._replace(zone=answer.zone, zone_source=answer.source, memory_zone=memory_zone)
+    read.source(f"pci.{function.address}.zone", evidence.path, evidence.value, evidence.rule)
+    return function._replace(zone=evidence.zone, zone_source=evidence.source, memory_zone=memory_zone)
 
 
 def _listed(addresses: list[str]) -> str:

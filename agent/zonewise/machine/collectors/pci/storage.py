@@ -55,15 +55,15 @@ def _disks(read: Reader) -> list[_Disk]:
     for name in names:
         path = f"{directory}/{name}"
         link = read.link(path)
-        place = path if link is None else link
-        if _parent(place) not in listed and not _is_hidden(name) and not _is_software(read, path, place):
-            disks.append(_Disk(name, path, place))
+        target = path if link is None else link
+        if _parent(target) not in listed and not _is_hidden(name) and not _is_software(read, path, target):
+            disks.append(_Disk(name, path, target))
     return disks
 
 
-def _parent(place: str) -> str:
+def _parent(path: str) -> str:
     """Return the name of the directory around a device: for a partition, that of the whole device."""
-    return place.rpartition("/")[0].rpartition("/")[2]
+    return path.rpartition("/")[0].rpartition("/")[2]
 
 
 def _is_hidden(name: str) -> bool:
@@ -71,13 +71,15 @@ def _is_hidden(name: str) -> bool:
     return name.startswith("nvme") and "c" in name
 
 
-def _is_software(read: Reader, path: str, place: str) -> bool:
-    if place == path:  # a kernel before 2.6.26: hardware has a link to its device, software has not
+def _is_software(read: Reader, path: str, target: str) -> bool:
+    if target == path:  # a kernel before 2.6.26: hardware has a link to its device, software has not
         return read.link(f"{path}/device") is None
-    return place.startswith(_SOFTWARE) and not place.startswith(_MULTIPATH)
+    return target.startswith(_SOFTWARE) and not target.startswith(_MULTIPATH)
 
 
-def _block_device(read: Reader, disk: _Disk, zones: tuple[Zone, ...], zone_of: dict[str, int | None]) -> BlockDevice:
+def _block_device(
+    read: Reader, disk: _Disk, zones: tuple[Zone, ...], zones_by_address: dict[str, int | None]
+) -> BlockDevice:
     address = _address(read, disk)
     transport = next((name for part, name in _TRANSPORTS if part in disk.target), None)
     # SCSI disks have a model, and NVMe namespaces since they hang off a controller (kernel 3.20)
@@ -88,7 +90,7 @@ def _block_device(read: Reader, disk: _Disk, zones: tuple[Zone, ...], zone_of: d
     return BlockDevice(
         name=disk.name,
         address=address,
-        zone=zone_of.get(address) if address is not None else _own_zone(read, disk, transport, zones),
+        zone=zones_by_address.get(address) if address is not None else _own_zone(read, disk, transport, zones),
         size=_size(read, disk),
         rotational=_rotational(read, disk),
         model=read.text(f"{disk.path}/device/model", fact=f"{fact}.model", needed=needed),
@@ -104,8 +106,8 @@ def _address(read: Reader, disk: _Disk) -> str | None:
         return next(reversed(pci_addresses(disk.target)), None)
     subsystem = disk.target.rpartition("/")[0]
     controllers = [name for name in read.names(subsystem) if name.startswith("nvme") and name[4:].isdecimal()]
-    found = (device_pci_address(read, f"{subsystem}/{name}") for name in controllers)
-    return next((address for address in found if address is not None), None)
+    addresses = (device_pci_address(read, f"{subsystem}/{name}") for name in controllers)
+    return next((address for address in addresses if address is not None), None)
 
 
 def _own_zone(read: Reader, disk: _Disk, transport: str | None, zones: tuple[Zone, ...]) -> int | None:
@@ -147,15 +149,15 @@ def _rotational(read: Reader, disk: _Disk) -> bool | None:
 
 def _volatile(peek: Peek) -> Hashable:
     """Devices come and go, and those of a virtual machine grow."""
-    seen: list[tuple[str, str | None, object]] = []
+    signature: list[tuple[str, str | None, object]] = []
     for directory in _LISTS:
         for name in peek.names(directory):
             target = peek.link(f"{directory}/{name}")
             if target is None or "/virtual/" not in target:
-                seen.append((name, target, peek.content(f"{directory}/{name}/size")))
-        if seen:
+                signature.append((name, target, peek.content(f"{directory}/{name}/size")))
+        if signature:
             break
-    return tuple(seen)
+    return tuple(signature)
 
 
 COLLECTOR = Collector(
