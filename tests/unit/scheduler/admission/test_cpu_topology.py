@@ -1,4 +1,4 @@
-"""What is derived of a topology, and sets as bits."""
+"""What is derived of a CPU topology."""
 
 from __future__ import annotations
 
@@ -8,37 +8,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.cpu_nodes import CoreAt, recorded, regular, regular_topologies, state_of_record, topology_of
-from zonewise_scheduler.admission.cpumanager.accumulator import lowest_bits, single_bits
 
 if TYPE_CHECKING:
     from zonewise_scheduler.admission.cpu_topology import CpuTopology
 
-BITS = st.integers(0, 1 << 300)
-ODD = st.sampled_from(recorded()).map(lambda record: state_of_record(record).kind.cpus)
-TOPOLOGIES = st.one_of(regular_topologies(), ODD)
-
-
-@given(BITS, st.integers(-1, 310))
-def test_lowest(bits: int, count: int) -> None:
-    """The lowest members, as many as there are."""
-    members = [place for place in range(bits.bit_length()) if bits >> place & 1]
-    assert lowest_bits(bits, count) == sum(1 << place for place in members[: max(count, 0)])
-    assert list(single_bits(bits)) == [1 << place for place in members]
+RECORDED = st.sampled_from(recorded()).map(lambda record: state_of_record(record).kind.cpus)
+TOPOLOGIES = st.one_of(regular_topologies(), RECORDED)
 
 
 @given(TOPOLOGIES, st.data())
 def test_cores_by_count(topology: CpuTopology, data: st.DataObject) -> None:
-    """All cores at once are counted as one by one."""
+    """Counting all cores at once equals counting each core."""
     cpus = data.draw(st.integers(0, topology.cpus))
-    found = topology.cores_by_count(cpus)
+    by_count = topology.cores_by_count(cpus)
     for number, core in topology.cores:
-        assert [count for count, cores in enumerate(found) if cores >> number & 1] == [(core & cpus).bit_count()]
-    assert sum(found) == sum(1 << number for number, _ in topology.cores)
+        assert [count for count, cores in enumerate(by_count) if cores >> number & 1] == [(core & cpus).bit_count()]
+    assert sum(by_count) == sum(1 << number for number, _ in topology.cores)
 
 
 @given(TOPOLOGIES, st.data())
-def test_cpus_of_cores_and_zones(topology: CpuTopology, data: st.DataObject) -> None:
-    """All CPUs of those that are named."""
+def test_cpus_in_cores_and_zones(topology: CpuTopology, data: st.DataObject) -> None:
+    """All CPUs of the cores or zones, and no others."""
     cores = data.draw(st.sets(st.sampled_from(topology.cores)))
     assert topology.cpus_in_cores(sum(1 << number for number, _ in cores)) == sum(cpus for _, cpus in cores)
     zones = data.draw(st.sets(st.sampled_from(topology.zones)))
@@ -46,7 +36,7 @@ def test_cpus_of_cores_and_zones(topology: CpuTopology, data: st.DataObject) -> 
 
 
 def test_averages_are_rounded_down() -> None:
-    """As the kubelet reckons: of 3 CPUs on 2 cores, 2 packages and 2 caches each has one."""
+    """The kubelet does so: 3 CPUs on 2 cores, 2 packages and 2 caches are 1 for each."""
     hybrid = topology_of((CoreAt(0, 0, 0, 0b11), CoreAt(0, 1, 1, 0b100)))
     assert (hybrid.cpus_per_core, hybrid.cpus_per_socket, hybrid.cpus_per_uncore) == (1, 1, 1)
     assert not hybrid.uniform
@@ -56,14 +46,14 @@ def test_averages_are_rounded_down() -> None:
     assert (empty.cpus_per_core, empty.cpus_per_socket, empty.cpus_per_uncore, empty.smallest_zone) == (0, 0, 0, 0)
 
 
-def test_packages_stand_for_unknown_caches() -> None:
-    """Without caches of their own, CPUs share their package's."""
+def test_packages_replace_unknown_caches() -> None:
+    """Without known caches, CPUs share the cache of their package."""
     assert regular(packages=2).uncore_caches == regular(packages=2).packages
     assert len(regular(cache=2).uncore_caches) == 4
 
 
 def test_one_pattern_of_regular_machines() -> None:
-    """Siblings are one shift away on most machines."""
+    """On most machines one shift leads from every core's first CPU to its sibling."""
     (pattern,) = regular(zones=2, cores=4).patterns
     assert pattern == (0xFF, (0, 8))
     assert regular(reserved=0b10).reserved_cores == 0b10_0000_0010

@@ -1,4 +1,4 @@
-"""Pods with resources of their own: passed over, or given whole with the gate PodLevelResourceManagers."""
+"""Pods with pod-level resources: skipped, or allocated as a whole with the gate PodLevelResourceManagers."""
 
 from __future__ import annotations
 
@@ -14,38 +14,40 @@ from zonewise_scheduler.admission.pod import Container, PodLevelResources, PodSh
 GATE: dict[str, Any] = {**STATIC, "pod_level_managers": True}
 
 
-def whole(cpus: int, gib: int, *containers: Container) -> PodShape:
-    """A Guaranteed pod by its own resources."""
+def guaranteed_pod(cpus: int, gib: int, *containers: Container) -> PodShape:
+    """A pod that is Guaranteed by its pod-level resources."""
     return PodShape(containers, "Guaranteed", PodLevelResources(cpus * 1000, (("memory", gib * GIB),)))
 
 
-def shares(state: NodeState, asked: PodShape) -> dict[str, tuple[int, int]]:
+def usable(state: NodeState, shape: PodShape) -> dict[str, tuple[int, int]]:
     """How many CPUs and GiB each container can use."""
-    made = admit(state, asked).assignments
-    return {one.container: (one.cpus.bit_count(), sum(share.size for share in one.memory) // GIB) for one in made}
+    assignments = admit(state, shape).assignments
+    return {
+        each.container: (each.cpus.bit_count(), sum(block.size for block in each.memory) // GIB) for each in assignments
+    }
 
 
-def test_without_the_gate_they_are_given_nothing() -> None:
-    """Since 1.34 the managers pass over such pods; before, they looked at the containers only."""
-    asked = whole(8, 4, container("c0", 2, 1))
-    assert shares(node(2, 4, topology="restricted", **STATIC), asked) == {}
-    assert shares(node(2, 4, topology="restricted", release=(1, 33), **STATIC), asked) == {"c0": (2, 1)}
+def test_without_the_gate_nothing_is_allocated() -> None:
+    """Since 1.34 the managers skip such pods; before, they ignored pod-level resources."""
+    shape = guaranteed_pod(8, 4, container("c0", 2, 1))
+    assert usable(node(2, 4, topology="restricted", **STATIC), shape) == {}
+    assert usable(node(2, 4, topology="restricted", release=(1, 33), **STATIC), shape) == {"c0": (2, 1)}
 
 
-def test_a_pod_is_given_whole_and_shared_out() -> None:
-    """Complete containers have their own part, and the others share what is left."""
-    asked = whole(8, 6, container("c0", 2, 1), container("c1"), container("c2"))
+def test_a_pod_is_allocated_as_a_whole_and_divided() -> None:
+    """Containers with guaranteed requests get an exclusive part, and the others share the rest."""
+    shape = guaranteed_pod(8, 6, container("c0", 2, 1), container("c1"), container("c2"))
     state = node(2, 4, topology="single-numa-node", scope="pod", **GATE)
-    assert shares(state, asked) == {"c0": (2, 1), "c1": (6, 5), "c2": (6, 5)}
-    verdict = admit(state, asked)
+    assert usable(state, shape) == {"c0": (2, 1), "c1": (6, 5), "c2": (6, 5)}
+    verdict = admit(state, shape)
     assert verdict.after is not None
     assert verdict.after.free_cpus.bit_count() == 8
     assert verdict.after.memory_free == ((10 * GIB,), (16 * GIB,))
 
 
-def test_init_containers_use_what_no_sidecar_has() -> None:
-    """One that is complete has its own; another all that the sidecars before it leave."""
-    asked = whole(
+def test_init_containers_use_all_but_the_resources_of_sidecars() -> None:
+    """One with a guaranteed request gets that; another gets all that earlier sidecars leave."""
+    shape = guaranteed_pod(
         8,
         6,
         container("i0", 2, 1, role="sidecar"),
@@ -55,14 +57,14 @@ def test_init_containers_use_what_no_sidecar_has() -> None:
         container("c1"),
     )
     state = node(2, 4, topology="single-numa-node", scope="pod", **GATE)
-    assert shares(state, asked) == {"i0": (2, 1), "i1": (6, 5), "i2": (4, 2), "c0": (2, 1), "c1": (4, 4)}
+    assert usable(state, shape) == {"i0": (2, 1), "i1": (6, 5), "i2": (4, 2), "c0": (2, 1), "c1": (4, 4)}
 
 
 def test_an_incomplete_container_shares() -> None:
-    """A container whose limits are not its requests has nothing of its own, whatever it requests."""
-    asked = whole(8, 6, container("c0", 2, 1)._replace(complete=False), container("c1", 4, 2))
+    """A container whose limits differ from its requests has no exclusive resources."""
+    shape = guaranteed_pod(8, 6, container("c0", 2, 1)._replace(complete=False), container("c1", 4, 2))
     state = node(2, 4, topology="single-numa-node", scope="pod", **GATE)
-    assert shares(state, asked) == {"c0": (4, 4), "c1": (4, 2)}
+    assert usable(state, shape) == {"c0": (4, 4), "c1": (4, 2)}
 
 
 STARVED = "pod rejected, sum of exclusive container {} requests equals pod budget, leaving no {} for shared containers"
@@ -84,56 +86,56 @@ INIT_STARVED = "pod rejected, pod has shared init containers but no {} available
         ),
     ],
 )
-def test_containers_that_share_need_something_to_share(containers: tuple[Container, ...], message: str) -> None:
-    """Under best-effort it is found when allocating; the stricter policies refuse before that."""
-    asked = whole(8, 6, *containers)
-    verdict = admit(node(2, 4, topology="best-effort", scope="pod", **GATE), asked)
+def test_empty_shared_pools(containers: tuple[Container, ...], message: str) -> None:
+    """Under best-effort the allocation fails; stricter policies reject the pod before that."""
+    shape = guaranteed_pod(8, 6, *containers)
+    verdict = admit(node(2, 4, topology="best-effort", scope="pod", **GATE), shape)
     assert (verdict.reason, verdict.message) == ("EmptyPodSharedPoolError", message)
-    verdict = admit(node(2, 4, topology="restricted", scope="pod", **GATE), asked)
+    verdict = admit(node(2, 4, topology="restricted", scope="pod", **GATE), shape)
     assert verdict.reason == "TopologyAffinityError"
 
 
-def test_each_scope_has_its_own_words() -> None:
-    asked = whole(9, 4, container("c0", 9, 1))
+def test_each_scope_has_its_own_message() -> None:
+    shape = guaranteed_pod(9, 4, container("c0", 9, 1))
     for scope, words in (
         ("pod", "failed admission under pod-scope topology manager"),
         ("container", "failed admission with a container-level topology manager"),
     ):
-        verdict = admit(node(2, 4, topology="single-numa-node", scope=scope, **GATE), asked)
+        verdict = admit(node(2, 4, topology="single-numa-node", scope=scope, **GATE), shape)
         assert verdict.reason == "TopologyAffinityError"
         assert verdict.message == f"Pod Scope pod with pod-level resources {words}"
 
 
 @pytest.mark.parametrize(("release", "admitted"), [((1, 36), False), ((1, 37), True)])
 def test_a_container_without_memory_fails_in_1_36(release: tuple[int, int], admitted: bool) -> None:
-    """Where nothing is aligned, its memory manager allocates for a container that asks for none, and finds no zone."""
+    """Without alignment the Memory Manager allocates for a container without a request, and finds no zone."""
     state = node(2, 4, release=release, **GATE)
-    assert admit(state, whole(4, 4, container("c0", 2, 1), container("c1"))).admitted is admitted
+    assert admit(state, guaranteed_pod(4, 4, container("c0", 2, 1), container("c1"))).admitted is admitted
 
 
-def test_devices_are_charged_though_they_are_given_later() -> None:
-    """The kubelet hands them out when the containers start; with too few they do not, as is said."""
+def test_devices_are_counted_at_admission() -> None:
+    """The kubelet allocates them when the containers start; with too few the containers do not start."""
     state = node(2, 4, devices={GPU: {1: 1, 2: 1}}, topology="best-effort", scope="pod", **GATE)
-    verdict = admit(state, whole(4, 4, container("c0", 2, 1, {GPU: 2})))
+    verdict = admit(state, guaranteed_pod(4, 4, container("c0", 2, 1, {GPU: 2})))
     assert verdict.after is not None
     assert verdict.after.device_free == (0, 0)
-    verdict = admit(state, whole(4, 4, container("c0", 2, 1, {GPU: 3})))
+    verdict = admit(state, guaranteed_pod(4, 4, container("c0", 2, 1, {GPU: 3})))
     assert verdict.admitted
     assert verdict.uncertain == (f"container c0 will not start for want of {GPU}",)
 
 
 def test_whole_cores_are_checked_for_the_pod() -> None:
     state = node(2, 4, topology="best-effort", scope="pod", full_cores=True, **GATE)
-    assert admit(state, whole(3, 4, container("c0"))).reason == "SMTAlignmentError"
+    assert admit(state, guaranteed_pod(3, 4, container("c0"))).reason == "SMTAlignmentError"
 
 
 def test_too_few_cpus_fail_unexpectedly() -> None:
-    verdict = admit(node(1, 2, topology="best-effort", scope="pod", **GATE), whole(8, 4, container("c0")))
+    verdict = admit(node(1, 2, topology="best-effort", scope="pod", **GATE), guaranteed_pod(8, 4, container("c0")))
     assert (verdict.reason, verdict.resource) == ("UnexpectedAdmissionError", "cpu")
 
 
-def test_the_node_is_asked_for_the_pods_own_resources() -> None:
-    room = Resource(8000, 4 * GIB, 10, 0)
-    asked = whole(8, 4, container("c0", 20, 20))
-    assert admit(node(), asked, room).admitted
-    assert admit(node(), asked, room._replace(milli_cpus=7999)).reason == "OutOfcpu"
+def test_the_node_is_checked_for_pod_level_resources() -> None:
+    available = Resource(8000, 4 * GIB, 10, 0)
+    shape = guaranteed_pod(8, 4, container("c0", 20, 20))
+    assert admit(node(), shape, available).admitted
+    assert admit(node(), shape, available._replace(milli_cpus=7999)).reason == "OutOfcpu"

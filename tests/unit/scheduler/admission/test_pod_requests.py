@@ -1,4 +1,4 @@
-"""What a pod requests as one, against its life told step by step."""
+"""What a pod requests as one, against its life step by step."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Amounts = dict[str, int]
 
 
 def total(running: list[Amounts], name: str) -> int:
-    return sum(one.get(name, 0) for one in running)
+    return sum(amounts.get(name, 0) for amounts in running)
 
 
 @given(st.lists(st.tuples(STARTING, AMOUNTS), max_size=5), st.lists(AMOUNTS, max_size=3))
-def test_the_most_that_runs_at_any_moment(starting: list[tuple[Role, Amounts]], apps: list[Amounts]) -> None:
-    """Of each resource that any container names, whatever it asks of it."""
+def test_peak_over_time(starting: list[tuple[Role, Amounts]], apps: list[Amounts]) -> None:
+    """Of each resource that any container names, with a request of 0 too."""
     moments: list[list[Amounts]] = []
     running: list[Amounts] = []
     for role, amounts in starting:
@@ -41,7 +41,8 @@ def test_the_most_that_runs_at_any_moment(starting: list[tuple[Role, Amounts]], 
     assert aggregate_container_requests((role, amounts.items()) for role, amounts in containers) == expected
 
 
-def test_own_requests_stand_for_those_of_containers_and_overhead_comes_on_top() -> None:
+def test_pod_level_requests_replace_those_of_containers() -> None:
+    """The overhead of the runtime class is added."""
     assert combine_pod_requests({"cpu": 1, "gpu": 2}, {"cpu": 5, "memory": 7}, [("cpu", 1), ("storage", 3)]) == {
         "cpu": 6,
         "memory": 7,
@@ -50,13 +51,13 @@ def test_own_requests_stand_for_those_of_containers_and_overhead_comes_on_top() 
     }
 
 
-def test_defaults_of_own_resources() -> None:
-    """Without a limit nothing but what is requested; with one, containers before limits, hugepages from containers."""
-    together = {"cpu": 2, "hugepages-2Mi": 4, "gpu": 1}
-    assert default_pod_resources({}, {}, together) == ({}, {})
+def test_defaults_of_pod_level_resources() -> None:
+    """Without a limit only requests count. With one, requests of containers precede limits."""
+    container_requests = {"cpu": 2, "hugepages-2Mi": 4, "gpu": 1}
+    assert default_pod_resources({}, {}, container_requests) == ({}, {})
     assert default_pod_resources({"cpu": 3}, {}, {"memory": 9}) == ({"cpu": 3}, {})
-    assert default_pod_resources({}, {"cpu": 8, "memory": 6}, together) == (
+    assert default_pod_resources({}, {"cpu": 8, "memory": 6}, container_requests) == (
         {"cpu": 2, "memory": 6, "hugepages-2Mi": 4},
         {"cpu": 8, "memory": 6, "hugepages-2Mi": 4},
     )
-    assert default_pod_resources({"hugepages-2Mi": 8}, {}, together) == ({"hugepages-2Mi": 8}, {})
+    assert default_pod_resources({"hugepages-2Mi": 8}, {}, container_requests) == ({"hugepages-2Mi": 8}, {})

@@ -1,4 +1,4 @@
-"""Pods as JSON to what of them decides about their fit: defaulted and classed as the API server does."""
+"""Pods as JSON, read into shapes: with the API server's defaults and quality-of-service class."""
 
 from __future__ import annotations
 
@@ -19,17 +19,21 @@ Json = dict[str, Any]
 
 def container(name: str = "c", *, limits: Json | None = None, requests: Json | None = None, **more: Any) -> Json:
     resources = {"limits": limits, "requests": requests}
-    return {"name": name, "resources": {kind: given for kind, given in resources.items() if given is not None}, **more}
+    return {
+        "name": name,
+        "resources": {kind: amounts for kind, amounts in resources.items() if amounts is not None},
+        **more,
+    }
 
 
 def pod(*containers: Json, inits: tuple[Json, ...] = (), status: Json | None = None, **spec: Any) -> Json:
-    made = {"spec": {"containers": list(containers), "initContainers": list(inits), **spec}}
-    return made | ({"status": status} if status is not None else {})
+    result = {"spec": {"containers": list(containers), "initContainers": list(inits), **spec}}
+    return result | ({"status": status} if status is not None else {})
 
 
-def test_all_of_a_container() -> None:
-    """CPUs are milli-CPU, memory and storage bytes, devices counts rounded up; the rest is left out."""
-    asked = {
+def test_resources_of_a_container() -> None:
+    """CPUs are milli-CPU, memory and storage bytes, devices counts rounded up. Other resources are left out."""
+    limits = {
         "cpu": "1500m",
         "memory": "1Gi",
         "hugepages-2Mi": "4Mi",
@@ -40,7 +44,7 @@ def test_all_of_a_container() -> None:
         "requests.example.com/x": 1,
         "attachable-volumes-csi-x": 3,
     }
-    assert read_pod(pod(container(limits=asked))).containers == (
+    assert read_pod(pod(container(limits=limits))).containers == (
         Container(
             "c",
             "app",
@@ -52,18 +56,18 @@ def test_all_of_a_container() -> None:
     )
 
 
-def test_requests_default_to_limits_one_by_one() -> None:
-    """What has a request keeps it; what has a limit only requests that."""
+def test_each_request_defaults_to_its_limit() -> None:
+    """A resource with a request keeps it; a resource with a limit alone requests the limit."""
     shape = read_pod(pod(container(limits={"cpu": 4, "memory": "2Gi"}, requests={"cpu": 1})))
     assert (shape.containers[0].milli_cpus, shape.containers[0].memory) == (1000, (("memory", 2 * GIB),))
     assert (shape.qos, shape.containers[0].complete) == ("Burstable", False)
 
 
-def test_roles_in_their_order() -> None:
+def test_order_of_containers() -> None:
     """Init containers and sidecars come first, in their order."""
     inits = (container("i"), container("s", restartPolicy="Always"), container("j", restartPolicy=None))
     shape = read_pod(pod(container("a"), container("b"), inits=inits))
-    assert [(one.name, one.role) for one in shape.containers] == [
+    assert [(each.name, each.role) for each in shape.containers] == [
         ("i", "init"),
         ("s", "sidecar"),
         ("j", "init"),
@@ -91,56 +95,58 @@ BOTH = {"cpu": 1, "memory": "1Gi"}
     ],
 )
 def test_classes(containers: tuple[Json, ...], inits: tuple[Json, ...], qos: str) -> None:
-    """Every container, init containers too, needs limits of both that are its requests."""
+    """For Guaranteed every container, init ones included, needs limits of CPU and memory equal to its requests."""
     assert read_pod(pod(*containers, inits=inits)).qos == qos
 
 
-def test_the_class_that_the_api_server_wrote_is_taken() -> None:
+def test_the_class_in_the_status_counts() -> None:
     assert read_pod(pod(container(), status={"qosClass": "Guaranteed"})).qos == "Guaranteed"
 
 
 # --- the pod as a whole
 
 
-def level(
+def pod_level_and_class(
     resources: Json | None, *containers: Json, inits: tuple[Json, ...] = ()
 ) -> tuple[PodLevelResources | None, str]:
     shape = read_pod(pod(*containers or (container(),), inits=inits, resources=resources))
     return shape.pod_level, shape.qos
 
 
-def test_a_pod_of_its_own_resources() -> None:
-    """Its requests default to its limits where no container requests any, and its class is by these."""
-    assert level({"limits": BOTH}) == (PodLevelResources(1000, (("memory", GIB),)), "Guaranteed")
-    assert level({"requests": {"cpu": 1}}) == (PodLevelResources(1000), "Burstable")
-    assert level({"requests": {"memory": 1}}) == (PodLevelResources(None, (("memory", 1),)), "Burstable")
-    assert level(None)[0] is None
+def test_pod_level_resources() -> None:
+    """If no container requests a resource, the request defaults to the limit. The class follows from these."""
+    assert pod_level_and_class({"limits": BOTH}) == (PodLevelResources(1000, (("memory", GIB),)), "Guaranteed")
+    assert pod_level_and_class({"requests": {"cpu": 1}}) == (PodLevelResources(1000), "Burstable")
+    assert pod_level_and_class({"requests": {"memory": 1}}) == (PodLevelResources(None, (("memory", 1),)), "Burstable")
+    assert pod_level_and_class(None)[0] is None
 
 
-def test_requests_of_its_containers_come_before_its_limits() -> None:
-    """What they request together: the highest of init containers beside the sidecars before them, and of the others."""
+def test_container_requests_precede_pod_level_limits() -> None:
+    """Their peak counts: init containers beside earlier sidecars, or all other containers."""
     inits = (
         container("i", requests={"cpu": 3}),
         container("s", requests={"cpu": 1}, restartPolicy="Always"),
         container("j", requests={"cpu": "2500m"}),
     )
-    made = level({"limits": {"cpu": 8, "memory": 4}}, container(requests={"cpu": 2}), inits=inits)
-    assert made == (PodLevelResources(3500, (("memory", 4),)), "Burstable")
-    assert level({"limits": {"cpu": 8}}, container(requests={"cpu": 0}))[0] == PodLevelResources(0)
+    defaulted = pod_level_and_class({"limits": {"cpu": 8, "memory": 4}}, container(requests={"cpu": 2}), inits=inits)
+    assert defaulted == (PodLevelResources(3500, (("memory", 4),)), "Burstable")
+    assert pod_level_and_class({"limits": {"cpu": 8}}, container(requests={"cpu": 0}))[0] == PodLevelResources(0)
 
 
-def test_huge_pages_of_containers_become_the_pods_limit() -> None:
-    """defaultHugePagePodLimits: unless the pod requests them itself."""
-    pages = container(limits={"hugepages-2Mi": "4Mi"})
-    assert level({"requests": {"cpu": 1}}, pages)[0] == PodLevelResources(1000, (("hugepages-2Mi", 4 << 20),))
-    own = {"requests": {"hugepages-2Mi": "8Mi"}}
-    assert level(own, pages)[0] == PodLevelResources(None, (("hugepages-2Mi", 8 << 20),))
+def test_hugepages_of_containers_become_the_pod_level_limit() -> None:
+    """defaultHugePagePodLimits, unless the pod requests them at its level."""
+    hugepages = container(limits={"hugepages-2Mi": "4Mi"})
+    assert pod_level_and_class({"requests": {"cpu": 1}}, hugepages)[0] == PodLevelResources(
+        1000, (("hugepages-2Mi", 4 << 20),)
+    )
+    explicit = {"requests": {"hugepages-2Mi": "8Mi"}}
+    assert pod_level_and_class(explicit, hugepages)[0] == PodLevelResources(None, (("hugepages-2Mi", 8 << 20),))
 
 
-def test_resources_that_a_pod_cannot_have_are_none() -> None:
-    """IsPodLevelResourcesSet; but the class is by the pod as soon as the field is there."""
-    assert level({"limits": {"example.com/x": 1}}, container(limits=BOTH)) == (None, "BestEffort")
-    assert level({}, container(limits=BOTH)) == (None, "BestEffort")
+def test_resources_that_are_not_allowed_at_the_pod_level() -> None:
+    """IsPodLevelResourcesSet is false, but the presence of the field decides about the class."""
+    assert pod_level_and_class({"limits": {"example.com/x": 1}}, container(limits=BOTH)) == (None, "BestEffort")
+    assert pod_level_and_class({}, container(limits=BOTH)) == (None, "BestEffort")
 
 
 def test_overhead() -> None:
@@ -148,16 +154,16 @@ def test_overhead() -> None:
     assert shape.overhead == (("cpu", 250), ("memory", 64 << 20))
 
 
-def test_equal_pods_are_equal_keys() -> None:
-    """Names of pods, claims and everything else that no kubelet's managers look at make no difference."""
-    one = pod(container(limits=BOTH)) | {"metadata": {"name": "a"}}
-    other = pod(container(limits={"memory": "1024Mi", "cpu": "1"}, image="x"), nodeName="n", resourceClaims=[{}])
-    assert read_pod(one) == read_pod(other)
-    assert hash(read_pod(one)) == hash(read_pod(other))
+def test_equal_pods_have_equal_shapes() -> None:
+    """Names, claims and other fields that the managers ignore make no difference."""
+    first = pod(container(limits=BOTH)) | {"metadata": {"name": "a"}}
+    second = pod(container(limits={"memory": "1024Mi", "cpu": "1"}, image="x"), nodeName="n", resourceClaims=[{}])
+    assert read_pod(first) == read_pod(second)
+    assert hash(read_pod(first)) == hash(read_pod(second))
 
 
 @pytest.mark.parametrize(
-    ("given", "field", "value"),
+    ("damaged", "field", "value"),
     [
         ({}, "spec.containers", "none"),
         ({"spec": []}, "spec", r"\[\]"),
@@ -179,10 +185,10 @@ def test_equal_pods_are_equal_keys() -> None:
         (pod(container(), status={"qosClass": "Best"}), "status.qosClass", "Best"),
     ],
 )
-def test_damage(given: Json, field: str, value: str) -> None:
-    """An error names the field and shows the value."""
+def test_damage(damaged: Json, field: str, value: str) -> None:
+    """The error has the field and the value."""
     with pytest.raises(FieldError, match=f"^{field}: .*{value}"):
-        read_pod(given)
+        read_pod(damaged)
 
 
 JSON = st.recursive(
@@ -200,7 +206,7 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(("spec", "status")), JSON))
-def test_nothing_but_an_error_of_the_pod(given: Json) -> None:
-    """Whatever the object, it is read or refused."""
+def test_any_object_is_read_or_raises_field_error(damaged: Json) -> None:
+    """No other error is raised."""
     with suppress(FieldError):
-        read_pod(given)
+        read_pod(damaged)

@@ -1,4 +1,4 @@
-"""Sets of zones that the CPU Manager hints at."""
+"""Hints of the CPU Manager."""
 
 from __future__ import annotations
 
@@ -19,43 +19,45 @@ if TYPE_CHECKING:
 POLICIES = st.sampled_from((STATIC, STATIC._replace(align_by_package=True)))
 
 
-def by_definition(state: NodeState, count: int, reusable: int) -> Hints:
-    """Weigh each set of zones on its own, by the words of the kubelet's source."""
+def kubelet_hints(state: NodeState, count: int, reusable: int) -> Hints:
+    """Weigh each set of zones by itself, as the kubelet's source does."""
     topology = state.kind.cpus
-    every = [
-        tuple(chosen) for size in range(1, len(topology.zones) + 1) for chosen in combinations(topology.zones, size)
+    sets = [
+        tuple(members) for size in range(1, len(topology.zones) + 1) for members in combinations(topology.zones, size)
     ]
-    fewest = min(
-        (len(chosen) for chosen in every if sum(cpus.bit_count() for _, cpus in chosen) >= count),
+    min_size = min(
+        (len(members) for members in sets if sum(cpus.bit_count() for _, cpus in members) >= count),
         default=len(topology.zones),
     )
     per_package = len(topology.zones) // len(topology.packages)
     preferred: list[int] = []
-    others: list[int] = []
-    for chosen in every:
-        cpus = sum(cpus for _, cpus in chosen)
+    not_preferred: list[int] = []
+    for members in sets:
+        cpus = sum(cpus for _, cpus in members)
         if reusable & ~cpus or (state.free_cpus & cpus).bit_count() + reusable.bit_count() < count:
             continue
         packages = sum(1 for _, package in topology.packages if package & cpus)
-        aligned = state.kind.policies.align_by_package and per_package and packages == -(-fewest // per_package)
-        (preferred if aligned or len(chosen) == fewest else others).append(sum(1 << number for number, _ in chosen))
-    return Hints(tuple(preferred), tuple(others))
+        aligned = state.kind.policies.align_by_package and per_package and packages == -(-min_size // per_package)
+        (preferred if aligned or len(members) == min_size else not_preferred).append(
+            sum(1 << number for number, _ in members)
+        )
+    return Hints(tuple(preferred), tuple(not_preferred))
 
 
 @given(states(POLICIES), st.data())
-def test_as_defined(state: NodeState, data: st.DataObject) -> None:
-    """All sets at once give what each set on its own does, in the same order."""
+def test_hints_are_the_kubelets(state: NodeState, data: st.DataObject) -> None:
+    """Weighing all sets at once gives the same hints as weighing each set, in the same order."""
     busy = state.kind.cpus.cpus & ~state.free_cpus
     reusable = data.draw(st.integers(0, busy).map(lambda bits: bits & busy)) if data.draw(st.booleans()) else 0
     count = data.draw(st.integers(1, state.kind.cpus.cpus.bit_count() + 1))
-    expected = by_definition(state, count, reusable)
+    expected = kubelet_hints(state, count, reusable)
     assert generate_cpu_topology_hints(state, count, reusable, include_not_preferred=True) == expected
     assert generate_cpu_topology_hints(state, count, reusable, include_not_preferred=False) == Hints(expected.preferred)
 
 
 @given(states(POLICIES), st.data())
-def test_more_free_cpus_never_cost_a_hint(state: NodeState, data: st.DataObject) -> None:
-    """What is possible on a busy node is possible on an idle one, and as preferred."""
+def test_hints_of_a_busy_node_are_hints_of_an_idle_node(state: NodeState, data: st.DataObject) -> None:
+    """A hint of a busy node is a hint of the idle node, with the same preference."""
     count = data.draw(st.integers(1, state.kind.cpus.cpus.bit_count()))
     idle = state._replace(free_cpus=state.kind.cpus.cpus)
     busy_hints, idle_hints = (
@@ -67,8 +69,8 @@ def test_more_free_cpus_never_cost_a_hint(state: NodeState, data: st.DataObject)
     assert set(busy_hints.not_preferred) <= set(idle_hints.not_preferred)
 
 
-def test_who_does_not_care() -> None:
-    """No exclusive CPUs, or no static policy: no hints at all, which is not the same as none that fits."""
+def test_no_preference() -> None:
+    """Without exclusive CPUs or the static policy there are no hints, which differs from hints that are empty."""
     state = state_of(regular())
     assert generate_cpu_topology_hints(state, 0, 0, include_not_preferred=False) is None
     assert (
@@ -79,22 +81,22 @@ def test_who_does_not_care() -> None:
 
 
 def test_reserved_cpus_count_for_the_width() -> None:
-    """A request of 7 of 8 CPUs is for one zone, though one that has 6 left never fits: only wide hints are left."""
+    """A request of 7 of 8 CPUs prefers one zone, though no zone has 7 free: only wide hints remain."""
     state = state_of(regular(reserved=0b11))
     assert generate_cpu_topology_hints(
         state._replace(free_cpus=state.free_cpus & ~bits_of("4-5")), 7, 0, include_not_preferred=True
     ) == Hints((), (0b11,))
 
 
-def test_cpus_of_init_containers_bind_to_their_zone() -> None:
-    """A hint holds all reusable CPUs, which count as free."""
+def test_reusable_cpus_restrict_hints() -> None:
+    """A hint contains all reusable CPUs, which count as free."""
     state = state_of(regular(), busy=0b1)
     assert generate_cpu_topology_hints(state, 8, 0b1, include_not_preferred=True) == Hints((0b01,), (0b11,))
     assert generate_cpu_topology_hints(state, 1, 0b10001, include_not_preferred=False) == Hints(())
 
 
 def test_sparse_zones() -> None:
-    """Hints name the kernel's zones, not their places."""
+    """Hints have the kernel's ids, not indices."""
     topology = regular(zones=2)
     sparse = state_of(
         type(topology)(topology.cores, ((3, topology.zones[0][1]), (9, topology.zones[1][1])), ((0, 0xFFFF),))
@@ -104,18 +106,18 @@ def test_sparse_zones() -> None:
     )
 
 
-def test_aligned_to_packages() -> None:
-    """With align-by-socket both zones of a package are as good as one, and two zones of two packages are not."""
+def test_align_by_socket() -> None:
+    """Both zones of a package are preferred like one zone; two zones of two packages are not."""
     state = state_of(regular(zones=4, packages=2), STATIC._replace(align_by_package=True))
     hints = generate_cpu_topology_hints(state, 2, 0, include_not_preferred=True)
     assert hints is not None
     assert hints.preferred == (0b0001, 0b0010, 0b0100, 0b1000, 0b0011, 0b1100)
 
 
-def test_more_sets_than_are_considered() -> None:
-    """With 20 zones the sets of a width are cut off, and those of one zone are all there."""
+def test_the_number_of_sets_is_limited() -> None:
+    """With 20 zones the sets of a width are cut off, and the sets of one zone are complete."""
     state = state_of(regular(zones=20, cores=1, threads=1))
-    one, ten = (generate_cpu_topology_hints(state, count, 0, include_not_preferred=False) for count in (1, 10))
-    assert one == Hints(tuple(1 << zone for zone in range(20)))
-    assert ten is not None
-    assert len(ten.preferred) == MAX_ZONE_SETS
+    single, wide = (generate_cpu_topology_hints(state, count, 0, include_not_preferred=False) for count in (1, 10))
+    assert single == Hints(tuple(1 << zone for zone in range(20)))
+    assert wide is not None
+    assert len(wide.preferred) == MAX_ZONE_SETS

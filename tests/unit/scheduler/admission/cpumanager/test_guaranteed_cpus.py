@@ -1,4 +1,4 @@
-"""How many exclusive CPUs pods ask for."""
+"""How many exclusive CPUs pods request."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def container(role: Role, milli_cpus: int, *, memory: int = 1) -> Container:
     return Container(f"{role}{milli_cpus}", role, milli_cpus, (("memory", memory),) if memory else ())
 
 
-def pod(*containers: Container, own: int | None = None) -> PodShape:
-    """Return a guaranteed pod, with CPUs of its own if they are given."""
-    return PodShape(containers, "Guaranteed", None if own is None else PodLevelResources(own))
+def pod(*containers: Container, pod_level: int | None = None) -> PodShape:
+    """Return a guaranteed pod, with pod-level CPUs if they are passed."""
+    return PodShape(containers, "Guaranteed", None if pod_level is None else PodLevelResources(pod_level))
 
 
 def test_whole_cpus_of_guaranteed_pods() -> None:
-    """Only those of guaranteed pods under the static policy that are no fractions."""
+    """Only whole CPUs of guaranteed pods count, under the static policy."""
     two = container("app", 2000)
     assert guaranteed_cpus(pod(two), two, STATIC) == 2
     assert guaranteed_cpus(pod(two), two, STATIC._replace(cpu="none")) == 0
@@ -52,53 +52,55 @@ def test_peak_of_init_containers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("release", "gate", "request_", "whole"),
+    ("release", "gate", "container_cpus", "as_one"),
     [((1, 33), False, 2, False), ((1, 34), False, 0, False), ((1, 36), True, 2, True)],
 )
-def test_pods_with_resources_of_their_own(release: tuple[int, int], gate: bool, request_: int, whole: bool) -> None:
-    """Not looked at, then given nothing, then given whole."""
+def test_pod_level_resources_by_release(
+    release: tuple[int, int], gate: bool, container_cpus: int, as_one: bool
+) -> None:
+    """The CPU Manager ignores them, then allocates nothing, then allocates the pod as a whole."""
     policies = STATIC._replace(release=release, pod_level_managers=gate)
     two = container("app", 2000)
-    one = pod(two, own=6000)
-    assert guaranteed_cpus(one, two, policies) == request_
-    assert uses_pod_level_managers(one, policies) is whole
-    assert pod_guaranteed_cpus(one, policies) == (6 if whole else request_)
+    shape = pod(two, pod_level=6000)
+    assert guaranteed_cpus(shape, two, policies) == container_cpus
+    assert uses_pod_level_managers(shape, policies) is as_one
+    assert pod_guaranteed_cpus(shape, policies) == (6 if as_one else container_cpus)
 
 
 def test_containers_without_guarantee_share() -> None:
-    """In a pod that is given whole, a container without memory, or with higher limits, is given no CPUs of its own."""
+    """In a pod that is allocated as a whole, a container without memory or with higher limits shares CPUs."""
     loose = container("app", 2000, memory=0)
-    for one in (loose, container("app", 2000)._replace(complete=False)):
-        assert guaranteed_cpus(pod(one, own=4000), one, GATED) == 0
-        assert guaranteed_cpus(pod(one), one, GATED) == 2
-    assert pod_guaranteed_cpus(pod(loose, own=4500), GATED) == 0
+    for shared in (loose, container("app", 2000)._replace(complete=False)):
+        assert guaranteed_cpus(pod(shared, pod_level=4000), shared, GATED) == 0
+        assert guaranteed_cpus(pod(shared), shared, GATED) == 2
+    assert pod_guaranteed_cpus(pod(loose, pod_level=4500), GATED) == 0
     assert pod_guaranteed_cpus(PodShape((loose,), "Guaranteed", PodLevelResources(None)), GATED) == 0
 
 
-def test_pools_left_empty() -> None:
-    """Exclusive CPUs must leave one for containers that share, those that run at the same time."""
+def test_empty_shared_pool() -> None:
+    """Exclusive CPUs must leave a CPU to containers that share and run at the same time."""
     two, shared, sidecar = container("app", 2000), container("app", 0), container("sidecar", 2000)
-    assert empty_shared_pool(pod(two, own=2000), GATED) is None
-    assert empty_shared_pool(pod(two, shared, own=3000), GATED) is None
-    assert "leaving no cpus for shared containers" in str(empty_shared_pool(pod(two, shared, own=2000), GATED))
+    assert empty_shared_pool(pod(two, pod_level=2000), GATED) is None
+    assert empty_shared_pool(pod(two, shared, pod_level=3000), GATED) is None
+    assert "leaving no cpus for shared containers" in str(empty_shared_pool(pod(two, shared, pod_level=2000), GATED))
     late = container("init", 500)
-    assert "shared init containers" in str(empty_shared_pool(pod(sidecar, late, own=2000), GATED))
-    assert empty_shared_pool(pod(late, sidecar, own=2000), GATED) is None
+    assert "shared init containers" in str(empty_shared_pool(pod(sidecar, late, pod_level=2000), GATED))
+    assert empty_shared_pool(pod(late, sidecar, pod_level=2000), GATED) is None
 
 
-def test_divided() -> None:
-    """Init containers have all but the sidecars', and the shared ones what none of the others has."""
-    parts = pod(
+def test_divide_pod_cpus() -> None:
+    """Init containers get all CPUs but those of sidecars. Shared containers get the rest."""
+    shape = pod(
         container("init", 2000),
         container("sidecar", 1000),
         container("init", 0),
         container("sidecar", 0),
         container("app", 2000),
         container("app", 500),
-        own=6000,
+        pod_level=6000,
     )
     state = state_of(regular(1, 8, 1), GATED)
-    whole = allocate_cpus(state, pod_guaranteed_cpus(parts, GATED), 1, 0)
-    assert whole == bits_of("0-5")
-    given = ("0-1", "0", "1-5", "3-5", "1-2", "3-5")
-    assert divide_pod_cpus(state.kind, parts, whole) == tuple(map(bits_of, given))
+    pod_cpus = allocate_cpus(state, pod_guaranteed_cpus(shape, GATED), 1, 0)
+    assert pod_cpus == bits_of("0-5")
+    expected = ("0-1", "0", "1-5", "3-5", "1-2", "3-5")
+    assert divide_pod_cpus(state.kind, shape, pod_cpus) == tuple(map(bits_of, expected))

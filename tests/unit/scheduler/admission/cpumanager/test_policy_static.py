@@ -1,4 +1,4 @@
-"""Which CPUs are taken."""
+"""Which CPUs the static policy allocates."""
 
 from __future__ import annotations
 
@@ -42,53 +42,53 @@ def some_count(data: st.DataObject, state: NodeState) -> int:
 
 
 def some_zones(data: st.DataObject, state: NodeState) -> int:
-    """Draw zones to be aligned to."""
+    """Draw zones of an affinity."""
     return sum(1 << zone for zone in data.draw(st.sets(st.sampled_from(state.kind.zones), min_size=1)))
 
 
 def some_affinity(data: st.DataObject, state: NodeState) -> int | None:
-    """Draw such zones, or none."""
+    """Draw an affinity, or None."""
     return some_zones(data, state) if data.draw(st.booleans()) else None
 
 
 @given(states(PACKED), st.data())
-def test_exactly_as_many_of_the_free_ones(state: NodeState, data: st.DataObject) -> None:
-    """A request that fits gets its count of CPUs, of those that are free or reusable."""
+def test_the_requested_count_of_free_cpus(state: NodeState, data: st.DataObject) -> None:
+    """A request that fits gets its count of CPUs, all of them free or reusable."""
     count, zones = some_count(data, state), some_affinity(data, state)
     busy = state.kind.cpus.cpus & ~state.free_cpus
     reusable = data.draw(st.integers(0, busy)) & busy
-    taken = allocate_cpus(state, count, zones, reusable)
-    assert taken.bit_count() == count
-    assert not taken & ~(state.free_cpus | reusable)
+    cpus = allocate_cpus(state, count, zones, reusable)
+    assert cpus.bit_count() == count
+    assert not cpus & ~(state.free_cpus | reusable)
 
 
 @given(states(ANY), st.data())
-def test_spread_or_not_only_free_ones(state: NodeState, data: st.DataObject) -> None:
-    """With any option, what is taken is free and as much as was asked for; else nothing is."""
+def test_any_option_allocates_free_cpus_or_nothing(state: NodeState, data: st.DataObject) -> None:
+    """With any option, the CPUs are free and as many as requested, or there are none."""
     count, zones = some_count(data, state), some_affinity(data, state)
     try:
-        taken = allocate_cpus(state, count, zones, 0)
+        cpus = allocate_cpus(state, count, zones, 0)
     except CpuAllocationError:
         assert state.kind.policies.distribute_across_zones
         return
-    assert taken.bit_count() == count
-    assert not taken & ~state.free_cpus
+    assert cpus.bit_count() == count
+    assert not cpus & ~state.free_cpus
 
 
 @given(states(PACKED), st.data())
-def test_inside_the_affinity_where_that_suffices(state: NodeState, data: st.DataObject) -> None:
-    """None outside as long as some inside are left, where align-by-socket widens it to the package."""
+def test_the_affinity_comes_first(state: NodeState, data: st.DataObject) -> None:
+    """CPUs outside are used only once none inside is left; align-by-socket widens the affinity to the package."""
     count, zones = some_count(data, state), some_zones(data, state)
     near = state.kind.cpus.cpus_in_numa_nodes(zones)
     if state.kind.policies.align_by_package:
         near = sum(package for _, package in state.kind.cpus.packages if package & near)
-    taken = allocate_cpus(state, count, zones, 0)
-    assert (taken & near).bit_count() == min(count, (state.free_cpus & near).bit_count())
+    cpus = allocate_cpus(state, count, zones, 0)
+    assert (cpus & near).bit_count() == min(count, (state.free_cpus & near).bit_count())
 
 
 @given(states(st.just(STATIC._replace(full_cores=True))), st.data())
 def test_whole_cores(state: NodeState, data: st.DataObject) -> None:
-    """Where cores are busy or reserved as a whole, a multiple of their CPUs is given in whole cores."""
+    """If all busy and reserved CPUs form whole cores, a multiple of the CPUs per core is allocated in whole cores."""
     topology = state.kind.cpus
     state = state._replace(free_cpus=sum(cpus for _, cpus in topology.cores if not cpus & ~state.free_cpus))
     count = some_count(data, state) // topology.cpus_per_core * topology.cpus_per_core
@@ -96,73 +96,73 @@ def test_whole_cores(state: NodeState, data: st.DataObject) -> None:
     hints = generate_cpu_topology_hints(state, count, 0, include_not_preferred=True)
     assert hints is not None
     zones = data.draw(st.sampled_from(hints.preferred or hints.not_preferred))
-    taken = allocate_cpus(state, count, zones, 0)
-    assert all(cpus & taken in (0, cpus) for _, cpus in topology.cores)
+    allocated = allocate_cpus(state, count, zones, 0)
+    assert all(core & allocated in (0, core) for _, core in topology.cores)
 
 
 @given(states(ANY), st.data())
 def test_only_the_order_of_ids_matters(state: NodeState, data: st.DataObject) -> None:
-    """CPUs renumbered in the same order are taken alike."""
+    """CPUs renumbered in the same order are allocated alike."""
     topology = state.kind.cpus
     gaps = data.draw(
         st.lists(st.integers(1, 3), min_size=topology.cpus.bit_length(), max_size=topology.cpus.bit_length())
     )
-    new = [sum(gaps[: cpu + 1]) for cpu in range(len(gaps))]
+    new_ids = [sum(gaps[: cpu + 1]) for cpu in range(len(gaps))]
 
     def moved(bits: int) -> int:
-        return sum(1 << place for cpu, place in enumerate(new) if bits >> cpu & 1)
+        return sum(1 << new_id for cpu, new_id in enumerate(new_ids) if bits >> cpu & 1)
 
     def regrouped(groups: tuple[CpuGroup, ...]) -> tuple[CpuGroup, ...]:
         return tuple((number, moved(cpus)) for number, cpus in groups)
 
     renumbered = CpuTopology(
-        tuple((new[number], moved(cpus)) for number, cpus in topology.cores),
+        tuple((new_ids[number], moved(cpus)) for number, cpus in topology.cores),
         *map(regrouped, (topology.zones, topology.packages, topology.caches)),
         reserved=moved(topology.reserved),
     )
-    other = state_of(renumbered, state.kind.policies)._replace(free_cpus=moved(state.free_cpus))
+    renumbered_state = state_of(renumbered, state.kind.policies)._replace(free_cpus=moved(state.free_cpus))
     count, zones = some_count(data, state), some_affinity(data, state)
-    answers: list[int | str] = []
-    for node, change in ((state, moved), (other, int)):
+    results: list[int | str] = []
+    for node, renumber in ((state, moved), (renumbered_state, int)):
         try:
-            answers.append(change(allocate_cpus(node, count, zones, 0)))
-        except CpuAllocationError as shortage:
-            answers.append(str(shortage))
-    assert answers[0] == answers[1]
+            results.append(renumber(allocate_cpus(node, count, zones, 0)))
+        except CpuAllocationError as error:
+            results.append(str(error))
+    assert results[0] == results[1]
 
 
-def taken_of(policies: Policies, count: int, busy: str = "", **machine: int) -> int:
-    """Return what is taken of a machine without an affinity."""
+def allocated_on(policies: Policies, count: int, busy: str = "", **machine: int) -> int:
+    """Return the CPUs allocated on a machine without an affinity."""
     return allocate_cpus(state_of(regular(**machine), policies, bits_of(busy)), count, None, 0)
 
 
-def test_fullest_zone_and_core_first() -> None:
-    """CPUs are taken where the fewest are left: the rest of a core, of the zone with fewer free ones."""
-    assert taken_of(STATIC, 1, busy="4") == bits_of("12")
-    assert taken_of(STATIC, 2, busy="4") == bits_of("5,13")
-    assert taken_of(STATIC, 3, busy="4") == bits_of("5,12,13")
+def test_fewest_free_cpus_first() -> None:
+    """The rest of a core comes first, and the zone with the fewest free CPUs."""
+    assert allocated_on(STATIC, 1, busy="4") == bits_of("12")
+    assert allocated_on(STATIC, 2, busy="4") == bits_of("5,13")
+    assert allocated_on(STATIC, 3, busy="4") == bits_of("5,12,13")
 
 
 def test_whole_zone_before_parts() -> None:
-    """A request of a zone's size takes a free zone, not what is left of another."""
-    assert taken_of(STATIC, 8, busy="0") == bits_of("4-7,12-15")
+    """A request of the size of a zone gets a free zone, not the rest of another one."""
+    assert allocated_on(STATIC, 8, busy="0") == bits_of("4-7,12-15")
 
 
 def test_spread_over_cores() -> None:
     """With distribute-cpus-across-cores the first threads of all cores of a package come first."""
-    assert taken_of(STATIC._replace(distribute_across_cores=True), 3) == bits_of("0-2")
+    assert allocated_on(STATIC._replace(distribute_across_cores=True), 3) == bits_of("0-2")
 
 
 @pytest.mark.parametrize(("release", "cpus"), [((1, 33), "0,2,10"), ((1, 34), "2-3,10")])
-def test_odd_rest_within_a_cache(release: tuple[int, int], cpus: str) -> None:
-    """Kubelets up to 1.33 never take an odd rest of one cache; they take whole cores, and then half of another."""
+def test_odd_remainder_within_a_cache(release: tuple[int, int], cpus: str) -> None:
+    """Up to 1.33 no odd remainder comes from one cache; whole cores do, and then half a core of another."""
     policies = STATIC._replace(align_by_cache=True, release=release)
     state = state_of(regular(zones=1, cores=8, cache=2), policies, bits_of("1,5,6-9,13-15"))
     assert allocate_cpus(state, 3, None, 0) == bits_of(cpus)
 
 
-def test_shortage() -> None:
-    """The kubelet's words tell of what is left outside the affinity, where that is short too."""
+def test_not_enough_cpus() -> None:
+    """The message counts what is left outside the affinity."""
     state = state_of(regular(), busy=bits_of("0-3"))
     with pytest.raises(
         CpuAllocationError, match=r"^not enough cpus available to satisfy request: requested=9, available=8$"
@@ -171,7 +171,7 @@ def test_shortage() -> None:
     assert allocate_cpus(state, 0, None, 0) == 0
 
 
-def test_unequal_cores_are_taken_whole_with_what_others_have() -> None:
-    """On hybrid cores the kubelet takes a core as free that has as many free CPUs as the average one has."""
+def test_unequal_cores_are_taken_whole_with_busy_cpus() -> None:
+    """On hybrid cores the kubelet counts a core as free if as many CPUs are free as the average core has."""
     hybrid = topology_of((Core(0, 0, None, 0b11), Core(0, 0, None, 0b100), Core(0, 0, None, 0b1000)))
     assert allocate_cpus(state_of(hybrid, busy=0b1), 2, None, 0) == 0b11

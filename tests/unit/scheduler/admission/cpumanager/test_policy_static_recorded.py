@@ -1,4 +1,4 @@
-"""Everything together against what the kubelet's own functions answered."""
+"""The CPU Manager against recorded results of the kubelet's own functions."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ RECORDS = [pytest.param(record, id=str(number)) for number, record in enumerate(
 
 @pytest.mark.parametrize("record", RECORDS)
 def test_hints(record: dict[str, Any]) -> None:
-    """The same sets of zones in the same order, and of them the same preferred ones; alone, those are as well."""
+    """The same sets of zones in the same order, and the same preferred ones; these alone are the same as well."""
     state, reusable = state_of_record(record), bits_of(record["reusable"])
     wide, narrow = (
-        generate_cpu_topology_hints(state, record["count"], reusable, include_not_preferred=wide)
-        for wide in (True, False)
+        generate_cpu_topology_hints(state, record["count"], reusable, include_not_preferred=include)
+        for include in (True, False)
     )
     assert wide is not None
     assert narrow is not None
@@ -35,29 +35,29 @@ def test_hints(record: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("record", RECORDS)
 def test_cpus(record: dict[str, Any]) -> None:
-    """The same CPUs, or the same words."""
+    """The same CPUs, or the same message."""
     affinity = None if record["affinity"] is None else sum(1 << zone for zone in record["affinity"])
 
-    def taken() -> int:
+    def allocated() -> int:
         return allocate_cpus(state_of_record(record), record["count"], affinity, bits_of(record["reusable"]))
 
     if "cpus" in record:
-        assert taken() == bits_of(record["cpus"])
+        assert allocated() == bits_of(record["cpus"])
         return
     with pytest.raises(CpuAllocationError) as raised:
-        taken()
+        allocated()
     assert str(raised.value) == record.get("error") or ("never ends" in str(raised.value) and record["endless"])
 
 
 @pytest.mark.parametrize("record", RECORDS)
 def test_whole_cores(record: dict[str, Any]) -> None:
-    """The same refusals of full-pcpus-only, where they were recorded."""
+    """The same errors of full-pcpus-only, where one is recorded."""
     message = smt_alignment_error(state_of_record(record), record["count"])
     assert message == record.get("misaligned", message)
 
 
-def test_all_kinds_of_answers_are_recorded() -> None:
-    """Each option alone and with others, CPUs, shortages, and requests that the kubelet never answers."""
+def test_all_kinds_of_results_are_recorded() -> None:
+    """Each option alone and with others, CPUs, errors, and requests on which the kubelet never ends."""
     text = json.dumps(recorded())
     for part in ("full_cores", "distribute_across_zones", "align_by_package", "distribute_across_cores", "endless"):
         assert part in text

@@ -1,4 +1,4 @@
-"""Refusals of full-pcpus-only."""
+"""Errors of full-pcpus-only."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from support.cpu_nodes import STATIC, bits_of, regular, state_of
 from zonewise_scheduler.admission.cpumanager import smt_alignment_error
 
-WHOLE = STATIC._replace(full_cores=True)
+FULL_CORES = STATIC._replace(full_cores=True)
 ODD = "SMT Alignment Error: requested 3 cpus not multiple cpus per core = 2"
 FEW = (
     "SMT Alignment Error: not enough free physical CPUs: "
@@ -16,32 +16,32 @@ FEW = (
 
 
 def test_only_with_the_option() -> None:
-    """Without it, or without the static policy, any count will do."""
-    for policies in (STATIC, WHOLE._replace(cpu="none")):
+    """Without the option or the static policy any count is allowed."""
+    for policies in (STATIC, FULL_CORES._replace(cpu="none")):
         assert smt_alignment_error(state_of(regular(), policies), 3) is None
 
 
-def test_no_multiple_comes_first() -> None:
-    """An odd request is refused as such, even if it is too large as well."""
-    state = state_of(regular(), WHOLE, bits_of("0-15"))
+def test_odd_requests_are_checked_first() -> None:
+    """An odd request is rejected as such, even if it is too large as well."""
+    state = state_of(regular(), FULL_CORES, bits_of("0-15"))
     assert smt_alignment_error(state, 3) == ODD
 
 
 def test_siblings_of_reserved_cpus_are_not_available() -> None:
     """CPU 8 is free, but shares the core of the reserved CPU 0."""
-    state = state_of(regular(reserved=1), WHOLE)
+    state = state_of(regular(reserved=1), FULL_CORES)
     assert smt_alignment_error(state, 14) is None
     assert smt_alignment_error(state, 16) == FEW.format(14, 16)
 
 
 def test_half_a_core_is_available() -> None:
-    """Free CPUs count also where their siblings are busy."""
-    assert smt_alignment_error(state_of(regular(), WHOLE, bits_of("0-7")), 8) is None
+    """Free CPUs count even if their siblings are busy."""
+    assert smt_alignment_error(state_of(regular(), FULL_CORES, bits_of("0-7")), 8) is None
 
 
 @pytest.mark.parametrize("release", [(1, 31), (1, 32)])
 def test_none_available(release: tuple[int, int]) -> None:
-    """Kubelets of 1.31 blame the request where no core is available at all."""
-    state = state_of(regular(), WHOLE._replace(release=release), bits_of("0-15"))
+    """1.31 blames the request if no core is available at all."""
+    state = state_of(regular(), FULL_CORES._replace(release=release), bits_of("0-15"))
     blame = "SMT Alignment Error: requested 2 cpus not multiple cpus per core = 2"
     assert smt_alignment_error(state, 2) == (blame if release == (1, 31) else FEW.format(0, 2))

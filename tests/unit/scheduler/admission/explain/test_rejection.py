@@ -1,4 +1,4 @@
-"""What a person is told of a refusal."""
+"""Explanations of rejections."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.pod import PodShape
 
 
-def told(state: NodeState, asked: PodShape, room: Resource | None = None) -> str:
-    return explain_rejection(state, asked, admit(state, asked, room), room)
+def explained(state: NodeState, shape: PodShape, available: Resource | None = None) -> str:
+    return explain_rejection(state, shape, admit(state, shape, available), available)
 
 
 def four_of_eight(topology: str = "single-numa-node", *, full_cores: bool = False) -> NodeState:
-    """Two zones of 8 CPUs, half of which are free."""
+    """Two zones of 8 CPUs each, half of them free."""
     devices = {GPU: {1: 2, 2: 1}, NIC: {2: 1}}
     state = node(2, 4, devices=devices, topology=topology, full_cores=full_cores, **STATIC)
     return state._replace(free_cpus=0b1111 | 0b1111 << 8)
 
 
-def test_an_admitted_pod_needs_no_words() -> None:
-    assert told(node(), pod(container(cpus=1, gib=1))) == ""
+def test_an_admitted_pod_has_no_explanation() -> None:
+    assert explained(node(), pod(container(cpus=1, gib=1))) == ""
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"),
+    ("shape", "words"),
     [
         (pod(container(cpus=6, gib=1)), "needs 6 CPUs in one zone; zone 0 has 4 free, zone 1 has 4"),
         (pod(container(cpus=9, gib=1)), "needs 9 CPUs; 8 are free"),
@@ -58,50 +58,50 @@ def test_an_admitted_pod_needs_no_words() -> None:
         (pod(container(cpus=1, gib=20)), "needs 20 GiB of memory in one zone; no zone has so much, even idle"),
     ],
 )
-def test_no_zone_has_enough(asked: PodShape, words: str) -> None:
-    """What is needed, and what each zone has."""
-    assert told(four_of_eight(), asked) == words
+def test_no_zone_has_enough(shape: PodShape, words: str) -> None:
+    """What the pod needs, and what each zone has."""
+    assert explained(four_of_eight(), shape) == words
 
 
-def test_restricted_wants_as_few_zones_as_an_idle_node_needs() -> None:
+def test_restricted_uses_as_few_zones_as_an_idle_node() -> None:
     state = node(4, 4, topology="restricted", cpu="static")
     state = state._replace(free_cpus=zone_cpus(state, 1) | 0b11)
-    assert told(state, pod(container(cpus=12, gib=1))) == "needs 12 CPUs; 10 are free"
+    assert explained(state, pod(container(cpus=12, gib=1))) == "needs 12 CPUs; 10 are free"
     busy = state._replace(free_cpus=zone_cpus(state, 1) | 0b111 | 0b111 << 16)
-    asked = pod(container(cpus=14, gib=1))
-    assert told(busy, asked) == (
+    shape = pod(container(cpus=14, gib=1))
+    assert explained(busy, shape) == (
         "needs 14 CPUs in 2 zones; zone 0 has 3 free, zone 1 has 8, zone 2 has 3, zone 3 has 0"
     )
 
 
-def test_restricted_wants_the_same_zones_for_all() -> None:
+def test_restricted_needs_the_same_zones_for_all_resources() -> None:
     state = node(2, 4, devices={GPU: {1: 1, 2: 1}}, topology="restricted", **STATIC)
-    assert told(state, pod(container(cpus=12, gib=1, devices={GPU: 1}))) == (
+    assert explained(state, pod(container(cpus=12, gib=1, devices={GPU: 1}))) == (
         f"needs 1 {GPU} from one zone, 12 CPUs from 2 zones and 1 GiB of memory from one zone; "
         "policy restricted wants the same zones for all"
     )
 
 
-def test_pairs_of_zones_are_told_apart() -> None:
-    """Two of three zones for each, but not the same two."""
+def test_different_pairs_of_zones() -> None:
+    """Each resource fits two of three zones, but not the same two."""
     state = node(3, 4, devices={GPU: {1: 1, 4: 1}}, topology="restricted", cpu="static")
     state = state._replace(free_cpus=zone_cpus(state, 0, 1))
-    assert told(state, pod(container(cpus=10, gib=1, devices={GPU: 2}))) == (
+    assert explained(state, pod(container(cpus=10, gib=1, devices={GPU: 2}))) == (
         f"needs 2 {GPU} and 10 CPUs in the same zones; "
         f"2 {GPU} fit zones 0 and 2 only and 10 CPUs fit zones 0 and 1 only"
     )
 
 
-def test_what_init_containers_leave_ties_a_container() -> None:
+def test_reusable_resources_restrict_zones() -> None:
     state = node(2, 4, devices={GPU: {1: 1, 2: 2}, NIC: {1: 1}}, topology="single-numa-node")
     init = container("i0", devices={GPU: 1, NIC: 1}, role="init")
-    assert told(state, pod(init, container("c0", devices={GPU: 2}), qos="BestEffort")) == (
+    assert explained(state, pod(init, container("c0", devices={GPU: 2}), qos="BestEffort")) == (
         f"container c0 needs 2 {GPU} in one zone; zone 0 has 0 free, zone 1 has 2; "
         "it has to keep those that its init containers had in zone 0"
     )
     cpus = node(2, 4, topology="restricted", cpu="static")
     cpus = cpus._replace(free_cpus=0b1111 | zone_cpus(cpus, 1))
-    assert told(cpus, pod(container("i0", 2, 1, role="init"), container("c0", 6, 1))) == (
+    assert explained(cpus, pod(container("i0", 2, 1, role="init"), container("c0", 6, 1))) == (
         "container c0 needs 6 CPUs in one zone; zone 0 has 2 free, zone 1 has 8; "
         "it has to keep those that its init containers had in zone 0"
     )
@@ -115,8 +115,8 @@ def test_what_init_containers_leave_ties_a_container() -> None:
         (10, "needs 10 CPUs in whole cores; 8 are free"),
     ],
 )
-def test_whole_cores_are_to_be_asked_for(cpus: int, words: str) -> None:
-    assert told(four_of_eight("none", full_cores=True), pod(container(cpus=cpus, gib=1))) == words
+def test_whole_cores(cpus: int, words: str) -> None:
+    assert explained(four_of_eight("none", full_cores=True), pod(container(cpus=cpus, gib=1))) == words
 
 
 # --- allocations that fail
@@ -124,31 +124,31 @@ def test_whole_cores_are_to_be_asked_for(cpus: int, words: str) -> None:
 
 def test_too_few_without_alignment() -> None:
     state = four_of_eight("none")
-    assert told(state, pod(container(cpus=9, gib=1))) == "needs 9 CPUs; 8 are free"
-    assert told(state, pod(container(devices={NIC: 2}), qos="BestEffort")) == f"needs 2 {NIC}; 1 is free"
-    assert told(state, pod(container(devices={GPU: 4}), qos="BestEffort")) == f"needs 4 {GPU}; 3 are free"
+    assert explained(state, pod(container(cpus=9, gib=1))) == "needs 9 CPUs; 8 are free"
+    assert explained(state, pod(container(devices={NIC: 2}), qos="BestEffort")) == f"needs 2 {NIC}; 1 is free"
+    assert explained(state, pod(container(devices={GPU: 4}), qos="BestEffort")) == f"needs 4 {GPU}; 3 are free"
 
 
-def test_devices_of_which_none_is_healthy() -> None:
+def test_no_healthy_devices() -> None:
     state = node(devices={GPU: {0: 0}})
-    assert told(state, pod(container(devices={GPU: 1}), qos="BestEffort")) == f"needs 1 {GPU}; none is healthy"
-    asked = pod(container(devices={GPU: 0}), qos="BestEffort")
-    assert told(state, asked) == f"needs 0 {GPU}; none is healthy, and even 0 is then refused"
+    assert explained(state, pod(container(devices={GPU: 1}), qos="BestEffort")) == f"needs 1 {GPU}; none is healthy"
+    shape = pod(container(devices={GPU: 0}), qos="BestEffort")
+    assert explained(state, shape) == f"needs 0 {GPU}; none is healthy, and even 0 is then refused"
 
 
-def test_memory_tells_which_zones_are_tied_together() -> None:
+def test_groups_of_zones() -> None:
     state = node(3, 2, gib=8, topology="none", **STATIC)
     state = update_machine_state(update_machine_state(state, 0b11, "memory", 10 * GIB), 0b100, "memory", GIB)
-    assert told(state, pod(container(gib=9, cpus=1))) == (
+    assert explained(state, pod(container(gib=9, cpus=1))) == (
         "needs 9 GiB of memory from the same zones; zone 0 has 0 GiB free, zone 1 has 6 GiB, zone 2 has 7 GiB; "
         "zones 0 and 1 give memory only together, as they did before; zone 2 gives it only alone"
     )
 
 
-def test_memory_names_the_zones_it_is_aligned_to_and_the_types_that_are_short() -> None:
+def test_memory_that_the_aligned_zones_lack() -> None:
     state = node(2, 4, gib=8, pages=2, topology="single-numa-node", **STATIC)
     state = state._replace(free_cpus=zone_cpus(state, 1))
-    assert told(state, pod(container(cpus=2, gib=1, pages=5))) == (
+    assert explained(state, pod(container(cpus=2, gib=1, pages=5))) == (
         "needs 5 GiB of hugepages-1Gi and 1 GiB of memory from zone 1, which it is aligned to; "
         "of hugepages-1Gi zone 0 has 2 GiB free, zone 1 has 2 GiB"
     )
@@ -157,20 +157,20 @@ def test_memory_names_the_zones_it_is_aligned_to_and_the_types_that_are_short() 
 # --- the rest
 
 
-def test_containers_that_share_nothing() -> None:
+def test_empty_shared_pools() -> None:
     level = PodLevelResources(4000, (("memory", 4 * GIB),))
     for topology in ("best-effort", "restricted"):
         state = node(2, 4, topology=topology, scope="pod", pod_level_managers=True, **STATIC)
-        asked = pod(container("c0", 4, 1), container("c1"))._replace(pod_level=level)
-        assert told(state, asked) == "leaves nothing of its 4 CPUs to the containers that have none of their own"
-        asked = pod(container("c0", 2, 4), container("c1"))._replace(pod_level=level)
-        assert told(state, asked) == (
+        shape = pod(container("c0", 4, 1), container("c1"))._replace(pod_level=level)
+        assert explained(state, shape) == "leaves nothing of its 4 CPUs to the containers that have none of their own"
+        shape = pod(container("c0", 2, 4), container("c1"))._replace(pod_level=level)
+        assert explained(state, shape) == (
             "leaves nothing of its 4 GiB of memory to the containers that have none of their own"
         )
 
 
 @pytest.mark.parametrize(
-    ("room", "words"),
+    ("available", "words"),
     [
         (Resource(1500, GIB, 5, 0), "needs 2 CPUs in all; the node has 1.5 CPUs left"),
         (Resource(-500, GIB, 5, 0), "needs 2 CPUs in all; the node has 0 CPUs left"),
@@ -178,24 +178,24 @@ def test_containers_that_share_nothing() -> None:
         (Resource(2000, GIB, 0, 0), "the node has as many pods as it takes"),
     ],
 )
-def test_a_full_node(room: Resource, words: str) -> None:
-    assert told(node(), pod(container(cpus=2, gib=1), qos="Burstable"), room) == words
+def test_a_full_node(available: Resource, words: str) -> None:
+    assert explained(node(), pod(container(cpus=2, gib=1), qos="Burstable"), available) == words
 
 
-def test_a_full_node_of_which_nothing_more_is_said() -> None:
-    """Without the room that the verdict is of, there are no numbers to tell."""
-    asked = pod(container(cpus=2, gib=1), qos="Burstable")
-    verdict = admit(node(), asked, Resource(0, 0, 1, 0))
-    assert explain_rejection(node(), asked, verdict) == "needs more cpu than the node has left"
+def test_a_full_node_without_its_available_resources() -> None:
+    """The explanation has no numbers then."""
+    shape = pod(container(cpus=2, gib=1), qos="Burstable")
+    verdict = admit(node(), shape, Resource(0, 0, 1, 0))
+    assert explain_rejection(node(), shape, verdict) == "needs more cpu than the node has left"
 
 
 def test_a_kubelet_that_does_not_start() -> None:
     words = "its kubelet does not start: it is unsupported on machines with more than 8 NUMA Nodes"
-    assert told(node(9, 1, topology="restricted"), pod(container())) == words
+    assert explained(node(9, 1, topology="restricted"), pod(container())) == words
 
 
 def test_amounts_in_words() -> None:
-    """Sizes in GiB, up for what is needed and down for what is there."""
+    """Sizes in GiB: requests are rounded up, free amounts down."""
     assert [amount("cpu", 1), amount("cpu", 2), amount(GPU, 2)] == ["1 CPU", "2 CPUs", f"2 {GPU}"]
     assert [gib(GIB + 1), gib(GIB + 1, up=False), gib(GIB // 2)] == ["1.01 GiB", "1 GiB", "0.5 GiB"]
     assert [listed(["a"]), listed(["a", "b", "c"])] == ["a", "a, b and c"]

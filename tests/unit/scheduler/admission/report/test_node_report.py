@@ -1,4 +1,4 @@
-"""Our agent's object to a state: everything comes back, what is damaged is told, and nothing is ever raised."""
+"""Our agent's object read into a state: it is complete, damage is reported, and no object raises an error."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def report_of(machine: Machine, *pods: PodResources, devices: tuple[ContainerDev
     return KubeletReport(pods, allocatable_of(machine, devices), CONFIG)
 
 
-def state_of(made: NodeReport) -> NodeState:
-    assert made.problems == ()
-    assert made.state is not None
-    assert made.state.kind.unknown == ()
-    return made.state
+def state_of(report: NodeReport) -> NodeState:
+    assert report.problems == ()
+    assert report.state is not None
+    assert report.state.kind.unknown == ()
+    return report.state
 
 
 def read(machine: Machine, report: KubeletReport) -> NodeState:
@@ -66,14 +66,14 @@ def read(machine: Machine, report: KubeletReport) -> NodeState:
 
 
 @given(st.tuples(*(st.integers(1, 3) for _ in range(5))), st.data())
-def test_processors(counts: tuple[int, int, int, int, int], data: st.DataObject) -> None:
+def test_cpus(counts: tuple[int, int, int, int, int], data: st.DataObject) -> None:
     """Cores, zones, packages, L3 groups, reserved and free CPUs of any machine."""
     shape = Processors(*counts)
     machine = processors(shape, CacheSizes(0, 0, 0, 32 << 20), "model", GIB)
-    every = sorted(machine.cpus.online)
-    reserved = CpuSet(data.draw(st.sets(st.sampled_from(every), max_size=len(every) - 1)))
-    left = sorted(machine.cpus.online - reserved)
-    held = CpuSet(data.draw(st.sets(st.sampled_from(left))))
+    online = sorted(machine.cpus.online)
+    reserved = CpuSet(data.draw(st.sets(st.sampled_from(online), max_size=len(online) - 1)))
+    unreserved = sorted(machine.cpus.online - reserved)
+    held = CpuSet(data.draw(st.sets(st.sampled_from(unreserved))))
     allocatable = Allocatable(machine.cpus.online - reserved, (), (MemoryBlock("memory", GIB, (0,)),))
     state = read(
         machine, KubeletReport((PodResources("n", "p", (ContainerResources("c", held),)),), allocatable, CONFIG)
@@ -89,12 +89,12 @@ def test_processors(counts: tuple[int, int, int, int, int], data: st.DataObject)
     assert state.free_cpus == (machine.cpus.online - reserved - held).bits
 
 
-PLACES = st.frozensets(st.integers(0, 3), max_size=3)
+ZONE_SETS = st.frozensets(st.integers(0, 3), max_size=3)
 
 
-@given(st.lists(st.tuples(st.sampled_from("abc"), PLACES, st.booleans()), max_size=12))
+@given(st.lists(st.tuples(st.sampled_from("abc"), ZONE_SETS, st.booleans()), max_size=12))
 def test_devices(drawn: list[tuple[str, frozenset[int], bool]]) -> None:
-    """Each device is in the one class of its resource and zones, and is free or held there."""
+    """Each device counts in the class of its resource and zones, free or held."""
     machine = node_of((0, 1, 2, 3))
     devices = tuple(
         ContainerDevices(f"r/{kind}", (str(number),), tuple(sorted(zones)))
@@ -116,23 +116,23 @@ def test_devices(drawn: list[tuple[str, frozenset[int], bool]]) -> None:
 
 
 def test_a_resource_without_healthy_devices() -> None:
-    """The kubelet refuses pods that name it, so that it is there, with nothing."""
+    """The kubelet rejects pods that request it, so the class is listed with a count of 0."""
     files = StateFiles(devices=DeviceCheckpoint((), {"r/gone": ("x",), "r/d": ("a",)}))
     report = report_of(TWO, devices=(ContainerDevices("r/d", ("a",), (1,)),))._replace(state=files)
     assert read(TWO, report).kind.devices == (DeviceClass("r/d", 2, 1, 1), DeviceClass("r/gone", 0, 0, 0))
 
 
 def test_memory() -> None:
-    """By zone and type, with the groups, and with the zones of which any is assigned."""
+    """By zone and type, with the groups and the zones with assigned memory."""
     block = MemoryBlock("memory", 20 * GIB, (0, 1))
-    pages = MemoryBlock("hugepages-2Mi", 1 << 21, (2,))
+    hugepages = MemoryBlock("hugepages-2Mi", 1 << 21, (2,))
     machine = node_of((0, 1, 2))
     state = read(
         machine,
         report_of(
             machine,
             PodResources(
-                "n", "p", (ContainerResources("c", memory=(block,)), ContainerResources("d", memory=(pages,)))
+                "n", "p", (ContainerResources("c", memory=(block,)), ContainerResources("d", memory=(hugepages,)))
             ),
         ),
     )
@@ -143,7 +143,7 @@ def test_memory() -> None:
 
 
 def test_no_memory_manager() -> None:
-    """Where it gives nothing there is nothing of it to tell."""
+    """It allocates nothing, so the report has nothing of it."""
     config = CONFIG._replace(memory_manager_policy="None")
     allocatable = Allocatable(TWO.cpus.online - CpuSet((0,)))
     state = read(TWO, KubeletReport((), allocatable, config))
@@ -151,7 +151,7 @@ def test_no_memory_manager() -> None:
 
 
 def test_no_cpu_manager() -> None:
-    """Without the static policy no CPU is there to be given; the running kubelet is believed, not its configuration."""
+    """Without the static policy no CPU can be allocated; the running kubelet counts, not its configuration."""
     state = read(TWO, KubeletReport((), Allocatable(), KubeletConfig()))
     assert (state.free_cpus, state.kind.policies.cpu) == (0, "none")
 
@@ -159,26 +159,26 @@ def test_no_cpu_manager() -> None:
 @pytest.mark.parametrize("cpu", ["static", "none"])
 @pytest.mark.parametrize("memory", ["Static", "None"])
 def test_a_node_without_pods_is_idle(cpu: str, memory: str) -> None:
-    """Whatever its kubelet manages."""
+    """With any combination of managers."""
     config = CONFIG._replace(cpu_manager_policy=cpu, memory_manager_policy=memory)
     devices = (ContainerDevices("r/d", ("a", "b"), (0, 1)), ContainerDevices("r/d", ("c",), ()))
     allocatable = allocatable_of(TWO, devices)
-    given = allocatable if memory == "Static" else allocatable._replace(memory=())
-    state = read(TWO, KubeletReport((), given, config))
+    reported = allocatable if memory == "Static" else allocatable._replace(memory=())
+    state = read(TWO, KubeletReport((), reported, config))
     assert state == idle_node(state.kind)
 
 
-def test_zones_without_cpus_and_without_anything() -> None:
-    """The Topology Manager's masks have a place for every NUMA node, if it is a place kept for memory to come."""
+def test_zones_without_cpus_or_memory() -> None:
+    """The Topology Manager's masks have a bit for every NUMA node, reserved for later memory or not."""
     for build in (tiered_memory, grace_blackwell):
         machine = build()
         memory = tuple(MemoryBlock("memory", GIB, (zone.id,)) for zone in machine.zones if zone.memory)
         allocatable = Allocatable(machine.cpus.online - CpuSet((0,)), (), memory)
-        made = read_nrt(published(machine, KubeletReport((), allocatable, CONFIG)), KindInterner()).state
-        assert made is not None
-        assert made.kind.zones == tuple(sorted(zone.id for zone in machine.zones))
+        state = read_nrt(published(machine, KubeletReport((), allocatable, CONFIG)), KindInterner()).state
+        assert state is not None
+        assert state.kind.zones == tuple(sorted(zone.id for zone in machine.zones))
         expected = [(GIB if zone.memory else 0) for zone in sorted(machine.zones)]
-        assert [row[made.kind.memory_types.index("memory")] for row in made.memory_free] == expected
+        assert [row[state.kind.memory_types.index("memory")] for row in state.memory_free] == expected
 
 
 def test_distances() -> None:
@@ -202,22 +202,22 @@ def test_distances() -> None:
     ],
 )
 def test_policies(config: KubeletConfig) -> None:
-    """Every option that decides is told, under the kubelet's release."""
-    made = published(TWO, report_of(TWO)._replace(config=config))
-    state = state_of(read_nrt(made, KindInterner(), release=(1, 33), policies=Policies(topology="none", cpu="none")))
+    """Every option that decides is reported, with the kubelet's release."""
+    nrt = published(TWO, report_of(TWO)._replace(config=config))
+    state = state_of(read_nrt(nrt, KindInterner(), release=(1, 33), policies=Policies(topology="none", cpu="none")))
     assert state.kind.policies == config_policies(config, (1, 33))
     assert state.kind.policies.pod_level_managers == (("PodLevelResourceManagers", True) in config.feature_gates)
 
 
-def test_what_the_report_covers() -> None:
+def test_fingerprints_and_metadata() -> None:
     """Both fingerprints, the version, and the name of the node."""
     machine_report = report_of(
         TWO, PodResources("n", "p", (ContainerResources("c", CpuSet((1,))),)), PodResources("n", "q")
     )
-    made = published(TWO, machine_report) | {"metadata": {"name": "n", "resourceVersion": "17"}}
+    nrt = published(TWO, machine_report) | {"metadata": {"name": "n", "resourceVersion": "17"}}
     usage = node_usage(TWO, machine_report)
     assert isinstance(usage, Usage)
-    read = read_nrt(made, KindInterner())
+    read = read_nrt(nrt, KindInterner())
     assert (read.node, read.version) == ("n", "17")
     assert read.fingerprints == (
         PodsFingerprint("all", usage.fingerprint_all),
@@ -226,7 +226,7 @@ def test_what_the_report_covers() -> None:
 
 
 def test_an_object_without_a_kubelet() -> None:
-    """`zonewise show` repeats what an idle machine could give: nothing is foretold from that."""
+    """`zonewise show` writes what an idle machine would have; nothing is predicted from that."""
     read = read_nrt(machine_to_nrt(TWO, "n"), KindInterner())
     assert read.state is None
     assert read.problems == ("zonewise.dev/usage: 'unknown': no kubelet was asked",)
@@ -235,30 +235,30 @@ def test_an_object_without_a_kubelet() -> None:
 # --- one value for all that are equal
 
 
-def test_equal_nodes_share_their_kind() -> None:
-    """Their states too are made of the same parts, and a kind that no node has is forgotten."""
-    kinds = KindInterner()
-    first, other = (state_of(read_nrt(published(TWO, report_of(TWO)), kinds)) for _ in range(2))
-    assert first == other
-    assert first.kind is other.kind
-    assert first.kind.cpus is other.kind.cpus
-    assert all(a is b for a, b in zip(first[2:], other[2:], strict=True))
-    known = len(kinds)
-    del first, other
+def test_equal_nodes_share_their_values() -> None:
+    """Their states share their parts as well. A kind is dropped with its last node."""
+    interner = KindInterner()
+    first, second = (state_of(read_nrt(published(TWO, report_of(TWO)), interner)) for _ in range(2))
+    assert first == second
+    assert first.kind is second.kind
+    assert first.kind.cpus is second.kind.cpus
+    assert all(a is b for a, b in zip(first[2:], second[2:], strict=True))
+    count = len(interner)
+    del first, second
     gc.collect()
-    assert (known, len(kinds)) == (1, 0)
+    assert (count, len(interner)) == (1, 0)
 
 
 # --- damage
 
 
 def edited(path: tuple[str | int, ...], value: Any) -> Object:
-    made = copy.deepcopy(published(TWO, report_of(TWO, devices=(ContainerDevices("r/d", ("a",), (0, 1)),))))
-    place: Any = made
+    nrt = copy.deepcopy(published(TWO, report_of(TWO, devices=(ContainerDevices("r/d", ("a",), (0, 1)),))))
+    owner: Any = nrt
     for step in path[:-1]:
-        place = place[step]
-    place[path[-1]] = value
-    return made
+        owner = owner[step]
+    owner[path[-1]] = value
+    return nrt
 
 
 def attribute(name: str, value: object) -> Object:
@@ -266,7 +266,7 @@ def attribute(name: str, value: object) -> Object:
 
 
 def set_attribute(owner: Object, name: str, value: object) -> None:
-    owner["attributes"] = [one for one in owner["attributes"] if one["name"] != name] + [attribute(name, value)]
+    owner["attributes"] = [item for item in owner["attributes"] if item["name"] != name] + [attribute(name, value)]
 
 
 FIRST = "zones", 0
@@ -294,9 +294,9 @@ FIRST = "zones", 0
     ],
 )
 def test_damaged_fields(path: tuple[str | int, ...], value: Any, problem: str) -> None:
-    """Each is told by its place and value, and the rest of the object is read."""
+    """The problem has the field and its value, and the rest of the object is read."""
     read = read_nrt(edited(path, value), KindInterner())
-    assert [one for one in read.problems if one.startswith(problem)]
+    assert [each for each in read.problems if each.startswith(problem)]
     if path not in (("zones",), ("attributes",)):
         assert read.state is not None
         assert 1 in read.state.kind.zones or 0 in read.state.kind.zones
@@ -321,11 +321,11 @@ def test_damaged_fields(path: tuple[str | int, ...], value: Any, problem: str) -
     ],
 )
 def test_damaged_attributes_of_the_node(name: str, value: str, problem: str) -> None:
-    """A policy that is none is the kubelet's default."""
-    made = edited(("kind",), "")
-    set_attribute(made, name, value)
-    read = read_nrt(made, KindInterner())
-    assert [one for one in read.problems if one.startswith(name) and one.endswith(problem)]
+    """An unknown policy is read as the kubelet's default."""
+    nrt = edited(("kind",), "")
+    set_attribute(nrt, name, value)
+    read = read_nrt(nrt, KindInterner())
+    assert [each for each in read.problems if each.startswith(name) and each.endswith(problem)]
     assert read.state is not None
     assert read.state.kind.cpus.cpus == TWO.cpus.online.bits
 
@@ -341,14 +341,14 @@ def test_damaged_attributes_of_the_node(name: str, value: str, problem: str) -> 
     ],
 )
 def test_damaged_attributes_of_a_zone(name: str, value: str, problem: str) -> None:
-    """The other zone is whole."""
-    made = edited(("kind",), "")
-    zone = made["zones"][1 if name == names.CPUS else 0]
+    """The other zone is read in full."""
+    nrt = edited(("kind",), "")
+    zone = nrt["zones"][1 if name == names.CPUS else 0]
     set_attribute(zone, name, value)
     if name == names.CPUS:
-        made["zones"][0]["attributes"][0] = attribute(names.CPUS, "8-15")
-    read = read_nrt(made, KindInterner())
-    assert any(one.endswith(problem) and name in one for one in read.problems)
+        nrt["zones"][0]["attributes"][0] = attribute(names.CPUS, "8-15")
+    read = read_nrt(nrt, KindInterner())
+    assert any(each.endswith(problem) and name in each for each in read.problems)
     assert read.state is not None
     assert read.state.free_cpus & 0xFF00 == 0xFF00
 
@@ -360,30 +360,30 @@ JSON = st.recursive(
 )
 
 
-def keys_of(place: Any) -> list[Any]:
-    """What an object or a list has places for; nothing of other values."""
-    if isinstance(place, dict):
-        return list(cast("Object", place))
-    return list(range(len(cast("list[Any]", place)))) if isinstance(place, list) else []
+def keys_of(value: Any) -> list[Any]:
+    """The keys of an object or the indices of a list; nothing for other values."""
+    if isinstance(value, dict):
+        return list(cast("Object", value))
+    return list(range(len(cast("list[Any]", value)))) if isinstance(value, list) else []
 
 
 @given(st.data())
-def test_nothing_is_raised(data: st.DataObject) -> None:
-    """Whatever stands wherever in the object, there is a report of it."""
-    made = copy.deepcopy(BASE)
+def test_any_damage_is_read(data: st.DataObject) -> None:
+    """Whatever value is at any key, there is a report."""
+    nrt = copy.deepcopy(BASE)
     for _ in range(data.draw(st.integers(1, 3))):
-        place: Any = made
-        key = data.draw(st.sampled_from(keys_of(place)))
-        while keys_of(place[key]) and data.draw(st.booleans()):
-            place = place[key]
-            key = data.draw(st.sampled_from(keys_of(place)))
-        place[key] = data.draw(JSON)
-    assert isinstance(read_nrt(made, KindInterner()), NodeReport)
+        owner: Any = nrt
+        key = data.draw(st.sampled_from(keys_of(owner)))
+        while keys_of(owner[key]) and data.draw(st.booleans()):
+            owner = owner[key]
+            key = data.draw(st.sampled_from(keys_of(owner)))
+        owner[key] = data.draw(JSON)
+    assert isinstance(read_nrt(nrt, KindInterner()), NodeReport)
 
 
 BASE = edited(("kind",), "")
 
 
 @given(st.dictionaries(st.sampled_from(("metadata", "zones", "attributes", "topologyPolicies")), JSON))
-def test_nothing_is_raised_of_any_object(made: Object) -> None:
-    assert isinstance(read_nrt(made, KindInterner()), NodeReport)
+def test_any_object_is_read(nrt: Object) -> None:
+    assert isinstance(read_nrt(nrt, KindInterner()), NodeReport)

@@ -1,4 +1,4 @@
-"""Objects of other agents to states: counts are kept, what is a guess is told, and refuses nobody wrongly."""
+"""Objects of other agents read into states: counts stay, guesses are listed, and no pod is rejected by a guess."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def plain(*zones: Object, attributes: dict[str, str] | None = None, **more: Any)
     return {"metadata": {"name": "n"}, "attributes": pairs, "zones": list(zones), **more}
 
 
-def state_of(made: Object, **known: Any) -> NodeState:
-    read = read_nrt(made, KindInterner(), **known)
+def state_of(nrt: Object, **known: Any) -> NodeState:
+    read = read_nrt(nrt, KindInterner(), **known)
     assert read.problems == ()
     assert read.state is not None
     return read.state
@@ -42,8 +42,8 @@ COUNT = st.integers(0, 40)
 
 
 @given(st.lists(st.tuples(COUNT, COUNT, COUNT), min_size=1, max_size=4), st.sampled_from((None, 1, 2, 8)))
-def test_cpus_are_made_up_as_counted(drawn: list[Counts], threads: int | None) -> None:
-    """Each zone has as many as it can have, as many reserved as cannot be given, and as many free as are available."""
+def test_cpus_are_synthesized_from_counts(drawn: list[Counts], threads: int | None) -> None:
+    """Each zone has its capacity; the difference to allocatable is reserved, and what is available is free."""
     ordered = [tuple(sorted(counts, reverse=True)) for counts in drawn]
     state = state_of(plain(*(zone(number, cpu=counts) for number, counts in enumerate(ordered))))  # pyright: ignore[reportArgumentType]
     cpus = state.kind.cpus
@@ -58,8 +58,8 @@ def test_cpus_are_made_up_as_counted(drawn: list[Counts], threads: int | None) -
     assert not state.free_cpus & cpus.reserved
 
 
-def test_cores_are_made_up_where_their_size_is_known() -> None:
-    """As many whole ones are free as can be; the last may be smaller."""
+def test_cores_of_known_size_are_synthesized() -> None:
+    """As many whole cores as possible are free; the last core may be smaller."""
     state = state_of(plain(zone(0, cpu=(9, 8, 5))), threads=2)
     assert state.kind.cpus.cores == ((0, 0b11), (2, 0b1100), (4, 0b110000), (6, 0b11000000), (8, 1 << 8))
     assert (state.kind.cpus.reserved, state.free_cpus) == (1, 0b111110000)
@@ -67,20 +67,20 @@ def test_cores_are_made_up_where_their_size_is_known() -> None:
 
 
 def test_memory_and_devices() -> None:
-    """Nobody tells of groups; what is more available than can be given is not."""
+    """No zone is in a group; more available than allocatable is cut off."""
     state = state_of(
         plain(zone(0, memory=(9, 8, 5), nvidia_gpu=(2, 2, 1)), zone(3, memory=(9, 8, 9), nvidia_gpu=(0, 0, 0)))
     )
     assert (state.kind.zones, state.kind.memory_types) == ((0, 3), ("memory",))
     assert (state.kind.allocatable, state.memory_free) == (((8,), (8,)), ((5,), (8,)))
     assert (state.memory_groups, state.memory_assigned) == ((1, 8), 1)
-    assert [(one.resource, one.zones, one.total) for one in state.kind.devices] == [("nvidia/gpu", 1, 2)]
+    assert [(device.resource, device.zones, device.total) for device in state.kind.devices] == [("nvidia/gpu", 1, 2)]
 
 
-def test_under_restricted_no_zone_is_taken_for_alone() -> None:
-    """Zones in a group, of which nobody tells, would be refused to pods that the kubelet admits."""
-    made = plain(zone(0, memory=(9, 8, 5)), attributes={"topologyManagerPolicy": "restricted"})
-    assert state_of(made).memory_assigned == 0
+def test_under_restricted_no_zone_counts_as_assigned() -> None:
+    """The kubelet admits pods to zones of an unreported group, which would be rejected otherwise."""
+    nrt = plain(zone(0, memory=(9, 8, 5)), attributes={"topologyManagerPolicy": "restricted"})
+    assert state_of(nrt).memory_assigned == 0
 
 
 @pytest.mark.parametrize(
@@ -96,9 +96,9 @@ def test_under_restricted_no_zone_is_taken_for_alone() -> None:
     ],
 )
 def test_policies(attributes: dict[str, str], deprecated: list[str], policy: str, scope: str) -> None:
-    """Attributes come before the deprecated field, one by one."""
-    made = plain(zone(0, cpu=(4, 4, 4)), attributes=attributes, topologyPolicies=deprecated)
-    policies = state_of(made).kind.policies
+    """Each attribute precedes the deprecated field."""
+    nrt = plain(zone(0, cpu=(4, 4, 4)), attributes=attributes, topologyPolicies=deprecated)
+    policies = state_of(nrt).kind.policies
     assert (policies.topology, policies.scope) == (policy, scope)
 
 
@@ -111,25 +111,25 @@ def test_policies(attributes: dict[str, str], deprecated: list[str], policy: str
         ({"cpu": (4, 3, 0), "hugepages-2Mi": (4, 4, 4)}, "static", "Static"),
     ],
 )
-def test_managers_are_guessed_by_what_they_give(counts: dict[str, Counts], cpu: str, memory: str) -> None:
-    """Resource-topology-exporter has CPUs of a node without the static policy as capacity alone."""
+def test_managers_are_guessed_by_their_allocatable_resources(counts: dict[str, Counts], cpu: str, memory: str) -> None:
+    """Without the static policy resource-topology-exporter reports CPUs as capacity alone."""
     kind = state_of(plain(zone(0, **counts))).kind
     assert (kind.policies.cpu, kind.policies.memory) == (cpu, memory)
-    assert any("policies" in one for one in kind.unknown)
+    assert any("policies" in fact for fact in kind.unknown)
 
 
-def test_what_is_known_of_the_kubelet_is_no_guess() -> None:
-    """A manager of which the object tells nothing at all is not taken to refuse everybody, and that is said."""
+def test_known_policies_are_not_guessed() -> None:
+    """A manager without any reported resource rejects no pod, and the kind lists that as unknown."""
     known = Policies(topology="restricted", cpu="static", memory="Static", full_cores=True, release=(1, 34))
-    made = plain(zone(0, cpu=(4, 4, 4)), attributes={"topologyManagerPolicy": "none"})
-    kind = state_of(made, policies=known, threads=2).kind
+    nrt = plain(zone(0, cpu=(4, 4, 4)), attributes={"topologyManagerPolicy": "none"})
+    kind = state_of(nrt, policies=known, threads=2).kind
     assert kind.policies == known._replace(memory="None")
     assert kind.unknown[0] == "memory, which the kubelet gives out"
-    assert not any("policies" in one for one in kind.unknown)
+    assert not any("policies" in fact for fact in kind.unknown)
 
 
 @pytest.mark.parametrize(
-    ("attributes", "annotations", "covered"),
+    ("attributes", "annotations", "expected"),
     [
         ({}, {}, ()),
         ({"nodeTopologyPodsFingerprint": "x"}, {}, (PodsFingerprint("all", "x"),)),
@@ -142,23 +142,23 @@ def test_what_is_known_of_the_kubelet_is_no_guess() -> None:
         ({}, {"topology.node.k8s.io/fingerprint": 5}, ()),
     ],
 )
-def test_fingerprints(attributes: dict[str, str], annotations: Object, covered: tuple[PodsFingerprint, ...]) -> None:
-    """The attribute, else the annotation that came before it."""
-    made = plain(zone(0), attributes=attributes)
-    made["metadata"]["annotations"] = annotations
-    assert read_nrt(made, KindInterner()).fingerprints == covered
+def test_fingerprints(attributes: dict[str, str], annotations: Object, expected: tuple[PodsFingerprint, ...]) -> None:
+    """The attribute precedes the older annotation."""
+    nrt = plain(zone(0), attributes=attributes)
+    nrt["metadata"]["annotations"] = annotations
+    assert read_nrt(nrt, KindInterner()).fingerprints == expected
 
 
-def test_zones_of_other_types_are_passed_over() -> None:
-    """Only our agent writes NUMA nodes that are no Node zones."""
-    other = {"name": "memory-1", "type": "MemoryOnly"}, {"name": "x", "type": "Core"}, {"name": "package-0", "type": 5}
-    assert state_of(plain(zone(0), *other)).kind.zones == (0,)
-    read = read_nrt(plain(*other), KindInterner())
+def test_zones_of_other_types_are_skipped() -> None:
+    """Only our agent writes NUMA nodes of other types than Node."""
+    zones = {"name": "memory-1", "type": "MemoryOnly"}, {"name": "x", "type": "Core"}, {"name": "package-0", "type": 5}
+    assert state_of(plain(zone(0), *zones)).kind.zones == (0,)
+    read = read_nrt(plain(*zones), KindInterner())
     assert (read.state, read.problems) == (None, ("zones: there is none of type Node that could be read",))
 
 
-def test_more_cpus_than_there_can_be() -> None:
-    """A number that is damaged costs no memory."""
+def test_more_cpus_than_any_machine_has() -> None:
+    """A damaged number costs no memory."""
     read = read_nrt(plain(zone(0, cpu=(10**15, 1, 1)), zone(1, cpu=(4, 4, 4))), KindInterner())
     assert read.problems == ("zone 0 cpu: more than 65536: 1000000000000000",)
     assert read.state is not None
