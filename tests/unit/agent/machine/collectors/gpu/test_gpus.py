@@ -431,15 +431,15 @@ def test_changes_are_noticed(change: dict[str, Any]) -> None:
     assert COLLECTOR.volatile(Peek(MemoryFiles({**tree, **change}.items()))) != before
 
 
-def test_the_collector_asks_through_the_child(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_collector_queries_the_child(monkeypatch: pytest.MonkeyPatch) -> None:
     """Discovery itself uses the one child process of this process, and asks again only after it did not answer."""
-    asked: list[int] = []
+    queries: list[int] = []
 
     class Child:
         attempt: tuple[int, bool] = (0, False)
 
-        def ask(self) -> NvmlFacts:
-            asked.append(1)
+        def query(self) -> NvmlFacts:
+            queries.append(1)
             return NvmlFacts(problem="the nvidia driver did not answer in 10 s")
 
     child = Child()
@@ -451,10 +451,10 @@ def test_the_collector_asks_through_the_child(monkeypatch: pytest.MonkeyPatch) -
     scanner = Scanner(files)
     assert [gpu.driver for gpu in scanner.scan().machine.gpus] == ["nvidia"]
     assert scanner.scan().machine.gpus[0].uuid is None
-    assert len(asked) == 1
+    assert len(queries) == 1
     child.attempt = (1, False)
     scanner.scan()
-    assert len(asked) == 2
+    assert len(queries) == 2
 
 
 def test_discovery_loads_nothing_that_it_may_not_need() -> None:
