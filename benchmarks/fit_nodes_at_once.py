@@ -1,6 +1,6 @@
 """The fit of all nodes at once: filter and score of one pod, absorbing changed rows, and memory.
 
-The peers of the same run: `admit` node by node, and scheduler-plugins' filter and score as fit.upstream has them, both
+The peers of the same run: `admit` node by node, and the filter and score of nodes.noderesourcetopology, both
 on a sample of nodes and extrapolated. Times are CPU time: all of it is one thread that never waits. Cold: the pod was
 never asked for. Warm: an equal pod, one row later.
 """

@@ -48,7 +48,7 @@ recorded = pytest.mark.skipif(not table("filter") or not cases(), reason=ABSENT)
 def test_filter(case: Json) -> None:
     observed = case["referenceObserved"]
     answer = filter_node(case["nrts"][0], case["pod"], case["node"]["status"]["allocatable"])
-    assert answer == FilterStatus("passes" if observed["code"] == "Success" else "refuses", observed["reason"])
+    assert answer == FilterStatus("passes" if observed["code"] == "Success" else "rejects", observed["reason"])
 
 
 @by_id("score")

@@ -106,7 +106,7 @@ class Block:
     def zone_fit(self, shape: PodShape) -> ZoneFit:
         """Return the verdict of all slots on a pod."""
         request = alignment_request(self.layout, shape)
-        stacked = self.get_or_compute(("placed", shape), lambda view, _: np.vstack(fit_zones(view, request)))
+        stacked = self.get_or_compute(("zone_fit", shape), lambda view, _: np.vstack(fit_zones(view, request)))
         return ZoneFit(stacked[0], stacked[1:])
 
     def get_or_compute(self, key: Hashable, compute: Callable[[ArrayView, Slots], NDArray[Any]]) -> NDArray[Any]:

@@ -88,11 +88,11 @@ class NodeStateTable:
                 result[index] = state is not None and _admits(state, shape)
             return result
 
-        return self._cache.get_or_compute(("resolved", shape), self.rows, decide).copy()
+        return self._cache.get_or_compute(("admitted", shape), self.rows, decide).copy()
 
     def pod_counts(self, shape: PodShape, limit: int) -> I64:
         """Return (rows,): how many such pods, one after another, each row would admit, up to a limit."""
-        key = ("copies", shape, limit)
+        key = ("pod_counts", shape, limit)
         counts = self.gather(
             np.zeros(self.rows, np.int64),
             lambda block: block.get_or_compute(

@@ -58,7 +58,7 @@ def filter_node(nrt: Mapping[str, Any] | None, pod: Mapping[str, Any], allocatab
     if manager.scope == "container":
         return _filter_by_container(zones, plugin_pod, known)
     fitting = _zones_that_fit(zones, plugin_pod.effective_requests(), plugin_pod.qos, known)
-    return _PASSES if fitting else FilterStatus("refuses", "cannot align pod")
+    return _PASSES if fitting else FilterStatus("rejects", "cannot align pod")
 
 
 def _is_enough(qos: Qos, name: str, amount: int, available: int) -> bool:
@@ -70,13 +70,13 @@ def _is_enough(qos: Qos, name: str, amount: int, available: int) -> bool:
 
 
 def _filter_by_container(zones: list[NUMANode], pod: PluginPod, known: frozenset[str]) -> FilterStatus:
-    for part in pod.containers:
-        fitting = _zones_that_fit(zones, part.requests, pod.qos, known)
+    for container in pod.containers:
+        fitting = _zones_that_fit(zones, container.requests, pod.qos, known)
         if not fitting:
-            return FilterStatus("refuses", _UNALIGNED_MESSAGES[part.role])
+            return FilterStatus("rejects", _UNALIGNED_MESSAGES[container.role])
         lowest = (fitting & -fitting).bit_length() - 1
-        if part.role == "app" and not _subtract(zones, lowest, pod.qos, part.requests):
-            return FilterStatus("refuses", "inconsistent resource accounting")
+        if container.role == "app" and not _subtract(zones, lowest, pod.qos, container.requests):
+            return FilterStatus("rejects", "inconsistent resource accounting")
     return _PASSES
 
 

@@ -26,7 +26,7 @@ class _ZoneSet(NamedTuple):
 
 
 def least_numa_score(zones: list[NUMANode], requests_list: Sequence[Amounts], manager: TopologyManagerConfig) -> int:
-    """Return 100 less a step for each zone of the widest request, and half a step back if every set is the closest.
+    """Return 100 less a step for each zone of the widest request, plus half a step if all requests get closest sets.
 
     The requests are those of each container, or with scope pod the sum of all. Raises PanicError.
     """

@@ -8,7 +8,7 @@ MAX_SCORE = 100
 class FilterStatus(NamedTuple):
     """Whether a node passes the filter."""
 
-    outcome: Literal["passes", "refuses", "crashes"]
+    outcome: Literal["passes", "rejects", "crashes"]
     message: str = ""
     """The plugin's message, as in the pod's status; the message of Go's runtime where it crashes."""
 

@@ -108,7 +108,7 @@ def zone_fullness(view: ArrayView, rows: I64, changes: Sequence[ZoneChange]) -> 
 
 
 def whole_groups(layout: Layout, changes: Sequence[ZoneChange]) -> I64:
-    """Return (rows,): 100 where as few cores and L3 groups are broken as the CPU number allows, 0 where one more is.
+    """Return (rows,): 100 where as few cores and L3 groups are broken as possible, 0 where one more is.
 
     Free CPUs are counted as if they were in whole groups, as far as their number allows.
     """

@@ -42,7 +42,7 @@ def nrt_match_score(
     The weights are those of scoringStrategy.resources, 1 for any other.
     """
     sorted_weights = tuple(sorted((weights or {}).items()))
-    key = ("upstream", strategy, shape, sorted_weights)
+    key = ("nrt_match_score", strategy, shape, sorted_weights)
 
     def score_block(block: Block) -> I64:
         return block.get_or_compute(key, lambda view, _: _score_view(view, shape, strategy, dict(sorted_weights)))
@@ -193,7 +193,7 @@ _ZONE_STRATEGIES: dict[Strategy, Callable[[_Available, ShapeRequests, Mapping[st
 def _least_numa(
     view: ArrayView, available: _Available, requests_list: Sequence[ShapeRequests], *, pod_scope: bool
 ) -> I64:
-    """Return 100 less a step for each zone of the widest request, and half a step back if every set is the closest."""
+    """Return 100 less a step for each zone of the widest request, plus half a step if all requests get closest sets."""
     widest, close = np.zeros(view.rows, np.int64), np.ones(view.rows, np.bool_)
     failed = np.zeros(view.rows, np.bool_)
     for requests in requests_list:

@@ -44,14 +44,14 @@ def test_best_effort_pods_without_devices() -> None:
 def test_best_effort_pods_with_devices() -> None:
     """Devices are compared in every QoS class."""
     assert filter_zones(TWO_ZONES, pod(container(nic=2))) == PASSES
-    assert filter_zones(TWO_ZONES, pod(container(nic=3))) == FilterStatus("refuses", "cannot align container")
+    assert filter_zones(TWO_ZONES, pod(container(nic=3))) == FilterStatus("rejects", "cannot align container")
 
 
 def test_skipped_zones() -> None:
     """Zones of other types or names, and above 64, are skipped. node-64 makes the scheduler panic."""
     big = {"cpu": 64, "memory": "256Gi"}
     skipped = [zone(1, big) | {"type": "Socket"}, zone(1, big) | {"name": "socket-1"}, zone(65, big), zone(75, big)]
-    assert filter_zones([*TWO_ZONES, *skipped], pod(guaranteed(9))) == FilterStatus("refuses", "cannot align container")
+    assert filter_zones([*TWO_ZONES, *skipped], pod(guaranteed(9))) == FilterStatus("rejects", "cannot align container")
     crash = filter_zones([*TWO_ZONES, zone(64, big)], pod(guaranteed(1)))
     assert crash == FilterStatus("crashes", "runtime error: index out of range [64] with length 64")
     assert not crash.passes
@@ -118,7 +118,7 @@ def test_native_resource_without_zone(name: str) -> None:
     burstable = container(cpu=1) | {
         "resources": {"requests": container(cpu=1, **{name: "2Mi"})["resources"]["requests"]}
     }
-    assert filter_zones(zones, pod(burstable)) == FilterStatus("refuses", "cannot align container")
+    assert filter_zones(zones, pod(burstable)) == FilterStatus("rejects", "cannot align container")
 
 
 def test_burstable_pods() -> None:
@@ -143,7 +143,7 @@ def test_amounts_in_different_zones() -> None:
 def test_containers_in_order() -> None:
     """The lowest sufficient zone is used, as by the kubelet: 2 and 8 CPUs on zones of 8 and 2 fail, 8 and 2 pass."""
     zones = [zone(0, {"cpu": 8, "memory": "32Gi"}), zone(1, {"cpu": 2, "memory": "32Gi"})]
-    assert filter_zones(zones, pod(guaranteed(2), guaranteed(8))) == FilterStatus("refuses", "cannot align container")
+    assert filter_zones(zones, pod(guaranteed(2), guaranteed(8))) == FilterStatus("rejects", "cannot align container")
     assert filter_zones(zones, pod(guaranteed(8), guaranteed(2))) == PASSES
 
 
@@ -152,7 +152,7 @@ def test_init_containers() -> None:
     fitting = pod(guaranteed(8), guaranteed(8), init=(guaranteed(8), guaranteed(8)))
     assert filter_zones(TWO_ZONES, fitting) == PASSES
     rejected = pod(guaranteed(1), init=(guaranteed(9),))
-    assert filter_zones(TWO_ZONES, rejected) == FilterStatus("refuses", "cannot align init container")
+    assert filter_zones(TWO_ZONES, rejected) == FilterStatus("rejects", "cannot align init container")
 
 
 def test_sidecars() -> None:
@@ -161,7 +161,7 @@ def test_sidecars() -> None:
     assert filter_zones(TWO_ZONES, fitting) == PASSES
     assert filter_zones(TWO_ZONES, pod(guaranteed(8), init=(sidecar(guaranteed(4)),)), "pod") == PASSES
     rejected = pod(guaranteed(1), init=(sidecar(guaranteed(9)),))
-    assert filter_zones(TWO_ZONES, rejected) == FilterStatus("refuses", "cannot align sidecar container")
+    assert filter_zones(TWO_ZONES, rejected) == FilterStatus("rejects", "cannot align sidecar container")
 
 
 def test_pod_level_resources() -> None:
@@ -174,7 +174,7 @@ def test_duplicate_zone_names() -> None:
     """One of the two has enough, both are subtracted from, and the plugin reports inconsistent accounting."""
     zones = [zone(0, {"cpu": 1, "memory": "1Gi"}), zone(0, {"cpu": 8, "memory": "32Gi"})]
     pod_object = pod(guaranteed(4), guaranteed(1))
-    assert filter_zones(zones, pod_object) == FilterStatus("refuses", "inconsistent resource accounting")
+    assert filter_zones(zones, pod_object) == FilterStatus("rejects", "inconsistent resource accounting")
 
 
 def test_overdrawn_resources() -> None:
@@ -187,7 +187,7 @@ def test_overdrawn_resources() -> None:
 def test_overhead() -> None:
     pod_object = pod(guaranteed(8), overhead={"cpu": "1"})
     assert filter_zones(TWO_ZONES, pod_object) == PASSES
-    assert filter_zones(TWO_ZONES, pod_object, "pod") == FilterStatus("refuses", "cannot align pod")
+    assert filter_zones(TWO_ZONES, pod_object, "pod") == FilterStatus("rejects", "cannot align pod")
 
 
 # --- properties

@@ -42,7 +42,7 @@ def test_every_policy(policy: str) -> None:
 
 @pytest.mark.parametrize("scope", ["container", "pod"])
 def test_steps(scope: str) -> None:
-    """12 for each zone, and 6 back if no other zones are closer together."""
+    """12 less for each zone, and 6 more if no other zones are closer together."""
     zones = four(4, 4, 4, 4)
     assert [score(zones, guaranteed(cpus), scope=scope) for cpus in (4, 8, 12, 16, 17)] == [94, 82, 70, 58, 0]
 
