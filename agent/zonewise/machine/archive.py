@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MAX_CAPTURE = 1 << 30
 """Bytes of file content that a capture may unpack to. Discovery reads some 10 MiB of the largest machines; an archive
-that unpacks to more is not a capture, and must not exhaust the memory of whoever looks at a bug report."""
+that unpacks to more is no capture, and must not exhaust the memory of the reading process."""
 
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _SEARCH_DEPTH = 3  # archives hold one top directory, some of them one more below it

@@ -104,7 +104,7 @@ class Reader:
                 self.problems[number] = self.problems[number]._replace(used=used)
 
     def source(self, fact: str, path: str, value: object, rule: str) -> None:
-        """Record where a fact is from: the file, the value read, the rule. Free where nobody asked for it."""
+        """Record where a fact is from: the file, the value read, the rule. Costs nothing unless sources are recorded."""
         if self.sources is not None and fact:
             self.sources[fact] = Source(f"/{path}", None if value is None else str(value), rule)
 

@@ -174,7 +174,7 @@ def _identifies(digits: str) -> bool:
 
 
 def _is_own(digits: str) -> bool:
-    """Tell whether digits without colons are surely an address: a small number is not, whoever has it for a GUID."""
+    """Tell whether digits without colons are surely an address: a small number is not, although it may be a GUID."""
     return digits[:6] != "000000"
 
 

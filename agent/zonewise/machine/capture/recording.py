@@ -21,7 +21,7 @@ Entries = dict[str, bytes | str | None]
 """A file tree, as MemoryFiles takes it: bytes for a file, str for a link's text, None for a directory."""
 
 NOT_CAPTURED = "/zonewise/not-captured"
-"""Where a name leads that a listing has and that nobody read: nowhere, so that a later reader finds nothing there."""
+"""Target of a name that was listed and never read: it leads nowhere, so a later reader finds nothing."""
 
 A = TypeVar("A", bytes, str, list[str])
 
@@ -94,7 +94,7 @@ class Tree:
                 self.entries[child] = self._kind(child)
 
     def _kind(self, path: str) -> str | None:
-        """Return what stands for a name that nobody has read yet: the link that it is, or a directory, or nothing."""
+        """Return the entry for a name that was not read yet: its link, a directory, or None."""
         try:
             return self._files.link(path)
         except OSError:
@@ -106,7 +106,7 @@ class Tree:
         return None
 
     def _link(self, path: str) -> str | None:
-        """Return the text of a link, and add it to the tree: whoever follows a path needs the links on the way."""
+        """Return the text of a link, and add it to the tree: a path can be followed only with the links on the way."""
         known = self.entries.get(path)
         if path in self.entries and known != NOT_CAPTURED:
             return known if isinstance(known, str) else None

@@ -1,7 +1,7 @@
 """Takes out of a captured machine what identifies it or its owner, and what may be secret.
 
-Where a file has a known form, lines and parameters are kept by name, so that what nobody thought of goes; everywhere
-else identifiers are recognised by their form and replaced by the same stand-in wherever they appear. Facts of the
+Of a file with a known form only listed lines and parameters stay, so an unknown one is removed. Elsewhere identifiers
+are recognised by their form, and replaced by the same stand-in wherever they appear. Facts of the
 hardware (models, sizes, addresses on the PCI bus) stay.
 """
 

@@ -131,7 +131,7 @@ class Gpu(NamedTuple):
     zone: int | None
     driver: str | None
     mig: Mig | None
-    """None where the GPU has no such mode or nobody could ask."""
+    """None where the GPU has no such mode, or where it is unknown."""
     fabric: Fabric | None
     health: Health | None
     number: int | None = None

@@ -89,7 +89,7 @@ class Security(NamedTuple):
     sev_snp: bool | None = None
     secure_execution: bool | None = None
     """IBM Secure Execution, as a host."""
-    capacities: dict[str, int] = {}  # noqa: RUF012 -- the default of a NamedTuple, which nobody changes
+    capacities: dict[str, int] = {}  # noqa: RUF012 -- the default of a NamedTuple, never changed
     """What there is of "sgx_epc" (bytes), "tdx", "sev" and "sev_es" (keys and address space ids)."""
 
 

@@ -64,7 +64,7 @@ class PciFunction(NamedTuple):
     host_function: str | None = None
     """Below a host bridge that is itself inside a PCI function (Intel VMD), the address of that function."""
     buses: tuple[int, int] | None = None
-    """For a bridge, the first and the last bus below it; (0, 0) where nobody has configured it."""
+    """For a bridge, the first and the last bus below it; (0, 0) where it is not configured."""
 
 
 class Link(NamedTuple):

@@ -39,7 +39,7 @@ class Zone(NamedTuple):
     id: int
     cpus: CpuSet
     local_cpus: CpuSet
-    """Its own CPUs, or for a zone without any the nearest ones; none where nobody says which."""
+    """Its own CPUs, or for a zone without any the nearest ones; empty where no source names any."""
     memory: int | None
     """Bytes of RAM that the kernel manages there."""
     hugepages: dict[str, int]

@@ -14,7 +14,7 @@ _LIFE = 60  # seconds; longer than any parent waits
 
 def main() -> None:
     """Ask NVML, print its answers."""
-    # if the parent dies first nobody is left to end a child that hangs: the alarm's default action does
+    # if the parent dies first, only the default action of the alarm ends a child that hangs
     signal.alarm(_LIFE)
     sys.stdout.write(to_json(collect_nvml(LibraryBackend())) + "\n")
 

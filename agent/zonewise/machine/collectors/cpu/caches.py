@@ -110,7 +110,7 @@ class _SysfsCaches:
         sets = partition(
             self.read,
             cpus,
-            # ia64 kernels leave the mask of a cache empty that nobody shares
+            # ia64 kernels leave the mask empty where no other CPU shares the cache
             lambda cpu: own_set(self.read, _directory(cpu, index), _NOTATIONS, cpu, self.known, empty_is_alone=True),
             lambda cpu: f"{_directory(cpu, index)}/{_NOTATIONS.first()}",
             "cache",

@@ -57,7 +57,7 @@ def own_set(
     """Return the CPUs that a CPU shares with, as its own files say; None where none of them says it.
 
     A set without the CPU itself is damaged, since every sharing includes the one who shares; only an empty one may,
-    with `empty_is_alone`, mean that nobody else does. So is a set with others than the `known` CPUs.
+    with `empty_is_alone`, mean that no other CPU does. So is a set with others than the `known` CPUs.
     """
     before = len(read.problems)
     for name in notations.masks + notations.lists:
@@ -91,7 +91,7 @@ def sampled(read: Reader, cpus: CpuSet, directory: Callable[[int], str]) -> froz
 
 
 class _Lost(NamedTuple):
-    """A CPU that does not say with whom it shares, and the problems that were noted of it."""
+    """A CPU whose files do not name the CPUs that share with it, and the problems reported for it."""
 
     cpu: int
     first: int

@@ -1,4 +1,4 @@
-"""The architecture of a machine whose uname nobody can call any more, by the dialect of its /proc/cpuinfo."""
+"""The architecture of a captured machine, by the dialect of its /proc/cpuinfo."""
 
 from __future__ import annotations
 

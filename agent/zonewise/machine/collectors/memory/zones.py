@@ -61,7 +61,7 @@ def _collect(read: Reader, machine: Machine) -> Machine:
     if not ids:
         return _single_zone(read, machine)
     cpus = read_node_cpus(read, ids, machine.cpus.online)
-    # all CPUs of a node may be offline; but a node whose CPUs nobody tells is not called one without CPUs
+    # all CPUs of a node may be offline; a node whose CPUs are unknown does not count as one without CPUs
     bare = frozenset(node for node, held in cpus.items() if held.known and not held.own)
     kmem = {dax.zone: dax for dax in machine.dax_devices if dax.driver == "kmem" and dax.zone is not None}
     memory = read_node_memory(read, ids)

@@ -1,10 +1,10 @@
 """Which zone each PCI function is nearest to.
 
-The firmware should say, and often does not: then the CPUs that the kernel calls local, the physical function of a
-virtual one, and the bridges above are asked in turn, and what nobody knows stays unknown. A virtual machine that shows
-every device as -1 is the common case of that.
+The firmware often does not say. Then these sources follow in order: the CPUs that the kernel calls local, the physical
+function of a virtual one, the bridges above. Without any source the zone stays unknown, as in a virtual machine that
+shows each device as -1.
 
-A later answer of a driver (NVML's memory affinity) may overrule this one; it names itself in `zone_source`.
+A driver may overrule the zone later (NVML's memory affinity). `zone_source` names the source.
 """
 
 from __future__ import annotations
