@@ -1,1 +1,1 @@
-"""Every node at once: arrays, filters, scores, gangs and assumed pods."""
+"""All nodes at once: arrays, filters, scores, gangs and assumed pods."""

@@ -65,15 +65,15 @@ def alignment_request(layout: Layout, pod: PodShape) -> AlignmentRequest:
     if uses_pod_level_managers(pod, policies):
         return AlignmentRequest((), (), exact=False)
     amounts_by_container = [(container, _container_amounts(container, pod, layout)) for container in pod.containers]
-    busy = [(container, amounts) for container, amounts in amounts_by_container if any(amounts)]
-    exact = all(_leaves_nothing(container, amounts) for container, amounts in busy) and _is_pinned_throughout(
+    requesting = [(container, amounts) for container, amounts in amounts_by_container if any(amounts)]
+    exact = all(_leaves_nothing(container, amounts) for container, amounts in requesting) and _is_pinned_throughout(
         amounts_by_container, pod, policies
     )
-    all_amounts = [amounts for _, amounts in busy]
+    all_amounts = [amounts for _, amounts in requesting]
     if policies.topology == "none" or policies.scope != "pod":
         return _request(all_amounts, [_step(amounts, layout) for amounts in all_amounts], layout, exact=exact)
     sums_memory = sum(bool(amounts.memory) for amounts in all_amounts) > 1
-    if exact and _sum_is_pod_request(busy):
+    if exact and _sum_is_pod_request(requesting):
         return _request(
             all_amounts, [_step(_total(all_amounts), layout)._replace(sums_memory=sums_memory)], layout, exact=True
         )
@@ -124,10 +124,10 @@ def _is_pinned_throughout(
     return all(any(name == MEMORY for name, _ in amounts.memory) for _, amounts in amounts_by_container)
 
 
-def _sum_is_pod_request(busy: list[tuple[Container, _ContainerAmounts]]) -> bool:
+def _sum_is_pod_request(requesting: list[tuple[Container, _ContainerAmounts]]) -> bool:
     """Tell whether the pod's request is the sum of its containers': memory types of sidecars alone are dropped."""
-    app_types = {name for container, amounts in busy if container.role == "app" for name, _ in amounts.memory}
-    return all(name in app_types for _, amounts in busy for name, _ in amounts.memory)
+    app_types = {name for container, amounts in requesting if container.role == "app" for name, _ in amounts.memory}
+    return all(name in app_types for _, amounts in requesting for name, _ in amounts.memory)
 
 
 def _total(all_amounts: Iterable[_ContainerAmounts]) -> _ContainerAmounts:

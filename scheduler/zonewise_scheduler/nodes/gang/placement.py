@@ -28,8 +28,8 @@ def place_gang(snapshot: NodeSnapshot, pod_sets: Sequence[GangPodSet]) -> GangPl
     placement is admitted by admission.admit on its node's state, after the pods before it. Equal input gives equal
     output.
 
-    Raises ValueError for a snapshot whose parts have different numbers of rows, a set without pods, duplicate names, a
-    level that the snapshot does not have, and a group whose sets have different levels.
+    Raises ValueError for an invalid input: a snapshot whose parts have different numbers of rows, a set without pods,
+    duplicate names, an unknown level, or a group whose sets have different levels.
     """
     _check(snapshot, pod_sets)
     verdicts = SequentialVerdicts()

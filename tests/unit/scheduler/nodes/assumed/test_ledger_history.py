@@ -166,7 +166,7 @@ class History(RuleBasedStateMachine):
     def pod_is_deleted_by_force(self, which: int) -> None:
         for pod in self._pick(which, lambda pod: pod.started is not None and pod.deleted is None):
             pod.deleted = self.at
-            self.events.append(("gone", pod, None))
+            self.events.append(("deleted", pod, None))
 
     @rule(which=st.integers(0, 99))
     def kubelet_stops_deleted_pod(self, which: int) -> None:
@@ -317,7 +317,7 @@ class History(RuleBasedStateMachine):
             self.events.append(("bound", pod, self.at))
             return
         assert pod.disturbed or kubelet.ended >= pod.report_version, f"{pod.pending.name} was predicted to be admitted"
-        self.events.append(("refused", pod, None))
+        self.events.append(("rejected", pod, None))
         self.living.remove(pod)
 
     def _stop(self, pod: Pod) -> None:
@@ -341,7 +341,7 @@ class History(RuleBasedStateMachine):
     def _deliver(self, kind: str, pod: Pod, started: float | None) -> None:
         if kind == "bound":
             self.ledger.add_pod(bound_pod(pod.pending, pod.node, started), self.at)
-        elif kind == "refused":
+        elif kind == "rejected":
             misprediction = self.ledger.reject_pod(pod.pending.uid, "TopologyAffinityError", "", self.at)
             self.mispredictions += misprediction is not None
         else:

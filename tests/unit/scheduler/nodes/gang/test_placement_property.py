@@ -1,4 +1,4 @@
-"""place_gang() against kubelets that are asked one by one, on clusters of any kind."""
+"""place_gang() against the kubelets' verdicts one by one, on clusters of any kind."""
 
 from __future__ import annotations
 
