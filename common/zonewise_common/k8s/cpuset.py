@@ -8,21 +8,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 MAX_CPUS = 65536
-"""Ids from here on are damage, not hardware: CONFIG_NR_CPUS of no architecture exceeds 8192 (x86 MAXSMP), and an
-unbounded id in a garbled file would ask for gigabytes of bits."""
+"""Ids from this one on are damage, not hardware: CONFIG_NR_CPUS of no architecture exceeds 8192 (x86 MAXSMP). An
+unbounded id in a garbled file would need gigabytes of bits."""
 
 _WORD_DIGITS = 8  # lib/vsprintf.c bitmap_string() prints 32-bit words, every one but the first with 8 digits
 
 
 class CpuSet:
-    """An immutable set of CPU ids (hardware threads as the kernel numbers them), kept as the bits of one integer."""
+    """An immutable set of CPU ids (hardware threads as the kernel numbers them), stored as the bits of an integer."""
 
     __slots__ = ("bits",)
 
     bits: int
 
     def __init__(self, cpus: Iterable[int] = ()) -> None:
-        """Make a set of the given ids; raise ValueError for one that is negative or not below MAX_CPUS."""
+        """Make a set of ids; raise ValueError for a negative id and for one from MAX_CPUS on."""
         bits = 0
         for cpu in cpus:
             if not 0 <= cpu < MAX_CPUS:
@@ -33,15 +33,15 @@ class CpuSet:
     @classmethod
     def from_bits(cls, bits: int) -> CpuSet:
         """Make a set of the bits of a non-negative integer, bit n for CPU n."""
-        made = cls.__new__(cls)
-        made.bits = bits
-        return made
+        cpus = cls.__new__(cls)
+        cpus.bits = bits
+        return cpus
 
     @classmethod
     def parse_list(cls, text: str) -> CpuSet:
-        """Read the kernel's list notation; raise ValueError where it is not one.
+        """Read the kernel's list notation; raise ValueError for other texts.
 
-        Takes ranges, single ids, an empty string, and the strided ranges "0-10:2/4" of lib/bitmap-str.c
+        It has ranges, single ids, an empty string, and the strided ranges "0-10:2/4" of lib/bitmap-str.c
         bitmap_parselist(): of every group of 4 CPUs the first 2.
         """
         bits = 0
@@ -51,7 +51,7 @@ class CpuSet:
 
     @classmethod
     def parse_mask(cls, text: str) -> CpuSet:
-        """Read the kernel's mask notation, words of hexadecimal digits parted by commas; raise ValueError else."""
+        """Read the kernel's mask notation, comma-separated words of hexadecimal digits; raise ValueError for others."""
         words = text.split(",")
         if not text or any(len(word) != _WORD_DIGITS for word in words[1:]):
             raise ValueError(f"not a CPU mask: {text[:80]!r}")
@@ -67,8 +67,8 @@ class CpuSet:
     def union(cls, sets: Iterable[CpuSet]) -> CpuSet:
         """Return the CPUs that are in any of the sets."""
         bits = 0
-        for one in sets:
-            bits |= one.bits
+        for cpus in sets:
+            bits |= cpus.bits
         return cls.from_bits(bits)
 
     def first(self) -> int:

@@ -22,10 +22,10 @@ _SUFFIXES = tuple(name for name, exponent in _DECIMAL.items() if exponent >= 0)
 _BINARY = {f"{name}i": 10 * power for power, name in enumerate("KMGTPE", 1)}
 
 _LARGEST = (1 << 63) - 1
-"""No quantity is larger in magnitude; what is written larger is capped."""
+"""No quantity is larger in magnitude; a larger text is capped."""
 
 _MAX_LENGTH = 1024  # a longer text is damage, and would cost more time the longer it is
-_MAX_EXPONENT = 2 * _MAX_LENGTH  # beyond it, digits within _MAX_LENGTH make no value between the smallest and the cap
+_MAX_EXPONENT = 2 * _MAX_LENGTH  # above it, no digits of _MAX_LENGTH make a value between the smallest and the cap
 _CACHE_SIZE = 1 << 14
 
 
@@ -104,30 +104,30 @@ def _not_negative(size: int, value: object) -> int:
     return size
 
 
-def _scaled(value: str | int, places: int) -> int:
-    """Return a quantity times 10^places."""
+def _scaled(value: str | int, decimals: int) -> int:
+    """Return a quantity times 10^decimals."""
     text = str(value)
-    found = _GRAMMAR.fullmatch(text) if len(text) <= _MAX_LENGTH else None
-    # the scanner of quantity.go takes "." and "m" for zero; the grammar, which asks for a digit, does not
-    if found is None or not (found["whole"] or found["fraction"]):
+    match = _GRAMMAR.fullmatch(text) if len(text) <= _MAX_LENGTH else None
+    # the scanner of quantity.go reads "." and "m" as zero; the grammar in its documentation needs a digit
+    if match is None or not (match["whole"] or match["fraction"]):
         raise ValueError(f"not a quantity: {text[:80]!r}")
-    fraction = found["fraction"] or ""
-    mantissa = int(found["whole"] + fraction) << _BINARY.get(found["binary"], 0)
-    size = _shifted(mantissa, _exponent(found) - len(fraction), places)
-    return -size if found["sign"] == "-" else size
+    fraction = match["fraction"] or ""
+    mantissa = int(match["whole"] + fraction) << _BINARY.get(match["binary"], 0)
+    size = _shifted(mantissa, _exponent(match) - len(fraction), decimals)
+    return -size if match["sign"] == "-" else size
 
 
-def _exponent(found: re.Match[str]) -> int:
-    if found["exponent"] is None:
-        return _DECIMAL[found["decimal"] or ""]
-    return max(-_MAX_EXPONENT, min(int(found["exponent"]), _MAX_EXPONENT))
+def _exponent(match: re.Match[str]) -> int:
+    if match["exponent"] is None:
+        return _DECIMAL[match["decimal"] or ""]
+    return max(-_MAX_EXPONENT, min(int(match["exponent"]), _MAX_EXPONENT))
 
 
-def _shifted(mantissa: int, exponent: int, places: int) -> int:
-    """Return mantissa * 10^(exponent + places), rounded up, of a value that is capped before the places are counted."""
+def _shifted(mantissa: int, exponent: int, decimals: int) -> int:
+    """Return mantissa * 10^(exponent + decimals), rounded up, of a value that is capped before the decimals count."""
     if exponent >= 0:
-        return min(mantissa * 10**exponent, _LARGEST) * 10**places
+        return min(mantissa * 10**exponent, _LARGEST) * 10**decimals
     divisor = 10**-exponent
     if mantissa > _LARGEST * divisor:
-        return _LARGEST * 10**places
-    return -(-mantissa * 10**places // divisor)
+        return _LARGEST * 10**decimals
+    return -(-mantissa * 10**decimals // divisor)

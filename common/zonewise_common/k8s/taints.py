@@ -1,4 +1,4 @@
-"""Taints of nodes and what pods tolerate (k8s.io/api/core/v1/toleration.go)."""
+"""Taints of nodes and tolerations of pods (k8s.io/api/core/v1/toleration.go)."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Taint(NamedTuple):
 
 
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
-"""What tolerates this tolerates spec.unschedulable (plugins/nodeunschedulable)."""
+"""A pod that tolerates this taint tolerates spec.unschedulable (plugins/nodeunschedulable)."""
 
 
 class Toleration(NamedTuple):
-    """A toleration of a pod; empty key and effect stand for all of them."""
+    """A toleration of a pod; an empty key or effect stands for all of them."""
 
     key: str = ""
     operator: str = "Equal"
@@ -39,21 +39,21 @@ class Toleration(NamedTuple):
     effect: str = ""
 
     def tolerates_taint(self, taint: Taint) -> bool:
-        """Tell whether a taint is tolerated; Gt and Lt ask for a taint above and below the toleration's number."""
+        """Tell whether it tolerates a taint; Gt and Lt tolerate numbers above and below the toleration's."""
         if (self.effect and self.effect != taint.effect) or (self.key and self.key != taint.key):
             return False
         if self.operator == "Exists":
             return True
         if self.operator == "Equal":
             return self.value == taint.value
-        own, other = _number(self.value), _number(taint.value)
-        if own is None or other is None:
+        bound, number = _number(self.value), _number(taint.value)
+        if bound is None or number is None:
             return False
-        return (self.operator == "Gt" and other > own) or (self.operator == "Lt" and other < own)
+        return (self.operator == "Gt" and number > bound) or (self.operator == "Lt" and number < bound)
 
 
 def find_matching_untolerated_taint(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Taint | None:
-    """Return the first taint that keeps a pod away, those with effect PreferNoSchedule do not."""
+    """Return the first taint that rejects a pod; a taint with the effect PreferNoSchedule rejects none."""
     for taint in taints:
         if taint.effect in {"NoSchedule", "NoExecute"} and not tolerations_tolerate_taint(taint, tolerations):
             return taint
@@ -62,34 +62,35 @@ def find_matching_untolerated_taint(taints: Iterable[Taint], tolerations: tuple[
 
 def tolerations_tolerate_taint(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
     """Tell whether any toleration tolerates a taint."""
-    return any(one.tolerates_taint(taint) for one in tolerations)
+    return any(toleration.tolerates_taint(taint) for toleration in tolerations)
 
 
 def read_taints(spec: Mapping[str, Any]) -> tuple[Taint, ...]:
-    """Return the taints of a node's spec, in their order; raise FieldError for what is none."""
-    at = "spec.taints."
+    """Return the taints of a node's spec, in their order; raise FieldError for fields of other types."""
+    path = "spec.taints."
     return tuple(
-        Taint(string_in(one, "key", at), string_in(one, "value", at), string_in(one, "effect", at))
-        for one in objects_in(spec, "taints", "spec.")
+        Taint(string_in(taint, "key", path), string_in(taint, "value", path), string_in(taint, "effect", path))
+        for taint in objects_in(spec, "taints", "spec.")
     )
 
 
 def read_tolerations(spec: Mapping[str, Any], *, comparisons: bool) -> tuple[Toleration, ...]:
-    """Return the tolerations of a pod's spec, in their order; raise FieldError for what is none.
+    """Return the tolerations of a pod's spec, in their order; raise FieldError for fields of other types.
 
-    Without the gate TaintTolerationComparisonOperators (alpha in 1.35, 1.36) those with Gt and Lt tolerate nothing.
+    Without the gate TaintTolerationComparisonOperators (alpha in 1.35, 1.36) those with Gt and Lt tolerate nothing, and
+    are left out.
     """
-    at = "spec.tolerations."
-    found = (
+    path = "spec.tolerations."
+    tolerations = (
         Toleration(
-            string_in(one, "key", at),
-            string_in(one, "operator", at) or "Equal",
-            string_in(one, "value", at),
-            string_in(one, "effect", at),
+            string_in(item, "key", path),
+            string_in(item, "operator", path) or "Equal",
+            string_in(item, "value", path),
+            string_in(item, "effect", path),
         )
-        for one in objects_in(spec, "tolerations", "spec.")
+        for item in objects_in(spec, "tolerations", "spec.")
     )
-    return tuple(one for one in found if comparisons or one.operator in {"Equal", "Exists"})
+    return tuple(toleration for toleration in tolerations if comparisons or toleration.operator in {"Equal", "Exists"})
 
 
 def _number(value: str) -> int | None:

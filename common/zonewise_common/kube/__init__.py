@@ -1,1 +1,1 @@
-"""A thin client of the Kubernetes API: configuration, transport, reflector, apply, lease; and an embedded server."""
+"""A thin client of the Kubernetes API: configuration, transport, verbs, reflector, leader election."""

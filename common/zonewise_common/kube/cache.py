@@ -1,7 +1,7 @@
-"""What a watch has told, by object: a cache that only moves forward. Pure but for the state it holds.
+"""The objects of a watch: a cache that only moves forward. It does no I/O.
 
-Resource versions are compared as numbers, which Kubernetes guarantees since 1.35 (KEP-5504) and did before. All
-events of one watch come in their order, so that one number says which of them are known already.
+Resource versions are compared as numbers. Kubernetes guarantees their order since 1.35 (KEP-5504), and had it before.
+The events of one watch are in order, so that one number separates the known ones from the new ones.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ T = TypeVar("T")
 
 
 class StaleListing(Exception):
-    """A listing from before what is known already; nothing has been taken from it."""
+    """A listing older than the cache; the cache is unchanged."""
 
 
 class ReceivedObject(NamedTuple, Generic[T]):
-    """An object as it came."""
+    """An object of a listing or of an event."""
 
     key: tuple[str, str]
-    """Namespace (empty for a cluster's own) and name."""
+    """Namespace (empty for a cluster-wide object) and name."""
     uid: str
     version: int
     value: T | None
-    """None where the object could not be understood: what was known of it before stands."""
+    """None where the object could not be decoded: its last known value stays."""
 
 
 class Change(NamedTuple, Generic[T]):
-    """What became of an object: `old` is None where it is new, `new` where it is gone."""
+    """The change of an object: `old` is None for a new one, `new` for a removed one."""
 
     old: T | None
     new: T | None
 
 
-class _Held(NamedTuple, Generic[T]):
+class _CachedObject(NamedTuple, Generic[T]):
     uid: str
     version: int
     value: T
@@ -47,58 +47,58 @@ class Cache(Generic[T]):
 
     def __init__(self) -> None:
         self.version = 0
-        """Everything up to this resource version is known; 0 before the first listing."""
-        self._held: dict[tuple[str, str], _Held[T]] = {}
+        """The cache has every event up to this resource version; 0 before the first listing."""
+        self._cached: dict[tuple[str, str], _CachedObject[T]] = {}
 
     def get(self, key: tuple[str, str]) -> T | None:
         """Return an object; None where there is none."""
-        held = self._held.get(key)
-        return held.value if held else None
+        cached = self._cached.get(key)
+        return cached.value if cached else None
 
     def values(self) -> list[T]:
         """Return all objects."""
-        return [held.value for held in self._held.values()]
+        return [cached.value for cached in self._cached.values()]
 
     def put(self, item: ReceivedObject[T]) -> Change[T] | None:
-        """Take an object that was added or changed; None where that is old, or changes nothing that we understand."""
+        """Store an added or changed object; return None for an old event, and for an object without a value."""
         if item.version <= self.version:
             return None
         self.version = item.version
         return self._set(item)
 
     def remove(self, item: ReceivedObject[T]) -> Change[T] | None:
-        """Take that an object is gone."""
+        """Remove an object; return None for an old event, and for an unknown object."""
         if item.version <= self.version:
             return None
         self.version = item.version
-        held = self._held.pop(item.key, None)
-        return Change(held.value, None) if held else None
+        cached = self._cached.pop(item.key, None)
+        return Change(cached.value, None) if cached else None
 
     def advance(self, version: int) -> None:
-        """Take a bookmark: up to here nothing else happened."""
+        """Note a bookmark: there are no other events up to this version."""
         self.version = max(self.version, version)
 
     def replace(self, listed: Iterable[ReceivedObject[T]], version: int, *, force: bool = False) -> list[Change[T]]:
-        """Take a complete listing, and return how it differs from what was known.
+        """Store a complete listing, and return its changes.
 
-        Raises Older where it is from before what is known; with `anew` it counts all the same.
+        Raises StaleListing where it is older than the cache, unless `force` is true.
         """
         if version < self.version and not force:
             raise StaleListing(f"resource version {version} is from before {self.version}")
         self.version = version
-        found = {one.key: one for one in listed}
-        gone = [key for key, held in self._held.items() if key not in found or found[key].uid != held.uid]
-        changes: list[Change[T]] = [Change(self._held.pop(key).value, None) for key in gone]
-        for one in found.values():
-            held = self._held.get(one.key)
-            if held is None or held.version != one.version:
-                change = self._set(one)
+        items = {item.key: item for item in listed}
+        removed = [key for key, cached in self._cached.items() if key not in items or items[key].uid != cached.uid]
+        changes: list[Change[T]] = [Change(self._cached.pop(key).value, None) for key in removed]
+        for item in items.values():
+            cached = self._cached.get(item.key)
+            if cached is None or cached.version != item.version:
+                change = self._set(item)
                 changes += [change] if change else []
         return changes
 
-    def _set(self, found: ReceivedObject[T]) -> Change[T] | None:
-        if found.value is None:
+    def _set(self, item: ReceivedObject[T]) -> Change[T] | None:
+        if item.value is None:
             return None
-        held = self._held.get(found.key)
-        self._held[found.key] = _Held(found.uid, found.version, found.value)
-        return Change(held.value if held else None, found.value)
+        cached = self._cached.get(item.key)
+        self._cached[item.key] = _CachedObject(item.uid, item.version, item.value)
+        return Change(cached.value if cached else None, item.value)

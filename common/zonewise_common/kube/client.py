@@ -1,7 +1,7 @@
 """The verbs of the API on any resource; objects are plain dicts, or msgspec structs of the fields that a caller needs.
 
-A struct in place of a dict is up to six times faster and needs a fifth of the memory: fields it does not name are
-skipped unread.
+A struct in place of a dict is up to six times faster and needs a fifth of the memory: fields without a name in it are
+skipped.
 """
 
 from __future__ import annotations
@@ -27,36 +27,36 @@ T = TypeVar("T")
 Object = dict[str, Any]
 
 PAGE_SIZE = 500
-"""Objects per request of a list, as client-go's pager."""
+"""Objects per request of a list, as in client-go's pager (tools/pager/pager.go)."""
 
 
 class PatchKind(Enum):
-    """How a patch is to be understood (apimachinery pkg/types/patch.go)."""
+    """The kind of a patch, as its content type (apimachinery pkg/types/patch.go)."""
 
     JSON = "application/json-patch+json"
     """A list of operations (RFC 6902)."""
     MERGE = "application/merge-patch+json"
     """A partial object; null deletes (RFC 7386)."""
     STRATEGIC = "application/strategic-merge-patch+json"
-    """A partial object whose lists are merged by key; for kinds of Kubernetes' own only."""
+    """A partial object whose lists are merged by key; for built-in kinds only."""
 
 
 class ObjectList(NamedTuple, Generic[T]):
-    """What a list found."""
+    """A list of objects."""
 
     items: list[T]
-    """Those that fit the type asked for."""
+    """The objects that fit the type."""
     resource_version: str
-    """From where on to watch."""
+    """A watch starts from this version."""
     problems: tuple[str, ...] = ()
-    """What was left out since it does not fit the type, each a sentence with its field."""
+    """One sentence for each object that does not fit the type, with the field."""
 
 
 class Client:
-    """A client of one API server; thread-safe. Meant to be one per process, for the connections it keeps."""
+    """A client of one API server; thread-safe. One per process is enough: it pools connections."""
 
     def __init__(self, config: Config, *, timeout: float = 10.0, user_agent: str = f"zonewise/{__version__}") -> None:
-        """Take the seconds that one request may last. Raises ConfigError."""
+        """Create a client whose requests may last `timeout` seconds each. Raises ConfigError."""
         self._transport = Transport(config, timeout=timeout, user_agent=user_agent)
         self.timeout = timeout
 
@@ -68,7 +68,7 @@ class Client:
     def get(self, resource: Resource, name: str, *, namespace: str | None = None, into: type[T]) -> T: ...
     def get(self, resource: Resource, name: str, *, namespace: str | None = None, into: Any = dict) -> Any:
         """Return one object."""
-        return _decode(self._transport.request("GET", resource.path(_named(name), namespace), {}), into)
+        return _decode(self._transport.request("GET", resource.path(_checked_name(name), namespace), {}), into)
 
     @overload
     def list(
@@ -101,7 +101,7 @@ class Client:
         page: int = PAGE_SIZE,
         into: Any = dict,
     ) -> ObjectList[Any]:
-        """Return all objects of a namespace, or of the cluster, `page` of them per request (0: all in one)."""
+        """Return all objects of a namespace, or of the cluster, `page` of them per request (0: all in one request)."""
 
         def decode(raw: msgspec.Raw) -> object:
             try:
@@ -109,12 +109,12 @@ class Client:
             except msgspec.DecodeError as error:
                 return _Unfit(f"{display_name(resource, raw)} is left out: {error}")
 
-        found, version = self.list_raw(
+        decoded, version = self.list_raw(
             resource, decode, namespace=namespace, label_selector=label_selector, field_selector=field_selector,
             page=page,
         )  # fmt: skip
-        problems = tuple(item.problem for item in found if isinstance(item, _Unfit))
-        items: list[Any] = [item for item in found if not isinstance(item, _Unfit)]
+        problems = tuple(item.problem for item in decoded if isinstance(item, _Unfit))
+        items: list[Any] = [item for item in decoded if not isinstance(item, _Unfit)]
         return ObjectList(items, version, problems)
 
     def list_raw(
@@ -127,10 +127,10 @@ class Client:
         field_selector: str = "",
         page: int = PAGE_SIZE,
     ) -> tuple[list[T], str]:
-        """Return what a function makes of each object's JSON, page by page, and the list's resource version.
+        """Return each object decoded by a function, page by page, and the list's resource version.
 
-        Where the server forgets the state that it was paging through, the list is begun again, in one piece (as
-        client-go tools/pager/pager.go does): that can take long, but not for ever.
+        A continue token can expire between two pages. The list is then repeated as a whole, in one request (client-go
+        tools/pager/pager.go FullListIfExpired): that can take long, but it ends.
         """
         query = {"labelSelector": label_selector, "fieldSelector": field_selector}
         path = resource.path(namespace=namespace)
@@ -154,7 +154,7 @@ class Client:
     ) -> Watch:
         """Open a watch from a resource version on.
 
-        The server ends it after so many seconds. It sends a bookmark every minute where nothing else happens
+        The server ends it after `seconds`. It sends a bookmark every minute when there are no other events
         (apiserver pkg/storage/cacher/cacher.go), so that a watch that is silent for `idle` seconds is dead.
         """
         query = {
@@ -167,7 +167,7 @@ class Client:
         }
         return Watch(self._transport.stream(resource.path(namespace=namespace), query, idle=idle))
 
-    # --- writing; each returns the object as the server has it now
+    # --- writing; each method returns the object that the server has stored
 
     def create(
         self,
@@ -178,9 +178,9 @@ class Client:
         subresource: str = "",
         dry_run: bool = False,
     ) -> Object:
-        """Create an object, or what a subresource such as pods/binding makes of one. Raises AlreadyExists."""
+        """Create an object, or post to a subresource such as pods/binding. Raises AlreadyExists."""
         name = object_name(obj) if subresource else ""
-        path = resource.path(name, _namespace(resource, obj, namespace, needed=True), subresource)
+        path = resource.path(name, _namespace(resource, obj, namespace, required=True), subresource)
         return self._send("POST", path, {"dryRun": "All" if dry_run else ""}, obj)
 
     def replace(
@@ -200,10 +200,10 @@ class Client:
         namespace: str | None = None,
         subresource: str = "",
     ) -> Object:
-        """Apply an object on the server: fields given are ours, fields that we gave before and no longer are removed.
+        """Apply an object on the server (KEP-555, server-side apply).
 
-        `force` takes fields from other managers; without it they raise Conflict.
-        Source of the rule: KEP-555, server-side apply.
+        The field manager owns the fields of the object. Fields of its last apply that are absent now are removed.
+        `force` takes fields over from other managers; without it such a field raises Conflict.
         """
         path = resource.path(object_name(obj), _namespace(resource, obj, namespace), subresource)
         whole = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
@@ -221,8 +221,8 @@ class Client:
         subresource: str = "",
         field_manager: str = "",
     ) -> Object:
-        """Change an object: operations for PatchKind.JSON, a partial object else."""
-        path = resource.path(_named(name), namespace, subresource)
+        """Patch an object: with operations for PatchKind.JSON, with a partial object otherwise."""
+        path = resource.path(_checked_name(name), namespace, subresource)
         return self._send("PATCH", path, {"fieldManager": field_manager}, patch, kind.value)
 
     def delete(
@@ -234,30 +234,29 @@ class Client:
         uid: str | None = None,
         resource_version: str | None = None,
     ) -> None:
-        """Delete an object; only that very one, in that very state, where these are given (else Conflict)."""
-        wanted = {"uid": uid, "resourceVersion": resource_version}
-        conditions = {field: value for field, value in wanted.items() if value}
-        body = msgspec.json.encode({"preconditions": conditions}) if conditions else None
-        self._transport.request("DELETE", resource.path(_named(name), namespace), {}, body)
+        """Delete an object. An object with another UID or another version than the given ones raises Conflict."""
+        preconditions = {
+            field: value for field, value in (("uid", uid), ("resourceVersion", resource_version)) if value
+        }
+        body = msgspec.json.encode({"preconditions": preconditions}) if preconditions else None
+        self._transport.request("DELETE", resource.path(_checked_name(name), namespace), {}, body)
 
     def close(self) -> None:
-        """Close the idle connections; nothing can be asked any more."""
+        """Close the idle connections; later requests raise TransportError."""
         self._transport.close()
-
-    # --- how
 
     def _send(self, method: str, path: str, query: Object, body: object, content_type: str = JSON) -> Object:
         return _decode(self._transport.request(method, path, query, msgspec.json.encode(body), content_type), Object)
 
     def _pages(self, path: str, query: dict[str, Any], decode: Callable[[msgspec.Raw], T]) -> tuple[list[T], str]:
-        found: list[T] = []
+        decoded: list[T] = []
         token = ""
         while True:
             page = _decode(self._transport.request("GET", path, {**query, "continue": token}), _Page)
-            found.extend(map(decode, page.items or ()))
+            decoded.extend(map(decode, page.items or ()))
             token = page.metadata.token
             if not token:
-                return found, page.metadata.resource_version
+                return decoded, page.metadata.resource_version
 
 
 class _Unfit(NamedTuple):
@@ -274,22 +273,22 @@ class _Page(msgspec.Struct):
     items: list[msgspec.Raw] | None = None
 
 
-class _Name(msgspec.Struct):
+class _Metadata(msgspec.Struct):
     name: str = ""
     namespace: str = ""
 
 
-class _Named(msgspec.Struct):
-    metadata: _Name
+class _Object(msgspec.Struct):
+    metadata: _Metadata
 
 
-_NAMED = msgspec.json.Decoder(_Named)
+_OBJECT = msgspec.json.Decoder(_Object)
 
 
 def display_name(resource: Resource, raw: msgspec.Raw) -> str:
-    """Return how an object is called in messages: "Pod default/web-0"; for one that nothing else can be said of."""
+    """Return the name of an object in messages: "Pod default/web-0", or "a Pod without a name"."""
     try:
-        metadata = _NAMED.decode(raw).metadata
+        metadata = _OBJECT.decode(raw).metadata
     except msgspec.DecodeError:
         return f"a {resource.kind} without a name"
     return f"{resource.kind} {'/'.join(part for part in (metadata.namespace, metadata.name) if part)}"
@@ -298,23 +297,23 @@ def display_name(resource: Resource, raw: msgspec.Raw) -> str:
 def object_name(obj: Object) -> str:
     """Return an object's name. Raises ValueError where it has none."""
     metadata: Object = obj.get("metadata") or {}
-    return _named(str(metadata.get("name") or ""))
+    return _checked_name(str(metadata.get("name") or ""))
 
 
-def _named(name: str) -> str:
+def _checked_name(name: str) -> str:
     if not name:
-        raise ValueError("an object without a name")  # its path would be that of all objects
+        raise ValueError("an object without a name")  # its path would be that of the collection
     return name
 
 
-def _namespace(resource: Resource, obj: Object, namespace: str | None, *, needed: bool = False) -> str | None:
+def _namespace(resource: Resource, obj: Object, namespace: str | None, *, required: bool = False) -> str | None:
     if not resource.namespaced:
         return namespace
     metadata: Object = obj.get("metadata") or {}
-    found: str | None = namespace or metadata.get("namespace")
-    if needed and not found:
+    effective: str | None = namespace or metadata.get("namespace")
+    if required and not effective:
         raise ValueError(f"a {resource.kind} without a namespace")
-    return found
+    return effective
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""Where the API server is and who we are to it: in a cluster, from a kubeconfig, or said plainly."""
+"""The address of the API server and the client's identity: in a cluster, from a kubeconfig, or from a URL."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ class Certificate(NamedTuple):
 
 
 class Config(NamedTuple):
-    """Where the API server is and who we are to it. Holds no secret itself, so that it can be printed."""
+    """The address of the API server and the client's identity. It has no secret in it, and can be printed."""
 
     url: str
     """Such as "https://10.96.0.1:443"; may have a path, as behind a proxy."""
     ca: str = ""
-    """What the server's certificate is verified with: a PEM file, or PEM text; empty for the system's authorities."""
+    """The authorities that verify the server: a PEM file, or PEM text; empty for those of the system."""
     credentials: Credentials | None = None
     certificate: Certificate | None = None
     namespace: str = "default"
-    """Where we live, or what the kubeconfig's context says."""
+    """The pod's namespace, or that of the kubeconfig's context."""
     server_name: str = ""
-    """The name that the server's certificate must bear; empty for the host of the URL."""
+    """The name in the server's certificate; empty for the host of the URL."""
 
     @classmethod
     def from_url(cls, url: str, token: str | None = None, *, ca: str = "") -> Config:
@@ -55,19 +55,19 @@ class Config(NamedTuple):
         host, port = (environ.get(f"KUBERNETES_SERVICE_{part}", "") for part in ("HOST", "PORT"))
         if not host or not port:
             raise ConfigError("not in a cluster: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not both set")
-        place = Path(root)
-        ca = place / "ca.crt"
+        directory = Path(root)
+        ca = directory / "ca.crt"
         if not ca.is_file():
             raise ConfigError(f"{ca}: there is no such file; is a service account's token mounted?")
         url = f"https://{f'[{host}]' if ':' in host else host}:{port}"
-        return cls(url, str(ca), FileToken(place / "token"), namespace=_namespace(place / "namespace"))
+        return cls(url, str(ca), FileToken(directory / "token"), namespace=_namespace(directory / "namespace"))
 
     @classmethod
     def from_kubeconfig(cls, path: str | None = None, context: str | None = None) -> Config:
-        """Return the configuration of a kubeconfig, read by the official client, which knows all kinds of credentials.
+        """Return the configuration of a kubeconfig. The official client reads it, with every kind of credentials.
 
-        Without a path it is $KUBECONFIG or ~/.kube/config. Raises ConfigError where it cannot be read, or asks for
-        what this client does not do.
+        Without a path it is $KUBECONFIG or ~/.kube/config. Raises ConfigError for a file that cannot be read, and for
+        settings that this client does not support.
         """
         loaded = _load(path, context)
         if not loaded.verify_ssl:
@@ -83,7 +83,7 @@ class Config(NamedTuple):
             loaded.ssl_ca_cert or "",
             KubeconfigToken(loaded, lambda: _load(path, context)) if has_token else None,
             certificate,
-            _namespace_of_context(path, context),
+            _context_namespace(path, context),
             getattr(loaded, "tls_server_name", None) or "",
         )
 
@@ -97,14 +97,14 @@ def _namespace(file: Path) -> str:
 
 def _load(path: str | None, context: str | None) -> Any:  # noqa: ANN401 -- the official client is not typed
     """Return a `kubernetes.client.Configuration` filled from a kubeconfig."""
-    import yaml  # here, since the agent in a cluster needs none of this
+    import yaml  # not at the top: the agent in a cluster does not need it
 
     official = _official("kubernetes.config")
     loaded = _official("kubernetes.client").Configuration()
-    loaded.proxy = None  # it may come from the environment, which speaks of the world outside
+    loaded.proxy = None  # it may come from the environment, whose proxies are for other addresses
     try:
         official.load_kube_config(path, context, client_configuration=loaded, persist_config=False)
-    # it checks but little of what it reads, and stumbles over the rest
+    # it validates little of the file, and fails on the rest with errors of any type
     except (
         official.ConfigException,
         yaml.YAMLError,
@@ -118,10 +118,10 @@ def _load(path: str | None, context: str | None) -> Any:  # noqa: ANN401 -- the 
     return loaded
 
 
-def _namespace_of_context(path: str | None, context: str | None) -> str:
+def _context_namespace(path: str | None, context: str | None) -> str:
     contexts, current = _official("kubernetes.config").list_kube_config_contexts(path)
-    named = {one["name"]: one for one in contexts}
-    return named.get(context, current)["context"].get("namespace") or "default"
+    by_name = {entry["name"]: entry for entry in contexts}
+    return by_name.get(context, current)["context"].get("namespace") or "default"
 
 
 def _official(module: str) -> ModuleType:

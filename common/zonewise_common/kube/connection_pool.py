@@ -1,6 +1,6 @@
-"""Connections to one API server: verified, kept for the next request, and never waited for without end.
+"""A pool of connections to one API server: verified, reused, and with a limit on every wait.
 
-http.client speaks HTTP here, which the standard library has anyway; all of urllib3 would weigh 3 MiB more.
+HTTP is that of http.client in the standard library; urllib3 would take 3 MiB more memory.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
     from zonewise_common.kube.config import Config
 
-_KEPT = 4
-"""Idle connections kept for the next request; more requests at once open more."""
-_PIECE = 1 << 16
+_MAX_IDLE = 4
+"""Idle connections in the pool; more requests at once open more connections."""
+_CHUNK = 1 << 16
 _SOCKET_OPTIONS = (
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
-    # a peer that vanished without a word is found after 30 + 3 x 15 seconds
+    # a peer that vanished silently is detected after 30 + 3 x 15 seconds
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30),
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 15),
@@ -40,10 +40,10 @@ _SOCKET_OPTIONS = (
 
 
 class ConnectionPool:
-    """The connections to one server; thread-safe. What goes wrong on them is raised as http.client raises it."""
+    """The connections to one server; thread-safe. Their errors are those of http.client."""
 
     def __init__(self, config: Config) -> None:
-        """Connect to nothing yet. Raises ConfigError for a bad URL or certificate."""
+        """Create a pool without connections. Raises ConfigError for a bad URL or certificate."""
         self._config = config
         self._lock = threading.Lock()
         self._idle: list[_Connection] | None = []
@@ -55,35 +55,35 @@ class ConnectionPool:
         if url.scheme not in {"http", "https"} or not host:
             raise ConfigError(f"{config.url!r} is no URL of an API server: http://HOST[:PORT] or https://HOST[:PORT]")
         self._encrypted = url.scheme == "https"
-        self._place = host, port or (443 if self._encrypted else 80)
-        self._trust = _trust(config) if self._encrypted else None
+        self._address = host, port or (443 if self._encrypted else 80)
+        self._tls = _tls_context(config) if self._encrypted else None
 
     def request(
         self, deadline: float, method: str, target: str, body: bytes | None, headers: Mapping[str, str]
     ) -> ServerResponse:
-        """Send a request and return its answer, which must come by a moment of the monotonic clock, body and all."""
-        connection = self._take()
+        """Send a request and return its response. The whole exchange ends by `deadline` of the monotonic clock."""
+        connection = self._acquire()
         try:
-            connection.limit.until, connection.limit.silence = deadline, inf
-            return ServerResponse(self, connection, connection.ask(method, target, body, headers))
+            connection.limit.deadline, connection.limit.idle = deadline, inf
+            return ServerResponse(self, connection, connection.exchange(method, target, body, headers))
         except BaseException:
             connection.close()
             raise
 
     def put_back(self, connection: _Connection) -> None:
-        """Keep a connection for the next request, if it is open and there is room."""
+        """Return an open connection to the pool, or close it where the pool is full."""
         with self._lock:
-            if self._idle is not None and connection.sock is not None and len(self._idle) < _KEPT:
+            if self._idle is not None and connection.sock is not None and len(self._idle) < _MAX_IDLE:
                 self._idle.append(connection)
                 return
         connection.close()
 
     def reload_certificates(self) -> None:
-        """Read the certificates anew for the next connection: authorities are replaced while agents run."""
-        self._trust = _trust(self._config) if self._encrypted else None
+        """Read the certificates again for the next connection: authorities are replaced while agents run."""
+        self._tls = _tls_context(self._config) if self._encrypted else None
 
     def close(self) -> None:
-        """Close the connections that no request holds, the others when they are given back."""
+        """Close the idle connections now, and the others when they are put back."""
         with self._lock:
             idle, self._idle = self._idle or [], None
         for connection in idle:
@@ -92,8 +92,8 @@ class ConnectionPool:
     def __del__(self) -> None:
         self.close()
 
-    def _take(self) -> _Connection:
-        """Return the connection that was used last, as long as the server has not closed it, or a new one."""
+    def _acquire(self) -> _Connection:
+        """Return the connection that was used last and that the server has not closed, or a new one."""
         with self._lock:
             if self._idle is None:
                 raise TransportError("the client is closed")
@@ -102,81 +102,81 @@ class ConnectionPool:
                 if connection.is_quiet():
                     return connection
                 connection.close()
-        return _Connection(self._place, self._trust, self._config.server_name)
+        return _Connection(self._address, self._tls, self._config.server_name)
 
 
 class ServerResponse:
-    """The answer to one request, of which the body is not read yet. It must be ended, by the thread that reads."""
+    """The response to one request, before its body is read. The thread that reads must release it."""
 
     def __init__(self, connections: ConnectionPool, connection: _Connection, exchange: _Exchange) -> None:
         self._connections = connections
         self._connection: _Connection | None = connection
         self._limit = connection.limit
         self._response, self._sock = exchange
-        self._whole = False
+        self._complete = False
         self.status = self._response.status
         self.headers: Message = self._response.headers
 
     def read(self) -> bytes:
         """Return the whole body."""
         body = self._response.read()
-        self._whole = True
+        self._complete = True
         return body
 
     def read_chunk(self, idle: float) -> bytes:
-        """Return what comes next, after that many seconds at most, and without end as a whole; nothing at the end."""
-        self._limit.until, self._limit.silence = inf, idle
-        piece = self._response.read1(_PIECE)
-        if not piece and self._response.length:  # read() tells, read1() does not
-            raise IncompleteRead(piece, self._response.length)
-        self._whole = not piece
-        return piece
+        """Return the next part of the body after at most `idle` seconds, with no limit on the whole; b"" at the end."""
+        self._limit.deadline, self._limit.idle = inf, idle
+        chunk = self._response.read1(_CHUNK)
+        if not chunk and self._response.length:  # read() raises, read1() does not
+            raise IncompleteRead(chunk, self._response.length)
+        self._complete = not chunk
+        return chunk
 
     def abort(self) -> None:
-        """Break the connection, from any thread: who reads is told at once."""
+        """Break the connection, from any thread: the reading thread gets an error or the end at once."""
         with contextlib.suppress(OSError):  # it has ended already
-            # not SSLSocket's own, which takes the encryption away from under who reads
+            # not SSLSocket's own shutdown, which removes the encryption while another thread reads
             socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
 
     def release(self) -> None:
-        """Give the connection back where the body was read to its end, else close it."""
+        """Put the connection back where the body was read to its end, else close it."""
         connection, self._connection = self._connection, None
         if connection is None:
             return
         self._response.close()
-        if self._whole:
+        if self._complete:
             self._connections.put_back(connection)
         else:
             connection.close()
 
 
 class _Limit:
-    """How long a connection is waited for."""
+    """The limit on the waits of a connection."""
 
-    until = inf
-    """A moment of the monotonic clock, for all together."""
-    silence = inf
-    """Seconds, for the next bytes."""
+    deadline = inf
+    """The end of the whole exchange, by the monotonic clock."""
+    idle = inf
+    """The longest wait for the next bytes, in seconds."""
 
-    def left(self) -> float | None:
-        """Return for how many seconds to wait now; None: for ever. Raises TimeoutError."""
-        seconds = min(self.silence, self.until - time.monotonic())
+    def remaining(self) -> float | None:
+        """Return the seconds to wait now; None for no limit. Raises TimeoutError."""
+        seconds = min(self.idle, self.deadline - time.monotonic())
         if seconds <= 0:
             raise TimeoutError("timed out")
         return seconds if seconds < inf else None
 
 
 class _Socket(socket.socket):
-    """A socket on which each wait is as long as a limit leaves, so that what drips ends in time as well."""
+    """A socket on which no wait exceeds a limit, so that a response of single bytes ends in time as well."""
 
     limit = _Limit()
 
     def recv_into(self, buffer: WriteableBuffer, nbytes: int | None = None, flags: int = 0) -> int:
-        self.settimeout(self.limit.left())
+        self.settimeout(self.limit.remaining())
         return super().recv_into(buffer, nbytes or 0, flags)
 
     def sendall(self, data: ReadableBuffer, flags: int = 0) -> None:
-        self.settimeout(self.limit.left())
+        self.settimeout(self.limit.remaining())
         super().sendall(data, flags)
 
 
@@ -188,53 +188,53 @@ _Exchange = tuple[HTTPResponse, _Socket]
 
 
 class _Connection(HTTPConnection):
-    """One connection, which one request has at a time."""
+    """One connection, with one request at a time."""
 
     sock: _Socket | None
 
-    def __init__(self, place: tuple[str, int], trust: ssl.SSLContext | None, name: str) -> None:
-        super().__init__(*place)
+    def __init__(self, address: tuple[str, int], tls: ssl.SSLContext | None, name: str) -> None:
+        super().__init__(*address)
         self.limit = _Limit()
-        self._trust = trust
+        self._tls = tls
         self._name = name
 
     def connect(self) -> None:
-        plain = socket.create_connection((self.host, self.port), self.limit.left())
+        plain = socket.create_connection((self.host, self.port), self.limit.remaining())
         for option in _SOCKET_OPTIONS:
             plain.setsockopt(*option)
-        if self._trust is None:
+        if self._tls is None:
             self.sock = _Socket(fileno=plain.detach())
         else:
-            plain.settimeout(self.limit.left())
-            wrapped = self._trust.wrap_socket(plain, server_hostname=self._name or self.host)
+            plain.settimeout(self.limit.remaining())
+            wrapped = self._tls.wrap_socket(plain, server_hostname=self._name or self.host)
             self.sock = cast("_EncryptedSocket", wrapped)
         self.sock.limit = self.limit
 
-    def ask(self, method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> _Exchange:
-        """Send a request; return the head of its answer, and the socket on which the body comes."""
+    def exchange(self, method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> _Exchange:
+        """Send a request; return the head of its response, and the socket of the body."""
         if self.sock is None:
             self.connect()
         sock = cast("_Socket", self.sock)
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it may have said no before it heard all
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the server may respond early
             self.request(method, target, body, headers)
         return self.getresponse(), sock
 
     def is_quiet(self) -> bool:
-        """Tell whether the server has neither closed the connection nor said what nobody asked for."""
+        """Tell whether the server has neither closed the connection nor sent anything unrequested."""
         poll = select.poll()
         poll.register(cast("_Socket", self.sock), select.POLLIN)
         return not poll.poll(0)
 
 
-def _trust(config: Config) -> ssl.SSLContext:
-    """Return how the server is verified and how we show who we are."""
+def _tls_context(config: Config) -> ssl.SSLContext:
+    """Return the TLS context: the authorities that verify the server, and the client's certificate."""
     inline = config.ca.startswith("-----BEGIN")
     try:
         context = ssl.create_default_context(
             cafile=None if inline else config.ca or None, cadata=config.ca if inline else None
         )
         context.sslsocket_class = _EncryptedSocket
-        # on by default since Python 3.13, and refuses the authorities that many clusters have made (no key identifier)
+        # default since Python 3.13; it rejects the authorities of many clusters, which have no key identifier
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         if config.certificate:
             context.load_cert_chain(config.certificate.chain, config.certificate.key)

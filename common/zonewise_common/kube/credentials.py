@@ -1,4 +1,4 @@
-"""Tokens, from where they are kept, as they change. None of them is ever printed: a repr says where it is from."""
+"""Bearer tokens and their sources, read again as they change. No token is ever printed: a repr names the source."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 RELOAD_SECONDS = 60.0
-"""Seconds for which a token file is trusted. The kubelet replaces a token of an hour after 80 % of its life
-(pkg/kubelet/token/token_manager.go), so a minute is early enough; client-go has the same (transport/token_source.go).
-"""
+"""Seconds until a token file is read again. The kubelet replaces a token of an hour after 80 % of its life
+(pkg/kubelet/token/token_manager.go), so that a minute is early enough. client-go has the same value
+(transport/token_source.go)."""
 
 
 class Credentials(Protocol):
-    """Who we are, as the value of a header."""
+    """The client's identity, as the value of a header."""
 
     def header(self, *, fresh: bool = False) -> str:
-        """Return the value of Authorization; `fresh` after a 401, when what was known is no longer good.
+        """Return the value of Authorization; with `fresh`, after a 401, one read from the source again.
 
         Raises ConfigError where there is none.
         """
@@ -38,7 +38,7 @@ class StaticToken:
     def __init__(self, token: str) -> None:
         self._header = _bearer(token)
 
-    def header(self, *, fresh: bool = False) -> str:  # noqa: ARG002 -- there is no fresher one
+    def header(self, *, fresh: bool = False) -> str:  # noqa: ARG002 -- its source does not change
         """Return the value of Authorization."""
         return self._header
 
@@ -47,7 +47,7 @@ class StaticToken:
 
 
 class FileToken:
-    """The token of a service account, which the kubelet renews in its file."""
+    """The token of a service account; the kubelet renews it in its file."""
 
     def __init__(self, path: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._path = path
@@ -57,7 +57,7 @@ class FileToken:
         self._read_at = 0.0
 
     def header(self, *, fresh: bool = False) -> str:
-        """Return the value of Authorization, read at most a minute ago."""
+        """Return the value of Authorization, read at most RELOAD_SECONDS ago."""
         with self._lock:
             if fresh or not self._header or self._clock() - self._read_at >= RELOAD_SECONDS:
                 self._read()
@@ -77,16 +77,16 @@ class FileToken:
 
 
 class KubeconfigToken:
-    """What the official client makes of a kubeconfig: a token, a password, or what a program prints (exec)."""
+    """The credentials of a kubeconfig, as the official client reads them: a token, a password, a program's output."""
 
     def __init__(self, loaded: Any, load: Callable[[], Any]) -> None:  # noqa: ANN401 -- it is not typed
-        """Take a `kubernetes.client.Configuration`, and how to load it anew."""
+        """Wrap a `kubernetes.client.Configuration`, with a function that loads it again."""
         self._loaded = loaded
         self._load = load
         self._lock = threading.Lock()
 
     def header(self, *, fresh: bool = False) -> str:
-        """Return the value of Authorization; the official client renews it by itself when it expires."""
+        """Return the value of Authorization; the official client renews it when it expires."""
         with self._lock:
             if fresh:
                 self._loaded = self._load()
@@ -102,6 +102,6 @@ def _bearer(token: str) -> str:
     if not token:
         raise ConfigError("the token is empty")
     if not token.isascii() or not token.isprintable():
-        # http.client would refuse it too, with a message that quotes it
+        # http.client would reject it too, with a message that quotes it
         raise ConfigError("the token has characters that a header cannot have")
     return f"Bearer {token}"

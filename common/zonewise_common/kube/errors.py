@@ -1,14 +1,14 @@
-"""What can go wrong between us and an API server.
+"""The errors of a client of an API server.
 
     KubeError
-        ConfigError             nothing says how to reach a server, or what says it is damaged
-        TransportError          no answer came: refused, reset, timed out, certificate not trusted
-            BadAnswer           an answer came that is not what the API promises: no JSON, cut short
-        ApiError                the server answered no
+        ConfigError             no configuration of a server, or a damaged one
+        TransportError          no response: connection refused, reset, timed out, certificate not trusted
+            BadResponse         a response that breaks the API's rules: no JSON, cut short
+        ApiError                a response with a Status of failure
             Unauthorized        401
             Forbidden           403
             NotFound            404
-            Conflict            409, the object has changed meanwhile
+            Conflict            409, the object has changed since it was read
             AlreadyExists       409, to a create
             Gone                410, a resource version or continue token too old
             Invalid             422
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from email.message import Message
 
-_MOST_TEXT = 200
-"""Characters of an answer that is no Status (a proxy's HTML page) that go into a message."""
+_MAX_TEXT = 200
+"""Characters of a response that is no Status (a proxy's HTML page) in a message."""
 
 
 class KubeError(Exception):
@@ -39,19 +39,19 @@ class KubeError(Exception):
 
 
 class ConfigError(KubeError):
-    """Nothing says how to reach a server, or what says it is damaged."""
+    """There is no configuration of a server, or it is damaged."""
 
 
 class TransportError(KubeError):
-    """No answer came."""
+    """There was no response."""
 
 
 class BadResponse(TransportError):
-    """An answer came that is not what the API promises."""
+    """The response breaks the API's rules."""
 
 
 class ApiError(KubeError):
-    """The server answered no, with a Status (apimachinery pkg/apis/meta/v1/types.go)."""
+    """The server responded with a Status of failure (apimachinery pkg/apis/meta/v1/types.go)."""
 
     def __init__(
         self,
@@ -65,18 +65,18 @@ class ApiError(KubeError):
         self.status = status
         """The HTTP status code."""
         self.reason = reason
-        """A CamelCase word such as "AlreadyExists"; empty where the answer is no Status."""
+        """A CamelCase word such as "AlreadyExists"; empty where the response is no Status."""
         self.message = message
         self.retry_after = retry_after
-        """Seconds after which the server wants to be asked again; None where it says nothing."""
+        """Seconds that the server wants the client to wait; None where it sets no wait."""
         self.details = details or {}
-        """Which object, and causes field by field, as in the Status."""
+        """The object, and the causes field by field, as in the Status."""
 
     @property
     def causes(self) -> frozenset[str]:
         """Return the reasons of the causes, such as "FieldValueRequired" or "ResourceVersionTooLarge"."""
-        found: list[Any] = self.details.get("causes") or []
-        return frozenset(str(cause.get("reason", "")) for cause in found)
+        causes: list[Any] = self.details.get("causes") or []
+        return frozenset(str(cause.get("reason", "")) for cause in causes)
 
 
 class Unauthorized(ApiError):
@@ -84,7 +84,7 @@ class Unauthorized(ApiError):
 
 
 class Forbidden(ApiError):
-    """403: RBAC or an admission policy refuses."""
+    """403: RBAC or an admission policy forbids it."""
 
 
 class NotFound(ApiError):
@@ -96,11 +96,11 @@ class Conflict(ApiError):
 
 
 class AlreadyExists(ApiError):
-    """409 with the reason AlreadyExists: the object to create is there."""
+    """409 with the reason AlreadyExists: the object to create exists."""
 
 
 class Gone(ApiError):
-    """410: the resource version or continue token is too old to go on from."""
+    """410: the resource version or continue token is too old."""
 
 
 class Invalid(ApiError):
@@ -143,33 +143,33 @@ def error_from_status(
     *,
     now: float | None = None,
 ) -> ApiError:
-    """Return the error that an answer means.
+    """Return the error of a response.
 
-    `status` is the answer's HTTP status; 0 where the Status came as an event of a watch, and its own code counts.
-    `now` is the time in seconds since 1970 that a date in Retry-After is compared with.
+    `status` is the HTTP status; 0 for a Status in an event of a watch, whose own code counts. `now` is the time in
+    seconds since 1970 that a date in Retry-After is compared with.
     """
     try:
-        said = _STATUS.decode(body)
+        decoded = _STATUS.decode(body)
     except msgspec.DecodeError:
-        said = _Status(message=bytes(body)[: 4 * _MOST_TEXT].decode(errors="replace").strip()[:_MOST_TEXT])
-    code = status or said.code or 500
-    reason = said.reason or ""
+        decoded = _Status(message=bytes(body)[: 4 * _MAX_TEXT].decode(errors="replace").strip()[:_MAX_TEXT])
+    code = status or decoded.code or 500
+    reason = decoded.reason or ""
     kind = _BY_STATUS.get(code, ServerError if code >= 500 else ApiError)
     if kind is Conflict and reason == "AlreadyExists":
         kind = AlreadyExists
-    told = (headers or {}).get("Retry-After", "")
-    wait = _seconds(told, time.time() if now is None else now)
+    retry_after = (headers or {}).get("Retry-After", "")
+    wait = _seconds(retry_after, time.time() if now is None else now)
     if wait is None:
-        wait = _retry_after_seconds(said.details)
-    return kind(code, reason, said.message or "the server gives no reason", wait, said.details)
+        wait = _retry_after_seconds(decoded.details)
+    return kind(code, reason, decoded.message or "the server gives no reason", wait, decoded.details)
 
 
-def _seconds(told: str, now: float) -> float | None:
+def _seconds(header: str, now: float) -> float | None:
     """Read Retry-After, which is seconds or a date (RFC 9110, section 10.2.3); None where it is neither."""
-    if told.strip().isdecimal():
-        return float(told)
+    if header.strip().isdecimal():
+        return float(header)
     try:
-        return max(0.0, parsedate_to_datetime(told).timestamp() - now)
+        return max(0.0, parsedate_to_datetime(header).timestamp() - now)
     except (ValueError, TypeError, OverflowError):
         return None
 

@@ -1,10 +1,14 @@
-"""Leader election on a Lease: of all processes that want the same lease, at most one leads.
+"""Leader election on a Lease.
 
-Why never two lead, without clocks that agree: every write names the resource version that it replaces, so that of two
-that take the lease at once one fails. A holder stops leading `deadline` seconds after it *sent* its last good renewal.
-Another takes the lease no earlier than its whole duration after it *saw* that renewal, which was later. The duration is
-longer than the deadline by the time of one request, so that the holder has been told in time.
-Source of the rule: client-go tools/leaderelection/leaderelection.go.
+Invariant: of all processes that compete for the same lease, at most one leads. The clocks need not agree.
+
+1. Every write names the resource version that it replaces. Of two processes that acquire the lease at once, one fails.
+2. A holder stops leading `renew_deadline` seconds after it *sent* its last successful renewal.
+3. Another process acquires the lease no earlier than `lease_duration` seconds after it *saw* that renewal. It saw the
+   renewal after the holder sent it.
+4. The duration exceeds the deadline by the timeout of one request. The holder has stopped before the lease is free.
+
+Source of the rules: client-go tools/leaderelection/leaderelection.go.
 """
 
 from __future__ import annotations
@@ -33,23 +37,23 @@ Object = dict[str, Any]
 
 
 def since_boot() -> float:
-    """Return seconds that also pass while a machine is suspended: a leader that wakes up must know how late it is."""
+    """Return seconds of a clock that runs while a machine is suspended: a resumed leader must know the delay."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class LeaseTimes(NamedTuple):
-    """How long things take, in seconds; the defaults are those of kube-scheduler."""
+    """The times of an election, in seconds; the defaults are those of kube-scheduler."""
 
     lease_duration: float = 15.0
-    """After which others may take a lease that is not renewed."""
+    """A lease without renewal is free after this time."""
     renew_deadline: float = 10.0
-    """After which a holder that cannot renew stops to lead."""
+    """A holder that cannot renew the lease stops leading after this time."""
     retry_period: float = 2.0
-    """Between two attempts."""
+    """The time between two attempts."""
 
 
 class LeaseClient(Protocol):
-    """What of a Client is needed."""
+    """The methods of a Client that an election needs."""
 
     timeout: float
 
@@ -67,7 +71,7 @@ class LeaseClient(Protocol):
 
 
 class LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """What a Lease says of who leads (staging/src/k8s.io/api/coordination/v1/types.go)."""
+    """The spec of a Lease (staging/src/k8s.io/api/coordination/v1/types.go)."""
 
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
@@ -77,25 +81,25 @@ class LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ObservedLease(NamedTuple):
-    """A Lease as the server has it."""
+    """A Lease as the server has stored it."""
 
     lease: Object
     spec: LeaseSpec
     observed_at: float
-    """When this very state of it was first seen, by our clock."""
+    """The time at which this resource version was first read, by the local clock."""
 
 
 def may_acquire(observed: ObservedLease, identity: str, now: float) -> bool:
-    """Tell whether a lease is free, ours, or has run out while we watched."""
+    """Tell whether a lease is free, observed by this identity, or expired since it was observed."""
     holder, duration = observed.spec.holder_identity, observed.spec.lease_duration_seconds
     return not holder or holder == identity or now >= observed.observed_at + (duration or 0)
 
 
 class LeaderElector:
-    """One of those who want a lease.
+    """One process that competes for a lease.
 
-    `leading` is what to ask before every act that only the leader may do: it turns false by the clock, also while a
-    request hangs. The callbacks run in the elector's thread and must return soon.
+    Check `is_leader` before every action of a leader: it turns false by the clock, even while a request hangs. The
+    callbacks run in the elector's thread and must return soon.
     """
 
     def __init__(
@@ -110,10 +114,10 @@ class LeaderElector:
         times: LeaseTimes = LeaseTimes(),  # noqa: B008 -- immutable
         clock: Callable[[], float] = since_boot,
     ) -> None:
-        """Take the lease's name, and an identity that no other process has, not even an earlier self.
+        """Create an elector for a lease, with an identity that no other process has or had.
 
-        Raises ValueError where times and the client's timeout do not fit: a renewal that hangs has to end before
-        others take over.
+        Raises ValueError where the times and the client's timeout do not fit: a renewal that hangs has to end before
+        another process acquires the lease.
         """
         if (
             not 0
@@ -134,28 +138,28 @@ class LeaderElector:
         self._on_stopped = on_stopped_leading
         self._times = times
         self._clock = clock
-        self._seen: ObservedLease | None = None
-        self._until = float("-inf")
-        self._told = False
+        self._observed: ObservedLease | None = None
+        self._leads_until = float("-inf")
+        self._reported = False
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"lease-{name}", daemon=True)
 
     @property
     def is_leader(self) -> bool:
-        """Tell whether we lead now."""
-        return self._clock() < self._until
+        """Tell whether this process leads now."""
+        return self._clock() < self._leads_until
 
     @property
     def holder(self) -> str | None:
-        """Return who held the lease when it was last seen; None where nobody did."""
-        return (self._seen.spec.holder_identity or None) if self._seen else None
+        """Return the holder of the lease when it was last read; None where it was free."""
+        return (self._observed.spec.holder_identity or None) if self._observed else None
 
     def start(self) -> None:
-        """Begin to compete, in a thread of its own."""
+        """Start to compete, in a thread of its own."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stop to compete: a leader stops to lead, is told so, and then gives the lease back for others to take."""
+        """Stop competing: a leader stops leading, its callback returns, and then the lease is released."""
         self._stopping.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(self._times.lease_duration)
@@ -163,94 +167,96 @@ class LeaderElector:
     def _run(self) -> None:
         while not self._stopping.is_set():
             self.step()
-            # those who wait come at random times, the leader regularly
+            # the leader retries at a fixed rate, the others at random times
             self._stopping.wait(self._times.retry_period * (1 if self.is_leader else 1 + random.random()))  # noqa: S311
         self.release()
 
     def step(self) -> None:
-        """Try once to get or renew the lease, and tell what has become of us."""
+        """Try once to acquire or renew the lease, and call back where the leadership has changed."""
         try:
             self._try()
         except KubeError as error:
             log.warning("Lease %s/%s: %s", self._namespace, self._name, error)
-        self._tell()
+        self._report()
 
     def release(self) -> None:
-        """Stop to lead, tell, and only then give the lease back."""
-        held = self._seen if self.is_leader else None
-        self._until = float("-inf")
-        self._tell()
-        if held is None:
+        """Stop leading, call back, and only then release the lease."""
+        observed = self._observed if self.is_leader else None
+        self._leads_until = float("-inf")
+        self._report()
+        if observed is None:
             return
         try:
-            self._write(held, LeaseSpec(None, 1, renew_time=_now(), lease_transitions=held.spec.lease_transitions))
+            self._write(
+                observed, LeaseSpec(None, 1, renew_time=_now(), lease_transitions=observed.spec.lease_transitions)
+            )
         except KubeError as error:
-            log.warning("Lease %s/%s is not given back and will run out: %s", self._namespace, self._name, error)
+            log.warning("Lease %s/%s is not released and will expire: %s", self._namespace, self._name, error)
 
     def _try(self) -> None:
-        if not self.is_leader or self._seen is None:
-            self._look()
+        if not self.is_leader or self._observed is None:
+            self._refresh()
         try:
-            self._take()
+            self._acquire()
         except (Conflict, AlreadyExists, NotFound):
-            # somebody wrote it: we, in a renewal of which the answer was lost, or another leader
+            # another writer: this process, in a renewal whose response was lost, or another leader
             if self.is_leader:
-                self._look()
+                self._refresh()
                 if self.holder != self._identity:
-                    self._until = float("-inf")
+                    self._leads_until = float("-inf")
 
-    def _look(self) -> None:
-        """See what the lease is now, and since when it has been so."""
+    def _refresh(self) -> None:
+        """Read the lease; a new resource version is observed now."""
         try:
             lease = self._client.get(LEASES, self._name, namespace=self._namespace)
         except NotFound:
-            self._seen = None
+            self._observed = None
             return
-        if self._seen is None or _version(self._seen.lease) != _version(lease):
-            self._seen = self._see(lease)
+        if self._observed is None or _version(self._observed.lease) != _version(lease):
+            self._observed = self._observe(lease)
 
-    def _take(self) -> None:
+    def _acquire(self) -> None:
         sent = self._clock()
-        seen = self._seen
-        if seen is not None and not may_acquire(seen, self._identity, sent):
-            self._until = float("-inf")
+        observed = self._observed
+        if observed is not None and not may_acquire(observed, self._identity, sent):
+            self._leads_until = float("-inf")
             return
-        old = seen.spec if seen else LeaseSpec()
-        ours = old.holder_identity == self._identity
+        old = observed.spec if observed else LeaseSpec()
+        renews = old.holder_identity == self._identity
         self._write(
-            seen,
+            observed,
             LeaseSpec(
                 self._identity,
                 math.ceil(self._times.lease_duration),
-                acquire_time=old.acquire_time if ours else _now(),
+                acquire_time=old.acquire_time if renews else _now(),
                 renew_time=_now(),
-                lease_transitions=(old.lease_transitions or 0) + (0 if ours or seen is None else 1),
+                lease_transitions=(old.lease_transitions or 0) + (0 if renews or observed is None else 1),
             ),
         )
-        self._until = sent + self._times.renew_deadline
+        self._leads_until = sent + self._times.renew_deadline
 
-    def _write(self, seen: ObservedLease | None, spec: LeaseSpec) -> None:
-        lease = dict(seen.lease) if seen else {"metadata": {"name": self._name, "namespace": self._namespace}}
-        known = {**lease, "apiVersion": LEASES.api_version, "kind": LEASES.kind}
-        known["spec"] = {name: value for name, value in msgspec.to_builtins(spec).items() if value is not None}
-        write = self._client.replace if seen else self._client.create
-        self._seen = self._see(write(LEASES, known, namespace=self._namespace))
+    def _write(self, observed: ObservedLease | None, spec: LeaseSpec) -> None:
+        lease = dict(observed.lease) if observed else {"metadata": {"name": self._name, "namespace": self._namespace}}
+        body = {**lease, "apiVersion": LEASES.api_version, "kind": LEASES.kind}
+        body["spec"] = {name: value for name, value in msgspec.to_builtins(spec).items() if value is not None}
+        write = self._client.replace if observed else self._client.create
+        self._observed = self._observe(write(LEASES, body, namespace=self._namespace))
 
-    def _see(self, lease: Object) -> ObservedLease:
+    def _observe(self, lease: Object) -> ObservedLease:
         try:
             return ObservedLease(lease, msgspec.convert(lease.get("spec") or {}, LeaseSpec), self._clock())
         except msgspec.ValidationError as error:
-            raise BadResponse(f"the spec makes no sense: {error}") from error
+            raise BadResponse(f"the spec is invalid: {error}") from error
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         leads = self.is_leader
-        if leads == self._told:
+        if leads == self._reported:
             return
-        self._told = leads
-        log.info("Lease %s/%s: %s", self._namespace, self._name, "we lead" if leads else "we no longer lead")
+        self._reported = leads
+        log.info("Lease %s/%s: %s", self._namespace, self._name, "leading" if leads else "no longer leading")
         try:
             (self._on_started if leads else self._on_stopped)()
-        except Exception:  # the election goes on whatever the leader does
+        except Exception:  # an error of the leader does not end the election
             log.exception("Lease %s/%s: the callback failed", self._namespace, self._name)
 
 
@@ -259,5 +265,5 @@ def _version(lease: Object) -> str:
 
 
 def _now() -> str:
-    """Return the time as a Lease writes it, for humans only: no decision depends on it."""
+    """Return the time in a Lease's notation, for people only: no decision depends on it."""
     return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,11 +1,12 @@
-"""A copy of a server's objects that follows it: list once, watch from there, and list again only where history is lost.
+"""A copy of a server's objects: list once, watch from that version, and list again only where the history is lost.
 
-What happens, and what is done:
-
-    the server ends the watch, the stream breaks or is silent   watch on from the last resource version
-    the server knows that version no longer (410), or the       list again, and tell the difference
-    watch ends in an error or in nonsense
-    any failure, and any watch that ends at once                wait first: exponential, jittered, Retry-After
+| state | event | action, next state |
+|---|---|---|
+| lost | start, or any of the events below | list, report the differences: following |
+| following | the server ends the watch, the stream breaks or is silent | watch from the last version: following |
+| following | the server does not have that version any more (410) | lost |
+| following | the watch ends in an error or in an invalid line | lost |
+| any | a failure, or a watch that ends at once | wait first: exponential, jittered, at least Retry-After |
 
 Source of the rules: client-go tools/cache/reflector.go.
 """
@@ -37,25 +38,25 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _STALE_LISTINGS = 3
-"""So many listings in a row from before what is known, and it is the server that went back: etcd was restored."""
+"""After so many older listings in a row the server's history itself is older: etcd was restored from a backup."""
 
 
 class WatchTimes(NamedTuple):
-    """How long things may take, in seconds."""
+    """The times of a watch, in seconds."""
 
     watch_timeout: tuple[int, int] = (300, 600)
-    """A watch is asked to end after a random time between these, so that the watches of all nodes do not end at once,
-    and spread over the servers again (client-go: minWatchTimeout, 5 to 10 minutes)."""
+    """A watch ends after a random time between these, so that the watches of all nodes do not end at once, and spread
+    over the servers again (client-go: minWatchTimeout, 5 to 10 minutes)."""
     idle_timeout: float = 90.0
-    """Silence after which a watch is dead: bookmarks come every 60 s, and may be 15 s late (apiserver
+    """A watch that is silent for so long is dead: bookmarks come every 60 s, and may be 15 s late (apiserver
     pkg/storage/cacher/cacher.go, DefaultEventFreshDuration)."""
     healthy_after: float = 5.0
-    """A watch that lived so long was a good one; one that did not counts as a failure, whatever ended it."""
+    """A watch that ends earlier counts as a failure, whatever ended it."""
     backoff: Backoff = Backoff()
 
 
 class Selection(NamedTuple):
-    """Which objects of a resource."""
+    """The selected objects of a resource."""
 
     namespace: str | None = None
     """None for all."""
@@ -64,10 +65,10 @@ class Selection(NamedTuple):
 
 
 class Reflector(Generic[T]):
-    """Keeps a copy of all selected objects, each decoded into what matters of it.
+    """A copy of all selected objects, each decoded by a function.
 
     The handler gets (None, new), (old, new) and (old, None), one call at a time, in order, in the reflector's own
-    thread; between two calls for an object changes may have been skipped, never reordered.
+    thread. Changes of an object between two calls may be skipped, but are never reordered.
     """
 
     def __init__(
@@ -82,10 +83,10 @@ class Reflector(Generic[T]):
         draw: Callable[[], float] = random.random,
         wait: Callable[[float], object] | None = None,
     ) -> None:
-        """Take what to copy and whom to tell.
+        """Create a reflector of a resource, with a handler of changes.
 
-        `decode` makes of an object's JSON what is kept, and raises msgspec.DecodeError or ValueError where it cannot.
-        `draw` gives random numbers from 0 to 1, and `wait` waits so many seconds but no longer than until close().
+        `decode` returns the cached value of an object's JSON, and raises msgspec.DecodeError or ValueError for an
+        invalid one. `draw` returns random numbers from 0 to 1. `wait` waits a number of seconds, or until close().
         """
         self._client = client
         self._resource = resource
@@ -106,43 +107,43 @@ class Reflector(Generic[T]):
         name = f"reflector-{resource.plural}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
-    # --- what is known
+    # --- reading
 
     @property
     def has_synced(self) -> bool:
-        """Tell whether the handler has been told of all objects that there were at the start."""
+        """Tell whether the handler has been called for all objects of the first listing."""
         return self._synced.is_set()
 
     def wait_synced(self, timeout: float) -> bool:
-        """Wait for that, for some seconds; tell whether it came true."""
+        """Wait at most `timeout` seconds for has_synced, and return it."""
         return self._synced.wait(timeout)
 
     @property
     def resource_version(self) -> int:
-        """Return up to where everything is known; 0 before the first listing."""
+        """Return the resource version of the copy; 0 before the first listing."""
         with self._lock:
             return self._cache.version
 
     def get(self, name: str, namespace: str = "") -> T | None:
-        """Return one object as it is known; None where there is none."""
+        """Return one object of the copy; None where there is none."""
         with self._lock:
             return self._cache.get((namespace, name))
 
     def values(self) -> list[T]:
-        """Return all objects as they are known."""
+        """Return all objects of the copy."""
         with self._lock:
             return self._cache.values()
 
-    # --- life
+    # --- lifecycle
 
     def start(self) -> None:
-        """Begin to list and watch, in a thread of its own."""
+        """Start to list and watch, in a thread of its own."""
         self._thread.start()
 
     def close(self, timeout: float = 1.0) -> None:
-        """Stop at once: an open watch is cut, and no further handler is called.
+        """Stop at once: an open watch is aborted, and the handler is not called again.
 
-        A thread that waits for the answer to a list is given `timeout` seconds, and then left behind to end alone.
+        A thread that waits for the response to a list gets `timeout` seconds, and then ends later by itself.
         """
         self._stopping.set()
         with self._lock:
@@ -153,12 +154,12 @@ class Reflector(Generic[T]):
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            delay = self._turn()
+            delay = self._list_and_watch()
             if not self._stopping.is_set():
                 self._wait(delay)
 
-    def _turn(self) -> float:
-        """List where that is needed, watch as long as it goes, and return how many seconds to wait then."""
+    def _list_and_watch(self) -> float:
+        """List where the history is lost, watch until the watch ends, and return the seconds to wait then."""
         retry_after: float | None = None
         opened = time.monotonic()
         try:
@@ -170,33 +171,33 @@ class Reflector(Generic[T]):
             if not self._stopping.is_set():
                 log.warning("%s: %s", self._resource.plural, error)
             retry_after = error.retry_after if isinstance(error, ApiError) else None
-        except Exception:  # a fault of ours must not end the copying
-            log.exception("%s: the copy is made anew", self._resource.plural)
+        except Exception:  # a defect of this program must not end the thread
+            log.exception("%s: listing again", self._resource.plural)
             self._lost = True
-        lived = time.monotonic() - opened >= self._times.healthy_after
-        self._failures = 0 if lived else self._failures + 1
+        healthy = time.monotonic() - opened >= self._times.healthy_after
+        self._failures = 0 if healthy else self._failures + 1
         return self._times.backoff.delay(self._failures, self._draw(), retry_after)
 
     # --- listing
 
     def _list(self) -> None:
-        listed, text = self._client.list_raw(self._resource, self._found, **self._selection._asdict())
+        listed, text = self._client.list_raw(self._resource, self._received, **self._selection._asdict())
         version = _number(text)
-        anew = self._stale_listings >= _STALE_LISTINGS
+        restored = self._stale_listings >= _STALE_LISTINGS
         try:
             with self._lock:
-                changes = self._cache.replace(listed, version, force=anew)
+                changes = self._cache.replace(listed, version, force=restored)
         except StaleListing as error:
             self._stale_listings += 1
             raise BadResponse(f"the listing is stale: {error}") from error
-        if anew:
+        if restored:
             log.warning(
-                "%s: the server's history went back to %d; it counts from now on", self._resource.plural, version
+                "%s: the server's history went back to %d, which counts from now on", self._resource.plural, version
             )
         self._stale_listings = 0
         self._lost = False
         for change in changes:
-            self._tell(change)
+            self._report(change)
         if not self._stopping.is_set():
             self._synced.set()
 
@@ -204,9 +205,9 @@ class Reflector(Generic[T]):
 
     def _watch(self) -> None:
         try:
-            watch = self._begin()
+            watch = self._open_watch()
         except ApiError as error:
-            # a version from after what the server knows will come to pass, or not, where it was restored
+            # a version newer than the server's: the server lags behind, or was restored from a backup
             self._lost = isinstance(error, Gone) or "ResourceVersionTooLarge" in error.causes
             raise
         with watch:
@@ -219,7 +220,7 @@ class Reflector(Generic[T]):
                 with self._lock:
                     self._open = None
 
-    def _begin(self) -> Watch:
+    def _open_watch(self) -> Watch:
         first, last = self._times.watch_timeout
         seconds = first + int(self._draw() * (last - first))
         watch = self._client.watch(
@@ -228,7 +229,7 @@ class Reflector(Generic[T]):
         )  # fmt: skip
         with self._lock:
             self._open = watch
-            if self._stopping.is_set():  # since it was begun
+            if self._stopping.is_set():  # meanwhile
                 watch.abort()
         return watch
 
@@ -236,11 +237,11 @@ class Reflector(Generic[T]):
         for event in watch:
             if self._stopping.is_set():
                 return
-            change = self._take(event)
+            change = self._apply(event)
             if change is not None:
-                self._tell(change)
+                self._report(change)
 
-    def _take(self, event: Event) -> Change[T] | None:
+    def _apply(self, event: Event) -> Change[T] | None:
         if event.type == "BOOKMARK":
             version = _number(_identity(event.object).resource_version)
             with self._lock:
@@ -248,25 +249,27 @@ class Reflector(Generic[T]):
         if event.type not in {"ADDED", "MODIFIED", "DELETED"}:
             log.warning("%s: an event of the unknown type %r is skipped", self._resource.plural, event.type)
             return None
-        found = self._found(event.object)
+        item = self._received(event.object)
         with self._lock:
-            return self._cache.remove(found) if event.type == "DELETED" else self._cache.put(found)
+            return self._cache.remove(item) if event.type == "DELETED" else self._cache.put(item)
 
-    def _found(self, raw: msgspec.Raw) -> ReceivedObject[T]:
-        meta = _identity(raw)
+    def _received(self, raw: msgspec.Raw) -> ReceivedObject[T]:
+        identity = _identity(raw)
         value: T | None = None
         try:
             value = self._decode(raw)
         except (msgspec.DecodeError, ValueError) as error:
-            log.warning("%s: what was known of it stands: %s", display_name(self._resource, raw), error)
-        return ReceivedObject((meta.namespace, meta.name), meta.uid, _number(meta.resource_version), value)
+            log.warning("%s: its last known state stays: %s", display_name(self._resource, raw), error)
+        return ReceivedObject(
+            (identity.namespace, identity.name), identity.uid, _number(identity.resource_version), value
+        )
 
-    def _tell(self, change: Change[T]) -> None:
+    def _report(self, change: Change[T]) -> None:
         if self._stopping.is_set():
             return
         try:
             self._handler(change.old, change.new)
-        except Exception:  # what the handler got wrong is not the stream's fault
+        except Exception:  # a defect of the handler must not end the watch
             log.exception("%s: the handler of changes failed", self._resource.plural)
 
 
@@ -277,11 +280,11 @@ class _Identity(msgspec.Struct, gc=False):
     resource_version: str = msgspec.field(default="", name="resourceVersion")
 
 
-class _Identified(msgspec.Struct, gc=False):
+class _IdentifiedObject(msgspec.Struct, gc=False):
     metadata: _Identity
 
 
-_IDENTIFIED = msgspec.json.Decoder(_Identified)
+_IDENTIFIED = msgspec.json.Decoder(_IdentifiedObject)
 
 
 def _identity(raw: msgspec.Raw) -> _Identity:
@@ -293,5 +296,5 @@ def _identity(raw: msgspec.Raw) -> _Identity:
 
 def _number(version: str) -> int:
     if not version.isdecimal():
-        raise BadResponse(f"{version!r} is no resource version")
+        raise BadResponse(f"{version!r} is not a resource version")
     return int(version)

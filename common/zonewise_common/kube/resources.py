@@ -1,4 +1,4 @@
-"""The kinds of objects that zonewise reads and writes, and the paths under which a server keeps them."""
+"""The kinds of objects that zonewise reads and writes, and their paths on a server."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Resource(NamedTuple):
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, name: str = "", namespace: str | None = None, subresource: str = "") -> str:
-        """Return the path of one object, or of all of them in a namespace or in the cluster.
+        """Return the path of one object, or of all objects in a namespace or in the cluster.
 
-        Raises ValueError where the namespace is missing or out of place, or a name is none: the server would take the
-        path for one of something else. Source of the rules: apiserver pkg/endpoints/request/requestinfo.go and
-        apimachinery pkg/api/validation/path/name.go.
+        Raises ValueError for a missing or superfluous namespace and for an invalid name: the path would be that of
+        another resource. Source of the rules: apiserver pkg/endpoints/request/requestinfo.go and apimachinery
+        pkg/api/validation/path/name.go.
         """
         for part in (name, namespace or ""):
             if part in {".", ".."} or "/" in part or "%" in part:

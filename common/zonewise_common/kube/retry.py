@@ -1,4 +1,4 @@
-"""Trying again what another writer has spoilt."""
+"""Repeats a write that another writer's change made invalid (client-go util/retry/util.go RetryOnConflict)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def retry_on_conflict(
     sleep: Callable[[float], object] = time.sleep,
     draw: Callable[[], float] = random.random,
 ) -> T:
-    """Call an action that reads an object, changes and replaces it, again while another writer was faster.
+    """Call an action that reads, changes and replaces an object, and repeat it while another writer is faster.
 
     Raises the last Conflict after so many attempts, and every other error at once.
     """

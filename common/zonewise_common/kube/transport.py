@@ -1,4 +1,4 @@
-"""Requests to one API server: bytes out, bytes in, errors as ours."""
+"""Requests to one API server: bytes out, bytes in, and the errors of this package."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from zonewise_common.kube.connection_pool import ServerResponse
 
 JSON = "application/json"
-_DAMAGES = (OSError, HTTPException, ValueError)
-"""What reading an answer raises: the connection broke, it is no HTTP, a length in it is no number."""
+_READ_ERRORS = (OSError, HTTPException, ValueError)
+"""The errors of reading a response: the connection broke, it is no HTTP, a length in it is no number."""
 
 
 class Transport:
-    """The connections to one server; thread-safe.
+    """Requests to one server; thread-safe.
 
-    Nothing is tried again here but a request that was refused with 401 when there is a fresher token.
+    A request is repeated in one case: after a 401, where the credentials have a newer token.
     """
 
     def __init__(self, config: Config, *, timeout: float, user_agent: str) -> None:
-        """Take the seconds that a request may last as a whole. Raises ConfigError for a bad URL or certificate."""
+        """Create a transport whose requests may last `timeout` seconds each. Raises ConfigError."""
         self.timeout = timeout
         self._credentials = config.credentials
         self._user_agent = user_agent
@@ -39,112 +39,112 @@ class Transport:
     def request(
         self, method: str, path: str, query: Mapping[str, object], body: bytes | None = None, content_type: str = JSON
     ) -> bytes:
-        """Send a request and return the body of its answer.
+        """Send a request and return the body of its response.
 
-        Raises ApiError where the server answers no, TransportError where it does not answer in time.
+        Raises ApiError for a response of failure, TransportError where there is none in time.
         """
-        until = time.monotonic() + self.timeout
-        return _body(self._ask(until, method, path, query, body, content_type))
+        deadline = time.monotonic() + self.timeout
+        return _body(self._exchange(deadline, method, path, query, body, content_type))
 
     def stream(self, path: str, query: Mapping[str, object], *, idle: float) -> Stream:
-        """Send a GET whose answer goes on; `idle` is how many seconds it may be silent before it counts as dead."""
-        # until the first word of it counts what an answer may last else
-        return Stream(self._ask(time.monotonic() + self.timeout, "GET", path, query), idle)
+        """Send a GET whose response does not end; after `idle` seconds of silence it counts as dead."""
+        # the head must come within the timeout of any response
+        return Stream(self._exchange(time.monotonic() + self.timeout, "GET", path, query), idle)
 
     def close(self) -> None:
         """Close the connections that no request holds."""
         self._connections.close()
 
-    def _ask(
+    def _exchange(
         self,
-        until: float,
+        deadline: float,
         method: str,
         path: str,
         query: Mapping[str, object],
         body: bytes | None = None,
         content_type: str = JSON,
     ) -> ServerResponse:
-        """Return an answer that is a yes, of which the body is not read yet."""
-        given = {name: _text(value) for name, value in query.items() if value != "" and value is not None}
-        target = self._prefix + path + (f"?{urlencode(given)}" if given else "")
+        """Return a response of success, before its body is read."""
+        parameters = {name: _text(value) for name, value in query.items() if value != "" and value is not None}
+        target = self._prefix + path + (f"?{urlencode(parameters)}" if parameters else "")
         headers = {"Accept": JSON, "User-Agent": self._user_agent}
         if body is not None:
             headers["Content-Type"] = content_type
         if self._credentials:
             headers["Authorization"] = self._credentials.header()
-        answer = self._send(until, method, target, body, headers)
-        if answer.status == 401 and self._credentials:
+        response = self._send(deadline, method, target, body, headers)
+        if response.status == 401 and self._credentials:
             fresh = self._credentials.header(fresh=True)
             if fresh != headers["Authorization"]:
-                answer.release()
-                answer = self._send(until, method, target, body, {**headers, "Authorization": fresh})
-        if answer.status >= 300:
-            raise error_from_status(_body(answer), answer.status, answer.headers)
-        return answer
+                response.release()
+                response = self._send(deadline, method, target, body, {**headers, "Authorization": fresh})
+        if response.status >= 300:
+            raise error_from_status(_body(response), response.status, response.headers)
+        return response
 
     def _send(
-        self, until: float, method: str, target: str, body: bytes | None, headers: dict[str, str]
+        self, deadline: float, method: str, target: str, body: bytes | None, headers: dict[str, str]
     ) -> ServerResponse:
         try:
-            return self._connections.request(until, method, target, body, headers)
-        except (OSError, HTTPException, UnicodeError) as error:  # the last for a host that no name can be
+            return self._connections.request(deadline, method, target, body, headers)
+        except (OSError, HTTPException, UnicodeError) as error:  # the last for an invalid host name
             if isinstance(error, ssl.SSLError):
                 self._connections.reload_certificates()
-            raise TransportError(f"{method} {target.partition('?')[0]}: {_why(error)}") from error
+            raise TransportError(f"{method} {target.partition('?')[0]}: {_detail(error)}") from error
 
 
 class Stream:
-    """The body of an answer that goes on, line by line."""
+    """The body of a response that does not end, line by line."""
 
     def __init__(self, response: ServerResponse, idle: float) -> None:
-        self._answer = response
+        self._response = response
         self._idle = idle
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield whole lines as they come; the last one may lack its end.
+        """Yield whole lines as they arrive; the last one may lack its end.
 
         Raises TransportError where the connection breaks, is silent for too long, or ends without the last chunk.
         """
-        pending: list[bytes] = []  # pieces of one line: joined once, for lines of megabytes
-        while piece := self._piece():
-            first, *others = piece.split(b"\n")
+        pending: list[bytes] = []  # parts of one line: joined once, for lines of megabytes
+        while chunk := self._chunk():
+            first, *lines = chunk.split(b"\n")
             pending.append(first)
-            if others:
+            if lines:
                 yield b"".join(pending)
-                yield from others[:-1]
-                pending = [others[-1]]
+                yield from lines[:-1]
+                pending = [lines[-1]]
         yield b"".join(pending)
 
     def abort(self) -> None:
-        """End the stream from any thread: whoever reads it gets its end, or a TransportError, at once."""
-        self._answer.abort()
+        """End the stream from any thread: the reading thread gets its end, or a TransportError, at once."""
+        self._response.abort()
 
     def close(self) -> None:
-        """Let the connection go, by the thread that reads."""
-        self._answer.release()
+        """Release the connection; for the thread that reads."""
+        self._response.release()
 
-    def _piece(self) -> bytes:
+    def _chunk(self) -> bytes:
         try:
-            return self._answer.read_chunk(self._idle)
-        except _DAMAGES as error:
-            raise TransportError(f"the stream broke: {_why(error)}") from error
+            return self._response.read_chunk(self._idle)
+        except _READ_ERRORS as error:
+            raise TransportError(f"the stream broke: {_detail(error)}") from error
 
 
-def _body(answer: ServerResponse) -> bytes:
-    """Read a whole body, and let the connection go."""
+def _body(response: ServerResponse) -> bytes:
+    """Read a whole body, and release the connection."""
     try:
-        return answer.read()
+        return response.read()
     except TimeoutError as error:
-        raise TransportError("the answer did not end in time") from error
-    except _DAMAGES as error:
-        raise BadResponse(f"the answer was cut short: {_why(error)}") from error
+        raise TransportError("the response did not end in time") from error
+    except _READ_ERRORS as error:
+        raise BadResponse(f"the response was cut short: {_detail(error)}") from error
     finally:
-        answer.release()
+        response.release()
 
 
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _why(error: BaseException) -> str:
+def _detail(error: BaseException) -> str:
     return str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""A watch: the events of one request, in the order in which they happened."""
+"""A watch: the events of one request, in order."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
-    """What happened to one object (apimachinery pkg/apis/meta/v1/watch.go)."""
+    """A change of one object (apimachinery pkg/apis/meta/v1/watch.go)."""
 
     type: str
-    """ADDED, MODIFIED, DELETED or BOOKMARK; another, of a newer server, is passed on."""
+    """ADDED, MODIFIED, DELETED or BOOKMARK, or the type of a newer server."""
     object: msgspec.Raw
-    """JSON, not decoded yet: whoever watches knows which fields it needs."""
+    """JSON; the reader decodes the fields that it needs."""
 
 
 _EVENT = msgspec.json.Decoder(Event)
 
 
 class Watch:
-    """One watch, open; iterating it yields events until the server ends it."""
+    """One open watch; iterating it yields events until the server ends it."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream

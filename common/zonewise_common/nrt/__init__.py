@@ -1,1 +1,1 @@
-"""The shared vocabulary of agent and scheduler: plain values that depend on nothing else in zonewise."""
+"""NodeResourceTopology: names, notations and fingerprints, written by the agent and read by the scheduler."""

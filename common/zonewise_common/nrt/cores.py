@@ -1,14 +1,14 @@
 """Which CPUs are one core, as one short text: "0-31/64-95".
 
-A text has groups of cores with equally many threads, separated by ";". A group is written in one of two ways, after the
-two ways in which machines number their CPUs:
+A text has groups of cores with equally many threads, separated by ";". A group has one of two notations, after the two
+ways in which machines number their CPUs:
 
 - "0-31/64-95": CPU lists separated by "/"; the first CPUs of all the lists are a core, the second ones another. A list
   alone has cores of one thread.
 - "0-31*2": one CPU list; its first two CPUs are a core, the next two another.
 
-Lists are in the kernel's notation and ascending, so that any way in which CPUs can be parted has such a text: at worst
-with a group for each core.
+Lists are in the kernel's notation and ascending. Every partition of CPUs into cores has such a text: at worst with a
+group for each core.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ _Core = tuple[int, ...]
 
 
 def write_cores(cores: Iterable[CpuSet]) -> str:
-    """Return the text of cores that share no CPU, the same whatever their order; empty ones are left out."""
+    """Return the text of disjoint cores, the same for any order of them; empty cores are left out."""
     by_threads: dict[int, list[_Core]] = defaultdict(list)
-    for core in sorted(tuple(one) for one in cores if one):
+    for core in sorted(tuple(core) for core in cores if core):
         by_threads[len(core)].append(core)
     groups = [group for cores_alike in by_threads.values() for group in _groups(cores_alike)]
     return ";".join(text for _, text in sorted((group[0], _text(group)) for group in groups))
 
 
 def read_cores(text: str) -> tuple[CpuSet, ...]:
-    """Return the cores of a text by their first CPUs; raise ValueError, naming the group, where it is none."""
-    found = [core for group in text.split(";") if text for core in _read(group)]
-    seen = EMPTY
-    for core in found:
-        if not seen.isdisjoint(core):
-            raise ValueError(f"CPUs {seen & core} are in two cores: {text[:80]!r}")
-        seen |= core
-    return tuple(sorted(found, key=CpuSet.first))
+    """Return the cores of a text by their first CPUs; raise ValueError, naming the group, for an invalid one."""
+    cores = [core for group in text.split(";") if text for core in _read(group)]
+    cpus = EMPTY
+    for core in cores:
+        if not cpus.isdisjoint(core):
+            raise ValueError(f"CPUs {cpus & core} are in two cores: {text[:80]!r}")
+        cpus |= core
+    return tuple(sorted(cores, key=CpuSet.first))
 
 
 def _groups(cores: list[_Core]) -> list[list[_Core]]:
-    """Part cores of equally many threads, in order, into groups that can be written."""
-    if _in_a_row(cores):
+    """Partition cores of equally many threads, in order, into groups that have a notation."""
+    if _is_consecutive(cores):
         return [cores]
     groups: list[list[_Core]] = []
     for core in cores:
@@ -61,13 +61,13 @@ def _groups(cores: list[_Core]) -> list[list[_Core]]:
     return groups
 
 
-def _in_a_row(cores: list[_Core]) -> bool:
+def _is_consecutive(cores: list[_Core]) -> bool:
     return all(before[-1] < after[0] for before, after in pairwise(cores))
 
 
 def _text(group: list[_Core]) -> str:
     threads = len(group[0])
-    if threads > 1 and _in_a_row(group):
+    if threads > 1 and _is_consecutive(group):
         return f"{CpuSet(cpu for core in group for cpu in core)}*{threads}"
     return "/".join(str(CpuSet(column)) for column in zip(*group, strict=True))
 

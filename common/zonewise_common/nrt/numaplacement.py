@@ -1,8 +1,8 @@
-"""Which zone each container is in, in a few bytes: what scheduler-plugins reads to choose pods to preempt.
+"""The zone of each container, in a few bytes: scheduler-plugins reads it to select pods to preempt.
 
-This is version v001 of github.com/k8stopologyawareschedwg/numaplacement. Whoever knows the same containers sorts them
-by the same hash; a container is then a number, and a zone a list of numbers, of which the differences are written in
-base 89. The zone with most containers is left out: it has all those that are in no other.
+This is version v001 of github.com/k8stopologyawareschedwg/numaplacement. Writer and reader sort the same containers by
+the same hash. A container is then a number, and a zone a list of numbers, whose differences are in base 89. The zone
+with most containers is left out: it has all the containers that are in no other zone.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ ContainerName = tuple[str, str, str]
 
 
 class NumaPlacement(NamedTuple):
-    """Containers by zone, as it is published."""
+    """Containers by zone, in the published form."""
 
     metadata: str
     """Of the node."""
     vectors: dict[int, str]
-    """By zone, ascending; none for the one with most containers, and for one without any."""
+    """By zone, ascending, without the zone with most containers and the zones without any."""
 
 
 def encode(containers: Mapping[ContainerName, int], zones: int) -> NumaPlacement:
-    """Return the placement of containers, given with their zones; every zone is below the given number of zones.
+    """Return the placement of containers with their zones.
 
-    Raises ValueError for a zone that is not.
+    Raises ValueError for a zone that is not below the number of zones.
     """
     numbers: dict[int, list[int]] = defaultdict(list)
     for number, name in enumerate(sorted(containers, key=_hash)):
@@ -53,23 +53,23 @@ def encode(containers: Mapping[ContainerName, int], zones: int) -> NumaPlacement
 
 
 def decode(placement: NumaPlacement, containers: Iterable[ContainerName]) -> dict[ContainerName, int]:
-    """Return the zone of each of the containers, which must be those that were encoded.
+    """Return the zone of each of the containers, which must be those of encode().
 
-    Raises ValueError for a placement that is damaged, or of other containers.
+    Raises ValueError for a damaged placement, and for one of other containers.
     """
     ordered = sorted(containers, key=_hash)
     facts = _facts(placement.metadata)
     if facts["cc"] != len(ordered):
         raise ValueError(f"a placement of {facts['cc']} containers, not of {len(ordered)}")
-    found = dict.fromkeys(ordered, facts["bn"])
+    zones = dict.fromkeys(ordered, facts["bn"])
     for zone, vector in placement.vectors.items():
         number = 0
-        for difference in _numbers(vector):
+        for difference in _decode_numbers(vector):
             number += difference
             if number >= len(ordered):
                 raise ValueError(f"vector {vector!r} of zone {zone} names container {number} of {len(ordered)}")
-            found[ordered[number]] = zone
-    return found
+            zones[ordered[number]] = zone
+    return zones
 
 
 def _hash(name: ContainerName) -> int:
@@ -80,15 +80,15 @@ def _facts(metadata: str) -> dict[str, int]:
     prefix, *parts = metadata.split("::")
     pairs = {name: value for name, _, value in (part.partition("=") for part in parts)}
     if prefix != PREFIX or pairs.pop("ve", None) != "leb89" or not {"cc", "nn", "bn"} <= pairs.keys():
-        raise ValueError(f"not placement metadata that is understood: {metadata[:80]!r}")
+        raise ValueError(f"not placement metadata of this version: {metadata[:80]!r}")
     return {name: int(value) for name, value in pairs.items()}
 
 
 def _vector(numbers: list[int]) -> str:
-    return "".join(_written(number - before) for before, number in zip([0, *numbers], numbers, strict=False))
+    return "".join(_encode_number(number - before) for before, number in zip([0, *numbers], numbers, strict=False))
 
 
-def _written(number: int) -> str:
+def _encode_number(number: int) -> str:
     if number < _TERMINAL:
         return _SYMBOLS[number]
     rest, terminal = divmod(number - _TERMINAL, _TERMINAL)
@@ -100,16 +100,16 @@ def _written(number: int) -> str:
             return text
 
 
-def _numbers(vector: str) -> Iterator[int]:
+def _decode_numbers(vector: str) -> Iterator[int]:
     above: int | None = None
     for symbol in vector:
-        place = _SYMBOLS.find(symbol)
-        if place < 0:
+        digit_value = _SYMBOLS.find(symbol)
+        if digit_value < 0:
             raise ValueError(f"vector {vector!r} has the symbol {symbol!r}")
-        if place >= _TERMINAL:
-            above = (above or 0) * _CONTINUATION + place - _TERMINAL
+        if digit_value >= _TERMINAL:
+            above = (above or 0) * _CONTINUATION + digit_value - _TERMINAL
         else:
-            yield place if above is None else (above + 1) * _TERMINAL + place
+            yield digit_value if above is None else (above + 1) * _TERMINAL + digit_value
             above = None
     if above is not None:
         raise ValueError(f"vector {vector!r} ends within a number")

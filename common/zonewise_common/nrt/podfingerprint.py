@@ -1,10 +1,10 @@
-"""The pod fingerprint: a short text for a set of pods, by which a scheduler sees whether a report is of those it knows.
+"""The pod fingerprint: a short text for a set of pods. A scheduler compares a report's pods with its own by it.
 
 This is version v001 of github.com/k8stopologyawareschedwg/podfingerprint. The order of pods does not matter, and two
-pods of one name count twice; there is no UID in it, so that a pod is not told from its successor of the same name.
+pods of one name count twice. It has no UIDs: a pod and its successor of the same name are equal.
 
-Whoever looks for the pods behind a fingerprint tries many sets of the same pods: read() gives the number to find,
-hash_of() that of each pod, once, and number_of() that of a set.
+A search for the pods behind a fingerprint tries many sets of the same pods. parse_fingerprint() returns the number to
+match, pod_hash() the hash of each pod, once, and fingerprint_number() the number of a set.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _DIGITS = frozenset("0123456789abcdef")
 
 
 def fingerprint(pods: Iterable[tuple[str, str]]) -> str:
-    """Return the fingerprint of pods given as (namespace, name)."""
+    """Return the fingerprint of pods, each as (namespace, name)."""
     hashes = sorted(pod_hash(namespace, name) for namespace, name in pods)
     return f"{_START}{fingerprint_number(map(pack_hash, hashes)):016x}"
 
 
 def parse_fingerprint(text: str) -> int:
-    """Return the number of a fingerprint; raise ValueError for a text that is none of this version."""
+    """Return the number of a fingerprint; raise ValueError for a text that is no fingerprint of this version."""
     digits = text.removeprefix(_START)
     if not text.startswith(_START) or len(digits) != 16 or not _DIGITS.issuperset(digits):
         raise ValueError(f"not a pod fingerprint of version {_START}: {text[:80]!r}")
@@ -41,10 +41,10 @@ def pod_hash(namespace: str, name: str) -> int:
 
 
 def pack_hash(pod: int) -> bytes:
-    """Return the hash of one pod as it enters a fingerprint."""
+    """Return the hash of one pod as the bytes of a fingerprint's input."""
     return pod.to_bytes(8, "little")
 
 
 def fingerprint_number(ascending: Iterable[bytes]) -> int:
-    """Return the number of the fingerprint of pods by their packed hashes, in ascending order of the hashes."""
+    """Return the number of the fingerprint of pods, from their packed hashes in ascending order of the hashes."""
     return xxh64_intdigest(b"".join(ascending))

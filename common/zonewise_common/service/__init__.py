@@ -1,1 +1,1 @@
-"""What every program of ours that runs for long has in common: settings, logs, and a server for metrics and health."""
+"""What our long-running programs share: settings, logs, TLS, and the HTTP server of metrics and health."""

@@ -1,4 +1,4 @@
-"""The API server that settings name."""
+"""The client of the API server that the settings name."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from zonewise_common.service.options import SettingsError
 
 
 def open_client(api_server: str, kubeconfig: str, otherwise: str = "") -> Client:
-    """Return a client of a URL, or of a kubeconfig file, or of the cluster that this is a pod of.
+    """Return a client of a URL, of a kubeconfig file, or of the cluster that runs this pod.
 
-    `otherwise` says at the end of an error what else could be done. Raises SettingsError.
+    `otherwise` ends the error message with another way out. Raises SettingsError.
     """
     try:
         if api_server:

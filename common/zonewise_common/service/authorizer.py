@@ -1,7 +1,7 @@
-"""Who may read /metrics and /debug: bearers of a token that the API server says may get that path.
+"""Access to /metrics and /debug: for bearers of a token whose user the API server allows to get that path.
 
-As the other components of a cluster do it: a TokenReview says whose token it is, a SubjectAccessReview whether that
-user may `get` the path as a non-resource URL. Prometheus is given that right by a ClusterRole.
+The other components of a cluster do the same: a TokenReview returns the user of a token, and a SubjectAccessReview
+whether that user may `get` the path as a non-resource URL. Prometheus has that right by a ClusterRole.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from zonewise_common.kube.resources import Resource
 
 CACHE_SECONDS = 60.0
-"""Seconds for which an answer is taken for the next one too: Prometheus comes with one token every 15 s or so, and a
-token that is withdrawn works for a minute longer. (controller-runtime keeps allowed answers for a minute as well.)"""
-_MOST = 256
-"""Answers kept at most, so that guessing tokens costs no memory."""
+"""Seconds for which a decision is cached. Prometheus comes with one token every 15 s or so. A withdrawn token works for
+a minute longer. (controller-runtime caches positive decisions for a minute as well.)"""
+_MAX_CACHED = 256
+"""Decisions in the cache, so that guessed tokens cost no memory."""
 
 
 class Decision(NamedTuple):
-    """An answer to a caller: an HTTP status, and what is wrong."""
+    """An HTTP status, with the reason of a rejection."""
 
     status: int
     reason: str = ""
@@ -36,40 +36,40 @@ ALLOWED = Decision(200)
 
 
 class ReviewClient(Protocol):
-    """What of a zonewise_common.kube Client is needed."""
+    """The methods of a Client that an authorizer needs."""
 
     def create(self, resource: Resource, obj: dict[str, Any]) -> dict[str, Any]:
-        """Create an object, and return it with the answer as its status."""
+        """Create a review, and return it with its status."""
         ...
 
 
 class Authorizer:
-    """Asks the API server, and keeps answers for a minute. Safe for several threads."""
+    """Decides by reviews of the API server, and caches decisions for a minute. Safe for several threads."""
 
     def __init__(self, client: ReviewClient, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
         self._clock = clock
-        self._kept: dict[bytes, tuple[float, Decision]] = {}
+        self._cached: dict[bytes, tuple[float, Decision]] = {}
 
     def authorize(self, authorization: str, path: str) -> Decision:
-        """Say whether the bearer of an Authorization header may get a path."""
+        """Decide whether the bearer of an Authorization header may get a path."""
         scheme, _, token = authorization.strip().partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             return Decision(401, "a bearer token is needed")
-        key = hashlib.sha256(f"{path}\0{token}".encode()).digest()  # tokens themselves are not kept
-        kept = self._kept.get(key)
-        if kept is not None and self._clock() < kept[0]:
-            return kept[1]
+        key = hashlib.sha256(f"{path}\0{token}".encode()).digest()  # the cache has no tokens
+        cached = self._cached.get(key)
+        if cached is not None and self._clock() < cached[0]:
+            return cached[1]
         try:
-            verdict = self._ask(token.strip(), path)
+            decision = self._review(token.strip(), path)
         except KubeError as error:
-            return Decision(503, f"the API server cannot be asked who you are: {error}")
-        if len(self._kept) >= _MOST:
-            self._kept.clear()
-        self._kept[key] = (self._clock() + CACHE_SECONDS, verdict)
-        return verdict
+            return Decision(503, f"the API server cannot review the token: {error}")
+        if len(self._cached) >= _MAX_CACHED:
+            self._cached.clear()
+        self._cached[key] = (self._clock() + CACHE_SECONDS, decision)
+        return decision
 
-    def _ask(self, token: str, path: str) -> Decision:
+    def _review(self, token: str, path: str) -> Decision:
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
         status = self._client.create(TOKEN_REVIEWS, review).get("status", {})
         if not status.get("authenticated"):
@@ -83,7 +83,7 @@ class Authorizer:
             "nonResourceAttributes": {"path": path, "verb": "get"},
         }
         review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-        answer = self._client.create(SUBJECT_ACCESS_REVIEWS, review).get("status", {})
-        if answer.get("allowed"):
+        access = self._client.create(SUBJECT_ACCESS_REVIEWS, review).get("status", {})
+        if access.get("allowed"):
             return ALLOWED
         return Decision(403, f"{user.get('username')} may not get {path}")

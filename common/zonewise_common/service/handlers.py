@@ -1,4 +1,4 @@
-"""What a server serves, as functions from requests to answers."""
+"""HTTP handlers: functions from requests to responses."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 _TEXT = "text/plain; charset=utf-8"
 UNAUTHENTICATED_PATHS = ("/healthz", "/readyz")
-"""Probes come from the kubelet, which has no token for us; the answers hold nothing but a sentence."""
+"""Probes come from the kubelet, which has no token; their responses are one sentence."""
 
 
 class Request(NamedTuple):
-    """What a client wants."""
+    """A request of a client."""
 
     method: str
     """GET or POST; HEAD is GET here."""
@@ -28,7 +28,7 @@ class Request(NamedTuple):
 
 
 class Response(NamedTuple):
-    """An answer."""
+    """The response to a request."""
 
     status: int
     content_type: str
@@ -36,50 +36,50 @@ class Response(NamedTuple):
 
 
 class Handler(Protocol):
-    """The answers of one program; asked by several threads at once."""
+    """The responses of one program; called by several threads at once."""
 
     max_body: int
-    """Bytes that a client may send; larger requests are refused unread."""
+    """Bytes of a request's body; a larger request is rejected unread."""
 
     def methods(self, path: str) -> Collection[str]:
-        """Return what may be asked of a path: "GET" or "POST"; nothing where there is no such path."""
+        """Return the methods of a path, "GET" or "POST"; none for an unknown path."""
         ...
 
     def handle(self, request: Request) -> Response:
-        """Answer to a method that the path has."""
+        """Return the response to a request with a method of its path."""
         ...
 
 
 class GetHandler:
-    """A site of pages that can be read, and nothing else."""
+    """A handler of GET requests alone."""
 
     max_body = 0
 
-    def __init__(self, pages: Mapping[str, Callable[[Request], Response]]) -> None:
-        """Take what answers under each path."""
-        self._pages = pages
+    def __init__(self, handlers: Mapping[str, Callable[[Request], Response]]) -> None:
+        """Create a handler from one function for each path."""
+        self._handlers = handlers
 
     def methods(self, path: str) -> Collection[str]:
-        """Return what may be asked of a path."""
-        return ("GET",) if path in self._pages else ()
+        """Return the methods of a path."""
+        return ("GET",) if path in self._handlers else ()
 
     def handle(self, request: Request) -> Response:
-        """Answer for a path that there is."""
-        return self._pages[request.path](request)
+        """Return the response of a path's function."""
+        return self._handlers[request.path](request)
 
 
 def text_response(status: int, text: str) -> Response:
-    """Return a text."""
+    """Return a response of plain text."""
     return Response(status, _TEXT, text.encode())
 
 
 def json_response(value: object) -> Response:
-    """Return a value as JSON that people can read too."""
+    """Return a response of indented JSON."""
     return Response(200, "application/json", json.dumps(value, indent=2).encode() + b"\n")
 
 
 def metrics_response(registry: CollectorRegistry, accept: str) -> Response:
-    """Return a registry's metrics in the form that a scraper prefers."""
+    """Return a registry's metrics in the format that the scraper prefers."""
     from prometheus_client.exposition import choose_encoder
 
     encode, content_type = choose_encoder(accept)

@@ -1,4 +1,4 @@
-"""The HTTP server around a site: sockets, threads, TLS, and who may see what."""
+"""The HTTP server around a handler: sockets, threads, TLS, and authorization."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ log = logging.getLogger(__name__)
 
 MAX_THREADS = 40
 REQUEST_TIMEOUT = 10.0
-"""Seconds that a client may take to say what it wants, so that silent connections do not gather."""
-_MOST_DIGITS = 18
+"""Seconds in which a client must send its request, so that silent connections do not accumulate."""
+_MAX_DIGITS = 18
 """Of a Content-Length: int() of very many of them is an error."""
 
 
 class HttpServer:
-    """Serves a site in threads of its own."""
+    """Serves a handler in threads of its own."""
 
     def __init__(
         self,
@@ -48,25 +48,25 @@ class HttpServer:
     ) -> None:
         """Listen at "ADDRESS:PORT" or ":PORT" (every address, IPv6 too where there is). Raises OSError.
 
-        `idle` is how many seconds a connection is kept on which nothing is asked.
+        `idle` is the time in seconds after which a connection without a request is closed.
         """
         host, _, port = listen.rpartition(":")
         self._server = _listener(host.strip("[]"), int(port))
-        self._server.site, self._server.access, self._server.certificates = handler, authorizer, certificates
+        self._server.handler, self._server.authorizer, self._server.certificates = handler, authorizer, certificates
         self._server.idle = idle
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.2,), name="http", daemon=True)
 
     @property
     def port(self) -> int:
-        """Return the port, which the system chose where 0 was asked for."""
+        """Return the port; the system selected it where the address has port 0."""
         return self._server.server_address[1]
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start to serve."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stop answering, and free the port."""
+        """Stop serving, and free the port."""
         if self._thread.is_alive():
             self._server.shutdown()
             self._thread.join(5.0)
@@ -82,7 +82,7 @@ def serving(
     certificates: Certificates | None = None,
     idle: float = REQUEST_TIMEOUT,
 ) -> Generator[HttpServer]:
-    """Serve as long as this lasts. Raises SettingsError where the address cannot be had."""
+    """Serve within a context. Raises SettingsError where the address is not available."""
     try:
         server = HttpServer(listen, handler, authorizer=authorizer, certificates=certificates, idle=idle)
     except OSError as error:
@@ -98,17 +98,17 @@ def serving(
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 32
-    site: Handler
-    access: Authorizer | None
+    handler: Handler
+    authorizer: Authorizer | None
     certificates: Certificates | None
     idle: float
 
     def verify_request(self, request: _Request, client_address: _Address) -> bool:  # noqa: ARG002 -- the base's
-        """Turn connections away where there are too many: the program must never want for the memory they take."""
+        """Reject connections above a limit of threads, which bounds the memory of all connections."""
         return threading.active_count() < MAX_THREADS
 
     def finish_request(self, request: _Request, client_address: _Address) -> None:
-        # TLS is begun here, in the connection's own thread: a client that is slow at it holds up nobody
+        # the TLS handshake runs in the connection's own thread: a slow client delays no other
         connection = cast("socket.socket", request)
         connection.settimeout(REQUEST_TIMEOUT)
         if self.certificates is None:
@@ -118,7 +118,7 @@ class _Server(ThreadingHTTPServer):
             self.RequestHandlerClass(wrapped, client_address, self)
 
     def handle_error(self, request: _Request, client_address: _Address) -> None:  # noqa: ARG002 -- the base's
-        log.debug("a client of ours went wrong: %s", sys.exc_info()[1])
+        log.debug("a connection failed: %s", sys.exc_info()[1])
 
 
 class _Server6(_Server):
@@ -135,7 +135,7 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
     timeout = REQUEST_TIMEOUT
     disable_nagle_algorithm = True
-    # an answer leaves in one piece: in small ones each waits for the client's delayed acknowledgement, 40 ms
+    # one packet for a response: several small ones wait for the client's delayed acknowledgement, 40 ms each
     wbufsize = 1 << 16
 
     def handle_one_request(self) -> None:
@@ -156,56 +156,56 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal() or "Transfer-Encoding" in self.headers:
-            self._refuse(411, "the header Content-Length is needed: bodies in chunks are not taken")
-        elif len(length) > _MOST_DIGITS or int(length) > cast("_Server", self.server).site.max_body:
-            most = cast("_Server", self.server).site.max_body
-            self._refuse(413, f"the body of {length[:_MOST_DIGITS]} bytes is larger than {most} bytes")
+            self._reject(411, "the header Content-Length is required: chunked bodies are not supported")
+        elif len(length) > _MAX_DIGITS or int(length) > cast("_Server", self.server).handler.max_body:
+            limit = cast("_Server", self.server).handler.max_body
+            self._reject(413, f"the body of {length[:_MAX_DIGITS]} bytes is larger than {limit} bytes")
         else:
             body = self.rfile.read(int(length))
             if len(body) < int(length):
-                self._refuse(400, f"the body ends after {len(body)} of {length} bytes")
+                self._reject(400, f"the body ends after {len(body)} of {length} bytes")
             else:
                 self._serve("POST", body)
 
     def _serve(self, method: str, body: bytes) -> None:
         path = self.path.partition("?")[0]
         self._send(
-            self._refusal(method, path) or self._answer(Request(method, path, self.headers.get("Accept", ""), body))
+            self._rejection(method, path) or self._handle(Request(method, path, self.headers.get("Accept", ""), body))
         )
 
-    def _refusal(self, method: str, path: str) -> Response | None:
+    def _rejection(self, method: str, path: str) -> Response | None:
         server = cast("_Server", self.server)
-        if server.access is not None and path not in UNAUTHENTICATED_PATHS:
-            verdict = server.access.authorize(self.headers.get("Authorization", ""), path)
-            if verdict is not ALLOWED and verdict.status != 200:
-                return text_response(verdict.status, f"{verdict.reason}\n")
-        methods = server.site.methods(path)
+        if server.authorizer is not None and path not in UNAUTHENTICATED_PATHS:
+            decision = server.authorizer.authorize(self.headers.get("Authorization", ""), path)
+            if decision is not ALLOWED and decision.status != 200:
+                return text_response(decision.status, f"{decision.reason}\n")
+        methods = server.handler.methods(path)
         if not methods:
             return text_response(404, f"nothing under {path[:80]}; see /\n")
-        return None if method in methods else text_response(405, f"{path} takes {', '.join(methods)} only\n")
+        return None if method in methods else text_response(405, f"{path} supports {', '.join(methods)} only\n")
 
-    def _answer(self, request: Request) -> Response:
+    def _handle(self, request: Request) -> Response:
         try:
-            return cast("_Server", self.server).site.handle(request)
-        except Exception:  # a fault of ours in one answer must not end the connection without a word
-            log.exception("no answer to %s %s", request.method, request.path)
-            return text_response(500, "this went wrong here; the log tells more\n")
+            return cast("_Server", self.server).handler.handle(request)
+        except Exception:  # a defect of the handler must not end the connection without a response
+            log.exception("%s %s failed", request.method, request.path)
+            return text_response(500, "internal error; see the log\n")
 
-    def _refuse(self, status: int, reason: str) -> None:
-        self.close_connection = True  # what is left of the body would be taken for the next request
+    def _reject(self, status: int, reason: str) -> None:
+        self.close_connection = True  # the rest of the body would be read as the next request
         self._send(text_response(status, f"{reason}\n"))
 
-    def _send(self, page: Response) -> None:
-        self.send_response(page.status)
-        self.send_header("Content-Type", page.content_type)
-        self.send_header("Content-Length", str(len(page.body)))
-        if page.status == 401:
+    def _send(self, response: Response) -> None:
+        self.send_response(response.status)
+        self.send_header("Content-Type", response.content_type)
+        self.send_header("Content-Length", str(len(response.body)))
+        if response.status == 401:
             self.send_header("WWW-Authenticate", "Bearer")
         if self.close_connection:
             self.send_header("Connection", "close")
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(page.body)
+            self.wfile.write(response.body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- the name is the base class's
         log.debug(format, *args)

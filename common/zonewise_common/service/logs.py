@@ -1,4 +1,4 @@
-"""Logging: one line an event, as text for people or as JSON for programs, to standard error."""
+"""Logging to standard error: one line for each event, as text for people or as JSON for programs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _JsonFormatter(logging.Formatter):
 
 
 def configure_logging(level: str, style: str) -> None:
-    """Log from a level on ("debug", "info", "warning", "error"), in the style "text" or "json"."""
+    """Log events of a level and above ("debug", "info", "warning", "error"), in the style "text" or "json"."""
     handler = logging.StreamHandler(sys.stderr)
     if style == "json":
         handler.setFormatter(_JsonFormatter())
@@ -35,6 +35,6 @@ def configure_logging(level: str, style: str) -> None:
         handler.setFormatter(formatter)
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(logging.WARNING)  # of libraries
+    root.setLevel(logging.WARNING)  # for libraries
     for name in ("zonewise", "zonewise_common", "zonewise_scheduler", "zonewise_sandbox"):
         logging.getLogger(name).setLevel(level.upper())

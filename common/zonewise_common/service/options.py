@@ -1,6 +1,6 @@
-"""Settings from four places; the first that has one wins: flags, environment, file, defaults.
+"""Settings from four sources: flags, environment, file, defaults. The first source that has a setting wins.
 
-Every setting has one name, from which the others follow: `publish.labels` in the file is `--publish-labels` on the
+Every setting has one key, and the other names follow from it: `publish.labels` in the file is `--publish-labels` on the
 command line and `ZONEWISE_PUBLISH_LABELS` in the environment.
 """
 
@@ -15,30 +15,30 @@ if TYPE_CHECKING:
 
 PREFIX = "ZONEWISE_"
 CONFIG_VARIABLE = f"{PREFIX}CONFIG"
-"""Names the settings file where no flag does."""
+"""The path of the settings file, where no flag has it."""
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 class SettingsError(Exception):
-    """A setting that cannot be used: says where it is from, its name, its value, and what it may be."""
+    """An invalid setting; the message has its source, its name, its value, and the valid values."""
 
 
 class Option(NamedTuple):
-    """One setting by its names."""
+    """One setting, with its names."""
 
     key: str
     """In the file: camelCase, with a dot between levels."""
     parse: Callable[[object], Any]
-    """Raises ValueError, saying what the value may be."""
+    """Raises ValueError with the valid values."""
     help: str
     metavar: str = "TEXT"
     environment: tuple[str, ...] = ()
-    """Further names in the environment, which the Downward API of a manifest customarily sets."""
+    """Further names in the environment, which manifests set by the Downward API."""
 
     @property
     def field(self) -> str:
-        """Return the name among the values."""
+        """Return the name of its value."""
         return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.key).lower().replace(".", "_")
 
     @property
@@ -48,7 +48,7 @@ class Option(NamedTuple):
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """Return the names in the environment, the first that is set counts."""
+        """Return the names in the environment; the first that is set counts."""
         return (PREFIX + self.field.upper(), *self.environment)
 
 
@@ -56,7 +56,7 @@ class Options:
     """All settings of one program."""
 
     def __init__(self, options: Sequence[Option], nested: Mapping[str, Callable[[object], Any]] | None = None) -> None:
-        """Take the options, and by key the parsers of what is in the file only, having a structure of its own."""
+        """Take the options, and by key the parsers of structured settings, which only a file can have."""
         self._options = options
         self._by_key = {option.key: option for option in options}
         self._groups = {option.key.partition(".")[0] for option in options if "." in option.key}
@@ -71,48 +71,48 @@ class Options:
             parser.add_argument(option.flag, dest=option.field, metavar=option.metavar, help=option.help)
 
     def flag_values(self, arguments: Namespace) -> dict[str, str | None]:
-        """Return the flags by field, None where not given, out of what was parsed."""
+        """Return the flags of parsed arguments by field, None where absent."""
         return {option.field: getattr(arguments, option.field) for option in self._options}
 
     def read(
         self, flags: Mapping[str, str | None], environment: Mapping[str, str], content: str | None, file: str
     ) -> dict[str, Any]:
-        """Return the values that are set anywhere, by field.
+        """Return the values of all settings that any source has, by field.
 
-        `flags` are those of given(); `content` is the text of the file `place`, None where there is none. Raises
-        SettingsError.
+        `flags` are those of flag_values(). `content` is the text of the settings file, None where there is none, and
+        `file` its name in messages. Raises SettingsError.
         """
-        found = dict(self._of_file(content, file)) if content is not None else {}
+        values = dict(self._read_file(content, file)) if content is not None else {}
         for option in self._options:
             name = next((name for name in option.variables if environment.get(name)), None)
             if name is not None:
-                found[option.field] = _parsed(option.parse, environment[name], f"environment: {name}")
-            given = flags.get(option.field)
-            if given is not None:
-                found[option.field] = _parsed(option.parse, given, option.flag)
-        return found
+                values[option.field] = _parsed(option.parse, environment[name], f"environment: {name}")
+            text = flags.get(option.field)
+            if text is not None:
+                values[option.field] = _parsed(option.parse, text, option.flag)
+        return values
 
-    def _of_file(self, content: str, place: str) -> Iterable[tuple[str, Any]]:
+    def _read_file(self, content: str, file: str) -> Iterable[tuple[str, Any]]:
         import yaml
 
         try:
             document: object = yaml.safe_load(content)
         except yaml.YAMLError as error:
-            raise SettingsError(f"{place}: no YAML: {' '.join(str(error).split())}") from error
+            raise SettingsError(f"{file}: no YAML: {' '.join(str(error).split())}") from error
         if document is None:
             return
         if not isinstance(document, dict):
-            raise SettingsError(f"{place}: must be settings by name, not {type(document).__name__}")
+            raise SettingsError(f"{file}: must be settings by name, not {type(document).__name__}")
         for key, value in self._flat(cast("Mapping[Any, Any]", document)):
             if key in self._nested:
                 try:
                     yield key, self._nested[key](value)
                 except ValueError as error:
-                    raise SettingsError(f"{place}: {error}") from error
+                    raise SettingsError(f"{file}: {error}") from error
             elif key in self._by_key:
-                yield self._by_key[key].field, _parsed(self._by_key[key].parse, value, f"{place}: {key}")
+                yield self._by_key[key].field, _parsed(self._by_key[key].parse, value, f"{file}: {key}")
             else:
-                raise SettingsError(f"{place}: {key}: unknown key; {self._nearest(key)}")
+                raise SettingsError(f"{file}: {key}: unknown key; {self._nearest(key)}")
 
     def _flat(self, document: Mapping[Any, Any]) -> Iterable[tuple[str, Any]]:
         for key, value in document.items():
@@ -130,7 +130,7 @@ class Options:
 
 
 def read_settings_file(path: str | None, default: str) -> str | None:
-    """Return the text of the settings file; None where there is none and none was named. Raises SettingsError."""
+    """Return the text of the settings file; None where the default file does not exist. Raises SettingsError."""
     try:
         with open(path or default, encoding="utf-8") as file:
             return file.read()
@@ -144,18 +144,18 @@ def read_settings_file(path: str | None, default: str) -> str | None:
         raise SettingsError(f"{path or default}: is no text: {error}") from error
 
 
-# --- what values may be
+# --- parsers of values
 
 
 def text(value: object) -> str:
-    """Take any text."""
+    """Accept any text."""
     if not isinstance(value, str):
         raise ValueError("must be a text")
     return value
 
 
 def boolean(value: object) -> bool:
-    """Take true or false, yes or no, 1 or 0."""
+    """Accept true or false, yes or no, 1 or 0."""
     known = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
     if isinstance(value, bool):
         return value
@@ -166,17 +166,17 @@ def boolean(value: object) -> bool:
 
 def duration(value: object) -> float:
     """Return seconds of 30, "30", "30s", "500ms", "5m" or "1h"; raise ValueError for others, and below 0.1 s."""
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|)", str(value)) if not isinstance(value, bool) else None
-    if found is None:
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|)", str(value)) if not isinstance(value, bool) else None
+    if match is None:
         raise ValueError('must be a duration, such as "30s", "5m" or "500ms"')
-    seconds = float(found[1]) * _UNITS[found[2] or "s"]
+    seconds = float(match[1]) * _UNITS[match[2] or "s"]
     if seconds < 0.1:
         raise ValueError("must be at least 100ms")
     return seconds
 
 
 def whole_number(minimum: int, maximum: int) -> Callable[[object], int]:
-    """Return what takes a whole number within limits."""
+    """Return a parser of integers within limits."""
 
     def parse(value: object) -> int:
         number = int(value) if isinstance(value, str) and re.fullmatch(r"[0-9]{1,18}", value) else value
@@ -188,7 +188,7 @@ def whole_number(minimum: int, maximum: int) -> Callable[[object], int]:
 
 
 def choice(*names: str) -> Callable[[object], str]:
-    """Return what takes one of some names."""
+    """Return a parser that accepts some names."""
 
     def parse(value: object) -> str:
         if value is False and "off" in names:
@@ -201,7 +201,7 @@ def choice(*names: str) -> Callable[[object], str]:
 
 
 def listen_address(value: object) -> str:
-    """Take where to listen."""
+    """Accept an address to listen at."""
     if not isinstance(value, str) or not re.fullmatch(r"|(\[[0-9a-fA-F:]+\]|[^:\s]*):[0-9]{1,5}", value):
         raise ValueError('must be ADDRESS:PORT, :PORT, or "" for no server')
     if value and int(value.rpartition(":")[2]) > 65535:
@@ -209,8 +209,8 @@ def listen_address(value: object) -> str:
     return value
 
 
-def _parsed(parse: Callable[[object], Any], value: object, place: str) -> object:
+def _parsed(parse: Callable[[object], Any], value: object, source: str) -> object:
     try:
         return parse(value)
     except ValueError as error:
-        raise SettingsError(f"{place}: {value!r} {error}") from error
+        raise SettingsError(f"{source}: {value!r} {error}") from error

@@ -1,7 +1,4 @@
-"""The settings that all our programs have.
-
-They stand apart from what takes them, so that `--help` imports no client and no TLS.
-"""
+"""The settings that all our programs have. `--help` imports this module, and with it neither a client nor TLS."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ LOGS = (
 
 
 def tls_options(serving: str, clients: str) -> tuple[Option, ...]:
-    """Return the options of TLS, whose helps begin with what is served and which callers are taken."""
+    """Return the options of TLS. `serving` and `clients` begin their help texts: "serve", "accept clients"."""
     return (
         Option("tls.cert", text, f"{serving} over TLS with this certificate, re-read when it changes", "FILE"),
         Option("tls.key", text, "and this key", "FILE"),

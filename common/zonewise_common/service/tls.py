@@ -1,4 +1,4 @@
-"""TLS for our servers, with certificates that are renewed under it."""
+"""TLS of our servers, with certificates that are renewed while they run."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Certificates:
         """Read the files. Raises OSError (ssl.SSLError is one) where they cannot be used."""
         self._files = tuple(file for file in (cert, key, client_ca) if file)
         self._cert, self._key, self._client_ca = cert, key, client_ca
-        self._signature = self._signed()
+        self._signature = self._stat_files()
         self._context = self._read()
 
     def context(self) -> ssl.SSLContext:
-        """Return the context for the next connection. Files that cannot be used now leave the last one in force."""
+        """Return the context for the next connection. Where changed files are invalid, the last valid ones stay."""
         try:
-            signature = self._signed()
+            signature = self._stat_files()
             if signature != self._signature:
                 self._context, self._signature = self._read(), signature
                 log.info("new certificates are in force: %s", ", ".join(self._files))
@@ -32,9 +32,9 @@ class Certificates:
             log.warning("certificates changed and cannot be used, the old ones stay: %s", error)
         return self._context
 
-    def _signed(self) -> tuple[tuple[int, int, int], ...]:
+    def _stat_files(self) -> tuple[tuple[int, int, int], ...]:
         stats = (os.stat(file) for file in self._files)
-        return tuple((found.st_mtime_ns, found.st_ino, found.st_size) for found in stats)
+        return tuple((stat.st_mtime_ns, stat.st_ino, stat.st_size) for stat in stats)
 
     def _read(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -54,5 +54,5 @@ def open_certificates(cert: str, key: str, client_ca: str) -> Certificates | Non
         return Certificates(cert, key, client_ca)
     except OSError as error:
         files = ", ".join(filter(None, (cert, key, client_ca)))
-        why = "they are no certificates and key in PEM" if isinstance(error, ssl.SSLError) else error.strerror
-        raise SettingsError(f"tls: {files} cannot be used: {why}") from error
+        detail = "not certificates and a key in PEM" if isinstance(error, ssl.SSLError) else error.strerror
+        raise SettingsError(f"tls: {files} cannot be used: {detail}") from error

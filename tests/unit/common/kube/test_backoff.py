@@ -11,29 +11,29 @@ from zonewise_common.kube.errors import Conflict, NotFound
 from zonewise_common.kube.retry import retry_on_conflict
 
 ATTEMPTS = st.integers(0, 10_000)
-DRAWS = st.floats(0, 1)
-RULES = st.builds(Backoff, base=st.floats(0.001, 10), most=st.floats(10, 100), most_told=st.floats(100, 1000))
+JITTERS = st.floats(0, 1)
+RULES = st.builds(Backoff, base=st.floats(0.001, 10), cap=st.floats(10, 100), retry_after_cap=st.floats(100, 1000))
 
 
-@given(RULES, ATTEMPTS, DRAWS)
-def test_bounds(rule: Backoff, attempt: int, draw: float) -> None:
-    """A wait is at least half of what its attempt allows, and never more than the most."""
-    delay = rule.delay(attempt, draw)
+@given(RULES, ATTEMPTS, JITTERS)
+def test_bounds(rule: Backoff, attempt: int, jitter: float) -> None:
+    """A wait is at least half of the base, and at most the cap."""
+    delay = rule.delay(attempt, jitter)
     assert rule.base / 2 <= delay <= rule.cap
 
 
-@given(RULES, ATTEMPTS, DRAWS)
-def test_grows(rule: Backoff, attempt: int, draw: float) -> None:
-    """With the same draw a later attempt waits no shorter."""
-    assert rule.delay(attempt, draw) <= rule.delay(attempt + 1, draw)
+@given(RULES, ATTEMPTS, JITTERS)
+def test_grows(rule: Backoff, attempt: int, jitter: float) -> None:
+    """With the same jitter a later attempt waits no shorter."""
+    assert rule.delay(attempt, jitter) <= rule.delay(attempt + 1, jitter)
 
 
-@given(RULES, ATTEMPTS, DRAWS, st.floats(0, 1e9))
-def test_never_before_the_server_wants(rule: Backoff, attempt: int, draw: float, told: float) -> None:
-    """Retry-After is kept, and exceeded by a quarter at most, up to a limit that nobody can lift."""
-    delay = rule.delay(attempt, draw, told)
-    assert delay >= min(told, rule.retry_after_cap)
-    assert delay <= max(rule.cap, 1.25 * min(told, rule.retry_after_cap))
+@given(RULES, ATTEMPTS, JITTERS, st.floats(0, 1e9))
+def test_retry_after_is_a_minimum(rule: Backoff, attempt: int, jitter: float, retry_after: float) -> None:
+    """The wait is at least Retry-After up to its cap, and exceeds it by a quarter at most."""
+    delay = rule.delay(attempt, jitter, retry_after)
+    assert delay >= min(retry_after, rule.retry_after_cap)
+    assert delay <= max(rule.cap, 1.25 * min(retry_after, rule.retry_after_cap))
 
 
 def test_a_minute_of_failures() -> None:
@@ -45,13 +45,13 @@ def test_a_minute_of_failures() -> None:
 def test_conflict_then_success() -> None:
     """The action is called again with growing waits until it succeeds."""
     waits: list[float] = []
-    answers = iter([Conflict(409, "Conflict", "changed"), Conflict(409, "Conflict", "changed"), "done"])
+    outcomes = iter([Conflict(409, "Conflict", "changed"), Conflict(409, "Conflict", "changed"), "done"])
 
     def action() -> str:
-        answer = next(answers)
-        if isinstance(answer, Conflict):
-            raise answer
-        return answer
+        outcome = next(outcomes)
+        if isinstance(outcome, Conflict):
+            raise outcome
+        return outcome
 
     assert retry_on_conflict(action, sleep=waits.append, draw=lambda: 1.0) == "done"
     assert waits == [0.02, 0.04]

@@ -326,7 +326,7 @@ def test_socket_options() -> None:
     with ScriptedServer([NODE], [watch_on()]) as server:
         client = quick(Config.from_url(server.url))
         client.get(NODES, "n1")
-        connection = client._transport._connections._take()  # pyright: ignore[reportPrivateUsage]
+        connection = client._transport._connections._acquire()  # pyright: ignore[reportPrivateUsage]
         sock = connection.sock
         assert sock is not None
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -166,7 +166,7 @@ def test_the_rest(port: int) -> None:
     head = get(port, "/healthz", "HEAD")
     assert (head.status, head.body, head.headers["Content-Length"]) == (200, "", "3")
     refused = get(port, "/healthz", "POST")
-    assert (refused.status, refused.body) == (405, "/healthz takes GET only\n")
+    assert (refused.status, refused.body) == (405, "/healthz supports GET only\n")
     assert get(port, "/healthz", "DELETE").status == 501
 
 
