@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def admit(state: NodeState, pod: PodShape, available: Resource | None = None) -> Verdict:
-    """Return whether the kubelet of a node admits a pod, and which resources the containers get.
+    """Return the verdict of a node's kubelet on a pod, with the resources that its containers get.
 
     Exact for kubelets 1.31 to 1.37. The Topology Manager decides first, with its device, CPU and memory managers
     (pkg/kubelet/cm). If `available` is passed, the check of the whole node follows
@@ -71,11 +71,8 @@ def relevant_unknowns(kind: NodeKind, pod: PodShape) -> tuple[str, ...]:
     policies = kind.policies._replace(cpu="static", memory="Static")
     cpus = any(guaranteed_cpus(pod, container, policies) for container in pod.containers)
     memory = pins_memory(pod, policies)
-    anything = (
-        cpus
-        or memory
-        or any(name in kind.device_indices for container in pod.containers for name, _ in container.devices)
-    )
+    devices = any(name in kind.device_indices for container in pod.containers for name, _ in container.devices)
+    anything = cpus or memory or devices
 
     def matters(subject: str) -> bool:
         mentioned = ("CPU" in subject, "memory" in subject.lower())

@@ -72,8 +72,8 @@ def admit_containers(context: AdmissionContext) -> None:
 def _admit_pod(context: AdmissionContext) -> None:
     kind = context.state.kind
     aligned = pod_aligned_request(context.pod, kind)
-    as_one = uses_pod_level_managers(context.pod, kind.policies)
-    if as_one:
+    pod_level = uses_pod_level_managers(context.pod, kind.policies)
+    if pod_level:
         empty = empty_shared_pools(context.pod, kind.policies)
         allocate_pod(context, aligned, calculate_affinity(context, aligned, MISALIGNED_POD, empty), empty)
         return

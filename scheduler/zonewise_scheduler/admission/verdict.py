@@ -1,4 +1,4 @@
-"""What a kubelet does with a pod, as values."""
+"""The verdict of a kubelet on a pod, as values."""
 
 from typing import NamedTuple
 

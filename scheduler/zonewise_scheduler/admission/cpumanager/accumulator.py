@@ -29,10 +29,10 @@ class CpuAccumulator:
 
     __slots__ = ("free", "num_cpus_needed", "result", "topology")
 
-    def __init__(self, topology: CpuTopology, free: int, need: int) -> None:
+    def __init__(self, topology: CpuTopology, free: int, num_cpus_needed: int) -> None:
         self.topology = topology
         self.free = free
-        self.num_cpus_needed = need
+        self.num_cpus_needed = num_cpus_needed
         self.result = 0
 
     def take(self, cpus: int) -> None:

@@ -64,7 +64,7 @@ class _Best(NamedTuple):
     squares: int
     indices: tuple[int, ...]
     plan: _Plan
-    givers: tuple[int, ...]
+    providers: tuple[int, ...]
 
 
 def take_by_topology_numa_distributed(topology: CpuTopology, free: int, count: int, policies: Policies) -> int:
@@ -104,8 +104,8 @@ def _plans(request: _Request, size: int) -> Iterator[_Plan]:
     for indices in combinations(range(len(request.listed)), size):
         zones = [request.listed[index] for index in indices]
         counts = [free[zone] for zone in zones]
-        whole = sum(count // group for count in counts) * group
-        if min(counts) < share or whole < request.size or sum(free[zone] for zone in set(zones)) < request.size:
+        in_groups = sum(count // group for count in counts) * group
+        if min(counts) < share or in_groups < request.size or sum(free[zone] for zone in set(zones)) < request.size:
             continue
         left = list(free)
         for zone in zones:
@@ -130,48 +130,47 @@ def _best_plan(request: _Request, plans: Sequence[_Plan]) -> _Best | None:
     for plan in sorted(plans, key=lambda plan: (plan.bound, plan.indices)):
         if best is not None and plan.bound > best.squares:
             break
-        candidate = _with_givers(request, plan) if plan.remainder else _Best(plan.bound, plan.indices, plan, ())
+        candidate = _with_providers(request, plan) if plan.remainder else _Best(plan.bound, plan.indices, plan, ())
         if candidate is not None and (best is None or candidate[:2] < best[:2]):
             best = candidate
     return best
 
 
-def _with_givers(request: _Request, plan: _Plan) -> _Best | None:
+def _with_providers(request: _Request, plan: _Plan) -> _Best | None:
     """Return a plan with the zones that provide the remainder: of equally good ones the most zones, then the first."""
     best: _Best | None = None
-    known: dict[tuple[int, ...], int | None] = {}
+    squares_of: dict[tuple[int, ...], int | None] = {}
     has_duplicates = len(set(plan.able)) < len(plan.able)
     for size in range(len(plan.able), 0, -1):
-        for givers in combinations(range(len(plan.able)), size):
-            first = (
-                givers if has_duplicates else givers[: plan.remainder // request.group]
-            )  # the rest has no group to add
-            if first in known:
+        for providers in combinations(range(len(plan.able)), size):
+            # providers beyond the number of groups in the remainder have no group to add
+            first = providers if has_duplicates else providers[: plan.remainder // request.group]
+            if first in squares_of:
                 continue
-            squares = known[first] = _squares(request, plan, [plan.able[index] for index in first])
+            squares = squares_of[first] = _squares(request, plan, [plan.able[index] for index in first])
             if squares is not None and (best is None or squares < best.squares):
-                best = _Best(squares, plan.indices, plan, givers)
+                best = _Best(squares, plan.indices, plan, providers)
                 if squares == plan.bound:
                     return best
     return best
 
 
-def _squares(request: _Request, plan: _Plan, givers: Sequence[int]) -> int | None:
+def _squares(request: _Request, plan: _Plan, providers: Sequence[int]) -> int | None:
     """Return the sum of squares once zones have provided the remainder one after another; None if they cannot."""
-    if not _suffice(request, plan, givers):
+    if not _suffice(request, plan, providers):
         return None
     left, remainder, group = list(plan.left), plan.remainder, request.group
     while remainder:
-        for zone in givers:
+        for zone in providers:
             if remainder and left[zone] >= group:
                 left[zone] -= group
                 remainder -= group
     return sum([count * count for count in left])
 
 
-def _suffice(request: _Request, plan: _Plan, givers: Sequence[int]) -> bool:
+def _suffice(request: _Request, plan: _Plan, providers: Sequence[int]) -> bool:
     """Return whether zones can provide the remainder in whole groups."""
-    return sum(plan.left[zone] // request.group for zone in set(givers)) * request.group >= plan.remainder
+    return sum(plan.left[zone] // request.group for zone in set(providers)) * request.group >= plan.remainder
 
 
 def _check_termination(request: _Request, plans: Sequence[_Plan], best: _Best | None) -> None:
@@ -185,8 +184,10 @@ def _check_termination(request: _Request, plans: Sequence[_Plan], best: _Best | 
         if len(set(plan.able)) == len(plan.able) and sum(plan.left[zone] % request.group for zone in plan.able) == 0:
             continue
         for size in range(1, len(plan.able) + 1):
-            for givers in combinations(plan.able, size):
-                if sum(plan.left[zone] for zone in givers) >= plan.remainder and not _suffice(request, plan, givers):
+            for providers in combinations(plan.able, size):
+                if sum(plan.left[zone] for zone in providers) >= plan.remainder and not _suffice(
+                    request, plan, providers
+                ):
                     raise CpuAllocationError(_NEVER_TERMINATES)
 
 
@@ -205,11 +206,13 @@ def _distribute(accumulator: CpuAccumulator, request: _Request, best: _Best, pol
     share = _share(request, len(indices))
     for index in indices:
         _take_from_zone(accumulator, request.zones[request.listed[index]], share, policies)
-    givers = [request.zones[best.plan.able[index]] for index in overwritten_at_end(best.givers, len(best.plan.able))]
+    providers = [
+        request.zones[best.plan.able[index]] for index in overwritten_at_end(best.providers, len(best.plan.able))
+    ]
     remainder = best.plan.remainder
     while remainder:
         before = remainder
-        for zone in givers:
+        for zone in providers:
             if remainder and (accumulator.free & zone).bit_count() >= request.group:
                 _take_from_zone(accumulator, zone, request.group, policies)
                 remainder -= request.group
@@ -250,14 +253,12 @@ def overwritten_at_end(subset: tuple[int, ...], count: int) -> tuple[int, ...]:
     return subset[:unshared] + tuple(range(count - len(subset) + unshared, count))
 
 
-def overwritten_by_next(subset: tuple[int, ...], following_subset: tuple[int, ...] | None) -> tuple[int, ...]:
+def overwritten_by_next(subset: tuple[int, ...], following: tuple[int, ...] | None) -> tuple[int, ...]:
     """Return what a subset has become if the walk ends with the following one; None: there is none."""
     unshared = _unshared_length(len(subset))
-    return (
-        following_subset
-        if following_subset is not None and following_subset[:unshared] == subset[:unshared]
-        else subset
-    )
+    if following is None or following[:unshared] != subset[:unshared]:
+        return subset
+    return following
 
 
 def next_combination(subset: tuple[int, ...], count: int) -> tuple[int, ...] | None:

@@ -1,6 +1,6 @@
 """Exclusive CPUs of a container (pkg/kubelet/cm/cpumanager/policy_static.go Allocate, allocateCPUs, AllocatePod).
 
-What the containers of other pods hold comes from the state of the node: there is no state file.
+NodeState.free_cpus replaces the kubelet's state file.
 """
 
 from __future__ import annotations

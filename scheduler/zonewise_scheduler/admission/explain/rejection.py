@@ -75,10 +75,8 @@ def _insufficient(pod: PodShape, verdict: Verdict, available: Resource | None) -
         return "the node has as many pods as it takes"
     if insufficient is None:
         return f"needs more {verdict.resource} than the node has left"
-    requested, free = (
-        _node_amount(insufficient.resource, insufficient.requested),
-        _node_amount(insufficient.resource, max(0, insufficient.available)),
-    )
+    requested = _node_amount(verdict.resource, insufficient.requested)
+    free = _node_amount(verdict.resource, max(0, insufficient.available))
     return f"needs {requested} in all; the node has {free} left"
 
 
@@ -123,7 +121,6 @@ def _memory(context: AdmissionContext, aligned: AlignedRequest) -> str:
     if not aligned.memory:
         return "has no memory of its own, and the kubelet fails to give it none in a pod with resources of its own"
     requested = listed([amount(name, size) for name, size in aligned.memory])
-    source = (
-        "the same zones" if context.affinity is None else f"{zones_in_words(context.affinity)}, which it is aligned to"
-    )
+    aligned_to = None if context.affinity is None else zones_in_words(context.affinity)
+    source = "the same zones" if aligned_to is None else f"{aligned_to}, which it is aligned to"
     return f"needs {requested} from {source}; {'; '.join(memory_in_words(context.state, aligned))}"

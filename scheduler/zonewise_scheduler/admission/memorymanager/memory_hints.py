@@ -30,15 +30,15 @@ class MemoryView:
         self.zones = kind.zones
         self.groups = dict(zip(kind.zones, state.memory_groups, strict=True))
         self.assigned = state.memory_assigned
-        self._idle = reusable
+        self._reusable = reusable
         self._requests = [(name, size, free_memory(state, name)) for name, size in requests]
 
     def fits(self, zone_set: ZoneSet) -> bool:
         """Return whether a set of zones has enough that is free, or reusable from exactly this set."""
-        zones, members = zone_set
-        reusable = self._idle
+        zones, ids = zone_set
+        reusable = self._reusable
         for name, size, free in self._requests:
-            if sum([free[zone] for zone in members]) + (reusable.get((zones, name), 0) if reusable else 0) < size:
+            if sum([free[zone] for zone in ids]) + (reusable.get((zones, name), 0) if reusable else 0) < size:
                 return False
         return True
 

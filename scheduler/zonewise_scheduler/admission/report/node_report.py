@@ -104,7 +104,7 @@ def _state(nrt: NrtObject, interner: KindInterner, known: _KubeletFacts) -> Node
     cpus = _cpus(nrt, known.threads, static=policies.cpu == "static")
     zones = _zones(nrt)
     memory = read_memory(nrt, zones, policies.topology) if policies.memory == "Static" else ReportedMemory()
-    reported_devices = read_devices(nrt)
+    devices = read_devices(nrt)
     distances, unknown_distances = _distances(nrt, zones)
     uncounted = () if nrt.from_agent else _uncountable(policies)
     kind = NodeKind(
@@ -114,15 +114,17 @@ def _state(nrt: NrtObject, interner: KindInterner, known: _KubeletFacts) -> Node
         cpus=interner.intern_topology(cpus.topology),
         memory_types=interner.intern(memory.types),
         allocatable=interner.intern(memory.allocatable),
-        devices=interner.intern(reported_devices.classes),
+        devices=interner.intern(devices.classes),
         unknown=(*unknown, *cpus.unknown, *uncounted, *(unknown_distances if policies.prefer_closest else ())),
     )
-    free, groups, devices = (
-        interner.intern(memory.free),
-        interner.intern(memory.groups),
-        interner.intern(reported_devices.free),
+    return NodeState(
+        kind=interner.intern_kind(kind),
+        free_cpus=cpus.free,
+        memory_free=interner.intern(memory.free),
+        memory_groups=interner.intern(memory.groups),
+        memory_assigned=memory.assigned,
+        device_free=interner.intern(devices.free),
     )
-    return NodeState(interner.intern_kind(kind), cpus.free, free, groups, memory.assigned, devices)
 
 
 def _cpus(nrt: NrtObject, threads: int | None, *, static: bool) -> ReportedCpus:

@@ -40,9 +40,9 @@ def read_agent_cpus(nrt: NrtObject, *, static: bool) -> ReportedCpus:
         if names.CPUS in zone.attributes
     )
     threads = nrt.attributes.get(names.THREADS_PER_CORE, "1")
-    read = _read_topology(texts, nrt.packages, nrt.l3, nrt.attributes.get(names.RESERVED_CPUS, ""), threads != "1")
-    nrt.problems.extend(read.problems)
-    topology, unknown = read.topology, read.unknown
+    parsed = _read_topology(texts, nrt.packages, nrt.l3, nrt.attributes.get(names.RESERVED_CPUS, ""), threads != "1")
+    nrt.problems.extend(parsed.problems)
+    topology, unknown = parsed.topology, parsed.unknown
     if not static:
         return ReportedCpus(topology, 0)
     free = 0
@@ -97,15 +97,15 @@ def _read_topology(
     return _ReadTopology(topology, tuple(problems), ("which CPUs are one core",) if without_cores else ())
 
 
-def _cores(cpus: int, text: str | None, at: str, problems: list[str]) -> Iterable[CpuGroup]:
+def _cores(cpus: int, text: str | None, field: str, problems: list[str]) -> Iterable[CpuGroup]:
     if text is not None:
         try:
             cores = [core.bits for core in read_cores(text)]
             if sum(cores) == cpus:  # no CPU is in two cores
                 return [_group(core) for core in cores]
-            problems.append(f"{at}: not the CPUs of the zone: {text[:80]!r}")
+            problems.append(f"{field}: not the CPUs of the zone: {text[:80]!r}")
         except ValueError as error:
-            problems.append(f"{at}: {error}")
+            problems.append(f"{field}: {error}")
     return [(cpu, 1 << cpu) for cpu in range(cpus.bit_length()) if cpus >> cpu & 1]
 
 
@@ -140,11 +140,11 @@ def _with_rest(groups: Sequence[CpuGroup], wider: Sequence[CpuGroup]) -> tuple[C
     return (*groups, *((next(numbers), bits & ~grouped) for _, bits in wider if bits & ~grouped))
 
 
-def _bits(text: str, at: str, problems: list[str]) -> int | None:
+def _bits(text: str, field: str, problems: list[str]) -> int | None:
     try:
         return cpu_bits(text)
     except ValueError as error:
-        problems.append(f"{at}: {error}")
+        problems.append(f"{field}: {error}")
         return None
 
 

@@ -56,7 +56,7 @@ def read_memory(nrt: NrtObject, zones: tuple[int, ...], policy: str) -> Reported
         groups.append(_group(zone.attributes.get(names.MEMORY_GROUP) if zone else None, number, nrt.problems))
     assigned = zone_set_attribute(nrt, names.MEMORY_ASSIGNED)
     if not nrt.from_agent and policy != "restricted":
-        used = (zone for zone, most, left in zip(zones, allocatable, free, strict=True) if left != most)
+        used = (zone for zone, total, remaining in zip(zones, allocatable, free, strict=True) if remaining != total)
         assigned = sum(1 << zone for zone in used)
     return ReportedMemory(types, tuple(allocatable), tuple(free), tuple(groups), assigned)
 

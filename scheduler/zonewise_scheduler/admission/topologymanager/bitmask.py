@@ -31,7 +31,7 @@ def members(zones: int) -> tuple[int, ...]:
 @lru_cache(maxsize=1 << 12)
 def subsets(zones: tuple[int, ...], size: int) -> tuple[ZoneSet, ...]:
     """Return all sets of a size out of ascending zones, in the order of bitmask.IterateBitMasks."""
-    return tuple((zone_set(some), some) for some in combinations(zones, size))
+    return tuple((zone_set(ids), ids) for ids in combinations(zones, size))
 
 
 @lru_cache(maxsize=1 << 10)

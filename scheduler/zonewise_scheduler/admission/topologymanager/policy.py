@@ -3,7 +3,7 @@
 The kubelet tries every combination of one hint per resource and keeps the best one. That takes seconds with three
 resources on eight zones. This module computes the same result in closed form.
 
-Invariant: the result equals the kubelet's.
+Invariant: both results are equal.
 
 1. A combination is preferred only if all its sets are equal. So the preferred ones are the sets that every resource
    prefers.
@@ -125,8 +125,8 @@ def _pairwise(left: Sequence[int], right: Sequence[int], zones: int) -> list[int
 
 def _supersets(sets: Sequence[int], zones: int) -> int:
     marks = bytearray(4 << zones)
-    for zones_bits in sets:
-        marks[4 * zones_bits] = 1
+    for index in sets:
+        marks[4 * index] = 1
     sums = int.from_bytes(marks, "little")
     for shift, without in _steps(zones):
         sums += sums >> shift & without

@@ -52,19 +52,19 @@ def test_peak_of_init_containers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("release", "gate", "container_cpus", "as_one"),
+    ("release", "gate", "container_cpus", "pod_level"),
     [((1, 33), False, 2, False), ((1, 34), False, 0, False), ((1, 36), True, 2, True)],
 )
 def test_pod_level_resources_by_release(
-    release: tuple[int, int], gate: bool, container_cpus: int, as_one: bool
+    release: tuple[int, int], gate: bool, container_cpus: int, pod_level: bool
 ) -> None:
     """The CPU Manager ignores them, then allocates nothing, then allocates the pod as a whole."""
     policies = STATIC._replace(release=release, pod_level_managers=gate)
     two = container("app", 2000)
     shape = pod(two, pod_level=6000)
     assert guaranteed_cpus(shape, two, policies) == container_cpus
-    assert uses_pod_level_managers(shape, policies) is as_one
-    assert pod_guaranteed_cpus(shape, policies) == (6 if as_one else container_cpus)
+    assert uses_pod_level_managers(shape, policies) is pod_level
+    assert pod_guaranteed_cpus(shape, policies) == (6 if pod_level else container_cpus)
 
 
 def test_containers_without_guarantee_share() -> None:
