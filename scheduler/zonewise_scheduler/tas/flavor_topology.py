@@ -1,4 +1,4 @@
-"""The nodes of a resource flavor, in the levels of its topology."""
+"""The topology of a resource flavor: its nodes in the levels of its Topology (pkg/cache/scheduler/tas_flavor.go)."""
 
 from __future__ import annotations
 
@@ -20,29 +20,28 @@ if TYPE_CHECKING:
 
 
 class FlavorTopology:
-    """Where pods of one flavor may be placed."""
+    """The tree of a flavor's nodes, and its snapshot without usage."""
 
     def __init__(self, flavor: ResourceFlavor, tree: TopologyTree, nodes: NodeInfoTable) -> None:
         self.flavor = flavor
         self.tree = tree
         self.nodes = nodes
         self.leaf_rows: NDArray[np.int64] = tree.rows[tree.leaf_offsets]
-        """(leaves,): the node of each leaf, where leaves are nodes."""
+        """(leaves,): row of each leaf's node, where leaves are nodes."""
         self.empty_snapshot = NodeTASFlavorSnapshot(tree, nodes, tolerations=flavor.tolerations)
-        """What there is for pods where none are; pods get the flavor's tolerations too."""
+        """The snapshot without TAS usage; pods get the flavor's tolerations in addition to their own."""
 
 
 def build_flavor_topology(
     flavor: ResourceFlavor, levels: Sequence[str], nodes: NodeInfoTable, ready: NDArray[np.bool_] | None = None
 ) -> FlavorTopology:
-    """Return the nodes with a flavor's labels that are schedulable and ready; there may be none yet.
+    """Return the topology of the schedulable and ready nodes with a flavor's labels; it may be empty.
 
-    `levels`: of its Topology, the outermost first; `ready`: (rows,), None: all nodes are. Raises ValueError for a
-    Topology without levels, and for one with zones elsewhere than right below the host.
+    `levels`: of the flavor's Topology, the highest first; `ready`: (rows,), None: all nodes. Raises ValueError for a
+    Topology without levels, and for one whose zone level is not directly below the hostname.
     """
-    rows, keys = nodes_matching_flavor(nodes, flavor.node_labels), host_levels(levels)
-    return FlavorTopology(
-        flavor,
-        topology_tree_from_nodes(flavor.topology_name, keys, nodes, rows if ready is None else rows & ready),
-        nodes,
-    )
+    rows, level_keys = nodes_matching_flavor(nodes, flavor.node_labels), host_levels(levels)
+    if ready is not None:
+        rows &= ready
+    tree = topology_tree_from_nodes(flavor.topology_name, level_keys, nodes, rows)
+    return FlavorTopology(flavor, tree, nodes)

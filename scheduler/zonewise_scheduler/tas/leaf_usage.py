@@ -1,8 +1,7 @@
-"""What pods use of the leaves of each flavor.
+"""The usage of leaves, by flavor and resource.
 
-What is written is set down beside the arrays, leaf by leaf, and written into them when somebody asks for these. So what
-is tried out and undone costs no more than the leaves that it is about, and so does a copy: it shares the arrays until
-one of the two has to write.
+Changes are recorded leaf by leaf beside the arrays, and written into them when the arrays are requested. So a trial
+that is undone costs only the leaves that it concerns. A copy shares the arrays until one of the two writes.
 """
 
 from __future__ import annotations
@@ -20,117 +19,117 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.tas.tree.tas_usage import TASUsage
 
-_MANY = 1024
-"""Leaves that are better written at once into the arrays."""
+_BATCH_SIZE = 1024
+"""If more leaves than this change, they are written into the arrays at once."""
 
 
 class LeafUsageChange(NamedTuple):
-    """What pods take of one resource in the leaves of one flavor."""
+    """The usage of one resource that pods add to the leaves of one flavor."""
 
     flavor: str
     resource: str
     leaves: tuple[int, ...]
-    """Each once."""
+    """Distinct."""
     amounts: tuple[int, ...]
-    """By leaf: milli-CPU, bytes, counts; more than 0."""
+    """By leaf: milli-CPU, bytes, counts; positive."""
 
 
-class _Page:
-    """One flavor's."""
+class _FlavorUsage:
+    """The usage of one flavor's leaves."""
 
-    __slots__ = ("changes", "leaves", "shared", "stamp", "usage")
+    __slots__ = ("leaf_count", "pending", "shared", "usage", "version")
 
-    def __init__(self, leaves: int, stamp: int) -> None:
-        self.leaves = leaves
-        self.stamp = stamp
+    def __init__(self, leaf_count: int, version: int) -> None:
+        self.leaf_count = leaf_count
+        self.version = version
         self.usage: TASUsage = {}
         self.shared = False
-        """Others have these arrays too."""
-        self.changes: dict[str, dict[int, int]] = {}
-        """By resource and leaf: what is used beyond that."""
+        """A copy shares the arrays."""
+        self.pending: dict[str, dict[int, int]] = {}
+        """By resource and leaf: amounts to be added to the arrays."""
 
-    def copy(self) -> _Page:
+    def copy(self) -> _FlavorUsage:
         self.shared = True
         other = copy(self)
         other.usage = dict(self.usage)
-        other.changes = {name: dict(changes) for name, changes in self.changes.items()}
+        other.pending = {resource: dict(amounts) for resource, amounts in self.pending.items()}
         return other
 
-    def own(self) -> None:
-        """Have arrays of its own."""
+    def unshare(self) -> None:
+        """Copy the arrays if they are shared."""
         if self.shared:
-            self.usage = {name: amounts.copy() for name, amounts in self.usage.items()}
+            self.usage = {resource: amounts.copy() for resource, amounts in self.usage.items()}
             self.shared = False
 
-    def array(self, name: str) -> NDArray[np.int64]:
-        """Return the array of a resource, to be written."""
-        if name not in self.usage:
-            self.usage[name] = np.zeros(self.leaves, np.int64)
-        return self.usage[name]
+    def writable_array(self, resource: str) -> NDArray[np.int64]:
+        """Return the array of a resource; the arrays must not be shared."""
+        if resource not in self.usage:
+            self.usage[resource] = np.zeros(self.leaf_count, np.int64)
+        return self.usage[resource]
 
 
 class LeafUsage:
-    """What is used, by flavor and resource; it changes in place."""
+    """The usage of the leaves of all flavors; it changes in place."""
 
-    def __init__(self, leaves: Mapping[str, int]) -> None:
-        """Take how many leaves each flavor has."""
-        self._stamps = count()
-        self._pages = {flavor: _Page(size, next(self._stamps)) for flavor, size in leaves.items()}
+    def __init__(self, leaf_counts: Mapping[str, int]) -> None:
+        """Start without usage; `leaf_counts`: by flavor."""
+        self._versions = count()
+        self._flavors = {flavor: _FlavorUsage(size, next(self._versions)) for flavor, size in leaf_counts.items()}
 
     def copy(self) -> LeafUsage:
-        """Return others that change on their own."""
+        """Return an independent copy."""
         other = copy(self)
-        other._pages = {flavor: page.copy() for flavor, page in self._pages.items()}
+        other._flavors = {name: flavor.copy() for name, flavor in self._flavors.items()}
         return other
 
     def apply(self, changes: Collection[LeafUsageChange], sign: int = 1) -> None:
-        """Take note of pods that come, or with sign -1 go."""
-        if sum(len(one.leaves) for one in changes) > _MANY:
-            self._write_many(changes, sign)
+        """Add the usage of pods, or with sign -1 remove it."""
+        if sum(len(change.leaves) for change in changes) > _BATCH_SIZE:
+            self._apply_batch(changes, sign)
             return
         for flavor, resource, leaves, amounts in changes:
-            found = self._pages[flavor].changes.setdefault(resource, {})
+            pending = self._flavors[flavor].pending.setdefault(resource, {})
             for leaf, amount in zip(leaves, amounts, strict=True):
-                found[leaf] = found.get(leaf, 0) + sign * amount
+                pending[leaf] = pending.get(leaf, 0) + sign * amount
 
     def fits(self, change: LeafUsageChange, free_capacity: NDArray[np.int64]) -> bool:
-        """Tell whether there is room for more, where leaves have so much of the resource, (leaves,)."""
-        page = self._pages[change.flavor]
-        used, beyond = page.usage.get(change.resource), page.changes.get(change.resource, {})
+        """Tell whether further usage fits beside the current one; `free_capacity`: of the resource, (leaves,)."""
+        flavor = self._flavors[change.flavor]
+        usage, pending = flavor.usage.get(change.resource), flavor.pending.get(change.resource, {})
         for leaf, amount in zip(change.leaves, change.amounts, strict=True):
-            taken = beyond.get(leaf, 0) if used is None else used.item(leaf) + beyond.get(leaf, 0)
-            if free_capacity.item(leaf) - taken < amount:
+            used = pending.get(leaf, 0) if usage is None else usage.item(leaf) + pending.get(leaf, 0)
+            if free_capacity.item(leaf) - used < amount:
                 return False
         return True
 
     def usage(self, flavor: str) -> TASUsage:
-        """Return what is used by resource; good until the next change."""
-        return self._settled(flavor).usage
+        """Return the usage of a flavor's leaves; valid until the next change."""
+        return self._write_pending(flavor).usage
 
     def version(self, flavor: str) -> int:
-        """Return a number that is another whenever what is used is; copies that have the same are equal."""
-        return self._settled(flavor).stamp
+        """Return a number that changes whenever the usage does; copies with the same number are equal."""
+        return self._write_pending(flavor).version
 
-    def _settled(self, flavor: str) -> _Page:
-        """Return a page with its changes written into the arrays."""
-        page = self._pages[flavor]
-        changes, page.changes = page.changes, {}
-        for name, amounts in changes.items():
-            left = {leaf: amount for leaf, amount in amounts.items() if amount}
-            if left:
-                page.own()
-                page.stamp = next(self._stamps)
-                page.array(name)[list(left)] += list(left.values())
-        return page
+    def _write_pending(self, name: str) -> _FlavorUsage:
+        """Return a flavor whose pending changes are written into the arrays."""
+        flavor = self._flavors[name]
+        pending, flavor.pending = flavor.pending, {}
+        for resource, amounts in pending.items():
+            nonzero = {leaf: amount for leaf, amount in amounts.items() if amount}
+            if nonzero:
+                flavor.unshare()
+                flavor.version = next(self._versions)
+                flavor.writable_array(resource)[list(nonzero)] += list(nonzero.values())
+        return flavor
 
-    def _write_many(self, changes: Iterable[LeafUsageChange], sign: int) -> None:
-        by_array: dict[tuple[str, str], list[LeafUsageChange]] = {}
-        for one in changes:
-            by_array.setdefault((one.flavor, one.resource), []).append(one)
-        for (flavor, resource), found in by_array.items():
-            page = self._settled(flavor)
-            page.own()
-            page.stamp = next(self._stamps)
-            leaves = np.fromiter(chain.from_iterable(one.leaves for one in found), np.int64)
-            amounts = np.fromiter(chain.from_iterable(one.amounts for one in found), np.int64)
-            np.add.at(page.array(resource), leaves, sign * amounts)
+    def _apply_batch(self, changes: Iterable[LeafUsageChange], sign: int) -> None:
+        changes_by_array: dict[tuple[str, str], list[LeafUsageChange]] = {}
+        for change in changes:
+            changes_by_array.setdefault((change.flavor, change.resource), []).append(change)
+        for (name, resource), of_array in changes_by_array.items():
+            flavor = self._write_pending(name)
+            flavor.unshare()
+            flavor.version = next(self._versions)
+            leaves = np.fromiter(chain.from_iterable(change.leaves for change in of_array), np.int64)
+            amounts = np.fromiter(chain.from_iterable(change.amounts for change in of_array), np.int64)
+            np.add.at(flavor.writable_array(resource), leaves, sign * amounts)

@@ -1,4 +1,7 @@
-"""Places for pods that are placed together, so that every kubelet admits what it is given."""
+"""Topology assignments that every kubelet admits, and the explanation where there are none.
+
+The search for an assignment is repeated with tighter bounds until the kubelets admit it.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from zonewise_scheduler.admission.explain.rejection import explain_rejection
+from zonewise_scheduler.quota.hierarchy.topology_snapshot import TopologyPlacementFailure
+from zonewise_scheduler.quota.topology.types import HOSTNAME
 from zonewise_scheduler.tas.pod_set_placement import requested_topology, subtract_assignment, tas_pod_set_requests
 from zonewise_scheduler.tas.snapshot.assignment_failure import TopologyAssignmentFailure
 from zonewise_scheduler.tas.tree.assignment_parameters import topology_assignment_parameters
 from zonewise_scheduler.tas.types import TASFeatureGates
 from zonewise_scheduler.tas.zones.admission_trial import PodsOnNodes
+from zonewise_scheduler.tas.zones.node_filling import ANY_ZONE, ONE_ZONE, fill_node, predict_admission
 from zonewise_scheduler.tas.zones.zone_level import ZONE_LEVEL, requests_zones
 
 if TYPE_CHECKING:
@@ -25,135 +32,194 @@ if TYPE_CHECKING:
     from zonewise_scheduler.tas.types import TASPodSetRequests
     from zonewise_scheduler.tas.zones.admission_trial import AdmissionTrial
 
-    Attempt = Callable[[Sequence[TASPodSetRequests]], TASAssignments | TopologyAssignmentFailure]
-    """Places pods by the bounds that they have; a leader comes after its workers."""
+    FindAssignments = Callable[[Sequence[TASPodSetRequests]], TASAssignments | TopologyAssignmentFailure]
+    """Finds assignments under the bounds of the pod sets; a leader comes after its workers."""
 
-_TRIES, _ASKED = 64, 512
-"""How often a leader is given another host, and how many hosts are asked each time."""
+_MAX_ATTEMPTS = 64
+"""How often a leader and its workers are tried on hosts."""
+
+_CHECKED_HOSTS = 512
+"""Further hosts of which the bound beside the leader is computed with each attempt."""
 
 
 class PlacementSearch(NamedTuple):
-    """One set, or a leader and then its workers, that look for places."""
+    """The input of a search: one pod set, or a leader and then its workers."""
 
     flavor_topology: FlavorTopology
     admission_trial: AdmissionTrial | None
-    """None: nothing is known of kubelets."""
+    """None: the kubelets are unknown."""
     requests: Sequence[PlacementRequest]
     current_assignments: Mapping[str, TopologyAssignment]
-    """Where pods are already."""
 
 
 class PlacementResult(NamedTuple):
-    """What was found, and what it was looked for by."""
+    """The result of a search, and the bounded pod sets that it is for."""
 
     result: TASAssignments | TopologyAssignmentFailure
     pod_sets: list[TASPodSetRequests]
     zone_slice_sizes: list[int]
-    """What of each set is to be in one zone."""
+    """By pod set; see zones/node_filling.py."""
 
 
-def search_placement(problem: PlacementSearch, attempt: Attempt) -> PlacementResult:
-    """Return places, which are given to the trial too; what one zone should hold is tried first as if it must."""
-    outcome = _search(problem, attempt, strict=True)
-    softer = [tas_pod_set_requests(wish, strict=False) for wish in problem.requests]
-    if (
-        isinstance(outcome.result, TopologyAssignmentFailure)
-        and [whole for _, whole in softer] != outcome.zone_slice_sizes
-    ):
-        outcome = _search(problem, attempt, strict=False)
-    return outcome
+def search_placement(search: PlacementSearch, find_assignments: FindAssignments) -> PlacementResult:
+    """Return the assignments, whose pods are assumed in the trial, or why there are none.
+
+    A preferred zone is first treated as required.
+    """
+    strict = _search(search, find_assignments, strict=True)
+    zone_slice_sizes = [tas_pod_set_requests(request, strict=False)[1] for request in search.requests]
+    if isinstance(strict.result, TopologyAssignmentFailure) and zone_slice_sizes != strict.zone_slice_sizes:
+        return _search(search, find_assignments, strict=False)
+    return strict
 
 
-def _search(one: PlacementSearch, attempt: Attempt, *, strict: bool) -> PlacementResult:
-    pairs = [tas_pod_set_requests(wish, strict=strict) for wish in one.requests]
-    pod_sets, wholes = [pods for pods, _ in pairs], [whole for _, whole in pairs]
-    problem = _problem(one)
-    if problem is not None or one.admission_trial is None:
-        return PlacementResult(problem or attempt(pod_sets[::-1]), pod_sets, wholes)
-    pod_sets = [_bound(one, one.admission_trial, place, pods, wholes[place]) for place, pods in enumerate(pod_sets)]
-    found = attempt(pod_sets[::-1])
-    asked = np.zeros(one.flavor_topology.tree.leaf_count, np.bool_)
-    for _ in range(_TRIES):
-        if isinstance(found, TopologyAssignmentFailure):
-            return PlacementResult(found, pod_sets, wholes)
-        given = _given(one, wholes, found.assignments)
-        short = one.admission_trial.shortfalls(given)
-        if not short:
-            one.admission_trial.assume(given)
-            return PlacementResult(found, pod_sets, wholes)
-        pod_sets[-1] = _beside(one, one.admission_trial, pod_sets, wholes[-1], (asked, short))
-        found = attempt(pod_sets[::-1])
-    problem = TopologyAssignmentFailure(
-        pod_sets[-1].name, one.flavor_topology.tree.name, f"no host of {_TRIES} takes the leader beside workers"
+def _search(search: PlacementSearch, find_assignments: FindAssignments, *, strict: bool) -> PlacementResult:
+    pairs = [tas_pod_set_requests(request, strict=strict) for request in search.requests]
+    pod_sets, zone_slice_sizes = [pod_set for pod_set, _ in pairs], [size for _, size in pairs]
+    problem, trial = _zone_request_problem(search), search.admission_trial
+    if problem is not None or trial is None:
+        return PlacementResult(problem or find_assignments(pod_sets[::-1]), pod_sets, zone_slice_sizes)
+    pod_sets = [
+        _bound_pod_set(search, trial, request, pod_set, zone_slice_size)
+        for request, pod_set, zone_slice_size in zip(search.requests, pod_sets, zone_slice_sizes, strict=True)
+    ]
+    result = find_assignments(pod_sets[::-1])
+    checked = np.zeros(search.flavor_topology.tree.leaf_count, np.bool_)
+    for _ in range(_MAX_ATTEMPTS):
+        if isinstance(result, TopologyAssignmentFailure):
+            return PlacementResult(result, pod_sets, zone_slice_sizes)
+        new_pods = _new_pods_on_nodes(search, zone_slice_sizes, result.assignments)
+        shortfalls = trial.shortfalls(new_pods)
+        if not shortfalls:
+            trial.assume(new_pods)
+            return PlacementResult(result, pod_sets, zone_slice_sizes)
+        pod_sets[-1] = _bound_beside_leader(search, trial, pod_sets, zone_slice_sizes[-1], (checked, shortfalls))
+        result = find_assignments(pod_sets[::-1])
+    failure = TopologyAssignmentFailure(
+        pod_sets[-1].name,
+        search.flavor_topology.tree.name,
+        f"no host of {_MAX_ATTEMPTS} takes the leader beside workers",
     )
-    return PlacementResult(problem, pod_sets, wholes)
+    return PlacementResult(failure, pod_sets, zone_slice_sizes)
 
 
-def _problem(one: PlacementSearch) -> TopologyAssignmentFailure | None:
-    """Return why a request that is about zones makes no sense, in the words in which that is told of other levels."""
-    for wish in one.requests:
-        request = requested_topology(wish.pod_set)
-        if requests_zones(request):
-            pods = tas_pod_set_requests(wish)[0]._replace(topology_request=request)
-            found = topology_assignment_parameters(
-                (*one.flavor_topology.tree.level_keys, ZONE_LEVEL), pods, TASFeatureGates(), has_leader=False
+def _zone_request_problem(search: PlacementSearch) -> TopologyAssignmentFailure | None:
+    """Return why a request with the zone level is invalid, with the messages for other levels."""
+    tree = search.flavor_topology.tree
+    for request in search.requests:
+        topology_request = requested_topology(request.pod_set)
+        if requests_zones(topology_request):
+            pod_set = tas_pod_set_requests(request)[0]._replace(topology_request=topology_request)
+            params = topology_assignment_parameters(
+                (*tree.level_keys, ZONE_LEVEL), pod_set, TASFeatureGates(), has_leader=False
             )
-            if isinstance(found, str):
-                return TopologyAssignmentFailure(wish.pod_set.name, one.flavor_topology.tree.name, found)
+            if isinstance(params, str):
+                return TopologyAssignmentFailure(request.pod_set.name, tree.name, params)
     return None
 
 
-def _bound(
-    one: PlacementSearch, trial: AdmissionTrial, place: int, pods: TASPodSetRequests, whole: int
+def _bound_pod_set(
+    search: PlacementSearch,
+    trial: AdmissionTrial,
+    request: PlacementRequest,
+    pod_set: TASPodSetRequests,
+    zone_slice_size: int,
 ) -> TASPodSetRequests:
-    """Return pods with how many of them each host takes."""
-    shape = one.requests[place].pod_set.shape
+    """Return the pod set with the number of pods that each host admits."""
+    shape = request.pod_set.shape
     if shape is None:
-        return pods
-    return pods._replace(max_pods=trial.max_pods(shape, _limit(one, pods), whole)[one.flavor_topology.leaf_rows])
+        return pod_set
+    limit = min(pod_set.pod_count, int(search.flavor_topology.nodes.available("pods").max(initial=0)))
+    max_pods_by_row = trial.max_pods(shape, limit, zone_slice_size)
+    return pod_set._replace(max_pods=max_pods_by_row[search.flavor_topology.leaf_rows])
 
 
-def _limit(one: PlacementSearch, pods: TASPodSetRequests) -> int:
-    """Return how many pods any host has room for at most."""
-    return min(pods.pod_count, int(one.flavor_topology.nodes.available("pods").max(initial=0)))
+def _new_pods_on_nodes(
+    search: PlacementSearch, zone_slice_sizes: Sequence[int], assignments: Mapping[str, TopologyAssignment]
+) -> list[PodsOnNodes]:
+    """Return the pods beyond the current assignments, of the pod sets whose shape is known."""
+    tree, leaf_rows = search.flavor_topology.tree, search.flavor_topology.leaf_rows
+    new_pods: list[PodsOnNodes] = []
+    for request, zone_slice_size in zip(search.requests, zone_slice_sizes, strict=True):
+        name, shape = request.pod_set.name, request.pod_set.shape
+        if shape is not None and name in assignments:
+            new_assignment = subtract_assignment(assignments[name], search.current_assignments.get(name))
+            pods_by_leaf = ((tree.find_leaf(domain.values), domain.pods) for domain in new_assignment.domains)
+            pods_by_row = {int(leaf_rows[leaf]): pods for leaf, pods in pods_by_leaf if leaf is not None}
+            new_pods.append(PodsOnNodes(name, shape, zone_slice_size, pods_by_row))
+    return new_pods
 
 
-def _given(one: PlacementSearch, wholes: Sequence[int], found: Mapping[str, TopologyAssignment]) -> list[PodsOnNodes]:
-    """Return the pods that are new on hosts, of the sets of which the shape is known."""
-    rows = one.flavor_topology.leaf_rows
-    made: list[PodsOnNodes] = []
-    for wish, whole in zip(one.requests, wholes, strict=True):
-        name, shape = wish.pod_set.name, wish.pod_set.shape
-        if shape is not None and name in found:
-            at = subtract_assignment(found[name], one.current_assignments.get(name))
-            leaves = ((one.flavor_topology.tree.find_leaf(domain.values), domain.pods) for domain in at.domains)
-            made.append(
-                PodsOnNodes(name, shape, whole, {int(rows[leaf]): pods for leaf, pods in leaves if leaf is not None})
-            )
-    return made
-
-
-def _beside(
-    one: PlacementSearch,
+def _bound_beside_leader(
+    search: PlacementSearch,
     trial: AdmissionTrial,
     pod_sets: Sequence[TASPodSetRequests],
-    whole: int,
-    known: tuple[NDArray[np.bool_], Mapping[tuple[str, int], int]],
+    zone_slice_size: int,
+    progress: tuple[NDArray[np.bool_], Mapping[tuple[str, int], int]],
 ) -> TASPodSetRequests:
-    """Return the workers with how many of them hosts take beside the leader: those that were short, and some others."""
+    """Return the workers with tighter bounds beside the leader: on hosts with a shortfall, and on some others.
+
+    `progress`: the leaves whose bound has been computed, which is updated, and the shortfalls by pod set and row.
+    """
     leader, workers = pod_sets
-    asked, short = known
-    first, shape = (wish.pod_set.shape for wish in one.requests)
-    rows, pods = one.flavor_topology.leaf_rows, workers.max_pods
-    found = workers.max_pods_with_leader
-    if first is None or shape is None or pods is None or leader.max_pods is None:
+    checked, shortfalls = progress
+    leader_shape, shape = (request.pod_set.shape for request in search.requests)
+    leaf_rows, max_pods = search.flavor_topology.leaf_rows, workers.max_pods
+    if leader_shape is None or shape is None or max_pods is None or leader.max_pods is None:
         return workers
-    found = pods.copy() if found is None else found.copy()
-    missed = np.isin(rows, [row for _, row in short])
-    others = np.flatnonzero(~asked & ~missed & (leader.max_pods > 0) & (pods > 0))[:_ASKED]
-    for leaf in (*np.flatnonzero(missed).tolist(), *others.tolist()):
-        found[leaf] = trial.max_pods_with_leader(first, shape, int(pods[leaf]), whole, int(rows[leaf]))
-    asked[missed] = asked[others] = True
-    for (_, row), fewer in short.items():
-        found[rows == row] = np.minimum(found[rows == row], fewer)
-    return workers._replace(max_pods_with_leader=found)
+    previous = workers.max_pods_with_leader
+    bounds = max_pods.copy() if previous is None else previous.copy()
+    short = np.isin(leaf_rows, [row for _, row in shortfalls])
+    others = np.flatnonzero(~checked & ~short & (leader.max_pods > 0) & (max_pods > 0))[:_CHECKED_HOSTS]
+    for leaf in (*np.flatnonzero(short).tolist(), *others.tolist()):
+        bounds[leaf] = trial.max_pods_with_leader(
+            leader_shape, shape, int(max_pods[leaf]), zone_slice_size, int(leaf_rows[leaf])
+        )
+    checked[short] = checked[others] = True
+    for (_, row), admitted in shortfalls.items():
+        bounds[leaf_rows == row] = np.minimum(bounds[leaf_rows == row], admitted)
+    return workers._replace(max_pods_with_leader=bounds)
+
+
+def explain_failure(
+    search: PlacementSearch, result: PlacementResult, failure: TopologyAssignmentFailure
+) -> TopologyPlacementFailure:
+    """Return the failure in quota's terms, with what a kubelet lacks if a kubelet is the cause."""
+    leaves_by_resource = failure.exclusions.resources
+    explanation = TopologyPlacementFailure(
+        failure.pod_set,
+        search.flavor_topology.flavor.name,
+        str(failure),
+        failure.level,
+        failure.domain,
+        failure.fit_count,
+        failure.slice_count,
+        failure.slice_size,
+        max(sorted(leaves_by_resource), key=leaves_by_resource.__getitem__, default=""),
+    )
+    names = [pod_set.name for pod_set in result.pod_sets]
+    i = names.index(failure.pod_set) if failure.pod_set in names else 0
+    max_pods, zone_slice_size = result.pod_sets[i].max_pods, result.zone_slice_sizes[i]
+    shape, trial = search.requests[i].pod_set.shape, search.admission_trial
+    if trial is None or shape is None or max_pods is None or failure.problem or not max_pods.size:
+        return explanation
+    leaf = _limiting_leaf(search, max_pods, failure)
+    row = int(search.flavor_topology.leaf_rows[leaf])
+    state = trial.node_state(row)
+    if state is None:
+        return explanation
+    filled = fill_node(state, shape, int(max_pods[leaf]), zone_slice_size)
+    if zone_slice_size == ONE_ZONE:
+        zones = [str(zone) for zone in state.kind.zones if filled.zones >> zone & 1]
+        explanation = explanation._replace(level=ZONE_LEVEL, domain=(*failure.domain, *zones))
+    verdict = predict_admission(filled.state, shape)
+    if verdict.admitted and zone_slice_size == ANY_ZONE:
+        return explanation
+    reason = explain_rejection(filled.state, shape, verdict) or "the next of them would be in another zone"
+    return explanation._replace(node=search.flavor_topology.nodes.name(row), kubelet_reason=reason)
+
+
+def _limiting_leaf(search: PlacementSearch, max_pods: NDArray[np.int64], failure: TopologyAssignmentFailure) -> int:
+    """Return the host that the failure names, or else the first of those that admit most pods."""
+    leaf = search.flavor_topology.tree.find_leaf(failure.domain[-1:]) if failure.level == HOSTNAME else None
+    return int(max_pods.argmax()) if leaf is None else leaf

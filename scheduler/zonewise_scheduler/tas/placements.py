@@ -1,4 +1,4 @@
-"""Where the pods of a workload are, as books and kubelets have it: worked out once of each workload."""
+"""Placements of workloads, as changes of leaf usage and as pods on nodes; computed once for each workload."""
 
 from __future__ import annotations
 
@@ -18,74 +18,83 @@ if TYPE_CHECKING:
 
 
 class Placement(NamedTuple):
-    """The pods of a workload at their places."""
+    """The pods of a workload on their leaves."""
 
     usage_changes: tuple[LeafUsageChange, ...]
-    """What they take, in all flavors that have their nodes."""
+    """Their usage, in all flavors that have their nodes."""
     on_nodes: tuple[tuple[PodSetPlacement, dict[int, int]], ...]
-    """Those of which kubelets decide, set by set, and how many are on each node, by row."""
+    """The pod sets that kubelets must admit, and the pods on each node, by row."""
     stale: bool
-    """Some of their places are no more."""
+    """An assignment has a domain that the tree lacks."""
     pod_sets: tuple[PodSetPlacement, ...]
 
 
-_NOWHERE = Placement((), (), stale=False, pod_sets=())
+_EMPTY = Placement((), (), stale=False, pod_sets=())
 
 
 class Placements:
-    """Those of the workloads that there are; copies of Topologies share it."""
+    """A cache of the placements of workloads; copies of a TASSnapshot share it."""
 
     def __init__(self, flavor_topologies: Mapping[str, FlavorTopology]) -> None:
-        self._grounds = flavor_topologies
-        self._known: WeakKeyDictionary[Workload, Placement] = WeakKeyDictionary()
-        nodes = [name for name, one in flavor_topologies.items() if one.tree.is_lowest_level_node]
-        self._alike = {
-            name: nodes if one.tree.is_lowest_level_node else [name] for name, one in flavor_topologies.items()
+        self._flavor_topologies = flavor_topologies
+        self._cache: WeakKeyDictionary[Workload, Placement] = WeakKeyDictionary()
+        node_flavors = [name for name, topology in flavor_topologies.items() if topology.tree.is_lowest_level_node]
+        self._overlapping_flavors = {
+            name: node_flavors if topology.tree.is_lowest_level_node else [name]
+            for name, topology in flavor_topologies.items()
         }
-        """The flavors that may have nodes in common with one."""
+        """By flavor: the flavors that may have nodes in common with it, itself included."""
 
     def of_workload(self, workload: Workload, held: Workload | None = None) -> Placement:
-        """Return where the pods of a workload's admission are, beyond those that it held before; leaders first."""
+        """Return the placement of a workload's admission beyond that of `held`; leaders come first."""
         if workload.admission is None:
-            return _NOWHERE
+            return _EMPTY
+        has_topology = self._flavor_topologies.__contains__
         if held is not None and held.admission is not None:
-            return self.of_pod_sets(pod_set_placements(workload, self._grounds.__contains__, held))
-        found = self._known.get(workload)
-        if found is None:
-            found = self._known[workload] = self.of_pod_sets(pod_set_placements(workload, self._grounds.__contains__))
-        return found
+            return self.of_pod_sets(pod_set_placements(workload, has_topology, held))
+        placement = self._cache.get(workload)
+        if placement is None:
+            placement = self._cache[workload] = self.of_pod_sets(pod_set_placements(workload, has_topology))
+        return placement
 
     def of_pod_sets(self, pod_sets: Sequence[PodSetPlacement]) -> Placement:
-        """Return what pods take at their places."""
+        """Return the placement that consists of some pod sets."""
         if not pod_sets:
-            return _NOWHERE
-        changes: dict[tuple[str, str], dict[int, int]] = {}
+            return _EMPTY
+        amounts: dict[tuple[str, str], dict[int, int]] = {}
         on_nodes: list[tuple[PodSetPlacement, dict[int, int]]] = []
-        for one in pod_sets:
-            for flavor in self._alike[one.flavor]:
-                leaves = self._leaves(one, flavor)
-                for resource, amount in one_pod_requests(one.single_pod_requests).items():
+        for pod_set in pod_sets:
+            for flavor in self._overlapping_flavors[pod_set.flavor]:
+                pods_by_leaf = self._pods_by_leaf(pod_set, flavor)
+                for resource, amount in one_pod_requests(pod_set.single_pod_requests).items():
                     if amount > 0:
-                        _add(changes.setdefault((flavor, resource), {}), leaves, amount)
-            ground = self._grounds[one.flavor]
-            if one.shape is not None and ground.tree.is_lowest_level_node:
-                rows = {int(ground.leaf_rows[leaf]): pods for leaf, pods in self._leaves(one, one.flavor).items()}
-                on_nodes += [(one, rows)] if rows else []
-        stale = any(self._grounds[one.flavor].tree.stale_domain(one.assignment) for one in pod_sets)
-        made = (LeafUsageChange(*of, tuple(found), tuple(found.values())) for of, found in changes.items() if found)
-        return Placement(tuple(made), tuple(on_nodes), stale, tuple(pod_sets))
+                        _add_usage(amounts.setdefault((flavor, resource), {}), pods_by_leaf, amount)
+            topology = self._flavor_topologies[pod_set.flavor]
+            if pod_set.shape is not None and topology.tree.is_lowest_level_node:
+                pods_by_leaf = self._pods_by_leaf(pod_set, pod_set.flavor)
+                pods_by_row = {int(topology.leaf_rows[leaf]): pods for leaf, pods in pods_by_leaf.items()}
+                on_nodes += [(pod_set, pods_by_row)] if pods_by_row else []
+        changes = tuple(
+            LeafUsageChange(flavor, resource, tuple(by_leaf), tuple(by_leaf.values()))
+            for (flavor, resource), by_leaf in amounts.items()
+            if by_leaf
+        )
+        stale = any(
+            self._flavor_topologies[pod_set.flavor].tree.stale_domain(pod_set.assignment) for pod_set in pod_sets
+        )
+        return Placement(changes, tuple(on_nodes), stale, tuple(pod_sets))
 
-    def _leaves(self, spot: PodSetPlacement, flavor: str) -> dict[int, int]:
-        """Return how many of the pods are in each leaf of a flavor; those in leaves that are no more are in none."""
-        leaf_of = self._grounds[flavor].tree.find_leaf
-        found: dict[int, int] = {}
-        for values, pods in spot.assignment.domains:
-            leaf = leaf_of(values)
+    def _pods_by_leaf(self, pod_set: PodSetPlacement, flavor: str) -> dict[int, int]:
+        """Return the pods in each leaf of a flavor; domains that its tree lacks are left out."""
+        find_leaf = self._flavor_topologies[flavor].tree.find_leaf
+        pods_by_leaf: dict[int, int] = {}
+        for values, pods in pod_set.assignment.domains:
+            leaf = find_leaf(values)
             if leaf is not None:
-                found[leaf] = found.get(leaf, 0) + pods
-        return found
+                pods_by_leaf[leaf] = pods_by_leaf.get(leaf, 0) + pods
+        return pods_by_leaf
 
 
-def _add(amounts: dict[int, int], pods: Mapping[int, int], each: int) -> None:
-    for leaf, count in pods.items():
-        amounts[leaf] = amounts.get(leaf, 0) + count * each
+def _add_usage(amounts: dict[int, int], pods_by_leaf: Mapping[int, int], amount_per_pod: int) -> None:
+    for leaf, pods in pods_by_leaf.items():
+        amounts[leaf] = amounts.get(leaf, 0) + pods * amount_per_pod

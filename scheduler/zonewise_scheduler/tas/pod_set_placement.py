@@ -1,4 +1,4 @@
-"""Pods as quotas have them, and as topologies do."""
+"""Conversion between quota's pod sets and the pod sets, placements and assignments of topology-aware scheduling."""
 
 from __future__ import annotations
 
@@ -15,152 +15,153 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from zonewise_scheduler.admission.pod import PodShape
-    from zonewise_scheduler.quota.api.workload_types import Amounts, PodSetAdmission, Workload
-    from zonewise_scheduler.quota.api.workload_types import PodSet as Spec
+    from zonewise_scheduler.quota.api.workload_types import Amounts, PodSet, PodSetAdmission, Workload
     from zonewise_scheduler.quota.hierarchy.topology_snapshot import PlacementRequest
     from zonewise_scheduler.quota.topology.types import PodSetTopologyRequest
 
 
 class PodSetPlacement(NamedTuple):
-    """Where pods of one set are."""
+    """The pods of one pod set on their leaves."""
 
     pod_set: str
     flavor: str
     assignment: TopologyAssignment
     single_pod_requests: Amounts
-    """Of each pod, from its node."""
+    """Of the node, by resource."""
     shape: PodShape | None
     zone_slice_size: int = ANY_ZONE
-    """What of them must be in one zone (fill.py)."""
+    """See zones/node_filling.py."""
 
 
-def requested_topology(spec: Spec) -> PodSetTopologyRequest | None:
-    """Return what a pod set asks of the topology; None: nothing."""
-    return spec.topology.request if spec.topology is not None and spec.topology.explicit else None
+def requested_topology(pod_set: PodSet) -> PodSetTopologyRequest | None:
+    """Return the topology request of a pod set; None if it is only implied."""
+    return pod_set.topology.request if pod_set.topology is not None and pod_set.topology.explicit else None
 
 
-def tas_pod_set_requests(wish: PlacementRequest, *, strict: bool = True) -> tuple[TASPodSetRequests, int]:
-    """Return the pods of a wish as they are placed on hosts, and what of them is to be in one zone (fill.py).
+def tas_pod_set_requests(request: PlacementRequest, *, strict: bool = True) -> tuple[TASPodSetRequests, int]:
+    """Return a placement request in terms of hosts, and its zone slice size (zones/node_filling.py).
 
-    `strict`: what one zone should hold, it must.
+    `strict`: a preferred zone is treated as required.
     """
-    spec, topology = wish.pod_set, wish.pod_set.topology
-    request, whole = as_host_request(requested_topology(spec), strict=strict)
-    return TASPodSetRequests(
-        spec.name,
-        wish.pods,
-        spec.requests_on_node,
-        request,
-        Constraints(tolerations=spec.tolerations, selector=spec.node_selector, terms=spec.required_terms),
-        spec.preferred_terms,
+    pod_set, topology = request.pod_set, request.pod_set.topology
+    host_request, zone_slice_size = as_host_request(requested_topology(pod_set), strict=strict)
+    constraints = Constraints(
+        tolerations=pod_set.tolerations, selector=pod_set.node_selector, terms=pod_set.required_terms
+    )
+    tas_requests = TASPodSetRequests(
+        pod_set.name,
+        request.pods,
+        pod_set.requests_on_node,
+        host_request,
+        constraints,
+        pod_set.preferred_terms,
         topology.pod_set_group_name if topology is not None else "",
-    ), whole
+    )
+    return tas_requests, zone_slice_size
 
 
-def group_pod_sets(wishes: Sequence[PlacementRequest]) -> list[list[PlacementRequest]]:
-    """Return wishes that are placed together, in the order of the first ones.
+def group_pod_sets(requests: Sequence[PlacementRequest]) -> list[list[PlacementRequest]]:
+    """Return the groups of requests, in the order of their first ones.
 
-    The leader, which is one pod, is before its workers; of two sets of one pod each it is the second.
+    The leader, which is one pod, precedes its workers; of two sets of one pod each it is the second.
     """
-    turned = (group[::-1] for group in _grouped(wishes))
-    return [sorted(group, key=_pods) for group in turned]
+    reversed_groups = (group[::-1] for group in _group_requests(requests))
+    return [sorted(group, key=lambda request: request.pods) for group in reversed_groups]
 
 
-def split_groups(wishes: Sequence[PlacementRequest]) -> list[list[PlacementRequest]]:
-    """Return wishes each on its own, those of a group one after the other where its first one is."""
-    return [[one] for group in _grouped(wishes) for one in group]
+def split_groups(requests: Sequence[PlacementRequest]) -> list[list[PlacementRequest]]:
+    """Return each request as a group of its own; those of one group stay together, at the position of the first."""
+    return [[request] for group in _group_requests(requests) for request in group]
 
 
-def _grouped(wishes: Sequence[PlacementRequest]) -> Iterable[list[PlacementRequest]]:
-    found: dict[tuple[str, int], list[PlacementRequest]] = {}
-    for number, one in enumerate(wishes):
-        group = _group(one.pod_set)
-        found.setdefault((group, -1 if group else number), []).append(one)
-    return found.values()
+def _group_requests(requests: Sequence[PlacementRequest]) -> Iterable[list[PlacementRequest]]:
+    groups: dict[tuple[str, int], list[PlacementRequest]] = {}
+    for i, request in enumerate(requests):
+        group_name = _group_name(request.pod_set)
+        groups.setdefault((group_name, -1 if group_name else i), []).append(request)
+    return groups.values()
 
 
 def pod_set_placements(
-    workload: Workload, has: Callable[[str], bool], held: Workload | None = None
+    workload: Workload, has_topology: Callable[[str], bool], held: Workload | None = None
 ) -> list[PodSetPlacement]:
-    """Return where the pods of a workload's admission are, beyond those that `held` has there; leaders come first.
+    """Return the placements of a workload's admission beyond those of `held`; leaders come first.
 
-    `has`: whether a flavor has a topology. Pods that are no longer needed take their places still.
+    `has_topology`: tells whether a flavor has a topology. Reclaimable pods are still included.
     """
     if workload.admission is None:
         return []
-    specs = {one.name: one for one in workload.pod_sets}
-    before = {} if held is None else {one.pod_set: one.assignment for one in pod_set_placements(held, has)}
-    found: list[PodSetPlacement] = []
-    for one in workload.admission.pod_sets:
-        flavor = _flavor(one, has)
-        if flavor and isinstance(one.topology_assignment, TopologyAssignment) and one.name in specs:
-            more = subtract_assignment(one.topology_assignment, before.get(one.name))
-            found.append(_spot(specs[one.name], flavor, more))
-    if len(found) < 2:
-        return found
-    turns = {one.name: (_first(workload, one), one.pods, -at) for at, one in enumerate(workload.pod_sets)}
-    return sorted(found, key=lambda spot: turns[spot.pod_set])
+    pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
+    held_assignments = (
+        {}
+        if held is None
+        else {placement.pod_set: placement.assignment for placement in pod_set_placements(held, has_topology)}
+    )
+    placements: list[PodSetPlacement] = []
+    for admission in workload.admission.pod_sets:
+        flavor, assignment = _topology_flavor(admission, has_topology), admission.topology_assignment
+        if flavor and assignment is not None and admission.name in pod_sets:
+            assignment = subtract_assignment(assignment, held_assignments.get(admission.name))
+            placements.append(_build_placement(pod_sets[admission.name], flavor, assignment))
+    if len(placements) < 2:
+        return placements
+    sort_keys = {
+        pod_set.name: (_group_index(workload, pod_set), pod_set.pods, -i) for i, pod_set in enumerate(workload.pod_sets)
+    }
+    return sorted(placements, key=lambda placement: sort_keys[placement.pod_set])
 
 
 def new_placements(
     workload: Workload,
-    wishes: Sequence[PlacementRequest],
+    requests: Sequence[PlacementRequest],
     assignments: Mapping[str, TopologyAssignment],
-    has: Callable[[str], bool],
+    has_topology: Callable[[str], bool],
     unhealthy_node: str = "",
 ) -> list[PodSetPlacement]:
-    """Return the places that wishes were given, beyond those that the workload has and keeps.
+    """Return the placements of new assignments beyond those that the workload has and keeps.
 
-    `failed`: a node that its pods move from; those that come back to it come anew (findReplacementAssignment).
+    `unhealthy_node`: its pods are replaced; those that are assigned to it again count as new
+    (findReplacementAssignment).
     """
-    before = {
-        one.pod_set: delete_domain(one.assignment, unhealthy_node)[0] for one in pod_set_placements(workload, has)
+    retained = {
+        placement.pod_set: delete_domain(placement.assignment, unhealthy_node)[0]
+        for placement in pod_set_placements(workload, has_topology)
     }
     return [
-        _spot(wish.pod_set, wish.flavor, subtract_assignment(assignments[name], before.get(name)))
-        for wish in wishes
-        if (name := wish.pod_set.name) in assignments
+        _build_placement(request.pod_set, request.flavor, subtract_assignment(assignments[name], retained.get(name)))
+        for request in requests
+        if (name := request.pod_set.name) in assignments
     ]
 
 
 def subtract_assignment(new: TopologyAssignment, old: TopologyAssignment | None) -> TopologyAssignment:
-    """Return the pods of an assignment that are more than another has in the same domain."""
+    """Return the pods of an assignment that exceed those of another one in the same domain."""
     if old is None:
         return new
-    before = {domain.values: domain.pods for domain in old.domains}
-    more = (domain._replace(pods=domain.pods - before.get(domain.values, 0)) for domain in new.domains)
-    return TopologyAssignment(new.levels, tuple(domain for domain in more if domain.pods > 0))
+    old_pods = {domain.values: domain.pods for domain in old.domains}
+    domains = (domain._replace(pods=domain.pods - old_pods.get(domain.values, 0)) for domain in new.domains)
+    return TopologyAssignment(new.levels, tuple(domain for domain in domains if domain.pods > 0))
 
 
-def _spot(spec: Spec, flavor: str, at: TopologyAssignment) -> PodSetPlacement:
-    return PodSetPlacement(
-        spec.name,
-        flavor,
-        at,
-        spec.requests_on_node,
-        spec.shape,
-        as_host_request(requested_topology(spec), strict=False)[1],
-    )
+def _build_placement(pod_set: PodSet, flavor: str, assignment: TopologyAssignment) -> PodSetPlacement:
+    zone_slice_size = as_host_request(requested_topology(pod_set), strict=False)[1]
+    return PodSetPlacement(pod_set.name, flavor, assignment, pod_set.requests_on_node, pod_set.shape, zone_slice_size)
 
 
-def _group(spec: Spec) -> str:
-    return "" if spec.topology is None else spec.topology.pod_set_group_name
+def _group_name(pod_set: PodSet) -> str:
+    return "" if pod_set.topology is None else pod_set.topology.pod_set_group_name
 
 
-def _pods(wish: PlacementRequest) -> int:
-    return wish.pods
-
-
-def _first(workload: Workload, spec: Spec) -> int:
-    """Return the place of the first pod set of a set's group."""
-    group = _group(spec)
+def _group_index(workload: Workload, pod_set: PodSet) -> int:
+    """Return the index of the first pod set of a pod set's group."""
+    group_name = _group_name(pod_set)
     return next(
-        place
-        for place, one in enumerate(workload.pod_sets)
-        if one.name == spec.name or (group and _group(one) == group)
+        i
+        for i, other in enumerate(workload.pod_sets)
+        if other.name == pod_set.name or (group_name and _group_name(other) == group_name)
     )
 
 
-def _flavor(one: PodSetAdmission, has: Callable[[str], bool]) -> str:
-    """Return the flavor in whose topology the pods are, "" where there is none."""
-    return min(filter(has, one.flavors.values()), default="")
+def _topology_flavor(admission: PodSetAdmission, has_topology: Callable[[str], bool]) -> str:
+    """Return the flavor whose topology the pods are assigned in; "" if no flavor of theirs has a topology."""
+    return min(filter(has_topology, admission.flavors.values()), default="")

@@ -1,13 +1,17 @@
-"""Places in the topologies of all flavors, and what runs there.
+"""The topologies of all flavors with the placements of running workloads, and the search for new placements.
 
-pkg/cache/scheduler/clusterqueue_snapshot.go FindTopologyAssignmentsForWorkload, tas_flavor_snapshot.go Fits. Flavors
-may have nodes in common (TASHandleOverlappingFlavors): where leaves are nodes, what one flavor's pods take is taken
-from all. Kueue takes it from the others only with the next cycle; here it is at once, so that no node is given twice.
+pkg/cache/scheduler/clusterqueue_snapshot.go FindTopologyAssignmentsForWorkload; tas_flavor_snapshot.go Fits.
 
-Where the kubelets are known, no pod is placed that its kubelet would refuse: Kubelets and Holdings tell what each has
-left in its zones, with the pods that are placed and not yet reported. Pods of a pod set of which the shape is not known
-are placed by their requests alone. So are all where a topology ends above the host; and where a flavor has none, the
-quota alone decides, as Kueue has it: which nodes take the pods is then up to kube-scheduler and the extender.
+Flavors may have nodes in common (TASHandleOverlappingFlavors). Where leaves are nodes, the usage of one flavor's pods
+counts in all of them. Kueue counts it in the others from the next cycle on; here it counts at once, so that no capacity
+is assigned twice.
+
+Where kubelets are known, no pod is placed that its kubelet would reject. KubeletStates and ZoneAllocations have what
+each node has left, with the placed pods that no report contains yet. Three kinds of pods bypass the kubelets:
+
+- Pods of unknown shape are placed by their requests alone.
+- So are pods in a topology whose lowest level is not the hostname.
+- In a flavor without topology the quota alone decides, as in Kueue. kube-scheduler and the extender choose the nodes.
 """
 
 from __future__ import annotations
@@ -19,10 +23,9 @@ from typing import TYPE_CHECKING
 
 from zonewise_scheduler.quota.hierarchy.topology_snapshot import TopologyPlacementFailure
 from zonewise_scheduler.quota.topology.types import HOSTNAME, TopologyAssignment, TopologyDomainAssignment
-from zonewise_scheduler.tas.failure_explanation import explain_failure
 from zonewise_scheduler.tas.leaf_usage import LeafUsage
 from zonewise_scheduler.tas.placement.flavor_assignments import find_topology_assignments_for_flavor
-from zonewise_scheduler.tas.placement_search import PlacementSearch, search_placement
+from zonewise_scheduler.tas.placement_search import PlacementSearch, explain_failure, search_placement
 from zonewise_scheduler.tas.placements import Placements
 from zonewise_scheduler.tas.pod_set_placement import group_pod_sets, new_placements, split_groups
 from zonewise_scheduler.tas.replacement import find_replacement_assignments
@@ -49,12 +52,12 @@ if TYPE_CHECKING:
 
 _DEFAULTS = TASFeatureGates()
 
-_REMEMBERED = 1024
-"""Kinds of workloads of which is remembered what was found."""
+_CACHE_SIZE = 1024
+"""Kinds of workloads whose last result is cached."""
 
 
 class TASSnapshot:
-    """Implements quota's Places."""
+    """Implements quota's TopologySnapshot."""
 
     def __init__(
         self,
@@ -62,264 +65,279 @@ class TASSnapshot:
         gates: TASFeatureGates = _DEFAULTS,
         kubelet_states: KubeletStates | None = None,
     ) -> None:
-        """Take the flavors' nodes; `kubelets` are by the rows of their one table, None: nothing is known of zones.
+        """Use the flavors' nodes; `kubelet_states`: by the rows of their node table, None: the kubelets are unknown.
 
-        Raises ValueError where there are kubelets, and flavors have tables of their own.
+        Raises ValueError if the kubelets are known and the flavors have several node tables.
         """
-        self._grounds = {one.flavor.name: one for one in flavor_topologies}
-        self._options = gates
-        self._books = LeafUsage({name: one.tree.leaf_count for name, one in self._grounds.items()})
-        self._stays = Placements(self._grounds)
-        self._supplies: dict[str, tuple[int, NodeTASFlavorSnapshot]] = {}
-        """By flavor: what is left, and the stamp of the books that it is left by."""
-        self._known: dict[Hashable, tuple[Hashable, TopologyAssignments | TopologyPlacementFailure]] = {}
-        """What was found last for workloads of one kind, and in what state of everything."""
-        self._holdings = None if kubelet_states is None else ZoneAllocations(kubelet_states)
-        tables = {id(one.nodes) for one in self._grounds.values()}
+        self._flavor_topologies = {topology.flavor.name: topology for topology in flavor_topologies}
+        self._gates = gates
+        self._usage = self._no_usage()
+        self._placements = Placements(self._flavor_topologies)
+        self._snapshots: dict[str, tuple[int, NodeTASFlavorSnapshot]] = {}
+        """By flavor: the version of its usage, and the snapshot with that usage."""
+        self._results: dict[Hashable, tuple[Hashable, TopologyAssignments | TopologyPlacementFailure]] = {}
+        """By kind of workload: the version of everything, and the last result."""
+        self._allocations = None if kubelet_states is None else ZoneAllocations(kubelet_states)
+        tables = {id(topology.nodes) for topology in self._flavor_topologies.values()}
         if kubelet_states is not None and len(tables) > 1:
             raise ValueError("kubelets: the flavors' nodes are in several tables")
 
     def has_topology(self, flavor: str) -> bool:
         """Tell whether the flavor has a topology that is known."""
-        return flavor in self._grounds
+        return flavor in self._flavor_topologies
 
     def has_level(self, flavor: str, request: TopologyRequest) -> bool:
-        """Tell whether its topology has the levels that are asked for."""
-        tree = self._grounds[flavor].tree
-        zones = (ZONE_LEVEL,) if tree.is_lowest_level_node and self._holdings is not None else ()
-        return _has_levels((*tree.level_keys, *zones), request.request)
+        """Tell whether the flavor's topology has the levels of the request."""
+        tree = self._flavor_topologies[flavor].tree
+        zone_levels = (ZONE_LEVEL,) if tree.is_lowest_level_node and self._allocations is not None else ()
+        return _has_level((*tree.level_keys, *zone_levels), request.request)
 
     def find_topology_assignments(
         self, workload: Workload, requests: Mapping[str, Sequence[PlacementRequest]], *, empty: bool
     ) -> TopologyAssignments | TopologyPlacementFailure:
-        """Find places for the wishes, by flavor; `empty`: as if nothing ran. What is found is not to be changed."""
+        """Return assignments for the requests, by flavor; `empty`: as if no workload ran. The result is read-only."""
         if workload.admission is not None:
             return self._find(workload, requests, empty=empty)
-        state = self._state(requests, empty=empty)
-        pods = (one for flavor in requests for one in requests[flavor])
-        asked = empty, workload.scheduling_shape, *((one.flavor, one.pod_set.name, one.pods) for one in pods)
-        known = self._known.get(asked)
-        if known is None or known[0] != state:
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            known = self._known[asked] = state, self._find(workload, requests, empty=empty)
-        return known[1]
+        version = self._version(requests, empty=empty)
+        pod_sets = (request for flavor in requests for request in requests[flavor])
+        kind = (
+            empty,
+            workload.scheduling_shape,
+            *((request.flavor, request.pod_set.name, request.pods) for request in pod_sets),
+        )
+        cached = self._results.get(kind)
+        if cached is None or cached[0] != version:
+            if len(self._results) >= _CACHE_SIZE:
+                self._results.clear()
+            cached = self._results[kind] = version, self._find(workload, requests, empty=empty)
+        return cached[1]
 
     def pod_sets_on_unhealthy_nodes(self, workload: Workload) -> Set[str]:
-        """Return the names of the pod sets that have pods on failed nodes."""
-        failed = set(workload.unhealthy_nodes)
-        if not failed:
-            return failed
-        spots = self._stays.of_workload(workload).pod_sets
-        return {one.pod_set for one in spots if any(at.values[-1] in failed for at in one.assignment.domains)}
+        """Return the names of the pod sets that have pods on unhealthy nodes."""
+        unhealthy = set(workload.unhealthy_nodes)
+        if not unhealthy:
+            return unhealthy
+        return {
+            placement.pod_set
+            for placement in self._placements.of_workload(workload).pod_sets
+            if any(domain.values[-1] in unhealthy for domain in placement.assignment.domains)
+        }
 
     def fits(self, workload: Workload, held: Workload | None = None) -> bool:
-        """Tell whether there is room at the places of a workload's admission, beyond those that it held before.
+        """Tell whether the placement of a workload's admission fits, beyond the placement that it held.
 
-        For all of its pod sets together, and for the pods themselves where nodes take only so many. Kueue's Fits looks
-        at each set on its own, and not at the number of pods; so it gives a node to more than it has room for, and
-        pods that request nothing are given none.
+        All pod sets count together, and nodes are checked for their number of pods. Kueue's Fits checks each pod set
+        alone and ignores the number of pods. So it can exceed a node's capacity, and it rejects pods without requests.
         """
-        more = self._stays.of_workload(workload, held)
-        if more.stale:
+        placement = self._placements.of_workload(workload, held)
+        if placement.stale:
             return False
-        rooms = (
-            (one, self._grounds[one.flavor].empty_snapshot.remaining_capacity(one.resource))
-            for one in more.usage_changes
-        )
-        return all(self._books.fits(one, have) for one, have in rooms) and self._admit(more)
+        return all(
+            self._usage.fits(
+                change,
+                self._flavor_topologies[change.flavor].empty_snapshot.remaining_capacity(change.resource),
+            )
+            for change in placement.usage_changes
+        ) and self._kubelets_admit(placement)
 
     def add(self, workload: Workload, held: Workload | None = None) -> None:
-        """Take note that a workload has the places of its admission, beyond those that it held before."""
-        more = self._stays.of_workload(workload, held)
-        self._books.apply(more.usage_changes)
-        self._arrive(workload, more)
+        """Add the placement of a workload's admission, beyond the placement that it held."""
+        placement = self._placements.of_workload(workload, held)
+        self._usage.apply(placement.usage_changes)
+        self._add_allocations(workload, placement)
 
     def remove(self, workload: Workload, held: Workload | None = None) -> None:
-        """Take note that it has them no more."""
-        more = self._stays.of_workload(workload, held)
-        self._books.apply(more.usage_changes, -1)
-        self._leave(workload, more)
+        """Remove what add() added."""
+        placement = self._placements.of_workload(workload, held)
+        self._usage.apply(placement.usage_changes, -1)
+        self._remove_allocations(workload, placement)
 
     def add_all(self, workloads: Iterable[Workload]) -> None:
-        """Take note of several."""
-        found = [(one, self._stays.of_workload(one)) for one in workloads]
-        self._books.apply([change for _, stay in found for change in stay.usage_changes])
-        for one, stay in found:
-            self._arrive(one, stay)
+        """Add the placements of several workloads."""
+        placements = [(workload, self._placements.of_workload(workload)) for workload in workloads]
+        self._usage.apply([change for _, placement in placements for change in placement.usage_changes])
+        for workload, placement in placements:
+            self._add_allocations(workload, placement)
 
     def remove_all(self, workloads: Iterable[Workload]) -> None:
-        """Take note that several have their places no more."""
-        found = [(one, self._stays.of_workload(one)) for one in workloads]
-        self._books.apply([change for _, stay in found for change in stay.usage_changes], -1)
-        for one, stay in found:
-            self._leave(one, stay)
+        """Remove the placements of several workloads."""
+        placements = [(workload, self._placements.of_workload(workload)) for workload in workloads]
+        self._usage.apply([change for _, placement in placements for change in placement.usage_changes], -1)
+        for workload, placement in placements:
+            self._remove_allocations(workload, placement)
 
     def copy(self) -> TASSnapshot:
-        """Return another that changes on its own; what is used is shared until then."""
+        """Return an independent copy; both share arrays until one of them changes."""
         other = copy(self)
-        other._books, other._supplies = self._books.copy(), dict(self._supplies)
-        other._holdings = None if self._holdings is None else self._holdings.copy()
+        other._usage, other._snapshots = self._usage.copy(), dict(self._snapshots)
+        other._allocations = None if self._allocations is None else self._allocations.copy()
         return other
 
     def report(self, row: int, state: NodeState | None, reported_pods: Mapping[PodSetKey, int]) -> None:
-        """Take the report of a node, by its row; `there`: how many of the pods of each set it accounts for.
+        """Use a new report of a node; `reported_pods`: the pods of each pod set that the report contains.
 
-        Who: the workload's key and the pod set's name. Pods beyond those are put on top of it, as if they came now.
-        Raises ValueError where no kubelets are known.
+        The key is the workload's key and the pod set's name. Further pods are allocated again on top of the report.
+        Raises ValueError if the kubelets are unknown.
         """
-        if self._holdings is None:
+        if self._allocations is None:
             raise ValueError("report: the topologies were made without kubelets")
-        self._holdings.report(row, state, reported_pods)
+        self._allocations.report(row, state, reported_pods)
 
     def node_state(self, row: int) -> NodeState | None:
-        """Return a node as its kubelet is foretold to be once all pods are there that it was given.
+        """Return the predicted state of a node with all its placed pods.
 
-        Nothing is left of one whose pods no longer fit; None where nothing is known of it.
+        A node whose pods do not fit is exhausted. None: the node has no report.
         """
-        return None if self._holdings is None else self._holdings.table().state(row)
+        return None if self._allocations is None else self._allocations.table().state(row)
 
     def zone_assignments(self, workload: Workload) -> dict[str, TopologyAssignment]:
-        """Return by pod set the zones of its hosts that the pods of a running workload have, as was foretold.
+        """Return by pod set the predicted zones of a running workload's pods; Kueue's API has no field for them.
 
-        Levels: hostname and zone. A zone is its number, several are joined by commas; "" for pods that are given
-        nothing of a zone, or of which nothing is known. Kueue's API has no place for it.
+        The levels are hostname and zone. A zone's value is its number; several zones are joined by commas. The value is
+        "" for pods without resources of a zone, and for pods whose zones are unknown.
         """
-        if self._holdings is None:
+        if self._allocations is None:
             return {}
-        found: dict[str, TopologyAssignment] = {}
-        for one, rows in self._stays.of_workload(workload).on_nodes:
+        assignments: dict[str, TopologyAssignment] = {}
+        for pod_set, pods_by_row in self._placements.of_workload(workload).on_nodes:
             domains: list[TopologyDomainAssignment] = []
-            for row in rows:
-                zones = Counter(self._holdings.zones(row, (workload.key, one.pod_set)))
-                host = self._grounds[one.flavor].nodes.name(row)
-                domains += [TopologyDomainAssignment((host, _numbers(each)), zones[each]) for each in sorted(zones)]
-            found[one.pod_set] = TopologyAssignment((HOSTNAME, ZONE_LEVEL), tuple(domains))
-        return found
+            for row in pods_by_row:
+                pods_by_zones = Counter(self._allocations.zones(row, (workload.key, pod_set.pod_set)))
+                host = self._flavor_topologies[pod_set.flavor].nodes.name(row)
+                domains += [
+                    TopologyDomainAssignment((host, _format_zones(zones)), pods_by_zones[zones])
+                    for zones in sorted(pods_by_zones)
+                ]
+            assignments[pod_set.pod_set] = TopologyAssignment((HOSTNAME, ZONE_LEVEL), tuple(domains))
+        return assignments
 
-    # --- to find
+    # --- the search
 
-    def _state(self, flavors: Iterable[str], *, empty: bool) -> Hashable:
-        """Return what is another whenever there may be other places than before; as if nothing ran, or now."""
-        found = [self._grounds[one].nodes.generation for one in flavors]
+    def _version(self, flavors: Iterable[str], *, empty: bool) -> Hashable:
+        """Return a value that changes whenever the result of a search may change."""
+        versions = [self._flavor_topologies[flavor].nodes.generation for flavor in flavors]
         if not empty:
-            found += [self._books.version(one) for one in flavors]
-        if self._holdings is not None:
-            found.append(self._holdings.kubelet_states.revision if empty else self._holdings.version())
-        return tuple(found)
+            versions += [self._usage.version(flavor) for flavor in flavors]
+        if self._allocations is not None:
+            versions.append(self._allocations.kubelet_states.revision if empty else self._allocations.version())
+        return tuple(versions)
 
     def _find(
-        self, workload: Workload, wishes: Mapping[str, Sequence[PlacementRequest]], *, empty: bool
+        self, workload: Workload, requests: Mapping[str, Sequence[PlacementRequest]], *, empty: bool
     ) -> TopologyAssignments | TopologyPlacementFailure:
-        books, trial = None if empty else self._books, self._trial(empty=empty)
-        found: TopologyAssignments = {}
-        failed = next(iter(workload.unhealthy_nodes), "")
-        for flavor in sorted(wishes):
-            for group in self._groups(workload, wishes[flavor]):
-                supply = self._supply(flavor, books)
-                placed = self._place(workload, group, supply, trial)
-                if isinstance(placed, TopologyPlacementFailure):
-                    return placed
-                found |= placed
-                if len(found) < sum(map(len, wishes.values())):
-                    books = self._empty() if books is None else books.copy()
-                    books.apply(
-                        self._stays.of_pod_sets(
-                            new_placements(workload, group, placed, self.has_topology, failed)
-                        ).usage_changes
-                    )
-        return found
+        usage, trial = None if empty else self._usage, self._admission_trial(empty=empty)
+        assignments: TopologyAssignments = {}
+        unhealthy_node = next(iter(workload.unhealthy_nodes), "")
+        for flavor in sorted(requests):
+            for group in self._group_requests(workload, requests[flavor]):
+                result = self._find_in_flavor(workload, group, self._flavor_snapshot(flavor, usage), trial)
+                if isinstance(result, TopologyPlacementFailure):
+                    return result
+                assignments |= result
+                if len(assignments) < sum(map(len, requests.values())):
+                    placements = new_placements(workload, group, result, self.has_topology, unhealthy_node)
+                    usage = self._no_usage() if usage is None else usage.copy()
+                    usage.apply(self._placements.of_pod_sets(placements).usage_changes)
+        return assignments
 
-    def _groups(self, workload: Workload, wishes: Sequence[PlacementRequest]) -> list[list[PlacementRequest]]:
-        """Return wishes that are placed together; what moves from a failed node moves set by set."""
-        return split_groups(wishes) if self.pod_sets_on_unhealthy_nodes(workload) else group_pod_sets(wishes)
+    def _group_requests(self, workload: Workload, requests: Sequence[PlacementRequest]) -> list[list[PlacementRequest]]:
+        """Return the groups of requests; pods of an unhealthy node are replaced pod set by pod set."""
+        return split_groups(requests) if self.pod_sets_on_unhealthy_nodes(workload) else group_pod_sets(requests)
 
-    def _place(
+    def _find_in_flavor(
         self,
         workload: Workload,
-        wishes: Sequence[PlacementRequest],
-        supply: NodeTASFlavorSnapshot,
+        group: Sequence[PlacementRequest],
+        snapshot: NodeTASFlavorSnapshot,
         trial: AdmissionTrial | None,
     ) -> dict[str, TopologyAssignment] | TopologyPlacementFailure:
-        """Find places in one flavor; for pods of a failed node beside those that stay."""
-        flavor = wishes[0].flavor
-        ground = self._grounds[flavor]
-        failed = workload.unhealthy_nodes if self.pod_sets_on_unhealthy_nodes(workload) else ()
-        if len(failed) > 1:
+        """Return the assignments of a group in its flavor; pods of an unhealthy node are replaced beside the others."""
+        flavor = group[0].flavor
+        topology = self._flavor_topologies[flavor]
+        unhealthy_nodes = workload.unhealthy_nodes if self.pod_sets_on_unhealthy_nodes(workload) else ()
+        if len(unhealthy_nodes) > 1:
             return TopologyPlacementFailure(
-                wishes[0].pod_set.name, flavor, f"several nodes failed at once: {', '.join(failed)}"
+                group[0].pod_set.name, flavor, f"several nodes failed at once: {', '.join(unhealthy_nodes)}"
             )
-        held = {one.pod_set: one.assignment for one in self._stays.of_workload(workload).pod_sets}
+        current_assignments = {
+            placement.pod_set: placement.assignment for placement in self._placements.of_workload(workload).pod_sets
+        }
 
-        def attempt(pod_sets: Sequence[TASPodSetRequests]) -> TASAssignments | TopologyAssignmentFailure:
-            if failed:
-                return find_replacement_assignments(supply, pod_sets, held, failed[0], self._options)
-            return find_topology_assignments_for_flavor(supply, pod_sets, self._options)
+        def find_assignments(pod_sets: Sequence[TASPodSetRequests]) -> TASAssignments | TopologyAssignmentFailure:
+            if unhealthy_nodes:
+                return find_replacement_assignments(
+                    snapshot, pod_sets, current_assignments, unhealthy_nodes[0], self._gates
+                )
+            return find_topology_assignments_for_flavor(snapshot, pod_sets, self._gates)
 
-        one = PlacementSearch(ground, trial if ground.tree.is_lowest_level_node else None, wishes, held)
+        search = PlacementSearch(
+            topology, trial if topology.tree.is_lowest_level_node else None, group, current_assignments
+        )
         try:
-            outcome = search_placement(one, attempt)
-        except ValueError as error:  # a workload that no API server would have taken
-            return TopologyPlacementFailure(wishes[0].pod_set.name, flavor, str(error))
-        if isinstance(outcome.result, TopologyAssignmentFailure):
-            return explain_failure(one, outcome, outcome.result)
-        return outcome.result.assignments
+            result = search_placement(search, find_assignments)
+        except ValueError as error:  # a workload that the API server would reject
+            return TopologyPlacementFailure(group[0].pod_set.name, flavor, str(error))
+        if isinstance(result.result, TopologyAssignmentFailure):
+            return explain_failure(search, result, result.result)
+        return result.result.assignments
 
-    def _trial(self, *, empty: bool) -> AdmissionTrial | None:
-        if self._holdings is None:
+    def _no_usage(self) -> LeafUsage:
+        return LeafUsage({name: topology.tree.leaf_count for name, topology in self._flavor_topologies.items()})
+
+    def _flavor_snapshot(self, flavor: str, usage: LeafUsage | None) -> NodeTASFlavorSnapshot:
+        """Return a flavor's snapshot with a usage; None: without usage."""
+        empty_snapshot = self._flavor_topologies[flavor].empty_snapshot
+        if usage is None:
+            return empty_snapshot
+        if usage is not self._usage:
+            return empty_snapshot.with_usage(usage.usage(flavor))
+        version, cached = usage.version(flavor), self._snapshots.get(flavor)
+        if cached is None or cached[0] != version:
+            cached = self._snapshots[flavor] = version, empty_snapshot.with_usage(usage.usage(flavor))
+        return cached[1]
+
+    # --- the kubelets
+
+    def _admission_trial(self, *, empty: bool) -> AdmissionTrial | None:
+        if self._allocations is None:
             return None
-        kubelets = self._holdings.kubelet_states
-        return AdmissionTrial(kubelets, kubelets.empty_table() if empty else self._holdings.table())
+        kubelet_states = self._allocations.kubelet_states
+        return AdmissionTrial(kubelet_states, kubelet_states.empty_table() if empty else self._allocations.table())
 
-    def _admit(self, stay: Placement) -> bool:
-        """Tell whether the kubelets admit pods, one set after the other."""
-        trial = self._trial(empty=False) if stay.on_nodes else None
+    def _kubelets_admit(self, placement: Placement) -> bool:
+        """Tell whether the kubelets admit the pods of a placement, pod set by pod set."""
+        trial = self._admission_trial(empty=False) if placement.on_nodes else None
         if trial is None:
             return True
-        for one, rows in stay.on_nodes:
-            if one.shape is None:
+        for pod_set, pods_by_row in placement.on_nodes:
+            if pod_set.shape is None:
                 continue
-            most = trial.max_pods(one.shape, max(rows.values()), one.zone_slice_size)
-            if any(most[row] < count for row, count in rows.items()):
+            max_pods = trial.max_pods(pod_set.shape, max(pods_by_row.values()), pod_set.zone_slice_size)
+            if any(max_pods[row] < pods for row, pods in pods_by_row.items()):
                 return False
-            trial.assume([PodsOnNodes(one.pod_set, one.shape, one.zone_slice_size, rows)])
+            trial.assume([PodsOnNodes(pod_set.pod_set, pod_set.shape, pod_set.zone_slice_size, pods_by_row)])
         return True
 
-    def _arrive(self, workload: Workload, stay: Placement) -> None:
-        """Put pods on their nodes, of which kubelets decide."""
-        if self._holdings is None:
+    def _add_allocations(self, workload: Workload, placement: Placement) -> None:
+        """Add the pods whose kubelets are known to their nodes."""
+        if self._allocations is None:
             return
-        for one, rows in stay.on_nodes:
-            for row, count in rows.items():
-                if one.shape is not None:
-                    self._holdings.add(row, (workload.key, one.pod_set), one.shape, count)
+        for pod_set, pods_by_row in placement.on_nodes:
+            for row, pods in pods_by_row.items():
+                if pod_set.shape is not None:
+                    self._allocations.add(row, (workload.key, pod_set.pod_set), pod_set.shape, pods)
 
-    def _leave(self, workload: Workload, stay: Placement) -> None:
-        """Take pods off their nodes."""
-        if self._holdings is None:
+    def _remove_allocations(self, workload: Workload, placement: Placement) -> None:
+        """Remove the pods whose kubelets are known from their nodes."""
+        if self._allocations is None:
             return
-        for one, rows in stay.on_nodes:
-            for row, count in rows.items():
-                self._holdings.remove(row, (workload.key, one.pod_set), count)
-
-    def _empty(self) -> LeafUsage:
-        return LeafUsage({name: one.tree.leaf_count for name, one in self._grounds.items()})
-
-    def _supply(self, flavor: str, books: LeafUsage | None) -> NodeTASFlavorSnapshot:
-        """Return what is left for pods by books; None: nothing is used."""
-        idle = self._grounds[flavor].empty_snapshot
-        if books is None:
-            return idle
-        if books is not self._books:
-            return idle.with_usage(books.usage(flavor))
-        stamp, known = books.version(flavor), self._supplies.get(flavor)
-        if known is None or known[0] != stamp:
-            known = self._supplies[flavor] = stamp, idle.with_usage(books.usage(flavor))
-        return known[1]
+        for pod_set, pods_by_row in placement.on_nodes:
+            for row, pods in pods_by_row.items():
+                self._allocations.remove(row, (workload.key, pod_set.pod_set), pods)
 
 
-_has_levels = lru_cache(_REMEMBERED)(has_level)
+_has_level = lru_cache(_CACHE_SIZE)(has_level)
 
 
-def _numbers(zones: int) -> str:
+def _format_zones(zones: int) -> str:
     return ",".join(str(zone) for zone in range(zones.bit_length()) if zones >> zone & 1)

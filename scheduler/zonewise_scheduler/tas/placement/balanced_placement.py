@@ -235,7 +235,5 @@ def _sort_by_entropy(tree: TopologyTree, candidate: BalancedCandidate, level: in
 
 def _entropy(pods: NDArray[np.int64]) -> float:
     """Return Shannon's entropy of the distribution of pods over children, in bits."""
-    shares = np.sort(pods[pods > 0]) / max(
-        int(pods.sum()), 1
-    )  # sorted: permutations have bit-equal sums
+    shares = np.sort(pods[pods > 0]) / max(int(pods.sum()), 1)  # sorted: permutations have bit-equal sums
     return float(-(shares * np.log2(shares)).sum())

@@ -1,1 +1,1 @@
-"""NUMA zones as the lowest level of a Topology: the kubelet of each node must admit each pod."""
+"""NUMA zones below the host: what the kubelets of the nodes admit, and the zones that they assign."""

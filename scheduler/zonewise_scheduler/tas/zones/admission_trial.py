@@ -1,4 +1,4 @@
-"""Whether kubelets admit what a decision puts on their nodes, set by set."""
+"""Whether kubelets admit the pods of a decision, pod set by pod set, before the decision is made."""
 
 from __future__ import annotations
 
@@ -20,73 +20,80 @@ if TYPE_CHECKING:
 
 
 class PodsOnNodes(NamedTuple):
-    """Pods of one set on their nodes."""
+    """The pods of one pod set on their nodes."""
 
     pod_set: str
     shape: PodShape
     zone_slice_size: int
-    """What of them is to be in one zone (fill.py)."""
+    """See node_filling.py."""
     pods_by_row: dict[int, int]
-    """How many on each node, by row."""
 
 
 class AdmissionTrial:
-    """Nodes with the pods that were given to them so far; the table is not changed."""
+    """Nodes with the pods that are assumed so far; the table does not change."""
 
-    def __init__(self, kubelets: KubeletStates, table: NodeStateTable) -> None:
-        self._kubelets = kubelets
+    def __init__(self, kubelet_states: KubeletStates, table: NodeStateTable) -> None:
+        self._kubelet_states = kubelet_states
         self._table = table
-        self._due: dict[int, list[tuple[PodShape, int]]] = {}
-        """Pods that are not in the states yet."""
+        self._pending: dict[int, list[tuple[PodShape, int]]] = {}
+        """By row: assumed pods that are not yet in the states."""
         self._states: dict[int, NodeState] = {}
-        """Nodes that were given pods."""
+        """By row: nodes with assumed pods."""
 
     def max_pods(self, shape: PodShape, limit: int, zone_slice_size: int = ANY_ZONE) -> NDArray[np.int64]:
-        """Return (rows,): how many pods, up to a limit, each node takes beside those that it was given."""
-        found = fill_nodes(self._table, shape, limit, zone_slice_size)
-        if self._kubelets.allow_unknown:
-            found[~self._kubelets.has_report] = limit
-        for row in (*self._states, *self._due):
+        """Return (rows,): the pods, up to a limit, that each node admits beside its assumed pods."""
+        max_pods = fill_nodes(self._table, shape, limit, zone_slice_size)
+        if self._kubelet_states.allow_unknown:
+            max_pods[~self._kubelet_states.has_report] = limit
+        for row in (*self._states, *self._pending):
             state = self.node_state(row)
             if state is not None:
-                found[row] = fill_node(state, shape, limit, zone_slice_size).pods
-        return found
+                max_pods[row] = fill_node(state, shape, limit, zone_slice_size).pods
+        return max_pods
 
-    def max_pods_with_leader(self, leader: PodShape, pods: PodShape, limit: int, zone_slice_size: int, row: int) -> int:
-        """Return how many pods a node takes once it has a leader."""
+    def max_pods_with_leader(
+        self, leader: PodShape, shape: PodShape, limit: int, zone_slice_size: int, row: int
+    ) -> int:
+        """Return the pods, up to a limit, that a node admits after the leader; 0 if it rejects the leader."""
         state = self.node_state(row)
-        first = None if state is None else fill_node(state, leader, 1)
-        return 0 if first is None or not first.pods else fill_node(first.state, pods, limit, zone_slice_size).pods
+        with_leader = None if state is None else fill_node(state, leader, 1)
+        if with_leader is None or not with_leader.pods:
+            return 0
+        return fill_node(with_leader.state, shape, limit, zone_slice_size).pods
 
     def node_state(self, row: int) -> NodeState | None:
-        """Return a node with the pods that it was given."""
+        """Return a node with its assumed pods."""
         state = self._states.get(row) or self._table.state(row)
-        for shape, count in self._due.pop(row, ()):
+        for shape, count in self._pending.pop(row, ()):
             if state is not None:
                 state = self._states[row] = fill_node(state, shape, count).state
         return state
 
     def shortfalls(self, pod_sets: Sequence[PodsOnNodes]) -> dict[tuple[str, int], int]:
-        """Return by set and row how many pods a node takes beside those of other sets, where it would be given more.
+        """Return by pod set and row how many pods a node admits beside the other pod sets, where that is too few.
 
-        On each node sets come in their order. Those that are all to be in one zone share it.
+        On each node pod sets come in their order. Pod sets that need one zone for all pods share that zone.
         """
-        found: dict[tuple[str, int], int] = {}
-        rows = Counter(row for one in pod_sets for row in one.pods_by_row) if len(pod_sets) > 1 else Counter[int]()
-        for row in (row for row, here in rows.items() if here > 1):
+        shortfalls: dict[tuple[str, int], int] = {}
+        if len(pod_sets) < 2:
+            return shortfalls
+        set_counts = Counter(row for pods in pod_sets for row in pods.pods_by_row)
+        for row in (row for row, set_count in set_counts.items() if set_count > 1):
             state, zones = self.node_state(row), 0
-            for one in (one for one in pod_sets if row in one.pods_by_row and state is not None):
-                filled = fill_node(state, one.shape, one.pods_by_row[row], one.zone_slice_size)
+            for pods in pod_sets:
+                if row not in pods.pods_by_row or state is None:
+                    continue
+                filled = fill_node(state, pods.shape, pods.pods_by_row[row], pods.zone_slice_size)
                 zones |= filled.zones
-                apart = one.zone_slice_size == ONE_ZONE and zones.bit_count() > 1
-                if filled.pods < one.pods_by_row[row] or apart:
-                    found[one.pod_set, row] = 0 if apart else filled.pods
+                several_zones = pods.zone_slice_size == ONE_ZONE and zones.bit_count() > 1
+                if filled.pods < pods.pods_by_row[row] or several_zones:
+                    shortfalls[pods.pod_set, row] = 0 if several_zones else filled.pods
                     break
                 state = filled.state
-        return found
+        return shortfalls
 
     def assume(self, pod_sets: Sequence[PodsOnNodes]) -> None:
-        """Give nodes their pods."""
-        for one in pod_sets:
-            for row, count in one.pods_by_row.items():
-                self._due.setdefault(row, []).append((one.shape, count))
+        """Add pods to the nodes."""
+        for pods in pod_sets:
+            for row, count in pods.pods_by_row.items():
+                self._pending.setdefault(row, []).append((pods.shape, count))

@@ -1,4 +1,4 @@
-"""What the kubelets of a cluster have left for pods, with those that the queue has placed."""
+"""The node states of a cluster as arrays, with the pods that the queue has placed."""
 
 from __future__ import annotations
 
@@ -14,73 +14,83 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.admission.node import NodeState
     from zonewise_scheduler.nodes.filters.info_table import NodeInfoTable
-    from zonewise_scheduler.tas.zones.zone_allocations import ZoneAllocations
+
+
+class NodeStateOverlay:
+    """The states of the nodes that have pods of the queue."""
+
+    __slots__ = ("changed_rows", "states")
+
+    def __init__(self, states: Mapping[int, NodeState | None], changed_rows: Iterable[int]) -> None:
+        """Copy the states by row, and the rows that changed since the arrays of KubeletStates were written."""
+        self.states = dict(states)
+        self.changed_rows = set(changed_rows)
 
 
 class KubeletStates:
-    """The states of nodes as if none of the queue's pods were there, by row, and with those of some holdings.
+    """The states of nodes by row: the base states, without the queue's pods, and the same under an overlay.
 
-    One for a cluster: holdings that are copied, to look ahead, share it. It has the arrays of one of them at a time,
-    and what is different for another is written when that one asks.
+    A cluster has one instance, which copies of the allocations share. The arrays hold one overlay at a time; the
+    differences are written when another one is requested.
     """
 
     def __init__(self, states: Sequence[NodeState | None], *, allow_unknown: bool = True) -> None:
-        """Take the nodes, without the pods that are added later; None: there is no report, nothing is known of zones.
+        """Use the nodes without the queue's pods; None: the node has no report, so its zones are unknown.
 
-        `trusting`: such nodes take whatever they have room for; else they take none of the pods.
+        `allow_unknown`: nodes without a report admit every pod; else they admit none.
         """
         self.allow_unknown = allow_unknown
         self.base_states: list[NodeState | None] = list(states)
         self.has_report = np.array([state is not None for state in states], np.bool_)
-        """(rows,): there is a report."""
+        """(rows,)."""
         self.revision = 0
-        """Another number whenever a node is another without the queue's pods."""
+        """Increases whenever a base state changes."""
         self.versions = count()
-        """Numbers for the states of holdings."""
-        self._now = _table(states)
-        self._none: NodeStateTable | None = None
-        self._of: ZoneAllocations | None = None
-        """Whose states the arrays are of."""
+        """Unique version numbers for allocations."""
+        self._table = _build_table(states)
+        self._empty_table: NodeStateTable | None = None
+        self._overlay: NodeStateOverlay | None = None
+        """The overlay in the arrays."""
 
     def set_base(self, row: int, state: NodeState | None) -> None:
-        """Take what a node is without the queue's pods."""
+        """Set the state of a node without the queue's pods."""
         self.base_states[row] = state
         self.revision += 1
         self.has_report[row] = state is not None
-        if self._none is not None:
-            self._none.set(row, state)
+        if self._empty_table is not None:
+            self._empty_table.set(row, state)
 
     def empty_table(self) -> NodeStateTable:
-        """Return all nodes as if none of the queue's pods were there."""
-        if self._none is None:
-            self._none = _table(self.base_states)
-        return self._none
+        """Return all nodes without the queue's pods."""
+        if self._empty_table is None:
+            self._empty_table = _build_table(self.base_states)
+        return self._empty_table
 
-    def table(self, allocations: ZoneAllocations) -> NodeStateTable:
-        """Return all nodes with the pods of holdings; good until others ask."""
-        last, self._of = self._of, allocations
-        rows: Iterable[int] = allocations.changed_rows
-        if last is not allocations:
-            before = () if last is None else last.visible_states.keys() | last.changed_rows
-            rows = {*before, *allocations.visible_states, *allocations.changed_rows}
+    def table(self, overlay: NodeStateOverlay) -> NodeStateTable:
+        """Return all nodes under an overlay; valid until the next call."""
+        previous, self._overlay = self._overlay, overlay
+        rows: Iterable[int] = overlay.changed_rows
+        if previous is not overlay:
+            previous_rows = () if previous is None else previous.states.keys() | previous.changed_rows
+            rows = {*previous_rows, *overlay.states, *overlay.changed_rows}
         for row in rows:
-            state = allocations.visible_states.get(row, self.base_states[row])
-            if state is not self._now.state(row):
-                self._now.set(row, state)
-        allocations.changed_rows.clear()
-        return self._now
+            state = overlay.states.get(row, self.base_states[row])
+            if state is not self._table.state(row):
+                self._table.set(row, state)
+        overlay.changed_rows.clear()
+        return self._table
 
 
 def build_kubelet_states(
     nodes: NodeInfoTable, states: Mapping[str, NodeState], *, allow_unknown: bool = True
 ) -> KubeletStates:
-    """Return the kubelets of a cluster by the names of its nodes."""
-    named = (states.get(nodes.name(row)) for row in range(len(nodes)))
-    return KubeletStates(list(named), allow_unknown=allow_unknown)
+    """Return the kubelet states of a table's nodes from states by node name."""
+    states_by_row = (states.get(nodes.name(row)) for row in range(len(nodes)))
+    return KubeletStates(list(states_by_row), allow_unknown=allow_unknown)
 
 
-def _table(states: Sequence[NodeState | None]) -> NodeStateTable:
-    made = NodeStateTable()
-    made.set_rows(dict(enumerate(states)))
-    made.flush()
-    return made
+def _build_table(states: Sequence[NodeState | None]) -> NodeStateTable:
+    table = NodeStateTable()
+    table.set_rows(dict(enumerate(states)))
+    table.flush()
+    return table

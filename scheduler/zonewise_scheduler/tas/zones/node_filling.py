@@ -1,11 +1,11 @@
-"""How many pods of one shape a node takes, one after another, and how they fill its zones.
+"""How many pods of one shape a node admits one after another, and how they fill its zones.
 
-The kubelet chooses the zones, not the scheduler: of those that have room for a pod the lowest, and so the lowest until
-it is full (pkg/kubelet/cm/topologymanager/policy.go). So pods are together in one zone only where the first zone with
-room for one of them has room for all.
+The kubelet chooses the zones, not the scheduler. It uses the lowest zone that fits a pod until that zone is full
+(pkg/kubelet/cm/topologymanager/policy.go). So all pods share a zone only if the first zone that fits one of them fits
+all.
 
-A node whose kubelet keeps pods to no zone (policy none or best-effort) is one zone, and so is every node for pods that
-are given nothing exclusively.
+A node counts as one zone if its kubelet does not align pods (policy none or best-effort), and for pods without
+exclusive resources.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.arrays.state_table import NodeStateTable
 
 ANY_ZONE, ONE_ZONE = 0, -1
-"""Whatever zones, or all in one; any other number: so many pods at a time are in one zone."""
+"""Zone slice sizes: any zones, or one zone for all pods; a positive size: each slice of so many pods is in one zone."""
 
 MAX_PODS = np.iinfo(np.int32).max
-"""More pods than there are: counts of pods are int32 in the API."""
+"""Upper bound on every pod count; these are int32 in the API."""
 
 _ALIGNED = ("single-numa-node", "restricted")
 
@@ -47,102 +47,105 @@ class FilledNode(NamedTuple):
     """A node with pods of one shape."""
 
     pods: int
-    """How many it takes."""
+    """Number of admitted pods."""
     state: NodeState
-    """As it is with them."""
+    """The node with these pods."""
     zones: int
-    """The set of zones that they are given anything of; 0 where the kubelet keeps pods to none."""
+    """Bitmask of the zones assigned to these pods; 0 if the kubelet does not align pods."""
 
 
 @lru_cache(maxsize=1 << 14)
 def predict_admission(state: NodeState, shape: PodShape) -> Verdict:
-    """Return the verdict on a pod."""
+    """Return the verdict on a pod; cached."""
     return admit(state, shape)
 
 
 def assigned_zones(kind: NodeKind, verdict: Verdict) -> int:
-    """Return the set of zones that an admitted pod is given anything of; 0 where it is given nothing of a zone."""
-    found = 0
-    for one in verdict.assignments:
-        found |= sum(1 << zone for zone, cpus in kind.cpus.zones if cpus & one.cpus)
-        for share in (*one.memory, *one.devices):
-            found |= share.zones
-    return found
+    """Return the bitmask of zones whose resources an admitted pod is assigned."""
+    zones = 0
+    for container in verdict.assignments:
+        zones |= sum(1 << zone for zone, cpus in kind.cpus.zones if cpus & container.cpus)
+        for share in (*container.memory, *container.devices):
+            zones |= share.zones
+    return zones
 
 
 @lru_cache(maxsize=1 << 14)
 def fill_node(state: NodeState, shape: PodShape, limit: int, zone_slice_size: int = ANY_ZONE) -> FilledNode:
-    """Return how many pods a node takes at most, up to a limit, so that with any fewer they are whole as well.
+    """Return the node with the most pods, up to a limit, whose zone slices are whole.
 
-    Fewer: so many at a time as are to be in one zone.
+    Zone slices are then whole for any smaller number of slices, too.
     """
-    best = FilledNode(0, state, 0)
+    filled = FilledNode(0, state, 0)
     aligned = state.kind.policies.topology in _ALIGNED
-    zones, taken = 0, Counter[int]()
-    for count in range(1, limit + 1):
+    zones, pods_by_zones = 0, Counter[int]()
+    for pods in range(1, limit + 1):
         verdict = predict_admission(state, shape)
         if verdict.after is None:
             break
-        state, own = verdict.after, assigned_zones(state.kind, verdict) if aligned else 0
-        zones |= own
-        if zone_slice_size != ANY_ZONE and own:
-            taken[own] += 1
-            if own.bit_count() > 1 or (zone_slice_size == ONE_ZONE and len(taken) > 1):
+        state, pod_zones = verdict.after, assigned_zones(state.kind, verdict) if aligned else 0
+        zones |= pod_zones
+        if zone_slice_size != ANY_ZONE and pod_zones:
+            pods_by_zones[pod_zones] += 1
+            if pod_zones.bit_count() > 1 or (zone_slice_size == ONE_ZONE and len(pods_by_zones) > 1):
                 break
-            if zone_slice_size > 0 and count % zone_slice_size:
+            if zone_slice_size > 0 and pods % zone_slice_size:
                 continue
-            if zone_slice_size > 0 and any(part % zone_slice_size for part in taken.values()):
+            if zone_slice_size > 0 and any(count % zone_slice_size for count in pods_by_zones.values()):
                 break
-        best = FilledNode(count, state, zones)
-    return best
+        filled = FilledNode(pods, state, zones)
+    return filled
 
 
 def fill_nodes(
     table: NodeStateTable, shape: PodShape, limit: int, zone_slice_size: int = ANY_ZONE
 ) -> NDArray[np.int64]:
-    """Return (rows,): fill().pods of each row; 0 for rows without a state."""
-    found = table.pod_counts(shape, limit)
+    """Return (rows,): `fill_node(...).pods` of each row; 0 for rows without a state."""
+    pod_counts = table.pod_counts(shape, limit)
     if zone_slice_size == ANY_ZONE:
-        return found
+        return pod_counts
 
-    def make(view: ArrayView, _: Slots) -> NDArray[np.int64]:
-        return _whole(view, alignment_request(view.layout, shape), zone_slice_size)
+    def compute(view: ArrayView, _: Slots) -> NDArray[np.int64]:
+        return _whole_slice_counts(view, alignment_request(view.layout, shape), zone_slice_size)
 
-    usable = table.gather(
-        np.zeros(table.rows, np.int64), lambda block: block.get_or_compute(("whole", shape, zone_slice_size), make)
+    whole_counts = table.gather(
+        np.zeros(table.rows, np.int64), lambda block: block.get_or_compute(("whole", shape, zone_slice_size), compute)
     )
-    for row in np.flatnonzero((usable == UNDECIDED_COUNT) & (found > 0)).tolist():
+    for row in np.flatnonzero((whole_counts == UNDECIDED_COUNT) & (pod_counts > 0)).tolist():
         state = table.state(row)
-        usable[row] = 0 if state is None else fill_node(state, shape, limit, zone_slice_size).pods
-    np.minimum(found, usable, out=found)
-    return found if zone_slice_size == ONE_ZONE else found - found % zone_slice_size
+        whole_counts[row] = 0 if state is None else fill_node(state, shape, limit, zone_slice_size).pods
+    np.minimum(pod_counts, whole_counts, out=pod_counts)
+    return pod_counts if zone_slice_size == ONE_ZONE else pod_counts - pod_counts % zone_slice_size
 
 
-def _whole(view: ArrayView, asked: AlignmentRequest, whole: int) -> NDArray[np.int64]:
-    """Return (rows,): how many pods there is room for by zones alone; -1 where arrays do not suffice."""
-    if view.layout.policies.topology not in _ALIGNED or not any(_zoned(view.layout, one.hinted) for one in asked.steps):
+def _whole_slice_counts(view: ArrayView, request: AlignmentRequest, zone_slice_size: int) -> NDArray[np.int64]:
+    """Return (rows,): the pods that the zones alone allow; UNDECIDED_COUNT where arrays do not suffice."""
+    needs_zones = any(_zone_amounts(view.layout, step.hinted) for step in request.steps)
+    if view.layout.policies.topology not in _ALIGNED or not needs_zones:
         return np.full(view.rows, MAX_PODS, np.int64)
-    if not _is_countable(view.layout, asked):
+    if not _fills_lowest_zone(view.layout, request):
         return np.full(view.rows, UNDECIDED_COUNT, np.int64)
-    by_zone = zone_pod_counts(view.free, _zoned(view.layout, asked.steps[0].hinted))
-    if whole == ONE_ZONE:
-        first = (by_zone > 0).argmax(axis=0)
-        return by_zone[first, np.arange(view.rows)]
-    found, going = np.zeros(view.rows, np.int64), np.ones(view.rows, np.bool_)
-    for room in by_zone:
-        found += room * going
-        going &= room % whole == 0
-    return found
+    pods_by_zone = zone_pod_counts(view.free, _zone_amounts(view.layout, request.steps[0].hinted))
+    if zone_slice_size == ONE_ZONE:
+        first_zone = (pods_by_zone > 0).argmax(axis=0)
+        return pods_by_zone[first_zone, np.arange(view.rows)]
+    pod_counts, is_whole = np.zeros(view.rows, np.int64), np.ones(view.rows, np.bool_)
+    for zone_pods in pods_by_zone:
+        pod_counts += zone_pods * is_whole
+        is_whole &= zone_pods % zone_slice_size == 0
+    return pod_counts
 
 
-def _zoned(layout: Layout, wanted: IndexedAmounts) -> IndexedAmounts:
-    return tuple(one for one in wanted if layout.localities[one[0]] is not ZoneLocality.ANYWHERE and one[1])
+def _zone_amounts(layout: Layout, amounts: IndexedAmounts) -> IndexedAmounts:
+    return tuple(
+        amount for amount in amounts if layout.localities[amount[0]] is not ZoneLocality.ANYWHERE and amount[1]
+    )
 
 
-def _is_countable(layout: Layout, asked: AlignmentRequest) -> bool:
-    """Tell whether pods go to the lowest zone that has all of it, until it is full."""
-    if len(asked.steps) != 1 or not asked.exact or asked.impossible:
+def _fills_lowest_zone(layout: Layout, request: AlignmentRequest) -> bool:
+    """Tell whether the kubelet fills the lowest zone that fits a whole pod, until it is full."""
+    if len(request.steps) != 1 or not request.exact or request.impossible:
         return False
-    (step,) = asked.steps
-    ordered = not (layout.policies.prefer_closest and layout.has_uneven_distances)
-    return is_repeatable(layout, asked) and ordered and not step.sums_memory and is_strict(layout, step.hinted)
+    (step,) = request.steps
+    in_order = not (layout.policies.prefer_closest and layout.has_uneven_distances)
+    return is_repeatable(layout, request) and in_order and not step.sums_memory and is_strict(layout, step.hinted)

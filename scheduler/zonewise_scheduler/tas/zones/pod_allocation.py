@@ -1,4 +1,7 @@
-"""What a pod takes of a node's zones, to be given back when it leaves, and taken again where that was only a trial."""
+"""What a pod is allocated of a node's zones: taken out when it is removed, and put back when a trial is undone.
+
+pkg/kubelet/cm/memorymanager/policy_static.go releaseMemory.
+"""
 
 from __future__ import annotations
 
@@ -11,71 +14,71 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.verdict import Verdict
 
 MemoryTable = tuple[tuple[int, ...], ...]
+"""Bytes, by zone and type."""
 
 
 class Allocation(NamedTuple):
-    """The difference that a pod makes to a state."""
+    """The resources that a pod adds to a node's allocated ones."""
 
     cpus: int
-    """Bits."""
+    """Bitmask."""
     memory: MemoryTable
-    """Bytes, by zone and type."""
     devices: tuple[int, ...]
     """By class."""
     memory_groups: tuple[int, ...]
-    """The sets of zones that its memory is given from as one."""
+    """Bitmasks of zones; the pod's memory in each comes from these zones as one group."""
     zones: int
-    """All zones that it is given anything of."""
+    """Bitmask of all assigned zones."""
 
 
 def pod_allocation(state: NodeState, verdict: Verdict) -> Allocation:
-    """Return what an admitted pod takes of a node as it was."""
+    """Return what an admitted pod is allocated; `state`: the node before it."""
     after = verdict.after or state
-    groups = {share.zones for one in verdict.assignments for share in one.memory}
+    memory_groups = {share.zones for container in verdict.assignments for share in container.memory}
     return Allocation(
         state.free_cpus & ~after.free_cpus,
-        _less(state.memory_free, after.memory_free),
+        _subtract(state.memory_free, after.memory_free),
         tuple(old - new for old, new in zip(state.device_free, after.device_free, strict=True)),
-        tuple(sorted(groups)),
+        tuple(sorted(memory_groups)),
         assigned_zones(state.kind, verdict),
     )
 
 
-def release(state: NodeState, allocation: Allocation, assigned_zones: int) -> NodeState:
-    """Return a node without a pod; `assigned`: the set of zones of which others have memory.
+def release(state: NodeState, allocation: Allocation, zones_in_use: int) -> NodeState:
+    """Return the node without a pod; `zones_in_use`: bitmask of zones of which other pods have memory.
 
-    Zones give memory as one until nobody has any of it (pkg/kubelet/cm/memorymanager/policy_static.go releaseMemory).
-    What was given of several as one the kubelet may free in another of them; only their sum matters then.
+    Zones stay one memory group until no pod has memory of it. Of memory from several zones the kubelet may free
+    another zone's part; then only the sum over the zones is exact.
     """
-    own = _union(allocation.memory_groups)
+    own_zones = _union(allocation.memory_groups)
     groups = tuple(
-        1 << zone if group & own and not group & assigned_zones else group
+        1 << zone if group & own_zones and not group & zones_in_use else group
         for zone, group in zip(state.kind.zones, state.memory_groups, strict=False)
     )
     return state._replace(
         free_cpus=state.free_cpus | allocation.cpus,
-        memory_free=_more(state.memory_free, allocation.memory),
+        memory_free=_add(state.memory_free, allocation.memory),
         memory_groups=groups,
-        memory_assigned=state.memory_assigned & (assigned_zones | ~own),
+        memory_assigned=state.memory_assigned & (zones_in_use | ~own_zones),
         device_free=tuple(a + b for a, b in zip(state.device_free, allocation.devices, strict=True)),
     )
 
 
 def reallocate(state: NodeState, allocation: Allocation) -> NodeState | None:
-    """Return a node with a pod that is back where it was; None where another has its place."""
-    memory = _less(state.memory_free, allocation.memory)
+    """Return the node with a pod that gets its former allocation; None if another pod has part of it."""
+    memory = _subtract(state.memory_free, allocation.memory)
     devices = tuple(a - b for a, b in zip(state.device_free, allocation.devices, strict=True))
-    short = any(size < 0 for row in memory for size in row) or any(count < 0 for count in devices)
-    if allocation.cpus & ~state.free_cpus or short:
+    insufficient = any(size < 0 for row in memory for size in row) or any(count < 0 for count in devices)
+    if allocation.cpus & ~state.free_cpus or insufficient:
         return None
     groups = list(state.memory_groups)
-    for together in allocation.memory_groups:
-        for place, zone in enumerate(state.kind.zones):
-            if together >> zone & 1:
-                alone = groups[place] == 1 << zone and not state.memory_assigned >> zone & 1
-                if groups[place] != together and not alone:
+    for group in allocation.memory_groups:
+        for i, zone in enumerate(state.kind.zones):
+            if group >> zone & 1:
+                ungrouped = groups[i] == 1 << zone and not state.memory_assigned >> zone & 1
+                if groups[i] != group and not ungrouped:
                     return None
-                groups[place] = together
+                groups[i] = group
     return state._replace(
         free_cpus=state.free_cpus & ~allocation.cpus,
         memory_free=memory,
@@ -86,20 +89,20 @@ def reallocate(state: NodeState, allocation: Allocation) -> NodeState | None:
 
 
 def memory_zones(allocations: tuple[Allocation, ...]) -> int:
-    """Return the set of zones of which pods have memory."""
-    return _union(tuple(_union(one.memory_groups) for one in allocations))
+    """Return the bitmask of zones of which pods have memory."""
+    return _union(tuple(_union(allocation.memory_groups) for allocation in allocations))
 
 
-def _union(sets: tuple[int, ...]) -> int:
-    found = 0
-    for one in sets:
-        found |= one
-    return found
+def _union(masks: tuple[int, ...]) -> int:
+    union = 0
+    for mask in masks:
+        union |= mask
+    return union
 
 
-def _less(one: MemoryTable, other: MemoryTable) -> MemoryTable:
-    return tuple(tuple(a - b for a, b in zip(*rows, strict=True)) for rows in zip(one, other, strict=True))
+def _subtract(first: MemoryTable, second: MemoryTable) -> MemoryTable:
+    return tuple(tuple(a - b for a, b in zip(*rows, strict=True)) for rows in zip(first, second, strict=True))
 
 
-def _more(one: MemoryTable, other: MemoryTable) -> MemoryTable:
-    return tuple(tuple(a + b for a, b in zip(*rows, strict=True)) for rows in zip(one, other, strict=True))
+def _add(first: MemoryTable, second: MemoryTable) -> MemoryTable:
+    return tuple(tuple(a + b for a, b in zip(*rows, strict=True)) for rows in zip(first, second, strict=True))

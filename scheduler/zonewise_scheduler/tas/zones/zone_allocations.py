@@ -1,4 +1,4 @@
-"""What the queue's pods hold of the nodes' zones, as their kubelets are foretold to give it."""
+"""What the queue's pods are allocated of the nodes' zones, as predicted for their kubelets."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.nodes.assumed.assumed_state import exhausted
+from zonewise_scheduler.tas.zones.kubelet_states import NodeStateOverlay
 from zonewise_scheduler.tas.zones.node_filling import predict_admission
 from zonewise_scheduler.tas.zones.pod_allocation import memory_zones, pod_allocation, reallocate, release
 
@@ -20,24 +21,24 @@ if TYPE_CHECKING:
     from zonewise_scheduler.tas.zones.pod_allocation import Allocation
 
 PodSetKey = tuple[str, str]
-"""The key of a workload, and the name of its pod set."""
+"""A workload's key, and the name of its pod set."""
 
-_REMEMBERED = 1 << 16
-"""Pods of which is known what they had when they left: those that a decision takes out for a while."""
+_REMOVED_LIMIT = 1 << 16
+"""Pods whose allocations are kept after their removal; most are pods that a decision removes for a trial."""
 
 
 class PodSetAllocations(NamedTuple):
-    """Pods of one set on one node."""
+    """The pods of one pod set on one node."""
 
     shape: PodShape
     allocations: tuple[Allocation, ...] = ()
     """By pod."""
     unallocated: int = 0
-    """How many more are to be there and find no room; nothing is left of the node meanwhile."""
+    """Pods that the node should have and that do not fit; meanwhile it counts as exhausted."""
 
     @property
     def pod_count(self) -> int:
-        """Return how many pods."""
+        """Return the number of pods with and without an allocation."""
         return len(self.allocations) + self.unallocated
 
 
@@ -45,179 +46,190 @@ class NodeAllocations(NamedTuple):
     """A node with pods of the queue."""
 
     state: NodeState | None
-    """With those that have something; None: there is no report, and all are owed."""
+    """The node with its allocated pods; None: it has no report, so all pods are unallocated."""
     pod_sets: Mapping[PodSetKey, PodSetAllocations]
-    """In the order in which they came."""
+    """In order of arrival."""
 
     @property
     def visible_state(self) -> NodeState | None:
-        """Return the node as others find it."""
-        crowded = self.state is not None and any(one.unallocated for one in self.pod_sets.values())
-        return exhausted(self.state) if crowded and self.state is not None else self.state
+        """Return the state that further pods see: exhausted while pods are unallocated."""
+        if self.state is not None and any(pods.unallocated for pods in self.pod_sets.values()):
+            return exhausted(self.state)
+        return self.state
 
 
 class ZoneAllocations:
-    """Which pods are on which nodes, and what each of them has.
+    """The pods of the queue on each node, and the allocation of each pod.
 
-    Pods are given what kubelets give them in the order in which they are added. One that leaves gives back just that,
-    and has it again when it comes back, if nobody has taken it meanwhile: so what is tried out can be undone. What
-    kubelets give is worked out only when somebody asks.
+    Pods get what their kubelets assign, in the order in which they are added. Allocations are computed only when the
+    table, a version or zones are requested.
+
+    Invariant: a trial that removes and adds pods, and then undoes this, leaves allocated pods as they were.
+    1. A removed pod releases exactly its allocation, which is kept under its row and key.
+    2. An added pod first gets a kept allocation of its row and key, unless another pod has part of it.
+    3. Undoing a trial first removes the pods that the trial added; by 1 they no longer have part of it.
+    A pod that was unallocated may get the released resources; then the removed pod gets what its kubelet assigns next.
     """
 
-    def __init__(self, kubelets: KubeletStates) -> None:
-        self.kubelet_states = kubelets
-        self.visible_states: dict[int, NodeState | None] = {}
-        """By row, where pods of the queue are: as of the last time that somebody asked."""
-        self.changed_rows: set[int] = set()
-        """Rows that changed since the arrays of Kubelets had them."""
-        self._hosts: dict[int, NodeAllocations] = {}
-        self._due: set[int] = set()
-        """Rows of which somebody has come or gone since."""
-        self._left: OrderedDict[tuple[int, PodSetKey], tuple[Allocation, ...]] = OrderedDict()
-        self._remembered = 0
-        self._stamp = next(kubelets.versions)
+    def __init__(self, kubelet_states: KubeletStates) -> None:
+        self.kubelet_states = kubelet_states
+        self._overlay = NodeStateOverlay({}, ())
+        """The visible states as of the last time that the allocations were computed."""
+        self._nodes: dict[int, NodeAllocations] = {}
+        self._pending_rows: set[int] = set()
+        """Rows whose pods have changed since."""
+        self._removed: OrderedDict[tuple[int, PodSetKey], tuple[Allocation, ...]] = OrderedDict()
+        self._removed_count = 0
+        self._version = next(kubelet_states.versions)
 
     def version(self) -> int:
-        """Return a number that is another whenever a node may be; copies that have the same are equal."""
-        self._settle()
-        return self._stamp
+        """Return a number that changes whenever a node may have changed; copies with the same number are equal."""
+        self._allocate_pending()
+        return self._version
 
     def table(self) -> NodeStateTable:
-        """Return all nodes as they are now."""
-        self._settle()
-        return self.kubelet_states.table(self)
+        """Return all nodes with the current pods."""
+        self._allocate_pending()
+        return self.kubelet_states.table(self._overlay)
 
     def copy(self) -> ZoneAllocations:
-        """Return others that change on their own."""
-        self._settle()
-        made = ZoneAllocations(self.kubelet_states)
-        made._hosts, made.visible_states, made.changed_rows = (
-            dict(self._hosts),
-            dict(self.visible_states),
-            set(self.changed_rows),
-        )
-        made._stamp = self._stamp
-        return made
+        """Return an independent copy."""
+        self._allocate_pending()
+        other = ZoneAllocations(self.kubelet_states)
+        other._nodes = dict(self._nodes)
+        other._overlay = NodeStateOverlay(self._overlay.states, self._overlay.changed_rows)
+        other._version = self._version
+        return other
 
     def zones(self, row: int, key: PodSetKey) -> list[int]:
-        """Return the sets of zones that pods have on a node; 0 for one that has none or of which nothing is known."""
-        self._settle()
-        found = self._pods(row, key)
-        return [] if found is None else [one.zones for one in found.allocations] + [0] * found.unallocated
+        """Return each pod's bitmask of zones on a node; 0 for a pod without an allocation, or without zones."""
+        self._allocate_pending()
+        pods = self._pods(row, key)
+        if pods is None:
+            return []
+        return [allocation.zones for allocation in pods.allocations] + [0] * pods.unallocated
 
     def add(self, row: int, key: PodSetKey, shape: PodShape, count: int) -> None:
-        """Put pods on a node."""
-        host = self._hosts.get(row) or NodeAllocations(self.kubelet_states.base_states[row], {})
-        left = self._left.pop((row, key), ())
-        self._remembered -= len(left)
-        back: list[Allocation] = []
-        for one in left[:count]:
-            state = None if host.state is None else reallocate(host.state, one)
+        """Add pods to a node."""
+        node = self._nodes.get(row) or NodeAllocations(self.kubelet_states.base_states[row], {})
+        removed = self._removed.pop((row, key), ())
+        self._removed_count -= len(removed)
+        restored: list[Allocation] = []
+        for allocation in removed[:count]:
+            state = None if node.state is None else reallocate(node.state, allocation)
             if state is not None:
-                host = host._replace(state=state)
-                back.append(one)
-        own = host.pod_sets.get(key, PodSetAllocations(shape))
-        own = own._replace(allocations=own.allocations + tuple(back), unallocated=own.unallocated + count - len(back))
-        self._put(row, host._replace(pod_sets={**host.pod_sets, key: own}))
+                node = node._replace(state=state)
+                restored.append(allocation)
+        pods = node.pod_sets.get(key, PodSetAllocations(shape))
+        pods = pods._replace(
+            allocations=pods.allocations + tuple(restored), unallocated=pods.unallocated + count - len(restored)
+        )
+        self._set_node(row, node._replace(pod_sets={**node.pod_sets, key: pods}))
 
     def remove(self, row: int, key: PodSetKey, count: int) -> None:
-        """Take pods off a node: first those that found no room, then the last to come."""
-        host, own = self._hosts.get(row), self._pods(row, key)
-        if host is None or own is None:
+        """Remove pods from a node: first unallocated ones, then the last to arrive."""
+        node, pods = self._nodes.get(row), self._pods(row, key)
+        if node is None or pods is None:
             return
-        stay = len(own.allocations) - max(count - own.unallocated, 0)
-        gone = own.allocations[max(stay, 0) :]
-        own = own._replace(allocations=own.allocations[: max(stay, 0)], unallocated=max(own.unallocated - count, 0))
-        self._remember(row, key, gone)
-        pods = {name: own if name == key else one for name, one in host.pod_sets.items()}
-        if not own.pod_count:
-            del pods[key]
-        state = None if host.state is None else _without(host.state, gone, self._assigned(row, pods.values()))
-        self._put(row, NodeAllocations(state, pods))
+        remaining = max(len(pods.allocations) - max(count - pods.unallocated, 0), 0)
+        removed = pods.allocations[remaining:]
+        pods = pods._replace(allocations=pods.allocations[:remaining], unallocated=max(pods.unallocated - count, 0))
+        self._keep_removed(row, key, removed)
+        pod_sets = {name: pods if name == key else others for name, others in node.pod_sets.items()}
+        if not pods.pod_count:
+            del pod_sets[key]
+        state = node.state
+        if state is not None:
+            state = _release_all(state, removed, self._memory_zones_in_use(row, pod_sets.values()))
+        self._set_node(row, NodeAllocations(state, pod_sets))
 
     def report(self, row: int, state: NodeState | None, reported_pods: Mapping[PodSetKey, int]) -> None:
-        """Take a new report of a node; `there`: how many of the queue's pods it accounts for; None: there is none.
+        """Use a new report of a node; None: it has none. `reported_pods`: the queue's pods that the report contains.
 
-        Those have what they were foretold; the others are put on the node once more, as if they came now.
+        Reported pods keep their predicted allocations. The others are allocated again on top of the report.
         """
-        self._settle()
-        host = self._hosts.get(row) or NodeAllocations(state, {})
-        pods: dict[PodSetKey, PodSetAllocations] = {}
-        for who, one in host.pod_sets.items():
-            have = () if state is None else one.allocations[: reported_pods.get(who, 0)]
-            pods[who] = one._replace(allocations=have, unallocated=one.pod_count - len(have))
-        mine = tuple(chain.from_iterable(one.allocations for one in pods.values()))
-        self.kubelet_states.set_base(row, None if state is None else _without(state, mine, _others(state, mine)))
-        self._put(row, NodeAllocations(state, pods))
+        self._allocate_pending()
+        node = self._nodes.get(row) or NodeAllocations(state, {})
+        pod_sets: dict[PodSetKey, PodSetAllocations] = {}
+        for key, pods in node.pod_sets.items():
+            reported = () if state is None else pods.allocations[: reported_pods.get(key, 0)]
+            pod_sets[key] = pods._replace(allocations=reported, unallocated=pods.pod_count - len(reported))
+        allocations = tuple(chain.from_iterable(pods.allocations for pods in pod_sets.values()))
+        base = None
+        if state is not None:
+            base = _release_all(state, allocations, _memory_zones_of_others(state, allocations))
+        self.kubelet_states.set_base(row, base)
+        self._set_node(row, NodeAllocations(state, pod_sets))
 
-    def _pods(self, row: int, who: PodSetKey) -> PodSetAllocations | None:
-        host = self._hosts.get(row)
-        return None if host is None else host.pod_sets.get(who)
+    def _pods(self, row: int, key: PodSetKey) -> PodSetAllocations | None:
+        node = self._nodes.get(row)
+        return None if node is None else node.pod_sets.get(key)
 
-    def _assigned(self, row: int, pods: Iterable[PodSetAllocations]) -> int:
-        """Return the zones of which others than the queue, or some pods of it, have memory."""
-        bare = self.kubelet_states.base_states[row]
-        found = 0 if bare is None else bare.memory_assigned
-        for one in pods:
-            found |= memory_zones(one.allocations)
-        return found
+    def _memory_zones_in_use(self, row: int, pod_sets: Iterable[PodSetAllocations]) -> int:
+        """Return the bitmask of zones of which pods outside the queue, or these pods, have memory."""
+        base = self.kubelet_states.base_states[row]
+        zones = 0 if base is None else base.memory_assigned
+        for pods in pod_sets:
+            zones |= memory_zones(pods.allocations)
+        return zones
 
-    def _remember(self, row: int, who: PodSetKey, gone: tuple[Allocation, ...]) -> None:
-        """Remember what pods had, of as many as were the last to leave."""
-        if not gone:
+    def _keep_removed(self, row: int, key: PodSetKey, allocations: tuple[Allocation, ...]) -> None:
+        """Keep the allocations of removed pods, up to the limit; the oldest are dropped first."""
+        if not allocations:
             return
-        self._left[row, who] = self._left.pop((row, who), ()) + gone
-        self._remembered += len(gone)
-        while self._remembered > _REMEMBERED and len(self._left) > 1:
-            _, forgotten = self._left.popitem(last=False)
-            self._remembered -= len(forgotten)
+        self._removed[row, key] = self._removed.pop((row, key), ()) + allocations
+        self._removed_count += len(allocations)
+        while self._removed_count > _REMOVED_LIMIT and len(self._removed) > 1:
+            _, dropped = self._removed.popitem(last=False)
+            self._removed_count -= len(dropped)
 
-    def _put(self, row: int, host: NodeAllocations) -> None:
-        self._due.add(row)
-        if host.pod_sets:
-            self._hosts[row] = host
+    def _set_node(self, row: int, node: NodeAllocations) -> None:
+        self._pending_rows.add(row)
+        if node.pod_sets:
+            self._nodes[row] = node
         else:
-            self._hosts.pop(row, None)
+            self._nodes.pop(row, None)
 
-    def _settle(self) -> None:
-        """Give as many of those that are owed as find room what they get."""
-        if not self._due:
+    def _allocate_pending(self) -> None:
+        """Allocate as many unallocated pods as fit on the changed nodes."""
+        if not self._pending_rows:
             return
-        self._stamp = next(self.kubelet_states.versions)
-        for row in self._due:
-            host = self._hosts.get(row)
-            if host is None:
-                self.visible_states.pop(row, None)
+        self._version = next(self.kubelet_states.versions)
+        for row in self._pending_rows:
+            node = self._nodes.get(row)
+            if node is None:
+                self._overlay.states.pop(row, None)
                 continue
-            for who, one in host.pod_sets.items():
-                if one.unallocated:
-                    host = _admitted(host, who, one)
-            self._hosts[row], self.visible_states[row] = host, host.visible_state
-        self.changed_rows |= self._due
-        self._due.clear()
+            for key, pods in node.pod_sets.items():
+                if pods.unallocated:
+                    node = _allocate(node, key, pods)
+            self._nodes[row], self._overlay.states[row] = node, node.visible_state
+        self._overlay.changed_rows |= self._pending_rows
+        self._pending_rows.clear()
 
 
-def _admitted(host: NodeAllocations, who: PodSetKey, one: PodSetAllocations) -> NodeAllocations:
-    """Return a node with as many of those that are owed as it admits."""
-    have, owed, state = list(one.allocations), one.unallocated, host.state
-    while owed and state is not None:
-        verdict = predict_admission(state, one.shape)
+def _allocate(node: NodeAllocations, key: PodSetKey, pods: PodSetAllocations) -> NodeAllocations:
+    """Return the node with as many unallocated pods of a pod set as it admits."""
+    allocations, unallocated, state = list(pods.allocations), pods.unallocated, node.state
+    while unallocated and state is not None:
+        verdict = predict_admission(state, pods.shape)
         if verdict.after is None:
             break
-        have.append(pod_allocation(state, verdict))
+        allocations.append(pod_allocation(state, verdict))
         state = verdict.after
-        owed -= 1
-    return NodeAllocations(state, {**host.pod_sets, who: PodSetAllocations(one.shape, tuple(have), owed)})
+        unallocated -= 1
+    pods = PodSetAllocations(pods.shape, tuple(allocations), unallocated)
+    return NodeAllocations(state, {**node.pod_sets, key: pods})
 
 
-def _without(state: NodeState, gone: Sequence[Allocation], assigned: int) -> NodeState:
-    for one in gone:
-        state = release(state, one, assigned)
+def _release_all(state: NodeState, allocations: Sequence[Allocation], zones_in_use: int) -> NodeState:
+    for allocation in allocations:
+        state = release(state, allocation, zones_in_use)
     return state
 
 
-def _others(state: NodeState, mine: Sequence[Allocation]) -> int:
-    """Return the set of zones of which others than these pods have memory: where some is missing without them."""
-    bare = _without(state, mine, 0)
-    rows = zip(state.kind.zones, bare.memory_free, state.kind.allocatable, strict=False)
-    return state.memory_assigned & sum(1 << zone for zone, free, most in rows if free != most)
+def _memory_zones_of_others(state: NodeState, allocations: Sequence[Allocation]) -> int:
+    """Return the bitmask of zones of which other pods have memory: without these pods some of it is still missing."""
+    base = _release_all(state, allocations, 0)
+    rows = zip(state.kind.zones, base.memory_free, state.kind.allocatable, strict=False)
+    return state.memory_assigned & sum(1 << zone for zone, free, allocatable in rows if free != allocatable)

@@ -1,10 +1,10 @@
-"""Zones as the level below the host: requests that name it, as requests of hosts.
+"""Zones as the level below the host: requests for zones are translated to requests for hosts.
 
-A pod goes to a host, and there to the zones that its kubelet chooses. So nothing is placed in a zone that the kubelet
-would not choose: of each host is counted how many of the pods it takes so that they are in zones as they are to be
-(fill.py), and hosts are the leaves. A host without a report is one zone, as is one whose kubelet keeps pods to none.
+A pod goes to a host, and its kubelet chooses the zones. So hosts are the leaves, and each is counted for the pods that
+its kubelet admits in zones as requested (node_filling.py). A host counts as one zone without a report, or if its
+kubelet does not align pods.
 
-The API's TopologyAssignment ends at the hostname; Topologies.zones tells the zones.
+The API's TopologyAssignment ends at the hostname; `TASSnapshot.zone_assignments` has the zones.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.topology.types import PodSetTopologyRequest
 
 ZONE_LEVEL = "zonewise.dev/zone"
-"""The level of the NUMA zones of a node: what a pod set may ask for wherever the innermost level is the hostname."""
+"""The level of a node's NUMA zones; a pod set may request it where the lowest level is the hostname."""
 
 
 def requests_zones(request: PodSetTopologyRequest | None) -> bool:
-    """Tell whether a request is about zones."""
+    """Tell whether a request names the zone level."""
     if request is None:
         return False
     return ZONE_LEVEL in {request.required, request.preferred, *(layer.level for layer in request.slice_constraints)}
 
 
 def host_levels(levels: Sequence[str]) -> tuple[str, ...]:
-    """Return the levels that nodes have labels of; raise ValueError where zones are below anything but the host."""
+    """Return the levels that are node labels; raise ValueError if the zone level is not directly below the hostname."""
     if ZONE_LEVEL in levels and tuple(levels[-2:]) != (HOSTNAME, ZONE_LEVEL):
         raise ValueError(f"topology: {ZONE_LEVEL} is a level only right below {HOSTNAME}: {', '.join(levels)}")
     return tuple(level for level in levels if level != ZONE_LEVEL)
@@ -40,22 +40,24 @@ def host_levels(levels: Sequence[str]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1 << 10)
 def as_host_request(request: PodSetTopologyRequest | None, *, strict: bool) -> tuple[PodSetTopologyRequest | None, int]:
-    """Return a request of hosts, and what of the zones in them is to be whole (fill.py); it makes sense as it is.
+    """Return a valid request in terms of hosts, and its zone slice size (node_filling.py).
 
-    `strict`: what one zone should hold, it must.
+    `strict`: a preferred zone is treated as required.
     """
     if request is None or not requests_zones(request):
         return request, ANY_ZONE
-    layers, size = _layers(request.slice_constraints)
+    layers, zone_slice_size = _as_host_layers(request.slice_constraints)
     if request.required == ZONE_LEVEL or (strict and request.preferred == ZONE_LEVEL):
         return request._replace(required=HOSTNAME, preferred="", slice_constraints=layers), ONE_ZONE
     preferred = HOSTNAME if request.preferred == ZONE_LEVEL else request.preferred
-    return request._replace(preferred=preferred, slice_constraints=layers), size
+    return request._replace(preferred=preferred, slice_constraints=layers), zone_slice_size
 
 
-def _layers(layers: tuple[SliceConstraint, ...]) -> tuple[tuple[SliceConstraint, ...], int]:
-    """Return layers of hosts, and the size of those of zones; larger slices of hosts consist of such."""
+def _as_host_layers(layers: tuple[SliceConstraint, ...]) -> tuple[tuple[SliceConstraint, ...], int]:
+    """Return the slice layers of hosts, and the slice size of zones; slices of hosts consist of whole zone slices."""
     if not layers or layers[-1].level != ZONE_LEVEL:
         return layers, ANY_ZONE
-    outer, size = layers[:-1], layers[-1].size
-    return (outer if outer and outer[-1].level == HOSTNAME else (*outer, SliceConstraint(HOSTNAME, size))), size
+    outer, zone_slice_size = layers[:-1], layers[-1].size
+    if outer and outer[-1].level == HOSTNAME:
+        return outer, zone_slice_size
+    return (*outer, SliceConstraint(HOSTNAME, zone_slice_size)), zone_slice_size

@@ -72,7 +72,7 @@ def read(books: LeafUsage) -> dict[tuple[str, str], list[int]]:
 def test_what_is_written_is_read(many: int, steps: list[tuple[int, str, list[LeafUsageChange], int]]) -> None:
     """By each copy what was written to it; equal stamps are of equal books, and what was undone has changed nothing."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_MANY", many)
+        patch.setattr(module, "_BATCH_SIZE", many)
         all_books, plain = [LeafUsage(LEAVES)], [Plain()]
         seen: dict[tuple[str, int], list[list[int]]] = {}
         for place, step, changes, sign in steps:

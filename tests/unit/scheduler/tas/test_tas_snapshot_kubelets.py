@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.any_nodes import clusters, pods
-from support.fit_nodes import GPU, STATIC, container, in_a_row, node, pod
+from support.fit_nodes import GPU, STATIC, container, admitted_in_sequence, node, pod
 from support.tas_clusters import (
     LEVELS,
     Host,
@@ -53,7 +53,7 @@ WIDE = pod(container(cpus=6, gib=4))
 
 def exists(states: list[NodeState], racks: str, shape: PodShape, count: int, request: PodSetTopologyRequest) -> bool:
     """Whether there is any place, by trying all numbers of pods on all hosts."""
-    choices = [range(in_a_row(state, shape, count) + 1) for state in states]
+    choices = [range(admitted_in_sequence(state, shape, count) + 1) for state in states]
     for counts in product(*choices):
         used = [at for at, number in enumerate(counts) if number]
         one_rack = len({racks[at] for at in used}) == 1
@@ -109,7 +109,7 @@ def test_a_leader_finds_the_host_with_room_for_its_workers(
     """All on one host: refused only if no host admits the leader, and then its workers."""
     sets = [pods_of_shape(workers, count, HOST, "workers", "g"), pods_of_shape(leader, 1, HOST, "leader", "g")]
     afters = [admit(state, leader).after for state in states]
-    fits = any(after is not None and in_a_row(after, workers, count) == count for after in afters)
+    fits = any(after is not None and admitted_in_sequence(after, workers, count) == count for after in afters)
     assert isinstance(find_hosts(zoned_cluster(states), job("one", *sets)), TopologyPlacementFailure) is not fits
 
 
@@ -240,7 +240,7 @@ def test_pods_in_one_zone(states: list[NodeState], shape: PodShape, count: int) 
     cluster = zoned_cluster(states)
 
     def together(host: int) -> bool:
-        if in_a_row(states[host], shape, count) < count:
+        if admitted_in_sequence(states[host], shape, count) < count:
             return False
         (zones,) = zones_apart(states, {f"h{host}": count}, shape)
         return len(zones) == 1 and max(zones).bit_count() < 2

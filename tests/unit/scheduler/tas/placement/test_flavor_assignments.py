@@ -322,13 +322,13 @@ class Zones:
     def remaining_capacity(self, resource: str) -> NDArray[np.int64]:
         return self._free if resource == "cpu" else np.full(len(self._free), 100)
 
-    def matching_leaves(self, pods: TASPodSetRequests) -> MatchingLeaves:
+    def matching_leaves(self, pod_set: TASPodSetRequests) -> MatchingLeaves:
         none = np.zeros(self.tree.leaf_count, np.int64)
         return MatchingLeaves(none == 0, none, ExclusionStats(self.tree.leaf_count))
 
-    def incremental_counts(self, pods: TASPodSetRequests, shape: TopologyAssignmentParameters) -> IncrementalCounts:
-        requests = one_pod_requests(pods.single_pod_requests)
-        found = IncrementalCounts(self.tree, requests, self.matching_leaves(pods), shape)
+    def incremental_counts(self, pod_set: TASPodSetRequests, params: TopologyAssignmentParameters) -> IncrementalCounts:
+        requests = one_pod_requests(pod_set.single_pod_requests)
+        found = IncrementalCounts(self.tree, requests, self.matching_leaves(pod_set), params)
         found.update({name: self.remaining_capacity(name) for name in requests})
         return found
 
