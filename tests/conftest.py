@@ -21,9 +21,7 @@ PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
 settings.register_profile("random", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # the same examples in each run, so that only a change makes a test fail; `make test-random` tries new ones
 settings.register_profile("default", settings.get_profile("random"), derandomize=True)
-settings.register_profile(
-    "quick", settings.get_profile("default"), max_examples=1, suppress_health_check=list(HealthCheck)
-)
+settings.register_profile("quick", settings.get_profile("default"), max_examples=1)
 settings.load_profile("random" if PROFILE in {"random", "long"} else PROFILE)
 
 _CASE = re.compile(r"test_fact\[(?P<snapshot>[^\]]+?)::(?P<fact>\w+)\]")
@@ -45,9 +43,7 @@ def pytest_collection_modifyitems(items: Iterable[pytest.Item]) -> None:
         function: Any = getattr(item, "obj", None)
         own = getattr(function, "_hypothesis_internal_use_settings", None)
         if own is not None:
-            function._hypothesis_internal_use_settings = settings(
-                own, max_examples=1, suppress_health_check=list(HealthCheck)
-            )
+            function._hypothesis_internal_use_settings = settings(own, max_examples=1)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -22,7 +22,9 @@ from zonewise.usage.types import Usage
 from zonewise_common.nrt import names
 from zonewise_scheduler.extender import settings as scheduler_settings
 from zonewise_scheduler.extender.cache import ExtenderCache
+from zonewise_scheduler.extender.fallback_policy import FallbackPolicy
 from zonewise_scheduler.extender.metrics import ExtenderMetrics
+from zonewise_scheduler.nodes.assumed.types import LedgerTimeouts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -101,7 +103,7 @@ def _metrics() -> str:
     status.set_snapshot(status.snapshot._replace(machine=Machine(), usage=usage))
     agent_metrics.watch(status)
     scheduler_metrics = ExtenderMetrics()
-    scheduler_metrics.export(ExtenderCache())
+    scheduler_metrics.export(ExtenderCache(lambda: 0.0, LedgerTimeouts(), FallbackPolicy(), lambda _: None))
     return "\n".join([
         "# Metrics\n",
         "Units are base units. An unknown fact has no sample. Names that begin with `node_` are node_exporter's.\n",
