@@ -1,6 +1,6 @@
-"""Recorded kubelets foretold from reports: our agent's object loses nothing, a plain one refuses no pod wrongly.
+"""Recorded kubelets predicted from reports: our agent's object is complete, a plain one rejects no pod wrongly.
 
-The way is the whole one: the kubelet's answers and files, the agent's account, the object, the state, the verdict.
+The tests go the whole way: the kubelet's responses and files, the agent's usage, the object, the state, the verdict.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.fit_cases import (
-    answer_of_case,
-    answer_of_verdict,
     certain_part,
     kind_of_case,
     pod_of_case,
     policies_of_case,
+    predicted_result,
+    recorded_result,
     state_of_case,
     state_of_trace,
 )
@@ -55,41 +55,42 @@ def published(machine: Machine, report: KubeletReport) -> Json:
     return machine_to_nrt(machine, "node", usage, report.config)
 
 
-def read_back(made: NodeReport) -> NodeState:
+def read_back(report: NodeReport) -> NodeState:
     """The state of a report that has no problem."""
-    assert made.problems == ()
-    assert made.state is not None
-    return made.state
+    assert report.problems == ()
+    assert report.state is not None
+    return report.state
 
 
 @recorded
-def test_our_reports_lose_nothing() -> None:
-    """In all recorded admissions verdict, reason, message, CPU ids, memory and devices are the kubelet's,
-    but for the zones of devices that it picks at random.
+def test_reports_of_our_agent_are_complete() -> None:
+    """Verdict, reason, message, CPU ids, memory and devices are the kubelet's in all recorded admissions.
+
+    Excepted are the zones of devices that it picks at random.
     """
-    kinds, wrong = KindInterner(), list[object]()
+    interner, wrong = KindInterner(), list[object]()
     for case in cases():
-        state = read_back(read_nrt(published(machine_of_case(case), report_of_case(case)), kinds))
+        state = read_back(read_nrt(published(machine_of_case(case), report_of_case(case)), interner))
         verdict = admit(state, pod_of_case(case))
-        told, expected = (
-            certain_part(answer, verdict) for answer in (answer_of_verdict(verdict), answer_of_case(case))
+        predicted, expected = (
+            certain_part(result, verdict) for result in (predicted_result(verdict), recorded_result(case))
         )
-        if told != expected or state.kind.unknown:
-            wrong.append((case["id"], told, expected, state.kind.unknown))
+        if predicted != expected or state.kind.unknown:
+            wrong.append((case["id"], predicted, expected, state.kind.unknown))
     assert wrong == []
     assert len(cases()) == 813
 
 
 @recorded
 def test_state_files() -> None:
-    """The kubelet's own files give the very state that was recorded."""
+    """The kubelet's own files give exactly the recorded state."""
     for case in cases():
         report, kind = report_of_case(case), kind_of_case(case)
         assert report.config is not None
         devices = tuple(
             ContainerDevices(resource, (device["id"],), tuple(device["numa"] or ()))
-            for resource, some in case["machine"]["devices"].items()
-            for device in some
+            for resource, group in case["machine"]["devices"].items()
+            for device in group
         )
         hardware = NodeHardware(kind.cpus, devices, kind.zones, kind.distances)
         assert read_state_files(report.state, report.config, hardware) == state_of_case(case)
@@ -98,7 +99,7 @@ def test_state_files() -> None:
 @pytest.mark.skipif(not traces(), reason=ABSENT)
 @pytest.mark.parametrize("name", traces())
 def test_whole_kubelets(name: str) -> None:
-    """The state of each, CPU by CPU and byte by byte, is that of its files."""
+    """The state of each equals that of its files, CPU by CPU and byte by byte."""
     trace = traces()[name]
     state = read_back(read_nrt(published(machine_of_trace(trace), report_of_trace(trace)), KindInterner()))
     truth = state_of_trace(trace, final=True)
@@ -112,55 +113,57 @@ def test_whole_kubelets(name: str) -> None:
 # --- plain objects
 
 
-def foretold(case: Json, kinds: KindInterner, *, told: bool) -> Verdict:
-    """The verdict from a plain object, and from the kubelet's configuration if that is told."""
+def predicted_from_plain(case: Json, interner: KindInterner, *, configured: bool) -> Verdict:
+    """The verdict from a plain object, with the kubelet's configuration if that is known."""
     plain = case["nodeResourceTopology"]
-    if told:
+    if configured:
         threads = case["machine"]["threadsPerCore"]
-        made = read_nrt(plain, kinds, policies=policies_of_case(case), threads=threads)
+        report = read_nrt(plain, interner, policies=policies_of_case(case), threads=threads)
     else:
-        made = read_nrt(plain, kinds)
-    return admit(read_back(made), pod_of_case(case))
+        report = read_nrt(plain, interner)
+    return admit(read_back(report), pod_of_case(case))
 
 
-def mistakes(*, told: bool) -> tuple[set[int], set[int]]:
-    """The cases that are wrongly refused, and those that are wrongly admitted and not tagged as beyond counts."""
-    kinds, refused, admitted = KindInterner(), set[int](), set[int]()
+def mistakes(*, configured: bool) -> tuple[set[int], set[int]]:
+    """Cases that are rejected wrongly, and cases that are admitted wrongly without a tag that counts do not suffice."""
+    interner, rejected, admitted = KindInterner(), set[int](), set[int]()
     for case in cases():
         if not case.get("nodeResourceTopology"):
             continue
-        verdict = foretold(case, kinds, told=told)
+        verdict = predicted_from_plain(case, interner, configured=configured)
         if case["expect"]["admit"] and not verdict.admitted:
-            refused.add(case["id"])
+            rejected.add(case["id"])
         elif verdict.admitted and not case["expect"]["admit"] and not WEAKER & set(case["tags"]):
             admitted.add(case["id"])
-    return refused, admitted
+    return rejected, admitted
 
 
 @recorded
 def test_plain_reports_and_the_configuration() -> None:
-    """Counts by zone and the kubelet's configuration refuse no pod wrongly, and admit beyond the tagged cases three:
-    memory that is assigned and all free (103367), zones in a group (107792), a resource without any healthy device
-    (117435), of none of which a plain object tells.
+    """With the kubelet's configuration, counts by zone reject no pod wrongly.
+
+    They admit three cases beyond the tagged ones, by facts that a plain object lacks: memory that is assigned and all
+    free (103367), zones in a group (107792), a resource without healthy devices (117435).
     """
-    assert mistakes(told=True) == (set(), {103367, 107792, 117435})
+    assert mistakes(configured=True) == (set(), {103367, 107792, 117435})
 
 
 @recorded
 def test_plain_reports_alone() -> None:
-    """Where nobody tells the configuration no pod is refused wrongly either; what is admitted beyond is refused for
-    cores, of which whole ones have to be asked for, and for the same three reasons.
+    """Without the configuration no pod is rejected wrongly either.
+
+    Further cases that are admitted wrongly fail for whole cores, or for the same three reasons.
     """
-    refused, admitted = mistakes(told=False)
-    assert refused == set()
+    rejected, admitted = mistakes(configured=False)
+    assert rejected == set()
     reasons = {case["id"]: case["expect"]["reason"] for case in cases()}
     assert {number for number in admitted if reasons[number] != "SMTAlignmentError"} == {103367, 107792, 117435}
 
 
 @recorded
-def test_a_plain_report_says_what_it_does_not_tell() -> None:
-    """Every case that is foretold wrongly from a plain object alone is one whose kind has something unknown."""
-    kinds = KindInterner()
+def test_plain_reports_have_unknown_facts() -> None:
+    """Every case that is predicted wrongly from a plain object alone has a kind with unknown facts."""
+    interner = KindInterner()
     for case in cases():
         if case.get("nodeResourceTopology"):
-            assert read_back(read_nrt(case["nodeResourceTopology"], kinds)).kind.unknown != ()
+            assert read_back(read_nrt(case["nodeResourceTopology"], interner)).kind.unknown != ()

@@ -1,4 +1,4 @@
-"""The verdicts against what real kubelets answered: their managers on random machines, and a whole kubelet in a lab."""
+"""Verdicts against those of real kubelets: their managers on random machines, and a whole kubelet in a lab."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.fit_cases import (
-    answer_of_case,
-    answer_of_verdict,
     certain_part,
     pod_of_case,
+    predicted_result,
+    recorded_result,
     state_of_case,
     state_of_trace,
 )
@@ -29,51 +29,51 @@ INTERNALS = re.compile(r"hint|affinity|bitmask|memorymanager|NUMA|None|[{}()\[\]
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: str(case["id"]))
-def test_every_recorded_admission_is_foretold(case: Json) -> None:
+def test_every_recorded_admission_is_predicted(case: Json) -> None:
     """Verdict, reason, message, CPUs, memory and the counts of devices by their zones are the kubelet's."""
     verdict = admit(state_of_case(case), pod_of_case(case))
-    assert certain_part(answer_of_verdict(verdict), verdict) == certain_part(answer_of_case(case), verdict)
+    assert certain_part(predicted_result(verdict), verdict) == certain_part(recorded_result(case), verdict)
 
 
 @pytest.mark.parametrize("case", [case for case in cases() if not case["expect"]["admit"]], ids=lambda case: case["id"])
-def test_every_refusal_is_explained(case: Json) -> None:
-    """A person gets one line without the kubelet's internals, which names the container where there are several."""
+def test_every_rejection_is_explained(case: Json) -> None:
+    """The explanation is one line without the kubelet's internals; it names the container if there are several."""
     state, pod = state_of_case(case), pod_of_case(case)
     verdict = admit(state, pod)
-    told = explain_rejection(state, pod, verdict)
-    assert told
-    assert "\n" not in told
-    assert not INTERNALS.search(told)
+    text = explain_rejection(state, pod, verdict)
+    assert text
+    assert "\n" not in text
+    assert not INTERNALS.search(text)
     if len(pod.containers) > 1 and verdict.container:
-        assert told.startswith(f"container {verdict.container} ")
+        assert text.startswith(f"container {verdict.container} ")
 
 
-def test_no_recorded_admission_is_uncertain_about_more_than_picks_at_random() -> None:
-    """With all of the kubelet's state known, the only doubts are about devices that it picks at random."""
-    doubts = {doubt for case in cases() for doubt in admit(state_of_case(case), pod_of_case(case)).uncertain}
-    assert all(doubt.startswith("the kubelet picks ") for doubt in doubts)
+def test_only_random_picks_are_uncertain() -> None:
+    """With the kubelet's whole state known, only devices that it picks at random are uncertain."""
+    reasons = {reason for case in cases() for reason in admit(state_of_case(case), pod_of_case(case)).uncertain}
+    assert all(reason.startswith("the kubelet picks ") for reason in reasons)
 
 
 @pytest.mark.parametrize("name", traces())
-def test_a_whole_kubelet_is_foretold(name: str) -> None:
-    """Pods that come one after the other: who is refused and why, which CPUs each has, and what is left."""
+def test_a_whole_kubelet_is_predicted(name: str) -> None:
+    """A sequence of pods: the rejections with their reasons, the CPUs of each pod, and what is left."""
     trace = traces()[name]
     state = state_of_trace(trace, final=False)
-    denied: list[tuple[str, str, str]] = []
+    rejected: list[tuple[str, str, str]] = []
     cpus: list[str] = []
     for pod in trace["pods"]:
         verdict = admit(state, read_pod(pod))
         if verdict.after is None:
-            denied.append((pod["metadata"]["name"], verdict.reason, verdict.message))
+            rejected.append((pod["metadata"]["name"], verdict.reason, verdict.message))
             continue
-        cpus += [str(CpuSet.from_bits(one.cpus)) for one in verdict.assignments if one.cpus]
+        cpus += [str(CpuSet.from_bits(each.cpus)) for each in verdict.assignments if each.cpus]
         state = verdict.after
-    assert denied == [(one["pod"], one["reason"], one["message"]) for one in trace["admission_denied"]]
+    assert rejected == [(each["pod"], each["reason"], each["message"]) for each in trace["admission_denied"]]
     held = CpuSet.union(CpuSet.parse_list(text) for text in _recorded(trace))
     residue = held - CpuSet.union(map(CpuSet.parse_list, cpus))
     assert set(cpus) <= set(_recorded(trace))
-    # what a pod had before its memory failed stays with it until the kubelet's next look, some seconds later
-    assert not residue or any(reason == "UnexpectedAdmissionError" for _, reason, _ in denied)
+    # a pod whose memory failed keeps its CPUs until the kubelet cleans up, some seconds later
+    assert not residue or any(reason == "UnexpectedAdmissionError" for _, reason, _ in rejected)
     final = state_of_trace(trace, final=True)
     assert state._replace(device_free=()) == final._replace(device_free=(), free_cpus=final.free_cpus | residue.bits)
 

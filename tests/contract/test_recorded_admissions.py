@@ -1,7 +1,7 @@
-"""Recorded admissions of a real kubelet's managers, of many machines, options and pods: every answer is foretold.
+"""Recorded admissions of a real kubelet's managers, for many machines, options and pods: every result is predicted.
 
-Beside what the cases next to the project have: gaps in the zones' numbers, zones without CPUs or memory, more packages
-than zones, L3 groups, all options of the CPU Manager together, pods with resources of their own, and what is left.
+They go beyond the cases next to the project: gaps in zone ids, zones without CPUs or memory, more packages than zones,
+L3 groups, all options of the CPU Manager together, pods with pod-level resources, and the state afterwards.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from support.fit_cases import (
-    answer_of_case,
-    answer_of_verdict,
     certain_part,
     pod_of_case,
     policies_of_case,
+    predicted_result,
+    recorded_result,
     state_of_case,
 )
 from zonewise_scheduler.admission.admit import admit
@@ -38,43 +38,45 @@ def recording() -> Json:
 
 
 @functools.cache
-def foretold(place: int) -> Verdict:
-    case = recording()["cases"][place]
+def predicted(index: int) -> Verdict:
+    case = recording()["cases"][index]
     return admit(state_of_case(case), pod_of_case(case))
 
 
 def outcomes(case: Json) -> list[dict[str, Any]]:
-    """All answers that the kubelet gave to the same question.
+    """All results of the kubelet for the same input.
 
-    A pod that is given whole gets its devices when its containers start; where one then fails, they are left out.
+    A pod that is allocated as a whole gets its devices when its containers start. If that fails for one, they are left
+    out.
     """
     if "devicesAtStart" in case:
         later = {case["pod"]["metadata"]["uid"]: case["devicesAtStart"].get("deviceAssignments")}
-        return [answer_of_case(case, case | {"allocation": case["allocation"] | {"deviceAssignments": later}})]
-    return [answer_of_case(case, one) for one in (case, *case.get("alternatives", ()))]
+        return [recorded_result(case, case | {"allocation": case["allocation"] | {"deviceAssignments": later}})]
+    return [recorded_result(case, each) for each in (case, *case.get("alternatives", ()))]
 
 
-def test_answers() -> None:
-    """Verdict, reason, message, CPU ids, memory and devices are the kubelet's; of devices that it picks at random
-    between zones, the count.
+def test_results() -> None:
+    """Verdict, reason, message, CPU ids, memory and devices are the kubelet's.
+
+    Of devices that it picks at random between zones, the count is.
     """
     wrong: list[object] = []
-    for place, case in enumerate(recording()["cases"]):
-        verdict = foretold(place)
-        told = certain_part(answer_of_verdict(verdict), verdict)
+    for index, case in enumerate(recording()["cases"]):
+        verdict = predicted(index)
+        result = certain_part(predicted_result(verdict), verdict)
         if "error" in case.get("devicesAtStart", ()):
-            told["devices"] = {}
-        expected = [certain_part(one, verdict) for one in outcomes(case)]
-        if told not in expected:
-            wrong.append((case["id"], told, expected))
+            result["devices"] = {}
+        expected = [certain_part(each, verdict) for each in outcomes(case)]
+        if result not in expected:
+            wrong.append((case["id"], result, expected))
     assert wrong == []
 
 
 def test_the_node_afterwards() -> None:
-    """Free CPUs, free memory, groups of zones and zones in use are the kubelet's own once the pod is there."""
+    """Free CPUs, free memory, groups of zones and assigned zones are the kubelet's after the admission."""
     wrong: list[object] = []
-    for place, case in enumerate(recording()["cases"]):
-        after = foretold(place).after
+    for index, case in enumerate(recording()["cases"]):
+        after = predicted(index).after
         if after is None or "alternatives" in case:
             continue
         expected = state_of_case(case, case["after"])._replace(device_free=after.device_free)
@@ -83,29 +85,31 @@ def test_the_node_afterwards() -> None:
     assert wrong == []
 
 
-def test_room() -> None:
-    """What the rest of the kubelet says of the requests as a whole, too: of several resources that are short, one."""
+def test_the_check_of_the_node() -> None:
+    """The rest of the kubelet checks the requests as a whole; of several insufficient resources it names one."""
     wrong: list[object] = []
     for case in recording()["cases"]:
         if "room" not in case:
             continue
-        room, expected = case["room"], case["expectWithRoom"]
-        others = tuple(sorted(room["others"].items()))
+        available, expected = case["room"], case["expectWithRoom"]
+        scalar_resources = tuple(sorted(available["others"].items()))
         verdict = admit(
             state_of_case(case),
             pod_of_case(case),
-            Resource(room["milliCpus"], room["memory"], room["pods"], room["storage"], others),
+            Resource(
+                available["milliCpus"], available["memory"], available["pods"], available["storage"], scalar_resources
+            ),
         )
-        # the kubelet leaves out resources that its node does not have, which to a scheduler are short
-        absent = verdict.resource not in {*room["others"], "cpu", "memory", "pods", "ephemeral-storage", ""}
+        # the kubelet skips resources that its node does not have; for a scheduler these are insufficient
+        absent = verdict.resource not in {*available["others"], "cpu", "memory", "pods", "ephemeral-storage", ""}
         extended = "/" in verdict.reason and "/" in expected["reason"]
         if not absent and not extended and verdict.reason != expected["reason"]:
             wrong.append((case["id"], verdict.reason, expected["reason"]))
     assert wrong == []
 
 
-def test_a_kubelet_without_an_answer_is_given_no_pod() -> None:
-    """Where distribute-cpus-across-numa makes the kubelet run for ever, the pod is refused."""
+def test_endless_requests_are_rejected() -> None:
+    """If distribute-cpus-across-numa never terminates in the kubelet, the pod is rejected."""
     for case in recording()["endless"]:
         verdict = admit(state_of_case(case), pod_of_case(case))
         assert not verdict.admitted
@@ -114,38 +118,40 @@ def test_a_kubelet_without_an_answer_is_given_no_pod() -> None:
 
 
 def test_older_releases() -> None:
-    """Kubelets of 1.33 and 1.35 are foretold where they answer otherwise than one of 1.36."""
+    """Kubelets of 1.33 and 1.35 are predicted where they differ from 1.36."""
     wrong: list[object] = []
     for case in recording()["older"]:
         major, minor = map(int, case["kubelet"]["release"].split("."))
         state = state_of_case(case)
         policies = state.kind.policies._replace(release=(major, minor))
         verdict = admit(state._replace(kind=replace(state.kind, policies=policies)), pod_of_case(case))
-        told = certain_part(answer_of_verdict(verdict), verdict)
-        expected = [certain_part(one, verdict) for one in outcomes(case)]
-        if told not in expected:
-            wrong.append((case["id"], told, expected))
+        result = certain_part(predicted_result(verdict), verdict)
+        expected = [certain_part(each, verdict) for each in outcomes(case)]
+        if result not in expected:
+            wrong.append((case["id"], result, expected))
     assert wrong == []
     assert {case["kubelet"]["release"] for case in recording()["older"]} == {"1.33", "1.35"}
 
 
-def test_sentences() -> None:
-    """Every refusal is told in one whole sentence that says what is needed, or what is wrong with that."""
-    told = [
-        explain_rejection(state_of_case(case), pod_of_case(case), foretold(place))
-        for place, case in enumerate(recording()["cases"])
+def test_explanations() -> None:
+    """Every rejection is explained by one whole sentence with the need, or the reason for which it cannot be met."""
+    sentences = [
+        explain_rejection(state_of_case(case), pod_of_case(case), predicted(index))
+        for index, case in enumerate(recording()["cases"])
         if not case["expect"]["admit"]
     ]
-    assert [one for one in told if not one or "  " in one or one.endswith(("; ", " ", ";")) or " 1 are " in one] == []
-    assert all("needs " in one or "leaves nothing" in one or "has no memory of its own" in one for one in told)
+    assert all(sentences)
+    assert not any("  " in text or text.endswith(("; ", " ", ";")) or " 1 are " in text for text in sentences)
+    needs = ("needs ", "leaves nothing", "has no memory of its own")
+    assert all(any(need in text for need in needs) for text in sentences)
 
 
-def test_the_recording_is_wide() -> None:
-    """Every policy, scope, option and reason is there, often."""
+def test_all_kinds_of_cases_are_recorded() -> None:
+    """Every policy, scope, option and reason occurs often."""
     cases = recording()["cases"]
     assert len(cases) == recording()["count"] == 600
     policies = [policies_of_case(case) for case in cases]
-    assert {one.topology for one in policies} == {"none", "best-effort", "restricted", "single-numa-node"}
+    assert {each.topology for each in policies} == {"none", "best-effort", "restricted", "single-numa-node"}
     for option in (
         "prefer_closest",
         "full_cores",
@@ -156,7 +162,7 @@ def test_the_recording_is_wide() -> None:
         "align_by_cache",
         "pod_level_managers",
     ):
-        assert sum(getattr(one, option) for one in policies) > 20, option
+        assert sum(getattr(each, option) for each in policies) > 20, option
     assert {case["expect"]["reason"] for case in cases} == {
         "",
         "TopologyAffinityError",

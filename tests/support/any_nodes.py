@@ -1,4 +1,4 @@
-"""Nodes and pods of any kind, for property tests of the fit: every policy, scope, option and state of groups."""
+"""Nodes and pods of any kind for property tests: every policy, scope, option and state of memory groups."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ UNIT = 1 << 20
 @lru_cache(maxsize=256)
 def cpu_topology(zones: tuple[int, ...], cores: int, threads: int, packages: int, reserved: int) -> CpuTopology:
     """Return CPUs with as many cores in each zone; thread t of core c is CPU t * all cores + c. Two share a cache."""
-    every = len(zones) * cores
+    total = len(zones) * cores
     share = -(-len(zones) // packages)
     return topology_of(
         (
@@ -36,11 +36,11 @@ def cpu_topology(zones: tuple[int, ...], cores: int, threads: int, packages: int
                 zones[core // cores],
                 core // cores // share,
                 core // 2 if cores % 2 == 0 else None,
-                sum(1 << thread * every + core for thread in range(threads)),
+                sum(1 << thread * total + core for thread in range(threads)),
             )
-            for core in range(every)
+            for core in range(total)
         ),
-        reserved & ((1 << every * threads) - 1),
+        reserved & ((1 << total * threads) - 1),
     )
 
 
@@ -75,15 +75,13 @@ def kinds(draw: st.DrawFn, topologies: Sequence[str] = ("none", "best-effort", *
     cores, threads = draw(st.sampled_from([(2, 2), (4, 1), (3, 2), (4, 2)]))
     packages = draw(st.sampled_from([1, 1, 2]))
     reserved = draw(st.sampled_from([0, 1, 3, 1 << len(zones) * cores | 1]))
-    chosen = draw(policies(topologies))
+    configuration = draw(policies(topologies))
     hugepages = draw(st.lists(st.integers(0, 4), min_size=len(zones), max_size=len(zones)))
     memory = draw(st.lists(st.integers(4, 9), min_size=len(zones), max_size=len(zones)))
-    table = tuple((huge * UNIT, some * UNIT) for huge, some in zip(hugepages, memory, strict=True))
-    distances = tuple(
-        tuple(10 if one == other else draw(st.sampled_from([11, 21])) for other in zones) for one in zones
-    )
+    table = tuple((huge * UNIT, size * UNIT) for huge, size in zip(hugepages, memory, strict=True))
+    distances = tuple(tuple(10 if a == b else draw(st.sampled_from([11, 21])) for b in zones) for a in zones)
     return NodeKind(
-        chosen,
+        configuration,
         zones,
         distances,
         cpu_topology(zones, cores, threads, packages, reserved),
@@ -96,15 +94,15 @@ def kinds(draw: st.DrawFn, topologies: Sequence[str] = ("none", "best-effort", *
 @st.composite
 def _devices(draw: st.DrawFn, zones: tuple[int, ...]) -> tuple[DeviceClass, ...]:
     single = [1 << zone for zone in zones]
-    pairs = [one | other for one, other in combinations(single, 2)]
-    found: list[DeviceClass] = []
+    pairs = [a | b for a, b in combinations(single, 2)]
+    classes: list[DeviceClass] = []
     for resource in draw(st.sets(st.sampled_from(RESOURCES))):
         plain = draw(st.sampled_from([True, True, False]))
-        places = draw(st.sets(st.sampled_from(single if plain else [*single, *pairs, 0]), min_size=1))
-        for place in places:
+        zone_sets = draw(st.sets(st.sampled_from(single if plain else [*single, *pairs, 0]), min_size=1))
+        for zone_set in zone_sets:
             total = draw(st.integers(1, 4))
-            found.append(DeviceClass(resource, place, total, draw(st.integers(max(0, total - 1), total))))
-    return tuple(sorted(found))
+            classes.append(DeviceClass(resource, zone_set, total, draw(st.integers(max(0, total - 1), total))))
+    return tuple(sorted(classes))
 
 
 def state(kind: NodeKind, source: random.Random) -> NodeState:
@@ -115,9 +113,9 @@ def state(kind: NodeKind, source: random.Random) -> NodeState:
     groups = {zone: 1 << zone for zone in kind.zones}
     assigned = sum(1 << zone for zone in kind.zones if source.random() < 0.5)
     if len(kind.zones) > 1 and source.random() < 0.3:
-        together = source.sample(kind.zones, source.randint(2, len(kind.zones)))
-        group = sum(1 << zone for zone in together)
-        groups |= dict.fromkeys(together, group)
+        members = source.sample(kind.zones, source.randint(2, len(kind.zones)))
+        group = sum(1 << zone for zone in members)
+        groups |= dict.fromkeys(members, group)
         assigned |= group
     return NodeState(
         kind,
@@ -125,7 +123,7 @@ def state(kind: NodeKind, source: random.Random) -> NodeState:
         memory,
         tuple(groups[zone] for zone in kind.zones),
         assigned,
-        tuple(source.randint(0, one.healthy) for one in kind.devices),
+        tuple(source.randint(0, device_class.healthy) for device_class in kind.devices),
     )
 
 
@@ -133,10 +131,13 @@ def state(kind: NodeKind, source: random.Random) -> NodeState:
 def clusters(
     draw: st.DrawFn, topologies: Sequence[str] = ("none", "best-effort", *ALIGNED), most: int = 8
 ) -> list[NodeState]:
-    """Draw the states of some nodes of few kinds; the states from one seed, since a draw for each number takes long."""
-    some = draw(st.lists(kinds(topologies), min_size=1, max_size=3))
+    """Draw the states of nodes of few kinds.
+
+    The states come from one seed, since one draw for each number takes long.
+    """
+    drawn = draw(st.lists(kinds(topologies), min_size=1, max_size=3))
     source = random.Random(draw(st.integers(0, 1 << 32)))
-    return [state(source.choice(some), source) for _ in range(draw(st.integers(1, most)))]
+    return [state(source.choice(drawn), source) for _ in range(draw(st.integers(1, most)))]
 
 
 _DEVICES = st.dictionaries(
@@ -167,11 +168,11 @@ def pods(draw: st.DrawFn, *, simple: bool = False) -> PodShape:
     roles: list[Role] = ["sidecar"] if simple else ["sidecar", "init", "init"]
     apps: list[Role] = ["app"]
     first = draw(st.lists(st.sampled_from(roles), max_size=draw(st.sampled_from([0, 0, 2]))))
-    every = first + apps * draw(st.sampled_from([1, 1, 2, 3]))
-    made = tuple(draw(containers(f"{r}{n}", r, guaranteed=qos == "Guaranteed")) for n, r in enumerate(every))
-    level = (
+    all_roles = first + apps * draw(st.sampled_from([1, 1, 2, 3]))
+    drawn = tuple(draw(containers(f"{r}{n}", r, guaranteed=qos == "Guaranteed")) for n, r in enumerate(all_roles))
+    pod_level = (
         PodLevelResources(4000, (("memory", 4 * UNIT),))
         if not simple and draw(st.sampled_from([0] * 9 + [1]))
         else None
     )
-    return PodShape(made, qos, level)
+    return PodShape(drawn, qos, pod_level)

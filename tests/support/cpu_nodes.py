@@ -1,4 +1,4 @@
-"""Nodes for the CPU Manager: built from a few numbers, drawn by hypothesis, and read from recorded answers."""
+"""Nodes for the CPU Manager: built from a few numbers, drawn by hypothesis, and read from recorded results."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ if TYPE_CHECKING:
 STATIC = Policies(cpu="static")
 
 RECORDED = PROJECT / "tests" / "fixtures" / "static_cpus.json"
-"""What the functions of the kubelet's source answered to random nodes, many of them odd: hybrid cores, offline threads,
-zones across packages. A core is its zone, package, uncore cache (null: none is known, the package stands for it) and
-CPUs; "shared" is the default set of the state, with the reserved CPUs unless they are strictly so."""
+"""Results of the functions of the kubelet's source for random nodes, many of them odd.
+
+Hybrid cores, offline threads, zones across packages. A core is its zone, package, uncore cache (null: unknown, the
+package counts) and CPUs. "shared" is the default set of the state, with the reserved CPUs unless they are strictly
+reserved.
+"""
 
 
 class CoreAt(NamedTuple):
-    """A core, where it is and its CPUs as bits."""
+    """A core, its location, and its CPUs as bits."""
 
     zone: int
     package: int
@@ -33,13 +36,13 @@ class CoreAt(NamedTuple):
 
 
 def topology_of(cores: Iterable[CoreAt], reserved: int = 0) -> CpuTopology:
-    """Return the topology of cores; the caches are those that are not None."""
-    known = list(cores)
+    """Return the topology of cores; caches that are None are left out."""
+    all_cores = list(cores)
     return CpuTopology(
-        cores=_groups((CpuSet.from_bits(core.cpus).first(), core.cpus) for core in known),
-        zones=_groups((core.zone, core.cpus) for core in known),
-        packages=_groups((core.package, core.cpus) for core in known),
-        caches=_groups((core.cache, core.cpus) for core in known if core.cache is not None),
+        cores=_groups((CpuSet.from_bits(core.cpus).first(), core.cpus) for core in all_cores),
+        zones=_groups((core.zone, core.cpus) for core in all_cores),
+        packages=_groups((core.package, core.cpus) for core in all_cores),
+        caches=_groups((core.cache, core.cpus) for core in all_cores if core.cache is not None),
         reserved=reserved,
     )
 
@@ -47,35 +50,35 @@ def topology_of(cores: Iterable[CoreAt], reserved: int = 0) -> CpuTopology:
 def regular(
     zones: int = 2, cores: int = 4, threads: int = 2, packages: int = 1, cache: int | None = None, reserved: int = 0
 ) -> CpuTopology:
-    """Return zones of so many cores, of which so many share a cache; thread t of core c is CPU t*zones*cores + c."""
-    every = zones * cores
+    """Return zones of `cores` cores, `cache` of which share a cache; thread t of core c is CPU t*zones*cores + c."""
+    total = zones * cores
     return topology_of(
         (
             CoreAt(
                 core // cores,
-                core // cores * packages // zones if packages <= zones else core * packages // every,
+                core // cores * packages // zones if packages <= zones else core * packages // total,
                 None if cache is None else core // cache,
-                sum(1 << core + every * thread for thread in range(threads)),
+                sum(1 << core + total * thread for thread in range(threads)),
             )
-            for core in range(every)
+            for core in range(total)
         ),
         reserved,
     )
 
 
 def state_of(topology: CpuTopology, policies: Policies = STATIC, busy: int = 0) -> NodeState:
-    """Return a node on which all CPUs are free but the busy and the reserved ones."""
+    """Return a node on which all CPUs but the busy and the reserved ones are free."""
     kind = NodeKind(policies, tuple(number for number, _ in topology.zones), (), topology)
     return NodeState(kind, topology.cpus & ~topology.reserved & ~busy)
 
 
 def recorded() -> list[dict[str, Any]]:
-    """Return the recorded answers."""
+    """Return the recorded results."""
     return json.loads(RECORDED.read_text())
 
 
 def state_of_record(record: dict[str, Any]) -> NodeState:
-    """Return the node of a recorded answer."""
+    """Return the node of a recorded result."""
     cores = [CoreAt(zone, package, cache, bits_of(cpus)) for zone, package, cache, cpus in record["cores"]]
     topology = topology_of(cores, bits_of(record["reserved"]))
     policies = STATIC._replace(**dict.fromkeys(record["options"], True), release=tuple(record["release"]))
@@ -95,8 +98,8 @@ def regular_topologies(draw: st.DrawFn) -> CpuTopology:
     zones = packages * draw(st.integers(1, 3)) if draw(st.booleans()) else draw(st.integers(1, 4))
     cores, threads = draw(st.integers(1, 6)), draw(st.sampled_from((1, 2, 2, 4)))
     cache = draw(st.sampled_from([None, *(size for size in range(1, cores + 1) if cores % size == 0)]))
-    every = zones * cores * threads
-    reserved = draw(st.integers(0, 3).map(lambda bits: bits & (1 << every) - 1))
+    total = zones * cores * threads
+    reserved = draw(st.integers(0, 3).map(lambda bits: bits & (1 << total) - 1))
     return regular(zones, cores, threads, packages if zones % packages == 0 else 1, cache, reserved)
 
 
@@ -105,15 +108,15 @@ def states(draw: st.DrawFn, policies: st.SearchStrategy[Policies]) -> NodeState:
     """Draw regular machines with any CPUs busy, or whole cores of them."""
     topology = draw(regular_topologies())
     if draw(st.booleans()):
-        chosen = draw(st.sets(st.sampled_from([cpus for _, cpus in topology.cores])))
-        busy = sum(chosen)
+        cores = draw(st.sets(st.sampled_from([cpus for _, cpus in topology.cores])))
+        busy = sum(cores)
     else:
         busy = draw(st.integers(0, topology.cpus))
     return state_of(topology, draw(policies), busy)
 
 
 def _groups(members: Iterable[CpuGroup]) -> tuple[CpuGroup, ...]:
-    found: dict[int, int] = {}
+    groups: dict[int, int] = {}
     for number, cpus in members:
-        found[number] = found.get(number, 0) | cpus
-    return tuple(sorted(found.items()))
+        groups[number] = groups.get(number, 0) | cpus
+    return tuple(sorted(groups.items()))

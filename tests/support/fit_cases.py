@@ -1,4 +1,4 @@
-"""The recorded admissions as values of the fit: a case's machine, state and pod, and what the kubelet answered."""
+"""The recorded admissions as values of admission: a case's machine, state, pod, and the kubelet's result."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def kind_of_case(case: Json) -> NodeKind:
 
 
 def state_of_case(case: Json, after: Json | None = None) -> NodeState:
-    """The node of a case before the pod comes; or afterwards, of which the devices are not told."""
+    """The node of a case before the pod, or afterwards; the record has no devices then."""
     kind = kind_of_case(case)
     state = case["state"] if after is None else after
     nodes = {int(zone): node for zone, node in given(state["memoryNodes"]).items()}
@@ -88,13 +88,13 @@ def pod_of_case(case: Json) -> PodShape:
 
 
 def _cpus(machine: Json) -> CpuTopology:
-    every = [(node["id"], cpu) for node in machine["numaNodes"] for cpu in node["cpus"] or ()]
-    cores = _groups(((cpu["socket"], cpu["core"]), cpu["id"]) for _, cpu in every)
-    packages = _groups((cpu["socket"], cpu["id"]) for _, cpu in every)
-    caches = _groups((cpu["uncore"], cpu["id"]) for _, cpu in every) if all("uncore" in cpu for _, cpu in every) else ()
+    cpus = [(node["id"], cpu) for node in machine["numaNodes"] for cpu in node["cpus"] or ()]
+    cores = _groups(((cpu["socket"], cpu["core"]), cpu["id"]) for _, cpu in cpus)
+    packages = _groups((cpu["socket"], cpu["id"]) for _, cpu in cpus)
+    caches = _groups((cpu["uncore"], cpu["id"]) for _, cpu in cpus) if all("uncore" in cpu for _, cpu in cpus) else ()
     return CpuTopology(
         tuple(sorted(((bits & -bits).bit_length() - 1, bits) for _, bits in cores)),
-        _groups((zone, cpu["id"]) for zone, cpu in every),
+        _groups((zone, cpu["id"]) for zone, cpu in cpus),
         packages,
         caches or packages,
         CpuSet(machine["reservedCPUs"] or ()).bits,
@@ -102,22 +102,22 @@ def _cpus(machine: Json) -> CpuTopology:
 
 
 def _groups(pairs: Iterable[tuple[Any, int]]) -> tuple[CpuGroup, ...]:
-    found: dict[Any, int] = {}
+    groups: dict[Any, int] = {}
     for name, cpu in pairs:
-        found[name] = found.get(name, 0) | 1 << cpu
-    return tuple(sorted(found.items()))
+        groups[name] = groups.get(name, 0) | 1 << cpu
+    return tuple(sorted(groups.items()))
 
 
 def _classes(machine: Json) -> list[DeviceClass]:
-    made: list[DeviceClass] = []
+    classes: list[DeviceClass] = []
     for resource, devices in machine["devices"].items():
         near = sorted(devices or (), key=_near)
         if not near:
-            made.append(DeviceClass(resource, 0, 0, 0))
+            classes.append(DeviceClass(resource, 0, 0, 0))
         for zones, alike in groupby(near, key=_near):
-            some = list(alike)
-            made.append(DeviceClass(resource, zones, len(some), sum(device["healthy"] for device in some)))
-    return made
+            members = list(alike)
+            classes.append(DeviceClass(resource, zones, len(members), sum(device["healthy"] for device in members)))
+    return classes
 
 
 def _near(device: Json) -> int:
@@ -127,9 +127,9 @@ def _near(device: Json) -> int:
 def _free(case: Json, kind: NodeKind) -> tuple[int, ...]:
     held = {
         (resource, device)
-        for of_pod in given(case["state"]["deviceAssignments"]).values()
-        for of_container in of_pod.values()
-        for resource, devices in of_container.items()
+        for containers in given(case["state"]["deviceAssignments"]).values()
+        for resources in containers.values()
+        for resource, devices in resources.items()
         for device in devices
     }
     free = Counter(
@@ -138,7 +138,7 @@ def _free(case: Json, kind: NodeKind) -> tuple[int, ...]:
         for device in devices or ()
         if device["healthy"] and (resource, device["id"]) not in held
     )
-    return tuple(free[one.resource, one.zones] for one in kind.devices)
+    return tuple(free[device.resource, device.zones] for device in kind.devices)
 
 
 def _bits(zones: Iterable[int]) -> int:
@@ -155,8 +155,8 @@ def _amount(table: Json, name: str, column: str) -> int:
 def state_of_trace(trace: Json, *, final: bool) -> NodeState:
     """The node of a trace: when the kubelet starts, or as its state files are in the end, devices as at the start."""
     config, machine = trace["kubelet_config"], trace["machine"]
-    cores, every = machine["cores_per_numa"], machine["numa"] * machine["cores_per_numa"]
-    siblings = [(core, 1 << core | 1 << core + every) for core in range(every)]
+    cores, total = machine["cores_per_numa"], machine["numa"] * machine["cores_per_numa"]
+    siblings = [(core, 1 << core | 1 << core + total) for core in range(total)]
     zones = tuple(
         (zone, sum(bits for _, bits in siblings[zone * cores : (zone + 1) * cores])) for zone in range(machine["numa"])
     )
@@ -189,7 +189,7 @@ def state_of_trace(trace: Json, *, final: bool) -> NodeState:
         table["free"] if final else table["allocatable"],
         tuple(_bits(nodes[zone]["cells"]) if final else 1 << zone for zone in sorted(nodes)),
         _bits(zone for zone, node in nodes.items() if final and node["numberOfAssignments"]),
-        tuple(one.healthy for one in devices),
+        tuple(device.healthy for device in devices),
     )
 
 
@@ -205,11 +205,11 @@ def _classes_of_trace(trace: Json) -> list[DeviceClass]:
     return [DeviceClass(resource, zones, count, count) for (resource, zones), count in counts.items()]
 
 
-# --- answers, comparable
+# --- results, comparable
 
 
-def answer_of_case(case: Json, recorded: Json | None = None) -> dict[str, Any]:
-    """What the kubelet answered and gave, devices as counts by zone set."""
+def recorded_result(case: Json, recorded: Json | None = None) -> dict[str, Any]:
+    """The kubelet's verdict and allocations, devices as counts by zone set."""
     recorded = case if recorded is None else recorded
     expected, allocation = recorded["expect"], given(recorded.get("allocation"))
     if not expected["admit"]:
@@ -231,45 +231,48 @@ def answer_of_case(case: Json, recorded: Json | None = None) -> dict[str, Any]:
             if blocks
         },
         "devices": {
-            name: dict(Counter((resource, zones[resource, device]) for resource, ids in some.items() for device in ids))
-            for name, some in devices.items()
-            if some
+            name: dict(Counter((resource, zones[resource, device]) for resource, ids in held.items() for device in ids))
+            for name, held in devices.items()
+            if held
         },
     }
 
 
-def answer_of_verdict(verdict: Verdict) -> dict[str, Any]:
-    """What was foretold, in the same form."""
+def predicted_result(verdict: Verdict) -> dict[str, Any]:
+    """The predicted verdict in the same form."""
     if not verdict.admitted:
         return {"reason": verdict.reason, "message": unordered(verdict.message)}
-    made = verdict.assignments
+    assignments = verdict.assignments
     return {
-        "cpus": {one.container: one.cpus for one in made if one.cpus},
-        "memory": {one.container: sorted(one.memory) for one in made if one.memory},
+        "cpus": {each.container: each.cpus for each in assignments if each.cpus},
+        "memory": {each.container: sorted(each.memory) for each in assignments if each.memory},
         "devices": {
-            one.container: {(share.resource, share.zones): share.number for share in one.devices}
-            for one in made
-            if one.devices
+            each.container: {(devices.resource, devices.zones): devices.number for devices in each.devices}
+            for each in assignments
+            if each.devices
         },
     }
 
 
-def certain_part(answer: dict[str, Any], verdict: Verdict) -> dict[str, Any]:
-    """An answer without the zones of devices that the kubelet picks at random, which leaves their count."""
+def certain_part(result: dict[str, Any], verdict: Verdict) -> dict[str, Any]:
+    """A result without the zones of devices that the kubelet picks at random, so that their count is left."""
     random = {
-        (one.container, share.resource) for one in verdict.assignments for share in one.devices if not share.certain
+        (each.container, devices.resource)
+        for each in verdict.assignments
+        for devices in each.devices
+        if not devices.certain
     }
     devices: dict[str, dict[Any, int]] = {}
-    for container, shares in answer.get("devices", {}).items():
+    for container, allocations in result.get("devices", {}).items():
         counts: Counter[Any] = Counter()
-        for (resource, zones), count in shares.items():
+        for (resource, zones), count in allocations.items():
             counts[resource if (container, resource) in random else (resource, zones)] += count
         devices[container] = dict(counts)
-    return answer | ({"devices": devices} if devices else {})
+    return result | ({"devices": devices} if devices else {})
 
 
 def unordered(message: str) -> str:
-    """A message without what depends on the order of Go's maps: which of several resources fails first."""
+    """A message without the part that depends on the order of Go's maps: which of several resources fails first."""
     start = "Allocate failed due to "
     if message.startswith((f"{start}requested number of devices unavailable", f"{start}no healthy devices present")):
         return f"{start}some device"

@@ -1,4 +1,4 @@
-"""Nodes and pods for tests of the fit, described in few words."""
+"""Nodes and pods for tests of admission, in few words."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ def node(
     The threads of core c are CPU 2c and 2c + 1, and each zone is a package.
     """
     siblings = [(2 * core, 3 << 2 * core) for core in range(zones * cores)]
-    of_zone = tuple(
+    zone_groups = tuple(
         (zone, sum(bits for _, bits in siblings[zone * cores : (zone + 1) * cores])) for zone in range(zones)
     )
     types = (("hugepages-1Gi",) if pages else ()) + ("memory",)
     row = ((pages * GIB,) if pages else ()) + (gib * GIB,)
     classes = sorted(
         DeviceClass(resource, near, count, count)
-        for resource, places in (devices or {}).items()
-        for near, count in places.items()
+        for resource, counts in (devices or {}).items()
+        for near, count in counts.items()
     )
     kind = NodeKind(
         Policies(**policies),
         tuple(range(zones)),
         tuple(tuple(10 + 10 * abs(a - b) for b in range(zones)) for a in range(zones)),
-        CpuTopology(tuple(siblings), of_zone, of_zone, (), reserved),
+        CpuTopology(tuple(siblings), zone_groups, zone_groups, (), reserved),
         types,
         (row,) * zones,
         tuple(classes),
@@ -62,7 +62,7 @@ def node(
         kind.allocatable,
         tuple(1 << zone for zone in range(zones)),
         0,
-        tuple(one.healthy for one in classes),
+        tuple(device_class.healthy for device_class in classes),
     )
 
 
@@ -88,17 +88,17 @@ def container(
 
 def pod(*containers: Container, qos: Qos = "Guaranteed") -> PodShape:
     """A pod, with its init containers first."""
-    ordered: Sequence[Container] = sorted(containers, key=lambda one: one.role == "app")
+    ordered: Sequence[Container] = sorted(containers, key=lambda each: each.role == "app")
     return PodShape(tuple(ordered), qos)
 
 
 def zone_cpus(state: NodeState, *zones: int) -> int:
-    """The bits of the CPUs of some zones."""
+    """The bits of the CPUs of zones."""
     return sum(bits for zone, bits in state.kind.cpus.zones if zone in zones)
 
 
-def in_a_row(state: NodeState, shape: PodShape, limit: int) -> int:
-    """How many pods a kubelet admits one after another, up to a limit."""
+def admitted_in_sequence(state: NodeState, shape: PodShape, limit: int) -> int:
+    """How many equal pods a kubelet admits one after another, up to a limit."""
     for count in range(limit):
         after = admit(state, shape).after
         if after is None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from benchmarks.fit_cluster import GIB, TWO_ZONES, kind, pod, states
 from support.any_nodes import clusters, pods
-from support.fit_nodes import in_a_row
+from support.fit_nodes import admitted_in_sequence
 from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.admission.node import NodeState
 from zonewise_scheduler.admission.pod import Container, PodShape
@@ -45,7 +45,9 @@ def test_aligned_pods_with_sidecars(cluster: list[NodeState], shape: PodShape) -
 @given(clusters(), pods(), st.integers(0, 5))
 def test_pod_counts_agree_with_admit(cluster: list[NodeState], shape: PodShape, limit: int) -> None:
     """pod_counts() is the number of times in a row that the kubelet admits the pod."""
-    assert _table(cluster).pod_counts(shape, limit).tolist() == [in_a_row(state, shape, limit) for state in cluster]
+    assert _table(cluster).pod_counts(shape, limit).tolist() == [
+        admitted_in_sequence(state, shape, limit) for state in cluster
+    ]
 
 
 @settings(max_examples=40)
