@@ -1,4 +1,4 @@
-"""Any tree of queues and cohorts with workloads, and what a tree must be by its rules alone, found from nothing."""
+"""Random quota trees with workloads, and the usage of a tree computed from its definition."""
 
 from __future__ import annotations
 
@@ -17,18 +17,21 @@ if TYPE_CHECKING:
 
 FLAVORS = ("old", "new")
 KEYS = tuple(FlavorResource(flavor, "cpu") for flavor in FLAVORS)
+"""The flavor resources of random trees."""
 
+CPU = FlavorResource("any", "cpu")
+"""The flavor resource of cpu_queue()."""
 
 _LIMITS = st.none() | st.integers(0, 8)
 _QUOTAS = st.builds(ResourceQuota, st.integers(0, 8), _LIMITS, _LIMITS)
 _GROUPS = st.builds(
     lambda *quotas: (
-        resource_group(*(FlavorQuotas(name, (("cpu", one),)) for name, one in zip(FLAVORS, quotas, strict=True))),
+        resource_group(*(FlavorQuotas(name, (("cpu", quota),)) for name, quota in zip(FLAVORS, quotas, strict=True))),
     ),
     *[_QUOTAS] * len(FLAVORS),
 )
-_ABOVE = st.integers(-1, 3)
-"""Which cohort is above, where there is such a one."""
+_PARENTS = st.integers(-1, 3)
+"""The index of the parent cohort; it counts only where that cohort exists."""
 
 PREEMPTIONS = st.builds(
     ClusterQueuePreemption,
@@ -43,48 +46,59 @@ _FUNGIBILITIES = st.builds(
     st.sampled_from(["BorrowingOverPreemption", "PreemptionOverBorrowing"]),
 )
 _QUEUES = st.lists(
-    st.tuples(_ABOVE, _GROUPS, PREEMPTIONS, _FUNGIBILITIES, st.sampled_from([0.0, 1.0, 2.0])), min_size=1, max_size=4
+    st.tuples(_PARENTS, _GROUPS, PREEMPTIONS, _FUNGIBILITIES, st.sampled_from([0.0, 1.0, 2.0])), min_size=1, max_size=4
 )
-_COHORTS = st.lists(st.tuples(_ABOVE, _GROUPS), min_size=1, max_size=4)
+_COHORTS = st.lists(st.tuples(_PARENTS, _GROUPS), min_size=1, max_size=4)
 _WORKLOADS = st.lists(
     st.tuples(*[st.integers(0, 3)] * 3, st.integers(0, 6), st.sampled_from(KEYS)),
     max_size=8,
 )
+_NO_PREEMPTION = ClusterQueuePreemption()
 
 
-def running(name: str, queue: str, key: FlavorResource, amount: int, priority: int = 0, at: float = 0.0) -> Workload:
-    """A workload of one pod that has an amount of CPUs."""
+def running_workload(
+    name: str, queue: str, key: FlavorResource, amount: int, priority: int = 0, at: float = 0.0
+) -> Workload:
+    """A workload of one pod that is admitted with an amount of one flavor resource."""
     pods = PodSetAdmission("main", {key.resource: key.flavor}, {key.resource: amount}, 1)
     admission = Admission(queue, (pods,), at)
     specs = (PodSet(requests={key.resource: amount}),)
     return Workload("ns", name, specs, name, priority=priority, created_at=at, admission=admission)
 
 
-def waiting(name: str, amount: int, priority: int = 0, created: float = 0.0) -> Workload:
+def pending_workload(name: str, amount: int, priority: int = 0, created: float = 0.0) -> Workload:
+    """A workload of one pod that requests an amount of CPUs."""
     return Workload("ns", name, (PodSet(requests={"cpu": amount}),), name, priority=priority, created_at=created)
 
 
+def cpu_queue(
+    name: str, nominal: int, preemption: ClusterQueuePreemption = _NO_PREEMPTION, cohort: str = "c"
+) -> ClusterQueue:
+    """A ClusterQueue with quota of CPU."""
+    groups = (resource_group(FlavorQuotas("any", (("cpu", ResourceQuota(nominal)),))),)
+    return ClusterQueue(name, groups, cohort, preemption=preemption)
+
+
 def _snapshot(cohorts: Any, queues: Any, workloads: Any) -> Snapshot:
-    tree = [
-        Cohort(f"c{place}", f"c{above}" if 0 <= above < place else "", groups)
-        for place, (above, groups) in enumerate(cohorts)
+    cohort_specs = [
+        Cohort(f"c{i}", f"c{parent}" if 0 <= parent < i else "", groups) for i, (parent, groups) in enumerate(cohorts)
     ]
-    specs = [
+    queue_specs = [
         ClusterQueue(
-            f"q{place}",
+            f"q{i}",
             groups,
-            f"c{above}" if 0 <= above < len(tree) else "",
+            f"c{parent}" if 0 <= parent < len(cohort_specs) else "",
             preemption=preemption,
             flavor_fungibility=fungibility,
             fair_weight=weight,
         )
-        for place, (above, groups, preemption, fungibility, weight) in enumerate(queues)
+        for i, (parent, groups, preemption, fungibility, weight) in enumerate(queues)
     ]
-    held = [
-        running(f"w{place}", f"q{queue % len(specs)}", key, amount, priority, float(at))
-        for place, (queue, priority, at, amount, key) in enumerate(workloads)
+    running = [
+        running_workload(f"w{i}", f"q{queue % len(queue_specs)}", key, amount, priority, float(at))
+        for i, (queue, priority, at, amount, key) in enumerate(workloads)
     ]
-    return Snapshot(specs, tree, workloads=held)
+    return Snapshot(queue_specs, cohort_specs, workloads=running)
 
 
 def snapshots() -> st.SearchStrategy[Snapshot]:
@@ -95,25 +109,25 @@ def snapshots() -> st.SearchStrategy[Snapshot]:
 _SNAPSHOTS = st.builds(_snapshot, _COHORTS, _QUEUES, _WORKLOADS)
 
 
-# --- what must be
+# --- definitions
 
 
-def usages(snapshot: Snapshot) -> dict[str, dict[FlavorResource, int]]:
-    """What is used of each node, without what is nothing."""
+def nonzero_usage(snapshot: Snapshot) -> dict[str, dict[FlavorResource, int]]:
+    """The usage of each node, without amounts of 0."""
     nodes: list[ResourceNode] = [*snapshot.cluster_queues.values(), *snapshot.cohorts.values()]
     return {
-        f"{type(one).__name__} {one.name}": {key: amount for key, amount in one.usage.items() if amount}
-        for one in nodes
+        f"{type(node).__name__} {node.name}": {key: amount for key, amount in node.usage.items() if amount}
+        for node in nodes
     }
 
 
 def usage_from_scratch(snapshot: Snapshot, node: ResourceNode, key: FlavorResource) -> int:
-    """Of a queue, what its workloads have; of a cohort, what its children use beyond what is local to them."""
+    """The usage of a queue's workloads; of a cohort, the usage of its children beyond their local quota."""
     if isinstance(node, ClusterQueueSnapshot):
-        return sum(one.usage.get(key, 0) for one in snapshot.workloads_by_queue[node.name].values())
+        return sum(workload.usage.get(key, 0) for workload in snapshot.workloads_by_queue[node.name].values())
     assert isinstance(node, CohortSnapshot)
     children: list[ResourceNode] = [
         *node.child_cohorts,
-        *(one for one in snapshot.cluster_queues.values() if one.parent is node),
+        *(queue for queue in snapshot.cluster_queues.values() if queue.parent is node),
     ]
-    return sum(max(0, usage_from_scratch(snapshot, one, key) - one.local_quota(key)) for one in children)
+    return sum(max(0, usage_from_scratch(snapshot, child, key) - child.local_quota(key)) for child in children)

@@ -12,13 +12,13 @@ AMOUNTS = st.sampled_from([MIN_AMOUNT, -1, 0, 1, UNLIMITED - 1, UNLIMITED]) | st
 
 
 @given(AMOUNTS, AMOUNTS)
-def test_sums_stay_within_64_bits(one: int, other: int) -> None:
-    for found, exact in ((plus(one, other), one + other), (minus(one, other), one - other)):
-        assert MIN_AMOUNT <= found <= UNLIMITED
-        assert found == exact or UNLIMITED in (one, other) or not MIN_AMOUNT <= exact < UNLIMITED
-    assert plus(one, UNLIMITED) == UNLIMITED
-    assert minus(UNLIMITED, other) == (0 if other == UNLIMITED else UNLIMITED)
-    assert minus(one, UNLIMITED) == (0 if one == UNLIMITED else MIN_AMOUNT)
+def test_sums_and_differences_stay_within_64_bits(a: int, b: int) -> None:
+    for amount, exact in ((plus(a, b), a + b), (minus(a, b), a - b)):
+        assert MIN_AMOUNT <= amount <= UNLIMITED
+        assert amount == exact or UNLIMITED in (a, b) or not MIN_AMOUNT <= exact < UNLIMITED
+    assert plus(a, UNLIMITED) == UNLIMITED
+    assert minus(UNLIMITED, b) == (0 if b == UNLIMITED else UNLIMITED)
+    assert minus(a, UNLIMITED) == (0 if a == UNLIMITED else MIN_AMOUNT)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Declared run times, from wherever they are declared."""
+"""Declared walltimes of Workloads, jobs and queues."""
 
 from __future__ import annotations
 
@@ -27,70 +27,70 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 
-def workload(
-    metadata: Json | None = None, most: object = None, status: Json | None = None
+def make_workload(
+    metadata: Json | None = None, max_seconds: object = None, status: Json | None = None
 ) -> tuple[Workload, tuple[str, ...]]:
-    """A Workload as it is read, and what is wrong with it."""
+    """A Workload, and the problems that its reader reports."""
     spec: Json = {"podSets": [{"count": 1, "template": {"spec": {}}}], "queueName": "lq"}
-    if most is not None:
-        spec["maximumExecutionTimeSeconds"] = most
-    found = read_workload(
+    if max_seconds is not None:
+        spec["maximumExecutionTimeSeconds"] = max_seconds
+    result = read_workload(
         {"metadata": {"name": "w", "namespace": "ns"} | (metadata or {}), "spec": spec, "status": status}
     )
-    assert found.workload is not None
-    return found.workload, found.problems
+    assert result.workload is not None
+    return result.workload, result.problems
 
 
 # --- durations
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "seconds"),
     [("90", 90), ("90s", 90), ("90m", 5400), ("24h", 86_400), ("1h30m", 5400), ("1d12h", 129_600), ("0h5m", 300)],
 )
-def test_seconds_and_durations(text: str, found: float) -> None:
-    assert parse_walltime(text) == found
+def test_seconds_and_durations(text: str, seconds: float) -> None:
+    assert parse_walltime(text) == seconds
 
 
 @pytest.mark.parametrize(
     "text", ["", "soon", "-5", "1.5h", "1m1", "30m1h", "0", "0h", "9" * 17, "9999999999999999", "٣", " 5"]
 )
-def test_what_is_no_run_time(text: str) -> None:
+def test_invalid_walltimes(text: str) -> None:
     with pytest.raises(ValueError, match=r"neither seconds|not above zero|too long"):
         parse_walltime(text)
 
 
 @given(st.integers(1, 10**6))
 def test_a_duration_is_the_sum_of_its_parts(total: int) -> None:
-    minutes, rest = divmod(total, 60)
+    minutes, seconds = divmod(total, 60)
     hours, minutes = divmod(minutes, 60)
-    assert parse_walltime(f"{hours}h{minutes}m{rest}s") == parse_walltime(str(total)) == total
+    assert parse_walltime(f"{hours}h{minutes}m{seconds}s") == parse_walltime(str(total)) == total
 
 
 # --- Workloads
 
 
 @pytest.mark.parametrize("field", ["accumulatedPastExecutionTimeSeconds", "accumulatedPastExexcutionTimeSeconds"])
-def test_what_it_was_admitted_for_before_is_gone(field: str) -> None:
-    assert workload(most=60, status={field: 25})[0].walltime == 35
+def test_past_execution_time_is_subtracted(field: str) -> None:
+    assert make_workload(max_seconds=60, status={field: 25})[0].walltime == 35
 
 
-def test_once_nothing_is_left_it_may_still_end() -> None:
-    assert workload(most=60, status={"accumulatedPastExecutionTimeSeconds": 70})[0].walltime == 1
+def test_a_used_up_walltime_is_not_zero() -> None:
+    assert make_workload(max_seconds=60, status={"accumulatedPastExecutionTimeSeconds": 70})[0].walltime == 1
 
 
 def test_of_several_the_smallest_counts() -> None:
-    noted = {"annotations": {MAX_RUN_ANNOTATION: "1m"}}
-    assert [workload(noted, most)[0].walltime for most in (None, 50, 90)] == [60, 50, 60]
+    metadata = {"annotations": {MAX_RUN_ANNOTATION: "1m"}}
+    assert [make_workload(metadata, seconds)[0].walltime for seconds in (None, 50, 90)] == [60, 50, 60]
 
 
-def test_none_is_infinite() -> None:
-    found, problems = workload()
-    assert (found.walltime, problems) == (inf, ())
+def test_an_undeclared_walltime_is_infinite() -> None:
+    workload, problems = make_workload()
+    assert (workload.walltime, problems) == (inf, ())
 
 
 @pytest.mark.parametrize(
-    ("metadata", "most", "problem"),
+    ("metadata", "max_seconds", "problem"),
     [
         ({}, 0, "spec.maximumExecutionTimeSeconds: not above zero: 0"),
         ({}, -1, "spec.maximumExecutionTimeSeconds: negative: -1"),
@@ -102,9 +102,9 @@ def test_none_is_infinite() -> None:
         ),
     ],
 )
-def test_a_bad_one_is_told_and_is_none(metadata: Json, most: object, problem: str) -> None:
-    found, problems = workload(metadata, most)
-    assert (found.walltime, problems) == (inf, (problem,))
+def test_an_invalid_walltime_is_reported_and_infinite(metadata: Json, max_seconds: object, problem: str) -> None:
+    workload, problems = make_workload(metadata, max_seconds)
+    assert (workload.walltime, problems) == (inf, (problem,))
 
 
 # --- objects of other kinds
@@ -122,59 +122,59 @@ def test_deadlines_of_training_jobs() -> None:
 
 
 def test_annotation_and_label() -> None:
-    """The annotation is for whatever kind there is."""
+    """The annotation is valid for every kind."""
     metadata = {"annotations": {MAX_RUN_ANNOTATION: "2h"}, "labels": {MAX_EXEC_TIME_LABEL: "3600"}}
     assert read_walltime({"kind": "Anything", "metadata": metadata}) == (3600, ())
-    wrong = {"labels": {MAX_EXEC_TIME_LABEL: "x"}}
-    told = f"metadata.labels.{MAX_EXEC_TIME_LABEL}: neither seconds nor a duration such as 90m: 'x'"
-    assert read_walltime({"kind": "Job", "metadata": wrong, "spec": {"activeDeadlineSeconds": 7}}) == (7, (told,))
+    metadata = {"labels": {MAX_EXEC_TIME_LABEL: "x"}}
+    problem = f"metadata.labels.{MAX_EXEC_TIME_LABEL}: neither seconds nor a duration such as 90m: 'x'"
+    assert read_walltime({"kind": "Job", "metadata": metadata, "spec": {"activeDeadlineSeconds": 7}}) == (7, (problem,))
 
 
 # --- defaults of queues
 
 
-def queues(local: str | None, cluster: str | None) -> tuple[LocalQueue, ClusterQueue]:
-    """Queues with defaults, as they are read."""
+def make_queues(local: str | None, cluster: str | None) -> tuple[LocalQueue, ClusterQueue]:
+    """Queues with default walltimes."""
 
-    def given(name: str, text: str | None) -> Json:
+    def queue_object(name: str, text: str | None) -> Json:
         return {
             "metadata": {"name": name, "annotations": {} if text is None else {DEFAULT_RUN_ANNOTATION: text}},
             "spec": {},
         }
 
-    one, problems = read_local_queue(given("lq", local))
-    other, more = read_cluster_queue(given("q", cluster))
+    local_queue, problems = read_local_queue(queue_object("lq", local))
+    cluster_queue, more = read_cluster_queue(queue_object("q", cluster))
     assert not problems + more
-    return one, other
+    return local_queue, cluster_queue
 
 
-def test_the_default_of_the_nearest_queue() -> None:
-    """It is for workloads that declare nothing."""
-    plain, declared = workload()[0], workload(most=60)[0]
-    assert with_default_walltime(plain, *queues("10m", "1h")).walltime == 600
-    assert with_default_walltime(plain, *queues(None, "1h")).walltime == 3600
-    assert with_default_walltime(plain, None, queues(None, "1h")[1]).walltime == 3600
-    assert with_default_walltime(plain, *queues(None, None)) is plain
-    assert with_default_walltime(declared, *queues("10m", "1h")) is declared
+def test_the_default_of_the_nearest_queue_counts() -> None:
+    """It applies to workloads without a declaration."""
+    plain, declared = make_workload()[0], make_workload(max_seconds=60)[0]
+    assert with_default_walltime(plain, *make_queues("10m", "1h")).walltime == 600
+    assert with_default_walltime(plain, *make_queues(None, "1h")).walltime == 3600
+    assert with_default_walltime(plain, None, make_queues(None, "1h")[1]).walltime == 3600
+    assert with_default_walltime(plain, *make_queues(None, None)) is plain
+    assert with_default_walltime(declared, *make_queues("10m", "1h")) is declared
 
 
-def test_a_bad_default_is_told_and_is_none() -> None:
-    given = {"metadata": {"name": "q", "annotations": {DEFAULT_RUN_ANNOTATION: "0"}}, "spec": {}}
-    found, problems = read_cluster_queue(given)
-    assert (found.default_walltime, problems) == (
+def test_an_invalid_default_is_reported_and_infinite() -> None:
+    obj = {"metadata": {"name": "q", "annotations": {DEFAULT_RUN_ANNOTATION: "0"}}, "spec": {}}
+    queue, problems = read_cluster_queue(obj)
+    assert (queue.default_walltime, problems) == (
         inf,
         (f"metadata.annotations.{DEFAULT_RUN_ANNOTATION}: not above zero: '0'",),
     )
 
 
-def test_what_is_wrong_with_a_queue_is_told_once() -> None:
+def test_a_problem_of_a_queue_is_reported_once() -> None:
     assert read_local_queue({"metadata": 3, "spec": {}})[1] == (
         "metadata: not an object: 3",
         "metadata.name: not a name: None",
     )
 
 
-# --- kin
+# --- history keys
 
 
 @pytest.mark.parametrize(
@@ -189,5 +189,5 @@ def test_what_is_wrong_with_a_queue_is_told_once() -> None:
         ({"name": "w", "ownerReferences": [3]}, "w"),
     ],
 )
-def test_kin_are_those_of_one_template(metadata: Json, template: str) -> None:
-    assert workload(metadata)[0].history_keys == ("ns", "lq", template)
+def test_history_keys_end_with_the_template(metadata: Json, template: str) -> None:
+    assert make_workload(metadata)[0].history_keys == ("ns", "lq", template)

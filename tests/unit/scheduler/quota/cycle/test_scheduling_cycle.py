@@ -1,4 +1,4 @@
-"""Whole cycles: quotas hold whatever comes, what is decided agrees with the snapshot, and nobody is forgotten."""
+"""Whole cycles: quotas hold, decisions agree with the snapshot, and every head has a decision."""
 
 from __future__ import annotations
 
@@ -7,54 +7,61 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.quota_strategies import KEYS, running, snapshots, usages, waiting
-from zonewise_scheduler.quota.api.configuration import QuotaSettings
-from zonewise_scheduler.quota.api.queue_types import (
-    AdmissionCheckStrategyRule,
-    ClusterQueue,
-    ClusterQueuePreemption,
-    ResourceFlavor,
+from support.quota_strategies import (
+    CPU,
+    KEYS,
+    cpu_queue,
+    nonzero_usage,
+    pending_workload,
+    running_workload,
+    snapshots,
 )
-from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, FlavorResource, ResourceQuota, resource_group
+from zonewise_scheduler.quota.api.configuration import QuotaSettings
+from zonewise_scheduler.quota.api.queue_types import AdmissionCheckStrategyRule, ClusterQueuePreemption, ResourceFlavor
+from zonewise_scheduler.quota.api.resource_quota import FlavorResource
 from zonewise_scheduler.quota.api.workload_types import PodSet, TopologyRequest, Workload
 from zonewise_scheduler.quota.cycle.entry import Head
 from zonewise_scheduler.quota.cycle.scheduling_cycle import admission_checks_for_workload, run_cycle
 from zonewise_scheduler.quota.flavorassigner.granular_mode import FlavorAssignmentMode
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 from zonewise_scheduler.quota.hierarchy.topology_snapshot import EmptyTopologySnapshot, TopologyPlacementFailure
-from zonewise_scheduler.quota.topology.types import PodSetTopologyRequest
+from zonewise_scheduler.quota.topology.types import (
+    PodSetTopologyRequest,
+    TopologyAssignment,
+    TopologyDomainAssignment,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from zonewise_scheduler.quota.hierarchy.topology_snapshot import PlacementRequest, TopologyAssignments
 
-CPU = FlavorResource("any", "cpu")
 SETTINGS = st.sampled_from([QuotaSettings(), QuotaSettings(fair_sharing=True)])
 NEW = st.lists(st.tuples(st.integers(1, 6), st.integers(0, 4), st.integers(0, 3)), min_size=4, max_size=4)
+"""Amount, priority and time of creation of new workloads."""
 
 
-def heads_of(snapshot: Snapshot, new: list[tuple[int, int, int]]) -> list[Head]:
-    """One for each queue."""
+def make_heads(snapshot: Snapshot, new: list[tuple[int, int, int]]) -> list[Head]:
+    """One head for each queue."""
     return [
-        Head(waiting(f"new-{name}", amount, priority, float(created)), name)
+        Head(pending_workload(f"new-{name}", amount, priority, float(created)), name)
         for name, (amount, priority, created) in zip(snapshot.cluster_queues, new, strict=False)
     ]
 
 
 @given(snapshots(), NEW, SETTINGS)
-def test_what_is_admitted_has_room(
+def test_admissions_stay_within_quota(
     snapshot: Snapshot, new: list[tuple[int, int, int]], settings: QuotaSettings
 ) -> None:
-    """No root goes beyond its quota by an admission, and no queue beyond what it may borrow."""
+    """No admission makes a root exceed its quota, or a node its borrowing limit."""
     nodes = [*snapshot.cluster_queues.values(), *snapshot.cohorts.values()]
     before = {(id(node), key): node.usage.get(key, 0) for node in nodes for key in KEYS}
-    run_cycle(snapshot, heads_of(snapshot, new), settings, 9.0)
+    run_cycle(snapshot, make_heads(snapshot, new), settings, 9.0)
     for node in nodes:
         for key in KEYS:
-            used, quota = node.usage.get(key, 0), node.quotas.get(key)
-            more = used - before[id(node), key]
-            beyond = used - node.subtree_quota.get(key, 0)
+            usage, quota = node.usage.get(key, 0), node.quotas.get(key)
+            more = usage - before[id(node), key]
+            beyond = usage - node.subtree_quota.get(key, 0)
             assert more >= 0
             assert not (more and node.parent is None and beyond > 0)
             assert not (
@@ -63,98 +70,94 @@ def test_what_is_admitted_has_room(
 
 
 @given(snapshots(), NEW, SETTINGS)
-def test_all_are_decided_and_only_the_admitted_stay(
+def test_every_head_is_decided_and_only_admitted_workloads_are_added(
     snapshot: Snapshot, new: list[tuple[int, int, int]], settings: QuotaSettings
 ) -> None:
-    """What was set aside for those that wait is given back; a second cycle of those admitted would change nothing."""
-    heads = heads_of(snapshot, new)
-    held = {key: one for found in snapshot.workloads_by_queue.values() for key, one in found.items()}
+    """What the cycle held for pending workloads is released. To add the admitted workloads again changes nothing."""
+    heads = make_heads(snapshot, new)
+    running = {key for workloads in snapshot.workloads_by_queue.values() for key in workloads}
     decisions = run_cycle(snapshot, heads, settings, 9.0)
-    assert sorted(one.head.workload.key for one in decisions) == sorted(one.workload.key for one in heads)
-    admitted = {one.workload.key for one in decisions if one.status == "admitted"}
-    assert {key for found in snapshot.workloads_by_queue.values() for key in found} == held.keys() | admitted
-    after = usages(snapshot)
-    for one in decisions:
-        if one.status == "admitted":
-            snapshot.remove_workload(one.workload)
-            snapshot.add_workload(one.workload)
-    assert usages(snapshot) == after
+    decided = sorted(decision.head.workload.key for decision in decisions)
+    assert decided == sorted(head.workload.key for head in heads)
+    admitted = {decision.workload.key for decision in decisions if decision.status == "admitted"}
+    assert {key for workloads in snapshot.workloads_by_queue.values() for key in workloads} == running | admitted
+    after = nonzero_usage(snapshot)
+    for decision in decisions:
+        if decision.status == "admitted":
+            snapshot.remove_workload(decision.workload)
+            snapshot.add_workload(decision.workload)
+    assert nonzero_usage(snapshot) == after
 
 
 @given(snapshots(), NEW, SETTINGS)
-def test_nobody_is_the_victim_of_two(
+def test_no_workload_is_the_victim_of_two_preemptors(
     snapshot: Snapshot, new: list[tuple[int, int, int]], settings: QuotaSettings
 ) -> None:
-    """And each preemptor fits once all victims of the cycle are gone."""
-    decisions = run_cycle(snapshot, heads_of(snapshot, new), settings, 9.0)
-    victims = [target.workload.key for one in decisions for target in one.preemption_targets]
+    decisions = run_cycle(snapshot, make_heads(snapshot, new), settings, 9.0)
+    victims = [target.workload.key for decision in decisions for target in decision.preemption_targets]
     assert len(set(victims)) == len(victims)
-    for one in decisions:
-        if one.status == "preempting":
-            assert one.preemption_targets
-            assert one.assignment is not None
-            assert one.assignment.representative_mode == FlavorAssignmentMode.PREEMPT
+    for decision in decisions:
+        if decision.status == "preempting":
+            assert decision.preemption_targets
+            assert decision.assignment is not None
+            assert decision.assignment.representative_mode == FlavorAssignmentMode.PREEMPT
 
 
 @given(snapshots(), NEW, SETTINGS)
-def test_what_waits_says_why(snapshot: Snapshot, new: list[tuple[int, int, int]], settings: QuotaSettings) -> None:
-    for one in run_cycle(snapshot, heads_of(snapshot, new), settings, 9.0):
-        assert (one.reason == "") == (one.status == "admitted")
+def test_all_but_admitted_workloads_have_a_reason(
+    snapshot: Snapshot, new: list[tuple[int, int, int]], settings: QuotaSettings
+) -> None:
+    for decision in run_cycle(snapshot, make_heads(snapshot, new), settings, 9.0):
+        assert (decision.reason == "") == (decision.status == "admitted")
 
 
 # --- examples
 
 
-NOBODY = ClusterQueuePreemption()
-
-
-def queue(name: str, nominal: int, preemption: ClusterQueuePreemption = NOBODY, cohort: str = "c") -> ClusterQueue:
-    quotas = (resource_group(FlavorQuotas("any", (("cpu", ResourceQuota(nominal)),))),)
-    return ClusterQueue(name, quotas, cohort, preemption=preemption)
-
-
 def statuses(snapshot: Snapshot, *heads: Head) -> dict[str, str]:
-    return {one.workload.name: one.status for one in run_cycle(snapshot, heads, QuotaSettings(), 0.0)}
+    return {decision.workload.name: decision.status for decision in run_cycle(snapshot, heads, QuotaSettings(), 0.0)}
 
 
-def test_the_second_finds_the_room_taken() -> None:
-    snapshot = Snapshot([queue("a", 0), queue("b", 0), queue("lender", 4)])
-    heads = [Head(waiting("early", 3, created=1.0), "a"), Head(waiting("late", 3, created=2.0), "b")]
+def test_a_later_entry_is_skipped_if_the_quota_is_gone() -> None:
+    snapshot = Snapshot([cpu_queue("a", 0), cpu_queue("b", 0), cpu_queue("lender", 4)])
+    heads = [Head(pending_workload("early", 3, created=1.0), "a"), Head(pending_workload("late", 3, created=2.0), "b")]
     assert statuses(snapshot, *reversed(heads)) == {"early": "admitted", "late": "skipped"}
 
 
-def test_room_is_kept_for_who_may_not_preempt() -> None:
-    """A queue with nothing of its own is not let in before a queue that waits for its own quota."""
-    snapshot = Snapshot([queue("owner", 4), queue("guest", 0)])
-    snapshot.add_workload(running("small", "guest", CPU, 2))
-    heads = [Head(waiting("big", 4), "owner"), Head(waiting("more", 2, priority=5), "guest")]
+def test_quota_is_held_for_a_workload_that_may_not_preempt() -> None:
+    """A queue without own quota is not admitted before a queue that waits for its own quota."""
+    snapshot = Snapshot([cpu_queue("owner", 4), cpu_queue("guest", 0)])
+    snapshot.add_workload(running_workload("small", "guest", CPU, 2))
+    heads = [Head(pending_workload("big", 4), "owner"), Head(pending_workload("more", 2, priority=5), "guest")]
     assert statuses(snapshot, *heads) == {"big": "waiting", "more": "skipped"}
     assert snapshot.cluster_queues["guest"].usage == {CPU: 2}
 
 
-def test_a_victim_of_another_makes_room_for_two() -> None:
-    """The one who comes second waits for the same victim to be gone, and names nobody."""
-    rules = ClusterQueuePreemption(reclaim_within_cohort="Any")
-    snapshot = Snapshot([queue("a", 2, rules), queue("b", 2, rules), queue("guest", 0)])
-    snapshot.add_workload(running("large", "guest", CPU, 4))
-    heads = [Head(waiting("first", 2, created=1.0), "a"), Head(waiting("second", 2, created=2.0), "b")]
+def test_a_victim_can_free_enough_for_two() -> None:
+    """The second entry waits until the same victim has ended, and has no victims."""
+    preemption = ClusterQueuePreemption(reclaim_within_cohort="Any")
+    snapshot = Snapshot([cpu_queue("a", 2, preemption), cpu_queue("b", 2, preemption), cpu_queue("guest", 0)])
+    snapshot.add_workload(running_workload("large", "guest", CPU, 4))
+    heads = [
+        Head(pending_workload("first", 2, created=1.0), "a"),
+        Head(pending_workload("second", 2, created=2.0), "b"),
+    ]
     assert statuses(snapshot, *heads) == {"first": "preempting", "second": "deferred"}
 
 
-def test_heads_that_no_quota_helps() -> None:
-    """Each is told why, and the quota of the others is theirs."""
-    snapshot = Snapshot([queue("a", 2), queue("held", 2)._replace(stop_policy="Hold")])
+def test_inadmissible_heads_have_their_reasons() -> None:
+    snapshot = Snapshot([cpu_queue("a", 2), cpu_queue("held", 2)._replace(stop_policy="Hold")])
     heads = [
-        Head(waiting("failed", 1), "a", inadmissible_reason="checks"),
-        Head(waiting("foreign", 1), "a", inadmissible_reason="namespace"),
-        Head(waiting("stopped", 1), "held"),
-        Head(waiting("lost", 1), "nowhere"),
+        Head(pending_workload("failed", 1), "a", inadmissible_reason="checks"),
+        Head(pending_workload("foreign", 1), "a", inadmissible_reason="namespace"),
+        Head(pending_workload("stopped", 1), "held"),
+        Head(pending_workload("lost", 1), "nowhere"),
     ]
-    found = {
-        one.workload.name: (one.status, one.reason, one.requeue_reason)
-        for one in run_cycle(snapshot, heads, QuotaSettings(), 0.0)
+    reasons = {
+        decision.workload.name: (decision.status, decision.reason, decision.requeue_reason)
+        for decision in run_cycle(snapshot, heads, QuotaSettings(), 0.0)
     }
-    assert found == {
+    assert reasons == {
         "failed": ("inadmissible", "PendingEvaluation", ""),
         "foreign": ("inadmissible", "Misconfigured", "NamespaceMismatch"),
         "stopped": ("inadmissible", "Suspended", ""),
@@ -162,21 +165,20 @@ def test_heads_that_no_quota_helps() -> None:
     }
 
 
-def test_checks_of_certain_flavors() -> None:
-    spec = queue("a", 2)._replace(
-        admission_checks=(AdmissionCheckStrategyRule("all"), AdmissionCheckStrategyRule("spot", frozenset({"spot"})))
-    )
+def test_admission_checks_for_certain_flavors() -> None:
+    rules = AdmissionCheckStrategyRule("all"), AdmissionCheckStrategyRule("spot", frozenset({"spot"}))
+    spec = cpu_queue("a", 2)._replace(admission_checks=rules)
     for flavor, checks in (("any", ("all",)), ("spot", ("all", "spot"))):
-        admission = running("w", "a", FlavorResource(flavor, "cpu"), 1).admission
+        admission = running_workload("w", "a", FlavorResource(flavor, "cpu"), 1).admission
         assert admission is not None
         assert admission_checks_for_workload(spec, admission) == checks
 
 
 class TwoHostTopology(EmptyTopologySnapshot):
-    """A topology of the flavor "any" with two hosts, each with room for one pod."""
+    """A topology of the flavor "any" with two hosts, each for one pod."""
 
     def __init__(self) -> None:
-        self._full: list[object] = []
+        self._occupied: list[str] = []
 
     def has_topology(self, flavor: str) -> bool:
         return flavor == "any"
@@ -187,38 +189,39 @@ class TwoHostTopology(EmptyTopologySnapshot):
     def find_topology_assignments(
         self, workload: Workload, requests: Mapping[str, Sequence[PlacementRequest]], *, empty: bool
     ) -> TopologyAssignments | TopologyPlacementFailure:
-        free = [host for host in ("one", "two") if empty or host not in self._full]
-        return {"main": free[0]} if free else TopologyPlacementFailure("main", "any", "both hosts are full")
+        free = [host for host in ("h1", "h2") if empty or host not in self._occupied]
+        if not free:
+            return TopologyPlacementFailure("main", "any", "both hosts are full")
+        return {"main": TopologyAssignment(("host",), (TopologyDomainAssignment((free[0],), 1),))}
 
     def fits(self, workload: Workload, held: Workload | None = None) -> bool:
-        return not self._hosts(workload) & set(self._full)
+        return not set(hosts_of(workload)) & set(self._occupied)
 
     def add(self, workload: Workload, held: Workload | None = None) -> None:
-        self._full += self._hosts(workload)
+        self._occupied += hosts_of(workload)
 
     def remove(self, workload: Workload, held: Workload | None = None) -> None:
-        for host in self._hosts(workload):
-            self._full.remove(host)
-
-    def _hosts(self, workload: Workload) -> set[object]:
-        return (
-            set()
-            if workload.admission is None
-            else {one.topology_assignment for one in workload.admission.pod_sets if one.topology_assignment}
-        )
+        for host in hosts_of(workload):
+            self._occupied.remove(host)
 
 
-def test_no_place_is_given_twice() -> None:
-    """Both were nominated for the first host: the later one is given the second, and the third waits."""
+def hosts_of(workload: Workload) -> list[str]:
+    pod_sets = () if workload.admission is None else workload.admission.pod_sets
+    assignments = [pod_set.topology_assignment for pod_set in pod_sets]
+    return [domain.values[0] for assignment in assignments if assignment for domain in assignment.domains]
+
+
+def test_no_placement_is_assigned_twice() -> None:
+    """All were nominated for the first host. The second workload gets the second host, and the third waits."""
     flavors = [ResourceFlavor("any", topology_name="hosts")]
-    snapshot = Snapshot([queue(name, 4) for name in "abc"], resource_flavors=flavors, tas_snapshot=TwoHostTopology())
-    placed = (PodSet(requests={"cpu": 1}, topology=TopologyRequest(PodSetTopologyRequest("host"))),)
-    heads = [Head(Workload("ns", name, placed, created_at=float(place)), name) for place, name in enumerate("abc")]
-    found = {one.workload.name: one for one in run_cycle(snapshot, heads, QuotaSettings(), 0.0)}
-    hosts = {
-        name: one.workload.admission.pod_sets[0].topology_assignment
-        for name, one in found.items()
-        if one.workload.admission
+    queues = [cpu_queue(name, 4) for name in "abc"]
+    snapshot = Snapshot(queues, resource_flavors=flavors, tas_snapshot=TwoHostTopology())
+    pod_sets = (PodSet(requests={"cpu": 1}, topology=TopologyRequest(PodSetTopologyRequest("host"))),)
+    heads = [Head(Workload("ns", name, pod_sets, created_at=float(i)), name) for i, name in enumerate("abc")]
+    decisions = {decision.workload.name: decision for decision in run_cycle(snapshot, heads, QuotaSettings(), 0.0)}
+    assert {name: hosts_of(decision.workload) for name, decision in decisions.items()} == {
+        "a": ["h1"],
+        "b": ["h2"],
+        "c": [],
     }
-    assert hosts == {"a": "one", "b": "two"}
-    assert (found["c"].status, found["c"].requeue_reason) == ("waiting", "NoCandidates")
+    assert (decisions["c"].status, decisions["c"].requeue_reason) == ("waiting", "NoCandidates")

@@ -1,28 +1,32 @@
-"""The quota tree: usage, what is available and potential, limits, cycles."""
+"""Nodes of the quota tree: usage, available and potential quota, and limits."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.quota_strategies import KEYS, running, snapshots, usage_from_scratch, usages
+from support.quota_strategies import (
+    CPU,
+    KEYS,
+    nonzero_usage,
+    running_workload,
+    snapshots,
+    usage_from_scratch,
+)
 from zonewise_scheduler.quota.api.amount import UNLIMITED
-from zonewise_scheduler.quota.api.queue_types import ClusterQueue, Cohort, ResourceFlavor
-from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, FlavorResource, ResourceQuota, resource_group
+from zonewise_scheduler.quota.api.queue_types import ClusterQueue, Cohort
+from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
 from zonewise_scheduler.quota.hierarchy.resource_node import find_height_of_lowest_subtree_that_fits
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot, fits
 
 if TYPE_CHECKING:
-    from zonewise_scheduler.quota.api.resource_quota import ResourceGroup
+    from zonewise_scheduler.quota.api.resource_quota import FlavorResource, ResourceGroup
     from zonewise_scheduler.quota.hierarchy.resource_node import ResourceNode
 
-CPU = FlavorResource("any", "cpu")
 
-
-def cpus(nominal: int, borrowing: int | None = None, lending: int | None = None) -> tuple[ResourceGroup, ...]:
+def cpu_groups(nominal: int, borrowing: int | None = None, lending: int | None = None) -> tuple[ResourceGroup, ...]:
     return (resource_group(FlavorQuotas("any", (("cpu", ResourceQuota(nominal, borrowing, lending)),))),)
 
 
@@ -30,127 +34,123 @@ def cpus(nominal: int, borrowing: int | None = None, lending: int | None = None)
 
 
 @given(snapshots())
-def test_usage_is_as_from_scratch(snapshot: Snapshot) -> None:
-    """However it came about, by adding and removing, usage is what the workloads that run make it."""
+def test_usage_equals_usage_from_scratch(snapshot: Snapshot) -> None:
+    """After workloads were added and removed, usage is the sum over the workloads that run."""
     nodes: list[ResourceNode] = [*snapshot.cluster_queues.values(), *snapshot.cohorts.values()]
     for workloads in list(snapshot.workloads_by_queue.values()):
-        for one in list(workloads.values())[::2]:
-            snapshot.remove_workload(one)
+        for workload in list(workloads.values())[::2]:
+            snapshot.remove_workload(workload)
     for node in nodes:
         for key in KEYS:
             assert node.usage.get(key, 0) == usage_from_scratch(snapshot, node, key)
 
 
 @given(snapshots(), st.sampled_from(KEYS), st.integers(0, 9))
-def test_what_fits_stays_within_every_limit(snapshot: Snapshot, key: FlavorResource, amount: int) -> None:
-    """Whatever is available can be used without a node above going beyond its quota, or beyond its borrowing limit."""
+def test_available_amounts_stay_within_every_limit(snapshot: Snapshot, key: FlavorResource, amount: int) -> None:
+    """With all available quota used, no node above exceeds its quota or its borrowing limit."""
     for queue in snapshot.cluster_queues.values():
         if amount > queue.available(key):
             continue
         path: list[ResourceNode] = [queue, *queue.path_parent_to_root()]
         before = [node.usage.get(key, 0) for node in path]
         queue.add_amount(key, amount)
-        for node, used in zip(path, before, strict=True):
+        for node, usage in zip(path, before, strict=True):
             limit = node.quotas[key].borrowing_limit if key in node.quotas else None
             beyond = node.usage.get(key, 0) - node.subtree_quota.get(key, 0)
-            more = node.usage.get(key, 0) > used and beyond > 0
-            assert not (more and node.parent is None)
-            assert not (more and limit is not None and beyond > limit)
+            exceeds = node.usage.get(key, 0) > usage and beyond > 0
+            assert not (exceeds and node.parent is None)
+            assert not (exceeds and limit is not None and beyond > limit)
         queue.remove_amount(key, amount)
 
 
 @given(snapshots(), st.sampled_from(KEYS))
-def test_nothing_more_is_available_than_could_ever_be(snapshot: Snapshot, key: FlavorResource) -> None:
+def test_available_is_at_most_potential_available(snapshot: Snapshot, key: FlavorResource) -> None:
     for queue in snapshot.cluster_queues.values():
         assert queue.available(key) <= queue.potential_available(key)
 
 
 @given(snapshots(), st.sampled_from(KEYS), st.integers(1, 9))
-def test_adding_takes_from_all_or_spares_them(snapshot: Snapshot, key: FlavorResource, amount: int) -> None:
-    """More usage of a queue never makes more available to another; taking it back restores all."""
-    before, ways = usages(snapshot), {one.name: one.available(key) for one in snapshot.cluster_queues.values()}
+def test_more_usage_never_makes_more_available(snapshot: Snapshot, key: FlavorResource, amount: int) -> None:
+    """Removing the usage restores the snapshot."""
+    before = nonzero_usage(snapshot)
+    available = {queue.name: queue.available(key) for queue in snapshot.cluster_queues.values()}
     for queue in snapshot.cluster_queues.values():
         queue.add_amount(key, amount)
-        assert all(one.available(key) <= ways[one.name] for one in snapshot.cluster_queues.values())
+        assert all(node.available(key) <= available[node.name] for node in snapshot.cluster_queues.values())
         queue.remove_amount(key, amount)
-        assert usages(snapshot) == before
+        assert nonzero_usage(snapshot) == before
 
 
 @given(snapshots(), st.sampled_from(KEYS), st.integers(0, 20))
-def test_height_of_what_has_room(snapshot: Snapshot, key: FlavorResource, amount: int) -> None:
-    """A queue that need not borrow has height 0; one that must has its root's at most."""
+def test_height_of_the_lowest_subtree_that_fits(snapshot: Snapshot, key: FlavorResource, amount: int) -> None:
+    """A queue that need not borrow has height 0; a queue that borrows has at most the height of its root."""
     for queue in snapshot.cluster_queues.values():
-        height, within = find_height_of_lowest_subtree_that_fits(queue, key, amount)
+        height, below_root = find_height_of_lowest_subtree_that_fits(queue, key, amount)
         root = queue.root
         if root is None:
-            assert (height, within) == (0, False)
+            assert (height, below_root) == (0, False)
         else:
             assert (height == 0) == (not queue.borrowing_with(key, amount))
             assert height <= root.height
 
 
+@given(snapshots(), st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5), st.integers(0, 3)), max_size=6))
+def test_priority_usage_is_that_of_the_running_workloads(snapshot: Snapshot, more: list[tuple[int, int, int]]) -> None:
+    """By priority, after workloads were added and removed; in a copy too."""
+    names = list(snapshot.cluster_queues)
+    new = [
+        running_workload(f"n{serial}", names[index % len(names)], KEYS[0], amount, priority)
+        for serial, (index, amount, priority) in enumerate(more)
+    ]
+    for workload in new:
+        snapshot.add_workload(workload)
+    for workload in new[::2]:
+        snapshot.remove_workload(workload)
+    for tree in (snapshot, snapshot.copy()):
+        for name, node in tree.cluster_queues.items():
+            running = list(tree.workloads_by_queue[name].values())
+            assert {priority: entry.count for priority, entry in node.priority_usage.items()} == {
+                priority: sum(workload.priority == priority for workload in running)
+                for priority in {workload.priority for workload in running}
+            }
+            for priority, entry in node.priority_usage.items():
+                for key in KEYS:
+                    amounts = [workload.usage.get(key, 0) for workload in running if workload.priority == priority]
+                    assert entry.usage.get(key, 0) == sum(amounts)
+
+
 # --- examples
 
 
-def test_quota_that_was_lowered_leaves_less_than_nothing() -> None:
-    """Available is negative at a root that is used beyond its quota."""
-    snapshot = Snapshot([ClusterQueue("q", cpus(2))])
-    snapshot.add_workload(running("w", "q", CPU, 5))
+def test_lowered_quota_makes_available_negative() -> None:
+    """A root whose usage is beyond its quota has negative available quota."""
+    snapshot = Snapshot([ClusterQueue("q", cpu_groups(2))])
+    snapshot.add_workload(running_workload("w", "q", CPU, 5))
     assert snapshot.cluster_queues["q"].available(CPU) == -3
     assert fits(snapshot.cluster_queues["q"], {CPU: 0})
 
 
 def test_unlimited_quota_stays_unlimited() -> None:
-    snapshot = Snapshot([ClusterQueue("q", cpus(UNLIMITED), "c"), ClusterQueue("p", cpus(1), "c")])
-    snapshot.add_workload(running("w", "p", CPU, 1 << 40))
+    snapshot = Snapshot([ClusterQueue("q", cpu_groups(UNLIMITED), "c"), ClusterQueue("p", cpu_groups(1), "c")])
+    snapshot.add_workload(running_workload("w", "p", CPU, 1 << 40))
     assert snapshot.cluster_queues["p"].available(CPU) == UNLIMITED
     assert snapshot.cluster_queues["q"].potential_available(CPU) == UNLIMITED
 
 
-def test_lent_by_a_cohort() -> None:
-    """A cohort's limits hold for all below it together."""
+def test_limits_of_a_cohort_hold_for_its_subtree() -> None:
     cohorts = [
         Cohort("root"),
-        Cohort("left", "root", cpus(0, borrowing=3)),
-        Cohort("right", "root", cpus(4, lending=1)),
+        Cohort("left", "root", cpu_groups(0, borrowing=3)),
+        Cohort("right", "root", cpu_groups(4, lending=1)),
     ]
     queues = [
-        ClusterQueue("a", cpus(2), "left"),
-        ClusterQueue("b", cpus(2), "left"),
-        ClusterQueue("c", cpus(5), "right"),
+        ClusterQueue("a", cpu_groups(2), "left"),
+        ClusterQueue("b", cpu_groups(2), "left"),
+        ClusterQueue("c", cpu_groups(5), "right"),
     ]
     snapshot = Snapshot(queues, cohorts)
     assert snapshot.cohorts["root"].subtree_quota == {CPU: 2 + 2 + 1}
     assert snapshot.cluster_queues["a"].potential_available(CPU) == 5
-    snapshot.add_workload(running("w", "b", CPU, 3))
+    snapshot.add_workload(running_workload("w", "b", CPU, 3))
     assert snapshot.cluster_queues["a"].available(CPU) == 2
     assert snapshot.cluster_queues["c"].available(CPU) == 8 + 2
-
-
-def test_a_cycle_of_cohorts_admits_nothing() -> None:
-    """Nor does what is below it; the others go on."""
-    cohorts = [Cohort("a", "b"), Cohort("b", "a"), Cohort("below", "a"), Cohort("sound")]
-    queues = [ClusterQueue(f"in-{name}", cpus(1), name) for name in ("a", "below", "sound")]
-    snapshot = Snapshot(queues, cohorts)
-    assert set(snapshot.inactive) == {"in-a", "in-below"}
-    assert snapshot.cluster_queues["in-sound"].available(CPU) == 1
-
-
-@pytest.mark.parametrize("stop", ["Hold", "HoldAndDrain"])
-def test_a_queue_on_hold_lends_its_quota(stop: str) -> None:
-    snapshot = Snapshot([ClusterQueue("held", cpus(3), "c", stop_policy=stop), ClusterQueue("q", cpus(1), "c")])  # type: ignore[arg-type]
-    assert snapshot.inactive == {"held": f"stopPolicy is {stop}"}
-    assert snapshot.cluster_queues["q"].available(CPU) == 4
-    assert [one.name for one in snapshot.cohorts["c"].subtree_cluster_queues()] == ["q"]
-
-
-def test_a_queue_with_a_missing_flavor_admits_nothing() -> None:
-    queues = [ClusterQueue("q", cpus(3))]
-    assert "any" in Snapshot(queues, resource_flavors=[]).inactive["q"]
-    assert not Snapshot(queues, resource_flavors=[ResourceFlavor("any")]).inactive
-
-
-def test_a_cohort_that_is_only_named_exists() -> None:
-    snapshot = Snapshot([ClusterQueue("q", cpus(3), "c")], [Cohort("d", "e")])
-    assert set(snapshot.cohorts) == {"c", "d", "e"}
-    assert snapshot.cluster_queues["q"].root is snapshot.cohorts["c"]

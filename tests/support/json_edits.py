@@ -1,0 +1,30 @@
+"""JSON objects with one field changed, and random JSON values."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from hypothesis import strategies as st
+
+Json = dict[str, Any]
+
+JSON_VALUES: st.SearchStrategy[object] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=4,
+)
+
+
+def with_field(obj: Json, path: str, value: Any) -> Json:
+    """Return a copy with one field set, or deleted by None."""
+    changed = copy.deepcopy(obj)
+    owner: Any = changed
+    *parents, field = path.split(".")
+    for name in parents:
+        owner = owner[int(name) if name.isdecimal() else name]
+    if value is None:
+        del owner[field]
+    else:
+        owner[field] = value
+    return changed

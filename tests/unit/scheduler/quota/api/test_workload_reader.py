@@ -1,0 +1,216 @@
+"""The reader of Workloads: valid fields are read, others are reported by path and value."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.json_edits import JSON_VALUES, Json, with_field
+from zonewise_common.k8s.labels import Requirement
+from zonewise_common.k8s.nodeaffinity import NodeSelectorTerm
+from zonewise_common.k8s.taints import Toleration
+from zonewise_scheduler.admission.pod_spec import read_pod
+from zonewise_scheduler.quota.api.workload_reader import PRIORITY_BOOST_ANNOTATION, read_workload
+from zonewise_scheduler.quota.api.workload_types import (
+    Admission,
+    Eviction,
+    PodSet,
+    PodSetAdmission,
+    TopologyRequest,
+)
+from zonewise_scheduler.quota.topology.types import PodSetTopologyRequest
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.quota.api.workload_types import Workload
+
+TEMPLATE: Json = {
+    "spec": {
+        "containers": [{"name": "c", "resources": {"requests": {"cpu": "1500m", "nvidia.com/gpu": "2"}}}],
+        "nodeSelector": {"type": "spot"},
+        "tolerations": [{"key": "spot", "operator": "Exists"}],
+    }
+}
+WORKLOAD: Json = {
+    "metadata": {
+        "name": "job",
+        "namespace": "ns",
+        "uid": "u",
+        "creationTimestamp": "1970-01-01T00:00:10Z",
+        "annotations": {PRIORITY_BOOST_ANNOTATION: "5"},
+    },
+    "spec": {
+        "podSets": [
+            {
+                "name": "main",
+                "count": 4,
+                "minCount": 2,
+                "template": TEMPLATE,
+                "topologyRequest": {"required": "rack", "podSetGroupName": "g"},
+            }
+        ],
+        "queueName": "lq",
+        "priority": 3,
+        "maximumExecutionTimeSeconds": 60,
+        "preemptionGates": [{"name": "gate"}],
+    },
+    "status": {
+        "admission": {
+            "clusterQueue": "q",
+            "podSetAssignments": [
+                {"name": "main", "flavors": {"cpu": "spot"}, "resourceUsage": {"cpu": "6"}, "count": 4}
+            ],
+        },
+        "conditions": [
+            {"type": "QuotaReserved", "status": "True", "lastTransitionTime": "1970-01-01T00:00:20Z"},
+            {"type": "Evicted", "status": "True", "reason": "Preempted", "lastTransitionTime": "1970-01-01T00:00:30Z"},
+            {"type": "Finished", "status": "False"},
+        ],
+        "reclaimablePods": [{"name": "main", "count": 1}],
+        "admissionChecks": [{"name": "one", "state": "Pending"}, {"name": "two", "state": "Retry"}],
+    },
+}
+
+
+def read_valid(obj: Json) -> Workload:
+    workload = read_workload(obj).workload
+    assert workload is not None
+    return workload
+
+
+def test_workload() -> None:
+    result = read_workload(WORKLOAD)
+    workload = result.workload
+    assert workload is not None
+    assert (result.problems, result.finished) == ((), False)
+    assert workload.failed_checks == ("two",)
+    assert (workload.key, workload.uid, workload.queue_name) == ("ns/job", "u", "lq")
+    assert (workload.priority, workload.created_at) == (3, 10.0)
+    assert (workload.walltime, workload.history_keys) == (60, ("ns", "lq", "job"))
+    assert workload.eviction == Eviction("Preempted", 30.0)
+    assert workload.preemption_gated
+    admitted = (PodSetAdmission("main", {"cpu": "spot"}, {"cpu": 6_000}, 4),)
+    assert workload.admission == Admission("q", admitted, 20.0, ("one", "two"))
+    assert {key.flavor: amount for key, amount in workload.usage.items()} == {"spot": 4_500}
+    assert workload.pod_sets == (
+        PodSet(
+            "main",
+            4,
+            {"cpu": 1500, "nvidia.com/gpu": 2},
+            2,
+            (Requirement("type", "In", ("spot",)),),
+            None,
+            (Toleration("spot", "Exists"),),
+            TopologyRequest(PodSetTopologyRequest("rack"), "g"),
+            shape=read_pod(WORKLOAD["spec"]["podSets"][0]["template"]),
+        ),
+    )
+
+
+def test_a_request_of_zero_is_a_request() -> None:
+    """A resource with a request of 0 gets a flavor; a resource without a request gets none."""
+    for requests in ({"cpu": "1", "nvidia.com/gpu": "0"}, {"cpu": "1"}):
+        spec = {"containers": [{"name": "c", "resources": {"requests": requests}}]}
+        workload = read_valid(with_field(WORKLOAD, "spec.podSets.0.template", {"spec": spec}))
+        assert workload.pod_sets[0].requests.keys() == requests.keys()
+
+
+def test_pod_set_updates_of_passed_checks_count() -> None:
+    """Once there is quota, their node selectors and tolerations are added to those of the template."""
+    obj = copy.deepcopy(WORKLOAD)
+    update: Json = {"name": "main", "nodeSelector": {"provisioned-for": "job"}, "tolerations": [{"key": "new"}]}
+    obj["status"]["admissionChecks"] = [
+        {"name": "one", "state": "Ready", "podSetUpdates": [update]},
+        {"name": "two", "state": "Pending", "podSetUpdates": [{"name": "main", "nodeSelector": {"no": "such"}}]},
+    ]
+    pod_set = read_valid(obj).pod_sets[0]
+    assert [requirement.key for requirement in pod_set.node_selector] == ["type", "provisioned-for"]
+    assert [toleration.key for toleration in pod_set.tolerations] == ["spot", "new"]
+    update["nodeSelector"] = {"provisioned-for": 1}
+    (problem,) = read_workload(obj).problems
+    assert problem.startswith("status.admissionChecks[0].podSetUpdates[0].nodeSelector.provisioned-for: ")
+    del obj["status"]["conditions"]
+    assert len(read_valid(obj).pod_sets[0].node_selector) == 1
+
+
+@pytest.mark.parametrize(
+    ("request_", "explicit"),
+    [({"unconstrained": False}, True), ({"podSetSliceSize": 2}, True), ({"podSetGroupName": "g"}, False), ({}, False)],
+)
+def test_explicit_topology_requests(request_: Json, explicit: bool) -> None:
+    """Any field about levels or slices makes the request explicit, whatever its value."""
+    topology = read_valid(with_field(WORKLOAD, "spec.podSets.0.topologyRequest", request_)).pod_sets[0].topology
+    assert topology is not None
+    assert topology.explicit is explicit
+
+
+def test_the_boost_counts_with_its_gate() -> None:
+    """An invalid boost is reported and counts as 0."""
+    boosted = read_workload(WORKLOAD, priority_boost=True).workload
+    assert boosted is not None
+    assert boosted.priority == 8
+    obj = with_field(WORKLOAD, "metadata.annotations", {PRIORITY_BOOST_ANNOTATION: "high"})
+    result = read_workload(obj, priority_boost=True)
+    assert result.workload is not None
+    assert (result.workload.priority, len(result.problems)) == (3, 1)
+
+
+def test_open_preemption_gates() -> None:
+    obj = with_field(WORKLOAD, "status.preemptionGates", [{"name": "gate", "position": "Open"}])
+    assert not read_valid(obj).preemption_gated
+
+
+def test_a_workload_starts_when_its_last_check_passes() -> None:
+    admitted = {"type": "Admitted", "status": "True", "lastTransitionTime": "1970-01-01T00:00:25Z"}
+    conditions = [*WORKLOAD["status"]["conditions"], admitted]
+    workload = read_valid(with_field(WORKLOAD, "status.conditions", conditions))
+    admission = workload.admission
+    assert admission is not None
+    assert (admission.reserved_at, admission.started_at, admission.pending_checks) == (20.0, 25.0, ())
+    assert workload.max_duration == 60
+
+
+def test_without_quota_there_is_no_admission() -> None:
+    workload = read_valid(with_field(WORKLOAD, "status.conditions", []))
+    assert (workload.admission, workload.eviction, dict(workload.usage)) == (None, None, {})
+
+
+def test_required_affinity() -> None:
+    terms = [{"matchExpressions": [{"key": "type", "operator": "In", "values": ["a"]}]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    path = "spec.podSets.0.template.spec.affinity"
+    workload = read_valid(with_field(WORKLOAD, path, {"nodeAffinity": required}))
+    assert workload.pod_sets[0].required_terms == (NodeSelectorTerm((Requirement("type", "In", ("a",)),)),)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "reported"),
+    [
+        ("spec.podSets.0.template.spec.containers.0.resources.requests.cpu", "lots", "requests.cpu"),
+        ("spec.podSets.0.template.spec.nodeSelector", [], "spec.podSets[0].template.spec.nodeSelector"),
+        ("spec.podSets.0.count", -1, "spec.podSets[0].count"),
+        ("spec.podSets.0.count", "four", "spec.podSets[0].count"),
+    ],
+)
+def test_unknown_requests_make_a_workload_unreadable(path: str, value: object, reported: str) -> None:
+    """They do not count as requests of 0."""
+    result = read_workload(with_field(WORKLOAD, path, value))
+    assert result.workload is None
+    assert any(reported in problem for problem in result.problems)
+
+
+PATHS = [
+    "metadata",
+    "spec",
+    "status",
+    *(f"spec.{name}" for name in WORKLOAD["spec"]),
+    *(f"status.{name}" for name in WORKLOAD["status"]),
+]
+
+
+@given(st.sampled_from(PATHS), JSON_VALUES)
+def test_no_object_makes_the_reader_raise(path: str, value: object) -> None:
+    read_workload(with_field(WORKLOAD, path, value))

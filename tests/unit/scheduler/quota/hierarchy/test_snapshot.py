@@ -1,0 +1,38 @@
+"""Snapshots: cohorts without a spec, cohort cycles, and inactive queues."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.quota_strategies import CPU, cpu_queue
+from zonewise_scheduler.quota.api.queue_types import Cohort, ResourceFlavor
+from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
+
+
+def test_a_cycle_of_cohorts_makes_queues_inactive() -> None:
+    """The queues of cohorts below the cycle are inactive too; other queues are active."""
+    cohorts = [Cohort("a", "b"), Cohort("b", "a"), Cohort("below", "a"), Cohort("sound")]
+    queues = [cpu_queue(f"in-{name}", 1, cohort=name) for name in ("a", "below", "sound")]
+    snapshot = Snapshot(queues, cohorts)
+    assert set(snapshot.inactive) == {"in-a", "in-below"}
+    assert snapshot.cluster_queues["in-sound"].available(CPU) == 1
+
+
+@pytest.mark.parametrize("stop", ["Hold", "HoldAndDrain"])
+def test_a_queue_on_hold_lends_its_quota(stop: str) -> None:
+    snapshot = Snapshot([cpu_queue("held", 3)._replace(stop_policy=stop), cpu_queue("q", 1)])
+    assert snapshot.inactive == {"held": f"stopPolicy is {stop}"}
+    assert snapshot.cluster_queues["q"].available(CPU) == 4
+    assert [queue.name for queue in snapshot.cohorts["c"].subtree_cluster_queues()] == ["q"]
+
+
+def test_a_queue_with_a_missing_flavor_is_inactive() -> None:
+    queues = [cpu_queue("q", 3, cohort="")]
+    assert "any" in Snapshot(queues, resource_flavors=[]).inactive["q"]
+    assert not Snapshot(queues, resource_flavors=[ResourceFlavor("any")]).inactive
+
+
+def test_a_cohort_without_a_spec_exists() -> None:
+    snapshot = Snapshot([cpu_queue("q", 3)], [Cohort("d", "e")])
+    assert set(snapshot.cohorts) == {"c", "d", "e"}
+    assert snapshot.cluster_queues["q"].root is snapshot.cohorts["c"]

@@ -1,0 +1,37 @@
+"""The order of preemption candidates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.quota_strategies import KEYS, running_workload
+from zonewise_scheduler.quota.api.workload_types import Eviction
+from zonewise_scheduler.quota.preemption.candidate_ordering import sort_candidates
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.quota.api.workload_types import Workload
+
+WORKLOADS = [running_workload(f"w{i}", f"q{i % 2}", KEYS[0], 1, i % 3, i % 4) for i in range(8)]
+
+
+@given(st.permutations(WORKLOADS))
+def test_the_order_does_not_depend_on_the_input_order(workloads: list[Workload]) -> None:
+    """Of other queues first, then of lower priority, then admitted later."""
+    names = [workload.name for workload in sort_candidates(workloads, "q0", {})]
+    assert names == ["w3", "w7", "w1", "w5", "w6", "w0", "w4", "w2"]
+
+
+def test_more_usage_of_the_local_queue_comes_first() -> None:
+    """Within one queue, before priority."""
+    small, large = replace(WORKLOADS[0], queue_name="small"), replace(WORKLOADS[2], queue_name="large")
+    assert sort_candidates([small, large], "q1", {"ns/small": 1.0, "ns/large": 2.0}) == [large, small]
+    assert sort_candidates([small, large], "q1", {"ns/small": 1.0}) == [small, large]
+
+
+def test_evicted_workloads_come_first() -> None:
+    evicted = replace(WORKLOADS[2], eviction=Eviction("Preempted", 1.0))
+    assert sort_candidates([*WORKLOADS, evicted], "q0", {})[0] is evicted

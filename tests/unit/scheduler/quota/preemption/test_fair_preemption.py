@@ -1,0 +1,42 @@
+"""Examples of preemption with fair sharing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from support.quota_strategies import CPU, cpu_queue, pending_workload, running_workload
+from zonewise_scheduler.quota.api.configuration import QuotaSettings
+from zonewise_scheduler.quota.api.queue_types import ClusterQueuePreemption
+from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
+from zonewise_scheduler.quota.preemption.fair_preemption import fair_preemptions
+from zonewise_scheduler.quota.preemption.preemption_context import PreemptionContext
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.quota.api.workload_types import Workload
+
+SETTINGS = QuotaSettings(fair_sharing=True)
+PREEMPTION = ClusterQueuePreemption(reclaim_within_cohort="Any")
+
+
+def target_names(snapshot: Snapshot, queue: str, preemptor: Workload, amount: int) -> set[str]:
+    node = snapshot.cluster_queues[queue]
+    context = PreemptionContext(snapshot, preemptor, node, {CPU: amount}, frozenset([CPU]), SETTINGS)
+    return {target.workload.name for target in fair_preemptions(context)}
+
+
+def test_lent_quota_is_reclaimed() -> None:
+    """From every borrower, whatever its priority, within nominal quota."""
+    snapshot = Snapshot([cpu_queue("lender", 4, PREEMPTION), cpu_queue("borrower", 4, PREEMPTION)])
+    for name in ("own", "borrowed"):
+        snapshot.add_workload(running_workload(name, "borrower", CPU, 4, priority=9, at=len(name)))
+    assert target_names(snapshot, "lender", pending_workload("new", 4), 4) == {"borrowed"}
+
+
+def test_borrowers_end_with_equal_shares() -> None:
+    """Two queues borrow from a third. The one with the larger share loses workloads until shares are equal."""
+    queues = [cpu_queue(name, nominal, PREEMPTION) for name, nominal in (("a", 0), ("b", 0), ("lender", 4))]
+    snapshot = Snapshot(queues)
+    for i in range(4):
+        snapshot.add_workload(running_workload(f"w{i}", "b", CPU, 1, at=i))
+    assert target_names(snapshot, "a", pending_workload("new", 2), 2) == {"w3", "w2"}
+    assert not target_names(snapshot, "a", pending_workload("new", 3), 3)

@@ -1,0 +1,34 @@
+"""The heads of a cycle."""
+
+from __future__ import annotations
+
+from support.quota_strategies import pending_workload
+from zonewise_scheduler.quota.api.queue_types import ClusterQueue
+from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
+from zonewise_scheduler.quota.queue.heads import matches_namespace, pop_heads
+from zonewise_scheduler.quota.queue.pending_workloads import PendingWorkloads
+
+QUEUE = ClusterQueue("q")
+
+
+def make_pending(spec: ClusterQueue) -> PendingWorkloads:
+    pending = PendingWorkloads(spec)
+    for name, priority, created in (("w0", 0, 3.0), ("w1", 2, 5.0), ("w2", 2, 4.0)):
+        pending.push_or_update(pending_workload(name, 1, priority, created))
+    return pending
+
+
+def test_each_active_queue_has_one_head() -> None:
+    """A head whose namespace does not match is marked inadmissible."""
+    specs = [
+        QUEUE,
+        QUEUE._replace(name="held", stop_policy="Hold"),
+        QUEUE._replace(name="no-namespace", namespace_selector=None),
+    ]
+    queues = [make_pending(spec) for spec in [*specs, QUEUE._replace(name="unknown")]]
+    heads = pop_heads(queues, Snapshot(specs), {})
+    assert [(head.cluster_queue, head.workload.name, head.inadmissible_reason) for head in heads] == [
+        ("q", "w2", ""),
+        ("no-namespace", "w2", "namespace"),
+    ]
+    assert matches_namespace(QUEUE, None)
