@@ -56,7 +56,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return out
 
 
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def run_rejected(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     """Run the program, which must refuse, and return the one line in which it said why."""
     status = cli.main(arguments)
     out, err = capsys.readouterr()
@@ -104,9 +104,9 @@ def test_yaml_is_json_in_another_form(server: str, capsys: pytest.CaptureFixture
 
 def test_nrt(server: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The object is valid, and has the name that was given."""
-    made = yaml.safe_load(run(capsys, "show", "--root", server, "-o", "nrt", "--node-name", "node-7"))
-    assert list(refusals(made, NODE_RESOURCE_TOPOLOGY)) == []
-    assert made["metadata"]["name"] == "node-7"
+    obj = yaml.safe_load(run(capsys, "show", "--root", server, "-o", "nrt", "--node-name", "node-7"))
+    assert list(refusals(obj, NODE_RESOURCE_TOPOLOGY)) == []
+    assert obj["metadata"]["name"] == "node-7"
 
 
 def test_svg_is_xml(server: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -190,10 +190,10 @@ def test_explain(server: str, capsys: pytest.CaptureFixture[str]) -> None:
 def test_explain_in_json(server: str, capsys: pytest.CaptureFixture[str]) -> None:
     """With -o json the machine has its sources: of one path, or of everything."""
     arguments = ("show", "--root", server, "-o", "json", "--explain")
-    one = json.loads(run(capsys, *arguments, "zones.1.memory"))["sources"]
+    sources = json.loads(run(capsys, *arguments, "zones.1.memory"))["sources"]
     everything = json.loads(run(capsys, *arguments, "all"))["sources"]
-    assert list(one) == ["zones.1.memory"]
-    assert one.items() <= everything.items()
+    assert list(sources) == ["zones.1.memory"]
+    assert sources.items() <= everything.items()
     assert set(everything["zones.1.memory"]) == {"file", "value", "rule"}
 
 
@@ -208,7 +208,7 @@ def test_explaining_does_not_change_the_machine(server: str, capsys: pytest.Capt
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("frobnicate",), "unknown command frobnicate: there is agent, capture, fit, foretell, scheduler, show"),
         (("--frobnicate",), "unknown option --frobnicate; see `zonewise --help`"),
@@ -224,46 +224,46 @@ def test_explaining_does_not_change_the_machine(server: str, capsys: pytest.Capt
         (("capture",), "the following arguments are required: FILE"),
     ],
 )
-def test_mistakes(arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes(arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Each mistake is said in one line, with what is possible, and ends with status 2."""
-    assert said in refused(capsys, *arguments)
+    assert message in run_rejected(capsys, *arguments)
 
 
 def test_a_path_to_no_fact(server: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The answer says what is possible at that place, in text and in JSON."""
     for more in ((), ("-o", "json")):
-        said = refused(capsys, "show", "--root", server, *more, "--explain", "zones.7.memory")
-        assert 'there is no fact "zones.7.memory": below "zones" there is 0, 1, 2, 3' in said
+        message = run_rejected(capsys, "show", "--root", server, *more, "--explain", "zones.7.memory")
+        assert 'there is no fact "zones.7.memory": below "zones" there is 0, 1, 2, 3' in message
 
 
 def test_a_damaged_archive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """An archive that is cut is refused, and not shown in part."""
+    """An archive that is cut is run_rejected, and not shown in part."""
     (tmp_path / "machine.tar.gz").write_bytes(b"\x1f\x8b\x08\0\0\0")
-    assert "not a whole archive" in refused(capsys, "show", "--root", str(tmp_path / "machine.tar.gz"))
+    assert "not a whole archive" in run_rejected(capsys, "show", "--root", str(tmp_path / "machine.tar.gz"))
 
 
 def test_a_directory_that_is_no_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A folder without sys and proc is refused."""
-    assert "holds neither sys/ nor proc/" in refused(capsys, "show", "--root", str(tmp_path))
+    """A folder without sys and proc is run_rejected."""
+    assert "holds neither sys/ nor proc/" in run_rejected(capsys, "show", "--root", str(tmp_path))
 
 
 def test_a_file_that_cannot_be_written(server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The system's reason is given."""
-    said = refused(capsys, "show", "--root", server, "-o", "json", str(tmp_path))
-    assert said == f"cannot write to {tmp_path}: {os.strerror(errno.EISDIR)}"
+    message = run_rejected(capsys, "show", "--root", server, "-o", "json", str(tmp_path))
+    assert message == f"cannot write to {tmp_path}: {os.strerror(errno.EISDIR)}"
 
 
 @pytest.mark.parametrize("name", ["Node_1", "-node", "node-", "a..b", "x" * 254, "node/1"])
 def test_no_name_of_a_node(name: str, server: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A name that the API server would refuse is refused here, with the option that sets it."""
-    assert "--node-name" in refused(capsys, "show", "--root", server, "-o", "nrt", f"--node-name={name}")
+    """A name that the API server would refuse is run_rejected here, with the option that sets it."""
+    assert "--node-name" in run_rejected(capsys, "show", "--root", server, "-o", "nrt", f"--node-name={name}")
 
 
 def test_a_node_without_a_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Where the capture has no hostname, the name must be given: ours is another machine's."""
     tree = {path: content for path, content in server_tree().items() if not path.endswith("kernel/hostname")}
     root = str(lay_out(tree, tmp_path))
-    assert "name the node by --node-name" in refused(capsys, "show", "--root", root, "-o", "nrt")
+    assert "name the node by --node-name" in run_rejected(capsys, "show", "--root", root, "-o", "nrt")
 
 
 def test_the_name_of_the_pods_node(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -307,13 +307,13 @@ def _add_number(parser: ArgumentParser) -> None:
     parser.add_argument("number", type=int)
 
 
-def _give_number(arguments: Namespace) -> int:
+def _number_groups(arguments: Namespace) -> int:
     if arguments.number < 0:
         raise CommandError("no negative\nnumbers")
     return arguments.number
 
 
-FROM_OUTSIDE = Command("end with a number", _add_number, _give_number)
+FROM_OUTSIDE = Command("end with a number", _add_number, _number_groups)
 """A command as another package would offer it."""
 
 
@@ -335,15 +335,15 @@ def test_a_command_by_entry_point(outside: list[EntryPoint], capsys: pytest.Capt
     """A command of another package runs as ours do, and is in the overview."""
     outside.append(EntryPoint("number", "outside_package:FROM_OUTSIDE", cli.ENTRY_POINTS))
     assert cli.main(["number", "7"]) == 7
-    assert "no negative numbers" in refused(capsys, "number", "--", "-7")
-    assert "invalid int value: 'x'; see `zonewise number --help`" in refused(capsys, "number", "x")
+    assert "no negative numbers" in run_rejected(capsys, "number", "--", "-7")
+    assert "invalid int value: 'x'; see `zonewise number --help`" in run_rejected(capsys, "number", "x")
     assert "  number   end with a number\n" in run(capsys)
 
 
 def test_a_command_that_is_not_installed_whole(outside: list[EntryPoint], capsys: pytest.CaptureFixture[str]) -> None:
     """A command whose package lacks a dependency says so, and does not break the overview."""
     outside.append(EntryPoint("simulate", "no_such_package:COMMAND", cli.ENTRY_POINTS))
-    assert "command simulate cannot be loaded: No module named 'no_such_package'" in refused(capsys, "simulate")
+    assert "command simulate cannot be loaded: No module named 'no_such_package'" in run_rejected(capsys, "simulate")
     assert "simulate" in run(capsys, "--help")
 
 
@@ -401,7 +401,7 @@ def test_as_a_program(server: str) -> None:
     assert program("show", "-o", "pdf").returncode == 2
 
 
-def test_a_reader_that_goes_away(server: str) -> None:
+def test_a_reader_that_exits(server: str) -> None:
     """`zonewise show | head -1` is quiet and no failure."""
     line = f"{sys.executable} -m zonewise show --root {server} -o json | head -1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True, timeout=60)
@@ -458,9 +458,9 @@ def test_only_what_json_needs_is_imported(server: str) -> None:
 def test_capture_and_replay(server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A capture, read again, is the same machine to the byte, where nothing was taken out."""
     archive = str(tmp_path / "machine.tar.gz")
-    said = run(capsys, "capture", archive, "--root", server, "--with-identifiers")
-    assert said.startswith(f"{archive}: ")
-    assert "share it with care" in said
+    output = run(capsys, "capture", archive, "--root", server, "--with-identifiers")
+    assert output.startswith(f"{archive}: ")
+    assert "share it with care" in output
     arguments = ("show", "-o", "json", "--root")
     assert run(capsys, *arguments, archive) == run(capsys, *arguments, server)
 
@@ -469,18 +469,18 @@ def test_capture_does_not_replace_unasked(server: str, tmp_path: Path, capsys: p
     """A file that exists stays, unless --force."""
     archive = tmp_path / "machine.tar.gz"
     archive.write_text("precious")
-    assert "exists already" in refused(capsys, "capture", str(archive), "--root", server)
+    assert "exists already" in run_rejected(capsys, "capture", str(archive), "--root", server)
     assert archive.read_text() == "precious"
     assert "identifiers replaced" in run(capsys, "capture", str(archive), "--root", server, "--force")
     assert tarfile.is_tarfile(archive)
 
 
-def test_capture_says_why_not(server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_capture_reports_its_failure(server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An ending that we cannot write, a place that is not there, and a root that is none."""
-    assert "must end in one of .tar.zst, .tar.gz, .tgz" in refused(capsys, "capture", "x.zip", "--root", server)
+    assert "must end in one of .tar.zst, .tar.gz, .tgz" in run_rejected(capsys, "capture", "x.zip", "--root", server)
     nowhere = str(tmp_path / "no" / "x.tar.gz")
-    assert "No such file or directory" in refused(capsys, "capture", nowhere, "--root", server)
-    assert "no such file" in refused(capsys, "capture", str(tmp_path / "x.tar.gz"), "--root", "/no/such/place")
+    assert "No such file or directory" in run_rejected(capsys, "capture", nowhere, "--root", server)
+    assert "no such file" in run_rejected(capsys, "capture", str(tmp_path / "x.tar.gz"), "--root", "/no/such/place")
 
 
 def test_formats_are_those_that_are_documented() -> None:

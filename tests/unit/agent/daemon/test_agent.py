@@ -52,7 +52,7 @@ def justified(loop: Loop) -> dict[str, Any]:
 # --- what is published
 
 
-def test_what_is_published_is_the_account_of_the_answers() -> None:
+def test_the_published_object_matches_the_responses() -> None:
     loop = Loop()
     loop.kubelet.managers.admit(pod("a", 4, gpus=1))
     assert loop.look(START) is None
@@ -86,7 +86,7 @@ HAPPENINGS = st.lists(st.tuples(st.integers(-4, 16), MOODS, REASONS), min_size=1
 
 @given(HAPPENINGS)
 @settings(deadline=None, max_examples=60)  # each example is up to a dozen whole rounds of the loop
-def test_no_report_without_answers(happenings: list[tuple[int, str, frozenset[Reason]]]) -> None:
+def test_no_report_without_responses(happenings: list[tuple[int, str, frozenset[Reason]]]) -> None:
     """Whatever a kubelet does: after good answers their account is published, and after others what was before."""
     loop = Loop()
     published: dict[str, Any] | None = None
@@ -115,7 +115,7 @@ def change(loop: Loop, number: int, cpus: int) -> None:
         managers.remove([uid for uid in managers.pods if uid != OWN.uid][-cpus - 1])
 
 
-def test_a_kubelet_that_is_ready_at_last_is_believed_at_once() -> None:
+def test_a_kubelet_that_turns_ready_counts_at_once() -> None:
     """What it told while it was not ready counts no more, whatever wakes us then."""
     loop = Loop()
     loop.kubelet.mood = STARTING
@@ -125,7 +125,7 @@ def test_a_kubelet_that_is_ready_at_last_is_believed_at_once() -> None:
     assert loop.seen.published == justified(loop)
 
 
-def test_what_is_wrong_is_told_together() -> None:
+def test_problems_are_reported_together() -> None:
     """That the kubelet is not ready does not hide what else is wrong, which may be the cause."""
     loop = Loop()
     loop.kubelet.mood = STARTING
@@ -146,8 +146,8 @@ def test_exclusions() -> None:
     loop.kubelet.managers.admit(pod("shown", 2))
     loop.look(STATE)
     after = amounts(loop, "cpu")
-    assert [one - other for one, other in zip(before[0], after[0], strict=True)] == [4, 0]
-    assert [one - other for one, other in zip(before[1], after[1], strict=True)] == [6, 0]
+    assert [first - second for first, second in zip(before[0], after[0], strict=True)] == [4, 0]
+    assert [first - second for first, second in zip(before[1], after[1], strict=True)] == [6, 0]
     assert amounts(loop, GPU) == ([1, 2], [1, 2])
     assert amounts(loop, "memory") == ([], [])
 
@@ -156,11 +156,11 @@ def amounts(loop: Loop, resource: str) -> tuple[list[int], list[int]]:
     """Return what of a resource each zone can give, and has left, as published."""
     assert loop.seen.published is not None
     zones = [zone for zone in loop.seen.published["zones"] if zone["type"] == "Node"]
-    found = [amount for zone in zones for amount in zone["resources"] if amount["name"] == resource]
-    return [int(amount["allocatable"]) for amount in found], [int(amount["available"]) for amount in found]
+    matching = [amount for zone in zones for amount in zone["resources"] if amount["name"] == resource]
+    return [int(amount["allocatable"]) for amount in matching], [int(amount["available"]) for amount in matching]
 
 
-def test_a_failing_sink_holds_up_nobody() -> None:
+def test_a_failing_sink_delays_no_other() -> None:
     """While one publisher gets no answer at all and another one fails, the third publishes."""
     loop = Loop()
     gate, failed, done = threading.Event(), threading.Event(), threading.Event()
@@ -221,7 +221,7 @@ def test_the_interval_is_kept_in_a_storm() -> None:
     assert loop.scanner.count == 1 + 2
 
 
-def test_what_looks_at_the_machine_puts_off_the_next_look() -> None:
+def test_a_scan_of_the_machine_postpones_the_next() -> None:
     """The interval is since the last look at the machine, for whatever reason it was."""
     loop = Loop()
     events = run(loop, [(40.0, {Reason.HARDWARE}), (30.0, {STATE})])
@@ -230,7 +230,7 @@ def test_what_looks_at_the_machine_puts_off_the_next_look() -> None:
 
 
 @pytest.mark.parametrize("mood", [DOWN, STARTING, FORGETFUL, GARBLED])
-def test_pauses_grow_while_the_kubelet_does_not_tell(mood: str) -> None:
+def test_pauses_grow_while_the_kubelet_fails(mood: str) -> None:
     """From a tenth of a second up to a few; after a good answer they begin anew, and there are none."""
     loop = Loop()
     loop.kubelet.mood = mood
@@ -244,7 +244,7 @@ def test_pauses_grow_while_the_kubelet_does_not_tell(mood: str) -> None:
     assert loop.look(STATE if mood != STARTING else Reason.SOCKET) == pauses[0]
 
 
-def test_it_asks_again_by_itself() -> None:
+def test_it_retries_by_itself() -> None:
     """A kubelet that leaves no trace of its coming back is found by trying, without looking at the machine."""
     loop = Loop()
     loop.kubelet.mood = DOWN
@@ -253,7 +253,7 @@ def test_it_asks_again_by_itself() -> None:
     assert loop.scanner.count == 1
 
 
-def test_a_defect_costs_one_look(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_defect_costs_one_scan(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """It is logged with its traceback, looks go on at growing pauses, and the heart does not beat meanwhile."""
     loop = Loop()
     loop.look(START)
@@ -296,7 +296,7 @@ def test_labels_are_made_anew_only_for_another_machine() -> None:
 # --- what it says
 
 
-def test_a_problem_is_said_when_it_comes_and_when_it_goes(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_problem_is_logged_when_it_appears_and_when_it_is_resolved(caplog: pytest.LogCaptureFixture) -> None:
     """Once each, however often the loop goes round in between."""
     loop = Loop()
     loop.kubelet.mood = DOWN
@@ -307,8 +307,8 @@ def test_a_problem_is_said_when_it_comes_and_when_it_goes(caplog: pytest.LogCapt
         for _ in range(5):
             loop.look(STATE)
     problem = "the kubelet's allocations cannot be read: GetAllocatableResources on k.sock: cannot connect: "
-    said = [(record.levelname, record.getMessage()) for record in caplog.records]
-    assert said == [
+    logged = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert logged == [
         ("WARNING", f"{problem}Connection refused"),
         ("INFO", f"resolved: {problem}Connection refused"),
     ]

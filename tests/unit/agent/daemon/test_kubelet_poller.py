@@ -14,16 +14,16 @@ LIST, ALLOCATABLE = "List", "GetAllocatableResources"
 @pytest.fixture
 def loop() -> Loop:
     """A loop that has looked once, with everything asked."""
-    made = Loop()
-    made.look(Reason.START)
-    assert made.kubelet.asked == [ALLOCATABLE, LIST]
-    made.kubelet.asked.clear()
-    made.config.refreshes.clear()
-    return made
+    agent_loop = Loop()
+    agent_loop.look(Reason.START)
+    assert agent_loop.kubelet.asked == [ALLOCATABLE, LIST]
+    agent_loop.kubelet.asked.clear()
+    agent_loop.config.refreshes.clear()
+    return agent_loop
 
 
 @pytest.mark.parametrize(
-    ("reasons", "asked", "refresh", "scans"),
+    ("reasons", "requests", "refresh", "scans"),
     [
         ({Reason.STATE}, [LIST], False, 0),
         ({Reason.PODS}, [LIST], False, 0),
@@ -39,13 +39,13 @@ def loop() -> Loop:
         ({Reason.STATE, Reason.TIMER}, [ALLOCATABLE, LIST], True, 1),
     ],
 )
-def test_questions(loop: Loop, reasons: set[Reason], asked: list[str], refresh: bool, scans: int) -> None:
+def test_requests(loop: Loop, reasons: set[Reason], requests: list[str], refresh: bool, scans: int) -> None:
     """Pods that come and go cost one call; only what may change the machine costs a look at it."""
     loop.look(*reasons)
-    assert (loop.kubelet.asked, loop.config.refreshes, loop.scanner.count - 1) == (asked, [refresh], scans)
+    assert (loop.kubelet.asked, loop.config.refreshes, loop.scanner.count - 1) == (requests, [refresh], scans)
 
 
-def test_after_a_failure_everything_is_asked(loop: Loop) -> None:
+def test_after_a_failure_everything_is_requested(loop: Loop) -> None:
     """A kubelet that was away may have restarted, and give other things now."""
     loop.kubelet.mood = DOWN
     loop.look(Reason.STATE)

@@ -36,10 +36,10 @@ UNBORN, ADMITTED, RUNNING, ENDED, GONE = range(5)
 class World:
     """A node on which something happens before every answer: files, client and cgroups of a Kubelet in one."""
 
-    def __init__(self, made: Books, happenings: list[list[int]], *, cgroups: bool) -> None:
+    def __init__(self, history: Books, happenings: list[list[int]], *, cgroups: bool) -> None:
         """Let pods, by their numbers, grow older: those of the first list before the first answer, and so on."""
-        self._made = made
-        self._ages = [RUNNING if record.alive else GONE for record in made.records]
+        self._made = history
+        self._ages = [RUNNING if record.alive else GONE for record in history.records]
         for number in {number for group in happenings[1:] for number in group if number < len(self._ages)}:
             self._ages[number] = UNBORN
         self._happenings: list[list[int]] = []
@@ -96,7 +96,7 @@ class Settings:
         return ConfigReading(CONFIG, None, "somewhere")
 
 
-def usage_of(world: World, made: Books) -> Usage:
+def compute_usage(world: World, history: Books) -> Usage:
     """Ask once while nothing happens, and then as it does."""
     sources = KubeletSources(
         cast("PodResourcesClient", world),
@@ -108,72 +108,76 @@ def usage_of(world: World, made: Books) -> Usage:
     kubelet = KubeletPoller(sources, AgentMetrics())
     kubelet.poll(STATE)
     world.begin()
-    usage = node_usage(made.machine, kubelet.poll(STATE).report)
+    usage = node_usage(history.machine, kubelet.poll(STATE).report)
     assert isinstance(usage, Usage)
     return usage
 
 
-def cpus_left(made: Books) -> CpuSet:
-    held = CpuSet.union(one.cpus for record in made.records if record.alive for one in record.containers)
-    return CpuSet.union(zone.cpus for zone in made.machine.zones) - RESERVED - held
+def free_cpus(history: Books) -> CpuSet:
+    held = CpuSet.union(container.cpus for record in history.records if record.alive for container in record.containers)
+    return CpuSet.union(zone.cpus for zone in history.machine.zones) - RESERVED - held
 
 
-def bytes_left(made: Books) -> int:
+def free_bytes(history: Books) -> int:
     held = sum(
-        block.size for record in made.records if record.alive for one in record.containers for block in one.memory
+        block.size
+        for record in history.records
+        if record.alive
+        for container in record.containers
+        for block in container.memory
     )
-    return sum(block.size for block in made.report().allocatable.memory if block.type == "memory") - held
+    return sum(block.size for block in history.report().allocatable.memory if block.type == "memory") - held
 
 
-def devices_left(made: Books, zone: int) -> int:
+def free_devices(history: Books, zone: int) -> int:
     """Return how many devices near a zone nobody has."""
-    held = {one for record in made.records if record.alive for of in record.containers for one in of.devices}
-    return sum(zone in device.zones for device in set(made.devices) - held)
+    held = {item for record in history.records if record.alive for entry in record.containers for item in entry.devices}
+    return sum(zone in device.zones for device in set(history.devices) - held)
 
 
 HAPPENINGS = st.lists(st.lists(st.integers(0, 6), max_size=2), max_size=2 * MAX_ATTEMPTS - 2)
 
 
 @given(books(), HAPPENINGS)
-def test_an_account_of_one_moment(made: Books, happenings: list[list[int]]) -> None:
+def test_usage_of_one_moment(history: Books, happenings: list[list[int]]) -> None:
     """Whoever comes or goes while it is read: the account is that of the moment in which List answered."""
-    world = World(made, happenings, cgroups=False)
+    world = World(history, happenings, cgroups=False)
     try:
-        usage = usage_of(world, made)
+        usage = compute_usage(world, history)
     except Unsettled:
         return
-    then = node_usage(made.machine, world.listed_in.report())
+    then = node_usage(history.machine, world.listed_in.report())
     assert isinstance(then, Usage)
     assert usage == then
 
 
 @given(books(), HAPPENINGS)
-def test_nothing_is_promised_that_is_held(made: Books, happenings: list[list[int]]) -> None:
+def test_nothing_held_is_available(history: Books, happenings: list[list[int]]) -> None:
     """What is told as left was left in the moment in which List answered, or at the end, when cgroups were read."""
-    world = World(made, happenings, cgroups=True)
+    world = World(history, happenings, cgroups=True)
     try:
-        usage = usage_of(world, made)
+        usage = compute_usage(world, history)
     except Unsettled:
         return
     moments = (world.listed_in, world.now())
-    told = CpuSet.union(zone.free_cpus for zone in usage.zones if zone.free_cpus is not None)
-    assert told - cpus_left(moments[0]) - cpus_left(moments[1]) == CpuSet()
-    assert sum(zone.amounts["memory"].available for zone in usage.zones) <= max(map(bytes_left, moments))
+    reported = CpuSet.union(zone.free_cpus for zone in usage.zones if zone.free_cpus is not None)
+    assert reported - free_cpus(moments[0]) - free_cpus(moments[1]) == CpuSet()
+    assert sum(zone.amounts["memory"].available for zone in usage.zones) <= max(map(free_bytes, moments))
     for zone in usage.zones:
         left = zone.amounts.get(DEVICE)
-        assert left is None or left.available <= max(devices_left(moment, zone.zone) for moment in moments)
+        assert left is None or left.available <= max(free_devices(moment, zone.zone) for moment in moments)
 
 
 @pytest.mark.parametrize("tries", [MAX_ATTEMPTS - 1, MAX_ATTEMPTS])
 def test_pods_that_come_and_go_too_fast(tries: int) -> None:
     """After so many tries nothing is told, and the loop tries again."""
-    made = _many()
-    world = World(made, [[], *(group for number in range(tries) for group in ([number], []))], cgroups=False)
+    history = _many()
+    world = World(history, [[], *(group for number in range(tries) for group in ([number], []))], cgroups=False)
     if tries < MAX_ATTEMPTS:
-        assert usage_of(world, made)
+        assert compute_usage(world, history)
     else:
         with pytest.raises(Unsettled, match="come and go"):
-            usage_of(world, made)
+            compute_usage(world, history)
 
 
 def _many() -> Books:

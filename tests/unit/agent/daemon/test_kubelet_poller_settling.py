@@ -41,7 +41,7 @@ def believed(start: KubeletStart, report: KubeletReport) -> bool:
     return True
 
 
-def test_a_kubelet_that_runs_is_believed(clock: Clock) -> None:
+def test_a_running_kubelet_is_accepted(clock: Clock) -> None:
     """Files that have more than List do not delay an agent that starts."""
     assert believed(KubeletStart(clock, None), PART)
 

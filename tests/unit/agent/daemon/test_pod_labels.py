@@ -27,10 +27,10 @@ class Pods:
 
     def get(self, resource: Resource, name: str, *, namespace: str | None = None) -> dict[str, Any]:
         self.asked += 1
-        found = self.labels[namespace or "", name]
-        if isinstance(found, Exception):
-            raise found
-        return {"metadata": {"labels": found} if found else {}}
+        labels = self.labels[namespace or "", name]
+        if isinstance(labels, Exception):
+            raise labels
+        return {"metadata": {"labels": labels} if labels else {}}
 
 
 def test_patterns() -> None:
@@ -49,7 +49,7 @@ def test_without_an_api_server() -> None:
     assert [excluded(PodResources("kube-system", "a")), excluded(PodResources("logs", "d"))] == [False, True]
 
 
-def test_answers_are_kept() -> None:
+def test_labels_are_cached() -> None:
     """A pod is asked about once in five minutes."""
     pods, clock = Pods(), Clock()
     pods.labels = {("a", "b"): {"c": "d"}}
@@ -74,7 +74,7 @@ def test_unknown_pods_are_counted(error: Exception) -> None:
     assert labels.get("a", "b") == {"c": "d"}
 
 
-def test_what_was_told_outlives_an_outage() -> None:
+def test_cached_labels_outlive_an_outage() -> None:
     """A pod that was excluded stays so while the API server is away: not to know its labels is not that it has none."""
     pods, clock = Pods(), Clock()
     pods.labels = {("a", "b"): {"c": "d"}}
@@ -88,7 +88,7 @@ def test_what_was_told_outlives_an_outage() -> None:
     assert labels.get("a", "b") == {}
 
 
-def test_a_server_that_is_away_is_asked_once_for_all_pods() -> None:
+def test_an_unavailable_server_gets_one_request_for_all_pods() -> None:
     """Each question may last until its timeout, and the loop waits for it."""
     pods, clock = Pods(), Clock()
     names = [str(number) for number in range(50)]

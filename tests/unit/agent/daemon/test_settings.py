@@ -18,15 +18,15 @@ def read(text: str | None = None, environment: dict[str, str] | None = None, **f
 
 
 @given(st.sets(st.sampled_from(PLACES[1:])))
-def test_precedence(places: set[str]) -> None:
+def test_precedence(layers: set[str]) -> None:
     """Flags win over the environment, the environment over the file, the file over the default."""
-    found = read(
-        "interval: 2s" if "file" in places else None,
-        {"ZONEWISE_INTERVAL": "3s"} if "environment" in places else {},
-        **({"interval": "4s"} if "flag" in places else {}),
+    settings = read(
+        "interval: 2s" if "file" in layers else None,
+        {"ZONEWISE_INTERVAL": "3s"} if "environment" in layers else {},
+        **({"interval": "4s"} if "flag" in layers else {}),
     )
-    highest = max((PLACES.index(place) for place in places), default=0)
-    assert found.interval == (60.0, 2.0, 3.0, 4.0)[highest]
+    highest = max((PLACES.index(layer) for layer in layers), default=0)
+    assert settings.interval == (60.0, 2.0, 3.0, 4.0)[highest]
 
 
 def test_every_option_is_a_setting() -> None:
@@ -55,11 +55,11 @@ def test_an_empty_variable_is_none() -> None:
     assert read(environment={"ZONEWISE_INTERVAL": ""}).interval == 60.0
 
 
-def test_what_follows_from_others() -> None:
+def test_derived_settings() -> None:
     """Sockets lie below the kubelet's directory, and /configz is at the node's address where that is known."""
-    found = read("kubeletDir: /k")
-    assert found.podresources_socket == "/k/pod-resources/kubelet.sock"
-    assert found.kubelet_config == "/k/config.yaml"
+    settings = read("kubeletDir: /k")
+    assert settings.podresources_socket == "/k/pod-resources/kubelet.sock"
+    assert settings.kubelet_config == "/k/config.yaml"
     assert read("nodeIp: 10.0.0.7").kubelet_config == "https://10.0.0.7:10250/configz"
     assert read("nodeIp: fd00::7").kubelet_config == "https://[fd00::7]:10250/configz"
     assert read("kubeletConfig: /x\nnodeIp: 10.0.0.7").kubelet_config == "/x"
@@ -75,7 +75,7 @@ def test_what_follows_from_others() -> None:
         ("kubeletConfig: https://10.0.0.8:10250/configz\nnodeIp: 10.0.0.7", ""),
     ],
 )
-def test_a_place_that_was_given_is_the_only_one(text: str, instead: str) -> None:
+def test_a_configured_location_is_the_only_one(text: str, instead: str) -> None:
     """Only where we thought of /configz ourselves, the file counts as long as that does not answer."""
     assert read(text).kubelet_config_fallback() == instead
 
@@ -114,7 +114,7 @@ def test_errors(text: str, message: str) -> None:
     assert str(caught.value).startswith(message)
 
 
-def test_errors_of_other_places() -> None:
+def test_errors_of_other_layers() -> None:
     """A bad flag or variable is named as it was written."""
     with pytest.raises(SettingsError, match=r"^--interval: 'x' must be a duration"):
         read(interval="x")
@@ -141,14 +141,14 @@ def test_exclusions() -> None:
       - namespace: kube-*
       - {name: "monitor-?", labels: {tier: infra}}
     """
-    found = read(text).exclude
-    assert found == Exclusions(
+    exclusions = read(text).exclude
+    assert exclusions == Exclusions(
         (("*", "memory"), ("login-*", "example.com/*")),
         (PodPattern("kube-*"), PodPattern(name="monitor-?", labels=(("tier", "infra"),))),
     )
-    assert found.resource_patterns("login-3") == ("memory", "example.com/*")
-    assert found.resource_patterns("n1") == ("memory",)
-    assert found.needs_labels()
+    assert exclusions.resource_patterns("login-3") == ("memory", "example.com/*")
+    assert exclusions.resource_patterns("n1") == ("memory",)
+    assert exclusions.needs_labels()
     assert read("exclude: {resources: [cpu]}").exclude.resources == (("*", "cpu"),)
 
 

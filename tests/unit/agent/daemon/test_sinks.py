@@ -84,10 +84,10 @@ def test_nothing_is_left_beside_a_file_that_cannot_be_replaced(tmp_path: Path) -
     """A directory in its place, for one."""
     (tmp_path / "out.yaml").mkdir()
     FileSink(str(tmp_path / "out.yaml"), a_status()).submit(SNAPSHOT)
-    assert [found.name for found in tmp_path.iterdir()] == ["out.yaml"]
+    assert [path.name for path in tmp_path.iterdir()] == ["out.yaml"]
 
 
-def test_the_file_keeps_what_the_kubelet_told(tmp_path: Path) -> None:
+def test_the_file_keeps_the_last_report(tmp_path: Path) -> None:
     """While the kubelet is away the last report stays beside newer labels, and does not count as known to be right."""
     path, status = tmp_path / "out.yaml", a_status()
     sink = FileSink(str(path), status)
@@ -116,8 +116,8 @@ def value(meters: AgentMetrics, name: str, **labels: str) -> float | None:
 
 def test_what_is_sent_is_counted() -> None:
     """Writes and bytes by operation; what needed no write counts as known to be right all the same."""
-    answers = [WriteResult("apply", 4000), WriteResult("patch", 600), NO_WRITE]
-    sink, status, meters = publishing(lambda snapshot: answers.pop(0))
+    results = [WriteResult("apply", 4000), WriteResult("patch", 600), NO_WRITE]
+    sink, status, meters = publishing(lambda snapshot: results.pop(0))
     assert status.age() is None
     for _ in range(3):
         sink.submit(SNAPSHOT)
@@ -150,9 +150,9 @@ def test_failures_are_counted(error: Exception, reason: str) -> None:
 
 def test_nothing_to_publish() -> None:
     """A snapshot without the object is passed over."""
-    seen: list[Snapshot] = []
-    sink, _, _ = publishing(lambda snapshot: seen.append(snapshot) or NO_WRITE)
+    published: list[Snapshot] = []
+    sink, _, _ = publishing(lambda snapshot: published.append(snapshot) or NO_WRITE)
     sink.submit(SNAPSHOT._replace(nrt=None))
     assert sink.wait(PATIENCE)
     sink.close()
-    assert seen == []
+    assert published == []

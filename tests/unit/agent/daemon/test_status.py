@@ -16,7 +16,7 @@ def test_nothing_to_publish_is_never_old() -> None:
     assert Status(Clock()).age() == 0.0
 
 
-def test_what_was_found_is_kept_whole() -> None:
+def test_a_snapshot_is_stored_whole() -> None:
     status = Status(Clock())
     snapshot = Snapshot("n1")
     status.set_snapshot(snapshot)

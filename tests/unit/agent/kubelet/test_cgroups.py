@@ -54,32 +54,32 @@ def make(root: Path, cgroups: Iterable[str], version: int) -> PodCgroups:
 @pytest.mark.parametrize("above", [(), ("kubelet",), ("my-own",)])
 def test_pods_of_every_class(tmp_path: Path, version: int, driver: str, above: tuple[str, ...]) -> None:
     """Wherever kubepods is, with either driver and on either version, all pods are found."""
-    made = (ONE, TWO, STATIC)
-    cgroups = [pod(driver, uid, quality, above) for uid, quality in zip(made, CLASSES, strict=True)]
+    uids = (ONE, TWO, STATIC)
+    cgroups = [pod(driver, uid, quality, above) for uid, quality in zip(uids, CLASSES, strict=True)]
     inner = [f"{cgroups[0]}/cri-containerd-{'0' * 64}.scope", f"{cgroups[1]}/{'1' * 64}"]
-    found = make(tmp_path, [*cgroups, *inner], version)
-    assert found.uids() == set(made)
-    assert found.uids() == set(made)
+    cgroups_reader = make(tmp_path, [*cgroups, *inner], version)
+    assert cgroups_reader.uids() == set(uids)
+    assert cgroups_reader.uids() == set(uids)
 
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("driver", ["cgroupfs", "systemd"])
-def test_places(tmp_path: Path, version: int, driver: str) -> None:
+def test_directories(tmp_path: Path, version: int, driver: str) -> None:
     """Pods come and go in kubepods itself and in its two classes, and nowhere else."""
     cgroups = [pod(driver, uid, quality) for uid, quality in zip((ONE, TWO, THREE), CLASSES, strict=True)]
     top = tmp_path / "sys" / "fs" / "cgroup" / ("cpu" if version == 1 else "")
-    found = make(tmp_path, cgroups, version)
-    assert set(found.directories()) == {str((top / path).parent) for path in cgroups}
+    reader = make(tmp_path, cgroups, version)
+    assert set(reader.directories()) == {str((top / path).parent) for path in cgroups}
     assert make(tmp_path / "none", (), version).directories() == ()
 
 
 def test_pods_come_and_go(tmp_path: Path) -> None:
-    found = make(tmp_path, [pod("systemd", ONE)], 2)
-    assert found.uids() == {ONE}
+    reader = make(tmp_path, [pod("systemd", ONE)], 2)
+    assert reader.uids() == {ONE}
     make(tmp_path, [pod("systemd", TWO, "burstable")], 2)
-    assert found.uids() == {ONE, TWO}
+    assert reader.uids() == {ONE, TWO}
     (tmp_path / "sys/fs/cgroup" / pod("systemd", ONE)).rmdir()
-    assert found.uids() == {TWO}
+    assert reader.uids() == {TWO}
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -98,42 +98,42 @@ def test_kubelets_in_containers_are_not_ours(tmp_path: Path) -> None:
 
 def test_another_driver(tmp_path: Path) -> None:
     """What a kubelet with another driver left does not hide what the next one makes, once that is looked for."""
-    found = make(tmp_path, [cgroup("cgroupfs", "kubepods", "burstable")], 2)
-    assert found.uids() == frozenset()
+    reader = make(tmp_path, [cgroup("cgroupfs", "kubepods", "burstable")], 2)
+    assert reader.uids() == frozenset()
     make(tmp_path, [pod("systemd", ONE)], 2)
-    found.forget()
-    assert found.uids() == {ONE}
+    reader.forget()
+    assert reader.uids() == {ONE}
 
 
-def test_kubepods_that_goes(tmp_path: Path) -> None:
+def test_kubepods_is_removed(tmp_path: Path) -> None:
     """Where it is gone nothing is known, and it is found again."""
-    found = make(tmp_path, [cgroup("cgroupfs", "kubepods")], 2)
-    assert found.uids() == frozenset()
+    reader = make(tmp_path, [cgroup("cgroupfs", "kubepods")], 2)
+    assert reader.uids() == frozenset()
     (tmp_path / "sys/fs/cgroup/kubepods").rmdir()
-    assert found.uids() is None
+    assert reader.uids() is None
     make(tmp_path, [pod("cgroupfs", ONE, above=("kubelet",))], 2)
-    assert found.uids() == {ONE}
+    assert reader.uids() == {ONE}
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is out of root's reach")
 def test_out_of_reach(tmp_path: Path) -> None:
-    found = make(tmp_path, [pod("cgroupfs", ONE)], 2)
+    reader = make(tmp_path, [pod("cgroupfs", ONE)], 2)
     (tmp_path / "sys/fs/cgroup/kubepods").chmod(0)
-    assert found.uids() is None
+    assert reader.uids() is None
 
 
 @given(st.sets(UIDS), st.sampled_from(["cgroupfs", "systemd"]), st.sampled_from(CLASSES))
-def test_any_uids(made: set[str], driver: str, quality: str) -> None:
+def test_any_uids(uids: set[str], driver: str, quality: str) -> None:
     """Every UID comes back from the name of its cgroup."""
-    assert pod_uids(os.path.basename(pod(driver, uid, quality)) for uid in made) == made
+    assert pod_uids(os.path.basename(pod(driver, uid, quality)) for uid in uids) == uids
 
 
 @given(st.sets(st.text()))
 def test_any_names(names: set[str]) -> None:
     """Whatever there is, no UID is empty, and there are no more than names."""
-    found = pod_uids(names)
-    assert "" not in found
-    assert len(found) <= len(names)
+    result = pod_uids(names)
+    assert "" not in result
+    assert len(result) <= len(names)
 
 
 @pytest.mark.parametrize(

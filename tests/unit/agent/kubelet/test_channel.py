@@ -48,10 +48,10 @@ class Refusal(grpc.RpcError):
         (Code.INTERNAL, "x" * 1000, BadAnswer, f"INTERNAL: {'x' * 300}"),
     ],
 )  # fmt: skip
-def test_meanings(code: grpc.StatusCode, details: str | None, kind: type[KubeletError], sentence: str) -> None:
+def test_errors(code: grpc.StatusCode, details: str | None, kind: type[KubeletError], sentence: str) -> None:
     """The call, the socket once, and the innermost reason, in one line of bounded length."""
-    found = kubelet_error(Refusal(code, details), "List on /k/kubelet.sock")
-    assert (type(found), str(found)) == (kind, f"List on /k/kubelet.sock: {sentence}")
+    error = kubelet_error(Refusal(code, details), "List on /k/kubelet.sock")
+    assert (type(error), str(error)) == (kind, f"List on /k/kubelet.sock: {sentence}")
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_meanings(code: grpc.StatusCode, details: str | None, kind: type[Kubelet
         "zonewise_sandbox.kubelet.grpc_server",
     ],
 )
-def test_grpc_is_told_to_be_quiet_before_it_is_imported(module: str) -> None:
+def test_grpc_logging_is_disabled_before_its_import(module: str) -> None:
     """Whichever of our modules imports it."""
     program = (
         "import builtins, os\n"

@@ -37,7 +37,7 @@ def test_what_is_absent_has_the_kubelets_defaults(document: dict[str, Any]) -> N
 
 def test_every_field() -> None:
     """All fields together, sorted where the model says so."""
-    made = parsed(
+    config = parsed(
         cpuManagerPolicy="static",
         cpuManagerPolicyOptions={"strict-cpu-reservation": "1", "full-pcpus-only": "True"},
         memoryManagerPolicy="Static",
@@ -52,7 +52,7 @@ def test_every_field() -> None:
         ],
         featureGates={"PodsAPI": True, "CPUManagerPolicyAlphaOptions": False},
     )
-    assert made == KubeletConfig(
+    assert config == KubeletConfig(
         cpu_manager_policy="static",
         cpu_manager_options=(("full-pcpus-only", "true"), ("strict-cpu-reservation", "true")),
         memory_manager_policy="Static",
@@ -64,12 +64,12 @@ def test_every_field() -> None:
         reserved_memory=((0, "hugepages-1Gi", 2 << 30), (0, "memory", 1024), (1, "memory", 1 << 30)),
         feature_gates=(("CPUManagerPolicyAlphaOptions", False), ("PodsAPI", True)),
     )
-    assert made.max_allowable_numa_nodes() == 16
+    assert config.max_allowable_numa_nodes() == 16
 
 
-def test_a_list_of_reserved_cpus_takes_the_place_of_reserved_time() -> None:
-    made = parsed(reservedSystemCPUs="0,16-17", systemReserved={"cpu": "7"}, kubeReserved={"cpu": "7"})
-    assert (made.reserved_cpus, made.reserved_milli_cpus) == (CpuSet([0, 16, 17]), 3000)
+def test_a_list_of_reserved_cpus_replaces_reserved_time() -> None:
+    config = parsed(reservedSystemCPUs="0,16-17", systemReserved={"cpu": "7"}, kubeReserved={"cpu": "7"})
+    assert (config.reserved_cpus, config.reserved_milli_cpus) == (CpuSet([0, 16, 17]), 3000)
 
 
 def test_options_of_a_policy_that_is_none_are_not_read() -> None:
@@ -104,13 +104,13 @@ def test_options_of_a_policy_that_is_none_are_not_read() -> None:
          "topologyManagerPolicyOptions.max-allowable-numa-nodes", "'4'"),
     ],
 )  # fmt: skip
-def test_what_no_kubelet_runs_with_is_refused_by_field_and_value(document: Any, field: str, value: str) -> None:
+def test_invalid_values_are_rejected_by_field_and_value(document: Any, field: str, value: str) -> None:
     with pytest.raises(KubeletConfigError) as caught:
         parse_config(document, origin="config.yaml")
     assert str(caught.value).startswith(f"config.yaml: {field}: {value}: ")
 
 
-def test_all_that_is_wrong_is_said_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     with pytest.raises(KubeletConfigError, match=r"cpuManagerPolicy: 'x': .*; reservedSystemCPUs: 'y': "):
         parsed(cpuManagerPolicy="x", reservedSystemCPUs="y")
 
@@ -127,7 +127,7 @@ FIELDS = (
 
 
 @given(st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=4))
-def test_any_document_gives_a_configuration_or_a_config_error(document: dict[str, Any]) -> None:
+def test_any_document_is_a_configuration_or_an_error(document: dict[str, Any]) -> None:
     """Whatever is in the fields, the error is one line of ours; and what is taken can be used."""
     try:
         assert parse_config(document, origin="x").max_allowable_numa_nodes() >= 8
@@ -140,7 +140,7 @@ def test_the_configurations_of_real_kubelets() -> None:
     """Each of the traces reads, with what its kubelet then did."""
     for trace in json.loads(TRACES.read_text()):
         fields = trace["kubelet_config"]
-        made = parse_config(fields, origin=trace["name"])
-        assert made.topology_manager_policy == fields["topologyManagerPolicy"]
-        assert str(made.reserved_cpus) == fields["reservedSystemCPUs"]
-        assert made.reserved_memory[0] == (0, "memory", 512 << 20)
+        config = parse_config(fields, origin=trace["name"])
+        assert config.topology_manager_policy == fields["topologyManagerPolicy"]
+        assert str(config.reserved_cpus) == fields["reservedSystemCPUs"]
+        assert config.reserved_memory[0] == (0, "memory", 512 << 20)

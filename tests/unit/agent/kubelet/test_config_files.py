@@ -38,12 +38,12 @@ def settle(*paths: str) -> None:
 # --- one document
 
 
-def test_yaml_and_json_say_the_same() -> None:
+def test_yaml_and_json_are_equal() -> None:
     """JSON with tabs too, which YAML would refuse."""
     text = HEAD + "cpuManagerPolicy: static\nreservedSystemCPUs: 0,16\nfeatureGates: {PodsAPI: true}\n"
-    found = parse_document(text.encode(), "f")
-    assert found["reservedSystemCPUs"] == "0,16"
-    assert parse_document(json.dumps(dict(found), indent="\t").encode(), "f") == found
+    document = parse_document(text.encode(), "f")
+    assert document["reservedSystemCPUs"] == "0,16"
+    assert parse_document(json.dumps(dict(document), indent="\t").encode(), "f") == document
 
 
 @pytest.mark.parametrize(

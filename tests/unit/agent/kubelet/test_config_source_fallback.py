@@ -53,7 +53,7 @@ def source(first: Place, second: Place) -> ConfigSource:
     return ConfigSource(ConfigWithFallback(first, second))
 
 
-def test_the_first_place_counts(source: ConfigSource) -> None:
+def test_the_primary_is_used(source: ConfigSource) -> None:
     reading = source.read()
     assert (reading.config and reading.config.topology_manager_policy, reading.problem, reading.origin) == (
         "restricted",
@@ -62,7 +62,7 @@ def test_the_first_place_counts(source: ConfigSource) -> None:
     )
 
 
-def test_the_second_place_counts_where_the_first_fails(
+def test_the_fallback_is_used_where_the_primary_fails(
     source: ConfigSource, first: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Which is no problem, and is said once with its reason, and again when there is another reason."""
@@ -91,15 +91,15 @@ def test_what_holds(steps: list[tuple[bool, bool]]) -> None:
     """The first place where it answers; where it ever has, what it told last; else the second, told now or last."""
     first, second = Place("first", "restricted"), Place("second", "best-effort")
     source = ConfigSource(ConfigWithFallback(first, second))
-    first_told = second_told = False
+    primary_succeeded = fallback_succeeded = False
     for first_fails, second_fails in steps:
         first.error, second.error = "x" * first_fails, "y" * second_fails
         reading = source.read()
-        first_told |= not first_fails
-        second_told |= not second_fails and not first_told
-        expected = "restricted" if first_told else "best-effort" if second_told else None
+        primary_succeeded |= not first_fails
+        fallback_succeeded |= not second_fails and not primary_succeeded
+        expected = "restricted" if primary_succeeded else "best-effort" if fallback_succeeded else None
         assert (reading.config.topology_manager_policy if reading.config else None) == expected
-        good = not first_fails or (not first_told and not second_fails)
+        good = not first_fails or (not primary_succeeded and not second_fails)
         assert (reading.problem is None) == good
 
 
@@ -120,7 +120,7 @@ def test_a_kubelet_that_signed_for_itself(tmp_path: Path) -> None:
         assert kubelet.authorizations == []
 
 
-def test_the_file_is_not_looked_at_while_the_kubelet_tells(tmp_path: Path) -> None:
+def test_the_file_is_not_read_while_configz_works(tmp_path: Path) -> None:
     """Its answer has what came by flags as well."""
     ca = trustme.CA()
     with KubeletServer(ca, "127.0.0.1") as kubelet:

@@ -28,26 +28,26 @@ def kubelet(ca: trustme.CA) -> Iterator[KubeletServer]:
         yield server
 
 
-def error_of(place: Configz) -> str:
+def error_of(configz: Configz) -> str:
     with pytest.raises(KubeletConfigError) as caught:
-        place.read()
+        configz.read()
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
-def test_the_configuration_is_what_is_inside_the_answer(kubelet: KubeletServer, ca: trustme.CA, tmp_path: Path) -> None:
-    place = Configz(kubelet.url, write_ca(tmp_path, ca), write_token(tmp_path))
-    assert place.read() == {"cpuManagerPolicy": "static"}
+def test_the_configuration_is_inside_the_response(kubelet: KubeletServer, ca: trustme.CA, tmp_path: Path) -> None:
+    configz = Configz(kubelet.url, write_ca(tmp_path, ca), write_token(tmp_path))
+    assert configz.read() == {"cpuManagerPolicy": "static"}
 
 
 def test_the_token_is_read_at_each_fetch(kubelet: KubeletServer, ca: trustme.CA, tmp_path: Path) -> None:
     """A ServiceAccount's token is replaced every hour."""
     token = write_token(tmp_path)
-    place = Configz(kubelet.url, write_ca(tmp_path, ca), token)
+    configz = Configz(kubelet.url, write_ca(tmp_path, ca), token)
     Path(token).write_text("old")
-    assert "HTTP status 401: it rejects our token" in error_of(place)
+    assert "HTTP status 401: it rejects our token" in error_of(configz)
     write_token(tmp_path)
-    assert place.read() == {"cpuManagerPolicy": "static"}
+    assert configz.read() == {"cpuManagerPolicy": "static"}
     assert kubelet.authorizations == ["Bearer old", "Bearer let-me-in"]
 
 
@@ -59,7 +59,7 @@ def test_an_unknown_kubelet_gets_no_token(kubelet: KubeletServer, tmp_path: Path
     assert kubelet.authorizations == []
 
 
-def test_a_certificate_may_name_the_node_in_place_of_its_address(ca: trustme.CA, tmp_path: Path) -> None:
+def test_a_certificate_may_name_the_node_instead_of_its_address(ca: trustme.CA, tmp_path: Path) -> None:
     """The name of another node is refused, that of this one is taken, and without any only the address counts."""
     files = write_ca(tmp_path, ca), write_token(tmp_path)
     with KubeletServer(ca, "node-1") as kubelet:
@@ -82,26 +82,26 @@ def test_a_certificate_may_name_the_node_in_place_of_its_address(ca: trustme.CA,
         (200, b" " * ((4 << 20) + 1), "the response is larger than 4 MiB"),
     ],
 )
-def test_answers_that_say_nothing(
+def test_unusable_responses(
     kubelet: KubeletServer, ca: trustme.CA, tmp_path: Path, status: int, body: bytes, message: str
 ) -> None:
     """Each is refused with the place and the reason."""
     kubelet.status, kubelet.body = status, body
-    place = Configz(kubelet.url, write_ca(tmp_path, ca), write_token(tmp_path))
-    assert error_of(place).startswith(f"{kubelet.url}: {message}")
+    configz = Configz(kubelet.url, write_ca(tmp_path, ca), write_token(tmp_path))
+    assert error_of(configz).startswith(f"{kubelet.url}: {message}")
 
 
 def test_a_kubelet_that_is_down(ca: trustme.CA, tmp_path: Path) -> None:
     with KubeletServer(ca, "127.0.0.1") as kubelet:
         url = kubelet.url
-    place = Configz(url, write_ca(tmp_path, ca), write_token(tmp_path))
-    assert error_of(place) == f"{url}: no response: [Errno 111] Connection refused"
+    configz = Configz(url, write_ca(tmp_path, ca), write_token(tmp_path))
+    assert error_of(configz) == f"{url}: no response: [Errno 111] Connection refused"
 
 
 def test_files_that_are_missing_are_named(kubelet: KubeletServer, ca: trustme.CA, tmp_path: Path) -> None:
     assert error_of(Configz(kubelet.url, f"{tmp_path}/none")).startswith(f"{tmp_path}/none: no CA certificates")
-    place = Configz(kubelet.url, write_ca(tmp_path, ca), f"{tmp_path}/none")
-    assert error_of(place).startswith(f"{tmp_path}/none: no token can be read: ")
+    configz = Configz(kubelet.url, write_ca(tmp_path, ca), f"{tmp_path}/none")
+    assert error_of(configz).startswith(f"{tmp_path}/none: no token can be read: ")
     (tmp_path / "ca.crt").write_text("nothing")
     assert error_of(Configz(kubelet.url, f"{tmp_path}/ca.crt")).startswith(
         f"{tmp_path}/ca.crt: no CA certificates can be read: "

@@ -84,18 +84,18 @@ def test_cpus_by_container_id() -> None:
     )
 
 
-def test_cpus_of_a_pod_as_a_whole_take_the_place_of_its_containers() -> None:
+def test_pod_level_cpus_replace_those_of_containers() -> None:
     """v3: what the containers have are parts of it."""
     entries = {"u": {"c": "1"}, "other": {"c": "3"}}
     content = encoded({**POLICY, "entries": entries, "podEntries": {"u": {"cpuSet": "1-2"}, "empty": {}}})
-    found = parse_cpu_manager_state(content, "f")
-    assert found.value is not None
-    assert found.value.entries == {
+    parsed = parse_cpu_manager_state(content, "f")
+    assert parsed.value is not None
+    assert parsed.value.entries == {
         "u": {WHOLE_POD: CpuSet([1, 2])},
         "other": {"c": CpuSet([3])},
         "empty": {WHOLE_POD: EMPTY},
     }
-    assert found.problems == ()
+    assert parsed.problems == ()
 
 
 # --- memory_manager_state
@@ -112,14 +112,14 @@ def test_memory_by_zone_and_container() -> None:
     )
 
 
-def test_memory_of_a_pod_as_a_whole_counts_once() -> None:
+def test_pod_level_memory_counts_once() -> None:
     content = encoded({
         "policyName": "Static", "machineState": {}, "entries": {"u": {"c": [BLOCK], "d": [BLOCK]}},
         "podEntries": {"u": {"memoryBlocks": [BLOCK]}, "empty": {}},
     })  # fmt: skip
-    found = parse_memory_manager_state(content, "f")
-    assert found.value is not None
-    assert found.value.entries == {"u": {WHOLE_POD: (MemoryBlock("memory", 4, (0, 1)),)}, "empty": {WHOLE_POD: ()}}
+    parsed = parse_memory_manager_state(content, "f")
+    assert parsed.value is not None
+    assert parsed.value.entries == {"u": {WHOLE_POD: (MemoryBlock("memory", 4, (0, 1)),)}, "empty": {WHOLE_POD: ()}}
 
 
 # --- kubelet_internal_checkpoint
@@ -147,33 +147,33 @@ def test_devices_as_a_plain_list() -> None:
 # --- dra_manager_state
 
 
-def claims_of(content: bytes) -> tuple[ClaimInfoState, ...] | None:
-    found = parse_dra_manager_state(content, "f")
-    assert found.problems == ()
-    return found.value
+def parse_claims(content: bytes) -> tuple[ClaimInfoState, ...] | None:
+    parsed = parse_dra_manager_state(content, "f")
+    assert parsed.problems == ()
+    return parsed.value
 
 
 def test_claims() -> None:
     """The claims inside the text, and the same in the file itself as before 1.32."""
-    wanted = (
+    expected = (
         ClaimInfoState("lab", "gpu", ("p1", "p2"), (
             ClaimedDevice("d.io", "node", "gpu0", "lab/gpu", "s"),
             ClaimedDevice("d.io", "node", "gpu1", "lab/gpu", None),
         )),
     )  # fmt: skip
     inner = {"kind": "DRACheckpoint", "apiVersion": "checkpoint.dra.kubelet.k8s.io/v1", "ClaimInfoStateList": [CLAIM]}
-    assert claims_of(wrapped(inner)) == wanted
-    assert claims_of(encoded({"version": "v1", "entries": [CLAIM], "checksum": 1})) == wanted
+    assert parse_claims(wrapped(inner)) == expected
+    assert parse_claims(encoded({"version": "v1", "entries": [CLAIM], "checksum": 1})) == expected
 
 
 def test_no_claims_is_known_to_be_none() -> None:
     """A kubelet without claims writes null, which is not unknown."""
-    assert claims_of(wrapped({"kind": "DRACheckpoint", "ClaimInfoStateList": None})) == ()
+    assert parse_claims(wrapped({"kind": "DRACheckpoint", "ClaimInfoStateList": None})) == ()
 
 
-def test_claims_with_another_checksum_are_not_believed() -> None:
-    found = parse_dra_manager_state(wrapped({"ClaimInfoStateList": [CLAIM]}, checksum=1), "f")
-    assert found == ParsedCheckpoint(None, ("f: Checksum: 1 is not that of Data",))
+def test_claims_with_a_wrong_checksum_are_rejected() -> None:
+    parsed = parse_dra_manager_state(wrapped({"ClaimInfoStateList": [CLAIM]}, checksum=1), "f")
+    assert parsed == ParsedCheckpoint(None, ("f: Checksum: 1 is not that of Data",))
 
 
 # --- damage
@@ -242,13 +242,13 @@ def damaged(draw: st.DrawFn) -> Any:
         "Data": {"PodDeviceEntries": [DEVICE], "RegisteredDevices": {"r": ["a"]}}, "ClaimInfoStateList": [CLAIM],
     }  # fmt: skip
     document: Any = json.loads(json.dumps(good))
-    place: Any = document
+    node: Any = document
     while True:
-        key = draw(st.sampled_from(keys(place)))
-        if not keys(place[key]) or draw(st.booleans()):
-            place[key] = draw(JSON)
+        key = draw(st.sampled_from(keys(node)))
+        if not keys(node[key]) or draw(st.booleans()):
+            node[key] = draw(JSON)
             return document
-        place = place[key]
+        node = node[key]
 
 
 @given(damaged())
@@ -297,7 +297,7 @@ def test_all_files(tmp_path: Path) -> None:
     )
 
 
-def test_a_file_out_of_reach_is_a_problem_and_costs_only_itself(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_a_problem_of_its_own(tmp_path: Path) -> None:
     """A directory in the file's place, and an empty file: None, each with its problem, and the others are read."""
     (tmp_path / "cpu_manager_state").mkdir()
     write(tmp_path, "memory_manager_state", b"")
@@ -365,8 +365,8 @@ def test_the_files_of_real_kubelets() -> None:
         assert cpu.value is not None
         assert memory.value is not None
         assert devices.value is not None
-        given_out = [cpus for pod in cpu.value.entries.values() for cpus in pod.values()]
-        assert sum(map(len, given_out)) + len(cpu.value.default_cpu_set) == 32
-        assert CpuSet.union([cpu.value.default_cpu_set, *given_out]) == CpuSet(range(32))
+        allocated = [cpus for pod in cpu.value.entries.values() for cpus in pod.values()]
+        assert sum(map(len, allocated)) + len(cpu.value.default_cpu_set) == 32
+        assert CpuSet.union([cpu.value.default_cpu_set, *allocated]) == CpuSet(range(32))
         for node in memory.value.machine_state.values():
             assert all(table.allocatable == table.reserved + table.free for table in node.memory_map.values())

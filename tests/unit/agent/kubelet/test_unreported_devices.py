@@ -34,19 +34,19 @@ class Files:
 
 @pytest.fixture
 def files(tmp_path: Path) -> Files:
-    made = Files(tmp_path)
-    made.write(socket=1, checkpoint=2)
-    return made
+    files_on_disk = Files(tmp_path)
+    files_on_disk.write(socket=1, checkpoint=2)
+    return files_on_disk
 
 
-def test_a_registered_device_that_is_not_told(files: Files) -> None:
+def test_a_registered_device_that_is_not_reported(files: Files) -> None:
     """It can be given, and is of no zone."""
     registered = {GPU: ("b", "a"), NIC: ("x",)}
     more = (ContainerDevices(GPU, ("b",)), ContainerDevices(NIC, ("x",)))
     assert files.made.added_to(TOLD, registered) == TOLD._replace(devices=(*TOLD.devices, *more))
 
 
-def test_all_are_told(files: Files) -> None:
+def test_all_are_reported(files: Files) -> None:
     assert files.made.added_to(TOLD, {GPU: ("a",)}) is TOLD
     assert files.made.added_to(TOLD, {}) is TOLD
 
@@ -59,7 +59,7 @@ def test_a_checkpoint_of_before_the_start(files: Files) -> None:
     assert files.made.added_to(Allocatable(), {GPU: ("b",)}).devices == (ContainerDevices(GPU, ("b",)),)
 
 
-def test_a_plugin_that_goes(files: Files) -> None:
+def test_a_plugin_disconnects(files: Files) -> None:
     """A device that was told once is not one of no zone when it is told no more."""
     files.made.added_to(TOLD, {GPU: ("a",)})
     assert files.made.added_to(Allocatable(), {GPU: ("a",)}) == Allocatable()
@@ -73,7 +73,11 @@ def test_files_that_are_absent(tmp_path: Path) -> None:
     st.dictionaries(st.sampled_from([GPU, NIC]), st.lists(st.sampled_from("abc"), unique=True)),
     st.sets(st.tuples(st.sampled_from([GPU, NIC]), st.sampled_from("abc"))),
 )
-def test_any(registered: dict[str, list[str]], told: set[tuple[str, str]]) -> None:
+def test_any(registered: dict[str, list[str]], reported: set[tuple[str, str]]) -> None:
     """Told and untold together are all, and none is both."""
-    found = {(devices.resource, one) for devices in unreported_devices(registered, told) for one in devices.ids}
-    assert found == {(resource, one) for resource, ids in registered.items() for one in ids} - told
+    unreported = {
+        (devices.resource, device_id)
+        for devices in unreported_devices(registered, reported)
+        for device_id in devices.ids
+    }
+    assert unreported == {(resource, device_id) for resource, ids in registered.items() for device_id in ids} - reported

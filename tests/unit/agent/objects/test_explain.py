@@ -28,7 +28,7 @@ def test_a_fact_of_its_own() -> None:
     )
 
 
-def test_a_fact_takes_its_nearest_parents_source() -> None:
+def test_a_fact_has_its_nearest_parents_source() -> None:
     """Where the fact has none, its object's source is given, and it is said whose it is."""
     text = explain(
         machine_to_json(gpu_server()), {"gpus": MEMINFO, "gpus.0000:19:00.0": PARENT}, "gpus.0000:19:00.0.zone"
@@ -37,12 +37,12 @@ def test_a_fact_takes_its_nearest_parents_source() -> None:
     assert "rule   each entry is a function (source of gpus.0000:19:00.0)" in text
 
 
-def test_a_fact_without_any_source_says_so() -> None:
+def test_a_fact_without_a_source() -> None:
     """Nothing is made up where no source was recorded."""
     assert explain(machine_to_json(small_vm()), {}, "hostname") == 'hostname: "vm-1"\n  no source is recorded\n'
 
 
-def test_an_unknown_fact_is_said_to_be_unknown() -> None:
+def test_an_unknown_fact() -> None:
     """Null is not printed as a value."""
     text = explain(machine_to_json(small_vm()), {"nics.lo": PARENT}, "nics.lo.zone")
     assert text.startswith("nics.lo.zone: unknown\n")
@@ -65,11 +65,11 @@ def test_a_whole_object() -> None:
 
 def test_addresses_hold_dots_and_colons() -> None:
     """The longest name that fits is taken: an address is one element of the path."""
-    found = facts(machine_to_json(gpu_server()), "pci.0000:19:00.0.link.max_width")
-    assert [(fact.path, fact.value) for fact in found] == [(("pci", "0000:19:00.0", "link", "max_width"), 16)]
+    matching = facts(machine_to_json(gpu_server()), "pci.0000:19:00.0.link.max_width")
+    assert [(fact.path, fact.value) for fact in matching] == [(("pci", "0000:19:00.0", "link", "max_width"), 16)]
 
 
-def test_devices_are_found_by_name() -> None:
+def test_devices_are_addressed_by_name() -> None:
     """NICs, RDMA devices and disks are named by the kernel's names, ports by their place."""
     document = machine_to_json(gpu_server())
     assert facts(document, "infiniband.mlx5_3.ports.0.rate_gbps")[0].value == 400.0
@@ -93,18 +93,18 @@ def test_a_number_below_zones_is_an_id() -> None:
         facts(document, "zones.3")
 
 
-def test_a_place_is_accepted_where_names_are_no_numbers() -> None:
+def test_an_index_is_accepted_where_names_are_no_numbers() -> None:
     """gpus.1 leads to the second GPU, and is answered under its own name."""
     assert facts(machine_to_json(gpu_server()), "gpus.1.model")[0].path == ("gpus", "0000:2a:00.0", "model")
 
 
-def test_elements_without_names_are_found_by_place() -> None:
+def test_elements_without_names_are_addressed_by_index() -> None:
     """Cores, caches and packages have ids that are not unique, so that their place names them."""
-    found = facts(machine_to_json(gpu_server()), "cores.57.package")
-    assert [(fact.path, fact.value) for fact in found] == [(("cores", "57", "package"), 1)]
+    matching = facts(machine_to_json(gpu_server()), "cores.57.package")
+    assert [(fact.path, fact.value) for fact in matching] == [(("cores", "57", "package"), 1)]
 
 
-def test_a_device_without_an_address_is_found_by_place() -> None:
+def test_a_device_without_an_address_is_addressed_by_index() -> None:
     """A GPU of a platform has no PCI address; it can be asked for all the same."""
     gpu = gpu_server().gpus[0]._replace(address=None)
     assert facts(machine_to_json(Machine(gpus=(gpu,))), "gpus.0.vendor")[0].value == "nvidia"
@@ -121,7 +121,7 @@ def test_a_device_without_an_address_is_found_by_place() -> None:
         ("schema", "hostname"),
     ],
 )
-def test_a_path_to_nowhere_says_what_is_possible(path: str, possible: str) -> None:
+def test_a_path_to_nowhere_lists_the_names(path: str, possible: str) -> None:
     """The error names what there is at that place."""
     with pytest.raises(UnknownFact, match=possible):
         facts(machine_to_json(tiered_memory()), path)
@@ -140,7 +140,7 @@ def test_problems_are_no_facts() -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_every_fact_is_found_under_its_own_path(name: str) -> None:
+def test_every_fact_has_its_own_path(name: str) -> None:
     """The path that a fact is listed under leads to this very fact."""
     document = machine_to_json(ALL[name]())
     everything = facts(document, "all")
@@ -149,7 +149,7 @@ def test_every_fact_is_found_under_its_own_path(name: str) -> None:
 
 
 @given(st.text(max_size=30))
-def test_any_path_is_answered_or_refused(path: str) -> None:
+def test_any_path_is_explained_or_rejected(path: str) -> None:
     """No path ends otherwise than in facts, or in an error that says what is possible."""
     with contextlib.suppress(UnknownFact):
         assert facts(machine_to_json(small_vm()), path)

@@ -66,7 +66,7 @@ def test_slow_avx(vendor: str, family: str, model: str, slow: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("power", "wanted"),
+    ("power", "expected"),
     [
         (Power("intel_idle", 9), {"cpu-cstate.enabled": "true"}),
         (Power("intel_idle", 0), {"cpu-cstate.enabled": "false"}),
@@ -84,9 +84,9 @@ def test_slow_avx(vendor: str, family: str, model: str, slow: bool) -> None:
         (Power(None, None, None, True, ("performance",)), {}),
     ],
 )
-def test_power(power: Power, wanted: dict[str, str]) -> None:
+def test_power(power: Power, expected: dict[str, str]) -> None:
     """Idle states with Intel's driver; its mode, turbo, and in the active mode the governor that all CPUs have."""
-    assert labels(x86()._replace(power=power)) == wanted
+    assert labels(x86()._replace(power=power)) == expected
     assert labels(Machine(architecture="aarch64", power=power)) == {}
 
 
@@ -147,14 +147,14 @@ def test_resource_director() -> None:
     assert labels(machine) == {}
 
 
-@pytest.mark.parametrize(("swap", "wanted"), [(1 << 30, {"memory-swap": "true"}), (0, {}), (None, {})])
-def test_swap(swap: int | None, wanted: dict[str, str]) -> None:
+@pytest.mark.parametrize(("swap", "expected"), [(1 << 30, {"memory-swap": "true"}), (0, {}), (None, {})])
+def test_swap(swap: int | None, expected: dict[str, str]) -> None:
     """The label is memory-swap, whatever the documentation says."""
-    assert labels(Machine(swap=swap)) == wanted
+    assert labels(Machine(swap=swap)) == expected
 
 
 @pytest.mark.parametrize(
-    ("fields", "wanted"),
+    ("fields", "expected"),
     [
         (
             {"ID": "ubuntu", "VERSION_ID": "24.04", "NAME": "Ubuntu"},
@@ -167,10 +167,10 @@ def test_swap(swap: int | None, wanted: dict[str, str]) -> None:
         ({"VERSION_ID": "v1.2"}, {"VERSION_ID": "v1.2"}),
     ],
 )  # fmt: skip
-def test_the_distribution(fields: dict[str, str], wanted: dict[str, str]) -> None:
+def test_the_distribution(fields: dict[str, str], expected: dict[str, str]) -> None:
     """Its name and version, and the version's numbers; rules may match every field."""
     machine = Machine(os_release=fields)
-    assert labels(machine) == {f"system-os_release.{name}": value for name, value in wanted.items()}
+    assert labels(machine) == {f"system-os_release.{name}": value for name, value in expected.items()}
     assert fields.items() <= node_features(machine).attributes["system.osrelease"].items()
 
 
@@ -218,7 +218,7 @@ def test_a_bond_is_a_feature() -> None:
 def test_equal_functions_once() -> None:
     """Eight GPUs of one model are one instance: a rule could not tell them apart."""
     functions = node_features(gpu_server()).instances["pci.device"]
-    assert len([one for one in functions if one["vendor"] == "10de"]) == 1
+    assert len([entry for entry in functions if entry["vendor"] == "10de"]) == 1
 
 
 @pytest.mark.parametrize("machine", [gpu_server(), small_vm()])

@@ -37,17 +37,17 @@ def _below(prefix: str, machine: Machine) -> dict[str, str]:
 
 
 def x86(flags: str, vendor: str | None = None, family: str | None = None, model: str | None = None) -> Machine:
-    made = Model(vendor, None, family, model, flags=tuple(flags.split()))
-    return Machine(architecture="x86_64", model=made)
+    cpu_model = Model(vendor, None, family, model, flags=tuple(flags.split()))
+    return Machine(architecture="x86_64", model=cpu_model)
 
 
 def arm(flags: str, vendor: str | None = None, model: str | None = None, stepping: str | None = None) -> Machine:
-    made = Model(vendor, None, "8", model, stepping, tuple(flags.split()))
-    return Machine(architecture="aarch64", model=made)
+    cpu_model = Model(vendor, None, "8", model, stepping, tuple(flags.split()))
+    return Machine(architecture="aarch64", model=cpu_model)
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_kubernetes_takes_every_label(name: str) -> None:
+def test_kubernetes_accepts_every_label(name: str) -> None:
     """Names and values are valid, and sorted."""
     labels = machine_to_labels(ALL[name]())
     assert labels
@@ -56,14 +56,14 @@ def test_kubernetes_takes_every_label(name: str) -> None:
 
 
 @given(st.text(max_size=100), st.text(max_size=100))
-def test_valid_whatever_the_source_says(text: str, other: str) -> None:
+def test_valid_whatever_the_source(text: str, second: str) -> None:
     """Garbled text makes a valid label or none."""
     machine = gpu_server()
-    gpu = machine.gpus[0]._replace(model=text, driver_version=other, compute_capability=text)
+    gpu = machine.gpus[0]._replace(model=text, driver_version=second, compute_capability=text)
     function = machine.pci[0]._replace(pci_class="0300", vendor=text)
     garbled = machine._replace(
-        gpus=(gpu,), pci=(function,), kernel=Kernel(text), firmware=Firmware(product=other),
-        model=Model(vendor=text, family=text, model=other, flags=(text,)),
+        gpus=(gpu,), pci=(function,), kernel=Kernel(text), firmware=Firmware(product=second),
+        model=Model(vendor=text, family=text, model=second, flags=(text,)),
     )  # fmt: skip
     assert all(NAME.fullmatch(name) and VALUE.fullmatch(value) for name, value in machine_to_labels(garbled).items())
 
@@ -75,7 +75,7 @@ def test_any_text_becomes_a_value(text: str) -> None:
     assert sanitized_label_value(sanitized_label_value(text)) == sanitized_label_value(text)
 
 
-def test_nothing_known_nothing_said() -> None:
+def test_nothing_known_no_label() -> None:
     """A machine of which nothing is known has no label at all: not even a false one."""
     assert machine_to_labels(Machine()) == {}
 
@@ -91,8 +91,8 @@ def test_lines() -> None:
 def test_x86_features_have_the_names_of_nfd() -> None:
     """The kernel's names are translated; those that NFD leaves out by default are left out."""
     labels = nfd(x86("fpu sse sse2 avx512f avx512_vnni amx_tile sha_ni aes hypervisor pclmulqdq bmi1 popcnt nx"))
-    found = {name.removeprefix("cpu-cpuid.") for name in labels if name.startswith("cpu-cpuid.")}
-    assert found == {"X87", "FXSROPT", "AVX512F", "AVX512VNNI", "AMXTILE", "SHA", "AESNI", "HYPERVISOR"}
+    features = {name.removeprefix("cpu-cpuid.") for name in labels if name.startswith("cpu-cpuid.")}
+    assert features == {"X87", "FXSROPT", "AVX512F", "AVX512VNNI", "AMXTILE", "SHA", "AESNI", "HYPERVISOR"}
     assert set(labels.values()) == {"true"}
 
 
@@ -244,7 +244,7 @@ def test_gpus_as_gfd_describes_them() -> None:
     }
 
 
-def test_no_gpu_answered() -> None:
+def test_no_gpu_in_nvml() -> None:
     """Without the driver there is no label of GFD: what it would count is not known."""
     gpus = tuple(gpu._replace(uuid=None) for gpu in gpu_server().gpus)
     assert gfd(gpu_server()._replace(gpus=gpus)) == {}
@@ -253,8 +253,8 @@ def test_no_gpu_answered() -> None:
 
 def test_two_models_on_a_node() -> None:
     """What differs has no label, instead of an arbitrary one; what is common has."""
-    first, *others = gpu_server().gpus
-    labels = gfd(gpu_server()._replace(gpus=(first._replace(model="NVIDIA L4", memory=24 << 30), *others)))
+    first, *rest = gpu_server().gpus
+    labels = gfd(gpu_server()._replace(gpus=(first._replace(model="NVIDIA L4", memory=24 << 30), *rest)))
     assert labels["gpu.count"] == "8"
     assert labels["cuda.runtime-version.full"] == "12.4"
     assert not {"gpu.product", "gpu.memory"} & set(labels)
@@ -301,7 +301,7 @@ def test_mig_instances_by_profile() -> None:
 
 
 @pytest.mark.parametrize(("modes", "replicas"), [((True, True), "0"), ((True, False), "1"), ((False, False), "1")])
-def test_gpus_in_mig_mode_are_not_given_away_whole(modes: tuple[bool, ...], replicas: str) -> None:
+def test_gpus_in_mig_mode_have_no_replicas(modes: tuple[bool, ...], replicas: str) -> None:
     """A node of which every GPU is in MIG mode has none to give as a whole, and says so by no replica."""
     first = gpu_server().gpus[0]
     gpus = tuple(first._replace(mig=Mig(enabled, enabled)) for enabled in modes)
@@ -316,10 +316,10 @@ def test_clique() -> None:
 
 def test_gpus_of_two_cliques() -> None:
     """GPUs that do not agree have no clique in common."""
-    first, *others = grace_blackwell().gpus
+    first, *rest = grace_blackwell().gpus
     assert first.fabric is not None
-    other = first._replace(fabric=first.fabric._replace(clique=2))
-    assert "gpu.clique" not in gfd(grace_blackwell()._replace(gpus=(other, *others)))
+    second = first._replace(fabric=first.fabric._replace(clique=2))
+    assert "gpu.clique" not in gfd(grace_blackwell()._replace(gpus=(second, *rest)))
 
 
 # --- ours
@@ -367,8 +367,8 @@ def test_the_worst_gpu_decides() -> None:
 
 def test_a_gpu_of_unknown_zone_leaves_no_number_per_zone() -> None:
     """One unknown zone makes the count per zone unknown."""
-    first, *others = gpu_server().gpus
-    assert "gpus-per-zone" not in own(gpu_server()._replace(gpus=(first._replace(zone=None), *others)))
+    first, *rest = gpu_server().gpus
+    assert "gpus-per-zone" not in own(gpu_server()._replace(gpus=(first._replace(zone=None), *rest)))
 
 
 def test_the_rate_is_that_of_the_gpus_nics() -> None:

@@ -153,9 +153,9 @@ def test_labels_of_a_capture(name: str) -> None:
     if name not in snapshots():
         pytest.skip(ABSENT)
     machine = scan_of(name).machine
-    found = build_labels(machine, node_features(machine))
-    assert found.problems == ()
-    assert {label.removeprefix(NFD): value for label, value in found.values.items()} == _table(TABLES[name])
+    labels = build_labels(machine, node_features(machine))
+    assert labels.problems == ()
+    assert {label.removeprefix(NFD): value for label, value in labels.values.items()} == _table(TABLES[name])
 
 
 def _table(text: str) -> dict[str, str]:

@@ -44,31 +44,31 @@ VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 def test_names(name: str, allowed: bool) -> None:
     """The rules of NFD's master: a qualified name with a prefix, and not of the namespace that Kubernetes has."""
     assert is_allowed_label(name) == allowed
-    found = validate_labels({name: "x"})
-    assert (name in found.values) == allowed
-    assert bool(found.problems) != allowed
+    labels = validate_labels({name: "x"})
+    assert (name in labels.values) == allowed
+    assert bool(labels.problems) != allowed
 
 
 def test_values_are_cleaned() -> None:
     """A value that Kubernetes would refuse is made one that it takes, and that is said."""
-    found = validate_labels({"zonewise.dev/a": "one two/three", "zonewise.dev/b": "", "zonewise.dev/c": "(!)"})
-    assert found.values == {"zonewise.dev/a": "one_two_three", "zonewise.dev/b": ""}
-    assert [problem.split()[1] for problem in found.problems] == ["zonewise.dev/a:", "zonewise.dev/c"]
+    result = validate_labels({"zonewise.dev/a": "one two/three", "zonewise.dev/b": "", "zonewise.dev/c": "(!)"})
+    assert result.values == {"zonewise.dev/a": "one_two_three", "zonewise.dev/b": ""}
+    assert [problem.split()[1] for problem in result.problems] == ["zonewise.dev/a:", "zonewise.dev/c"]
 
 
 def test_values_of_nfd_are_left_out() -> None:
     """NFD drops a label whose value is not valid, and a selector for a cleaned one would match here alone."""
-    found = validate_labels({"feature.node.kubernetes.io/system-os_release.VERSION_ID": "12 (bookworm)"})
-    assert found.values == {}
-    assert len(found.problems) == 1
+    result = validate_labels({"feature.node.kubernetes.io/system-os_release.VERSION_ID": "12 (bookworm)"})
+    assert result.values == {}
+    assert len(result.problems) == 1
 
 
 @given(st.dictionaries(st.text(max_size=80) | st.from_regex(NAME, fullmatch=True), st.text(max_size=80), max_size=8))
 def test_only_valid_labels_are_left(labels: dict[str, str]) -> None:
     """Whatever is wanted, what is left is valid and sorted, every loss is said, and a second look changes nothing."""
-    found = validate_labels(labels)
-    assert all(NAME.fullmatch(name) and VALUE.fullmatch(value) for name, value in found.values.items())
-    assert list(found.values) == sorted(found.values)
-    changed = {name for name, text in labels.items() if found.values.get(name) != text}
-    assert len(found.problems) == len(changed)
-    assert validate_labels(found.values) == (found.values, ())
+    result = validate_labels(labels)
+    assert all(NAME.fullmatch(name) and VALUE.fullmatch(value) for name, value in result.values.items())
+    assert list(result.values) == sorted(result.values)
+    changed = {name for name, text in labels.items() if result.values.get(name) != text}
+    assert len(result.problems) == len(changed)
+    assert validate_labels(result.values) == (result.values, ())

@@ -31,7 +31,7 @@ def test_schema_comes_first() -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_every_field_is_there_under_its_own_name(name: str) -> None:
+def test_every_field_has_its_own_name(name: str) -> None:
     """Each field of Machine is a key, and no other key is there."""
     document = machine_to_json(ALL[name]())
     assert list(document) == ["schema", *Machine._fields]
@@ -62,9 +62,9 @@ def test_sets_of_cpus_are_the_kernels_lists() -> None:
 def test_unknown_is_null_and_present() -> None:
     """A fact that could not be read is null: neither left out, nor zero."""
     zone = small_vm().zones[0]._replace(memory=None)
-    found = machine_to_json(small_vm()._replace(zones=(zone,)))["zones"][0]
-    assert "memory" in found
-    assert found["memory"] is None
+    obj = machine_to_json(small_vm()._replace(zones=(zone,)))["zones"][0]
+    assert "memory" in obj
+    assert obj["memory"] is None
 
 
 def test_tuples_are_lists_and_maps_are_objects() -> None:
@@ -126,9 +126,9 @@ def test_nothing_is_written_shortly() -> None:
     assert ' "zones": [],' in render_json(machine_to_json(Machine())).splitlines()
 
 
-def test_sources_only_where_they_are_given() -> None:
+def test_sources_only_on_request() -> None:
     """The key `sources` appears when it was asked for, with file, value and rule."""
     source = Source("/sys/devices/system/node/node0/meminfo", "MemTotal: 1 kB", "MemTotal x 1024")
     assert "sources" not in machine_to_json(small_vm())
-    found: dict[str, Any] = machine_to_json(small_vm(), {"zones.0.memory": source})["sources"]
-    assert found == {"zones.0.memory": {"file": source.file, "value": source.value, "rule": source.rule}}
+    sources: dict[str, Any] = machine_to_json(small_vm(), {"zones.0.memory": source})["sources"]
+    assert sources == {"zones.0.memory": {"file": source.file, "value": source.value, "rule": source.rule}}

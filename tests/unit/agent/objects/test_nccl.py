@@ -50,7 +50,7 @@ def _walk(element: Element, name: str, above: list[str]) -> Iterator[tuple[str, 
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_nccls_parser_takes_it(name: str) -> None:
+def test_nccls_parser_accepts_it(name: str) -> None:
     """Each line is an element of the plain form that NCCL reads, of at most 16 attributes of at most 254 characters."""
     lines = machine_to_nccl(ALL[name]()).splitlines()
     assert lines[0].startswith('<system version="1"')
@@ -144,7 +144,7 @@ def test_a_device_on_a_root_port() -> None:
 
 def test_a_pci_function() -> None:
     """Ids as sysfs prints them; the link by what both ends can, which power saving does not lower."""
-    (gpu,) = [one for one in elements(gpu_server(), "pci") if one.get("busid") == "0000:ab:00.0"]
+    (gpu,) = [element for element in elements(gpu_server(), "pci") if element.get("busid") == "0000:ab:00.0"]
     assert gpu.attrib == {
         "busid": "0000:ab:00.0",
         "class": "0x030200",
@@ -161,8 +161,8 @@ def test_the_slower_end_decides() -> None:
     port, slot = machine.pci[1], PciLink(8.0, 8, 8.0, 8)
     card = machine.pci[3]._replace(pci_class="0200", link=PciLink(16.0, 16, 16.0, 16))
     nic = machine.nics[0]._replace(address=card.address)
-    (made,) = elements(machine._replace(pci=(port._replace(link=slot), card), nics=(nic,), gpus=()), "pci")
-    assert (made.get("link_speed"), made.get("link_width")) == ("8.0 GT/s PCIe", "8")
+    (element,) = elements(machine._replace(pci=(port._replace(link=slot), card), nics=(nic,), gpus=()), "pci")
+    assert (element.get("link_speed"), element.get("link_width")) == ("8.0 GT/s PCIe", "8")
 
 
 def test_an_unknown_link_is_left_out() -> None:
@@ -183,7 +183,7 @@ def test_a_gpu_that_no_driver_described() -> None:
     gpus = tuple(gpu._replace(number=None) for gpu in gpu_server().gpus)
     machine = gpu_server()._replace(gpus=gpus, infiniband=(), nics=())
     assert elements(machine, "gpu") == []
-    assert {gpu.address for gpu in gpus} <= {one.get("busid") for one in elements(machine, "pci")}
+    assert {gpu.address for gpu in gpus} <= {element.get("busid") for element in elements(machine, "pci")}
 
 
 def test_other_vendors_gpus_have_no_element_of_nccls() -> None:

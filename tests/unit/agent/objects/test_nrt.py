@@ -54,11 +54,11 @@ def many_zones(count: int, kind: str = "cpu") -> Machine:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_an_api_server_takes_it(name: str) -> None:
+def test_an_api_server_accepts_it(name: str) -> None:
     """The object fits the structural schema of the CRD, with no field that would be pruned."""
-    made = machine_to_nrt(ALL[name](), "node-7.example.com")
-    assert list(refusals(made, NODE_RESOURCE_TOPOLOGY)) == []
-    assert made["metadata"] == {"name": "node-7.example.com"}
+    obj = machine_to_nrt(ALL[name](), "node-7.example.com")
+    assert list(refusals(obj, NODE_RESOURCE_TOPOLOGY)) == []
+    assert obj["metadata"] == {"name": "node-7.example.com"}
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -76,10 +76,10 @@ def test_parents_make_no_circle(name: str) -> None:
     """Going from parent to parent ends."""
     zones = zones_of(ALL[name]())
     for zone in zones.values():
-        seen: list[str] = []
+        ancestors: list[str] = []
         while "parent" in zone:
-            assert zone["name"] not in seen
-            seen.append(zone["name"])
+            assert zone["name"] not in ancestors
+            ancestors.append(zone["name"])
             zone = zones[zone["parent"]]
 
 
@@ -117,20 +117,20 @@ def test_the_same_bytes_for_the_same_machine(name: str) -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_yaml_comes_back_as_it_was(name: str) -> None:
     """Strings that look like numbers, times or booleans to YAML stay strings."""
-    made = machine_to_nrt(ALL[name](), "node")
-    assert yaml.safe_load(render_yaml(made)) == made
+    obj = machine_to_nrt(ALL[name](), "node")
+    assert yaml.safe_load(render_yaml(obj)) == obj
 
 
-def test_usage_is_said_to_be_unknown() -> None:
+def test_usage_is_unknown() -> None:
     """Nobody was asked what is in use, and the object says so."""
-    made = machine_to_nrt(small_vm(), "node")
-    assert {"name": "zonewise.dev/usage", "value": "unknown"} in made["attributes"]
+    obj = machine_to_nrt(small_vm(), "node")
+    assert {"name": "zonewise.dev/usage", "value": "unknown"} in obj["attributes"]
 
 
-def test_damage_is_told() -> None:
+def test_problems_are_counted() -> None:
     """An object from a damaged source can be recognised."""
-    made = machine_to_nrt(small_vm()._replace(problems=(Problem("/sys/x", "is empty"),)), "node")
-    assert {"name": "zonewise.dev/problems", "value": "1"} in made["attributes"]
+    obj = machine_to_nrt(small_vm()._replace(problems=(Problem("/sys/x", "is empty"),)), "node")
+    assert {"name": "zonewise.dev/problems", "value": "1"} in obj["attributes"]
 
 
 def test_resources_of_a_node() -> None:
@@ -196,9 +196,9 @@ def test_never_a_node_that_overflows_a_consumers_table(count: int) -> None:
 def test_any_ids(ids: list[int], kind: str) -> None:
     """Sparse and huge ids keep their numbers, and only CPU zones below 64 are nodes."""
     zones = tuple(many_zones(1, kind).zones[0]._replace(id=number) for number in sorted(ids))
-    made = zones_of(Machine(zones=zones))
-    assert {zone["name"].rpartition("-")[2] for zone in made.values()} == set(map(str, ids))
-    for zone in made.values():
+    zones_by_name = zones_of(Machine(zones=zones))
+    assert {zone["name"].rpartition("-")[2] for zone in zones_by_name.values()} == set(map(str, ids))
+    for zone in zones_by_name.values():
         below = int(zone["name"].rpartition("-")[2]) < MAX_NODE_ZONES
         assert (zone["type"] == "Node") == (kind == "cpu" and below)
 
@@ -219,7 +219,7 @@ def test_memory_without_cpus() -> None:
     }
 
 
-def test_gpu_memory_and_the_places_kept_for_it() -> None:
+def test_gpu_memory_and_the_zones_reserved_for_it() -> None:
     """The memory of a coherent GPU is a zone that names the GPU; the empty zones kept for MIG are not published."""
     zones = zones_of(grace_blackwell(), "DeviceMemory")
     assert list(zones) == ["device-2", "device-10", "device-18", "device-26"]
@@ -264,16 +264,16 @@ def test_cpus_of_no_known_core_are_cores_of_their_own() -> None:
     assert attributes_of(zones["node-0"])[names.CORES] == "0,112;1-27/113-139"
 
 
-def test_places_kept_for_memory_to_come_are_listed() -> None:
+def test_reserved_zones_are_listed() -> None:
     """They are no zones, and NUMA nodes all the same."""
     machine = grace_blackwell()
-    made = machine_to_nrt(machine, "node")
-    kept = CpuSet.parse_list(attributes_of(made)[names.EMPTY_ZONES])
+    obj = machine_to_nrt(machine, "node")
+    reserved = CpuSet.parse_list(attributes_of(obj)[names.EMPTY_ZONES])
     shown = {
-        int(zone["name"].rpartition("-")[2]) for zone in made["zones"] if zone["name"].startswith(("node-", "device-"))
+        int(zone["name"].rpartition("-")[2]) for zone in obj["zones"] if zone["name"].startswith(("node-", "device-"))
     }
-    assert kept.isdisjoint(CpuSet(shown))
-    assert {*kept, *shown} == {zone.id for zone in machine.zones}
+    assert reserved.isdisjoint(CpuSet(shown))
+    assert {*reserved, *shown} == {zone.id for zone in machine.zones}
     assert names.EMPTY_ZONES not in attributes_of(machine_to_nrt(gpu_server(), "node"))
 
 
@@ -324,6 +324,6 @@ def test_the_object_of_a_large_machine_is_small() -> None:
 
 def test_a_machine_of_which_nothing_is_known() -> None:
     """An object without zones is valid, and says nothing untrue."""
-    made = machine_to_nrt(Machine(), "node")
-    assert made["zones"] == []
-    assert list(refusals(made, NODE_RESOURCE_TOPOLOGY)) == []
+    obj = machine_to_nrt(Machine(), "node")
+    assert obj["zones"] == []
+    assert list(refusals(obj, NODE_RESOURCE_TOPOLOGY)) == []

@@ -53,7 +53,7 @@ POD = PodResources(
 DEVICES = (ContainerDevices("r/d", ("a", "b"), (0,)), ContainerDevices("r/n", ("x", "y")))
 
 
-def usage_of(machine: Machine, *pods: PodResources, devices: tuple[ContainerDevices, ...] = DEVICES) -> Usage:
+def compute_usage(machine: Machine, *pods: PodResources, devices: tuple[ContainerDevices, ...] = DEVICES) -> Usage:
     usage = node_usage(machine, KubeletReport(pods, allocatable_of(machine, devices), CONFIG))
     assert not isinstance(usage, KubeletNotReady)
     return usage
@@ -62,90 +62,94 @@ def usage_of(machine: Machine, *pods: PodResources, devices: tuple[ContainerDevi
 DEFAULT_OPTIONS = NrtOptions()
 
 
-def made_of(
+def make_nrt(
     *pods: PodResources, config: KubeletConfig | None = CONFIG, options: NrtOptions = DEFAULT_OPTIONS
 ) -> Object:
-    return machine_to_nrt(TWO, "n", usage_of(TWO, *pods), config, options=options)
+    return machine_to_nrt(TWO, "n", compute_usage(TWO, *pods), config, options=options)
 
 
 def attributes_of(part: Object) -> dict[str, str]:
     return {attribute["name"]: attribute["value"] for attribute in part.get("attributes", [])}
 
 
-def zones_of(made: Object) -> dict[str, Object]:
-    return {zone["name"]: zone for zone in made["zones"]}
+def zones_of(obj: Object) -> dict[str, Object]:
+    return {zone["name"]: zone for zone in obj["zones"]}
 
 
 def resources_of(zone: Object) -> dict[str, tuple[int, int, int]]:
     return {
-        one["name"]: (int(one["capacity"]), int(one["allocatable"]), int(one["available"])) for one in zone["resources"]
+        resource["name"]: (int(resource["capacity"]), int(resource["allocatable"]), int(resource["available"]))
+        for resource in zone["resources"]
     }
 
 
 def test_resources() -> None:
     """Each Node zone has its CPUs, memory, huge pages and devices, in one order."""
-    zone = zones_of(made_of(POD))["node-0"]
+    zone = zones_of(make_nrt(POD))["node-0"]
     assert resources_of(zone) == {
         "cpu": (8, 7, 5),
         "memory": (16 * GIB, 15 * GIB, 0),
         "hugepages-2Mi": (GIB, GIB, GIB),
         "r/d": (2, 2, 1),
     }
-    assert [one["name"] for one in zone["resources"]] == ["cpu", "memory", "hugepages-2Mi", "r/d"]
+    assert [resource["name"] for resource in zone["resources"]] == ["cpu", "memory", "hugepages-2Mi", "r/d"]
 
 
-def test_what_a_zone_says_beside() -> None:
+def test_further_attributes_of_a_zone() -> None:
     """The free CPUs themselves, and the zones from which memory is given as one."""
-    zones = zones_of(made_of(POD))
+    zones = zones_of(make_nrt(POD))
     assert attributes_of(zones["node-0"])[names.FREE_CPUS] == "3-7"
     assert attributes_of(zones["node-1"])[names.MEMORY_GROUP] == "0,1"
-    assert attributes_of(zones_of(made_of())["node-1"])[names.MEMORY_GROUP] == "1"
+    assert attributes_of(zones_of(make_nrt())["node-1"])[names.MEMORY_GROUP] == "1"
 
 
-def test_what_the_node_says() -> None:
+def test_attributes_of_the_node() -> None:
     """Usage is known; both fingerprints are there, and the standard one by the method wished; and what has no zone."""
-    usage = usage_of(TWO, POD, PodResources("ns", "idle"))
-    told = attributes_of(machine_to_nrt(TWO, "n", usage, CONFIG))
-    assert told[names.USAGE] == names.USAGE_KNOWN
-    assert told[names.PODS_FINGERPRINT] == usage.fingerprint_exclusive
-    assert told[names.PODS_FINGERPRINT_METHOD] == "with-exclusive-resources"
-    assert told[names.FINGERPRINTS["all"]] == usage.fingerprint_all != usage.fingerprint_exclusive
-    assert read_pairs(told[names.UNZONED_DEVICES]) == {"r/n": "2/2/1"}
-    assert read_pairs(told[names.CLAIMED_DEVICES]) == {"gpu.example.com": "1"}
-    assert told[names.RESERVED_CPUS] == "0"
-    assert told[names.THREADS_PER_CORE] == "1"
+    usage = compute_usage(TWO, POD, PodResources("ns", "idle"))
+    node_attributes = attributes_of(machine_to_nrt(TWO, "n", usage, CONFIG))
+    assert node_attributes[names.USAGE] == names.USAGE_KNOWN
+    assert node_attributes[names.PODS_FINGERPRINT] == usage.fingerprint_exclusive
+    assert node_attributes[names.PODS_FINGERPRINT_METHOD] == "with-exclusive-resources"
+    assert node_attributes[names.FINGERPRINTS["all"]] == usage.fingerprint_all != usage.fingerprint_exclusive
+    assert read_pairs(node_attributes[names.UNZONED_DEVICES]) == {"r/n": "2/2/1"}
+    assert read_pairs(node_attributes[names.CLAIMED_DEVICES]) == {"gpu.example.com": "1"}
+    assert node_attributes[names.RESERVED_CPUS] == "0"
+    assert node_attributes[names.THREADS_PER_CORE] == "1"
 
 
-def test_what_a_scheduler_needs_to_foretell() -> None:
+def test_attributes_for_predicting_admission() -> None:
     """Devices of several zones apart from the others, and the zones of which memory is assigned, if of none."""
     devices = (
         ContainerDevices("r/d", ("a",), (0,)),
         ContainerDevices("r/d", ("b",), (0, 1)),
         ContainerDevices("r/e", ("c", "d"), (0, 1)),
     )
-    told = attributes_of(machine_to_nrt(TWO, "n", usage_of(TWO, POD, devices=devices), CONFIG))
-    assert told[names.SHARED_DEVICES] == "r/d@0+1=1/1/1,r/e@0+1=2/2/2"
-    assert told[names.MEMORY_ASSIGNED] == "0-1"
-    idle = attributes_of(made_of())
+    node_attributes = attributes_of(machine_to_nrt(TWO, "n", compute_usage(TWO, POD, devices=devices), CONFIG))
+    assert node_attributes[names.SHARED_DEVICES] == "r/d@0+1=1/1/1,r/e@0+1=2/2/2"
+    assert node_attributes[names.MEMORY_ASSIGNED] == "0-1"
+    idle = attributes_of(make_nrt())
     assert idle[names.MEMORY_ASSIGNED] == ""
     assert names.SHARED_DEVICES not in idle
     options = NrtOptions(exclude_resources=("r/d",))
-    made = machine_to_nrt(TWO, "n", usage_of(TWO, devices=devices), CONFIG, options=options)
-    assert attributes_of(made)[names.SHARED_DEVICES] == "r/e@0+1=2/2/2"
+    obj = machine_to_nrt(TWO, "n", compute_usage(TWO, devices=devices), CONFIG, options=options)
+    assert attributes_of(obj)[names.SHARED_DEVICES] == "r/e@0+1=2/2/2"
 
 
 def test_feature_gates() -> None:
     """Only those that decide, and only where the kubelet is told."""
     config = CONFIG._replace(feature_gates=(("Other", True), ("PodLevelResourceManagers", True)))
-    assert attributes_of(made_of(config=config))[names.FEATURE_GATES] == "PodLevelResourceManagers=true"
-    assert names.FEATURE_GATES not in attributes_of(made_of(config=CONFIG._replace(feature_gates=(("Other", True),))))
+    assert attributes_of(make_nrt(config=config))[names.FEATURE_GATES] == "PodLevelResourceManagers=true"
+    assert names.FEATURE_GATES not in attributes_of(make_nrt(config=CONFIG._replace(feature_gates=(("Other", True),))))
 
 
 def test_the_other_method() -> None:
     """The standard fingerprint is that of all pods on request."""
-    usage = usage_of(TWO, POD, PodResources("ns", "idle"))
-    told = attributes_of(machine_to_nrt(TWO, "n", usage, options=NrtOptions(fingerprint="all")))
-    assert (told[names.PODS_FINGERPRINT], told[names.PODS_FINGERPRINT_METHOD]) == (usage.fingerprint_all, "all")
+    usage = compute_usage(TWO, POD, PodResources("ns", "idle"))
+    node_attributes = attributes_of(machine_to_nrt(TWO, "n", usage, options=NrtOptions(fingerprint="all")))
+    assert (node_attributes[names.PODS_FINGERPRINT], node_attributes[names.PODS_FINGERPRINT_METHOD]) == (
+        usage.fingerprint_all,
+        "all",
+    )
 
 
 def test_policies() -> None:
@@ -155,19 +159,19 @@ def test_policies() -> None:
         cpu_manager_options=(("full-pcpus-only", "true"), ("strict-cpu-reservation", "true")),
         topology_manager_options=(("max-allowable-numa-nodes", "16"),),
     )
-    told = attributes_of(made_of(config=config))
-    assert told["topologyManagerPolicy"] == "none"
-    assert told["topologyManagerScope"] == "container"
-    assert told["topologyManagerMaxNUMANodes"] == "16"
-    assert told[names.CPU_MANAGER_POLICY] == "static"
-    assert told[names.CPU_MANAGER_OPTIONS] == "full-pcpus-only=true,strict-cpu-reservation=true"
-    assert told[names.MEMORY_MANAGER_POLICY] == "None"
-    assert "topologyManagerMaxNUMANodes" in attributes_of(made_of())
+    node_attributes = attributes_of(make_nrt(config=config))
+    assert node_attributes["topologyManagerPolicy"] == "none"
+    assert node_attributes["topologyManagerScope"] == "container"
+    assert node_attributes["topologyManagerMaxNUMANodes"] == "16"
+    assert node_attributes[names.CPU_MANAGER_POLICY] == "static"
+    assert node_attributes[names.CPU_MANAGER_OPTIONS] == "full-pcpus-only=true,strict-cpu-reservation=true"
+    assert node_attributes[names.MEMORY_MANAGER_POLICY] == "None"
+    assert "topologyManagerMaxNUMANodes" in attributes_of(make_nrt())
 
 
 def test_an_unknown_configuration() -> None:
     """Policies that nobody knows are left out: readers take their defaults for such."""
-    assert not any(name.startswith("topologyManager") for name in attributes_of(made_of(config=None)))
+    assert not any(name.startswith("topologyManager") for name in attributes_of(make_nrt(config=None)))
 
 
 def test_zones_that_are_no_nodes() -> None:
@@ -179,9 +183,9 @@ def test_zones_that_are_no_nodes() -> None:
     pod = PodResources("n", "p", (ContainerResources("c", memory=(MemoryBlock("memory", GIB, (zone.id,)),)),))
     usage = node_usage(machine, KubeletReport((pod,), allocatable._replace(memory=memory), CONFIG))
     assert isinstance(usage, Usage)
-    made = zones_of(machine_to_nrt(machine, "n", usage, CONFIG))[f"memory-{zone.id}"]
-    assert "resources" not in made
-    assert read_pairs(attributes_of(made)[names.AMOUNTS]) == {"memory": f"{64 * GIB}/{5 * GIB}/{4 * GIB}"}
+    zone_object = zones_of(machine_to_nrt(machine, "n", usage, CONFIG))[f"memory-{zone.id}"]
+    assert "resources" not in zone_object
+    assert read_pairs(attributes_of(zone_object)[names.AMOUNTS]) == {"memory": f"{64 * GIB}/{5 * GIB}/{4 * GIB}"}
 
 
 def test_gpus_and_nics() -> None:
@@ -201,35 +205,35 @@ def test_gpus_and_nics() -> None:
 @pytest.mark.parametrize("patterns", [("cpu",), ("hugepages-*", "memory"), ("r/*",), ("*",)])
 def test_excluded_resources(patterns: tuple[str, ...]) -> None:
     """They are not shown, and nothing else is different."""
-    whole, made = made_of(POD), made_of(POD, options=NrtOptions(exclude_resources=patterns))
-    assert list(refusals(made, NODE_RESOURCE_TOPOLOGY)) == []
+    whole, reduced = make_nrt(POD), make_nrt(POD, options=NrtOptions(exclude_resources=patterns))
+    assert list(refusals(reduced, NODE_RESOURCE_TOPOLOGY)) == []
     options = NrtOptions(exclude_resources=patterns)
-    for zone, other in zip(whole["zones"], made["zones"], strict=True):
-        shown = [one for one in zone["resources"] if options.shows(one["name"])]
-        assert other.get("resources", []) == shown
-        assert {**zone, "resources": None} == {**other, "resources": None}
-    told, others = attributes_of(whole), attributes_of(made)
-    assert told.pop(names.UNZONED_DEVICES) == "r/n=2/2/1"
-    assert others.pop(names.UNZONED_DEVICES) == ("" if not options.shows("r/n") else "r/n=2/2/1")
-    assert told == others
+    for zone, reduced_zone in zip(whole["zones"], reduced["zones"], strict=True):
+        shown = [resource for resource in zone["resources"] if options.shows(resource["name"])]
+        assert reduced_zone.get("resources", []) == shown
+        assert {**zone, "resources": None} == {**reduced_zone, "resources": None}
+    whole_attributes, reduced_attributes = attributes_of(whole), attributes_of(reduced)
+    assert whole_attributes.pop(names.UNZONED_DEVICES) == "r/n=2/2/1"
+    assert reduced_attributes.pop(names.UNZONED_DEVICES) == ("" if not options.shows("r/n") else "r/n=2/2/1")
+    assert whole_attributes == reduced_attributes
 
 
 # --- canonical, small, stable
 
 
 @given(books(), st.randoms())
-def test_the_same_bytes(made: Books, random: Random) -> None:
+def test_the_same_bytes(history: Books, random: Random) -> None:
     """The same state gives the same bytes, in whatever order the kubelet told of it; and the API server takes them."""
-    report = made.report()
+    report = history.report()
     pods, devices = list(report.pods), list(report.allocatable.devices)
     random.shuffle(pods)
     random.shuffle(devices)
-    other = report._replace(pods=tuple(pods), allocatable=report.allocatable._replace(devices=tuple(devices)))
+    shuffled = report._replace(pods=tuple(pods), allocatable=report.allocatable._replace(devices=tuple(devices)))
     objects: list[Object] = []
-    for told in (report, other):
-        usage = node_usage(made.machine, told)
+    for source in (report, shuffled):
+        usage = node_usage(history.machine, source)
         assert not isinstance(usage, KubeletNotReady)
-        objects.append(machine_to_nrt(made.machine, "n", usage, CONFIG))
+        objects.append(machine_to_nrt(history.machine, "n", usage, CONFIG))
     assert json.dumps(objects[0]) == json.dumps(objects[1])
     assert list(refusals(objects[0], NODE_RESOURCE_TOPOLOGY)) == []
 
@@ -253,7 +257,7 @@ def test_a_pod_changes_little() -> None:
     """
     single = CONFIG._replace(topology_manager_policy="single-numa-node")
     narrow = POD._replace(containers=(POD.containers[0]._replace(memory=(MemoryBlock("memory", GIB, (0,)),)),))
-    others = tuple(
+    further_pods = tuple(
         PodResources(
             "ns",
             f"q{number}",
@@ -262,20 +266,20 @@ def test_a_pod_changes_little() -> None:
         for number in range(4)
     )
     for joins in (POD, narrow):
-        before, after = made_of(*others), made_of(*others, joins)
+        before, after = make_nrt(*further_pods), make_nrt(*further_pods, joins)
         changed = {operation["path"].rsplit("/", 1)[1] for operation in json_patch(before, after)}
         assert changed == {"available", "value"}
         assert patch_bytes(before, after) <= 1200
     objects: list[Object] = []
-    for pods in (others, (*others, narrow)):
+    for pods in (further_pods, (*further_pods, narrow)):
         usage = node_usage(TWO, KubeletReport(pods, allocatable_of(TWO, DEVICES), single))
         assert isinstance(usage, Usage)
         objects.append(machine_to_nrt(TWO, "n", usage, single))
     assert patch_bytes(objects[0], objects[1]) <= 1200
 
 
-def json_bytes(made: Object) -> int:
-    return len(json.dumps(made, separators=(",", ":")))
+def json_bytes(obj: Object) -> int:
+    return len(json.dumps(obj, separators=(",", ":")))
 
 
 def test_the_object_of_36_zones_is_small() -> None:
@@ -285,9 +289,9 @@ def test_the_object_of_36_zones_is_small() -> None:
     allocatable = Allocatable(CpuSet(range(144)), (), allocatable_of(TWO).memory)
     usage = node_usage(machine, KubeletReport((), allocatable, CONFIG))
     assert isinstance(usage, Usage)
-    made = machine_to_nrt(machine, "n", usage, CONFIG)
-    assert len([zone for zone in made["zones"] if zone["type"] == "DeviceMemory"]) == 4
-    assert json_bytes(made) <= 9 << 10
+    obj = machine_to_nrt(machine, "n", usage, CONFIG)
+    assert len([zone for zone in obj["zones"] if zone["type"] == "DeviceMemory"]) == 4
+    assert json_bytes(obj) <= 9 << 10
 
 
 @pytest.mark.parametrize(("count", "kib"), [(2, 3), (8, 8), (36, 60), (64, 160)])
@@ -295,8 +299,8 @@ def test_the_object_of_a_node_that_uses_every_zone(count: int, kib: int) -> None
     """With CPUs, memory and a device in each of 64 zones it is at most 160 KB, a tenth of what etcd takes."""
     machine = node_of(tuple(range(count)))
     devices = tuple(ContainerDevices("nvidia.com/gpu", (str(zone.id),), (zone.id,)) for zone in machine.zones)
-    made = machine_to_nrt(machine, "n", usage_of(machine, devices=devices), CONFIG)
-    assert json_bytes(made) <= kib << 10
+    obj = machine_to_nrt(machine, "n", compute_usage(machine, devices=devices), CONFIG)
+    assert json_bytes(obj) <= kib << 10
 
 
 @pytest.mark.skipif(not snapshots(), reason=ABSENT)
@@ -322,9 +326,9 @@ def test_placement() -> None:
     assert isinstance(usage, Usage)
     placed = usage.placement
     assert placed is not None
-    made = machine_to_nrt(TWO, "n", usage, single)
-    assert attributes_of(made)[names.PLACEMENT_METADATA] == placed.metadata == "npv0v001::ve=leb89::cc=5::nn=2::bn=1"
-    zones = zones_of(made)
+    obj = machine_to_nrt(TWO, "n", usage, single)
+    assert attributes_of(obj)[names.PLACEMENT_METADATA] == placed.metadata == "npv0v001::ve=leb89::cc=5::nn=2::bn=1"
+    zones = zones_of(obj)
     assert attributes_of(zones["node-0"])[names.PLACEMENT_VECTOR] == placed.vectors[0]
     assert names.PLACEMENT_VECTOR not in attributes_of(zones["node-1"])
 
@@ -333,6 +337,6 @@ def test_nothing_known() -> None:
     """A machine of which nothing is known, and a kubelet that has nothing, make a valid object without zones."""
     usage = node_usage(Machine(), KubeletReport((), Allocatable()))
     assert isinstance(usage, Usage)
-    made = machine_to_nrt(Machine(), "n", usage, None)
-    assert made["zones"] == []
-    assert list(refusals(made, NODE_RESOURCE_TOPOLOGY)) == []
+    obj = machine_to_nrt(Machine(), "n", usage, None)
+    assert obj["zones"] == []
+    assert list(refusals(obj, NODE_RESOURCE_TOPOLOGY)) == []

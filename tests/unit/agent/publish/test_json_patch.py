@@ -24,27 +24,27 @@ def applied(document: Any, operations: list[dict[str, Any]]) -> Any:
     holder: Any = [copy.deepcopy(document)]
     for operation in operations:
         steps = [part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")]
-        place, last = holder, "0"
+        parent, last = holder, "0"
         for step in steps[1:]:
-            place, last = place[key(place, last)], step
-        known = key(place, last) in (place if type(place) is dict else range(len(place)))
+            parent, last = parent[key(parent, last)], step
+        known = key(parent, last) in (parent if type(parent) is dict else range(len(parent)))
         assert known is (operation["op"] != "add")
         if operation["op"] == "remove":
-            del place[key(place, last)]
+            del parent[key(parent, last)]
         else:
-            place[key(place, last)] = operation["value"]
+            parent[key(parent, last)] = operation["value"]
     return holder[0]
 
 
-def key(place: Any, step: str) -> Any:
-    return int(step) if type(place) is list else step
+def key(container: Any, step: str) -> Any:
+    return int(step) if type(container) is list else step
 
 
 @given(DOCUMENTS, DOCUMENTS)
 def test_a_patch_makes_the_other_document(before: Any, after: Any) -> None:
     """Applied to the first document, the patch gives the second, to the type of each value."""
-    made = applied(before, json_patch(before, after))
-    assert json.dumps(made, sort_keys=True) == json.dumps(after, sort_keys=True)  # in which 1 and true differ
+    result = applied(before, json_patch(before, after))
+    assert json.dumps(result, sort_keys=True) == json.dumps(after, sort_keys=True)  # in which 1 and true differ
 
 
 @given(DOCUMENTS)

@@ -44,9 +44,9 @@ def without_nfd() -> Cluster:
 class Agent:
     """A publisher and its clock."""
 
-    def __init__(self, cluster: Cluster, mode: str = "auto", place: LabelTarget = PLACE) -> None:
+    def __init__(self, cluster: Cluster, mode: str = "auto", target: LabelTarget = PLACE) -> None:
         self.clock = Clock()
-        self.publisher = LabelPublisher(cluster, place, mode=mode, clock=self.clock)
+        self.publisher = LabelPublisher(cluster, target, mode=mode, clock=self.clock)
 
     def publish(self, labels: dict[str, str] | None = None, features: Features = FEATURES) -> LabelWriteResult:
         return self.publisher.publish(LABELS if labels is None else labels, features)
@@ -103,7 +103,7 @@ def test_a_restart_removes_what_the_process_before_had_set() -> None:
     assert cluster.labels == OTHERS | {A: "1"}
 
 
-def test_what_somebody_changes_is_set_right() -> None:
+def test_foreign_changes_are_corrected() -> None:
     """After a while the Node is looked at again; a change of ours is written at once."""
     cluster = without_nfd()
     agent = Agent(cluster)
@@ -145,10 +145,10 @@ def test_invalid_labels_are_left_out() -> None:
     assert len(done.problems) == 2
 
 
-def test_a_node_that_is_not_there() -> None:
+def test_an_absent_node() -> None:
     """The caller is told."""
     with pytest.raises(NotFound):
-        Agent(without_nfd(), place=LabelTarget("node-8")).publish()
+        Agent(without_nfd(), target=LabelTarget("node-8")).publish()
 
 
 # --- as an object
@@ -188,7 +188,7 @@ def test_a_change_is_a_small_patch() -> None:
     assert (cluster.feature or {})["spec"]["labels"] == LABELS | {A: "2"}
 
 
-def test_an_object_that_somebody_else_has_written_meanwhile() -> None:
+def test_an_object_written_by_another_client_meanwhile() -> None:
     """The patch does not fit, and is made anew."""
     cluster = with_nfd()
     agent = Agent(cluster, "nodefeature")
@@ -225,14 +225,14 @@ def test_without_a_pod_the_node_owns_the_object(pod: str) -> None:
     assert [owner["uid"] for owner in (cluster.feature or {})["metadata"]["ownerReferences"]] == ["n-1"]
 
 
-@pytest.mark.parametrize("place", [LabelTarget(NODE), LabelTarget("x" * 64, NAMESPACE)])
-def test_an_object_that_cannot_be(place: LabelTarget) -> None:
+@pytest.mark.parametrize("target", [LabelTarget(NODE), LabelTarget("x" * 64, NAMESPACE)])
+def test_an_object_that_cannot_be(target: LabelTarget) -> None:
     """No namespace, or a node's name that is no value of a label: said where it was asked for, else done directly."""
     cluster = without_nfd()
-    cluster.objects[NODES.kind, place.node] = cluster.objects[NODES.kind, NODE]
-    assert len(Agent(cluster, "nodefeature", place).publish().problems) == 1
+    cluster.objects[NODES.kind, target.node] = cluster.objects[NODES.kind, NODE]
+    assert len(Agent(cluster, "nodefeature", target).publish().problems) == 1
     assert cluster.writes == []
-    assert Agent(cluster, "auto", place).publish().writes == ("node",)
+    assert Agent(cluster, "auto", target).publish().writes == ("node",)
 
 
 def test_a_kind_that_is_not_served() -> None:
@@ -256,10 +256,10 @@ def test_names_of_objects(length: int) -> None:
 def test_nothing_to_change() -> None:
     """An object that says what we want needs no patch, whatever others have added to its metadata."""
     obj = node_feature(PLACE, [], LABELS, FEATURES)
-    there = copy.deepcopy(obj)
-    there["metadata"] |= {"resourceVersion": "3", "annotations": {"x": "y"}, "generation": 4}
-    there["metadata"]["labels"]["x"] = "y"
-    assert node_feature_patch(there, obj) == []
+    current = copy.deepcopy(obj)
+    current["metadata"] |= {"resourceVersion": "3", "annotations": {"x": "y"}, "generation": 4}
+    current["metadata"]["labels"]["x"] = "y"
+    assert node_feature_patch(current, obj) == []
 
 
 # --- which of the two

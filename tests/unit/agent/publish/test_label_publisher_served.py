@@ -91,12 +91,12 @@ DEFINITION: dict[str, Any] = {
 @pytest.fixture(params=["embedded", "real"])
 def client(request: pytest.FixtureRequest) -> Iterator[Client]:
     if request.param == "embedded":
-        with ApiServer() as server, closing(Client(server.client_config())) as found:
-            yield found
+        with ApiServer() as server, closing(Client(server.client_config())) as connected:
+            yield connected
         return
     real: RealServer = request.getfixturevalue("real_server")
-    with closing(Client(Config.from_url(real.url, real.token, ca=real.ca))) as found:
-        yield found
+    with closing(Client(Config.from_url(real.url, real.token, ca=real.ca))) as connected:
+        yield connected
 
 
 @pytest.fixture
@@ -110,13 +110,13 @@ def test_directly(client: Client, node: str) -> None:
     """Set, changed, removed; nothing written twice; the label of another manager stays and its owner is named."""
     publisher = LabelPublisher(client, LabelTarget(node), mode="node")
     assert publisher.publish(LABELS, FEATURES).writes == ("node",)
-    there = client.get(NODES, node)["metadata"]
-    assert there["labels"] == LABELS
-    assert there["annotations"][ANNOTATION] == f"{B},{A}"
+    current = client.get(NODES, node)["metadata"]
+    assert current["labels"] == LABELS
+    assert current["annotations"][ANNOTATION] == f"{B},{A}"
 
     restarted = LabelPublisher(client, LabelTarget(node), mode="node")
     assert restarted.publish(LABELS, FEATURES).writes == ()
-    assert client.get(NODES, node)["metadata"]["resourceVersion"] == there["resourceVersion"]
+    assert client.get(NODES, node)["metadata"]["resourceVersion"] == current["resourceVersion"]
 
     # of a Node the server keeps managers from the first apply on
     theirs = {"metadata": {"name": node, "labels": {"nvidia.com/c": "theirs"}}}
@@ -128,37 +128,37 @@ def test_directly(client: Client, node: str) -> None:
 
 def test_before_and_after_the_kind_is_served(client: Client, node: str) -> None:
     """Directly while the server has no such kind; with it as an object, created, patched, and left alone."""
-    place = LabelTarget(node, "default")
-    assert LabelPublisher(client, place).publish(LABELS, FEATURES).writes == ("node",)
+    target = LabelTarget(node, "default")
+    assert LabelPublisher(client, target).publish(LABELS, FEATURES).writes == ("node",)
 
     client.create(CUSTOM_RESOURCE_DEFINITIONS, DEFINITION)
     try:
-        _publish_as_object(client, place)
+        _publish_as_object(client, target)
     finally:
         client.delete(CUSTOM_RESOURCE_DEFINITIONS, DEFINITION["metadata"]["name"])
 
 
-def _publish_as_object(client: Client, place: LabelTarget) -> None:
+def _publish_as_object(client: Client, target: LabelTarget) -> None:
     clock = Clock()
-    publisher = LabelPublisher(client, place, clock=clock)
+    publisher = LabelPublisher(client, target, clock=clock)
     _until_served(publisher, clock)
-    there = client.get(NODE_FEATURES, object_name(place.node), namespace=place.namespace)
-    assert there["spec"]["labels"] == LABELS
-    assert there["spec"]["features"]["flags"] == {"cpu.cpuid": {"elements": {"AVX": {}, "SSE": {}}}}
-    assert there["metadata"]["ownerReferences"][0]["kind"] == "Node"
-    assert client.get(NODES, place.node)["metadata"]["labels"] == LABELS
+    current = client.get(NODE_FEATURES, object_name(target.node), namespace=target.namespace)
+    assert current["spec"]["labels"] == LABELS
+    assert current["spec"]["features"]["flags"] == {"cpu.cpuid": {"elements": {"AVX": {}, "SSE": {}}}}
+    assert current["metadata"]["ownerReferences"][0]["kind"] == "Node"
+    assert client.get(NODES, target.node)["metadata"]["labels"] == LABELS
 
-    assert LabelPublisher(client, place).publish(LABELS, FEATURES).writes == ()
+    assert LabelPublisher(client, target).publish(LABELS, FEATURES).writes == ()
     fewer = FEATURES._replace(instances={"pci.device": ({"class": "0302"},)})
     assert publisher.publish({A: "2"}, fewer).writes == ("nodefeature", "node")
-    there = client.get(NODE_FEATURES, object_name(place.node), namespace=place.namespace)
-    assert there["spec"]["labels"] == {A: "2"}
-    assert there["spec"]["features"]["instances"]["pci.device"]["elements"] == [{"attributes": {"class": "0302"}}]
-    assert client.get(NODES, place.node)["metadata"]["labels"] == {A: "2"}
+    current = client.get(NODE_FEATURES, object_name(target.node), namespace=target.namespace)
+    assert current["spec"]["labels"] == {A: "2"}
+    assert current["spec"]["features"]["instances"]["pci.device"]["elements"] == [{"attributes": {"class": "0302"}}]
+    assert client.get(NODES, target.node)["metadata"]["labels"] == {A: "2"}
 
-    assert LabelPublisher(client, place, mode="node").publish({A: "2"}, fewer).writes == ()
+    assert LabelPublisher(client, target, mode="node").publish({A: "2"}, fewer).writes == ()
     with pytest.raises(NotFound):
-        client.get(NODE_FEATURES, object_name(place.node), namespace=place.namespace)
+        client.get(NODE_FEATURES, object_name(target.node), namespace=target.namespace)
 
 
 def _until_served(publisher: LabelPublisher, clock: Clock) -> None:

@@ -19,12 +19,12 @@ A, B, C = "zonewise.dev/a", "nvidia.com/b", "feature.node.kubernetes.io/c"
 def metadata(labels: dict[str, str] | None = None, **annotations: str) -> dict[str, Any]:
     """A Node's metadata; `ours` and `nfd` are the two annotations that count."""
     names = {"ours": ANNOTATION, "nfd": NFD_ANNOTATION, "nfd2": f"second.{NFD_ANNOTATION}"}
-    found: dict[str, Any] = {"name": "n", "resourceVersion": "5"}
+    fields: dict[str, Any] = {"name": "n", "resourceVersion": "5"}
     if labels is not None:
-        found["labels"] = labels
+        fields["labels"] = labels
     if annotations:
-        found["annotations"] = {names[key]: value for key, value in annotations.items()}
-    return found
+        fields["annotations"] = {names[key]: value for key, value in annotations.items()}
+    return fields
 
 
 def change(labels: dict[str, str | None], record: str | None) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def test_removal() -> None:
     assert node_labels_patch({}, metadata({A: "1"}, ours=A)) == NodeLabelsPatch(change({A: None}, None))
 
 
-def test_one_that_somebody_removed() -> None:
+def test_a_removed_label() -> None:
     """A label of ours that is gone is set again; one that is no longer wanted is only forgotten."""
     assert node_labels_patch({A: "1"}, metadata({}, ours=A)).body == {
         "metadata": {"resourceVersion": "5", "labels": {A: "1"}}
@@ -65,25 +65,25 @@ def test_one_that_somebody_removed() -> None:
     assert node_labels_patch({}, metadata({}, ours=A)) == NodeLabelsPatch(change({}, None))
 
 
-def test_one_that_somebody_changed() -> None:
+def test_a_changed_label() -> None:
     """The record says that it is ours."""
     assert node_labels_patch({A: "1"}, metadata({A: "9"}, ours=A)).body["metadata"]["labels"] == {A: "1"}
 
 
-def test_the_label_of_somebody_else() -> None:
+def test_a_label_of_another_manager() -> None:
     """It stays as it is, and who set it is said where the server knows."""
     managed: list[Any] = [
         {"manager": "kubelet", "fieldsV1": {"f:metadata": {"f:labels": {"f:kubernetes.io/arch": {}}}}},
         {"manager": "gfd", "fieldsV1": {"f:metadata": {"f:labels": {f"f:{B}": {}}}}},
     ]
-    there = metadata({B: "theirs"})
-    assert node_labels_patch({B: "ours"}, there).body == {}
-    assert "by another manager" in node_labels_patch({B: "ours"}, there).problems[0]
-    assert "by gfd" in node_labels_patch({B: "ours"}, {**there, "managedFields": managed}).problems[0]
+    current = metadata({B: "theirs"})
+    assert node_labels_patch({B: "ours"}, current).body == {}
+    assert "by another manager" in node_labels_patch({B: "ours"}, current).problems[0]
+    assert "by gfd" in node_labels_patch({B: "ours"}, {**current, "managedFields": managed}).problems[0]
     assert field_manager(A, {"managedFields": managed}) is None
 
 
-def test_the_same_label_of_somebody_else() -> None:
+def test_an_equal_label_of_another_manager() -> None:
     """An equal value is no problem, and not ours to remove later."""
     assert node_labels_patch({B: "x"}, metadata({B: "x"})) == NodeLabelsPatch({})
     assert node_labels_patch({}, metadata({B: "x"})) == NodeLabelsPatch({})
@@ -92,11 +92,11 @@ def test_the_same_label_of_somebody_else() -> None:
 @pytest.mark.parametrize("which", ["nfd", "nfd2"])
 def test_what_nfd_claims_is_no_longer_ours(which: str) -> None:
     """Where a master has taken a label over, it keeps it, whatever our record says; names may lack NFD's prefix."""
-    there = metadata({A: "9", C: "9"}, ours=f"{C},{A}", **{which: f"c,{A}"})
-    patch = node_labels_patch({A: "1", C: "1"}, there)
+    current = metadata({A: "9", C: "9"}, ours=f"{C},{A}", **{which: f"c,{A}"})
+    patch = node_labels_patch({A: "1", C: "1"}, current)
     assert patch.body == {"metadata": {"resourceVersion": "5", "annotations": {ANNOTATION: None}}}
     assert len(patch.problems) == 2
-    assert node_labels_patch({}, there).body == patch.body
+    assert node_labels_patch({}, current).body == patch.body
 
 
 def test_what_nfd_claims_and_has_not_set_yet() -> None:
@@ -107,9 +107,9 @@ def test_what_nfd_claims_and_has_not_set_yet() -> None:
 @pytest.mark.parametrize("name", ["kubernetes.io/hostname", "node-role.kubernetes.io/control-plane", "plain", ""])
 def test_a_record_cannot_be_made_to_remove_others(name: str) -> None:
     """What we would never set we never remove, whoever wrote it into the record."""
-    there = metadata({name: "x"} if name else {}, ours=f"{A},{name}")
-    assert owned_labels(there) == {A}
-    assert node_labels_patch({}, there).body["metadata"].get("labels", {}) == {}
+    current = metadata({name: "x"} if name else {}, ours=f"{A},{name}")
+    assert owned_labels(current) == {A}
+    assert node_labels_patch({}, current).body["metadata"].get("labels", {}) == {}
 
 
 NAMES = [A, B, C, "zonewise.dev/d"]
@@ -117,8 +117,8 @@ WANTED = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(["", "1", "2"])
 FOREIGN = st.tuples(st.sampled_from([*NAMES, "other.io/x"]), st.sampled_from([None, "1", "3"]))
 
 
-def publish(cluster: Cluster, wanted: dict[str, str]) -> None:
-    patch = node_labels_patch(wanted, cluster.node)
+def publish(cluster: Cluster, desired: dict[str, str]) -> None:
+    patch = node_labels_patch(desired, cluster.node)
     if patch.body:
         cluster.patch(NODES, "node-7", patch.body, kind=PatchKind.MERGE)
 

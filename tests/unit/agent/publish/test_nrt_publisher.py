@@ -92,13 +92,13 @@ class Stage:
     def there(self) -> dict[str, Any]:
         return self.client.get(NODE_RESOURCE_TOPOLOGIES, NODE)
 
-    def sends(self, wanted: dict[str, Any]) -> list[str]:
+    def sends(self, desired: dict[str, Any]) -> list[str]:
         """Publish, check what is there, and return what was sent."""
         self.counting.sent.clear()
-        self.publisher.publish(wanted)
+        self.publisher.publish(desired)
         there = self.there()
         assert {name: there[name] for name in ("attributes", "zones")} == {
-            name: wanted[name] for name in ("attributes", "zones")
+            name: desired[name] for name in ("attributes", "zones")
         }
         return list(self.counting.sent)
 
@@ -106,9 +106,9 @@ class Stage:
 @pytest.fixture
 def stage() -> Iterator[Stage]:
     with ApiServer(crds=[CRD]) as server:
-        made = Stage(server)
-        yield made
-        made.client.close()
+        stage_on_server = Stage(server)
+        yield stage_on_server
+        stage_on_server.client.close()
 
 
 def test_first_whole_then_the_change_then_nothing(stage: Stage) -> None:
@@ -159,24 +159,24 @@ def test_a_restart_writes_nothing_new(stage: Stage) -> None:
 
 def test_other_owners_stay(stage: Stage) -> None:
     """Whoever else owns the object goes on doing so; the Node's entry of a Node that is gone does not."""
-    gone = {"apiVersion": "v1", "kind": "Node", "name": NODE, "uid": "gone"}
-    other = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "y"}
-    made = topology(16)
-    made["metadata"]["ownerReferences"] = [other, gone]
-    stage.client.create(NODE_RESOURCE_TOPOLOGIES, made)
+    deleted_node = {"apiVersion": "v1", "kind": "Node", "name": NODE, "uid": "gone"}
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "y"}
+    desired = topology(16)
+    desired["metadata"]["ownerReferences"] = [config_map, deleted_node]
+    stage.client.create(NODE_RESOURCE_TOPOLOGIES, desired)
     stage.sends(topology(16))
     owners = stage.there()["metadata"]["ownerReferences"]
     assert [owner["uid"] for owner in owners] == ["y", stage.node["metadata"]["uid"]]
 
 
-def test_somebody_else_changed_it(stage: Stage) -> None:
+def test_changed_by_another_client(stage: Stage) -> None:
     """A patch is never applied to a copy it was not made for: the copy is read, and ours wins."""
     stage.publisher.publish(topology(16, 16))
     stage.client.patch(NODE_RESOURCE_TOPOLOGIES, NODE, {"zones": []}, kind=PatchKind.MERGE)
     assert stage.sends(topology(16, 12)) == ["patch", LOOK[1], "patch"]
 
 
-def test_somebody_removed_it(stage: Stage) -> None:
+def test_removed_by_another_client(stage: Stage) -> None:
     """An object that is gone is made again, at the next change or in ten minutes."""
     stage.publisher.publish(topology(16))
     stage.client.delete(NODE_RESOURCE_TOPOLOGIES, NODE)

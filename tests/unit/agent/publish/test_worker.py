@@ -92,7 +92,7 @@ def test_failures_are_retried(sink: Sink, start: Callable[[], PublishWorker[int]
     assert (sink.done, sink.told) == ([7], [error, error])
 
 
-def test_an_outage_is_said_once(
+def test_an_outage_is_logged_once(
     sink: Sink, start: Callable[[], PublishWorker[int]], caplog: pytest.LogCaptureFixture
 ) -> None:
     """A failure is said when it comes and when its reason changes, and that it is over."""
@@ -125,10 +125,10 @@ def test_closing_interrupts_waiting() -> None:
     """A worker that waits for a server that is away stops at once."""
     failed = threading.Event()
 
-    def refuse(value: int) -> None:
+    def fail(value: int) -> None:
         raise TransportError("refused")
 
-    worker = PublishWorker("number", refuse, lambda error: failed.set(), backoff=Backoff(base=1000, cap=1000))
+    worker = PublishWorker("number", fail, lambda error: failed.set(), backoff=Backoff(base=1000, cap=1000))
     worker.start()
     worker.submit(1)
     assert failed.wait(PATIENCE)

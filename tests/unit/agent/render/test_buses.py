@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def found(name: str, address: str, *bridges: str, kind: str = "network", root: str = "pci0000:00") -> LocatedDevice:
+def located(name: str, address: str, *bridges: str, kind: str = "network", root: str = "pci0000:00") -> LocatedDevice:
     """Make a device at a place."""
     own = function(address, "0200", ("10de", "2330"), Slot(root, bridges, 0))
     return LocatedDevice(Device(kind, (name,), (address,), f"model {name}"), 0, own)
@@ -27,21 +27,24 @@ def shape(items: Sequence[Bus | Device]) -> list[object]:
     return [(item.names, shape(item.items)) if isinstance(item, Bus) else item.names for item in items]
 
 
-def test_a_root_with_one_device_is_not_told() -> None:
+def test_a_root_with_one_device_is_omitted() -> None:
     """Neither it nor the ports above the device."""
-    assert shape(group_by_bus([found("a", "0000:05:00.0", "0000:00:01.0")])) == [("a",)]
+    assert shape(group_by_bus([located("a", "0000:05:00.0", "0000:00:01.0")])) == [("a",)]
 
 
 def test_devices_on_several_ports_share_their_root() -> None:
     """The ports are not told, the host bridge is."""
-    devices = [found("a", "0000:05:00.0", "0000:00:01.0"), found("b", "0000:06:00.0", "0000:00:02.0")]
+    devices = [located("a", "0000:05:00.0", "0000:00:01.0"), located("b", "0000:06:00.0", "0000:00:02.0")]
     assert shape(group_by_bus(devices)) == [(("PCI 0000:00",), [("a",), ("b",)])]
 
 
 def test_a_switch_below_its_own_root_is_one_bus() -> None:
     """Root port, upstream port and downstream ports are one switch, named with the host bridge."""
     above = ("0000:00:01.0", "0000:01:00.0")
-    devices = [found("a", "0000:05:00.0", *above, "0000:02:00.0"), found("b", "0000:06:00.0", *above, "0000:02:01.0")]
+    devices = [
+        located("a", "0000:05:00.0", *above, "0000:02:00.0"),
+        located("b", "0000:06:00.0", *above, "0000:02:01.0"),
+    ]
     assert shape(group_by_bus(devices)) == [(("PCI 0000:00", "switch 01:00.0"), [("a",), ("b",)])]
 
 
@@ -49,9 +52,9 @@ def test_switches_below_a_switch_are_nested() -> None:
     """A device behind both stands in the inner one."""
     outer, inner = ("p", "up"), ("p", "up", "d0", "up2")
     devices = [
-        found("a", "0000:05:00.0", *inner, "e0"),
-        found("b", "0000:06:00.0", *inner, "e1"),
-        found("c", "0000:07:00.0", *outer, "d1"),
+        located("a", "0000:05:00.0", *inner, "e0"),
+        located("b", "0000:06:00.0", *inner, "e1"),
+        located("c", "0000:07:00.0", *outer, "d1"),
     ]
     assert shape(group_by_bus(devices)) == [
         (("PCI 0000:00", "switch up"), [(("switch up2",), [("a",), ("b",)]), ("c",)]),
@@ -60,17 +63,17 @@ def test_switches_below_a_switch_are_nested() -> None:
 
 def test_functions_of_one_card_need_no_switch() -> None:
     """Two ports of a card below one root port stand below the host bridge."""
-    devices = [found("a", "0000:05:00.0", "0000:00:01.0"), found("b", "0000:05:00.1", "0000:00:01.0")]
+    devices = [located("a", "0000:05:00.0", "0000:00:01.0"), located("b", "0000:05:00.1", "0000:00:01.0")]
     assert shape(group_by_bus(devices)) == [(("PCI 0000:00",), [("a",), ("b",)])]
 
 
 def test_gpus_come_first() -> None:
     """Among devices, and a bus with one before a bus without."""
     devices = [
-        found("n", "0000:01:00.0"),
-        found("s", "0000:02:00.0", kind="storage"),
-        found("m", "0001:01:00.0", root="pci0001:00"),
-        found("g", "0001:02:00.0", root="pci0001:00", kind="gpu"),
+        located("n", "0000:01:00.0"),
+        located("s", "0000:02:00.0", kind="storage"),
+        located("m", "0001:01:00.0", root="pci0001:00"),
+        located("g", "0001:02:00.0", root="pci0001:00", kind="gpu"),
     ]
     assert shape(group_by_bus(devices)) == [
         (("PCI 0001:00",), [("g",), ("m",)]),
@@ -81,7 +84,7 @@ def test_gpus_come_first() -> None:
 def test_a_root_named_by_its_path_shows_its_name() -> None:
     """A virtual machine's host bridge may be known by a long path only."""
     root = "devices/LNXSYSTM:00/VMBUS:01/47505500-0001/pci0001:00"
-    devices = [found(name, f"0001:0{place}:00.0", root=root) for place, name in enumerate("ab")]
+    devices = [located(name, f"0001:0{i}:00.0", root=root) for i, name in enumerate("ab")]
     assert shape(group_by_bus(devices))[0] == (("PCI 0001:00",), [("a",), ("b",)])
 
 
@@ -97,11 +100,11 @@ def test_devices_without_a_function_stand_alone() -> None:
         max_size=12,
     )
 )
-def test_every_device_is_there_once(places: list[tuple[int, list[str], str]]) -> None:
+def test_every_device_is_present_once(positions: list[tuple[int, list[str], str]]) -> None:
     """However bridges are nested, no device is lost, and every bus has at least two of them on it."""
     devices = [
-        found(f"d{place}", f"0000:{place:02x}:00.0", *bridges, kind=kind, root=f"pci0000:{root:02x}")
-        for place, (root, bridges, kind) in enumerate(places)
+        located(f"d{i}", f"0000:{i:02x}:00.0", *bridges, kind=kind, root=f"pci0000:{root:02x}")
+        for i, (root, bridges, kind) in enumerate(positions)
     ]
     names: list[str] = []
 
@@ -115,4 +118,4 @@ def test_every_device_is_there_once(places: list[tuple[int, list[str], str]]) ->
                 names.extend(item.names)
 
     walk(group_by_bus(devices))
-    assert sorted(names) == sorted(one.device.names[0] for one in devices)
+    assert sorted(names) == sorted(entry.device.names[0] for entry in devices)

@@ -98,7 +98,7 @@ def test_no_line_is_too_wide(items: list[Bus | Device], width: int) -> None:
 
 
 @given(TREES)
-def test_the_widths_asked_for_are_kept(items: list[Bus | Device]) -> None:
+def test_the_requested_widths_are_respected(items: list[Bus | Device]) -> None:
     """The natural width is enough for every device in one line, and is never less than the least."""
     table = DeviceTable(items)
     lines = table.lines(max(table.natural, 30))
@@ -107,12 +107,12 @@ def test_the_widths_asked_for_are_kept(items: list[Bus | Device]) -> None:
 
 def _rows(items: list[Bus | Device] | tuple[Bus | Device, ...]) -> list[object]:
     """Return one thing for each line that a tree needs."""
-    found: list[object] = []
+    rows: list[object] = []
     for item in items:
-        found.append(item)
+        rows.append(item)
         if isinstance(item, Bus):
-            found += _rows(item.items)
-    return found
+            rows += _rows(item.items)
+    return rows
 
 
 @pytest.mark.parametrize("width", [30, 60, 120])

@@ -14,13 +14,13 @@ from zonewise.render.layout import layout
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_every_device_is_there_once(name: str) -> None:
+def test_every_device_is_present_once(name: str) -> None:
     """GPUs, hardware network devices and drives are in the picture once, whatever zone they have."""
     machine = ALL[name]()
-    names = [part for one in devices_in(layout(machine)) for name in one.names for part in name.split("/")]
-    wanted = [nic.name for nic in machine.nics if not nic.virtual] + [drive.name for drive in machine.block_devices]
-    wanted += [f"GPU{number}" for number in range(len(machine.gpus))] + [one.name for one in machine.infiniband]
-    assert sorted(names) == sorted([*wanted, *(dax.name for dax in machine.dax_devices)])
+    names = [part for entry in devices_in(layout(machine)) for name in entry.names for part in name.split("/")]
+    expected = [nic.name for nic in machine.nics if not nic.virtual] + [drive.name for drive in machine.block_devices]
+    expected += [f"GPU{number}" for number in range(len(machine.gpus))] + [entry.name for entry in machine.infiniband]
+    assert sorted(names) == sorted([*expected, *(dax.name for dax in machine.dax_devices)])
 
 
 def test_devices_stand_below_their_switch() -> None:
@@ -30,7 +30,7 @@ def test_devices_stand_below_their_switch() -> None:
         ("PCI 0000:37", "switch 38:00.0"),
         ("PCI 0000:48", "switch 49:00.0"),
     ]
-    assert [one.names for one in devices_of(buses[:1])] == [("GPU2",), ("mlx5_2/ib2",), ("nvme2n1",)]
+    assert [entry.names for entry in devices_of(buses[:1])] == [("GPU2",), ("mlx5_2/ib2",), ("nvme2n1",)]
 
 
 def test_an_only_device_needs_no_bus() -> None:
@@ -41,15 +41,18 @@ def test_an_only_device_needs_no_bus() -> None:
 def test_devices_of_unknown_zone_are_a_group_of_their_own() -> None:
     """No zone is guessed for them; the same goes for a zone that does not exist."""
     machine = small_vm()
-    pci = tuple(one._replace(zone=None) for one in machine.pci)
-    nics = tuple(one._replace(zone=None) for one in machine.nics)
-    drives = tuple(one._replace(zone=7) for one in machine.block_devices)
+    pci = tuple(entry._replace(zone=None) for entry in machine.pci)
+    nics = tuple(entry._replace(zone=None) for entry in machine.nics)
+    drives = tuple(entry._replace(zone=7) for entry in machine.block_devices)
     picture = layout(machine._replace(pci=pci, nics=nics, block_devices=drives))
-    assert sorted(name for one in devices_of(picture.devices) for name in one.names) == ["ens3", "vda"]
+    assert sorted(name for entry in devices_of(picture.devices) for name in entry.names) == [
+        "ens3",
+        "vda",
+    ]
     assert all(not box.devices for box in boxes_in(picture.boxes))
 
 
-def test_links_tell_what_is_and_what_could_be() -> None:
+def test_links_show_the_current_and_the_possible_speed() -> None:
     """A narrower link is a warning, a slower one is not: idle devices save power."""
     machine = gpu_server()
     assert device(machine, "GPU0").link == "Gen5 x16"
@@ -65,7 +68,7 @@ def test_virtual_functions_fold_into_their_physical_one() -> None:
     virtual = Nic("eno1v0", "0000:02:02.0", 0, None, None, "up", None, "Ethernet", None, None)
     machine = machine._replace(nics=(*machine.nics, virtual))
     assert device(machine, "eno1np0").notes == ("+ 4 VFs",)
-    assert not any("eno1v0" in one.names for one in devices_in(layout(machine)))
+    assert not any("eno1v0" in entry.names for entry in devices_in(layout(machine)))
 
 
 def test_a_virtual_function_without_its_physical_one_is_shown() -> None:
@@ -96,15 +99,15 @@ def test_equal_drives_are_one_line_and_gpus_are_not() -> None:
     machine = small_vm()
     slot = Slot("pci0000:00", (), 0)
     drive, gpu = machine.block_devices[0], gpu_server().gpus[0]
-    places = range(5, 9)
+    numbers = range(5, 9)
     machine = machine._replace(
-        pci=tuple(function(f"0000:{place:02x}:00.0", "0108", ("144d", "a80a"), slot) for place in places)
-        + tuple(function(f"0000:{place:02x}:01.0", "0302", ("10de", "2330"), slot) for place in places),
-        block_devices=tuple(drive._replace(name=f"nvme{p - 5}n1", address=f"0000:{p:02x}:00.0") for p in places),
-        gpus=tuple(gpu._replace(number=p - 5, zone=0, address=f"0000:{p:02x}:01.0", nvlinks=()) for p in places),
+        pci=tuple(function(f"0000:{number:02x}:00.0", "0108", ("144d", "a80a"), slot) for number in numbers)
+        + tuple(function(f"0000:{number:02x}:01.0", "0302", ("10de", "2330"), slot) for number in numbers),
+        block_devices=tuple(drive._replace(name=f"nvme{p - 5}n1", address=f"0000:{p:02x}:00.0") for p in numbers),
+        gpus=tuple(gpu._replace(number=p - 5, zone=0, address=f"0000:{p:02x}:01.0", nvlinks=()) for p in numbers),
         nics=(),
     )
-    names = [one.names for one in devices_in(layout(machine))]
+    names = [entry.names for entry in devices_in(layout(machine))]
     assert names == [("GPU0",), ("GPU1",), ("GPU2",), ("GPU3",), ("nvme0n1", "nvme1n1", "nvme2n1", "nvme3n1")]
 
 
@@ -124,15 +127,15 @@ def test_a_gpu_without_a_model_is_shown_by_its_ids() -> None:
     assert layout(machine).facts[1][-1] == "8 × NVIDIA GPU"
 
 
-def test_a_netdev_elsewhere_is_told() -> None:
+def test_a_netdev_in_another_namespace_is_shown() -> None:
     """A NIC whose netdev was moved into a pod is shown by its ids and where it went."""
     machine = small_vm()
     nic = machine.nics[0]._replace(name="0000:00:03.0", presence="other namespace", speed_mbps=None, link_layer=None)
-    found = device(machine._replace(nics=(nic,)), "network")
-    assert (found.description, found.notes) == ("1af4:1041", ("in another network namespace",))
+    shown = device(machine._replace(nics=(nic,)), "network")
+    assert (shown.description, shown.notes) == ("1af4:1041", ("in another network namespace",))
 
 
-def test_a_link_that_is_down_is_told() -> None:
+def test_a_link_that_is_down_is_shown() -> None:
     """Up goes without saying; everything else is said, of the InfiniBand port as well."""
     machine = gpu_server()
     assert device(machine, "eno2np1").state == "down"
@@ -142,7 +145,7 @@ def test_a_link_that_is_down_is_told() -> None:
     assert device(machine, "mlx5_0/ib0").state == "port init"
 
 
-def test_failing_gpus_are_told() -> None:
+def test_failing_gpus_are_shown() -> None:
     """Errors, pending remedies and hardware throttling stand at the GPU; a healthy one has none."""
     machine = gpu_server()
     health = Health(ecc_uncorrected=3, recovery_action="reset gpu", throttle_reasons=("hw thermal", "sw power cap"))
@@ -154,7 +157,7 @@ def test_failing_gpus_are_told() -> None:
 # --- header and notes
 
 
-def test_the_header_says_what_the_machine_is() -> None:
+def test_the_header_describes_the_machine() -> None:
     """Product, host name, architecture, kernel, guest, counts, memory, GPUs."""
     assert layout(small_vm()).title == ("QEMU Standard PC (Q35 + ICH9, 2009)", "vm-1")
     assert layout(small_vm()).facts == (
@@ -173,7 +176,7 @@ def test_unknown_is_not_zero_in_the_header() -> None:
     assert picture.facts[1] == ("4 CPUs", "2 cores", "1 package", "zones unknown")
 
 
-def test_nvlinks_are_told_by_who_is_linked() -> None:
+def test_nvlinks_are_grouped_by_linked_gpus() -> None:
     """All eight GPUs with one another is one note; a missing pair makes groups of those that still are."""
     machine = gpu_server()
     assert "NVLink: GPU0..GPU7, each with every other by NV18" in layout(machine).notes
@@ -184,7 +187,7 @@ def test_nvlinks_are_told_by_who_is_linked() -> None:
     assert not any(note.startswith("NVLink: GPU0..GPU7") for note in notes)
 
 
-def test_switched_nvlinks_and_xgmi_are_told() -> None:
+def test_switched_nvlinks_and_xgmi_are_shown() -> None:
     """Links to a switch are told by GPU, links of AMD GPUs under their own name."""
     assert layout(grace_blackwell()).notes == (
         "NVLink: GPU0..GPU3, 18 links each to an NVLink switch",

@@ -28,28 +28,28 @@ def box(kind: str, number: int | None, child: Box | Cores, headline: str = "1 Gi
     return Box(kind, labels, (headline,), (), (child.cpus,), (child,))
 
 
-def described(one: Box | Cores) -> object:
+def described(box: Box | Cores) -> object:
     """Return all of a box or leaf but its numbers, in a form of our own."""
-    if isinstance(one, Cores):
-        return one.known, one.kind, one.caches, one.state, len(one.cores), [len(core) for core in one.cores]
-    labels = [label.noun for label in one.labels]
-    return one.kind, labels, one.headline, one.details, [described(child) for child in one.children]
+    if isinstance(box, Cores):
+        return box.known, box.kind, box.caches, box.state, len(box.cores), [len(core) for core in box.cores]
+    labels = [label.noun for label in box.labels]
+    return box.kind, labels, box.headline, box.details, [described(child) for child in box.children]
 
 
-def described_folded(one: Box | Cores, parents: int = 1) -> object:
+def described_folded(box: Box | Cores, parents: int = 1) -> object:
     """Return what each of the folded ones must have been."""
-    if isinstance(one, Cores):
-        count = len(one.cores) // parents
-        return one.known, one.kind, one.caches, one.state, count, [len(core) for core in one.cores[:count]]
-    labels = [label.noun for label in one.labels]
-    children = [described_folded(child, len(one.members)) for child in one.children]
-    return one.kind, labels, one.headline, one.details, children
+    if isinstance(box, Cores):
+        count = len(box.cores) // parents
+        return box.known, box.kind, box.caches, box.state, count, [len(core) for core in box.cores[:count]]
+    labels = [label.noun for label in box.labels]
+    children = [described_folded(child, len(box.members)) for child in box.children]
+    return box.kind, labels, box.headline, box.details, children
 
 
 @st.composite
 def siblings(draw: st.DrawFn) -> list[Box]:
     """Draw boxes side by side: few kinds of them, so that equal ones are frequent."""
-    made: list[Box] = []
+    boxes: list[Box] = []
     first = 0
     for number in range(draw(st.integers(1, 14))):
         child: Box | Cores = leaf(first, draw(st.integers(1, 2)), threads=draw(st.integers(1, 2)))
@@ -57,33 +57,33 @@ def siblings(draw: st.DrawFn) -> list[Box]:
         if draw(st.booleans()):
             child = box("cache", None, child, draw(st.sampled_from(["L3 8 MiB", "L3 16 MiB"])))
         kind = draw(st.sampled_from(["package", "cache"]))
-        made.append(box(kind, draw(st.none() | st.just(number)), child, draw(st.sampled_from(["a", "b"]))))
-    return made
+        boxes.append(box(kind, draw(st.none() | st.just(number)), child, draw(st.sampled_from(["a", "b"]))))
+    return boxes
 
 
-def originals_of(one: Box, among: Sequence[Box]) -> list[Box]:
+def originals_of(box: Box, among: Sequence[Box]) -> list[Box]:
     """Return the siblings that were folded into a box."""
-    return [sibling for sibling in among if sibling.cpus in one.members]
+    return [sibling for sibling in among if sibling.cpus in box.members]
 
 
 @given(siblings())
 def test_folding_never_merges_unequal_things(among: list[Box]) -> None:
     """Whatever is folded was equal in all but its numbers, and what is left describes each of them."""
-    for one in fold_siblings(among):
-        assert isinstance(one, Box)
-        before = originals_of(one, among)
-        assert len(before) == len(one.members)
-        assert {repr(described(sibling)) for sibling in before} == {repr(described_folded(one))}
+    for box in fold_siblings(among):
+        assert isinstance(box, Box)
+        before = originals_of(box, among)
+        assert len(before) == len(box.members)
+        assert {repr(described(sibling)) for sibling in before} == {repr(described_folded(box))}
 
 
 @given(siblings())
 def test_folding_loses_no_cpu_and_no_number(among: list[Box]) -> None:
     """Every CPU is still in one leaf, every number in one label."""
-    found = fold_siblings(among)
-    cpus = [cpu for one in cores_in(found) for core in one.cores for cpu in core]
-    assert sorted(cpus) == sorted(cpu for one in cores_in(among) for core in one.cores for cpu in core)
-    numbers = [number for one in boxes_in(found) for label in one.labels for number in label.ids]
-    before = [number for one in boxes_in(among) for label in one.labels for number in label.ids]
+    result = fold_siblings(among)
+    cpus = [cpu for cores in cores_in(result) for core in cores.cores for cpu in core]
+    assert sorted(cpus) == sorted(cpu for cores in cores_in(among) for core in cores.cores for cpu in core)
+    numbers = [number for cores in boxes_in(result) for label in cores.labels for number in label.ids]
+    before = [number for cores in boxes_in(among) for label in cores.labels for number in label.ids]
     assert sorted(map(str, numbers)) == sorted(map(str, before))
 
 
@@ -97,9 +97,9 @@ def test_caches_fold_at_once_and_numbered_boxes_late() -> None:
     """Two equal L3 groups are one box, two numbered packages are two, nine are one."""
     caches = [box("cache", None, leaf(first, 4)) for first in (0, 4)]
     assert [len(one.members) for one in boxes_in(fold_siblings(caches))] == [2]
-    for count, wanted in ((2, [1, 1]), (8, [1] * 8), (9, [9])):
+    for count, expected in ((2, [1, 1]), (8, [1] * 8), (9, [9])):
         packages = [box("package", number, leaf(4 * number, 4)) for number in range(count)]
-        assert [len(one.members) for one in boxes_in(fold_siblings(packages))] == wanted
+        assert [len(one.members) for one in boxes_in(fold_siblings(packages))] == expected
 
 
 def test_boxes_with_names_in_them_stay() -> None:
@@ -122,7 +122,7 @@ def test_folded_boxes_keep_their_inner_boxes_folded() -> None:
         inner = box("package", number, leaf(8 * number, 8))
         packages.append(inner._replace(children=groups))
     [outer] = fold_siblings(packages)
-    [group] = [one for one in boxes_in([outer]) if one.kind == "cache"]
+    [group] = [inner_box for inner_box in boxes_in([outer]) if inner_box.kind == "cache"]
     [cores] = cores_in([outer])
     assert (len(group.members), len(cores.cores)) == (18, 72)
 

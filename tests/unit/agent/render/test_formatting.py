@@ -39,7 +39,7 @@ from zonewise_common.k8s.cpuset import CpuSet
         (1 << 80, "1048576 EiB"),
     ],
 )
-def test_sizes_are_written_as_people_say_them(count: int, text: str) -> None:
+def test_sizes_have_common_units(count: int, text: str) -> None:
     """The largest binary unit, exact where two decimals are, and never 1024 of a unit that has a larger one."""
     assert format_bytes(count) == text
 
@@ -145,6 +145,6 @@ def test_small_phrases() -> None:
         (["eth0", "ib1"], "eth0,..,ib1"),
     ],
 )
-def test_a_span_claims_no_more_than_is_there(names: list[str], text: str) -> None:
+def test_a_range_claims_no_absent_name(names: list[str], text: str) -> None:
     """Two dots stand between names that are counted through; any others are told to be but the ends."""
     assert format_name_range(names) == text

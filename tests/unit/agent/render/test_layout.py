@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from zonewise.machine.model.machine import Machine
 
 
-def check_every_cpu_is_there_once(machine: Machine) -> None:
+def check_every_cpu_is_present_once(machine: Machine) -> None:
     """Fail where a CPU is missing in the leaves, or twice."""
-    seen = [cpu for leaf in cores_in(layout(machine).boxes) for held in leaf.cores for cpu in held]
-    assert sorted(seen) == list(all_cpus(machine))
+    shown = [cpu for leaf in cores_in(layout(machine).boxes) for held in leaf.cores for cpu in held]
+    assert sorted(shown) == list(all_cpus(machine))
 
 
 # --- CPUs
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_every_cpu_is_there_once(name: str) -> None:
+def test_every_cpu_is_present_once(name: str) -> None:
     """Every CPU of a machine is in one leaf of its picture."""
-    check_every_cpu_is_there_once(ALL[name]())
+    check_every_cpu_is_present_once(ALL[name]())
 
 
 @settings(max_examples=60, deadline=None)
 @given(any_machines())
-def test_every_cpu_of_any_machine_is_there_once(machine: Machine) -> None:
+def test_every_cpu_of_any_machine_is_present_once(machine: Machine) -> None:
     """The same holds where packages, zones, caches and cores overlap, or none is known."""
-    check_every_cpu_is_there_once(machine)
+    check_every_cpu_is_present_once(machine)
 
 
 @settings(max_examples=60, deadline=None)
@@ -99,7 +99,7 @@ def core_facts(machine: Machine, held: CpuSet) -> object:
     private = sorted((cache.level, cache.type, cache.size or -1) for cache in machine.caches if cache.cpus <= held)
     states = machine.cpus
     sets = (states.isolated or EMPTY, states.offline, states.nohz_full or EMPTY, states.allowed or EMPTY)
-    return len(held), core.kind, private, [[cpu in one for cpu in held] for one in sets]
+    return len(held), core.kind, private, [[cpu in cpu_set for cpu in held] for cpu_set in sets]
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -128,19 +128,19 @@ def test_equal_l3_groups_are_one_box_and_an_unequal_one_is_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("packages", "wanted"), [(8, [f"Package {number}" for number in range(8)]), (9, ["9 packages 0-8"])]
+    ("packages", "expected"), [(8, [f"Package {number}" for number in range(8)]), (9, ["9 packages 0-8"])]
 )
-def test_packages_are_folded_where_there_are_many(packages: int, wanted: list[str]) -> None:
+def test_packages_are_folded_where_there_are_many(packages: int, expected: list[str]) -> None:
     """Up to eight equal packages are boxes of their own; more are one box with the numbers of all."""
     machine = processors(Processors(packages, 1, 1, 4, 1), CacheSizes(MIB, MIB, 0, 0), "cpu", GIB)
-    found = [label_text(box.labels[0]) for box in boxes_in(layout(machine).boxes)]
-    assert found == wanted
+    texts = [label_text(box.labels[0]) for box in boxes_in(layout(machine).boxes)]
+    assert texts == expected
 
 
 def test_packages_without_numbers_are_folded_at_once() -> None:
     """Nobody can look for one by its number where the firmware tells none."""
     machine = processors(Processors(2, 1, 1, 4, 1), CacheSizes(MIB, MIB, 0, 0), "cpu", GIB)
-    machine = machine._replace(packages=tuple(one._replace(id=-1) for one in machine.packages), zones=())
+    machine = machine._replace(packages=tuple(package._replace(id=-1) for package in machine.packages), zones=())
     [box] = boxes_in(layout(machine).boxes)
     assert label_text(box.labels[0]) == "2 packages"
 
@@ -189,10 +189,10 @@ def test_a_cache_larger_than_a_zone_belongs_to_the_package() -> None:
     assert named(picture, "Zone 0").details == ()
 
 
-def test_a_cluster_of_one_core_says_nothing() -> None:
+def test_a_cluster_of_one_core_is_omitted() -> None:
     """Kernels number a cluster for every core where cores share nothing below L3; the picture does not."""
     machine = small_vm()
-    clusters = tuple(Cluster(place, 0, core.cpus) for place, core in enumerate(machine.cores))
+    clusters = tuple(Cluster(i, 0, core.cpus) for i, core in enumerate(machine.cores))
     assert layout(machine._replace(clusters=clusters)).boxes == layout(machine).boxes
 
 
@@ -204,7 +204,7 @@ def test_a_module_is_named_and_shows_its_largest_cache_first() -> None:
     picture = layout(machine._replace(caches=(*machine.caches, *shared)))
     [group] = [box for box in boxes_in(picture.boxes) if box.kind == "cache"]
     assert (group.headline, group.details, len(group.members)) == (("L2 1 MiB",), ("L1i 1 MiB",), 2)
-    modules = tuple(Cluster(place, 0, held, "module") for place, held in enumerate(pairs))
+    modules = tuple(Cluster(i, 0, held, "module") for i, held in enumerate(pairs))
     picture = layout(machine._replace(clusters=modules))
     assert "2 modules" in [label_text(label) for box in boxes_in(picture.boxes) for label in box.labels]
 
@@ -231,7 +231,7 @@ def test_memory_stands_beside_the_cpus_it_is_nearest_to() -> None:
     assert (far.zones, far.facts) == ((4,), ("512 GiB", "nearest to CPUs 0-31"))
 
 
-def test_memory_without_a_place_says_so() -> None:
+def test_memory_without_near_cpus() -> None:
     """A zone without CPUs of which nobody knows the nearest ones is not put anywhere."""
     machine = tiered_memory()
     zones = tuple(zone._replace(local_cpus=EMPTY) if zone.id == 2 else zone for zone in machine.zones)

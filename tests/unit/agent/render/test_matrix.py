@@ -46,15 +46,13 @@ def many_drives(count: int, roots: int) -> Machine:
     """Make a machine of equal drives spread over some host bridges, one zone."""
     machine = small_vm()
     drive = machine.block_devices[0]
-    addresses = [f"{place % roots:04x}:{1 + place // roots:02x}:00.0" for place in range(count)]
-    made = machine._replace(
+    addresses = [f"{i % roots:04x}:{1 + i // roots:02x}:00.0" for i in range(count)]
+    with_drives = machine._replace(
         pci=tuple(function(one, "0108", ("144d", "a80a"), Slot(f"pci{one[:4]}:00", (), 0)) for one in addresses),
-        block_devices=tuple(
-            drive._replace(name=f"nvme{place}n1", address=address) for place, address in enumerate(addresses)
-        ),
+        block_devices=tuple(drive._replace(name=f"nvme{i}n1", address=address) for i, address in enumerate(addresses)),
         nics=(),
     )
-    return with_links(made)
+    return with_links(with_drives)
 
 
 def test_the_look() -> None:
@@ -72,8 +70,8 @@ def test_every_cell_is_the_relation_of_its_devices(width: int) -> None:
     relations = {frozenset((link.a, link.b)): link.relation for link in machine.links}
     cells = read(render_matrix(machine, width))
     for a, b in combinations(names, 2):
-        wanted = relations[frozenset((str(a), str(b)))]
-        assert cells[names[a], names[b]] == cells[names[b], names[a]] == wanted
+        expected = relations[frozenset((str(a), str(b)))]
+        assert cells[names[a], names[b]] == cells[names[b], names[a]] == expected
     assert all(cells[name, name] == "X" for name in names.values())
 
 
@@ -85,14 +83,14 @@ def test_functions_of_one_device_share_a_row() -> None:
     assert "0000:02:02" not in shown
 
 
-def test_each_device_tells_its_zone_and_cpus() -> None:
+def test_each_device_shows_its_zone_and_cpus() -> None:
     """The CPUs are those the kernel calls local, else those of the zone; unknown is a question mark."""
     machine = grace_blackwell()
     first = machine.gpus[0].address
-    pci = tuple(one._replace(cpus=cpus("5")) if one.address == first else one for one in machine.pci)
-    gone = machine.gpus[1].address
-    pci = tuple(one._replace(zone=None) if one.address == gone else one for one in pci)
-    gpus = tuple(one._replace(zone=None) if one.address == gone else one for one in machine.gpus)
+    pci = tuple(entry._replace(cpus=cpus("5")) if entry.address == first else entry for entry in machine.pci)
+    removed = machine.gpus[1].address
+    pci = tuple(entry._replace(zone=None) if entry.address == removed else entry for entry in pci)
+    gpus = tuple(entry._replace(zone=None) if entry.address == removed else entry for entry in machine.gpus)
     rows = render_matrix(machine._replace(pci=pci, gpus=gpus), 120).split("\n")
     assert rows[1].split()[-2:] == ["0", "5"]
     assert rows[2].split()[-2:] == ["?", "?"]
@@ -103,9 +101,9 @@ def test_unknown_relations_are_question_marks() -> None:
     """Both what the machine calls unknown and what it does not tell at all."""
     machine = hybrid()
     unknown = machine._replace(links=tuple(link._replace(relation="unknown") for link in machine.links))
-    for one in (unknown, machine._replace(links=())):
-        assert read(render_matrix(one, 80))["GPU0", "nvme0"] == "?"
-        assert "not known" in render_matrix(one, 80)
+    for candidate in (unknown, machine._replace(links=())):
+        assert read(render_matrix(candidate, 80))["GPU0", "nvme0"] == "?"
+        assert "not known" in render_matrix(candidate, 80)
 
 
 def test_only_relations_that_occur_are_explained() -> None:

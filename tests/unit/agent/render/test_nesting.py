@@ -31,7 +31,7 @@ def group(rank: int, text: str) -> CpuGroup:
 
 def shape(nodes: Sequence[NestedGroup]) -> list[object]:
     """Return nodes as lists: ranks, CPUs, what is inside."""
-    return [([one.rank for one in node.groups], str(node.cpus), shape(node.children)) for node in nodes]
+    return [([group.rank for group in node.groups], str(node.cpus), shape(node.children)) for node in nodes]
 
 
 def all_nodes(nodes: Sequence[NestedGroup]) -> Iterator[NestedGroup]:
@@ -63,7 +63,7 @@ def test_overlapping_things_stand_in_parts() -> None:
 
 
 @given(GROUPS)
-def test_the_tree_is_one_of_sets(groups: list[CpuGroup]) -> None:
+def test_the_tree_follows_the_sets(groups: list[CpuGroup]) -> None:
     """Siblings share no CPU, children are truly inside, and every group has all its CPUs in nodes that name it."""
     tree = nest(EVERYTHING, groups)
     for node in [NestedGroup(EVERYTHING, (), tree), *all_nodes(tree)]:
@@ -73,9 +73,9 @@ def test_the_tree_is_one_of_sets(groups: list[CpuGroup]) -> None:
             assert child.cpus <= node.cpus
             together |= child.cpus
         assert remaining_cpus(node.cpus, node.children) == node.cpus - together
-    for one in groups:
-        named = [node.cpus for node in all_nodes(tree) if any(thing is one for thing in node.groups)]
-        assert CpuSet(cpu for held in named for cpu in held) == one.cpus
+    for group in groups:
+        named = [node.cpus for node in all_nodes(tree) if any(thing is group for thing in node.groups)]
+        assert CpuSet(cpu for held in named for cpu in held) == group.cpus
 
 
 @given(GROUPS)

@@ -21,7 +21,7 @@ def test_no_problems_no_text() -> None:
     assert all(render_problems(build(), 80) == "" for build in ALL.values())
 
 
-def test_equal_problems_are_told_once() -> None:
+def test_equal_problems_are_listed_once() -> None:
     """128 files with the same trouble are one entry with their number; a different trouble is another."""
     problems = [Problem(CORE.format(cpu), f"is empty: the core of CPU {cpu} is unknown") for cpu in range(128)]
     problems.append(Problem("/proc/cpuinfo", "is cut short", "/sys/devices/system/cpu/online"))
@@ -42,7 +42,7 @@ def test_problems_of_one_file_are_counted_as_such() -> None:
     assert render_problems(Machine(problems=problems), 80).endswith("\n  (2 times)")
 
 
-def test_different_problems_are_never_told_as_one() -> None:
+def test_different_problems_are_never_merged() -> None:
     """A difference in words, in the file, or in what was used keeps problems apart."""
     problems = (
         Problem("/a", "is empty"),

@@ -31,20 +31,20 @@ SIZES = st.tuples(st.floats(1, 300), st.floats(1, 300))
 NODES = st.lists(SIZES.map(lambda size: Node(*size, kind="box")), min_size=1, max_size=9)
 
 
-def places(node: Node, x: float = 0, y: float = 0) -> list[tuple[float, float, float, float]]:
+def rectangles(node: Node, x: float = 0, y: float = 0) -> list[tuple[float, float, float, float]]:
     """Return the rectangles that are drawn in a node, (left, top, right, bottom)."""
-    found = [(x, y, x + node.width, y + node.height)] if node.kind else []
+    result = [(x, y, x + node.width, y + node.height)] if node.kind else []
     for part in node.parts:
         if isinstance(part, Positioned):
-            found += places(part.node, x + part.x, y + part.y)
-    return found
+            result += rectangles(part.node, x + part.x, y + part.y)
+    return result
 
 
 def apart(node: Node) -> bool:
     """Tell whether no two rectangles overlap, and all are inside the node."""
-    found = places(node)
-    inside = all(x2 <= node.width + 0.01 and y2 <= node.height + 0.01 for _, _, x2, y2 in found)
-    pairs = ((one, other) for place, one in enumerate(found) for other in found[place + 1 :])
+    all_rectangles = rectangles(node)
+    inside = all(x2 <= node.width + 0.01 and y2 <= node.height + 0.01 for _, _, x2, y2 in all_rectangles)
+    pairs = ((first, second) for i, first in enumerate(all_rectangles) for second in all_rectangles[i + 1 :])
     return inside and all(
         a[2] <= b[0] + 0.01 or b[2] <= a[0] + 0.01 or a[3] <= b[1] + 0.01 or b[3] <= a[1] + 0.01 for a, b in pairs
     )
@@ -65,10 +65,10 @@ def test_a_grid_is_even_and_wide_enough(nodes: list[Node], columns: int, least: 
     """All its cells have one width, those of a row one height, and together they are as wide as asked."""
     columns = min(columns, len(nodes))
     grid = in_grid(nodes, columns, 8, least)
-    found = places(grid)
-    assert len({round(x2 - x1, 3) for x1, _, x2, _ in found}) == 1
-    for start in range(0, len(found), columns):
-        assert len({round(y2 - y1, 3) for _, y1, _, y2 in found[start : start + columns]}) == 1
+    cells = rectangles(grid)
+    assert len({round(x2 - x1, 3) for x1, _, x2, _ in cells}) == 1
+    for start in range(0, len(cells), columns):
+        assert len({round(y2 - y1, 3) for _, y1, _, y2 in cells[start : start + columns]}) == 1
     assert grid.width >= least - 0.01
 
 
@@ -92,7 +92,7 @@ def test_a_paragraph_keeps_within_its_width(phrases: list[str], width: float) ->
     assert paragraph(phrases, width, 12).width <= width + 0.01
 
 
-def test_nothing_takes_no_room() -> None:
+def test_nothing_needs_no_space() -> None:
     """An empty stack, row or paragraph has no size, and leaves no gap in another."""
     assert (stacked([], 8).width, stacked([], 8).height) == (0, 0)
     box = Node(10, 20, kind="box")

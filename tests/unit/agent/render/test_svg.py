@@ -91,11 +91,11 @@ def check_geometry(machine: Machine) -> None:
         assert view.holds(frame)
         inner = [frame_of(child) for child in group.findall(f"{SVG}g")]
         assert all(frame.holds(child) for child in inner)
-        assert not any(one.overlaps(other) for place, one in enumerate(inner) for other in inner[place + 1 :])
+        assert not any(first.overlaps(second) for i, first in enumerate(inner) for second in inner[i + 1 :])
         texts = [text_frame(text) for text in group.findall(f"{SVG}text")]
         assert all(frame.holds(text) for text in texts)
         assert not any(text.overlaps(child) for text in texts for child in inner)
-        assert not any(one.overlaps(other) for place, one in enumerate(texts) for other in texts[place + 1 :])
+        assert not any(first.overlaps(second) for i, first in enumerate(texts) for second in texts[i + 1 :])
 
 
 def texts_in(machine: Machine) -> list[str]:
@@ -112,14 +112,14 @@ def drawn(machine: Machine, kind: str) -> list[ElementTree.Element]:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_everything_is_in_its_place(name: str) -> None:
+def test_nothing_overlaps(name: str) -> None:
     """Boxes are inside their boxes, texts inside theirs, neighbours apart, all of it in view."""
     check_geometry(ALL[name]())
 
 
 @settings(max_examples=25, deadline=None)
 @given(any_machines())
-def test_everything_of_any_machine_is_in_its_place(machine: Machine) -> None:
+def test_nothing_of_any_machine_overlaps(machine: Machine) -> None:
     """The same holds for overlapping parts, missing facts and absurd names; the XML is valid for all of them."""
     check_geometry(machine)
 
@@ -136,8 +136,8 @@ def test_the_view_is_that_of_the_content() -> None:
     """The page ends one margin behind the outermost boxes."""
     for build in ALL.values():
         root = parsed(build())
-        [page] = root.findall(f"{SVG}g")
-        boxes = [frame_of(child) for child in page.findall(f"{SVG}g")]
+        [document] = root.findall(f"{SVG}g")
+        boxes = [frame_of(child) for child in document.findall(f"{SVG}g")]
         assert max(box.right for box in boxes) == pytest.approx(view_of(root).right - 24, abs=1)
 
 
@@ -183,8 +183,8 @@ def test_every_core_is_a_square_with_its_cpus(name: str) -> None:
     """As many squares as cores, each with the numbers of its CPUs for the mouse."""
     machine = ALL[name]()
     titles = [title.text for core in drawn(machine, "core") if (title := core.find(f"{SVG}title")) is not None]
-    wanted = [f"{'CPU' if len(core.cpus) == 1 else 'CPUs'} {core.cpus}" for core in machine.cores]
-    assert sorted(str(title) for title in titles) == sorted(wanted)
+    expected = [f"{'CPU' if len(core.cpus) == 1 else 'CPUs'} {core.cpus}" for core in machine.cores]
+    assert sorted(str(title) for title in titles) == sorted(expected)
 
 
 def test_thousands_of_cores_are_not_drawn_one_by_one() -> None:

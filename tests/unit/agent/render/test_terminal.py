@@ -143,7 +143,7 @@ def test_colours_end_where_they_begin() -> None:
     """Every span is reset before the next begins, so that a cut-off output leaves no colour behind a line."""
     for line in render_terminal(gpu_server(), 120, colour=True).split("\n"):
         codes = CODES.findall(line)
-        assert all((code == "\x1b[0m") == bool(place % 2) for place, code in enumerate(codes))
+        assert all((code == "\x1b[0m") == bool(i % 2) for i, code in enumerate(codes))
         assert len(codes) % 2 == 0
 
 
@@ -174,7 +174,7 @@ def test_a_degraded_link_is_marked_at_every_width() -> None:
         assert any("! link degraded to x4" in line for line in lines(gpu_server(), width))
 
 
-def test_a_long_name_does_not_take_the_columns_of_the_others() -> None:
+def test_a_long_name_leaves_the_columns_of_others() -> None:
     """One device with a very long name gets two lines; the rest keep their columns, and the packages their places."""
     machine = gpu_server()
     first = machine.nics[0]._replace(name="enp39s0f0np0v1234567890")
@@ -188,9 +188,9 @@ def test_devices_of_unknown_zone_have_a_box() -> None:
     """It bears its name honestly."""
     machine = small_vm()
     machine = machine._replace(
-        pci=tuple(one._replace(zone=None) for one in machine.pci),
-        nics=tuple(one._replace(zone=None) for one in machine.nics),
-        block_devices=tuple(one._replace(zone=None) for one in machine.block_devices),
+        pci=tuple(entry._replace(zone=None) for entry in machine.pci),
+        nics=tuple(entry._replace(zone=None) for entry in machine.nics),
+        block_devices=tuple(entry._replace(zone=None) for entry in machine.block_devices),
     )
     assert any("Devices of unknown zone" in line for line in lines(machine, 80))
 

@@ -43,14 +43,20 @@ NO_FILES = StateFiles()
 ACTIVE = (None, frozenset({"other"}), frozenset({"u"}))
 
 
-def usage_of(machine: Machine, report: KubeletReport, excluded: Callable[[PodResources], bool] = exclude_none) -> Usage:
+def compute_usage(
+    machine: Machine, report: KubeletReport, excluded: Callable[[PodResources], bool] = exclude_none
+) -> Usage:
     usage = node_usage(machine, report, excluded=excluded)
     assert not isinstance(usage, KubeletNotReady)
     return usage
 
 
 def amounts(usage: Usage, resource: str) -> dict[int, tuple[int, ...]]:
-    return {one.zone: tuple(one.amounts[resource]) for one in usage.zones if resource in one.amounts}
+    return {
+        zone_usage.zone: tuple(zone_usage.amounts[resource])
+        for zone_usage in usage.zones
+        if resource in zone_usage.amounts
+    }
 
 
 def said(
@@ -78,32 +84,32 @@ def holding(name: str, **held: Any) -> PodResources:
 def test_a_kubelet_that_starts(config: KubeletConfig | None, state: StateFiles, missing: str, word: str) -> None:
     """A manager that gives things, by configuration or by its file, and has none, is not ready: nothing is guessed."""
     allocatable = allocatable_of(TWO)._replace(**{missing: type(getattr(Allocatable(), missing))()})
-    told = node_usage(TWO, KubeletReport((), allocatable, config, state))
-    assert isinstance(told, KubeletNotReady)
-    assert word in told.reason
+    result = node_usage(TWO, KubeletReport((), allocatable, config, state))
+    assert isinstance(result, KubeletNotReady)
+    assert word in result.reason
 
 
-def test_a_kubelet_that_gives_nothing_exclusively() -> None:
+def test_a_kubelet_without_exclusive_allocation() -> None:
     """Policies none and None: all is shared, less what is reserved, and no CPU is free more than another."""
     config = KubeletConfig(
         reserved_cpus=CpuSet((0, 8)), reserved_memory=((1, "hugepages-2Mi", GIB), (1, "memory", GIB))
     )
-    usage = usage_of(TWO, KubeletReport((holding("p"),), Allocatable(), config))
+    usage = compute_usage(TWO, KubeletReport((holding("p"),), Allocatable(), config))
     assert amounts(usage, "cpu") == {0: (8, 7, 7), 1: (8, 7, 7)}
     assert amounts(usage, "memory") == {0: (16 * GIB, 15 * GIB, 15 * GIB), 1: (16 * GIB, 14 * GIB, 14 * GIB)}
     assert amounts(usage, "hugepages-2Mi") == {0: (GIB, GIB, GIB), 1: (GIB, 0, 0)}
-    assert [one.free_cpus for one in usage.zones] == [None, None]
+    assert [zone_usage.free_cpus for zone_usage in usage.zones] == [None, None]
     assert usage.reserved_cpus == CpuSet((0, 8))
 
 
 def test_of_an_unknown_configuration_nothing_is_known_to_be_reserved() -> None:
     """Without configuration or anything to give, all is shared, and what is reserved is unknown."""
-    usage = usage_of(TWO, KubeletReport((), Allocatable()))
+    usage = compute_usage(TWO, KubeletReport((), Allocatable()))
     assert amounts(usage, "cpu") == {0: (8, 8, 8), 1: (8, 8, 8)}
     assert usage.reserved_cpus is None
 
 
-def test_the_file_of_the_running_kubelet_is_believed_before_its_configuration() -> None:
+def test_the_checkpoint_is_preferred_to_the_configuration() -> None:
     """A configuration that was changed for the next start does not make the running kubelet unready."""
     state = StateFiles(CpuManagerState("none", EMPTY, {}), MemoryManagerState("None", {}, {}))
     assert isinstance(node_usage(TWO, KubeletReport((), Allocatable(), CONFIG, state)), Usage)
@@ -114,22 +120,22 @@ def test_the_file_of_the_running_kubelet_is_believed_before_its_configuration() 
 
 def test_reserved_and_held_cpus() -> None:
     """Reserved CPUs cannot be given; held ones are not available."""
-    usage = usage_of(TWO, said(holding("p", cpus=CpuSet((1, 2, 8)))))
+    usage = compute_usage(TWO, said(holding("p", cpus=CpuSet((1, 2, 8)))))
     assert amounts(usage, "cpu") == {0: (8, 7, 5), 1: (8, 8, 7)}
-    assert [str(one.free_cpus) for one in usage.zones] == ["3-7", "9-15"]
+    assert [str(zone_usage.free_cpus) for zone_usage in usage.zones] == ["3-7", "9-15"]
     assert usage.reserved_cpus == RESERVED
 
 
-def test_cpus_that_only_the_file_tells_of_are_held() -> None:
+def test_cpus_only_in_the_file_are_held() -> None:
     """What an init container or a refused pod has left is not in List, and not free."""
     state = StateFiles(CpuManagerState("static", CpuSet(range(4, 16)), {}))
-    assert amounts(usage_of(TWO, said(state=state)), "cpu") == {0: (8, 7, 4), 1: (8, 8, 8)}
+    assert amounts(compute_usage(TWO, said(state=state)), "cpu") == {0: (8, 7, 4), 1: (8, 8, 8)}
 
 
-def test_a_cpu_is_free_if_both_say_so() -> None:
+def test_a_cpu_is_free_if_free_in_both() -> None:
     """List knows a pod that the file does not have yet, and the file one that has left List."""
     state = StateFiles(CpuManagerState("static", CpuSet(range(3, 16)), {}))
-    assert amounts(usage_of(TWO, said(holding("p", cpus=CpuSet((8,))), state=state)), "cpu") == {
+    assert amounts(compute_usage(TWO, said(holding("p", cpus=CpuSet((8,))), state=state)), "cpu") == {
         0: (8, 7, 5),
         1: (8, 8, 7),
     }
@@ -139,12 +145,12 @@ def test_cpus_shared_by_containers_of_a_pod_count_once() -> None:
     """With pod-level managers each container lists the pod's shared CPUs."""
     shared = CpuSet((1, 2))
     pod = PodResources("ns", "p", (ContainerResources("a", shared), ContainerResources("b", shared)))
-    assert amounts(usage_of(TWO, said(pod)), "cpu")[0] == (8, 7, 5)
+    assert amounts(compute_usage(TWO, said(pod)), "cpu")[0] == (8, 7, 5)
 
 
-def test_cpus_in_no_zone_are_told() -> None:
+def test_cpus_in_no_zone_are_reported() -> None:
     """CPUs that the kubelet knows and the machine has not are a problem, and counted nowhere."""
-    usage = usage_of(TWO, said(cpus=CpuSet(range(1, 20))))
+    usage = compute_usage(TWO, said(cpus=CpuSet(range(1, 20))))
     assert amounts(usage, "cpu") == {0: (8, 7, 7), 1: (8, 8, 8)}
     assert usage.problems == ("allocatable CPUs 16-19 are in no zone of this machine: they are not counted",)
 
@@ -158,42 +164,42 @@ def block(gib: int, *zones: int) -> tuple[MemoryBlock, ...]:
 
 def test_a_block_of_several_zones_uses_up_the_lowest() -> None:
     """20 GiB of zones 0 and 1 are all 15 of the first and 5 of the second, and the zones are one group."""
-    usage = usage_of(TWO, said(holding("p", memory=block(20, 0, 1))))
+    usage = compute_usage(TWO, said(holding("p", memory=block(20, 0, 1))))
     assert amounts(usage, "memory") == {0: (16 * GIB, 15 * GIB, 0), 1: (16 * GIB, 15 * GIB, 10 * GIB)}
-    assert [one.memory_group for one in usage.zones] == [(0, 1), (0, 1)]
+    assert [zone_usage.memory_group for zone_usage in usage.zones] == [(0, 1), (0, 1)]
 
 
 def test_huge_pages_are_counted_by_size() -> None:
     """Each type of memory is on its own."""
-    usage = usage_of(TWO, said(holding("p", memory=(MemoryBlock("hugepages-2Mi", 4 << 20, (1,)),))))
+    usage = compute_usage(TWO, said(holding("p", memory=(MemoryBlock("hugepages-2Mi", 4 << 20, (1,)),))))
     assert amounts(usage, "hugepages-2Mi") == {0: (GIB, GIB, GIB), 1: (GIB, GIB, GIB - (4 << 20))}
     assert list(usage.zones[0].amounts) == ["cpu", "memory", "hugepages-2Mi"]
 
 
-def test_a_pod_that_is_gone_is_gone() -> None:
+def test_a_deleted_pod_is_released() -> None:
     """Entries of deleted pods are given back, and their zones leave the group, as at the kubelet's next admission."""
-    gone = Record("u", holding("p", memory=block(20, 0, 1)), alive=False)
-    usage = usage_of(TWO, Books(TWO, (gone,)).report())
+    deleted = Record("u", holding("p", memory=block(20, 0, 1)), alive=False)
+    usage = compute_usage(TWO, Books(TWO, (deleted,)).report())
     assert amounts(usage, "memory") == {0: (16 * GIB, 15 * GIB, 15 * GIB), 1: (16 * GIB, 15 * GIB, 15 * GIB)}
-    assert [one.memory_group for one in usage.zones] == [(), ()]
+    assert [zone_usage.memory_group for zone_usage in usage.zones] == [(), ()]
 
 
 def test_a_group_stays_while_one_of_its_pods_does() -> None:
     """The zones of a block are one while anything is assigned in them."""
-    stays = Record("u", holding("p", memory=block(1, 0, 1)))
+    alive = Record("u", holding("p", memory=block(1, 0, 1)))
     goes = Record("v", holding("q", memory=block(20, 0, 1)), alive=False)
-    usage = usage_of(TWO, Books(TWO, (stays, goes)).report())
+    usage = compute_usage(TWO, Books(TWO, (alive, goes)).report())
     assert sum(amount[2] for amount in amounts(usage, "memory").values()) == 29 * GIB
-    assert [one.memory_group for one in usage.zones] == [(0, 1), (0, 1)]
+    assert [zone_usage.memory_group for zone_usage in usage.zones] == [(0, 1), (0, 1)]
 
 
 def test_zones_of_which_memory_is_assigned() -> None:
     """A block takes every zone of its group, if it uses up the first alone; none is told where none can be assigned."""
-    assert usage_of(TWO, said(holding("p", memory=block(1, 0, 1)))).memory_assigned == (0, 1)
-    gone = Record("u", holding("p", memory=block(1, 0)), alive=False)
-    there = Record("v", holding("q", memory=block(1, 1)))
-    assert usage_of(TWO, Books(TWO, (gone, there)).report()).memory_assigned == (1,)
-    assert usage_of(TWO, said(memory=())._replace(config=KubeletConfig())).memory_assigned is None
+    assert compute_usage(TWO, said(holding("p", memory=block(1, 0, 1)))).memory_assigned == (0, 1)
+    deleted = Record("u", holding("p", memory=block(1, 0)), alive=False)
+    alive = Record("v", holding("q", memory=block(1, 1)))
+    assert compute_usage(TWO, Books(TWO, (deleted, alive)).report()).memory_assigned == (1,)
+    assert compute_usage(TWO, said(memory=())._replace(config=KubeletConfig())).memory_assigned is None
 
 
 def test_memory_that_is_assigned_and_free() -> None:
@@ -204,7 +210,7 @@ def test_memory_that_is_assigned_and_free() -> None:
     table = node.memory_map["memory"]
     freed = node._replace(memory_map=node.memory_map | {"memory": table._replace(free=table.allocatable, reserved=0)})
     memory = report.state.memory._replace(machine_state=report.state.memory.machine_state | {0: freed})
-    usage = usage_of(TWO, report._replace(state=report.state._replace(memory=memory)))
+    usage = compute_usage(TWO, report._replace(state=report.state._replace(memory=memory)))
     assert amounts(usage, "memory")[0] == (16 * GIB, 15 * GIB, 15 * GIB)
     assert usage.memory_assigned == (0,)
 
@@ -212,20 +218,20 @@ def test_memory_that_is_assigned_and_free() -> None:
 def test_memory_of_init_containers_stays_held() -> None:
     """What an init container has left is in the file alone, and not available while its pod lives."""
     record = Record("u", holding("p", memory=block(1, 0)), (ContainerResources("init", memory=block(3, 0)),))
-    assert amounts(usage_of(TWO, Books(TWO, (record,)).report()), "memory")[0][2] == 11 * GIB
+    assert amounts(compute_usage(TWO, Books(TWO, (record,)).report()), "memory")[0][2] == 11 * GIB
 
 
 def test_a_pod_that_the_file_does_not_have_yet() -> None:
     """It is charged for as the kubelet will write it down."""
     report = Books(TWO, ()).report()._replace(pods=(holding("p", memory=block(2, 1)),))
-    assert amounts(usage_of(TWO, report), "memory")[1][2] == 13 * GIB
+    assert amounts(compute_usage(TWO, report), "memory")[1][2] == 13 * GIB
 
 
-def test_zones_that_the_machine_does_not_have_are_told() -> None:
+def test_zones_that_the_machine_does_not_have_are_reported() -> None:
     """Memory of an unknown zone is a sentence, and breaks nothing."""
     state = MemoryManagerState("Static", {9: NumaNodeState(1, (9,), {"memory": MemoryTable(1, 0, 1, 0, 1)})}, {})
     memory = (*allocatable_of(TWO).memory, MemoryBlock("memory", GIB, (9,)), MemoryBlock("memory", GIB))
-    usage = usage_of(TWO, said(memory=memory, state=StateFiles(memory=state)))
+    usage = compute_usage(TWO, said(memory=memory, state=StateFiles(memory=state)))
     assert usage.problems == (
         "1073741824 allocatable bytes of memory are of no zone: they are not counted",
         "1073741824 allocatable bytes of memory are of zone 9, which this machine does not have",
@@ -235,7 +241,7 @@ def test_zones_that_the_machine_does_not_have_are_told() -> None:
 def test_a_pool_made_smaller_under_the_kubelet() -> None:
     """What the kubelet believes to have is what it gives; that the machine has less is told."""
     zones = tuple(zone._replace(hugepages={"2Mi": 1}) for zone in TWO.zones)
-    usage = usage_of(TWO._replace(zones=zones), said())
+    usage = compute_usage(TWO._replace(zones=zones), said())
     assert amounts(usage, "hugepages-2Mi")[0] == (GIB, GIB, GIB)
     assert usage.problems[0] == "1073741824 bytes of hugepages-2Mi of zone 0 are allocatable, which has 2097152"
 
@@ -245,8 +251,8 @@ def test_zones_without_cpus_and_sparse_ids() -> None:
     far = Zone(17, EMPTY, EMPTY, 4 * GIB, {}, {}, "memory")
     machine = TWO._replace(zones=(*TWO.zones, far))
     memory = (*allocatable_of(TWO).memory, MemoryBlock("memory", 3 * GIB, (17,)))
-    usage = usage_of(machine, said(holding("p", memory=block(2, 17)), memory=memory))
-    assert [one.zone for one in usage.zones] == [0, 1, 17]
+    usage = compute_usage(machine, said(holding("p", memory=block(2, 17)), memory=memory))
+    assert [zone_usage.zone for zone_usage in usage.zones] == [0, 1, 17]
     assert usage.zones[2].amounts == {"memory": Amount(4 * GIB, 3 * GIB, GIB)}
 
 
@@ -254,35 +260,35 @@ def test_zones_without_cpus_and_sparse_ids() -> None:
 
 
 def devices(*entries: tuple[str, tuple[int, ...]]) -> tuple[ContainerDevices, ...]:
-    return tuple(ContainerDevices(DEVICE, (one,), zones) for one, zones in entries)
+    return tuple(ContainerDevices(DEVICE, (device_id,), zones) for device_id, zones in entries)
 
 
 def test_a_device_of_several_zones() -> None:
     """It is one in each of them, and when it is held, it is gone from each."""
     both = devices(("a", (0, 1)), ("b", (1,)))
-    assert amounts(usage_of(TWO, said(devices=both)), DEVICE) == {0: (1, 1, 1), 1: (2, 2, 2)}
+    assert amounts(compute_usage(TWO, said(devices=both)), DEVICE) == {0: (1, 1, 1), 1: (2, 2, 2)}
     held = holding("p", devices=both[:1])
-    assert amounts(usage_of(TWO, said(held, devices=both)), DEVICE) == {0: (1, 1, 0), 1: (2, 2, 1)}
+    assert amounts(compute_usage(TWO, said(held, devices=both)), DEVICE) == {0: (1, 1, 0), 1: (2, 2, 1)}
 
 
-def test_devices_of_several_zones_are_told_apart() -> None:
+def test_devices_of_several_zones_are_distinguished() -> None:
     """With the zones that the machine has, and as often as they are there; those of one zone are not among them."""
     some = devices(("a", (0, 1)), ("b", (1,)), ("c", (0, 1, 9)), ("d", (1, 9)), ("e", (0, 1)))
-    usage = usage_of(TWO, said(holding("p", devices=some[:1]), devices=some[:4]))
+    usage = compute_usage(TWO, said(holding("p", devices=some[:1]), devices=some[:4]))
     assert usage.shared == (SharedDevices(DEVICE, (0, 1), Amount(2, 2, 1)),)
-    assert usage_of(TWO, said(devices=some[1:2])).shared == ()
+    assert compute_usage(TWO, said(devices=some[1:2])).shared == ()
 
 
 def test_a_plugin_without_healthy_devices() -> None:
     """Its resource is there with nothing, as the checkpoint alone tells; where its devices are nobody does."""
     state = StateFiles(devices=DeviceCheckpoint((), {"r/none": (), "r/left": ("x",), DEVICE: ("a",)}))
-    usage = usage_of(TWO, said(devices=devices(("a", (0,))), state=state))
+    usage = compute_usage(TWO, said(devices=devices(("a", (0,))), state=state))
     assert usage.unzoned == {"r/left": Amount(0, 0, 0), "r/none": Amount(0, 0, 0)}
 
 
 def test_devices_of_no_zone_or_an_unknown_one() -> None:
     """They are counted beside the zones; a zone that there is not is told."""
-    usage = usage_of(TWO, said(holding("p", devices=devices(("a", ()))), devices=devices(("a", ()), ("b", (9,)))))
+    usage = compute_usage(TWO, said(holding("p", devices=devices(("a", ()))), devices=devices(("a", ()), ("b", (9,)))))
     assert usage.unzoned == {DEVICE: Amount(2, 2, 1)}
     assert usage.problems == (f"1 of {DEVICE} are in zone 9, which this machine does not have",)
 
@@ -290,14 +296,14 @@ def test_devices_of_no_zone_or_an_unknown_one() -> None:
 def test_a_device_that_is_held_and_ill() -> None:
     """It is there, it cannot be given, and it takes nothing from the others."""
     held = holding("p", devices=devices(("a", (0,))))
-    usage = usage_of(TWO, said(held, devices=devices(("b", (0,)))))
+    usage = compute_usage(TWO, said(held, devices=devices(("b", (0,)))))
     assert amounts(usage, DEVICE) == {0: (2, 1, 1)}
 
 
 def test_devices_left_by_init_containers() -> None:
     """They are in the checkpoint alone, and held while their pod is there."""
     record = Record("u", holding("p", cpus=CpuSet((1,))), (ContainerResources("init", devices=devices(("a", (0,)))),))
-    usage = usage_of(TWO, Books(TWO, (record,), devices(("a", (0,)), ("b", (0,)))).report())
+    usage = compute_usage(TWO, Books(TWO, (record,), devices(("a", (0,)), ("b", (0,)))).report())
     assert amounts(usage, DEVICE) == {0: (2, 2, 1)}
 
 
@@ -305,26 +311,28 @@ def test_devices_left_by_init_containers_alone() -> None:
     """Where it is known which pods are active, they are held as long as theirs is; where it is not, they are free."""
     record = Record("u", holding("p"), (ContainerResources("init", devices=devices(("a", (0,)))),))
     report = Books(TWO, (record,), devices(("a", (0,)), ("b", (0,)))).report()
-    left = {active: amounts(usage_of(TWO, report._replace(active=active)), DEVICE)[0] for active in ACTIVE}
+    left = {active: amounts(compute_usage(TWO, report._replace(active=active)), DEVICE)[0] for active in ACTIVE}
     assert left == {ACTIVE[0]: (2, 2, 2), ACTIVE[1]: (2, 2, 2), ACTIVE[2]: (2, 2, 1)}
 
 
-def test_devices_of_pods_that_are_gone() -> None:
+def test_devices_of_deleted_pods() -> None:
     """The checkpoint keeps them until the next device is given; they are free."""
     state = StateFiles(devices=DeviceCheckpoint((PodDevicesEntry("u", "c", DEVICE, {0: ("a",)}),), {}))
-    assert amounts(usage_of(TWO, said(devices=devices(("a", (0,))), state=state)), DEVICE) == {0: (1, 1, 1)}
+    assert amounts(compute_usage(TWO, said(devices=devices(("a", (0,))), state=state)), DEVICE) == {0: (1, 1, 1)}
 
 
 def test_claimed_devices() -> None:
     """A device that several containers list through claims counts once, its shares apart, and those of init
     containers come from the checkpoint.
     """
-    one = ClaimedDevice("gpu.example.com", "node", "gpu-0", "ns/a")
-    again = one._replace(claim="ns/b")
-    shares = (one._replace(device="gpu-1", share="s1"), one._replace(device="gpu-1", share="s2"))
-    init = one._replace(driver="net.example.com")
-    state = StateFiles(claims=(ClaimInfoState("ns", "c", ("u",), (init, one)),))
-    usage = usage_of(TWO, said(holding("p", claimed=(one, *shares)), holding("q", claimed=(again,)), state=state))
+    device = ClaimedDevice("gpu.example.com", "node", "gpu-0", "ns/a")
+    again = device._replace(claim="ns/b")
+    shares = (device._replace(device="gpu-1", share="s1"), device._replace(device="gpu-1", share="s2"))
+    init = device._replace(driver="net.example.com")
+    state = StateFiles(claims=(ClaimInfoState("ns", "c", ("u",), (init, device)),))
+    usage = compute_usage(
+        TWO, said(holding("p", claimed=(device, *shares)), holding("q", claimed=(again,)), state=state)
+    )
     assert usage.claimed == {"gpu.example.com": 3, "net.example.com": 1}
 
 
@@ -336,10 +344,10 @@ def test_excluded_pods_count_as_reserved() -> None:
     fingerprint.
     """
     apart = holding("apart", cpus=CpuSet((1,)), memory=block(2, 0), devices=devices(("a", (0,))))
-    other = holding("other", cpus=CpuSet((2,)), memory=block(1, 0), devices=devices(("b", (0,))))
-    report = said(apart, other, devices=devices(("a", (0,)), ("b", (0,)), ("c", (0,))))
-    with_all = usage_of(TWO, report).zones[0].amounts
-    usage = usage_of(TWO, report, lambda pod: pod.name == "apart")
+    counted = holding("other", cpus=CpuSet((2,)), memory=block(1, 0), devices=devices(("b", (0,))))
+    report = said(apart, counted, devices=devices(("a", (0,)), ("b", (0,)), ("c", (0,))))
+    with_all = compute_usage(TWO, report).zones[0].amounts
+    usage = compute_usage(TWO, report, lambda pod: pod.name == "apart")
     left = usage.zones[0].amounts
     assert {name: amount.available for name, amount in left.items()} == {
         name: amount.available for name, amount in with_all.items()
@@ -357,7 +365,7 @@ def test_fingerprints() -> None:
         holding("memory", memory=block(1, 0)),
         holding("device", devices=devices(("a", (1,)))),
     )
-    usage = usage_of(TWO, said(*pods))
+    usage = compute_usage(TWO, said(*pods))
     assert usage.fingerprint_all == fingerprint((pod.namespace, pod.name) for pod in pods)
     assert usage.fingerprint_exclusive == fingerprint((pod.namespace, pod.name) for pod in pods[2:])
 
@@ -365,126 +373,137 @@ def test_fingerprints() -> None:
 # --- any node
 
 
-def free_memory(made: Books, zones: tuple[int, ...], records: tuple[Record, ...]) -> int:
+def free_memory(history: Books, zones: tuple[int, ...], records: tuple[Record, ...]) -> int:
     """What is left in zones that are one, or in one zone."""
     held = sum(
         block.size
         for record in records
-        for one in record.containers
-        for block in one.memory
+        for container in record.containers
+        for block in container.memory
         if set(block.zones) <= set(zones)
     )
     return 15 * GIB * len(zones) - held
 
 
 @given(books(inits=False))
-def test_any_node(made: Books) -> None:
+def test_any_node(history: Books) -> None:
     """Of each zone, or group of zones, exactly what pods that are alive hold is not available."""
-    usage = usage_of(made.machine, made.report())
-    alive = tuple(record for record in made.records if record.alive)
-    cpus = CpuSet.union(one.cpus for record in alive for one in record.containers)
-    taken = {
-        one for record in alive for container in record.containers for held in container.devices for one in held.ids
+    usage = compute_usage(history.machine, history.report())
+    alive = tuple(record for record in history.records if record.alive)
+    cpus = CpuSet.union(container.cpus for record in alive for container in record.containers)
+    held_devices = {
+        device_id
+        for record in alive
+        for container in record.containers
+        for held in container.devices
+        for device_id in held.ids
     }
-    for one, zone in zip(usage.zones, made.machine.zones, strict=True):
-        assert one.free_cpus == zone.cpus - RESERVED - cpus
-        group = one.memory_group or (one.zone,)
-        left = sum(of.amounts["memory"].available for of in usage.zones if of.zone in group)
-        assert left == free_memory(made, group, alive)
-        near = [held.ids[0] for held in made.devices if one.zone in held.zones]
+    for zone_usage, zone in zip(usage.zones, history.machine.zones, strict=True):
+        assert zone_usage.free_cpus == zone.cpus - RESERVED - cpus
+        group = zone_usage.memory_group or (zone_usage.zone,)
+        left = sum(member.amounts["memory"].available for member in usage.zones if member.zone in group)
+        assert left == free_memory(history, group, alive)
+        near = [held.ids[0] for held in history.devices if zone_usage.zone in held.zones]
         if near:
-            assert one.amounts[DEVICE] == Amount(len(near), len(near), len(set(near) - taken))
+            assert zone_usage.amounts[DEVICE] == Amount(len(near), len(near), len(set(near) - held_devices))
     assert usage.problems == ()
 
 
 @given(books())
-def test_never_more_than_there_is(made: Books) -> None:
+def test_never_more_than_there_is(history: Books) -> None:
     """With init containers in the books that nobody lists, what is available is at most what is left."""
-    usage = usage_of(made.machine, made.report())
+    usage = compute_usage(history.machine, history.report())
     alive = tuple(
-        record for record in made.records if record.alive and any(any(one[1:]) for one in record.pod.containers)
+        record
+        for record in history.records
+        if record.alive and any(any(container[1:]) for container in record.pod.containers)
     )
-    for one in usage.zones:
-        group = one.memory_group or (one.zone,)
-        left = sum(of.amounts["memory"].available for of in usage.zones if of.zone in group)
-        assert left <= free_memory(made, group, alive)
+    for zone_usage in usage.zones:
+        group = zone_usage.memory_group or (zone_usage.zone,)
+        left = sum(member.amounts["memory"].available for member in usage.zones if member.zone in group)
+        assert left <= free_memory(history, group, alive)
 
 
 @given(books(inits=False))
-def test_with_and_without_the_files(made: Books) -> None:
+def test_with_and_without_the_files(history: Books) -> None:
     """List alone tells the same where nothing is left over by init containers."""
-    with_files = usage_of(made.machine, made.report())
-    without = usage_of(made.machine, made.report(files=False))
-    for one, other in zip(with_files.zones, without.zones, strict=True):
-        assert one.free_cpus == other.free_cpus
-        assert one.memory_group == other.memory_group
-        if not one.memory_group:
-            assert one.amounts == other.amounts
+    with_files = compute_usage(history.machine, history.report())
+    without = compute_usage(history.machine, history.report(files=False))
+    for first, second in zip(with_files.zones, without.zones, strict=True):
+        assert first.free_cpus == second.free_cpus
+        assert first.memory_group == second.memory_group
+        if not first.memory_group:
+            assert first.amounts == second.amounts
 
 
 @given(books(inits=False))
-def test_files_of_a_moment_ago(made: Books) -> None:
+def test_files_of_a_moment_ago(history: Books) -> None:
     """A pod that came between the reading of the files and of List is charged for as if both were of now."""
-    alive = made._replace(records=tuple(record for record in made.records if record.alive))
+    alive = history._replace(records=tuple(record for record in history.records if record.alive))
     before = alive._replace(records=alive.records[:-1])
-    usage = usage_of(made.machine, alive.report()._replace(state=before.report().state))
-    now = usage_of(made.machine, alive.report())
-    for one, other in zip(usage.zones, now.zones, strict=True):
-        assert one.free_cpus == other.free_cpus
-        assert one.memory_group == other.memory_group
-        assert one.amounts == other.amounts
+    usage = compute_usage(history.machine, alive.report()._replace(state=before.report().state))
+    now = compute_usage(history.machine, alive.report())
+    for first, second in zip(usage.zones, now.zones, strict=True):
+        assert first.free_cpus == second.free_cpus
+        assert first.memory_group == second.memory_group
+        assert first.amounts == second.amounts
 
 
 @given(books())
-def test_with_cgroups_every_amount_is_known(made: Books) -> None:
+def test_with_cgroups_every_amount_is_known(history: Books) -> None:
     """Where it is known which pods are active, what is left is what they do not have, whatever files keep of others."""
-    alive = made._replace(records=tuple(record for record in made.records if record.alive))
+    alive = history._replace(records=tuple(record for record in history.records if record.alive))
     active = frozenset(record.uid for record in alive.records)
-    usage = usage_of(made.machine, made.report()._replace(active=active))
-    held = [one for record in alive.records for one in record.containers]
-    taken = {device for one in held for device in one.devices}
-    for one in usage.zones:
-        near = {device for device in made.devices if one.zone in device.zones}
-        told = one.amounts.get(DEVICE, Amount(0, 0, 0))
-        assert (told.allocatable, told.available) == (len(near), len(near - taken))
-    memory = sum(block.size for one in held for block in one.memory)
-    assert sum(one.amounts["memory"].allocatable - one.amounts["memory"].available for one in usage.zones) == memory
+    usage = compute_usage(history.machine, history.report()._replace(active=active))
+    held = [container for record in alive.records for container in record.containers]
+    held_devices = {device for container in held for device in container.devices}
+    for zone in usage.zones:
+        near = {device for device in history.devices if zone.zone in device.zones}
+        amount = zone.amounts.get(DEVICE, Amount(0, 0, 0))
+        assert (amount.allocatable, amount.available) == (len(near), len(near - held_devices))
+    memory = sum(block.size for container in held for block in container.memory)
+    assert sum(zone.amounts["memory"].allocatable - zone.amounts["memory"].available for zone in usage.zones) == memory
 
 
 @given(books(), st.booleans(), st.integers(0, 6))
-def test_a_pod_more_never_leaves_more(made: Books, files: bool, place: int) -> None:
+def test_a_pod_more_never_leaves_more(history: Books, files: bool, index: int) -> None:
     """Whoever joins takes or leaves alone."""
-    with_one = made._replace(records=tuple(r._replace(alive=r.alive or n == place) for n, r in enumerate(made.records)))
-    before = usage_of(made.machine, made.report(files=files))
-    after = usage_of(made.machine, with_one.report(files=files))
-    for one, other in zip(before.zones, after.zones, strict=True):
-        assert other.amounts["cpu"].available <= one.amounts["cpu"].available
-        if not other.memory_group:
-            assert other.amounts["memory"].available <= one.amounts["memory"].available
-    total = [sum(one.amounts["memory"].available for one in usage.zones) for usage in (before, after)]
+    with_pod = history._replace(
+        records=tuple(r._replace(alive=r.alive or n == index) for n, r in enumerate(history.records))
+    )
+    before = compute_usage(history.machine, history.report(files=files))
+    after = compute_usage(history.machine, with_pod.report(files=files))
+    for first, second in zip(before.zones, after.zones, strict=True):
+        assert second.amounts["cpu"].available <= first.amounts["cpu"].available
+        if not second.memory_group:
+            assert second.amounts["memory"].available <= first.amounts["memory"].available
+    total = [sum(first.amounts["memory"].available for first in usage.zones) for usage in (before, after)]
     assert total[1] <= total[0]
 
 
 @given(books(), st.sets(st.integers(0, 6)))
-def test_excluded_pods_leave_the_rest_right(made: Books, chosen: set[int]) -> None:
+def test_excluded_pods_leave_the_rest_right(history: Books, indexes: set[int]) -> None:
     """Whoever is excluded, what is available is the same, and nothing is more than what can be given."""
-    names = {f"p{number}" for number in chosen}
-    whole = usage_of(made.machine, made.report())
-    usage = usage_of(made.machine, made.report(), lambda pod: pod.name in names)
-    for one, other in zip(whole.zones, usage.zones, strict=True):
-        for name, amount in other.amounts.items():
+    names = {f"p{number}" for number in indexes}
+    whole = compute_usage(history.machine, history.report())
+    usage = compute_usage(history.machine, history.report(), lambda pod: pod.name in names)
+    for first, second in zip(whole.zones, usage.zones, strict=True):
+        for name, amount in second.amounts.items():
             assert (
-                amount.available == one.amounts[name].available <= amount.allocatable <= one.amounts[name].allocatable
+                amount.available
+                == first.amounts[name].available
+                <= amount.allocatable
+                <= first.amounts[name].allocatable
             )
 
 
 @given(books(), st.randoms())
-def test_the_order_of_answers_makes_no_difference(made: Books, random: Random) -> None:
+def test_the_order_of_responses_makes_no_difference(history: Books, random: Random) -> None:
     """The same facts in any order are the same value, to the order of its dictionaries."""
-    report = made.report()
-    shuffled = list(made.records)
+    report = history.report()
+    shuffled = list(history.records)
     random.shuffle(shuffled)
-    again = made._replace(records=tuple(shuffled)).report()
+    again = history._replace(records=tuple(shuffled)).report()
     devices_again = list(report.allocatable.devices)
     random.shuffle(devices_again)
     memory = list(report.allocatable.memory)
@@ -492,7 +511,7 @@ def test_the_order_of_answers_makes_no_difference(made: Books, random: Random) -
     allocatable = report.allocatable._replace(devices=tuple(devices_again), memory=tuple(memory))
     state = report.state._replace(cpu=again.state.cpu, devices=again.state.devices)
     other = report._replace(pods=again.pods, allocatable=allocatable, state=state)
-    assert repr(usage_of(made.machine, report)) == repr(usage_of(made.machine, other))
+    assert repr(compute_usage(history.machine, report)) == repr(compute_usage(history.machine, other))
 
 
 # --- garbage
@@ -563,8 +582,8 @@ def test_garbage(machine: Machine, report: KubeletReport, name: str) -> None:
     usage = node_usage(machine, report, excluded=lambda pod: pod.name == name)
     if isinstance(usage, KubeletNotReady):
         return
-    assert [one.zone for one in usage.zones] == [zone.id for zone in machine.zones]
-    for of_resources in (*(one.amounts for one in usage.zones), usage.unzoned):
-        for amount in of_resources.values():
+    assert [zone_usage.zone for zone_usage in usage.zones] == [zone.id for zone in machine.zones]
+    for amounts_by_resource in (*(zone_usage.amounts for zone_usage in usage.zones), usage.unzoned):
+        for amount in amounts_by_resource.values():
             assert 0 <= amount.available <= amount.allocatable <= amount.capacity
     assert all(problem and "\n" not in problem for problem in usage.problems)

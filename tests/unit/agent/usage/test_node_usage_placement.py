@@ -44,11 +44,11 @@ def placed(config: KubeletConfig | None = SINGLE, pods: tuple[PodResources, ...]
 
 def test_each_container_that_holds_something() -> None:
     """Those with CPUs, a device or memory of a zone are in it, under its real id; the others are not told of."""
-    made = placed()
-    assert made is not None
-    assert made.metadata == "npv0v001::ve=leb89::cc=3::nn=9::bn=0"
+    placement = placed()
+    assert placement is not None
+    assert placement.metadata == "npv0v001::ve=leb89::cc=3::nn=9::bn=0"
     expected = {("ns", "p", "cpus"): 8, ("ns", "p", "device"): 0, ("ns", "q", "memory"): 0}
-    assert decode(made, expected) == expected
+    assert decode(placement, expected) == expected
 
 
 def test_only_where_containers_are_in_one_zone() -> None:
@@ -57,11 +57,11 @@ def test_only_where_containers_are_in_one_zone() -> None:
     assert placed(None) is None
 
 
-def test_excluded_pods_have_no_place() -> None:
+def test_excluded_pods_have_no_placement() -> None:
     """They are in it as little as in the fingerprints."""
-    made = placed(without="p")
-    assert made is not None
-    assert made.metadata == "npv0v001::ve=leb89::cc=1::nn=9::bn=0"
+    placement = placed(without="p")
+    assert placement is not None
+    assert placement.metadata == "npv0v001::ve=leb89::cc=1::nn=9::bn=0"
 
 
 def test_a_container_that_is_nowhere() -> None:

@@ -31,7 +31,9 @@ def block(gib: int, *zones: int) -> tuple[MemoryBlock, ...]:
 
 
 def pod(name: str, **containers: tuple[MemoryBlock, ...]) -> PodResources:
-    return PodResources("ns", name, tuple(ContainerResources(one, memory=blocks) for one, blocks in containers.items()))
+    return PodResources(
+        "ns", name, tuple(ContainerResources(container, memory=blocks) for container, blocks in containers.items())
+    )
 
 
 def memory(**entries: dict[str, tuple[MemoryBlock, ...]]) -> StateFiles:
@@ -73,14 +75,14 @@ def test_of_alike_the_one_that_holds_most_is_alive() -> None:
     assert match_pods([listed], state).pods == {"two": listed}
 
 
-def test_uids_give_way_to_each_other() -> None:
+def test_uids_are_reassigned() -> None:
     """A UID that fits two pods takes the one that no other UID fits, though it comes first."""
     short, long = pod("a", c=block(1)), pod("b", d=block(2))
     state = memory(both={"c": block(1), "d": block(2)}, only_short={"c": block(1)})
     assert match_pods([short, long], state).pods == {"both": long, "only_short": short}
 
 
-def test_cpus_and_devices_tell_pods_apart() -> None:
+def test_cpus_and_devices_distinguish_pods() -> None:
     """Pods with equal memory are told apart by their CPUs, and by ids of devices."""
     first = PodResources(
         "ns", "a", (ContainerResources("c", CpuSet((1,)), (ContainerDevices("r", ("x",)),), block(1)),)
@@ -97,13 +99,13 @@ def test_cpus_and_devices_tell_pods_apart() -> None:
     assert match_pods([first, second], state) == PodMatching({"u": second, "v": first}, (), frozenset({"u", "v"}))
 
 
-def test_what_no_file_tells_is_not_compared() -> None:
+def test_kinds_without_a_file_are_not_compared() -> None:
     """With the CPU Manager's file unreadable, memory alone decides."""
     listed = PodResources("ns", "a", (ContainerResources("c", CpuSet((1,)), (), block(1)),))
     assert match_pods([listed], memory(one={"c": block(1)})).pods == {"one": listed}
 
 
-def test_pods_that_hold_nothing_are_nobody() -> None:
+def test_pods_without_allocations_match_no_uid() -> None:
     """They are not in the checkpoints, and not missed there."""
     assert match_pods([pod("a", c=()), PodResources("ns", "b")], memory(one={"init": block(1)})) == PodMatching(
         {}, (), frozenset(), frozenset({"one"})
@@ -124,13 +126,13 @@ def test_hundreds_of_alike() -> None:
 ONLY_INIT = {"init": block(2)}
 
 
-def test_what_is_left_by_init_containers_alone_is_kept_while_there_is_a_cgroup() -> None:
+def test_entries_of_init_containers_stay_while_the_pod_has_a_cgroup() -> None:
     """A UID that could be a pod that holds nothing is alive with a cgroup, and gone without; so is it where unknown."""
-    listed, other = pod("a", c=()), pod("b", c=block(1))
+    listed, unlisted = pod("a", c=()), pod("b", c=block(1))
     state = memory(one=ONLY_INIT, two=ONLY_INIT, three={"c": block(1)})
-    owners = match_pods([listed, other], state, frozenset({"one", "three"}))
-    assert owners == PodMatching({"three": other}, (), frozenset({"one", "three"}))
-    assert match_pods([listed, other], state).alive == {"three"}
+    owners = match_pods([listed, unlisted], state, frozenset({"one", "three"}))
+    assert owners == PodMatching({"three": unlisted}, (), frozenset({"one", "three"}))
+    assert match_pods([listed, unlisted], state).alive == {"three"}
 
 
 def test_a_uid_with_a_cgroup_goes_first() -> None:
@@ -156,46 +158,52 @@ def test_of_alike_more_have_a_cgroup_than_are_listed() -> None:
 
 
 @given(books())
-def test_with_cgroups_all_that_is_held_is_known(made: Books) -> None:
+def test_with_cgroups_all_that_is_held_is_known(history: Books) -> None:
     """Whoever is alive keeps all that it has, whoever is gone nothing, however its containers are named."""
-    report = made.report()
-    active = frozenset(one.uid for one in made.records if one.alive)
+    report = history.report()
+    active = frozenset(record.uid for record in history.records if record.alive)
     owners = match_pods(report.pods, report.state, active)
-    holding = {one.uid for one in made.records if any(any(held[1:]) for held in one.containers)}
+    holding = {record.uid for record in history.records if any(any(held[1:]) for held in record.containers)}
     assert owners.alive == active & holding
     assert owners.unlisted == frozenset()
     assert owners.unrecorded == ()
 
 
 @given(books(), st.sets(st.integers(0, 6)))
-def test_every_uid_that_list_lacks_is_named(made: Books, lacking: set[int]) -> None:
+def test_every_uid_that_list_lacks_is_named(history: Books, lacking: set[int]) -> None:
     """With a cgroup, and as many as could not be another listed pod; never one of a pod that is listed in vain."""
-    report = made.report()
-    active = frozenset(one.uid for one in made.records if one.alive)
-    pods = tuple(one for number, one in enumerate(report.pods) if number not in lacking)
+    report = history.report()
+    active = frozenset(record.uid for record in history.records if record.alive)
+    pods = tuple(listed for number, listed in enumerate(report.pods) if number not in lacking)
     owners = match_pods(pods, report.state, active)
-    holding = {one.uid for one in made.records if one.alive and any(any(held[1:]) for held in one.containers)}
+    holding = {
+        record.uid for record in history.records if record.alive and any(any(held[1:]) for held in record.containers)
+    }
     assert owners.unlisted == holding - owners.alive
     assert len(holding) - len(owners.unlisted) <= len(pods)
 
 
 @given(books())
-def test_every_listed_pod_has_a_uid_that_fits(made: Books) -> None:
+def test_every_listed_pod_has_a_uid_that_fits(history: Books) -> None:
     """Each pod that is alive and holds something gets one UID of its own, and its containers are among that UID's."""
-    owners = match_pods(made.report().pods, made.report().state)
-    holding = [one.pod for one in made.records if one.alive and any(any(held[1:]) for held in one.pod.containers)]
+    owners = match_pods(history.report().pods, history.report().state)
+    holding = [
+        record.pod
+        for record in history.records
+        if record.alive and any(any(held[1:]) for held in record.pod.containers)
+    ]
     assert sorted(one.name for one in owners.pods.values()) == sorted(one.name for one in holding)
     assert owners.unrecorded == ()
-    records = {record.uid: record for record in made.records}
+    records = {record.uid: record for record in history.records}
     for uid, listed in owners.pods.items():
-        held = {one.name: one.memory for one in records[uid].containers}
+        held = {container.name: container.memory for container in records[uid].containers}
         assert all(held.get(one.name, ()) == one.memory for one in listed.containers)
 
 
 @given(books(), st.randoms())
-def test_the_order_makes_no_difference(made: Books, random: Random) -> None:
+def test_the_order_makes_no_difference(history: Books, random: Random) -> None:
     """However the pods and the entries are ordered, the same is taken for alive."""
-    report = made.report()
+    report = history.report()
     assert report.state.memory is not None
     pods = list(report.pods)
     uids = list(report.state.memory.entries)
@@ -204,9 +212,9 @@ def test_the_order_makes_no_difference(made: Books, random: Random) -> None:
     entries = {uid: report.state.memory.entries[uid] for uid in uids}
     shuffled = report.state._replace(memory=report.state.memory._replace(entries=entries))
     first, second = match_pods(report.pods, report.state), match_pods(pods, shuffled)
-    told = [
-        sorted(repr(sorted(pair for pair in entries[uid].items() if pair[1])) for uid in one.pods)
-        for one in (first, second)
+    results = [
+        sorted(repr(sorted(pair for pair in entries[uid].items() if pair[1])) for uid in matching.pods)
+        for matching in (first, second)
     ]
-    assert told[0] == told[1]
+    assert results[0] == results[1]
     assert sorted(first.unrecorded) == sorted(second.unrecorded)

@@ -10,40 +10,40 @@ from zonewise.kubelet.types import PodResources
 from zonewise.usage.pod_matching import incomplete_list_reason
 
 
-def active_of(made: Books) -> frozenset[str]:
-    return frozenset(record.uid for record in made.records if record.alive)
+def active_uids(history: Books) -> frozenset[str]:
+    return frozenset(record.uid for record in history.records if record.alive)
 
 
 @given(books(), st.booleans())
-def test_a_whole_list(made: Books, gone: bool) -> None:
+def test_a_whole_list(history: Books, with_deleted: bool) -> None:
     """A List of all pods is complete, whatever the files still have of others, if it is known that those are gone."""
-    records = tuple(record for record in made.records if gone or record.alive)
-    report = made._replace(records=records).report()
-    assert incomplete_list_reason(report._replace(active=active_of(made))) is None
+    records = tuple(record for record in history.records if with_deleted or record.alive)
+    report = history._replace(records=records).report()
+    assert incomplete_list_reason(report._replace(active=active_uids(history))) is None
 
 
 @given(books(inits=False))
-def test_a_whole_list_without_cgroups(made: Books) -> None:
+def test_a_whole_list_without_cgroups(history: Books) -> None:
     """So it is where that is not known, unless the files have what cannot be told from pods that are missing."""
-    made = made._replace(records=tuple(record for record in made.records if record.alive))
-    assert incomplete_list_reason(made.report()) is None
+    history = history._replace(records=tuple(record for record in history.records if record.alive))
+    assert incomplete_list_reason(history.report()) is None
 
 
 @given(books(), st.data())
-def test_a_list_that_lacks_pods(made: Books, data: st.DataObject) -> None:
+def test_a_list_that_lacks_pods(history: Books, data: st.DataObject) -> None:
     """Where cgroups are known, any pod that is missing is missed."""
-    report = made.report()
+    report = history.report()
     pods = tuple(pod for pod in report.pods if data.draw(st.booleans()))
-    reason = incomplete_list_reason(report._replace(pods=pods, active=active_of(made)))
+    reason = incomplete_list_reason(report._replace(pods=pods, active=active_uids(history)))
     assert (reason is None) == (pods == report.pods)
     assert reason is None or reason.startswith("List does not have ")
 
 
 @given(books(inits=False), st.data())
-def test_without_cgroups(made: Books, data: st.DataObject) -> None:
+def test_without_cgroups(history: Books, data: st.DataObject) -> None:
     """Where they are not known, a missing pod is missed if it holds anything."""
-    made = made._replace(records=tuple(record for record in made.records if record.alive))
-    report = made.report()
+    history = history._replace(records=tuple(record for record in history.records if record.alive))
+    report = history.report()
     missing = {pod for pod in report.pods if data.draw(st.booleans())}
     holding = any(any(held[1:]) for pod in missing for held in pod.containers)
     reason = incomplete_list_reason(report._replace(pods=tuple(pod for pod in report.pods if pod not in missing)))
@@ -51,10 +51,10 @@ def test_without_cgroups(made: Books, data: st.DataObject) -> None:
 
 
 @given(books())
-def test_our_own_pod(made: Books) -> None:
+def test_our_own_pod(history: Books) -> None:
     """Without the pod that asks List is not complete."""
     own = PodResources("zonewise", "agent-x")
-    report = made.report()._replace(active=active_of(made) | {"own"})
+    report = history.report()._replace(active=active_uids(history) | {"own"})
     reason = incomplete_list_reason(report, (own.namespace, own.name))
     assert reason == "List does not have the agent's own pod zonewise/agent-x yet"
     assert incomplete_list_reason(report._replace(pods=(*report.pods, own)), (own.namespace, own.name)) is None

@@ -33,35 +33,35 @@ class Watching:
     def __init__(self, *rules: WatchRule, open_queue: Callable[[], Inotify] = Inotify) -> None:
         self.watches = FileWatches(rules, open_queue)
 
-    def told(self, wanted: Reason | None = None) -> set[Reason]:
+    def told(self, expected: Reason | None = None) -> set[Reason]:
         """What is told until a reason comes; of what is there already where none is wanted."""
         poll = select.poll()
         poll.register(self.watches.fileno(), select.POLLIN)
         reasons: set[Reason] = set()
         deadline = time.monotonic() + PATIENCE
         while True:
-            ready = poll.poll(100 if wanted is not None else 0)
+            ready = poll.poll(100 if expected is not None else 0)
             reasons |= self.watches.read() if ready else set()
-            if (wanted is None and not ready) or wanted in reasons:
+            if (expected is None and not ready) or expected in reasons:
                 return reasons
-            assert time.monotonic() < deadline, f"{wanted} does not come"
+            assert time.monotonic() < deadline, f"{expected} does not come"
 
 
 @pytest.fixture
 def watching() -> Iterator[Callable[..., Watching]]:
     """Makes watches that are closed at the end."""
-    made: list[Watching] = []
+    opened: list[Watching] = []
 
     def make(*rules: WatchRule, open_queue: Callable[[], Inotify] = Inotify) -> Watching:
-        made.append(Watching(*rules, open_queue=open_queue))
-        return made[-1]
+        opened.append(Watching(*rules, open_queue=open_queue))
+        return opened[-1]
 
     yield make
-    for one in made:
-        one.watches.close()
+    for watch in opened:
+        watch.watches.close()
 
 
-def test_a_file_that_is_replaced_is_told_each_time(watching: Callable[..., Watching], tmp_path: Path) -> None:
+def test_a_replaced_file_is_reported_each_time(watching: Callable[..., Watching], tmp_path: Path) -> None:
     """By the kubelet's temporary file and rename, over and over; the temporary file itself is none of our names."""
     files = watching(WatchRule(str(tmp_path), ("cpu_manager_state",), Reason.STATE))
     for _ in range(3):
@@ -89,7 +89,7 @@ def test_each_way_to_change_a_file(watching: Callable[..., Watching], tmp_path: 
     assert files.told() == set()
 
 
-def test_touching_counts_where_it_is_asked_for(watching: Callable[..., Watching], tmp_path: Path) -> None:
+def test_touching_counts_where_requested(watching: Callable[..., Watching], tmp_path: Path) -> None:
     """Attributes, and writing to a file that stays open."""
     path = tmp_path / "notify"
     path.touch()
@@ -135,7 +135,7 @@ def test_a_directory_that_comes_late(watching: Callable[..., Watching], tmp_path
     assert files.told() == set()
 
 
-def test_a_directory_that_goes_and_comes_back(watching: Callable[..., Watching], tmp_path: Path) -> None:
+def test_a_directory_is_removed_and_recreated(watching: Callable[..., Watching], tmp_path: Path) -> None:
     """Removed, moved away, replaced, with all above it: files of the new one are told, those of the old one are not."""
     top = tmp_path / "lib"
     directory = top / "kubelet"
@@ -220,7 +220,7 @@ class Refusing(Inotify):
         return super().add(directory, mask)
 
 
-def test_where_the_kernel_refuses_watches_files_are_looked_at(
+def test_without_kernel_watches_files_are_polled(
     watching: Callable[..., Watching], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is said once, each settling looks, and tries again."""
@@ -247,18 +247,18 @@ def test_where_the_kernel_refuses_watches_files_are_looked_at(
     assert not files.polled
     replace(tmp_path / "state")
     assert files.read() == {Reason.STATE}
-    said = [record.message for record in caplog.records if "max_user_watches" in record.message]
-    assert len(said) == 1
-    assert said[0].startswith(f"{tmp_path}: no watch by the kernel: No space left on device; files are polled ")
+    messages = [record.message for record in caplog.records if "max_user_watches" in record.message]
+    assert len(messages) == 1
+    assert messages[0].startswith(f"{tmp_path}: no watch by the kernel: No space left on device; files are polled ")
 
 
-def test_where_the_kernel_gives_no_queue_files_are_looked_at(
+def test_without_a_kernel_queue_files_are_polled(
     watching: Callable[..., Watching], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def refuse() -> Inotify:
+    def fail() -> Inotify:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), "inotify_init1")
 
-    files = watching(WatchRule(str(tmp_path), ("state",), Reason.STATE), open_queue=refuse).watches
+    files = watching(WatchRule(str(tmp_path), ("state",), Reason.STATE), open_queue=fail).watches
     assert files.fileno() == -1
     assert files.polled
     assert files.read() == set()
@@ -317,14 +317,14 @@ def test_the_kubelets_files(path: str, reasons: set[Reason]) -> None:
 
 
 @pytest.mark.parametrize("path", ["/k/pod_status_manager_state", "/k/config.yaml", "/k/device-plugins/.123"])
-def test_files_that_tell_us_nothing(path: str) -> None:
+def test_irrelevant_files(path: str) -> None:
     """Its configuration files are none of ours where /configz is asked."""
     assert reasons_for(path, SETTINGS) == set()
 
 
 def test_configured_files() -> None:
     settings = SETTINGS._replace(kubelet_config="/k/config.yaml", kubelet_config_drop_ins="/d", notify_file="/n/[x]")
-    wanted = {
+    expected = {
         "/k/config.yaml": Reason.CONFIG,
         "/d/10-a.conf": Reason.CONFIG,
         "/d/..data": Reason.CONFIG,
@@ -332,8 +332,8 @@ def test_configured_files() -> None:
         "/etc/zonewise/agent.yaml": Reason.RELOAD,
         "/etc/zonewise/..data": Reason.RELOAD,
     }
-    assert {path: reasons_for(path, settings, "/etc/zonewise/agent.yaml") for path in wanted} == {
-        path: {reason} for path, reason in wanted.items()
+    assert {path: reasons_for(path, settings, "/etc/zonewise/agent.yaml") for path in expected} == {
+        path: {reason} for path, reason in expected.items()
     }
     assert [rule.directory for rule in watch_rules(settings) if rule.touched] == ["/n"]
 
@@ -349,7 +349,7 @@ def test_the_notification_file_is_made(tmp_path: Path) -> None:
     assert path.read_bytes() == b"kept"
 
 
-def test_what_is_no_file_is_refused_as_notification_file(tmp_path: Path) -> None:
+def test_a_notification_path_that_is_no_file_is_rejected(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     for name in (".", "fifo"):
         with pytest.raises(OSError, match=r"Is a directory|is no regular file|No such device"):
@@ -362,10 +362,10 @@ def test_cgroups_of_pods(tmp_path: Path, watching: Callable[..., Watching]) -> N
     burstable = mount / "kubepods.slice" / "kubepods-burstable.slice"
     burstable.mkdir(parents=True)
     (mount / "cgroup.controllers").touch()
-    one = watching(*watch_rules(Settings(root=str(tmp_path), kubelet_dir=str(tmp_path / "k"))))
-    assert one.told() == set()
-    for place in (mount / "kubepods.slice" / "kubepods-pod1.slice", burstable / "kubepods-burstable-pod2.slice"):
-        place.mkdir()
-        assert one.told(Reason.PODS) == {Reason.PODS}
-        place.rmdir()
-        assert one.told(Reason.PODS) == {Reason.PODS}
+    watches = watching(*watch_rules(Settings(root=str(tmp_path), kubelet_dir=str(tmp_path / "k"))))
+    assert watches.told() == set()
+    for directory in (mount / "kubepods.slice" / "kubepods-pod1.slice", burstable / "kubepods-burstable-pod2.slice"):
+        directory.mkdir()
+        assert watches.told(Reason.PODS) == {Reason.PODS}
+        directory.rmdir()
+        assert watches.told(Reason.PODS) == {Reason.PODS}

@@ -30,16 +30,16 @@ LONG = 30.0
 
 @pytest.fixture
 def wake() -> Iterator[Wake]:
-    made = Wake()
-    yield made
-    made.close()
+    waker = Wake()
+    yield waker
+    waker.close()
 
 
 @pytest.fixture
 def signals() -> Iterator[Signals]:
-    made = Signals()
-    yield made
-    made.close()
+    handlers = Signals()
+    yield handlers
+    handlers.close()
 
 
 def rules(directory: Path) -> tuple[WatchRule, ...]:
@@ -60,7 +60,7 @@ def test_nothing_comes_when_nothing_happens(tmp_path: Path) -> None:
         assert events.wait(0) == frozenset()
 
 
-def test_what_came_before_the_wait_is_there(tmp_path: Path, wake: Wake) -> None:
+def test_events_before_the_wait_are_returned(tmp_path: Path, wake: Wake) -> None:
     """While a scan runs, events gather."""
     with open_event_source(rules(tmp_path), [wake]) as events:
         replace(tmp_path / "cpu_manager_state")
@@ -137,16 +137,16 @@ def test_a_restart_of_the_kubelet(tmp_path: Path) -> None:
 
 def test_other_threads_wake_it(tmp_path: Path, wake: Wake) -> None:
     """Every reason of every thread comes, in one wait or several."""
-    wanted = set(Reason) - {Reason.STOP}
+    expected = set(Reason) - {Reason.STOP}
     with open_event_source((), [wake]) as events:
-        threads = [threading.Thread(target=wake, args=(reason,)) for reason in wanted]
+        threads = [threading.Thread(target=wake, args=(reason,)) for reason in expected]
         for thread in threads:
             thread.start()
-        found: set[Reason] = set()
-        while found != wanted:
+        received: set[Reason] = set()
+        while received != expected:
             came = events.wait(LONG)
             assert came
-            found |= came
+            received |= came
         for thread in threads:
             thread.join()
 
@@ -205,14 +205,14 @@ def test_a_stop_does_not_wait_for_the_end_of_a_burst(tmp_path: Path, wake: Wake)
     watches.close()
 
 
-def test_files_that_the_kernel_does_not_watch_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_without_a_kernel_watch_are_polled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Within the interval of such looks, though nothing is readable; and threads wake it as ever."""
     monkeypatch.setattr("zonewise.daemon.events.source.POLL_INTERVAL", 0.02)
 
-    def refuse() -> Inotify:
+    def fail() -> Inotify:
         raise OSError(24, "Too many open files", "inotify_init1")
 
-    watches, wake = FileWatches(rules(tmp_path), refuse), Wake()
+    watches, wake = FileWatches(rules(tmp_path), fail), Wake()
     events = EventSource(watches, [wake])
     assert events.wait(0.05) == frozenset()
     timer = threading.Timer(0.05, replace, (tmp_path / "cpu_manager_state",))

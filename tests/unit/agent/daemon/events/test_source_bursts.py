@@ -35,13 +35,11 @@ class Events:
 
 
 @given(GAPS, st.floats(0.0001, 0.01), st.floats(0.0001, 0.05))
-def test_nothing_is_lost_and_nobody_waits_too_long(
-    gaps: list[tuple[float, set[Reason]]], quiet: float, patience: float
-) -> None:
+def test_no_event_is_lost_or_late(gaps: list[tuple[float, set[Reason]]], quiet: float, patience: float) -> None:
     """Bursts one after another return every reason that came, each by the patience after its first event."""
     clock = Clock(0.0)
     events = Events(gaps, clock)
-    wanted = {reason for _, reasons in gaps for reason in reasons}
+    expected = {reason for _, reasons in gaps for reason in reasons}
     returned: set[Reason] = set()
     while events.times:
         first = events.more(1.0)
@@ -49,26 +47,26 @@ def test_nothing_is_lost_and_nobody_waits_too_long(
         if first:
             returned |= gather(first, events.more, clock, quiet, patience)
             assert clock() - began <= patience + 1e-9
-    assert returned == wanted
+    assert returned == expected
 
 
 @given(GAPS, st.floats(0.0001, 0.01), st.floats(0.0001, 0.05))
-def test_a_burst_ends_only_in_quiet_or_out_of_patience_or_with_a_stop(
+def test_a_burst_ends_by_quiet_or_by_its_limit_or_by_a_stop(
     gaps: list[tuple[float, set[Reason]]], quiet: float, patience: float
 ) -> None:
     """Else the next scan would begin amid a burst."""
     clock = Clock(0.0)
     events = Events(gaps, clock)
-    told = [0.0]
+    event_times = [0.0]
 
     def more(seconds: float) -> set[Reason]:
         reasons = events.more(seconds)
         if reasons:
-            told.append(clock())
+            event_times.append(clock())
         return reasons
 
     found = gather({Reason.STATE}, more, clock, quiet, patience)
-    assert Reason.STOP in found or clock() >= min(told[-1] + quiet, patience) - 1e-9
+    assert Reason.STOP in found or clock() >= min(event_times[-1] + quiet, patience) - 1e-9
 
 
 @given(SECONDS, SECONDS, SECONDS, SECONDS)

@@ -102,44 +102,44 @@ def test_a_message_of_udevd_is_ignored(pair: tuple[socket.socket, Uevents]) -> N
 class Answers(socket.socket):
     """A socket that gives prepared answers, as a netlink socket of the kernel does."""
 
-    def __init__(self, *answers: OSError | tuple[bytes, object]) -> None:
+    def __init__(self, *messages: OSError | tuple[bytes, object]) -> None:
         super().__init__(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.answers = list(answers)
+        self.answers = list(messages)
 
     def recvfrom(self, *arguments: object) -> tuple[bytes, object]:  # pyright: ignore[reportIncompatibleMethodOverride]
         if not self.answers:
             raise BlockingIOError
-        answer = self.answers.pop(0)
-        if isinstance(answer, OSError):
-            raise answer
-        return answer
+        message = self.answers.pop(0)
+        if isinstance(message, OSError):
+            raise message
+        return message
 
 
-def test_a_full_queue_is_a_reason_to_look() -> None:
+def test_a_full_queue_is_a_reason_to_scan() -> None:
     """The kernel drops messages then and says ENOBUFS once (man 7 netlink); what was dropped may have mattered."""
-    with Answers(OSError(errno.ENOBUFS, "No buffer space available")) as answers:
-        assert Uevents(answers).read() == {Reason.HARDWARE}
+    with Answers(OSError(errno.ENOBUFS, "No buffer space available")) as messages:
+        assert Uevents(messages).read() == {Reason.HARDWARE}
 
 
-def test_only_the_kernel_is_believed() -> None:
+def test_only_messages_of_the_kernel_count() -> None:
     """Its port id is 0, and its group 1; a process has an id of its own."""
     good = message("add", "pci", PCI)
-    with Answers((good, (4711, 1)), (good, (0, 2))) as answers:
-        assert Uevents(answers).read() == set()
-    with Answers((good, (0, 1))) as answers:
-        assert Uevents(answers).read() == {Reason.HARDWARE}
+    with Answers((good, (4711, 1)), (good, (0, 2))) as messages:
+        assert Uevents(messages).read() == set()
+    with Answers((good, (0, 1))) as messages:
+        assert Uevents(messages).read() == {Reason.HARDWARE}
 
 
 def test_a_broken_socket_is_not_silent() -> None:
-    with Answers(OSError(errno.EBADF, "Bad file descriptor")) as answers, pytest.raises(OSError, match="Bad file"):
-        Uevents(answers).read()
+    with Answers(OSError(errno.EBADF, "Bad file descriptor")) as messages, pytest.raises(OSError, match="Bad file"):
+        Uevents(messages).read()
 
 
-def test_where_the_kernel_does_not_let_us_hear_there_is_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*arguments: object) -> socket.socket:
+def test_without_permission_there_are_no_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object) -> socket.socket:
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
-    monkeypatch.setattr(socket, "socket", refuse)
+    monkeypatch.setattr(socket, "socket", fail)
     assert open_uevents() is None
 
 

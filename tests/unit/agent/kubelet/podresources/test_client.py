@@ -28,22 +28,22 @@ if TYPE_CHECKING:
 @pytest.fixture
 def clients() -> Iterator[list[PodResourcesClient]]:
     """Clients that are closed at the end."""
-    made: list[PodResourcesClient] = []
-    yield made
-    for client in made:
+    opened: list[PodResourcesClient] = []
+    yield opened
+    for client in opened:
         client.close()
 
 
-def client_of(path: Path, clients: list[PodResourcesClient], timeout: float = PATIENCE) -> PodResourcesClient:
+def make_client(path: Path, clients: list[PodResourcesClient], timeout: float = PATIENCE) -> PodResourcesClient:
     clients.append(PodResourcesClient(str(path), timeout=timeout))
     return clients[-1]
 
 
-def test_answers(clients: list[PodResourcesClient]) -> None:
+def test_responses(clients: list[PodResourcesClient]) -> None:
     """All three methods, of a node with a pod."""
     with simulated() as kubelet:
         kubelet.start(pod("a", 2, memory=GIB, gpus=1))
-        client = client_of(kubelet.socket, clients)
+        client = make_client(kubelet.socket, clients)
         main = ContainerResources(
             "main", CpuSet([1, 2]), (ContainerDevices(GPU, ("gpu-0",), (0,)),), (MemoryBlock("memory", GIB, (0,)),)
         )
@@ -60,7 +60,7 @@ def test_a_path_may_look_like_a_url(clients: list[PodResourcesClient]) -> None:
         path = directory / "a%41 b?c#d" / "k.sock"
         server = serve(path, "v1.PodResourcesLister", {"List": Calls(Faults()).unary("List", lambda _, __: b"")})
         try:
-            assert client_of(path, clients).list() == ()
+            assert make_client(path, clients).list() == ()
         finally:
             server.stop(None).wait()
 
@@ -69,7 +69,7 @@ def test_the_start_of_a_kubelet(clients: list[PodResourcesClient]) -> None:
     """An empty answer is passed on as it is: what it means is not for the client to say."""
     with simulated(Faults(empty_allocatable=1, empty_lists=1)) as kubelet:
         kubelet.start(pod("a"))
-        client = client_of(kubelet.socket, clients)
+        client = make_client(kubelet.socket, clients)
         assert client.list() == ()
         assert len(client.list()) == 1
         assert client.allocatable() == Allocatable()
@@ -82,7 +82,7 @@ def test_the_start_of_a_kubelet(clients: list[PodResourcesClient]) -> None:
 def test_a_socket_that_is_created_anew(clients: list[PodResourcesClient]) -> None:
     """After a restart the next call succeeds."""
     with simulated() as kubelet:
-        client = client_of(kubelet.socket, clients)
+        client = make_client(kubelet.socket, clients)
         for _ in range(3):
             assert client.list() == ()
             kubelet.restart()
@@ -92,7 +92,7 @@ def test_a_socket_that_is_created_anew(clients: list[PodResourcesClient]) -> Non
 def test_a_socket_that_comes_late(clients: list[PodResourcesClient]) -> None:
     """A call made while there is no socket succeeds as soon as there is one."""
     with simulated() as kubelet:
-        client = client_of(kubelet.socket, clients)
+        client = make_client(kubelet.socket, clients)
         client.list()
         kubelet.close()
         assert not kubelet.socket.exists()
@@ -107,7 +107,7 @@ def test_a_socket_that_comes_late(clients: list[PodResourcesClient]) -> None:
 def test_no_socket_at_all(clients: list[PodResourcesClient]) -> None:
     """It is unavailable, and the path is named; the deadline is kept."""
     with short_directory() as directory:
-        client = client_of(directory / "none.sock", clients, timeout=0.4)
+        client = make_client(directory / "none.sock", clients, timeout=0.4)
         begun = time.monotonic()
         with pytest.raises(
             KubeletUnavailable, match=r"^List on [^ ]*none\.sock: cannot connect: No such file or directory$"
@@ -116,7 +116,7 @@ def test_no_socket_at_all(clients: list[PodResourcesClient]) -> None:
         assert time.monotonic() - begun < PATIENCE / 2
 
 
-def test_patience_that_is_shorter_than_the_time_for_an_answer() -> None:
+def test_a_retry_timeout_shorter_than_the_timeout() -> None:
     """An absent kubelet is given up after the one, while one that is there has the other to answer."""
     with (
         simulated(Faults(delay=0.3)) as kubelet,
@@ -133,33 +133,33 @@ def test_patience_that_is_shorter_than_the_time_for_an_answer() -> None:
 def test_a_call_that_is_broken_off_is_repeated(clients: list[PodResourcesClient]) -> None:
     """A kubelet that goes while it answers is asked again when it is back."""
     with simulated(Faults(delay=4 * PATIENCE)) as kubelet:
-        client = client_of(kubelet.socket, clients)
-        answers: list[object] = []
-        asking = threading.Thread(target=lambda: answers.append(client.list()))
-        asking.start()
+        client = make_client(kubelet.socket, clients)
+        responses: list[object] = []
+        thread = threading.Thread(target=lambda: responses.append(client.list()))
+        thread.start()
         kubelet.faults = Faults()
         kubelet.restart()
-        asking.join(PATIENCE)
-        assert answers == [()]
+        thread.join(PATIENCE)
+        assert responses == [()]
 
 
 # --- errors
 
 
-def test_a_kubelet_that_does_not_answer(clients: list[PodResourcesClient]) -> None:
+def test_a_kubelet_that_does_not_respond(clients: list[PodResourcesClient]) -> None:
     """The deadline is kept, and told from a kubelet that is not there."""
     with simulated(Faults(delay=30)) as kubelet:
-        client = client_of(kubelet.socket, clients, timeout=2)
+        client = make_client(kubelet.socket, clients, timeout=2)
         with pytest.raises(KubeletTimeout, match=r"no response in time$"):
             client.list()
 
 
-def test_somebody_who_does_not_even_greet(clients: list[PodResourcesClient]) -> None:
+def test_a_server_without_a_handshake(clients: list[PodResourcesClient]) -> None:
     """A socket that listens and says nothing holds a call no longer than its deadline."""
     with short_directory() as directory, socket.socket(socket.AF_UNIX) as mute:
         mute.bind(str(directory / "mute.sock"))
         mute.listen()
-        client = client_of(directory / "mute.sock", clients, timeout=0.3)
+        client = make_client(directory / "mute.sock", clients, timeout=0.3)
         with pytest.raises((KubeletTimeout, KubeletUnavailable)):
             client.list()
 
@@ -167,7 +167,7 @@ def test_somebody_who_does_not_even_greet(clients: list[PodResourcesClient]) -> 
 def test_too_many_calls_of_others(clients: list[PodResourcesClient]) -> None:
     """A refusal for the number of calls is waited out."""
     with simulated(Faults(rate=10, burst=1)) as kubelet:
-        client = client_of(kubelet.socket, clients)
+        client = make_client(kubelet.socket, clients)
         for _ in range(4):
             assert client.list() == ()
 
@@ -175,7 +175,7 @@ def test_too_many_calls_of_others(clients: list[PodResourcesClient]) -> None:
 def test_a_limit_that_does_not_end(clients: list[PodResourcesClient]) -> None:
     """Where there is no end of refusals before the deadline, that is what is raised."""
     with simulated(Faults(rate=0.001, burst=1)) as kubelet:
-        client = client_of(kubelet.socket, clients, timeout=2)
+        client = make_client(kubelet.socket, clients, timeout=2)
         client.list()
         with pytest.raises(Throttled, match="rejected by rate limit"):
             client.list()
@@ -184,7 +184,7 @@ def test_a_limit_that_does_not_end(clients: list[PodResourcesClient]) -> None:
 def test_our_own_limit(clients: list[PodResourcesClient]) -> None:
     """A kubelet with the real limits never refuses a client that calls as often as it can."""
     with simulated() as kubelet:
-        client = client_of(kubelet.socket, clients)
+        client = make_client(kubelet.socket, clients)
         begun = time.monotonic()
         for _ in range(BURST + 5):
             client.list()
@@ -206,7 +206,7 @@ def test_a_queue_of_our_own() -> None:
 def test_an_error_of_the_kubelet(clients: list[PodResourcesClient]) -> None:
     """It is not repeated, and the kubelet's words are told; the next call is a new one."""
     with simulated(Faults(failing_lists=1)) as kubelet:
-        client = client_of(kubelet.socket, clients)
+        client = make_client(kubelet.socket, clients)
         with pytest.raises(BadAnswer, match="UNKNOWN: the simulated kubelet was told to fail"):
             client.list()
         assert client.list() == ()
@@ -215,46 +215,46 @@ def test_an_error_of_the_kubelet(clients: list[PodResourcesClient]) -> None:
 def test_garbage(clients: list[PodResourcesClient], caplog: pytest.LogCaptureFixture) -> None:
     """An answer that is no message is an error of ours, without a traceback of gRPC in the log."""
     with simulated(Faults(garbled_lists=1)) as kubelet:
-        client = client_of(kubelet.socket, clients)
+        client = make_client(kubelet.socket, clients)
         with pytest.raises(BadAnswer, match=r"4 bytes are no v1\.ListPodResourcesResponse"):
             client.list()
         assert caplog.text == ""
 
 
-def test_a_method_that_is_not_there(clients: list[PodResourcesClient]) -> None:
+def test_an_absent_method(clients: list[PodResourcesClient]) -> None:
     """Kubelets before 1.27 have no Get."""
     with short_directory() as directory:
         server = serve(directory / "k.sock", "v1.PodResourcesLister", {})
         try:
             with pytest.raises(BadAnswer, match="UNIMPLEMENTED"):
-                client_of(directory / "k.sock", clients).get("lab", "a")
+                make_client(directory / "k.sock", clients).get("lab", "a")
         finally:
             server.stop(None).wait()
 
 
-def test_an_answer_of_many_megabytes(clients: list[PodResourcesClient]) -> None:
+def test_a_response_of_many_megabytes(clients: list[PodResourcesClient]) -> None:
     """18 MB have been seen; gRPC's own limit is 4 MiB."""
     with simulated(Faults(ballast=18_000_000)) as kubelet:
         kubelet.start(pod("a", 1))
-        ((claimed,),) = [container.claimed for container in client_of(kubelet.socket, clients).list()[0].containers]
+        ((claimed,),) = [container.claimed for container in make_client(kubelet.socket, clients).list()[0].containers]
         assert claimed.device == "device-0"
 
 
-def test_nonsense_is_told(clients: list[PodResourcesClient]) -> None:
+def test_malformed_values_are_reported(clients: list[PodResourcesClient]) -> None:
     """It is among the problems as long as the kubelet says so, with the call that it came by."""
     message = pb.PodResources(namespace="lab", name="a", containers=[pb.ContainerResources(name="c", cpu_ids=[-3])])
-    answers = [pb.ListPodResourcesResponse(pod_resources=[message])] * 2 + [pb.ListPodResourcesResponse()]
+    responses = [pb.ListPodResourcesResponse(pod_resources=[message])] * 2 + [pb.ListPodResourcesResponse()]
     with short_directory() as directory:
         calls = Calls(Faults())
-        method = calls.unary("List", lambda _, number: answers[number - 1])
+        method = calls.unary("List", lambda _, number: responses[number - 1])
         server = serve(directory / "k.sock", "v1.PodResourcesLister", {"List": method})
         try:
-            client = client_of(directory / "k.sock", clients)
+            client = make_client(directory / "k.sock", clients)
             problems = [(client.list(), client.problems)[1] for _ in range(3)]
         finally:
             server.stop(None).wait()
-    told = f"List on {directory}/k.sock: pod lab/a, container c: cpu_ids: -3 outside 0..65535; left out"
-    assert problems == [(told,), (told,), ()]
+    problem = f"List on {directory}/k.sock: pod lab/a, container c: cpu_ids: -3 outside 0..65535; left out"
+    assert problems == [(problem,), (problem,), ()]
 
 
 # --- the end
@@ -263,20 +263,20 @@ def test_nonsense_is_told(clients: list[PodResourcesClient]) -> None:
 def test_closing_ends_a_call(clients: list[PodResourcesClient]) -> None:
     """A call under way, even one that waits for a socket, ends at once; later ones are not made."""
     with short_directory() as directory:
-        client = client_of(directory / "none.sock", clients, timeout=4 * PATIENCE)
+        client = make_client(directory / "none.sock", clients, timeout=4 * PATIENCE)
         raised: list[BaseException] = []
 
-        def ask() -> None:
+        def call() -> None:
             try:
                 client.list()
             except KubeletError as error:
                 raised.append(error)
 
-        asking = threading.Thread(target=ask)
-        asking.start()
+        thread = threading.Thread(target=call)
+        thread.start()
         client.close()
-        asking.join(PATIENCE)
-        assert not asking.is_alive()
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
         assert [type(error) for error in raised] == [KubeletUnavailable]
         with pytest.raises(KubeletUnavailable, match="closed"):
             client.list()
@@ -286,12 +286,12 @@ def test_many_threads(clients: list[PodResourcesClient]) -> None:
     """One client serves several threads."""
     with simulated() as kubelet:
         kubelet.start(pod("a", 1))
-        client = client_of(kubelet.socket, clients)
-        answers: list[object] = []
-        threads = [threading.Thread(target=lambda: answers.append(client.list())) for _ in range(8)]
+        client = make_client(kubelet.socket, clients)
+        responses: list[object] = []
+        threads = [threading.Thread(target=lambda: responses.append(client.list())) for _ in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert len(answers) == 8
-        assert len({str(answer) for answer in answers}) == 1
+        assert len(responses) == 8
+        assert len({str(response) for response in responses}) == 1

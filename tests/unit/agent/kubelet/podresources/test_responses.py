@@ -59,16 +59,16 @@ def block(kind: str, size: int, *zones: int) -> pb.ContainerMemory:
 
 @pytest.mark.skipif(not TRACES.exists(), reason="the kubelet's traces are not beside the project")
 @pytest.mark.parametrize("trace", traces(), ids=lambda trace: trace["name"][:40])
-def test_real_answers_make_sense(trace: dict[str, Any]) -> None:
+def test_recorded_responses_are_consistent(trace: dict[str, Any]) -> None:
     """Nothing of a real kubelet's answers is dropped, and CPUs are those of its state file."""
-    answer = json_format.ParseDict(trace["list"], pb.ListPodResourcesResponse())
-    pods, problems = decode_list(answer.SerializeToString())
+    response = json_format.ParseDict(trace["list"], pb.ListPodResourcesResponse())
+    pods, problems = decode_list(response.SerializeToString())
     assert problems == ()
     entries = trace["cpu_manager_state"].get("entries", {})
     in_file = {str(CpuSet.parse_list(cpus)) for containers in entries.values() for cpus in containers.values()}
-    assert {str(container.cpus) for one in pods for container in one.containers if container.cpus} <= in_file
-    answer = json_format.ParseDict(trace["get_allocatable"], pb.AllocatableResourcesResponse())
-    allocatable, problems = decode_allocatable(answer.SerializeToString())
+    assert {str(container.cpus) for pod in pods for container in pod.containers if container.cpus} <= in_file
+    response = json_format.ParseDict(trace["get_allocatable"], pb.AllocatableResourcesResponse())
+    allocatable, problems = decode_allocatable(response.SerializeToString())
     assert problems == ()
     assert str(allocatable.cpus) == "1-15,17-31"
     assert [(b.type, b.size, b.zones) for b in allocatable.memory][-2:] == [
@@ -81,8 +81,8 @@ def test_real_answers_make_sense(trace: dict[str, Any]) -> None:
 def test_real_devices() -> None:
     """A device of two zones is one, -1 is no zone, and a device without topology stays."""
     (trace,) = [trace for trace in traces() if trace["name"].startswith("devices:")]
-    answer = json_format.ParseDict(trace["get_allocatable"], pb.AllocatableResourcesResponse())
-    assert decode_allocatable(answer.SerializeToString()).allocatable.devices == (
+    response = json_format.ParseDict(trace["get_allocatable"], pb.AllocatableResourcesResponse())
+    assert decode_allocatable(response.SerializeToString()).allocatable.devices == (
         ContainerDevices("lab.io/dev", ("dn",), ()),
         ContainerDevices("lab.io/dev", ("d0", "d0b"), (0,)),
         ContainerDevices("lab.io/dev", ("dm",), (0, 1)),
@@ -99,7 +99,9 @@ def test_real_devices() -> None:
 def test_pods_are_sorted_and_containers_are_not() -> None:
     """By namespace and name; the order of containers means something, that of pods does not."""
     messages = [
-        pb.PodResources(namespace=namespace, name=name, containers=[pb.ContainerResources(name=one) for one in "zam"])
+        pb.PodResources(
+            namespace=namespace, name=name, containers=[pb.ContainerResources(name=letter) for letter in "zam"]
+        )
         for namespace, name in [("b", "a"), ("a", "z"), ("a", "b")]
     ]
     pods = decode_list(pb.ListPodResourcesResponse(pod_resources=messages).SerializeToString()).pods
@@ -177,10 +179,10 @@ def test_nothing_shared() -> None:
     assert [container.name for container in containers] == ["own"]
 
 
-def test_fields_of_the_future_are_passed_over() -> None:
+def test_unknown_fields_are_ignored() -> None:
     """A field number that is not in our definition does no harm."""
-    answer = encode_list([PodResources("lab", "a")]).SerializeToString()
-    assert decode_list(answer + bytes([15 << 3 | 2, 3]) + b"new").pods == (PodResources("lab", "a"),)
+    response = encode_list([PodResources("lab", "a")]).SerializeToString()
+    assert decode_list(response + bytes([15 << 3 | 2, 3]) + b"new").pods == (PodResources("lab", "a"),)
 
 
 def test_get_of_nothing() -> None:
@@ -200,9 +202,9 @@ def test_allocatable_of_a_kubelet_that_starts() -> None:
 def test_pods_survive(pods: tuple[PodResources, ...]) -> None:
     """What a kubelet can say of pods, by List or by Get, is decoded as it was meant, and nothing of it is a problem."""
     assert decode_list(encode_list(reversed(pods)).SerializeToString()) == (pods, ())
-    for one in pods:
-        answer = pb.GetPodResourcesResponse(pod_resources=encode_pod(one))
-        assert decode_get(answer.SerializeToString()) == ((one,), ())
+    for expected in pods:
+        response = pb.GetPodResourcesResponse(pod_resources=encode_pod(expected))
+        assert decode_get(response.SerializeToString()) == ((expected,), ())
 
 
 @given(ALLOCATABLES)
@@ -215,15 +217,15 @@ def test_allocatable_survives(allocatable: Allocatable) -> None:
     st.binary(max_size=200)
     | st.tuples(PODS, st.integers(0, 10**6), st.integers(0, 255)).map(lambda made: garbled(*made))
 )
-def test_damage_is_a_bad_answer_or_an_answer(answer: bytes) -> None:
+def test_damage_is_an_error_or_a_response(response: bytes) -> None:
     """Whatever the bytes, nothing but BadAnswer is raised."""
     for decode in (decode_list, decode_get, decode_allocatable):
         with contextlib.suppress(BadAnswer):
-            decode(answer)
+            decode(response)
 
 
-def garbled(pods: tuple[PodResources, ...], place: int, byte: int) -> bytes:
+def garbled(pods: tuple[PodResources, ...], position: int, byte: int) -> bytes:
     """An answer with one byte changed."""
-    answer = bytearray(encode_list(pods).SerializeToString() or b"\n")
-    answer[place % len(answer)] = byte
-    return bytes(answer)
+    content = bytearray(encode_list(pods).SerializeToString() or b"\n")
+    content[position % len(content)] = byte
+    return bytes(content)

@@ -58,7 +58,7 @@ def test_trying_never_exceeds_the_rate(pauses: list[Fraction], rate: int, burst:
     assert no_more_than(times, rate, burst)
 
 
-def test_nobody_waits_without_need() -> None:
+def test_no_unnecessary_wait() -> None:
     """A burst goes at once, the next waits for exactly one interval, and after a pause the burst is back."""
     clock = Clock()
     bucket = TokenBucket(Fraction(20), 5, clock)  # type: ignore[arg-type]

@@ -135,11 +135,11 @@ def test_a_callback_that_fails(caplog: pytest.LogCaptureFixture) -> None:
 # --- decoding
 
 
-def test_other_fields_of_a_pod_are_passed_over() -> None:
+def test_other_fields_of_a_pod_are_ignored() -> None:
     """A v1.Pod has hundreds of fields; spec is number 2, annotations are number 12 of the metadata."""
     metadata = pb.ObjectMeta(name="a", namespace="lab", uid="u").SerializeToString() + bytes([12 << 3 | 2, 2, 0x0A, 0])
-    made = bytes([1 << 3 | 2, len(metadata)]) + metadata + bytes([2 << 3 | 2, 3]) + b"new"
-    event = decode_event(pb.WatchPodsEvent(type=pb.ADDED, pod=made).SerializeToString())
+    message = bytes([1 << 3 | 2, len(metadata)]) + metadata + bytes([2 << 3 | 2, 3]) + b"new"
+    event = decode_event(pb.WatchPodsEvent(type=pb.ADDED, pod=message).SerializeToString())
     assert event == PodEvent(PodEventType.ADDED, WatchedPod("lab", "a", "u", {}, ""))
 
 
@@ -156,16 +156,16 @@ def test_events_survive(
 ) -> None:
     """What a kubelet can say is decoded as it was meant."""
     metadata = pb.ObjectMeta(name=name, namespace=namespace, uid=uid, labels=labels)
-    made = pb.Pod(metadata=metadata, status=pb.PodStatus(phase=phase)).SerializeToString()
-    event = decode_event(pb.WatchPodsEvent(type=pb.EventType.Name(kind.value), pod=made).SerializeToString())
+    message = pb.Pod(metadata=metadata, status=pb.PodStatus(phase=phase)).SerializeToString()
+    event = decode_event(pb.WatchPodsEvent(type=pb.EventType.Name(kind.value), pod=message).SerializeToString())
     assert event.type is kind
     assert event.pod == (None if kind is PodEventType.SYNCED else WatchedPod(namespace, name, uid, labels, phase))
 
 
 @given(st.binary(max_size=60), st.binary(max_size=60))
-def test_damage_is_an_error_of_decoding(answer: bytes, inner: bytes) -> None:
+def test_damage_is_an_error_of_decoding(response: bytes, inner: bytes) -> None:
     """Whatever the bytes, of the event or of the pod in it, nothing else is raised."""
-    for damaged in (answer, pb.WatchPodsEvent(type=pb.ADDED, pod=inner).SerializeToString()):
+    for damaged in (response, pb.WatchPodsEvent(type=pb.ADDED, pod=inner).SerializeToString()):
         with contextlib.suppress(DecodeError, ValueError):
             decode_event(damaged)
 
